@@ -1,0 +1,84 @@
+"""Every exception this package raises.
+
+A message says what went wrong, where (operator, tensor, the user's source line), what was got and
+what was expected, and what to do. Catch :class:`PaddleIpuError` to catch all of them but PopART's
+own family, which derives from :class:`popart_exception` as in Graphcore's module.
+"""
+
+from __future__ import annotations
+
+
+class PaddleIpuError(Exception):
+    """Base of the errors of this package."""
+
+
+class ActivationError(PaddleIpuError):
+    """Paddle cannot be patched: a name the plugin needs is missing or has another form."""
+
+
+class NotSupported(PaddleIpuError):  # noqa: N818 - the name users are told to catch
+    """A thing that exists in Paddle or PopART and that this package does not do."""
+
+
+class UnsupportedOpError(NotSupported):
+    """A program holds operators without a translator; the message lists every one of them."""
+
+
+class NotPortableError(NotSupported):
+    """A program that uses the ``ai.paddle_ipu`` domain was handed to Graphcore's SDK."""
+
+
+class OptionError(PaddleIpuError, ValueError):
+    """A strategy option has an unknown name, a wrong type or a value out of range."""
+
+
+class InvalidProgramError(PaddleIpuError):
+    """A program cannot be compiled as it is: wrong feeds, fetches, placement or optimizer."""
+
+
+class PassError(PaddleIpuError):
+    """A pass failed or broke its own contract; names the pass and those that ran before."""
+
+
+class UninitializedParameterError(InvalidProgramError):
+    """A parameter of the program holds no value in the scope."""
+
+
+class FeedError(PaddleIpuError, ValueError):
+    """A feed is undeclared or missing, or its shape, dtype or number of rows does not fit."""
+
+
+class FetchError(PaddleIpuError, ValueError):
+    """A fetch was not compiled, or names nothing in the program."""
+
+
+class LoweringError(PaddleIpuError):
+    """A PopART operator cannot be lowered to XLA as it is used."""
+
+
+class NumericalError(PaddleIpuError, ArithmeticError):
+    """Floating-point checks are on and a step produced NaN or infinity."""
+
+
+class BackendUnavailableError(PaddleIpuError):
+    """The device asked for is not there, or the compiled program was reset or detached."""
+
+
+class VerificationError(PaddleIpuError):
+    """`paddle_ipu.verify` found a fetch that differs from Paddle's CPU executor."""
+
+
+class popart_exception(Exception):  # noqa: N801 - PopART's name
+    """PopART's base exception; ``args[0]`` is the message."""
+
+
+class popart_internal_exception(popart_exception):  # noqa: N801
+    """PopART's error for a broken assumption of its own."""
+
+
+class popart_runtime_error(popart_exception):  # noqa: N801
+    """PopART's error at run time."""
+
+
+class OutOfMemoryException(popart_exception):  # noqa: N818 - PopART's name
+    """The program does not fit the memory of the machine."""

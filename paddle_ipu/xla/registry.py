@@ -1,0 +1,79 @@
+"""The table of lowerings: one rule for each PopART operator, found by domain and type.
+
+A lowering is a pure function ``(context, inputs, attributes) -> output or outputs`` on JAX values.
+Inputs that are constants of the program arrive as ``numpy.ndarray``, everything else as JAX
+arrays; an omitted optional input is ``None``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from paddle_ipu.errors import LoweringError
+
+Attributes = Mapping[str, Any]
+Array = jax.Array | np.ndarray[Any, Any]
+Lowering = Callable[["LoweringContext", Sequence[Any], Attributes], Any]
+
+_LOWERINGS: dict[tuple[str, str], Lowering] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class LoweringContext:
+    """What a lowering may ask about the operator it lowers.
+
+    Attributes:
+        domain: ``ai.onnx``, ``ai.graphcore`` or ``ai.paddle_ipu``.
+        op_type: the operator's type, for instance ``MatMul``.
+        name: the node's name, for messages.
+        training: True in a training session; dropout is the identity otherwise.
+        rng_key: gives this operator's own random key of the current micro-batch.
+        num_outputs: how many outputs the node declares.
+    """
+
+    domain: str
+    op_type: str
+    name: str
+    training: bool
+    rng_key: Callable[[], jax.Array]
+    num_outputs: int = 1
+
+    def static(self, inputs: Sequence[Any], index: int, what: str) -> np.ndarray[Any, Any]:
+        """The constant input `index`, called `what` in the error if it is not constant."""
+        value = inputs[index]
+        if isinstance(value, jax.core.Tracer) or isinstance(value, jax.Array) or value is None:
+            raise LoweringError(
+                f"{self.domain}.{self.op_type} ({self.name}): input {index}, {what}, must be a "
+                f"constant, got {'nothing' if value is None else 'a tensor computed at run time'}. "
+                "Write the value into the program instead of computing it from a feed."
+            )
+        return np.asarray(value)
+
+
+def lowering(domain: str, *op_types: str) -> Callable[[Lowering], Lowering]:
+    """Registers a function as the lowering of `op_types` in `domain`; a second one raises."""
+
+    def register(rule: Lowering) -> Lowering:
+        for op_type in op_types:
+            key = (domain, op_type)
+            if key in _LOWERINGS:
+                raise ValueError(f"{domain}.{op_type} already has a lowering: {_LOWERINGS[key]}")
+            _LOWERINGS[key] = rule
+        return rule
+
+    return register
+
+
+def find_lowering(domain: str, op_type: str) -> Lowering | None:
+    """The lowering of an operator, or None."""
+    return _LOWERINGS.get((domain, op_type))
+
+
+def lowered_operators() -> list[tuple[str, str]]:
+    """(domain, type) of every operator with a lowering, sorted."""
+    return sorted(_LOWERINGS)
