@@ -1,0 +1,163 @@
+"""The paddle dialect: how a Paddle program looks as an onnx-ir graph, and how to read it.
+
+A dialect graph holds nodes of domain ``paddle`` only. A node's type is the phi operator's name
+(``matmul``, ``layer_norm``), its inputs stand in PIR's order with ``None`` for an omitted one, and
+its attributes carry PIR's names. An operand or result that is a list in PIR is laid out flat; the
+attributes ``input_segments`` and ``output_segments`` then give the length of each operand's part.
+``ipu_index`` and ``ipu_stage`` are ordinary integer attributes.
+
+What does not fit ONNX is kept beside it: a value's role in ``value.meta[ROLE]``, a node's operand
+names in ``node.meta[INPUT_NAMES]``, the Python stack of the user's call in ``node.meta[CALLSTACK]``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+DOMAIN = "paddle"
+
+ROLE = "role"
+FEED, PARAMETER, STATE, LEARNING_RATE = "feed", "parameter", "state", "learning_rate"
+TRAINABLE = "trainable"
+INPUT_NAMES = "input_names"
+CALLSTACK = "callstack"
+
+DTYPES: Mapping[str, ir.DataType] = {
+    "bool": ir.DataType.BOOL,
+    "uint8": ir.DataType.UINT8,
+    "int8": ir.DataType.INT8,
+    "int16": ir.DataType.INT16,
+    "int32": ir.DataType.INT32,
+    "int64": ir.DataType.INT64,
+    "float16": ir.DataType.FLOAT16,
+    "bfloat16": ir.DataType.BFLOAT16,
+    "float32": ir.DataType.FLOAT,
+    "float64": ir.DataType.DOUBLE,
+    "complex64": ir.DataType.COMPLEX64,
+    "complex128": ir.DataType.COMPLEX128,
+}
+"""Paddle's dtype names and the ONNX types they are."""
+
+POPART_DTYPES: Mapping[str, str] = {
+    "bool": "BOOL",
+    "uint8": "UINT8",
+    "int8": "INT8",
+    "int16": "INT16",
+    "int32": "INT32",
+    "int64": "INT64",
+    "float16": "FLOAT16",
+    "bfloat16": "BFLOAT16",
+    "float32": "FLOAT",
+    "float64": "DOUBLE",
+}
+"""Paddle's dtype names and PopART's."""
+
+_NAMES = {onnx: paddle for paddle, onnx in DTYPES.items()}
+_FRAME = re.compile(r'^\s*File "(?P<file>.+)", line (?P<line>\d+), in ')
+
+
+def dtype_name(value: ir.Value) -> str:
+    """Paddle's name of a value's dtype, for instance ``float32``."""
+    return "undefined" if value.dtype is None else _NAMES.get(value.dtype, value.dtype.name)
+
+
+def dims_of(value: ir.Value) -> list[int]:
+    """A value's dimensions, -1 for one known only at run time."""
+    if value.shape is None:
+        return []
+    return [dim if isinstance(dim, int) else -1 for dim in value.shape]
+
+
+def make_value(name: str, dims: Sequence[int], dtype: str) -> ir.Value:
+    """A value with Paddle's `dims` (-1 for unknown) and `dtype`."""
+    shape = ir.Shape([dim if dim >= 0 else None for dim in dims])
+    return ir.Value(name=name, shape=shape, type=ir.TensorType(DTYPES[dtype]))
+
+
+def make_attribute(name: str, value: Any) -> ir.Attr:
+    """An attribute of the ONNX kind that fits a Python value; booleans become 0 and 1."""
+    if isinstance(value, (bool, int, np.integer)):
+        return ir.AttrInt64(name, int(value))
+    if isinstance(value, (float, np.floating)):
+        return ir.AttrFloat32(name, float(value))
+    if isinstance(value, str):
+        return ir.AttrString(name, value)
+    items = list(value)
+    if all(isinstance(item, (bool, int, np.integer)) for item in items):
+        return ir.AttrInt64s(name, [int(item) for item in items])
+    if all(isinstance(item, (int, float, np.number)) for item in items):
+        return ir.AttrFloat32s(name, [float(item) for item in items])
+    if all(isinstance(item, str) for item in items):
+        return ir.AttrStrings(name, items)
+    raise TypeError(f"attribute {name!r} holds {value!r}, which no ONNX attribute can")
+
+
+def attribute(node: ir.Node, name: str, default: Any = None) -> Any:
+    """The Python value of attribute `name`, or `default` where the node has none."""
+    found = node.attributes.get(name)
+    return default if found is None else found.value
+
+
+def source_of(node: ir.Node) -> str:
+    """``file:line`` of the user's call that made the node, "" where Paddle recorded none.
+
+    The user's call is the innermost frame outside Paddle's own package.
+    """
+    frame = ""
+    for line in node.meta.get(CALLSTACK, ()):
+        match = _FRAME.match(line)
+        if match and f"{os.sep}paddle{os.sep}" not in match["file"]:
+            frame = f"{match['file']}:{match['line']}"
+    return frame
+
+
+def describe(node: ir.Node) -> str:
+    """How a message names a node: its operator and the line that made it."""
+    source = source_of(node)
+    return f"{node.op_type} at {source}" if source else str(node.op_type)
+
+
+def operands(node: ir.Node) -> Iterator[tuple[str, ir.Value | None]]:
+    """(operand name, value) for each input; a list operand repeats its name."""
+    names: Sequence[str] = node.meta.get(INPUT_NAMES, ())
+    segments = attribute(node, "input_segments")
+    if segments is not None:
+        names = [name for name, size in zip(names, segments, strict=True) for _ in range(size)]
+    for index, value in enumerate(node.inputs):
+        yield (names[index] if index < len(names) else ""), value
+
+
+def operand(node: ir.Node, name: str) -> ir.Value | None:
+    """The input called `name` in PIR, None where it is omitted or there is none."""
+    return next((value for found, value in operands(node) if found == name), None)
+
+
+def constant(value: ir.Value | None) -> np.ndarray[Any, Any] | None:
+    """The value of a constant operand (``full``, ``full_int_array``, ``assign_value``), or None."""
+    node = None if value is None else value.producer()
+    if node is None or node.op_type not in CONSTANT_OPS:
+        return None
+    dtype = str(attribute(node, "dtype"))
+    if dtype == "bfloat16":
+        dtype = "float32"
+    if node.op_type == "full":
+        return np.full(attribute(node, "shape"), attribute(node, "value"), dtype=dtype)
+    if node.op_type == "full_int_array":
+        return np.asarray(attribute(node, "value"), dtype=dtype)
+    return np.asarray(attribute(node, "values"), dtype=dtype).reshape(attribute(node, "shape"))
+
+
+CONSTANT_OPS = frozenset({"full", "full_int_array", "assign_value"})
+"""Operators without inputs whose result is written in their attributes."""
+
+
+def scalar_constant(value: ir.Value | None) -> float | None:
+    """The one element of a constant operand as a float, or None."""
+    array = constant(value)
+    return None if array is None or array.size != 1 else float(array.reshape(()))

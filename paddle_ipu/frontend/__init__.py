@@ -1,0 +1,1 @@
+"""Reads Paddle programs and writes the paddle dialect."""

@@ -1,0 +1,73 @@
+"""Keeps the forward graph: what the fetches, the loss and side effects need.
+
+Backward and optimizer operators go; the device derives gradients itself. A fetch of a parameter's
+raw gradient is answered by the gradient of that parameter.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from paddle_ipu import dialect
+from paddle_ipu.errors import FetchError, NotSupported
+from paddle_ipu.passes.extract_optimizer import OPTIMIZER_OPS
+from paddle_ipu.passes.pipeline import Compilation
+
+
+class ExtractForward:
+    """Drops every node that no output needs; outputs are the fetches and the loss."""
+
+    name = "extract_forward"
+
+    def run(self, compilation: Compilation) -> bool:
+        graph = compilation.graph
+        gradients = compilation.optimizer.gradients if compilation.optimizer else {}
+        by_name = {str(value.name): value for value in graph.inputs}
+        for node in graph:
+            by_name.update((str(value.name), value) for value in node.outputs)
+        outputs: list[ir.Value] = []
+        for fetch in compilation.fetches:
+            if fetch in gradients:
+                continue
+            if fetch not in by_name:
+                raise FetchError(
+                    f"fetch {fetch!r} names nothing in the program. Fetch a variable of the "
+                    "program, by its name or by the variable itself."
+                )
+            outputs.append(by_name[fetch])
+        if compilation.loss is not None:
+            outputs.append(by_name[compilation.loss])
+        needed = _needed(outputs)
+        dropped = [node for node in graph if id(node) not in needed]
+        for node in graph:
+            if id(node) in needed and _is_backward(node):
+                raise NotSupported(
+                    f"a fetch depends on {dialect.describe(node)}, an operator of backward or of "
+                    "the optimizer. Fetch forward values, or the gradient of a parameter itself."
+                )
+        graph.remove(dropped, safe=False)
+        for output in dict.fromkeys(outputs):
+            graph.outputs.append(output)
+        read = {id(value) for node in graph for value in node.inputs} | {id(v) for v in outputs}
+        unread = [value for value in graph.inputs if id(value) not in read]
+        for value in unread:
+            if value.meta[dialect.ROLE] != dialect.FEED:
+                graph.inputs.remove(value)
+        return bool(dropped)
+
+
+def _needed(outputs: list[ir.Value]) -> set[int]:
+    seen: set[int] = set()
+    stack = [output.producer() for output in outputs]
+    while stack:
+        node = stack.pop()
+        if node is None or id(node) in seen:
+            continue
+        seen.add(id(node))
+        stack.extend(value.producer() for value in node.inputs if value is not None)
+    return seen
+
+
+def _is_backward(node: ir.Node) -> bool:
+    name = str(node.op_type)
+    return name in OPTIMIZER_OPS or name.endswith(("_grad", "_grad_"))
