@@ -1,0 +1,1 @@
+"""Programs that show paddle_ipu at work."""
