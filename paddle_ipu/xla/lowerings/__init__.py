@@ -1,0 +1,29 @@
+"""The lowerings of PopART's operators, by family; importing this package registers them all."""
+
+from __future__ import annotations
+
+from paddle_ipu.xla.lowerings import (
+    activation,
+    comparison,
+    elementwise,
+    indexing,
+    linear,
+    loss,
+    normalization,
+    random,
+    reduction,
+    shape,
+)
+
+__all__ = [
+    "activation",
+    "comparison",
+    "elementwise",
+    "indexing",
+    "linear",
+    "loss",
+    "normalization",
+    "random",
+    "reduction",
+    "shape",
+]

@@ -1,0 +1,145 @@
+"""Lowerings of activations, with Paddle's derivative at the points where theirs jump."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from paddle_ipu.xla.lowerings.arrays import checked_axis
+from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+
+
+@jax.custom_jvp
+def _relu(x: Any) -> Any:
+    return jnp.maximum(x, 0)
+
+
+@_relu.defjvp
+def _relu_jvp(primals: Any, tangents: Any) -> Any:
+    # Zero at zero; the derivative of max(x, 0) would be one half.
+    (x,), (tangent,) = primals, tangents
+    return _relu(x), jnp.where(x > 0, tangent, jnp.zeros_like(tangent))
+
+
+def _softsign(x: Any) -> Any:
+    return x / (1 + jnp.abs(x))
+
+
+_softsign_with_derivative = jax.custom_jvp(_softsign)
+
+
+@_softsign_with_derivative.defjvp
+def _softsign_jvp(primals: Any, tangents: Any) -> Any:
+    # In closed form, since the quotient rule cancels for large arguments.
+    (x,), (tangent,) = primals, tangents
+    return _softsign(x), tangent / lax.square(1 + jnp.abs(x))
+
+
+@jax.custom_jvp
+def _gelu_erf(x: Any) -> Any:
+    return 0.5 * x * (1 + lax.erf(x * math.sqrt(0.5)))
+
+
+@_gelu_erf.defjvp
+def _gelu_erf_jvp(primals: Any, tangents: Any) -> Any:
+    # One residual, the derivative itself, instead of the four that the product rule keeps.
+    (x,), (tangent,) = primals, tangents
+    cumulative = 0.5 * (1 + lax.erf(x * math.sqrt(0.5)))
+    density = jnp.exp(-0.5 * lax.square(x)) / math.sqrt(2 * math.pi)
+    return x * cumulative, tangent * (cumulative + x * density)
+
+
+def _gelu_tanh(x: Any) -> Any:
+    return 0.5 * x * (1 + jnp.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))))
+
+
+def _unary(function: Callable[[Any], Any]) -> Callable[..., Any]:
+    def rule(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+        return function(jnp.asarray(inputs[0]))
+
+    return rule
+
+
+lowering("ai.onnx", "Tanh")(_unary(lax.tanh))
+lowering("ai.onnx", "Relu")(_unary(_relu))
+lowering("ai.onnx", "Sigmoid")(_unary(lax.logistic))
+lowering("ai.onnx", "Softplus")(_unary(lambda x: jnp.logaddexp(x, jnp.zeros_like(x))))
+lowering("ai.onnx", "Softsign")(_unary(_softsign_with_derivative))
+lowering("ai.graphcore", "Gelu")(_unary(_gelu_tanh))
+lowering("ai.graphcore", "GeluErf")(_unary(_gelu_erf))
+lowering("ai.graphcore", "Swish")(_unary(lambda x: x * lax.logistic(x)))
+
+
+def _exponential_below_zero(x: Any, alpha: float) -> Any:
+    """`x` above zero, ``alpha * (exp(x) - 1)`` at zero and below; the derivative at 0 is alpha."""
+    positive = x > 0
+    return jnp.where(positive, x, alpha * jnp.expm1(jnp.where(positive, jnp.zeros_like(x), x)))
+
+
+@lowering("ai.onnx", "Elu")
+def elu(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """ELU with ``alpha`` (default 1)."""
+    return _exponential_below_zero(jnp.asarray(inputs[0]), float(attributes.get("alpha", 1.0)))
+
+
+@lowering("ai.onnx", "Selu")
+def selu(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """SELU: ``gamma`` times ELU with ``alpha``."""
+    alpha = float(attributes.get("alpha", 1.67326319217681884765625))
+    gamma = float(attributes.get("gamma", 1.05070102214813232421875))
+    return gamma * _exponential_below_zero(jnp.asarray(inputs[0]), alpha)
+
+
+@lowering("ai.onnx", "LeakyRelu")
+def leaky_relu(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """`x` at zero and above, ``alpha * x`` below (default 0.01); the derivative at 0 is 1."""
+    x = jnp.asarray(inputs[0])
+    return jnp.where(x >= 0, x, float(attributes.get("alpha", 0.01)) * x)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+def _hard_sigmoid(x: Any, alpha: float, beta: float) -> Any:
+    return jnp.clip(alpha * x + beta, 0, 1)
+
+
+@_hard_sigmoid.defjvp
+def _hard_sigmoid_jvp(alpha: float, beta: float, primals: Any, tangents: Any) -> Any:
+    # Paddle's gradient is zero on both corners.
+    (x,), (tangent,) = primals, tangents
+    out = _hard_sigmoid(x, alpha, beta)
+    return out, jnp.where((out > 0) & (out < 1), alpha * tangent, jnp.zeros_like(tangent))
+
+
+@lowering("ai.onnx", "HardSigmoid")
+def hard_sigmoid(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """``max(0, min(1, alpha * x + beta))``, by default with 0.2 and 0.5."""
+    alpha, beta = float(attributes.get("alpha", 0.2)), float(attributes.get("beta", 0.5))
+    return _hard_sigmoid(jnp.asarray(inputs[0]), alpha, beta)
+
+
+def _flattened_axes(
+    context: LoweringContext, x: Any, attributes: Attributes
+) -> int | tuple[int, ...]:
+    """The axes that opset 11 flattens into one: ``axis`` (default 1) and all behind it."""
+    axis = checked_axis(context, int(attributes.get("axis", 1)), x.ndim)
+    return -1 if axis == x.ndim - 1 else tuple(range(axis, x.ndim))
+
+
+@lowering("ai.onnx", "Softmax")
+def softmax(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """Softmax over ``axis`` and all axes behind it, as one (opset 11)."""
+    x = jnp.asarray(inputs[0])
+    return jax.nn.softmax(x, axis=_flattened_axes(context, x, attributes))
+
+
+@lowering("ai.onnx", "LogSoftmax")
+def log_softmax(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """Logarithm of softmax over ``axis`` and all axes behind it, as one (opset 11)."""
+    x = jnp.asarray(inputs[0])
+    return jax.nn.log_softmax(x, axis=_flattened_axes(context, x, attributes))

@@ -1,0 +1,95 @@
+"""What the lowerings share: constant folding in NumPy, ONNX data types, checked axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from paddle_ipu.errors import LoweringError
+from paddle_ipu.xla.registry import Attributes, LoweringContext
+
+# onnx.TensorProto.DataType by number and by PopART's name. The device has no 64-bit types: PopART
+# narrows INT64 and UINT64, and DOUBLE follows here.
+_ELEMENT_TYPES: dict[int, tuple[str, Any]] = {
+    1: ("FLOAT", np.float32),
+    2: ("UINT8", np.uint8),
+    3: ("INT8", np.int8),
+    4: ("UINT16", np.uint16),
+    5: ("INT16", np.int16),
+    6: ("INT32", np.int32),
+    7: ("INT64", np.int32),
+    9: ("BOOL", np.bool_),
+    10: ("FLOAT16", np.float16),
+    11: ("DOUBLE", np.float32),
+    12: ("UINT32", np.uint32),
+    13: ("UINT64", np.uint32),
+    16: ("BFLOAT16", jnp.bfloat16),
+}
+_BY_NAME = {name: dtype for name, dtype in _ELEMENT_TYPES.values()}
+
+
+def where_in_program(context: LoweringContext) -> str:
+    """The operator as messages name it, for instance ``ai.onnx.Add (encoder/add)``."""
+    return f"{context.domain}.{context.op_type} ({context.name})"
+
+
+def are_constants(values: Iterable[Any]) -> bool:
+    """Whether every value is a constant of the program, so that the result can stay one."""
+    return all(isinstance(value, np.ndarray) for value in values)
+
+
+def array_module(values: Iterable[Any]) -> Any:
+    """``numpy`` when every value is a constant of the program, else ``jax.numpy``."""
+    return np if are_constants(values) else jnp
+
+
+def element_type(context: LoweringContext, to: int | str) -> np.dtype[Any]:
+    """The device's dtype for an ONNX data type, given by number or by PopART's name."""
+    found = _BY_NAME.get(to) if isinstance(to, str) else _ELEMENT_TYPES.get(to, (None, None))[1]
+    if found is None:
+        raise LoweringError(
+            f"{where_in_program(context)}: the data type {to!r} does not exist on the device; "
+            f"expected one of {', '.join(_BY_NAME)} or its ONNX number."
+        )
+    return np.dtype(found)
+
+
+def checked_axis(context: LoweringContext, axis: int, rank: int) -> int:
+    """`axis` counted from the front; raises `LoweringError` unless -rank <= axis < rank."""
+    if not -rank <= axis < rank:
+        raise LoweringError(
+            f"{where_in_program(context)}: axis {axis} does not fit a tensor of rank {rank}; "
+            f"expected a value from {-rank} to {rank - 1}."
+        )
+    return axis % rank
+
+
+def checked_axes(context: LoweringContext, axes: Iterable[int], rank: int) -> tuple[int, ...]:
+    """`axes` counted from the front, in order; raises `LoweringError` on a value out of range."""
+    return tuple(checked_axis(context, int(axis), rank) for axis in axes)
+
+
+def static_integers(
+    context: LoweringContext, inputs: Sequence[Any], index: int, what: str
+) -> list[int]:
+    """The constant integer input `index` as a flat list."""
+    return [int(value) for value in context.static(inputs, index, what).reshape(-1)]
+
+
+def input_or_none(inputs: Sequence[Any], index: int) -> Any:
+    """Input `index`, or None where it is omitted."""
+    return inputs[index] if index < len(inputs) else None
+
+
+def integers(attributes: Attributes, name: str) -> list[int] | None:
+    """The integer list attribute `name`, or None where it is absent."""
+    value = attributes.get(name)
+    return None if value is None else [int(item) for item in value]
+
+
+def is_floating(value: Any) -> bool:
+    """Whether the elements are floating-point numbers, bfloat16 included."""
+    return bool(jnp.issubdtype(value.dtype, jnp.floating))

@@ -1,0 +1,102 @@
+"""Lowerings of operators that read by index or by order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from paddle_ipu.xla.lowerings.arrays import (
+    are_constants,
+    checked_axis,
+    input_or_none,
+    is_floating,
+)
+from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+
+
+def _from_the_front(indices: Any, size: int) -> Any:
+    """Indices with those below zero counted from the end."""
+    return jnp.where(indices < 0, indices + size, indices)
+
+
+@lowering("ai.onnx", "Gather")
+def gather(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """Slices of `data` along ``axis`` (default 0) at `indices`; those below 0 count from the end.
+
+    Indices out of range read the nearest slice.
+    """
+    data, indices = inputs
+    axis = checked_axis(context, int(attributes.get("axis", 0)), data.ndim)
+    if are_constants(inputs):
+        return np.asarray(np.take(data, indices, axis=axis))
+    if isinstance(indices, np.ndarray) and indices.ndim == 0:
+        position = int(indices) % data.shape[axis]
+        return lax.index_in_dim(data, position, axis, keepdims=False)
+    indices = _from_the_front(jnp.asarray(indices), data.shape[axis])
+    return jnp.take(jnp.asarray(data), indices, axis=axis, mode="clip")
+
+
+@lowering("ai.paddle_ipu", "GatherNd")
+def gather_nd(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """``data[indices[..., 0], ..., indices[..., K - 1]]`` for indices [..., K]."""
+    data, indices = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
+    if indices.shape[-1] == 0:
+        return jnp.broadcast_to(data, indices.shape[:-1] + data.shape)
+    position = tuple(indices[..., axis] for axis in range(indices.shape[-1]))
+    return data.at[position].get(mode="clip")
+
+
+@lowering("ai.onnx", "OneHot")
+def one_hot(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """`values` [off, on] by whether a position along the new ``axis`` (default -1) is the index.
+
+    Indices from -depth to -1 count from the end; other indices out of range give no "on".
+    """
+    indices, values = jnp.asarray(inputs[0]), jnp.asarray(inputs[2])
+    depth = int(context.static(inputs, 1, "the depth").reshape(()))
+    rank = indices.ndim + 1
+    axis = checked_axis(context, int(attributes.get("axis", -1)), rank)
+    shape = indices.shape[:axis] + (depth,) + indices.shape[axis:]
+    wanted = jnp.expand_dims(_from_the_front(indices.astype(jnp.int32), depth), axis)
+    hit = lax.broadcasted_iota(jnp.int32, shape, axis) == wanted
+    return jnp.where(hit, values[1], values[0])
+
+
+def _ascending_as_descending(x: Any) -> Any:
+    """A strictly decreasing function, its own inverse, exact for every value of the dtype."""
+    return lax.neg(x) if is_floating(x) else lax.bitwise_not(x)
+
+
+@lowering("ai.onnx", "TopK")
+def top_k(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """(values, int32 indices) of the k largest or smallest along ``axis`` (default -1), sorted.
+
+    The constant k is input 1 (opset 10) or an attribute (opset 1). Of ties the first is taken.
+    """
+    x = jnp.asarray(inputs[0])
+    axis = checked_axis(context, int(attributes.get("axis", -1)), x.ndim)
+    k = (
+        int(attributes["k"])
+        if input_or_none(inputs, 1) is None
+        else int(context.static(inputs, 1, "k").reshape(()))
+    )
+    last = jnp.moveaxis(x, axis, -1)
+    if attributes.get("largest", 1):
+        values, indices = lax.top_k(last, k)
+    else:
+        values, indices = lax.top_k(_ascending_as_descending(last), k)
+        values = _ascending_as_descending(values)
+    return jnp.moveaxis(values, -1, axis), jnp.moveaxis(indices, -1, axis)
+
+
+@lowering("ai.graphcore", "Sort")
+def sort(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """(values, int32 indices) in ascending or ``descending`` order along ``axis``; stable."""
+    x = jnp.asarray(inputs[0])
+    axis = checked_axis(context, int(attributes.get("axis", -1)), x.ndim)
+    indices = jnp.argsort(x, axis=axis, descending=bool(attributes.get("descending", 0)))
+    return jnp.take_along_axis(x, indices, axis=axis, mode="promise_in_bounds"), indices

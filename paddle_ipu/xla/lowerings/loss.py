@@ -1,0 +1,112 @@
+"""Lowerings of losses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from paddle_ipu.errors import LoweringError
+from paddle_ipu.xla.lowerings.arrays import where_in_program
+from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+
+
+def _reduced(
+    context: LoweringContext, loss: Any, attributes: Attributes, divisor: Any = None
+) -> Any:
+    """`loss` under the attribute ``reduction`` ("Mean" by default, "Sum" or "None")."""
+    reduction = attributes.get("reduction", "Mean")
+    if reduction == "None":
+        return loss
+    if reduction == "Sum":
+        return jnp.sum(loss)
+    if reduction == "Mean":
+        return jnp.sum(loss) / (loss.size if divisor is None else divisor)
+    raise LoweringError(
+        f"{where_in_program(context)}: unknown reduction {reduction!r}; "
+        "expected 'Mean', 'Sum' or 'None'."
+    )
+
+
+@jax.custom_jvp
+def _clamped_log(probability: Any) -> Any:
+    """log(max(p, epsilon)); its derivative 1 / max(p, epsilon) does not vanish below epsilon."""
+    return lax.log(jnp.maximum(probability, _epsilon(probability)))
+
+
+def _epsilon(probability: Any) -> float:
+    return 6.104e-05 if probability.dtype == jnp.float16 else 1e-7
+
+
+@_clamped_log.defjvp
+def _clamped_log_jvp(primals: Any, tangents: Any) -> Any:
+    (probability,), (tangent,) = primals, tangents
+    return _clamped_log(probability), tangent / jnp.maximum(probability, _epsilon(probability))
+
+
+@jax.custom_jvp
+def _picked(x: Any, labels: Any) -> Any:
+    """``x[..., labels]``, shaped like `labels`; labels out of range take the nearest class."""
+    index = jnp.clip(labels, 0, x.shape[-1] - 1)[..., None]
+    return jnp.take_along_axis(x, index, axis=-1, mode="promise_in_bounds")[..., 0]
+
+
+@_picked.defjvp
+def _picked_jvp(primals: Any, tangents: Any) -> Any:
+    # Transposed, this is a select that fuses into the gradient of softmax; a gather's transpose
+    # is a scatter into a tensor of zeros.
+    (x, labels), (tangent, _) = primals, tangents
+    index = jnp.clip(labels, 0, x.shape[-1] - 1)[..., None]
+    hit = lax.broadcasted_iota(index.dtype, x.shape, x.ndim - 1) == index
+    return _picked(x, labels), jnp.sum(jnp.where(hit, tangent, jnp.zeros_like(tangent)), axis=-1)
+
+
+@lowering("ai.graphcore", "Nll")
+def nll(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """Negative log likelihood of `labels` [...] under probabilities [..., C].
+
+    "Mean" divides by the number of labels, or with ``ignoreIndex`` by that of the labels not
+    ignored, at least 1. Probabilities are clamped at 1e-7 (float16: 6.104e-05).
+    """
+    probabilities, labels = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
+    picked = _picked(probabilities, labels)
+    loss = -(picked if attributes.get("inputIsLogProbability", 0) else _clamped_log(picked))
+    ignored = attributes.get("ignoreIndex")
+    if ignored is None:
+        return _reduced(context, loss, attributes)
+    counted = labels != int(ignored)
+    loss = jnp.where(counted, loss, jnp.zeros_like(loss))
+    count = jnp.maximum(jnp.sum(counted.astype(loss.dtype)), 1)
+    return _reduced(context, loss, attributes, divisor=count)
+
+
+@lowering("ai.paddle_ipu", "LogNll")
+def log_nll(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """``-log_probs[..., label]`` for each label; zero where it is ``ignore_index``."""
+    log_probabilities, labels = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
+    loss = -_picked(log_probabilities, labels)
+    ignored = attributes.get("ignore_index")
+    if ignored is None:
+        return loss
+    return jnp.where(labels == int(ignored), jnp.zeros_like(loss), loss)
+
+
+@lowering("ai.graphcore", "IdentityLoss")
+def identity_loss(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """The tensor itself as loss: its mean, its sum or, with "None", every element."""
+    return _reduced(context, jnp.asarray(inputs[0]), attributes)
+
+
+@lowering("ai.graphcore", "L1")
+def l1(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """``lambda * |x|``, reduced; the derivative at 0 is 0."""
+    x = jnp.asarray(inputs[0])
+    if x.ndim == 0:
+        raise LoweringError(
+            f"{where_in_program(context)}: the input of an L1 loss must have at least one axis, "
+            "got a scalar. Reshape it to [1]."
+        )
+    return _reduced(context, float(attributes["lambda"]) * lax.abs(x), attributes)

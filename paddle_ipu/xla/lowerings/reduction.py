@@ -1,0 +1,108 @@
+"""Lowerings of reductions over axes and of scans along one."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from paddle_ipu.xla.lowerings.arrays import checked_axes, checked_axis, integers, is_floating
+from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+
+
+def _mean(x: Any, axis: Any, keepdims: bool) -> Any:
+    if is_floating(x):
+        return jnp.mean(x, axis=axis, keepdims=keepdims)
+    count = 1
+    for size in (x.shape[one] for one in axis):
+        count *= size
+    total = jnp.sum(x, axis=axis, keepdims=keepdims)
+    return lax.div(total, jnp.full_like(total, count))
+
+
+def _sum(x: Any, axis: Any, keepdims: bool) -> Any:
+    return jnp.sum(x, axis=axis, keepdims=keepdims, dtype=x.dtype)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+def _product(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+    return jnp.prod(x, axis=axis, keepdims=keepdims, dtype=x.dtype)
+
+
+@_product.defjvp
+def _product_jvp(axis: tuple[int, ...], keepdims: bool, primals: Any, tangents: Any) -> Any:
+    # Paddle divides the product by each factor, which is NaN at a factor of zero.
+    (x,), (tangent,) = primals, tangents
+    kept = _product(x, axis, True)
+    out = kept if keepdims else lax.squeeze(kept, axis)
+    return out, jnp.sum(tangent * (kept / x), axis=axis, keepdims=keepdims)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+def _euclidean_norm(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+    return lax.sqrt(jnp.sum(lax.square(x), axis=axis, keepdims=keepdims))
+
+
+@_euclidean_norm.defjvp
+def _euclidean_norm_jvp(axis: tuple[int, ...], keepdims: bool, primals: Any, tangents: Any) -> Any:
+    # Zero at zero, where x / norm would be NaN.
+    (x,), (tangent,) = primals, tangents
+    kept = _euclidean_norm(x, axis, True)
+    out = kept if keepdims else lax.squeeze(kept, axis)
+    direction = x / jnp.where(kept == 0, jnp.ones_like(kept), kept)
+    return out, jnp.sum(tangent * direction, axis=axis, keepdims=keepdims)
+
+
+def _reduction(function: Callable[[Any, Any, bool], Any]) -> Callable[..., Any]:
+    """A rule for ``axes`` (absent or empty: all) and ``keepdims`` (default 1)."""
+
+    def rule(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+        x = jnp.asarray(inputs[0])
+        axes = integers(attributes, "axes") or range(x.ndim)
+        return function(x, checked_axes(context, axes, x.ndim), bool(attributes.get("keepdims", 1)))
+
+    return rule
+
+
+for _op_type, _function in {
+    "ReduceMean": _mean,
+    "ReduceSum": _sum,
+    # The gradient of max and min is shared evenly between ties, as in Paddle.
+    "ReduceMax": lambda x, axis, keepdims: jnp.max(x, axis=axis, keepdims=keepdims),
+    "ReduceMin": lambda x, axis, keepdims: jnp.min(x, axis=axis, keepdims=keepdims),
+    "ReduceProd": _product,
+    "ReduceSumSquare": lambda x, axis, keepdims: _sum(lax.square(x), axis, keepdims),
+    "ReduceL1": lambda x, axis, keepdims: _sum(lax.abs(x), axis, keepdims),
+    "ReduceL2": _euclidean_norm,
+    "ReduceLogSum": lambda x, axis, keepdims: lax.log(_sum(x, axis, keepdims)),
+    "ReduceLogSumExp": lambda x, axis, keepdims: jax.nn.logsumexp(x, axis=axis, keepdims=keepdims),
+}.items():
+    lowering("ai.onnx", _op_type)(_reduction(_function))
+
+
+def _arg_reduction(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A rule for ``axis`` (default 0) and ``keepdims`` (default 1); int32, the first of ties."""
+
+    def rule(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+        x = jnp.asarray(inputs[0])
+        axis = checked_axis(context, int(attributes.get("axis", 0)), x.ndim)
+        return function(x, axis=axis, keepdims=bool(attributes.get("keepdims", 1)))
+
+    return rule
+
+
+lowering("ai.onnx", "ArgMax")(_arg_reduction(jnp.argmax))
+lowering("ai.onnx", "ArgMin")(_arg_reduction(jnp.argmin))
+
+
+@lowering("ai.onnx", "CumSum")
+def cumsum(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """Running sum along a constant axis; ``exclusive`` leaves each element itself out."""
+    x = jnp.asarray(inputs[0])
+    axis = checked_axis(context, int(context.static(inputs, 1, "the axis").reshape(())), x.ndim)
+    out = lax.cumsum(x, axis=axis, reverse=bool(attributes.get("reverse", 0)))
+    return out - x if attributes.get("exclusive", 0) else out
