@@ -1,0 +1,445 @@
+"""The single table of strategy options, and the graph patterns a strategy knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from paddle_ipu.option_values import (
+    UINT64_MAX,
+    Flag,
+    FlagMap,
+    Fragment,
+    Items,
+    Location,
+    Members,
+    Number,
+    OperatorMapping,
+    Option,
+    ProgressLogger,
+    ReadOnly,
+    Status,
+    StringMap,
+    Text,
+    Valid,
+    Whole,
+)
+
+#: `default_prefetch_buffering_depth` holds this while nobody has set it; PopART's own mark.
+PREFETCH_DEPTH_UNSET = 111122
+#: `random_seed` holds this while nobody has set it: the session then seeds itself.
+RANDOM_SEED_UNSET = UINT64_MAX
+
+FLAG = Flag()
+COUNT = Whole(low=1)
+WHOLE = Whole()
+TEXT = Text()
+STATE_TYPE = Text(("FLOAT", "FLOAT16"))
+
+_rows: dict[str, Option] = {}
+
+_SPELLED: dict[str, str] = {
+    "num_io_tiles": "numIOTiles",
+    "partials_type_matmuls": "partialsTypeMatMuls",
+    # PopART calls defaultPrefetchBufferingDepth a deprecated alias of this field.
+    "default_prefetch_buffering_depth": "defaultBufferingDepth",
+}
+
+
+def _session_field(name: str) -> str:
+    """PopART's SessionOptions field of an option: the same words in camel case."""
+    if name not in _SPELLED:
+        words = name.split("_")
+        return "SessionOptions." + words[0] + "".join(w[0].upper() + w[1:] for w in words[1:])
+    return "SessionOptions." + _SPELLED[name]
+
+
+def _add(
+    group: str,
+    status: Status,
+    valid: Valid,
+    rows: Mapping[str, tuple[Any, str]],
+    *,
+    seam: str | None = None,
+    inert: tuple[Any, ...] = (),
+    refuses: Callable[[Any], str] | None = None,
+) -> None:
+    """Add rows ``name: (default, meaning)``; without ``seam`` the session field of that name."""
+    for name, (default, meaning) in rows.items():
+        where = _session_field(name) if seam is None else seam
+        _rows[name] = Option(name, valid, default, meaning, status, group, where, inert, refuses)
+
+
+def _refuse_members(reasons: dict[int, str]) -> Callable[[Any], str]:
+    return lambda value: reasons.get(value, "")
+
+
+def _refuse_half_partials(value: Any) -> str:
+    if str(value.get("partialsType", "float")).lower() == "float":
+        return ""
+    return "Accumulates partial sums of half operators in another type than float."
+
+
+def _refuse_sharding_domain(value: Any) -> str:
+    if not any(key in value for key in Location.domains):
+        return ""
+    return "Shards these tensors over a group of replicas; a program has one replica so far."
+
+
+# One row a line, as a table.
+# fmt: off
+_add("Program", "effective", FLAG, {
+    "is_training": (True, "Compile a training step; off: inference, the optimizer is left out."),
+}, seam="TrainingSession, InferenceSession")
+_add("Program", "effective", COUNT, {
+    "micro_batch_size": (1, "Replaces a dynamic first dimension of the feeds."),
+}, seam="Builder.addInputTensor")
+_add("Program", "effective", COUNT, {
+    "batches_per_step": (1, "Batches (in training: weight updates) one run goes through."),
+}, seam="DataFlow")
+_add("Program", "effective", WHOLE, {
+    "random_seed": (RANDOM_SEED_UNSET, "Seed of dropout and random operators; default: not set."),
+}, seam="TrainingSession.setRandomSeed")
+_add("Program", "effective", FLAG, {
+    "enable_floating_point_checks": (False, "Raise when a step makes a NaN or an infinity."),
+})
+_add("Program", "planned", FLAG, {
+    "is_dynamic": (False, "Compile a `to_static` layer, rate from `lr`, loss from identity_loss."),
+    "runtime_options.enable_eval": (False, "Run the training program but leave the weights alone."),
+}, seam="")
+
+_add("Placement", "effective", COUNT, {
+    "num_ipus": (1, "IPUs of the program: IPUs of a replica times replicas."),
+}, seam="DeviceManager.createIpuModelDevice")
+_add("Placement", "effective", FLAG, {
+    "enable_manual_shard": (False, "The `virtual_graph_mode` Manual (on) or Off."),
+}, seam="SessionOptions.virtualGraphMode")
+_add("Placement", "effective",
+     Members("VirtualGraphMode", ("Off", "Manual", "Auto", "ExecutionPhases")), {
+    "virtual_graph_mode": (0, "Who places operators on IPUs; Manual: `ipu_shard_guard`."),
+}, refuses=_refuse_members({
+    2: "Auto lets PopART place the operators.",
+    3: "ExecutionPhases places operators by execution phase.",
+}))
+_add("Placement", "planned", FLAG, {
+    "need_avg_shard": (False, "Cut the program into one part of equal length for each IPU."),
+}, seam="")
+_add("Placement", "recorded", COUNT, {
+    "tiles_per_ipu": (4, "Tiles of each IPU of an IPU Model."),
+}, seam="DeviceManager.createIpuModelDevice")
+_add("Placement", "recorded", Whole(high=2**31 - 1), {
+    "num_io_tiles": (0, "Tiles of each IPU set aside for input and output."),
+})
+
+_add("Pipelining and accumulation", "effective", FLAG, {
+    "enable_pipelining": (False, "Run the stages of different micro-batches at the same time."),
+    "enable_gradient_accumulation": (False, "Sum gradients over micro-batches before an update."),
+})
+_add("Pipelining and accumulation", "effective", COUNT, {
+    "accumulation_factor": (1, "Micro-batches accumulated for one weight update."),
+})
+_add("Pipelining and accumulation", "effective",
+     Members("ReductionType", ("Sum", "Mean", "NoReduction")), {
+    "accumulation_and_replication_reduction_type":
+        (0, "How gradients of micro-batches join; `IpuStrategy()` sets 1."),
+}, refuses=_refuse_members({2: "NoReduction leaves the gradients of replicas apart."}))
+_add("Pipelining and accumulation", "effective",
+     Members("MeanReductionStrategy", ("Running", "Post")), {
+    "mean_accumulation_and_replication_reduction_strategy":
+        (1, "With Mean: keep a running mean, or divide after the sum."),
+})
+_add("Pipelining and accumulation", "planned", FLAG, {
+    "create_implicit_pipelining_fwd_only_program":
+        (False, "Build a forward-only pipeline beside the training one, run by enable_eval."),
+})
+_add("Pipelining and accumulation", "recorded", FLAG, {
+    "disable_grad_accumulation_tensor_streams":
+        (False, "Drop the host streams of the accumulated gradients."),
+})
+
+_add("Optimizer", "effective", Number(low=0.0, above=True), {
+    "loss_scaling": (1.0, "Multiplies the loss before, divides the gradient after the backward."),
+}, seam="Optimizer lossScaling")
+_add("Optimizer", "effective", Number(low=0.0), {
+    "lr": (0.0, "Learning rate when `is_dynamic`; a static program's comes from its optimizer."),
+}, seam="Optimizer defaultLearningRate")
+_add("Optimizer", "effective", FLAG, {
+    "use_no_bias_optimizer": (False, "Adam and Lamb without bias correction."),
+}, seam="AdamMode")
+_add("Optimizer", "planned", Number(low=0.0), {
+    "max_weight_norm": (65504.0, "Bounds the weight's norm in the trust ratio of PopART's Lamb."),
+}, seam="Adam defaultMaxWeightNorm")
+_add("Optimizer", "planned", STATE_TYPE, {
+    "accl1_type": ("FLOAT", "Keeps the optimizer's first state tensor in half."),
+    "accl2_type": ("FLOAT", "Keeps the optimizer's second state tensor in half."),
+    "accl3_type": ("FLOAT", "Keeps the optimizer's third state tensor in half."),
+}, seam="Adam, Adaptive")
+_add("Optimizer", "planned", Text(("", "decay", "l2_regularization")), {
+    "weight_decay_mode": ("", "Overrides how the Adam and adaptive families decay weights."),
+}, seam="WeightDecayMode")
+_add("Optimizer", "planned", FLAG, {
+    "scaled_optimizer_state": (False, "Keeps Adam's and Lamb's state in loss-scaled units."),
+}, seam="Adam scaled_optimizer_state")
+_add("Optimizer", "planned", FLAG, {
+    "automatic_loss_scaling_settings.enabled": (False, "Adapts the loss scale while training."),
+})
+_add("Optimizer", "planned", Number(low=0.0, high=1.0, above=True), {
+    "automatic_loss_scaling_settings.bin_edge_location":
+        (0.125, "Share of half's largest number above which a gradient counts as large."),
+})
+_add("Optimizer", "planned", Number(low=0.0, high=1.0), {
+    "automatic_loss_scaling_settings.threshold_upper_count_proportion":
+        (1e-7, "Share of large gradients above which the loss scale is halved."),
+})
+
+_add("Precision", "planned", FLAG, {
+    "enable_fp16": (False, "Converts inference and `to_static` programs to half."),
+}, seam="")
+_add("Precision", "planned", FLAG, {
+    "enable_half_partial": (False, "Sets `partials_type_matmuls` and convolutions to half."),
+}, seam="SessionOptions.partialsTypeMatMuls, SessionOptions.convolutionOptions")
+_add("Precision", "planned", Text(("", "float", "half")), {
+    "partials_type_matmuls": ("", "Accumulates half matmuls in half."),
+}, inert=("float",))
+_add("Precision", "planned", FLAG, {
+    "enable_stochastic_rounding": (False, "Rounds to half up or down at random."),
+    # PopART marks this one as changing numbers, and there is one form of the norms here.
+    "enable_stable_norm": (False, "Two-pass variance in norms; changes how statistics round."),
+    "enable_non_stable_softmax": (False, "Softmax without subtracting the maximum; overflows."),
+    "group_norm_strided_channel_grouping": (False, "Puts other channels together in group norms."),
+})
+_add("Precision", "planned", FLAG, {
+    "enable_supported_data_type_casting": (True, "Off: int64 is refused, not narrowed to int32."),
+})
+
+_add("Replication", "planned", FLAG, {
+    "enable_replicated_graphs": (False, "Runs `replicated_graph_count` copies of the program."),
+    "enable_distributed_replicated_graphs": (False, "Spreads replicas over several processes."),
+})
+_add("Replication", "planned", COUNT, {
+    "replicated_graph_count": (1, "Copies of the program in this process."),
+    "global_replication_factor": (1, "Copies of the program over all processes."),
+})
+_add("Replication", "planned", WHOLE, {
+    "global_replica_offset": (0, "Number of this process's first replica."),
+})
+_add("Replication", "planned", FLAG, {
+    "enable_distribution": (False, "Takes its device from popdist, for several processes."),
+}, seam="popdist")
+_add("Replication", "recorded", FLAG, {
+    "group_host_sync": (False, "Put host synchronisations of a step together."),
+})
+_add("Replication", "recorded", FlagMap({
+    "prepare_schedule_for_merging_collectives": "prepareScheduleForMergingCollectives",
+    "merge_all_reduce_collectives": "mergeAllReduceCollectives",
+}), {
+    "replicated_collectives_settings": ({}, "How collectives of replicas are joined."),
+})
+
+_add("Serving", "planned", FLAG, {
+    "enable_model_runtime_executor": (False, "Serves through a queue that many threads may feed."),
+}, seam="model_runtime")
+_add("Serving", "planned", COUNT, {
+    "num_buffers": (10, "Buffers in the serving queue."),
+}, seam="model_runtime")
+_add("Serving", "planned", Number(low=0.0), {
+    "timeout_ms": (0.0, "Fills up small requests to a batch, waiting at most this long."),
+}, seam="model_runtime")
+
+_add("Random and synthetic data", "planned",
+     Members("SyntheticDataMode", ("Off", "Zeros", "RandomNormal", "RandomUniform")), {
+    "synthetic_data_mode": (0, "Runs on made-up data, without feeds or fetches."),
+})
+
+_add("Memory", "recorded", Number(low=0.0, high=1.0), {
+    "available_memory_proportion": (0.0, "Share of tile memory a matmul may take; 0: not set."),
+}, seam="Builder.setAvailableMemoryProportion")
+_add("Memory", "recorded", Members(
+    "RecomputationType", ("NoRecompute", "Standard", "NormOnly", "Pipeline", "RecomputeAll")), {
+    "auto_recomputation": (0, "Which activations the backward computes again."),
+})
+_add("Memory", "recorded", FLAG, {
+    "explicit_recomputation": (False, "Recompute by operators in the graph."),
+})
+_add("Memory", "recorded", Location(), {
+    "location_activation": ({}, "Where activations are kept."),
+}, seam="SessionOptions.activationTensorLocationSettings", refuses=_refuse_sharding_domain)
+_add("Memory", "recorded", Location(), {
+    "location_weight": ({}, "Where weights are kept."),
+}, seam="SessionOptions.weightTensorLocationSettings", refuses=_refuse_sharding_domain)
+_add("Memory", "recorded", Location(), {
+    "location_optimizer": ({}, "Where optimizer state is kept; `IpuStrategy()` sets off chip."),
+}, seam="SessionOptions.optimizerStateTensorLocationSettings", refuses=_refuse_sharding_domain)
+_add("Memory", "recorded", Location(), {
+    "location_accumulator": ({}, "Where accumulated gradients are kept."),
+}, seam="SessionOptions.accumulatorTensorLocationSettings", refuses=_refuse_sharding_domain)
+_add("Memory", "recorded", Fragment(Members(
+    "AccumulateOuterFragmentSchedule",
+    ("Scheduler", "Serial", "OverlapCycleOptimized", "OverlapMemoryOptimized"))), {
+    "accumulate_outer_fragment": ({}, "Order of the weight updates after accumulation."),
+}, seam="SessionOptions.accumulateOuterFragmentSettings")
+_add("Memory", "planned", FLAG, {
+    "enable_serialized_matmuls": (True, "Off: leaves matmuls whole; Python cannot tell PopART."),
+}, seam="")
+
+_add("Outlining and schedule", "recorded", FLAG, {
+    "enable_outlining": (True, "Share the code of subgraphs that repeat."),
+    "enable_outlining_copy_cost_pruning": (True, "Drop outlines that cost more than they save."),
+    "enable_merge_exchange": (True, "Join exchanges with the host and with remote memory."),
+    "delay_var_updates": (True, "Schedule weight updates late."),
+    "enable_fully_connected_pass": (True, "Let forward and backward matmuls share a layout."),
+    "schedule_non_weight_update_gradient_consumers_early": (False, "Free gradients sooner."),
+    "decompose_grad_sum": (False, "Add up a tensor's gradients one by one, to free them sooner."),
+    "enable_explicit_main_loops": (False, "Write the step's loops as operators of the graph."),
+    "use_host_copy_ops": (False, "Write host copies as operators of the graph."),
+    "alias_zero_copy": (False, "Share buffers between calls of outlined subgraphs."),
+})
+_add("Outlining and schedule", "recorded", Number(), {
+    "outline_threshold": (1.0, "Least gain for which a subgraph is outlined."),
+    "outline_sequence_break_cost": (10000.0, "Penalty for outlining across a change of place."),
+})
+_add("Outlining and schedule", "recorded", Number(low=0.0), {
+    "time_limit_scheduler": (1e9, "Seconds the scheduler may search."),
+})
+_add("Outlining and schedule", "recorded", Whole(high=2**63 - 1), {
+    "swap_limit_scheduler": (1_000_000_000, "Swaps the scheduler may try."),
+})
+_add("Outlining and schedule", "recorded", WHOLE, {
+    "transitive_closure_optimization_threshold":
+        (100000, "Operators above which the scheduler leaves one optimisation out."),
+    "merge_var_update_mem_threshold": (1000000, "Bytes at which merged updates are full."),
+})
+_add("Outlining and schedule", "recorded", TEXT, {
+    "kahn_tie_breaker": ("greedy", "How the scheduler picks among operators that are ready."),
+})
+_add("Outlining and schedule", "recorded",
+     Members("SubgraphCopyingStrategy", ("OnEnterAndExit", "JustInTime")), {
+    "subgraph_copying_strategy": (0, "When a subgraph's inputs and outputs are copied."),
+})
+_add("Outlining and schedule", "recorded",
+     Members("MergeVarUpdateType", ("Off", "All", "AutoLoose", "AutoTight")), {
+    "merge_var_update": (0, "Which weight updates are merged."),
+})
+_add("Outlining and schedule", "planned", WHOLE, {
+    "loose_threshold_at_peak": (8000, "Slack of AutoLoose; Python cannot tell PopART."),
+}, seam="")
+_add("Outlining and schedule", "planned", Members("AutodiffStitchStrategy", (
+    "RecomputeMinimal", "RecomputeAllNonInputs", "AddFwdOutputs", "SafeAddFwdOutputs")), {
+    "autodiff_settings.stitch_strategy":
+        (1, "What a called subgraph's backward computes again; Python cannot tell PopART."),
+}, seam="")
+_add("Outlining and schedule", "planned", WHOLE, {
+    "execution_phase_settings.phases": (0, "Cuts the program into phases, weights off chip."),
+    "execution_phase_settings.stages": (2, "Phases that run at the same time."),
+    "batch_serialization_settings.factor": (0, "Cuts each batch into parts; sums round otherwise."),
+})
+_add("Outlining and schedule", "recorded", FLAG, {
+    "batch_serialization_settings.concat_on_virtual_graph_change":
+        (True, "Join the parts of a batch at a change of IPU."),
+    "batch_serialization_settings.concat_on_execution_phase_change":
+        (True, "Join the parts of a batch at a change of phase."),
+    "batch_serialization_settings.concat_on_pipeline_stage_change":
+        (True, "Join the parts of a batch at a change of stage."),
+})
+_add("Outlining and schedule", "recorded",
+     Members("BatchSerializationTransformContext", ("Fwd", "Bwd")), {
+    "batch_serialization_settings.transform_context": (0, "Cut batches before or after autodiff."),
+})
+_add("Outlining and schedule", "recorded",
+     Members("BatchSerializationMethod", ("UnrollDynamic", "UnrollStatic", "Loop")), {
+    "batch_serialization_settings.method": (0, "How the parts of a batch are written down."),
+})
+_add("Outlining and schedule", "recorded", Members("BatchSerializationBatchSchedule", (
+    "Scheduler", "Isomorphic", "OverlapOnIo", "OverlapOnCompute")), {
+    "batch_serialization_settings.batch_schedule": (1, "In which order the parts run."),
+})
+
+_add("Host exchange", "recorded", FLAG, {
+    "rearrange_anchors_on_host": (True, "Put fetched tensors in order on the host."),
+    "enable_prefetch_datastreams": (True, "Fetch feeds before they are asked for."),
+    "constant_weights": (True, "Inference: the weights on the device are never rewritten."),
+})
+_add("Host exchange", "recorded", COUNT, {
+    "default_prefetch_buffering_depth": (PREFETCH_DEPTH_UNSET, "Feeds held ahead. Default: unset."),
+})
+
+_add("Compilation", "effective", ProgressLogger(), {
+    "compilation_progress_logger": (None, "Called with (progress, total) while compiling."),
+}, seam="")
+_add("Compilation", "effective", COUNT, {
+    "compilation_progress_total": (100, "The total that the progress logger is given."),
+}, seam="")
+_add("Compilation", "recorded", FLAG, {
+    "enable_engine_caching": (False, "Keep compiled programs on disk."),
+    "strict_op_versions": (True, "Refuse an operator version other than the opset's."),
+})
+_add("Compilation", "recorded", TEXT, {
+    "cache_path": ("session_cache", "Folder of the compiled programs."),
+    "custom_codelet_compile_flags": ("", "Flags for compiling custom codelets."),
+})
+_add("Compilation", "planned", FLAG, {
+    "compile_engine": (True, "Off: builds the graph and stops before compiling it."),
+})
+_add("Compilation", "recorded", Items(TEXT, "codelet.cpp"), {
+    "custom_codelets": ([], "Codelet files that are compiled with the program."),
+})
+_add("Compilation", "recorded", StringMap(), {
+    "engine_options": ({}, "Poplar engine options."),
+    "report_options": ({}, "Poplar report options."),
+    "gcl_options": ({}, "Options of Graphcore's collectives."),
+})
+_add("Compilation", "recorded", StringMap(), {
+    "convolution_options": ({}, "Poplar options of convolutions."),
+    "lstm_options": ({}, "Poplar options of LSTMs."),
+}, refuses=_refuse_half_partials)
+
+_add("Custom operators", "effective", OperatorMapping(), {
+    "custom_op": ({}, "Maps one Paddle operator to a PopART one; what `add_custom_op` sets."),
+}, seam="Builder.customOp")
+_add("Custom operators", "effective", ReadOnly("add_custom_op"), {
+    "custom_ops": ([], "The custom operators so far, one line each."),
+}, seam="Builder.customOp")
+
+_add("Diagnostics", "effective", TEXT, {
+    "onnx_dump_path": ("", "File for the PopART program; IPU_ONNX_DUMP_PATH goes before it."),
+}, seam="Builder.saveModelProto")
+_add("Diagnostics", "recorded", FLAG, {
+    "dot_op_names": (False, "Write operators' names into dot files."),
+    "export_poplar_computation_graph": (False, "Write Poplar's computation graph."),
+    "export_poplar_vertex_graph": (False, "Write Poplar's vertex graph."),
+    "separate_call_op_pdfs": (True, "Draw each call of a subgraph by itself."),
+    "opx_alias_checking": (False, "Check each operator's claims on aliases."),
+    "opx_modify_checking": (False, "Check each operator's claims on what it overwrites."),
+})
+_add("Diagnostics", "planned", FLAG, {
+    "instrument_with_hardware_cycle_counter": (False, "Counts the cycles of a run."),
+})
+_add("Diagnostics", "recorded", WHOLE, {
+    "first_dot_op": (0, "First operator drawn in dot files."),
+    "final_dot_op": (10000, "Operator before which dot files end."),
+})
+_add("Diagnostics", "recorded", TEXT, {
+    "log_dir": ("", "Folder of dot files and logs."),
+    "serialized_poprithms_shift_graphs_dir": ("", "Folder for the scheduler's graphs."),
+})
+_add("Diagnostics", "recorded", Items(
+    Text(("Fwd0", "Fwd1", "Bwd0", "PreAlias", "Final")), "Final", container=set, upper=True), {
+    "dot_checks": ([], "At which points of the compilation a dot file is written."),
+})
+_add("Diagnostics", "recorded",
+     Items(Members("Instrumentation", ("Outer", "Inner")), 1, container=set), {
+    "hardware_instrumentations": ([0], "Which loops the cycle counter measures."),
+})
+# fmt: on
+
+#: Every option by name, in the order of the documentation.
+OPTIONS: Mapping[str, Option] = MappingProxyType(_rows)
+
+#: Options that stand for others: name -> the options that hold the value.
+ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "enable_manual_shard": ("virtual_graph_mode",),
+        "enable_half_partial": ("partials_type_matmuls", "convolution_options"),
+    }
+)

@@ -1,0 +1,496 @@
+"""The kinds of value a strategy option holds: how one is checked, merged and written to PopART."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import reprlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from paddle_ipu.errors import OptionError
+
+Status = Literal["effective", "recorded", "planned"]
+
+#: Gives the PopART enum member for a type name and a member name, e.g. ("TileSet", "IO").
+EnumLookup = Callable[[str, str], Any]
+
+UINT64_MAX = 2**64 - 1
+
+
+class Mismatch(Exception):  # noqa: N818 - never leaves this package
+    """A value does not fit; the text says which part of it, and is empty for a plain scalar."""
+
+
+class Valid(ABC):
+    """What values an option takes. Immutable; one instance may serve many options."""
+
+    kind: ClassVar[str]
+    value_type: ClassVar[str]
+    """The word `get_option` gives as ``type``."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """The values taken, in words that follow "expected"."""
+
+    @abstractmethod
+    def check(self, value: Any) -> Any:
+        """The value in the form it is stored; raises :class:`Mismatch` where it does not fit."""
+
+    def example(self, value: Any, default: Any) -> Any:
+        """A value that fits, near the rejected ``value`` where that makes sense."""
+        return default
+
+    def merge(self, old: Any, new: Any) -> Any:
+        """What is stored when ``new`` is set over ``old``; neither is changed."""
+        return new
+
+    def record(self, target: Any, attribute: str, value: Any, enum: EnumLookup) -> None:
+        """Write ``value`` on a PopART settings object."""
+        setattr(target, attribute, value)
+
+
+def is_whole(value: Any) -> bool:
+    """An integer of Python's or NumPy's, and not a bool."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+@dataclass(frozen=True)
+class Flag(Valid):
+    """True or False. An int is refused: 1 for True hides an option meant as a count."""
+
+    kind: ClassVar[str] = "bool"
+    value_type: ClassVar[str] = "bool"
+
+    def describe(self) -> str:
+        return "a bool, True or False"
+
+    def check(self, value: Any) -> bool:
+        if not isinstance(value, bool):
+            raise Mismatch
+        return value
+
+    def example(self, value: Any, default: Any) -> bool:
+        return bool(value) if is_whole(value) else bool(default)
+
+
+@dataclass(frozen=True)
+class Whole(Valid):
+    """An integer in [low, high]."""
+
+    low: int = 0
+    high: int = UINT64_MAX
+    kind: ClassVar[str] = "uint64"
+    value_type: ClassVar[str] = "uint64"
+
+    def describe(self) -> str:
+        powers = {2**bits - 1: f"2**{bits} - 1" for bits in (31, 63, 64)}
+        return f"an int in [{self.low}, {powers.get(self.high, self.high)}]"
+
+    def check(self, value: Any) -> int:
+        if not is_whole(value) or not self.low <= value <= self.high:
+            raise Mismatch
+        return int(value)
+
+    def example(self, value: Any, default: Any) -> int:
+        if not isinstance(value, bool) and isinstance(value, float) and value.is_integer():
+            return min(max(int(value), self.low), self.high)
+        return max(default, self.low)
+
+
+@dataclass(frozen=True)
+class Members(Valid):
+    """A member of a PopART enum, given by its number; ``names[number]`` is PopART's name."""
+
+    type_name: str
+    names: tuple[str, ...]
+    kind: ClassVar[str] = "enum"
+    value_type: ClassVar[str] = "uint64"
+
+    def describe(self) -> str:
+        return "an int, one of " + ", ".join(f"{i} ({n})" for i, n in enumerate(self.names))
+
+    def check(self, value: Any) -> int:
+        if not is_whole(value) or not 0 <= value < len(self.names):
+            raise Mismatch
+        return int(value)
+
+    def example(self, value: Any, default: Any) -> Any:
+        return self.names.index(value) if value in self.names else default
+
+    def record(self, target: Any, attribute: str, value: Any, enum: EnumLookup) -> None:
+        setattr(target, attribute, enum(self.type_name, self.names[value]))
+
+
+@dataclass(frozen=True)
+class Number(Valid):
+    """A finite double in [low, high], or in (low, high] with ``above``; an int is widened."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    above: bool = False
+    kind: ClassVar[str] = "double"
+    value_type: ClassVar[str] = "double"
+
+    def describe(self) -> str:
+        if self.high != math.inf:
+            return f"a number in {'(' if self.above else '['}{self.low:g}, {self.high:g}]"
+        if self.low != -math.inf:
+            return f"a finite number {'>' if self.above else '>='} {self.low:g}"
+        return "a finite number"
+
+    def check(self, value: Any) -> float:
+        if not isinstance(value, numbers.Real) or isinstance(value, bool):
+            raise Mismatch
+        try:
+            number = float(value)
+        except OverflowError:
+            raise Mismatch("it overflows a double") from None
+        if not math.isfinite(number) or not self.low <= number <= self.high:
+            raise Mismatch
+        if self.above and number == self.low:
+            raise Mismatch
+        # get_option promises the number that was set, so one that a double rounds is refused.
+        if number != value:
+            raise Mismatch("a double cannot hold it exactly")
+        return number
+
+
+@dataclass(frozen=True)
+class Text(Valid):
+    """A string, one of ``choices`` where there are any."""
+
+    choices: tuple[str, ...] = ()
+    kind: ClassVar[str] = "string"
+    value_type: ClassVar[str] = "string"
+
+    def describe(self) -> str:
+        if not self.choices:
+            return "a string"
+        return "a string, one of " + ", ".join(repr(choice) for choice in self.choices)
+
+    def check(self, value: Any) -> str:
+        if not isinstance(value, str) or (self.choices and value not in self.choices):
+            raise Mismatch
+        return value
+
+
+@dataclass(frozen=True)
+class Items(Valid):
+    """A list (tuple, set) whose items all fit ``item``; setting it again adds what is new."""
+
+    item: Text | Members
+    sample: Any
+    container: type[list[Any]] | type[set[Any]] = list
+    upper: bool = False
+    """Whether PopART spells the strings in capitals."""
+    kind: ClassVar[str] = "list"
+    value_type: ClassVar[str] = "vector"
+
+    def describe(self) -> str:
+        return f"a list, each item {self.item.describe()}"
+
+    def check(self, value: Any) -> list[Any]:
+        if not isinstance(value, list | tuple | set | frozenset):
+            raise Mismatch
+        items = []
+        for item in value:
+            try:
+                items.append(self.item.check(item))
+            except Mismatch:
+                raise Mismatch(f"item {item!r} does not fit") from None
+        # A set has no order of its own; the stored list must not depend on hashing.
+        return sorted(items) if isinstance(value, set | frozenset) else items
+
+    def example(self, value: Any, default: Any) -> list[Any]:
+        return [self.sample]
+
+    def merge(self, old: Any, new: Any) -> list[Any]:
+        return list(dict.fromkeys([*old, *new]))
+
+    def record(self, target: Any, attribute: str, value: Any, enum: EnumLookup) -> None:
+        item = self.item
+        if isinstance(item, Members):
+            value = [enum(item.type_name, item.names[number]) for number in value]
+        elif self.upper:
+            value = [text.upper() for text in value]
+        setattr(target, attribute, self.container(value))
+
+
+class KeyedValid(Valid):
+    """Base of the dict options: setting a key again replaces its value, other keys stay."""
+
+    kind: ClassVar[str] = "dict"
+    value_type: ClassVar[str] = "map"
+
+    def merge(self, old: Any, new: Any) -> Any:
+        return {**old, **new}
+
+
+def _check_keys(value: Any, known: Any) -> None:
+    if not isinstance(value, dict):
+        raise Mismatch
+    for key in value:
+        if key not in known:
+            raise Mismatch(f"key {key!r} is not one of {', '.join(known)}")
+
+
+@dataclass(frozen=True)
+class StringMap(KeyedValid):
+    """Poplar options: any key, with a string or an int. PopART gets strings."""
+
+    def describe(self) -> str:
+        return "a dict from strings to strings or ints"
+
+    def check(self, value: Any) -> dict[str, str | int]:
+        if not isinstance(value, dict):
+            raise Mismatch
+        for key, entry in value.items():
+            if not isinstance(key, str):
+                raise Mismatch(f"key {key!r} is not a string")
+            if isinstance(entry, bool):
+                raise Mismatch(f"key {key!r} holds {entry}: Poplar reads 'true' or 'false'")
+            if not isinstance(entry, str) and not is_whole(entry):
+                raise Mismatch(f"key {key!r} holds {entry!r}: write it as a string")
+        return dict(value)
+
+    def example(self, value: Any, default: Any) -> dict[str, str]:
+        return {"name": "value"}
+
+    def record(self, target: Any, attribute: str, value: Any, enum: EnumLookup) -> None:
+        setattr(target, attribute, {key: str(entry) for key, entry in value.items()})
+
+
+@dataclass(frozen=True)
+class FlagMap(KeyedValid):
+    """Bools under fixed keys; ``fields`` gives PopART's field for each."""
+
+    fields: Mapping[str, str]
+
+    def describe(self) -> str:
+        return "a dict with bools under " + ", ".join(f"'{key}'" for key in self.fields)
+
+    def check(self, value: Any) -> dict[str, bool]:
+        _check_keys(value, self.fields)
+        for key, entry in value.items():
+            if not isinstance(entry, bool):
+                raise Mismatch(f"key {key!r} holds {entry!r}, which is no bool")
+        return dict(value)
+
+    def example(self, value: Any, default: Any) -> dict[str, bool]:
+        return {next(iter(self.fields)): True}
+
+    def record(self, target: Any, attribute: str, value: Any, enum: EnumLookup) -> None:
+        settings = getattr(target, attribute)
+        for key, entry in value.items():
+            setattr(settings, self.fields[key], entry)
+
+
+@dataclass(frozen=True)
+class Fragment(Valid):
+    """``{schedule: [virtual graphs left out]}``, one schedule; setting it again replaces it."""
+
+    schedule: Members
+    kind: ClassVar[str] = "dict"
+    value_type: ClassVar[str] = "map"
+
+    def describe(self) -> str:
+        names = ", ".join(f"{i} ({n})" for i, n in enumerate(self.schedule.names))
+        return f"a dict with one schedule, {names}, and the list of virtual graphs it leaves out"
+
+    def check(self, value: Any) -> dict[int, list[int]]:
+        if not isinstance(value, dict):
+            raise Mismatch
+        if len(value) != 1:
+            raise Mismatch(f"it holds {len(value)} schedules")
+        ((schedule, excluded),) = value.items()
+        try:
+            number = self.schedule.check(schedule)
+        except Mismatch:
+            raise Mismatch(f"{schedule!r} is no schedule") from None
+        if not isinstance(excluded, list | tuple) or not all(
+            is_whole(graph) and graph >= 0 for graph in excluded
+        ):
+            raise Mismatch(f"{excluded!r} is no list of virtual graph numbers")
+        return {number: [int(graph) for graph in excluded]}
+
+    def example(self, value: Any, default: Any) -> dict[int, list[int]]:
+        return {3: [0]}
+
+    def record(self, target: Any, attribute: str, value: Any, enum: EnumLookup) -> None:
+        settings = getattr(target, attribute)
+        for number, excluded in value.items():
+            self.schedule.record(settings, "schedule", number, enum)
+            settings.excludedVirtualGraphs = list(excluded)
+
+
+@dataclass(frozen=True)
+class OperatorMapping(Valid):
+    """One custom operator: which PopART operator a Paddle operator becomes."""
+
+    kind: ClassVar[str] = "dict"
+    value_type: ClassVar[str] = "map"
+    keys: ClassVar[tuple[str, ...]] = ("paddle_op", "popart_op", "domain", "version")
+
+    def describe(self) -> str:
+        strings = ", ".join(map(repr, self.keys[:3]))
+        return f"a dict with strings under {strings} and an int >= 1 under 'version'"
+
+    def check(self, value: Any) -> dict[str, str | int]:
+        _check_keys(value, self.keys)
+        for key in self.keys:
+            if key not in value:
+                raise Mismatch(f"key {key!r} is missing")
+            entry = value[key]
+            good = is_whole(entry) and entry >= 1 if key == "version" else isinstance(entry, str)
+            if not good or entry == "":
+                raise Mismatch(f"key {key!r} holds {entry!r}")
+        return dict(value)
+
+    def example(self, value: Any, default: Any) -> dict[str, str | int]:
+        return {"paddle_op": "relu_x", "popart_op": "ReluX", "domain": "custom.ops", "version": 1}
+
+
+@dataclass(frozen=True)
+class Location(KeyedValid):
+    """Where a family of tensors is kept, as PopART's TensorLocationSettings."""
+
+    kind: ClassVar[str] = "location"
+    counts: ClassVar[dict[str, str]] = {
+        "min_elements_for_off_chip": "minElementsForOffChip",
+        "min_elements_for_replicated_tensor_sharding": "minElementsForReplicatedTensorSharding",
+    }
+    #: key -> (field of TensorLocation, enum type, member for 0, member for 1)
+    switches: ClassVar[dict[str, tuple[str, str, str, str]]] = {
+        "on_chip": ("storage", "TensorStorage", "OffChip", "OnChip"),
+        "use_replicated_tensor_sharding": (
+            "replicatedTensorSharding",
+            "ReplicatedTensorSharding",
+            "Off",
+            "On",
+        ),
+        "use_io_tiles_to_load": ("loadTileSet", "TileSet", "Compute", "IO"),
+        "use_io_tiles_to_store": ("storageTileSet", "TileSet", "Compute", "IO"),
+    }
+    domains: ClassVar[tuple[str, ...]] = (
+        "sharding_domain_with_all",
+        "sharding_domain_with_consecutive",
+        "sharding_domain_with_orthogonal",
+    )
+
+    def describe(self) -> str:
+        return (
+            f"a dict with 0 or 1 under {', '.join(map(repr, self.switches))}, "
+            f"an int >= 0 under {', '.join(map(repr, [*self.counts, *self.domains]))}"
+        )
+
+    def check(self, value: Any) -> dict[str, int]:
+        _check_keys(value, (*self.switches, *self.counts, *self.domains))
+        for key, entry in value.items():
+            if key in self.switches:
+                # 1.0 == 1, so the type is asked too.
+                good = (isinstance(entry, bool) or is_whole(entry)) and entry in (0, 1)
+            else:
+                good = is_whole(entry) and 0 <= entry <= UINT64_MAX
+            if not good:
+                raise Mismatch(f"key {key!r} holds {entry!r}")
+        return dict(value)
+
+    def example(self, value: Any, default: Any) -> dict[str, int]:
+        return {"on_chip": 0, "use_replicated_tensor_sharding": 1}
+
+    def record(self, target: Any, attribute: str, value: Any, enum: EnumLookup) -> None:
+        settings = getattr(target, attribute)
+        for key, entry in value.items():
+            if key in self.counts:
+                setattr(settings, self.counts[key], entry)
+            elif key in self.switches:
+                name, type_name, off, on = self.switches[key]
+                setattr(settings.location, name, enum(type_name, on if entry else off))
+
+
+@dataclass(frozen=True)
+class ProgressLogger(Valid):
+    """A function called with (progress, total) while a program compiles; None takes it off."""
+
+    kind: ClassVar[str] = "callable"
+    value_type: ClassVar[str] = "callable"
+
+    def describe(self) -> str:
+        return "a callable taking (progress: int, total: int), or None"
+
+    def check(self, value: Any) -> Callable[[int, int], Any] | None:
+        if value is not None and not callable(value):
+            raise Mismatch
+        return value  # type: ignore[no-any-return]
+
+    def example(self, value: Any, default: Any) -> Any:
+        return print
+
+
+@dataclass(frozen=True)
+class ReadOnly(Valid):
+    """A list that only other calls change."""
+
+    instead: str
+    kind: ClassVar[str] = "list"
+    value_type: ClassVar[str] = "vector"
+
+    def describe(self) -> str:
+        return f"no value: it is read only, {self.instead} adds to it"
+
+    def check(self, value: Any) -> Any:
+        raise Mismatch
+
+
+@dataclass(frozen=True)
+class Option:
+    """One row of the table of options.
+
+    ``status`` is ``effective`` (changes what is compiled or run), ``recorded`` (written to the
+    PopART program, changes no number, read by hardware only) or ``planned`` (no effect yet: any
+    value but the default and those in ``inert`` is refused at compile). ``refuses`` gives, for a
+    value of an option that is otherwise done, what that value would do, or "" if it is done too.
+    ``seam`` is where PopART takes it; a name under ``SessionOptions.`` is a field there.
+    """
+
+    name: str
+    valid: Valid
+    default: Any
+    meaning: str
+    status: Status
+    group: str
+    seam: str = ""
+    inert: tuple[Any, ...] = ()
+    refuses: Callable[[Any], str] | None = field(default=None, compare=False)
+
+    @property
+    def kind(self) -> str:
+        """bool, uint64, enum, double, string, list, dict, callable or location."""
+        return self.valid.kind
+
+    def check(self, value: Any) -> Any:
+        """``value`` as it is stored; raises OptionError with what was got and what is expected."""
+        try:
+            return self.valid.check(value)
+        except Mismatch as mismatch:
+            detail = f" ({mismatch})" if str(mismatch) else ""
+            message = (
+                f"Option '{self.name}': got {reprlib.repr(value)} of type "
+                f"{type(value).__name__}{detail}, expected {self.valid.describe()}."
+            )
+            if not isinstance(self.valid, ReadOnly):
+                example = self.valid.example(value, self.default)
+                shown = getattr(example, "__name__", None) or repr(example)
+                message += f" Write for example set_options({{'{self.name}': {shown}}})."
+            raise OptionError(message) from None
+
+    def refusal(self, value: Any) -> str:
+        """What ``value`` would do and nothing here does yet, or "" where the value is served."""
+        if self.refuses is not None:
+            return self.refuses(value)
+        if self.status == "planned" and value != self.default and value not in self.inert:
+            return self.meaning
+        return ""

@@ -1,0 +1,339 @@
+"""What a user asks of a compilation: the options and patterns behind `paddle.static.IpuStrategy`.
+
+:class:`CoreIpuStrategy` stands where an IPU build of Paddle has ``core.IpuStrategy``. A compilation
+takes :meth:`CoreIpuStrategy.snapshot`, passes it through :func:`check_supported` and
+:func:`check_consistent`, and writes it on PopART's settings with :func:`record_on`.
+
+An IPU build matched Python types strictly: ``loss_scaling: 128`` was an error there. Here an
+integer is taken where a double is meant, on purpose; a bool is never taken as a number.
+"""
+
+from __future__ import annotations
+
+import difflib
+import reprlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from paddle_ipu.errors import NotSupported, OptionError
+from paddle_ipu.option_table import ALIASES, OPTIONS, PREFETCH_DEPTH_UNSET
+from paddle_ipu.option_values import EnumLookup, Members, Option
+from paddle_ipu.pattern_table import (
+    DEFAULT_PATTERNS,
+    MANDATORY_PATTERNS,
+    PLANNED_PATTERNS,
+    POPART_PATTERNS,
+    USER_PATTERNS,
+)
+
+__all__ = [
+    "OPTIONS",
+    "CoreIpuStrategy",
+    "CustomOp",
+    "Option",
+    "StrategyValues",
+    "check_consistent",
+    "check_supported",
+    "record_on",
+    "record_patterns_on",
+]
+
+_SESSION_OPTIONS = "SessionOptions."
+
+
+@dataclass(frozen=True)
+class CustomOp:
+    """The PopART operator that a Paddle operator of the user's becomes."""
+
+    paddle_op: str
+    popart_op: str
+    domain: str
+    version: int
+
+    def __str__(self) -> str:
+        return (
+            f"paddle_op: {self.paddle_op}, domain: {self.domain}, "
+            f"type: {self.popart_op}, version: {self.version}"
+        )
+
+
+def _with_close_matches(message: str, name: object, known: Iterable[str]) -> str:
+    """``message`` with the names that look like ``name``, whatever case that is written in."""
+    by_lower = {text.lower(): text for text in known}
+    close = difflib.get_close_matches(str(name).lower(), by_lower, n=3, cutoff=0.6)
+    if not close:
+        return message
+    return f"{message} Did you mean {' or '.join(repr(by_lower[text]) for text in close)}?"
+
+
+def _option(name: object) -> Option:
+    if isinstance(name, str) and name in OPTIONS:
+        return OPTIONS[name]
+    message = f"There is no strategy option {name!r}; get_all_option_names() lists them."
+    raise OptionError(_with_close_matches(message, name, OPTIONS))
+
+
+def _check_pattern(name: object) -> str:
+    known = POPART_PATTERNS | USER_PATTERNS.keys()
+    if isinstance(name, str) and name in known:
+        return name
+    message = f"There is no graph pattern {name!r}, PopART's or a known user's."
+    raise OptionError(_with_close_matches(message, name, sorted(known)))
+
+
+def _copy(value: Any) -> Any:
+    """A copy the caller may change, down to nested lists and dicts."""
+    if isinstance(value, dict):
+        return {key: _copy(entry) for key, entry in value.items()}
+    return list(value) if isinstance(value, list) else value
+
+
+def _freeze(value: Any) -> Any:
+    if isinstance(value, dict):
+        return MappingProxyType({key: _freeze(entry) for key, entry in value.items()})
+    return tuple(value) if isinstance(value, list) else value
+
+
+class StrategyValues(Mapping[str, Any]):
+    """Every option's value at one moment, by name; immutable, lists as tuples.
+
+    ``explicit`` names the options that were set, aliases included; ``patterns`` maps the graph
+    patterns that were enabled or disabled to which of the two; ``custom_ops`` maps Paddle operator
+    names to :class:`CustomOp`.
+    """
+
+    __slots__ = ("_values", "custom_ops", "explicit", "patterns")
+
+    def __init__(
+        self,
+        values: Mapping[str, Any],
+        explicit: Iterable[str],
+        patterns: Mapping[str, bool],
+        custom_ops: Mapping[str, CustomOp],
+    ) -> None:
+        self._values = {name: _freeze(value) for name, value in values.items()}
+        self.explicit = frozenset(explicit)
+        self.patterns: Mapping[str, bool] = MappingProxyType(dict(patterns))
+        self.custom_ops: Mapping[str, CustomOp] = MappingProxyType(dict(custom_ops))
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[_option(name).name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def member(self, name: str) -> str:
+        """PopART's name of an enum option's value, "Manual" for `virtual_graph_mode` 1."""
+        valid = _option(name).valid
+        if not isinstance(valid, Members):
+            raise OptionError(f"Option '{name}' holds a {valid.kind}, not a member of an enum.")
+        return valid.names[self._values[name]]
+
+
+class CoreIpuStrategy:
+    """The options and patterns of one strategy, read and written by name.
+
+    ``paddle.static.IpuStrategy`` holds one and hands its calls on. Every call checks its arguments
+    at once and raises :class:`OptionError`; whether a value is served yet is asked at compile.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[str, Any] = {}
+        self._aliases_set: set[str] = set()
+        self._patterns: dict[str, bool] = {}
+        self._custom_ops: dict[str, CustomOp] = {}
+
+    def set_options(self, options: Mapping[str, Any]) -> None:
+        """Set the options of a dict, in its order; all of them or, on an error, none.
+
+        A scalar replaces what was there. A dict option replaces the keys it is given and keeps
+        the others, a list option adds the items it does not hold yet.
+        """
+        if not isinstance(options, Mapping):
+            raise OptionError(
+                f"set_options got {reprlib.repr(options)} of type {type(options).__name__}, "
+                "expected a dict from option names to values."
+            )
+        checked = [(_option(name), _option(name).check(value)) for name, value in options.items()]
+        for option, value in checked:
+            self._set(option, value)
+
+    def _set(self, option: Option, value: Any) -> None:
+        if option.name == "enable_manual_shard":
+            self._merge("virtual_graph_mode", int(value))
+        elif option.name == "enable_half_partial":
+            self._merge("partials_type_matmuls", "half" if value else "float")
+            self._merge("convolution_options", {"partialsType": "half" if value else "float"})
+        else:
+            self._merge(option.name, value)
+        if option.name in ALIASES:
+            self._aliases_set.add(option.name)
+        if option.name == "custom_op":
+            self._custom_ops[value["paddle_op"]] = CustomOp(**value)
+
+    def _merge(self, name: str, value: Any) -> None:
+        self._values[name] = OPTIONS[name].valid.merge(self._value(name), value)
+
+    def _value(self, name: str) -> Any:
+        if name == "enable_manual_shard":
+            return self._value("virtual_graph_mode") == 1
+        if name == "enable_half_partial":
+            return self._value("partials_type_matmuls") == "half"
+        if name == "custom_ops":
+            return [str(operator) for operator in self._custom_ops.values()]
+        return self._values.get(name, OPTIONS[name].default)
+
+    def get_option(self, name: str) -> dict[str, Any]:
+        """``name``, ``type`` and ``value`` of an option; scalars have ``value_s``, its text, too.
+
+        ``type`` is bool, uint64 (enums too), double, string, vector, map or callable. ``value``
+        is what was set, to the last bit, in a copy of its own. `custom_op` gives the last one set.
+        """
+        option = _option(name)
+        value = _copy(self._value(name))
+        kind = option.valid.value_type
+        answer = {"name": name, "type": kind, "value": value}
+        if kind in ("bool", "uint64", "double", "string"):
+            answer["value_s"] = str(int(value)) if kind == "bool" else str(value)
+        return answer
+
+    def get_all_option_names(self) -> list[str]:
+        """The names of all options, in the order of the documentation."""
+        return list(OPTIONS)
+
+    def enable_pattern(self, name: str) -> None:
+        """Turn a graph pattern on; raises OptionError for a name nobody knows."""
+        self._patterns[_check_pattern(name)] = True
+
+    def disable_pattern(self, name: str) -> None:
+        """Turn a graph pattern off; raises OptionError for one that PopART cannot do without."""
+        if _check_pattern(name) in MANDATORY_PATTERNS:
+            raise OptionError(f"Pattern '{name}' is mandatory and cannot be disabled")
+        self._patterns[name] = False
+
+    def is_pattern_enabled(self, name: str) -> bool:
+        """Whether a graph pattern is on, by PopART's default or by a call here."""
+        default = _check_pattern(name) in MANDATORY_PATTERNS | DEFAULT_PATTERNS
+        return self._patterns.get(name, default)
+
+    def snapshot(self) -> StrategyValues:
+        """All values as they are now; later changes of the strategy do not reach it."""
+        return StrategyValues(
+            {name: self._value(name) for name in OPTIONS},
+            self._values.keys() | self._aliases_set,
+            self._patterns,
+            self._custom_ops,
+        )
+
+
+def check_supported(values: StrategyValues) -> None:
+    """Raise one NotSupported that lists every option and pattern asked for and not done yet."""
+    refused: dict[str, str] = {}
+    for name, option in OPTIONS.items():
+        reason = option.refusal(values[name])
+        if reason:
+            refused[name] = f"{name} = {values[name]!r} (default {option.default!r}): {reason}"
+    for alias, held_in in ALIASES.items():
+        # Name what the user wrote, not what it was translated to.
+        if alias in refused and alias in values.explicit:
+            for name in held_in:
+                refused.pop(name, None)
+        elif alias in refused:
+            del refused[alias]
+    lines = list(refused.values())
+    lines += [
+        f"enable_pattern('{name}'): {USER_PATTERNS[name]}"
+        for name in sorted(PLANNED_PATTERNS)
+        if values.patterns.get(name)
+    ]
+    if lines:
+        raise NotSupported(
+            "The strategy asks for what paddle_ipu does not do yet:\n  "
+            + "\n  ".join(lines)
+            + "\nLeave these at their defaults (`disable_pattern` for a pattern), or run without "
+            "the plugin. docs/options.md gives every option's status."
+        )
+
+
+def check_consistent(values: StrategyValues) -> None:
+    """Raise one OptionError that lists every pair of options that cannot stand together.
+
+    PopART's wording where PopART has the same check. Whether there are micro-batches enough for
+    the pipeline is not asked here: that needs the program's stages.
+    """
+    problems = []
+    accumulating = values["enable_gradient_accumulation"]
+    factor = values["accumulation_factor"]
+    ipus = values["num_ipus"]
+    manual = values["enable_manual_shard"]
+    replicas = values["replicated_graph_count"] if values["enable_replicated_graphs"] else 1
+    if factor > 1 and not accumulating:
+        problems.append(
+            "enableGradientAccumulation is false, but accumulationFactor > 1. Set "
+            f"enable_gradient_accumulation to True, or accumulation_factor (now {factor}) to 1."
+        )
+    if accumulating and not values["is_training"]:
+        problems.append(
+            "Gradient Accumulation only available when training. Set is_training to True, or "
+            "enable_gradient_accumulation to False."
+        )
+    if values["enable_pipelining"] and (ipus <= 1 or values["virtual_graph_mode"] == 0):
+        problems.append(
+            f"Pipelining requires more than 1 IPU (currently {ipus}) and the 'virtualGraphMode' "
+            "session option to not be VirtualGraphMode::Off (currently "
+            f"VirtualGraphMode::{values.member('virtual_graph_mode')}). Set num_ipus and "
+            "enable_manual_shard, or enable_pipelining to False."
+        )
+    if manual and ipus <= 1:
+        problems.append(
+            "Only if num_ipus > 1, enable_manual_shard is able to be set True. Set num_ipus (now "
+            f"{ipus}) to the number of IPUs, or enable_manual_shard to False."
+        )
+    if values["virtual_graph_mode"] == 0 and ipus != replicas:
+        problems.append(
+            f"If virtual graphs are disabled, the replicated graph count ({replicas}) needs to be "
+            f"equal to the number of IPUs ({ipus}). Set enable_manual_shard to True and place "
+            "operators with ipu_shard_guard, or num_ipus to 1."
+        )
+    if problems:
+        raise OptionError("The options contradict each other:\n  " + "\n  ".join(problems))
+
+
+def record_on(values: StrategyValues, session_options: Any, enum: EnumLookup) -> None:
+    """Write the options that were set on PopART's SessionOptions, under its field names.
+
+    ``enum(type_name, member_name)`` gives PopART's enum member. What nobody set is left alone:
+    PopART has the same defaults, and takes some from the environment.
+    """
+    for name, option in OPTIONS.items():
+        if name not in values.explicit or name in ALIASES:
+            continue
+        if not option.seam.startswith(_SESSION_OPTIONS):
+            continue
+        if name == "default_prefetch_buffering_depth" and values[name] == PREFETCH_DEPTH_UNSET:
+            continue
+        *path, attribute = option.seam.removeprefix(_SESSION_OPTIONS).split(".")
+        target = session_options
+        for part in path:
+            target = getattr(target, part)
+        option.valid.record(target, attribute, values[name], enum)
+
+
+def record_patterns_on(
+    values: StrategyValues, enable: Callable[[str, bool], Any], *, user: bool = False
+) -> None:
+    """Call PopART's ``Patterns.enablePattern`` for each pattern that was enabled or disabled.
+
+    Users' patterns exist only where their compiled library is loaded: pass ``user=True`` there.
+    """
+    for name, enabled in values.patterns.items():
+        if user or name in POPART_PATTERNS:
+            enable(name, enabled)
