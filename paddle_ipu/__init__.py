@@ -1,0 +1,72 @@
+"""Gives stock PaddlePaddle its IPU backend; importing it activates the plugin.
+
+Public names are resolved on first use, so that importing this package stays cheap.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import _paddle_ipu_autoload
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from paddle_ipu import errors, popart
+    from paddle_ipu.plugin import activate, deactivate, is_active
+    from paddle_ipu.reference import verify
+
+__version__ = "0.1.0"
+
+__all__ = ["activate", "deactivate", "errors", "is_active", "popart", "verify"]
+
+_PUBLIC_NAMES = {
+    "activate": "paddle_ipu.plugin:activate",
+    "deactivate": "paddle_ipu.plugin:deactivate",
+    "errors": "paddle_ipu.errors",
+    "is_active": "paddle_ipu.plugin:is_active",
+    "popart": "paddle_ipu.popart",
+    "verify": "paddle_ipu.reference:verify",
+}
+
+
+def __getattr__(name: str) -> object:
+    place = _PUBLIC_NAMES.get(name)
+    if place is None:
+        raise AttributeError(f"module 'paddle_ipu' has no attribute {name!r}")
+    from importlib import import_module
+
+    module, _, attribute = place.partition(":")
+    found = import_module(module)
+    return getattr(found, attribute) if attribute else found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PUBLIC_NAMES})
+
+
+def _check_links() -> None:
+    """A checkout without symbolic links has text files where two packages should be."""
+    for name in ("ops", "passes"):
+        path = os.path.join(os.path.dirname(__file__), name)
+        if os.path.isfile(path):
+            from paddle_ipu.errors import ActivationError
+
+            raise ActivationError(
+                f"{path} is a text file, expected a symbolic link to the folder ../{name}: the "
+                "source was unpacked or checked out without support for symbolic links. Clone it "
+                "with git (on Windows with core.symlinks=true), or install a wheel."
+            )
+
+
+def _activate_now_or_on_import() -> None:
+    if "paddle" not in sys.modules:
+        _paddle_ipu_autoload.wait_for_paddle()
+    elif not _paddle_ipu_autoload.activating:
+        from paddle_ipu import plugin
+
+        plugin.activate()
+
+
+_check_links()
+_activate_now_or_on_import()

@@ -1,0 +1,95 @@
+"""Paddle's device names for the IPU: the place, the device count, ``paddle.get_device``.
+
+Stock Paddle has no IPU allocator. Upstream keeps tensors of an IPU place in host memory, so a
+place that Paddle's C++ code takes for the CPU stores them where an IPU build does.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import paddle
+
+_core = paddle.base.core
+
+
+class IPUPlace(_core.CPUPlace):  # type: ignore[misc]  # Paddle's classes are untyped
+    """Where tensors of IPU programs live; C++ sees a CPU place.
+
+    Which IPUs a program runs on is decided by its strategy, so there is one place, with id 0, as
+    upstream documents; an id is accepted because ``'ipu:0'`` names a place too.
+
+    Args:
+        device_id: must be 0.
+
+    Raises:
+        ValueError: for another id.
+    """
+
+    def __init__(self, device_id: int = 0) -> None:
+        if device_id != 0:
+            raise ValueError(
+                f"IPUPlace has one device id, 0, got {device_id}. The number of IPUs is set with "
+                "IpuStrategy.set_graph_config(num_ipus=...)."
+            )
+        super().__init__()
+
+    def get_device_id(self) -> int:
+        """The id of the place: 0."""
+        return 0
+
+    def ipu_device_id(self) -> int:
+        """The id of the place: 0."""
+        return 0
+
+    def is_ipu_place(self) -> bool:
+        """True."""
+        return True
+
+    def is_cpu_place(self) -> bool:
+        """False; C++ code, which has no IPU place, still takes it for the CPU."""
+        return False
+
+    def __repr__(self) -> str:
+        return "Place(ipu:0)"
+
+    __str__ = __repr__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, IPUPlace)
+
+    def __hash__(self) -> int:
+        return hash(IPUPlace)
+
+    def __reduce__(self) -> tuple[type[IPUPlace], tuple[()]]:
+        return IPUPlace, ()
+
+
+def is_compiled_with_ipu() -> bool:
+    """True: the plugin is what an IPU build of Paddle compiles in."""
+    return True
+
+
+def get_ipu_device_count() -> int:
+    """How many devices there are: one IPU Model, whatever number of IPUs it stands for.
+
+    Upstream, too, answers 1 for the IPU Model.
+    """
+    return 1
+
+
+def naming_ipus(get_device: Callable[..., Any]) -> Callable[..., Any]:
+    """``paddle.get_device`` that answers ``ipus:{0-<n-1>}`` while the IPU is the device.
+
+    Stock code asks for a CPU place first, which an IPU place is by inheritance.
+    """
+
+    @functools.wraps(get_device)
+    def get_device_with_ipus(input: Any = None) -> Any:  # noqa: A002 - Paddle's parameter name
+        if input is None and isinstance(paddle.base.framework._current_expected_place_(), IPUPlace):
+            return f"ipus:{{0-{get_ipu_device_count() - 1}}}"
+        return get_device(input)
+
+    return get_device_with_ipus

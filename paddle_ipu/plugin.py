@@ -1,0 +1,338 @@
+"""Every name patched into Paddle: one table, checked before anything changes, reversible."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import _paddle_ipu_autoload
+from paddle_ipu.errors import ActivationError
+
+SUPPORTED_VERSIONS = ("3.3",)
+"""The Paddle versions, as major.minor, that this plugin knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """One row: the attribute of one Paddle module (or of a class in it) that is replaced.
+
+    Attributes:
+        module: the module to patch, imported if need be.
+        attribute: the name in it, dotted for an attribute of a class.
+        replacement: ``module:name`` of what takes its place.
+        reason: why it is patched.
+        wraps: `replacement` is a function that makes the new object from the original one.
+        required: Paddle must have the attribute; False for names only an IPU build has.
+        versions: Paddle versions the row is for, as major.minor.
+    """
+
+    module: str
+    attribute: str
+    replacement: str
+    reason: str
+    wraps: bool = False
+    required: bool = True
+    versions: tuple[str, ...] = SUPPORTED_VERSIONS
+
+    @property
+    def target(self) -> str:
+        return f"{self.module}.{self.attribute}"
+
+
+def _everywhere(
+    modules: tuple[str, ...],
+    attribute: str,
+    replacement: str,
+    reason: str,
+    *,
+    wraps: bool = False,
+    required: bool = True,
+) -> tuple[Patch, ...]:
+    """One row for each module that holds the name: a name imported by value is a copy."""
+    return tuple(
+        Patch(module, attribute, replacement, reason, wraps, required) for module in modules
+    )
+
+
+_CORE = ("paddle.base.core", "paddle.base.libpaddle")
+
+PATCHES: tuple[Patch, ...] = (
+    *_everywhere(
+        _CORE,
+        "is_compiled_with_ipu",
+        "paddle_ipu.places:is_compiled_with_ipu",
+        "opens what Paddle keeps for IPU builds; its public forms ask this one",
+    ),
+    *_everywhere(
+        _CORE,
+        "get_ipu_device_count",
+        "paddle_ipu.places:get_ipu_device_count",
+        "only IPU builds have it; `get_device` and the launcher ask for it",
+        required=False,
+    ),
+    *_everywhere(
+        (*_CORE, "paddle.base", "paddle.framework", "paddle"),
+        "IPUPlace",
+        "paddle_ipu.places:IPUPlace",
+        "the stock class cannot be made; `set_device('ipu')` and 'ipu:0' make one",
+    ),
+    *_everywhere(
+        ("paddle.device", "paddle", "paddle.distributed.spawn"),
+        "get_device",
+        "paddle_ipu.places:naming_ipus",
+        "takes the IPU place for the CPU, which it inherits from",
+        wraps=True,
+    ),
+    *_everywhere(
+        ("paddle.base.framework", "paddle.base", "paddle.static"),
+        "ipu_shard_guard",
+        "paddle_ipu.shard_guard:stamping",
+        "reaches legacy operators only; `set_ipu_shard` goes through it",
+        wraps=True,
+    ),
+    Patch(
+        "paddle.pir.core",
+        "switch_main_program",
+        "paddle_ipu.shard_guard:following_programs",
+        "a shard guard may begin outside of a `program_guard`",
+        wraps=True,
+    ),
+    Patch(
+        "paddle.pir",
+        "Value.name",
+        "paddle_ipu.value_names:naming_intermediates",
+        "raises for intermediates; scripts fetch by `loss.name`",
+        wraps=True,
+    ),
+    *_everywhere(
+        _CORE,
+        "IpuStrategy",
+        "paddle_ipu.strategy:CoreIpuStrategy",
+        "only IPU builds have it; `paddle.static.IpuStrategy` keeps its options there",
+        required=False,
+    ),
+    *_everywhere(
+        _CORE,
+        "IpuBackend",
+        "paddle_ipu.backend:IpuBackend",
+        "only IPU builds have it; scripts fetch weights and save models through it",
+        required=False,
+    ),
+    *_everywhere(
+        ("paddle.base.compiler", "paddle.base", "paddle.static"),
+        "IpuCompiledProgram",
+        "paddle_ipu.compiled_program:IpuCompiledProgram",
+        "takes legacy programs only and runs passes that only IPU builds have",
+    ),
+    Patch(
+        "paddle.base.executor",
+        "Executor.run",
+        "paddle_ipu.executor:run",
+        "runs compiled programs; passes every other program on",
+    ),
+)
+
+_ABSENT = object()
+# Rows of these modules apply as soon as the modules exist.
+_IN_THE_MAKING = tuple(
+    f"paddle_ipu.{name}" for name in ("strategy", "backend", "compiled_program", "executor")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Applied:
+    patch: Patch
+    owner: Any
+    name: str
+    original: object
+
+
+_applied: list[_Applied] = []
+
+
+def activate() -> None:
+    """Patches Paddle, which is imported if it was not; does nothing if it is patched already.
+
+    Raises:
+        ActivationError: Paddle is missing or of a version the plugin does not know, or lacks
+            names the plugin replaces, or has them in another form, or a part of the plugin cannot
+            be imported. Nothing is patched then.
+    """
+    if _applied:
+        return
+    _paddle_ipu_autoload.stop_waiting()
+    patches = _patches_for(_paddle_version())
+    found = _find_targets(patches)
+    replacements = _resolve(found)
+    for applied, replacement in zip(found, replacements, strict=True):
+        setattr(applied.owner, applied.name, replacement)
+        _applied.append(applied)
+
+
+def deactivate() -> None:
+    """Restores every patched name exactly; before Paddle is imported, stops waiting for it."""
+    _paddle_ipu_autoload.stop_waiting()
+    while _applied:
+        applied = _applied.pop()
+        if applied.original is _ABSENT:
+            delattr(applied.owner, applied.name)
+        else:
+            setattr(applied.owner, applied.name, applied.original)
+
+
+def is_active() -> bool:
+    """Whether Paddle is patched."""
+    return bool(_applied)
+
+
+def original(module: str, attribute: str) -> Any:
+    """What Paddle itself has under a patched name, whether the plugin is active or not.
+
+    Args:
+        module: a row's module, for instance ``paddle.base.executor``.
+        attribute: a row's attribute, for instance ``Executor.run``.
+
+    Raises:
+        KeyError: no row is for that name, or Paddle has nothing there.
+    """
+    for applied in _applied:
+        if (applied.patch.module, applied.patch.attribute) == (module, attribute):
+            if applied.original is _ABSENT:
+                raise KeyError(f"stock Paddle has no {module}.{attribute}")
+            return applied.original
+    if not any((row.module, row.attribute) == (module, attribute) for row in PATCHES):
+        raise KeyError(f"{module}.{attribute} is not patched: no row of PATCHES is for it")
+    owner, name = _owner(module, attribute)
+    stock = vars(owner).get(name, _ABSENT)
+    if stock is _ABSENT:
+        raise KeyError(f"stock Paddle has no {module}.{attribute}")
+    return stock
+
+
+def describe_patches() -> str:
+    """The table of patches as Markdown, for the documentation."""
+    lines = [
+        "| Patched in Paddle | Replacement | Why | Stock Paddle has it | Paddle |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for row in PATCHES:
+        replacement = row.replacement.replace(":", ".")
+        made = f"made by `{replacement}`" if row.wraps else f"`{replacement}`"
+        required = "yes" if row.required else "no"
+        versions = ", ".join(row.versions)
+        lines.append(f"| `{row.target}` | {made} | {row.reason} | {required} | {versions} |")
+    return "\n".join(lines) + "\n"
+
+
+def _paddle_version() -> str:
+    try:
+        import paddle
+    except ImportError as error:
+        raise ActivationError(
+            f"Paddle cannot be imported: {error}. Install it with `pip install paddlepaddle`, "
+            f"version {_versions_in_words()}."
+        ) from error
+    return str(paddle.__version__)
+
+
+def _versions_in_words() -> str:
+    return " or ".join(f"{version}.x" for version in SUPPORTED_VERSIONS)
+
+
+def _patches_for(version: str) -> list[Patch]:
+    major_minor = ".".join(version.split(".")[:2])
+    if major_minor not in SUPPORTED_VERSIONS:
+        raise ActivationError(
+            f"This Paddle has version {version}; paddle_ipu knows {_versions_in_words()}. Install "
+            "one of these, or set PADDLE_IPU_AUTOLOAD=0 to use Paddle without the IPU."
+        )
+    return [
+        row
+        for row in PATCHES
+        if major_minor in row.versions and row.replacement.partition(":")[0] not in _missing()
+    ]
+
+
+def _missing() -> set[str]:
+    return {module for module in _IN_THE_MAKING if importlib.util.find_spec(module) is None}
+
+
+def _owner(module: str, attribute: str) -> tuple[Any, str]:
+    """The module or class that holds an attribute, and the last part of the attribute's name."""
+    path, _, name = attribute.rpartition(".")
+    owner: Any = sys.modules.get(module) or importlib.import_module(module)
+    for part in path.split(".") if path else ():
+        owner = getattr(owner, part)
+    return owner, name
+
+
+def _find_targets(patches: list[Patch]) -> list[_Applied]:
+    found, missing = [], []
+    for patch in patches:
+        try:
+            owner, name = _owner(patch.module, patch.attribute)
+        except (ImportError, AttributeError):
+            missing.append(patch.target)
+            continue
+        # Not getattr: a property or a static method must be put back as it was, and an attribute
+        # inherited from a base class belongs to that class.
+        stock = vars(owner).get(name, _ABSENT)
+        if stock is _ABSENT and patch.required:
+            missing.append(patch.target)
+        found.append(_Applied(patch, owner, name, stock))
+    if missing:
+        raise ActivationError(
+            f"This Paddle, version {_paddle_version()}, lacks names that paddle_ipu replaces: "
+            f"{', '.join(missing)}. Nothing was patched. Install Paddle {_versions_in_words()} as "
+            "released, or a paddle_ipu made for this one."
+        )
+    return found
+
+
+def _resolve(found: list[_Applied]) -> list[object]:
+    """The replacements of all rows; copies of one original get one and the same replacement."""
+    made: dict[tuple[str, int], object] = {}
+    replacements: list[object] = []
+    for applied in found:
+        patch = applied.patch
+        key = (patch.replacement, id(applied.original))
+        if key not in made:
+            new = _import_replacement(patch)
+            made[key] = new(applied.original) if patch.wraps else new
+            if not patch.wraps:
+                _check_form(patch, applied.original, new)
+        replacements.append(made[key])
+    return replacements
+
+
+def _import_replacement(patch: Patch) -> Callable[..., Any]:
+    module, _, name = patch.replacement.partition(":")
+    try:
+        new: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ActivationError(
+            f"{patch.target} cannot be replaced by {patch.replacement}: {error}. Nothing was "
+            "patched. Reinstall paddle_ipu with its dependencies."
+        ) from error
+    return new
+
+
+def _check_form(patch: Patch, stock: object, new: object) -> None:
+    """Python functions and classes must be callable in the way the replacement expects."""
+    for each in (stock, new):
+        if not isinstance(each, types.FunctionType) and type(each) is not type:
+            return
+    expected = list(inspect.signature(new).parameters)  # type: ignore[arg-type]
+    got = list(inspect.signature(stock).parameters)  # type: ignore[arg-type]
+    if got != expected:
+        raise ActivationError(
+            f"{patch.target} has the parameters {', '.join(got)}; its replacement "
+            f"{patch.replacement} expects {', '.join(expected)}. Nothing was patched. Install "
+            f"Paddle {_versions_in_words()} as released, or a paddle_ipu made for this one."
+        )

@@ -1,0 +1,77 @@
+"""Builds what pyproject.toml cannot say: the .pth file that activates the plugin."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+from setuptools.command.editable_wheel import editable_wheel
+
+ROOT = Path(__file__).parent
+PTH_NAME = "paddle_ipu_autoload.pth"
+PTH_LINE = "import _paddle_ipu_autoload; _paddle_ipu_autoload.start()\n"
+
+for name in ("ops", "passes"):
+    if not (ROOT / "paddle_ipu" / name).is_dir():
+        sys.exit(
+            f"paddle_ipu/{name} must be a folder or a symbolic link to ../{name}, but is not: the "
+            "source was unpacked or checked out without support for symbolic links. Clone it with "
+            "git (on Windows with core.symlinks=true), or install a wheel."
+        )
+
+
+class BuildWithPth(build_py):
+    """Puts the .pth file at the top of the wheel, beside the package."""
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            Path(self._pth()).write_text(PTH_LINE, encoding="utf-8")
+
+    def get_outputs(self, include_bytecode: bool = True) -> list[str]:
+        outputs = super().get_outputs(include_bytecode)
+        return outputs if self.editable_mode else [*outputs, self._pth()]
+
+    def _pth(self) -> str:
+        return str(Path(self.build_lib) / PTH_NAME)
+
+
+class StrategyWithPth:
+    """An editable install's own strategy, plus the .pth file."""
+
+    def __init__(self, strategy: Any) -> None:
+        self.strategy = strategy
+
+    def __call__(self, wheel: Any, files: Any, mapping: Any) -> None:
+        self.strategy(wheel, files, mapping)
+        wheel.writestr(PTH_NAME, PTH_LINE)
+
+    def __enter__(self) -> StrategyWithPth:
+        self.strategy.__enter__()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.strategy.__exit__(*exception)
+
+
+class EditableWithPth(editable_wheel):
+    """Editable wheels hold no output of build_py, so the .pth file is written into them here."""
+
+    def run(self) -> None:
+        self.pth_written = False
+        super().run()
+        if not self.pth_written:
+            raise RuntimeError(
+                "this version of setuptools builds editable wheels without calling "
+                "_select_strategy, so the plugin would not be activated; use setuptools >= 77, < 85"
+            )
+
+    def _select_strategy(self, *arguments: Any, **keywords: Any) -> StrategyWithPth:
+        self.pth_written = True
+        return StrategyWithPth(super()._select_strategy(*arguments, **keywords))
+
+
+setup(cmdclass={"build_py": BuildWithPth, "editable_wheel": EditableWithPth})
