@@ -11,11 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 import paddle
+from paddle.base import core
 
-_core = paddle.base.core
 
-
-class IPUPlace(_core.CPUPlace):  # type: ignore[misc]  # Paddle's classes are untyped
+class IPUPlace(core.CPUPlace):
     """Where tensors of IPU programs live; C++ sees a CPU place.
 
     Which IPUs a program runs on is decided by its strategy, so there is one place, with id 0, as

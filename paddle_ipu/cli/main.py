@@ -1,0 +1,62 @@
+"""Entry point of ``paddle-ipu``: finds the subcommand and runs it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import paddle_ipu
+from paddle_ipu.cli import info
+
+# A subcommand is a module with NAME, SUMMARY, EXIT_CODES, add_arguments(parser) and
+# run(arguments) -> exit code.
+COMMANDS = (info,)
+
+EXIT_CODES = """\
+exit codes:
+  0  success
+  1  the subcommand found a problem; its own --help says which
+  2  wrong arguments
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all subcommands."""
+    parser = argparse.ArgumentParser(
+        prog="paddle-ipu",
+        description="Tools for PaddlePaddle's IPU backend.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=paddle_ipu.__version__)
+    subparsers = parser.add_subparsers(dest="command", metavar="command", required=True)
+    for command in COMMANDS:
+        subparser = subparsers.add_parser(
+            command.NAME,
+            help=command.SUMMARY,
+            description=f"{command.SUMMARY[0].upper()}{command.SUMMARY[1:]}.",
+            epilog=command.EXIT_CODES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.add_arguments(subparser)
+        subparser.set_defaults(run=command.run)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one subcommand.
+
+    Args:
+        arguments: the command line without the program's name; that of the process by default.
+
+    Returns:
+        The exit code.
+    """
+    parsed = build_parser().parse_args(arguments)
+    exit_code: int = parsed.run(parsed)
+    return exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
