@@ -1,0 +1,1 @@
+"""Translators: a Paddle operator in, PopART operators out, through ``popart.Builder`` alone."""

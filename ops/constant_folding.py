@@ -1,0 +1,98 @@
+"""Evaluates shape arithmetic while translating, so that it stays a constant of the program.
+
+A program that writes ``paddle.reshape(x, [paddle.shape(x)[0], -1])`` computes a shape at run time;
+on an IPU every shape is known, so the small integer operators between ``shape`` and ``reshape``
+are evaluated with NumPy here. Only results of at most 64 elements are folded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from paddle_ipu import dialect
+from paddle_ipu.ops.context import TranslationContext
+
+Folder = Callable[[TranslationContext], "np.ndarray[Any, Any]"]
+_LARGEST = 64
+
+
+def fold(context: TranslationContext) -> bool:
+    """Folds the context's node when all its operands are constants; True when it did."""
+    node = context.node
+    name = str(node.op_type)
+    if name in ("shape", "shape64"):
+        value = node.inputs[0]
+        assert value is not None
+        shape = context.shape(context.tensor(value))
+        context.constants[id(node.outputs[0])] = np.asarray(
+            shape, dtype=dialect.dtype_name(node.outputs[0])
+        )
+        return True
+    folder = FOLDERS.get(name)
+    operands = [value for value in node.inputs if value is not None]
+    if folder is None or not operands:
+        return False
+    if any(id(value) not in context.constants for value in operands):
+        return False
+    result = np.asarray(folder(context))
+    if result.size > _LARGEST:
+        return False
+    dtype = dialect.dtype_name(node.outputs[0])
+    context.constants[id(node.outputs[0])] = result.astype(dtype)
+    return True
+
+
+def _binary(function: Callable[..., Any]) -> Folder:
+    return lambda context: np.asarray(function(context.static("x"), context.static("y")))
+
+
+def _scale(context: TranslationContext) -> np.ndarray[Any, Any]:
+    x, factor, bias = context.static("x"), context.static("scale"), context.attr("bias", 0.0)
+    if context.attr("bias_after_scale", 1):
+        return np.asarray(x * factor + bias)
+    return np.asarray((x + bias) * factor)
+
+
+def _slice(context: TranslationContext) -> np.ndarray[Any, Any]:
+    x = context.static("input")
+    cut = [slice(None)] * x.ndim
+    axes = context.attr("axes")
+    for axis, start, end in zip(axes, context.ints("starts"), context.ints("ends"), strict=True):
+        cut[axis] = slice(start, end)
+    return np.squeeze(x[tuple(cut)], axis=tuple(context.attr("decrease_axis", ())))
+
+
+def _stack(context: TranslationContext) -> np.ndarray[Any, Any]:
+    arrays = [context.constants[id(value)] for value in context.values("x")]
+    return np.stack(arrays, axis=context.attr("axis", 0))
+
+
+def _concat(context: TranslationContext) -> np.ndarray[Any, Any]:
+    arrays = [context.constants[id(value)] for value in context.values("x")]
+    return np.concatenate(arrays, axis=int(context.static("axis").reshape(())))
+
+
+FOLDERS: Mapping[str, Folder] = {
+    "add": _binary(np.add),
+    "subtract": _binary(np.subtract),
+    "multiply": _binary(np.multiply),
+    "floor_divide": _binary(np.floor_divide),
+    "maximum": _binary(np.maximum),
+    "minimum": _binary(np.minimum),
+    "scale": _scale,
+    "slice": _slice,
+    "stack": _stack,
+    "concat": _concat,
+    "cast": lambda context: context.static("x"),
+    "assign": lambda context: context.static("x"),
+    "prod": lambda context: np.asarray(np.prod(context.static("x"))),
+    "reshape": lambda context: context.static("x").reshape(context.ints("shape")),
+    "squeeze": lambda context: np.squeeze(context.static("x"), axis=tuple(context.ints("axis"))),
+    "unsqueeze": lambda context: np.expand_dims(
+        context.static("x"), axis=tuple(context.ints("axis"))
+    ),
+}
+"""Operators that are evaluated when all they read is constant."""

@@ -1,0 +1,232 @@
+"""What a translator works with: its node, the tensors made so far, and PopART's builder."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from paddle_ipu import dialect
+from paddle_ipu.errors import NotSupported
+
+DEVICE_DTYPES: Mapping[str, str] = {"int64": "int32", "float64": "float32"}
+"""Paddle dtypes that an IPU does not have, and what stands for them on it."""
+
+
+def device_dtype(dtype: str) -> str:
+    """The dtype a Paddle dtype has on an IPU."""
+    return DEVICE_DTYPES.get(dtype, dtype)
+
+
+class TranslationContext:
+    """The state of one translation; translators read `node` and emit through `onnx`, `graphcore`.
+
+    Tensors are PopART ids (strings). A constant of the program becomes a tensor only when an
+    operator reads it as one.
+    """
+
+    def __init__(self, builder: Any, popart: Any) -> None:
+        self.builder = builder
+        self._popart = popart
+        self.onnx = _Namespace(builder.aiOnnxOpset11, self)
+        self.graphcore = _Namespace(builder.aiGraphcore, self)
+        self.node: ir.Node = ir.Node(dialect.DOMAIN, "none", [])
+        self.tensors: dict[int, str] = {}
+        self.constants: dict[int, np.ndarray[Any, Any]] = {}
+        self.origins: dict[str, ir.Node] = {}
+        self.extensions: dict[str, ir.Node] = {}
+        self._emitted: dict[tuple[Any, ...], str] = {}
+
+    # -- operands ------------------------------------------------------------------------------
+
+    def values(self, name: str) -> list[ir.Value]:
+        """The values of operand `name`; several for a list."""
+        return [
+            value
+            for found, value in dialect.operands(self.node)
+            if found == name and value is not None
+        ]
+
+    def has(self, name: str) -> bool:
+        """True when operand `name` is given."""
+        return bool(self.values(name))
+
+    def input(self, name: str) -> str:
+        """The tensor of operand `name`."""
+        values = self.values(name)
+        if len(values) != 1:
+            raise NotSupported(
+                f"{dialect.describe(self.node)}: operand {name!r} must be one tensor, "
+                f"got {len(values)}."
+            )
+        return self.tensor(values[0])
+
+    def optional(self, name: str) -> str | None:
+        """The tensor of operand `name`, None where it is omitted."""
+        return self.input(name) if self.has(name) else None
+
+    def inputs(self, name: str) -> list[str]:
+        """The tensors of list operand `name`."""
+        return [self.tensor(value) for value in self.values(name)]
+
+    def static(self, name: str) -> np.ndarray[Any, Any]:
+        """The constant value of operand `name`.
+
+        Raises:
+            NotSupported: it is computed at run time.
+        """
+        values = self.values(name)
+        arrays = [self.constants.get(id(value)) for value in values]
+        if not values or any(array is None for array in arrays):
+            raise NotSupported(
+                f"{dialect.describe(self.node)}: {name!r} must be a constant of the program, got "
+                f"a tensor computed at run time ({', '.join(str(v.name) for v in values)}). "
+                "An IPU program has static shapes: write the number, or derive it from a shape."
+            )
+        if len(arrays) == 1 and arrays[0] is not None:
+            return arrays[0]
+        return np.concatenate([np.asarray(array).reshape(-1) for array in arrays])
+
+    def ints(self, name: str) -> list[int]:
+        """Operand `name` as a list of constant integers."""
+        return [int(item) for item in self.static(name).reshape(-1)]
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """Attribute `name` of the node."""
+        return dialect.attribute(self.node, name, default)
+
+    def refuse(self, why: str) -> NotSupported:
+        """The error for a use of the node's operator that is not supported."""
+        return NotSupported(f"{dialect.describe(self.node)}: {why}")
+
+    # -- tensors -------------------------------------------------------------------------------
+
+    def tensor(self, value: ir.Value) -> str:
+        """The tensor of a dialect value; a constant is emitted when first asked for."""
+        key = id(value)
+        if key not in self.tensors:
+            self.tensors[key] = self.const(self.constants[key])
+        return self.tensors[key]
+
+    def shape(self, tensor: str) -> list[int]:
+        """A tensor's static shape."""
+        return list(self.builder.getTensorShape(tensor))
+
+    def rank(self, tensor: str) -> int:
+        """A tensor's rank."""
+        return len(self.shape(tensor))
+
+    def dtype(self, tensor: str) -> str:
+        """A tensor's dtype as NumPy writes it."""
+        return str(self.builder.getTensorDtypeString(tensor))
+
+    def is_float(self, tensor: str) -> bool:
+        """True for the floating-point dtypes."""
+        return self.dtype(tensor) in ("float16", "bfloat16", "float32", "float64")
+
+    def output_dtype(self, index: int = 0) -> str:
+        """The device dtype of the node's result `index`."""
+        return device_dtype(dialect.dtype_name(self.node.outputs[index]))
+
+    def is_used(self, index: int) -> bool:
+        """True when result `index` is read or fetched."""
+        value = self.node.outputs[index]
+        return bool(value.uses()) or value.is_graph_output()
+
+    # -- emission ------------------------------------------------------------------------------
+
+    def const(self, array: Any, dtype: str | None = None) -> str:
+        """A constant tensor; 64-bit integers and floats are narrowed to what the device has."""
+        array = np.asarray(array)
+        array = array.astype(dtype or device_dtype(array.dtype.name), copy=False)
+        return self._constant(array)
+
+    def const_like(self, number: float, tensor: str) -> str:
+        """A rank-0 constant of a tensor's dtype."""
+        return self.const(np.asarray(number), self.dtype(tensor))
+
+    def shape_const(self, dims: Sequence[int]) -> str:
+        """The int64 vector that Reshape, Slice, Expand and their like take."""
+        return self._constant(np.asarray(list(dims), dtype=np.int64))
+
+    def _constant(self, array: np.ndarray[Any, Any]) -> str:
+        placement = (self.attr("ipu_index"), self.attr("ipu_stage"))
+        key = (array.dtype.str, array.shape, array.tobytes(), placement)
+        if array.size > 64:
+            return str(self.onnx.constant(np.ascontiguousarray(array)))
+        if key not in self._emitted:
+            self._emitted[key] = str(self.onnx.constant(np.ascontiguousarray(array)))
+        return self._emitted[key]
+
+    def reshape(self, tensor: str, dims: Sequence[int]) -> str:
+        """The tensor in another shape; itself where the shape is the same."""
+        if self.shape(tensor) == list(dims):
+            return tensor
+        return str(self.onnx.reshape([tensor, self.shape_const(dims)]))
+
+    def cast(self, tensor: str, dtype: str) -> str:
+        """The tensor in another dtype; itself where the dtype is the same."""
+        dtype = device_dtype(dtype)
+        if self.dtype(tensor) == dtype:
+            return tensor
+        return str(self.onnx.cast([tensor], dialect.POPART_DTYPES[dtype]))
+
+    def extension(
+        self,
+        op_type: str,
+        inputs: Sequence[str],
+        attributes: Mapping[str, Any] | None = None,
+        num_outputs: int = 1,
+    ) -> list[str]:
+        """Emits an operator of the ``ai.paddle_ipu`` domain; the program is then not portable."""
+        outputs = self.builder.customOp(
+            opName=op_type,
+            opVersion=1,
+            domain="ai.paddle_ipu",
+            inputs=list(inputs),
+            attributes=dict(attributes or {}),
+            numOutputs=num_outputs,
+        )
+        self.extensions.setdefault(op_type, self.node)
+        self.note(outputs)
+        return [str(output) for output in outputs]
+
+    def reduction(self, name: str) -> Any:
+        """The module's ``ReductionType`` of that name."""
+        return getattr(self._popart.ReductionType, name)
+
+    def note(self, outputs: str | Sequence[str]) -> None:
+        """Remembers the node that tensors come from."""
+        for output in [outputs] if isinstance(outputs, str) else outputs:
+            self.origins[str(output)] = self.node
+
+
+class _Namespace:
+    """An opset of the builder whose results remember the Paddle node that asked for them."""
+
+    def __init__(self, opset: Any, context: TranslationContext) -> None:
+        self._opset = opset
+        self._context = context
+        self._calls: dict[str, Callable[..., Any]] = {}
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        call = self._calls.get(name)
+        if call is None:
+            emit = getattr(self._opset, name)
+            context = self._context
+
+            def call(*args: Any, **kwargs: Any) -> Any:
+                outputs = emit(*args, debugContext=str(context.node.name), **kwargs)
+                context.note(outputs)
+                return outputs
+
+            self._calls[name] = call
+        return call
+
+
+def product(dims: Sequence[int]) -> int:
+    """The number of elements of a shape."""
+    return math.prod(dims)

@@ -1,0 +1,62 @@
+"""The table of translators: one for each Paddle operator, found by its phi name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from paddle_ipu.ops.context import TranslationContext
+
+Translator = Callable[["TranslationContext"], "str | Sequence[str | None]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A translator and what it says of itself.
+
+    Attributes:
+        name: the phi name.
+        translate: emits PopART operators for the context's node and returns the tensor of each
+            result in order, None for one that is not offered.
+        emits: the PopART operators it may emit, as ``domain.Type`` without ``ai.onnx.``.
+        limits: what it refuses, in words, "" for nothing.
+    """
+
+    name: str
+    translate: Translator
+    emits: tuple[str, ...]
+    limits: str = ""
+
+
+_TRANSLATORS: dict[str, Row] = {}
+
+
+def translator(*names: str, emits: str, limits: str = "") -> Callable[[Translator], Translator]:
+    """Registers a function as the translator of the operators `names`; a second one raises.
+
+    Args:
+        names: phi names.
+        emits: PopART operators, separated by blanks.
+        limits: what the translator refuses.
+    """
+
+    def register(function: Translator) -> Translator:
+        for name in names:
+            if name in _TRANSLATORS:
+                raise ValueError(f"{name} already has a translator: {_TRANSLATORS[name]}")
+            _TRANSLATORS[name] = Row(name, function, tuple(emits.split()), limits)
+        return function
+
+    return register
+
+
+def find_translator(op_type: str) -> Row | None:
+    """The translator of `op_type`; an in-place form (``relu_``) has that of the plain one."""
+    return _TRANSLATORS.get(op_type) or _TRANSLATORS.get(op_type.removesuffix("_"))
+
+
+def translated_operators() -> list[Row]:
+    """Every row, sorted by name."""
+    return [_TRANSLATORS[name] for name in sorted(_TRANSLATORS)]

@@ -1,0 +1,142 @@
+"""Turns a dialect graph into a PopART program, operator by operator.
+
+Feeds become input tensors, parameters initialised inputs, and each node is given to its
+translator inside the virtual graph and pipeline stage it was built in. Operators without a
+translator are reported all at once, before anything is emitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from paddle_ipu import dialect
+from paddle_ipu.errors import UnsupportedOpError
+from paddle_ipu.ops import families  # noqa: F401 - registers the translators
+from paddle_ipu.ops.constant_folding import fold
+from paddle_ipu.ops.context import TranslationContext, device_dtype
+from paddle_ipu.ops.registry import find_translator
+
+ParameterReader = Callable[[str], np.ndarray[Any, Any]]
+
+
+@dataclass(slots=True)
+class Translation:
+    """A PopART program and how it answers for the Paddle program.
+
+    Attributes:
+        builder: PopART's builder, holding the program.
+        feeds: feed name -> input tensor.
+        weights: parameter name -> weight tensor.
+        tensors: name of a graph output -> tensor.
+        origins: tensor -> the dialect node it comes from.
+        extensions: type of each ``ai.paddle_ipu`` operator -> the first node that needs it.
+    """
+
+    builder: Any
+    feeds: dict[str, str] = field(default_factory=dict)
+    weights: dict[str, str] = field(default_factory=dict)
+    tensors: dict[str, str] = field(default_factory=dict)
+    origins: Mapping[str, ir.Node] = field(default_factory=dict)
+    extensions: Mapping[str, ir.Node] = field(default_factory=dict)
+
+    @property
+    def portable(self) -> bool:
+        """True when no operator of the ``ai.paddle_ipu`` domain is used."""
+        return not self.extensions
+
+
+def check_supported(graph: ir.Graph) -> None:
+    """Raises one error that lists every operator without a translator.
+
+    Raises:
+        UnsupportedOpError: there is at least one.
+    """
+    missing: dict[str, list[str]] = {}
+    for node in graph:
+        op_type = str(node.op_type)
+        if op_type not in dialect.CONSTANT_OPS and find_translator(op_type) is None:
+            missing.setdefault(op_type, []).append(dialect.source_of(node) or "unknown line")
+    if missing:
+        lines = [
+            f"  {op_type} ({len(places)}x), first at {places[0]}"
+            for op_type, places in sorted(missing.items())
+        ]
+        raise UnsupportedOpError(
+            f"{len(missing)} operator(s) of the program have no translator:\n"
+            + "\n".join(lines)
+            + "\nReplace them, or open an issue naming them; docs/operators.md lists what there is."
+        )
+
+
+def translate(
+    graph: ir.Graph,
+    popart: Any,
+    read_parameter: ParameterReader,
+    place: bool = False,
+) -> Translation:
+    """Emits the PopART program of a dialect graph.
+
+    Args:
+        graph: forward operators only, feeds with static shapes.
+        popart: the module with PopART's API, ours or Graphcore's.
+        read_parameter: gives a parameter's value; the array is kept by reference.
+        place: write virtual graphs and pipeline stages.
+
+    Raises:
+        UnsupportedOpError: operators without a translator.
+        NotSupported: an operator used in a way its translator refuses.
+    """
+    check_supported(graph)
+    builder = popart.Builder(opsets={"ai.onnx": 11, "ai.graphcore": 1})
+    context = TranslationContext(builder, popart)
+    result = Translation(builder, origins=context.origins, extensions=context.extensions)
+    for value in graph.inputs:
+        name = str(value.name)
+        if value.meta[dialect.ROLE] == dialect.FEED:
+            popart_type = dialect.POPART_DTYPES[device_dtype(dialect.dtype_name(value))]
+            tensor = builder.addInputTensor(popart_type, dialect.dims_of(value), debugContext=name)
+            result.feeds[name] = str(tensor)
+        else:
+            array = read_parameter(name)
+            tensor = builder.addInitializedInputTensor(array, debugContext=name)
+            result.weights[name] = str(tensor)
+        context.tensors[id(value)] = str(tensor)
+    for node in graph:
+        context.node = node
+        if node.op_type in dialect.CONSTANT_OPS:
+            array = dialect.constant(node.outputs[0])
+            assert array is not None
+            context.constants[id(node.outputs[0])] = array
+            continue
+        if fold(context):
+            continue
+        row = find_translator(str(node.op_type))
+        assert row is not None
+        with _placed(builder, node, place):
+            outputs = row.translate(context)
+        for value, tensor_id in zip(
+            node.outputs, [outputs] if isinstance(outputs, str) else outputs, strict=False
+        ):
+            if tensor_id is not None:
+                context.tensors[id(value)] = tensor_id
+    for value in graph.outputs:
+        result.tensors[str(value.name)] = context.tensor(value)
+    return result
+
+
+@contextmanager
+def _placed(builder: Any, node: ir.Node, place: bool) -> Iterator[None]:
+    with ExitStack() as scopes:
+        index = dialect.attribute(node, "ipu_index")
+        if place and index is not None:
+            scopes.enter_context(builder.virtualGraph(index))
+            stage = dialect.attribute(node, "ipu_stage")
+            if stage is not None:
+                scopes.enter_context(builder.pipelineStage(stage))
+        yield
