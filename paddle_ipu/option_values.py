@@ -94,7 +94,7 @@ class Whole(Valid):
             raise Mismatch
         return int(value)
 
-    def example(self, value: Any, default: Any) -> int:
+    def example(self, value: Any, default: Any) -> Any:
         if not isinstance(value, bool) and isinstance(value, float) and value.is_integer():
             return min(max(int(value), self.low), self.high)
         return max(default, self.low)

@@ -7,33 +7,84 @@ from types import MappingProxyType
 
 #: PopART refuses to disable these.
 MANDATORY_PATTERNS = frozenset(
-    """
-    AbsGradOp AllReduceToIdentity Atan2Arg0GradOp Atan2Arg1GradOp ConvDataGrad
-    ConvFlipWeightsGradOp ConvTranspose CosGradOp CoshOp DivArg0GradOp DivArg1GradOp ExpGradOp
-    Expm1GradOp FmodArg0GradOp Log1pGradOp LogGradOp LoopScanOut MatMulLhsGradOp MatMulOp
-    MatMulRhsGradOp MulArgGradOp PowArg0GradOp PowArg1GradOp RandomNormalLikeOpPattern
-    RandomUniformLikeOpPattern ReciprocalGradOp ScanToLoop SinGradOp SqrtGradOp SubtractArg1GradOp
-    ZerosLikeOpPattern
-    """.split()
+    [
+        "AbsGradOp",
+        "AllReduceToIdentity",
+        "Atan2Arg0GradOp",
+        "Atan2Arg1GradOp",
+        "ConvDataGrad",
+        "ConvFlipWeightsGradOp",
+        "ConvTranspose",
+        "CosGradOp",
+        "CoshOp",
+        "DivArg0GradOp",
+        "DivArg1GradOp",
+        "ExpGradOp",
+        "Expm1GradOp",
+        "FmodArg0GradOp",
+        "Log1pGradOp",
+        "LogGradOp",
+        "LoopScanOut",
+        "MatMulLhsGradOp",
+        "MatMulOp",
+        "MatMulRhsGradOp",
+        "MulArgGradOp",
+        "PowArg0GradOp",
+        "PowArg1GradOp",
+        "RandomNormalLikeOpPattern",
+        "RandomUniformLikeOpPattern",
+        "ReciprocalGradOp",
+        "ScanToLoop",
+        "SinGradOp",
+        "SqrtGradOp",
+        "SubtractArg1GradOp",
+        "ZerosLikeOpPattern",
+    ]
 )
 
 #: PopART's patterns that are on unless disabled.
 DEFAULT_PATTERNS = frozenset(
-    """
-    ConvFlipWeightsDoubleFlip DecomposeBinaryConstScalar ExpandCast InPlace InitAccumulate
-    LambSerialisedWeight NegativeOneScale NlllWithSoftmaxGradDirect OpToIdentity PackedDataBlock
-    PadSum PostNRepl PreUniRepl RemoveUnnecessaryLossGradCast SoftmaxGradDirect
-    SplitGradOpToConcat SplitOp SumToAdd TransposeToIdentityOrReshapePattern UpsampleToResize
-    """.split()
+    [
+        "ConvFlipWeightsDoubleFlip",
+        "DecomposeBinaryConstScalar",
+        "ExpandCast",
+        "InPlace",
+        "InitAccumulate",
+        "LambSerialisedWeight",
+        "NegativeOneScale",
+        "NlllWithSoftmaxGradDirect",
+        "OpToIdentity",
+        "PackedDataBlock",
+        "PadSum",
+        "PostNRepl",
+        "PreUniRepl",
+        "RemoveUnnecessaryLossGradCast",
+        "SoftmaxGradDirect",
+        "SplitGradOpToConcat",
+        "SplitOp",
+        "SumToAdd",
+        "TransposeToIdentityOrReshapePattern",
+        "UpsampleToResize",
+    ]
 )
 
 #: PopART's patterns that are off unless enabled; the second half it applies itself where needed.
 OPTIONAL_PATTERNS = frozenset(
-    """
-    LSTMOp Slice2SliceSubsample SplitGather TiedGather TiedGatherAccumulate
-    AdamDecompose AdaptiveDecompose ContiguateIpuCopyIndicesPattern SGD0Decompose SGD1Decompose
-    SGD2Decompose UpdateInplacePrioritiesForIpu ViewSimplifyPattern
-    """.split()
+    [
+        "LSTMOp",
+        "Slice2SliceSubsample",
+        "SplitGather",
+        "TiedGather",
+        "TiedGatherAccumulate",
+        "AdamDecompose",
+        "AdaptiveDecompose",
+        "ContiguateIpuCopyIndicesPattern",
+        "SGD0Decompose",
+        "SGD1Decompose",
+        "SGD2Decompose",
+        "UpdateInplacePrioritiesForIpu",
+        "ViewSimplifyPattern",
+    ]
 )
 
 #: Patterns that published training scripts compile themselves, and what each does.

@@ -135,7 +135,8 @@ class StrategyValues(Mapping[str, Any]):
         valid = _option(name).valid
         if not isinstance(valid, Members):
             raise OptionError(f"Option '{name}' holds a {valid.kind}, not a member of an enum.")
-        return valid.names[self._values[name]]
+        member: str = valid.names[self._values[name]]
+        return member
 
 
 class CoreIpuStrategy:
@@ -258,8 +259,8 @@ def check_supported(values: StrategyValues) -> None:
         raise NotSupported(
             "The strategy asks for what paddle_ipu does not do yet:\n  "
             + "\n  ".join(lines)
-            + "\nLeave these at their defaults (`disable_pattern` for a pattern), or run without "
-            "the plugin. docs/options.md gives every option's status."
+            + "\nLeave these at their defaults (`disable_pattern` for a pattern); docs/options.md "
+            "gives every option's status."
         )
 
 

@@ -1,0 +1,606 @@
+"""The strategy's options: setting, reading back, refusing, and writing on PopART's settings."""
+
+from __future__ import annotations
+
+import math
+import re
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paddle_ipu.errors import NotSupported, OptionError
+from paddle_ipu.option_table import ALIASES
+from paddle_ipu.option_values import UINT64_MAX
+from paddle_ipu.strategy import (
+    OPTIONS,
+    CoreIpuStrategy,
+    CustomOp,
+    Option,
+    check_consistent,
+    check_supported,
+    record_on,
+    record_patterns_on,
+)
+from paddle_ipu.testing import generate_docs
+
+RELU = {"paddle_op": "relu_x", "popart_op": "ReluX", "domain": "custom.ops", "version": 1}
+
+# Values away from the default, for options whose kind alone does not give one.
+SAMPLES: dict[str, Any] = {
+    "accl1_type": "FLOAT16",
+    "accl2_type": "FLOAT16",
+    "accl3_type": "FLOAT16",
+    "accumulate_outer_fragment": {3: [0]},
+    "available_memory_proportion": 0.28,
+    "automatic_loss_scaling_settings.bin_edge_location": 0.5,
+    "automatic_loss_scaling_settings.threshold_upper_count_proportion": 0.25,
+    "custom_codelets": ["codelet.cpp"],
+    "custom_op": RELU,
+    "dot_checks": ["Fwd0", "Final"],
+    "hardware_instrumentations": [0, 1],
+    "partials_type_matmuls": "half",
+    "random_seed": 42,
+    "replicated_collectives_settings": {"merge_all_reduce_collectives": True},
+    "weight_decay_mode": "decay",
+}
+WRONG_TYPE: dict[str, list[Any]] = {
+    "bool": [1, 0, "True", None, 1.0],
+    "uint64": [True, 1.5, "1", None, -1, UINT64_MAX + 1],
+    "enum": [True, 1.0, "Mean", None, -1, 99],
+    "double": [True, "1.0", None, math.nan, math.inf, 2**53 + 1, 10**400],
+    "string": [1, None, b"x", ["x"]],
+    "list": ["x", 1, {"x": 1}, [None], [1.5]],
+    "dict": [1, "x", [], {1.5: "x"}, {"x": None}],
+    "location": [1, "x", [], {"on_chip": 2}, {"on_chip": 1.0}, {"nowhere": 1}],
+    "callable": [1, "print"],
+}
+SETTABLE = [option for option in OPTIONS.values() if option.name != "custom_ops"]
+BY_NAME = pytest.mark.parametrize("option", SETTABLE, ids=lambda option: option.name)
+
+
+def other_value(option: Option) -> Any:
+    """A valid value that is not the option's default."""
+    if option.name in SAMPLES:
+        return SAMPLES[option.name]
+    plain: dict[str, Any] = {
+        "bool": not option.default,
+        "enum": 0 if option.default else 1,
+        "string": "name",
+        "dict": {"name": "value", "count": 3},
+        "location": {"on_chip": 0, "use_replicated_tensor_sharding": True},
+        "callable": print,
+    }
+    if option.kind in plain:
+        return plain[option.kind]
+    return option.default + 1
+
+
+def strategy(**options: Any) -> CoreIpuStrategy:
+    made = CoreIpuStrategy()
+    made.set_options(options)
+    return made
+
+
+def value(core: CoreIpuStrategy, name: str) -> Any:
+    return core.get_option(name)["value"]
+
+
+def test_the_table_holds_the_options_of_an_ipu_build() -> None:
+    assert len(OPTIONS) == 124
+    assert CoreIpuStrategy().get_all_option_names() == list(OPTIONS)
+    assert {option.status for option in OPTIONS.values()} == {"effective", "recorded", "planned"}
+    for name, option in OPTIONS.items():
+        assert option.name == name
+        assert option.meaning.endswith(".")
+
+
+@BY_NAME
+def test_an_option_reads_back_its_default_and_what_was_set(option: Option) -> None:
+    core = CoreIpuStrategy()
+    assert value(core, option.name) == option.default
+    chosen = other_value(option)
+    assert chosen != option.default
+    core.set_options({option.name: chosen})
+    answer = core.get_option(option.name)
+    assert answer["value"] == chosen
+    assert answer["name"] == option.name
+    assert answer["type"] in (
+        *("bool", "uint64", "double", "string"),
+        *("vector", "map", "callable"),
+    )
+    assert ("value_s" in answer) == (answer["type"] in ("bool", "uint64", "double", "string"))
+
+
+@BY_NAME
+def test_a_wrong_type_is_refused_and_nothing_is_set(option: Option) -> None:
+    core = CoreIpuStrategy()
+    for wrong in WRONG_TYPE[option.kind]:
+        with pytest.raises(OptionError, match=f"Option '{re.escape(option.name)}': got .*expected"):
+            core.set_options({option.name: wrong})
+    assert value(core, option.name) == option.default
+    assert not core.snapshot().explicit
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"accumulation_factor": 0},
+            r"got 0 of type int, expected an int in \[1, 2\*\*64 - 1\]. Write for example "
+            r"set_options\(\{'accumulation_factor': 1\}\)",
+        ),
+        ({"enable_outlining": 1}, r"expected a bool, True or False\..*'enable_outlining': True"),
+        ({"batches_per_step": 4.0}, r"got 4.0 of type float.*\{'batches_per_step': 4\}"),
+        (
+            {"auto_recomputation": "Pipeline"},
+            r"3 \(Pipeline\).*set_options\(\{'auto_recomputation': 3\}\)",
+        ),
+        ({"available_memory_proportion": 1.5}, r"expected a number in \[0, 1\]"),
+        ({"loss_scaling": 0.0}, r"expected a finite number > 0"),
+        ({"timeout_ms": -1}, r"expected a finite number >= 0"),
+        ({"outline_threshold": math.nan}, r"got nan of type float, expected a finite number"),
+        ({"lr": 2**53 + 1}, r"a double cannot hold it exactly"),
+        ({"lr": 10**400}, r"it overflows a double"),
+        ({"accl1_type": "HALF"}, r"one of 'FLOAT', 'FLOAT16'"),
+        ({"dot_checks": ["Fwd7"]}, r"item 'Fwd7' does not fit"),
+        ({"engine_options": {"a": True}}, r"key 'a' holds True: Poplar reads 'true' or 'false'"),
+        ({"engine_options": {"a": 0.5}}, r"key 'a' holds 0.5: write it as a string"),
+        ({"engine_options": {1: "a"}}, r"key 1 is not a string"),
+        ({"location_weight": {"onchip": 1}}, r"key 'onchip' is not one of on_chip"),
+        ({"location_weight": {"on_chip": 2}}, r"key 'on_chip' holds 2"),
+        ({"location_weight": {"min_elements_for_off_chip": True}}, r"holds True"),
+        (
+            {"replicated_collectives_settings": {"merge_all_reduce_collectives": 1}},
+            r"holds 1, which is no bool",
+        ),
+        ({"accumulate_outer_fragment": {}}, r"it holds 0 schedules"),
+        ({"accumulate_outer_fragment": {4: [0]}}, r"4 is no schedule"),
+        ({"accumulate_outer_fragment": {3: 0}}, r"0 is no list of virtual graph numbers"),
+        ({"custom_op": {"paddle_op": "a"}}, r"key 'popart_op' is missing"),
+        ({"custom_op": {**RELU, "version": 0}}, r"key 'version' holds 0"),
+        ({"custom_op": {**RELU, "domain": ""}}, r"key 'domain' holds ''"),
+        ({"custom_ops": []}, r"it is read only, add_custom_op adds to it\.$"),
+        ({"compilation_progress_logger": 3}, r"expected a callable.*'compilation_progress_logger'"),
+    ],
+)
+def test_a_value_out_of_range_says_what_is_expected(options: Any, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        CoreIpuStrategy().set_options(options)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "close"),
+    [
+        ("num_ipu", "num_ipus"),
+        ("Enable_Pipelinig", "enable_pipelining"),
+        ("microbatch_size", "mic"),
+    ],
+)
+def test_an_unknown_name_lists_close_matches(wrong: str, close: str) -> None:
+    core = CoreIpuStrategy()
+    with pytest.raises(OptionError, match=f"no strategy option '{wrong}'.*Did you mean .*{close}"):
+        core.set_options({wrong: 1})
+    with pytest.raises(OptionError, match="no strategy option"):
+        core.get_option(wrong)
+
+
+def test_an_unknown_name_like_no_other_gets_no_proposal() -> None:
+    with pytest.raises(OptionError, match=r"get_all_option_names\(\) lists them\.$"):
+        CoreIpuStrategy().set_options({"zzz": 1})
+
+
+def test_set_options_takes_a_dict_only() -> None:
+    with pytest.raises(OptionError, match=r"got \[\('lr', 1\)\] of type list, expected a dict"):
+        CoreIpuStrategy().set_options([("lr", 1)])  # type: ignore[arg-type]
+
+
+def test_set_options_sets_all_or_nothing() -> None:
+    core = strategy(num_ipus=2, engine_options={"a": "1"})
+    before = dict(core.snapshot())
+    for bad in ({"no_such": 1}, {"micro_batch_size": 0}):
+        with pytest.raises(OptionError):
+            core.set_options(
+                {"num_ipus": 4, "engine_options": {"a": "2"}, "custom_op": RELU, **bad}
+            )
+        assert dict(core.snapshot()) == before
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_double_reads_back_to_the_last_bit(number: float) -> None:
+    core = strategy(outline_threshold=number)
+    got = core.get_option("outline_threshold")
+    assert math.copysign(1.0, got["value"]) == math.copysign(1.0, number)
+    assert got["value"] == number
+    assert float(got["value_s"]) == number
+
+
+@given(st.integers(0, UINT64_MAX))
+def test_a_uint64_reads_back(number: int) -> None:
+    got = strategy(random_seed=number).get_option("random_seed")
+    assert (got["value"], got["value_s"], got["type"]) == (number, str(number), "uint64")
+
+
+@given(st.integers(-(2**53), 2**53))
+def test_an_int_is_widened_to_a_double(number: int) -> None:
+    got = value(strategy(outline_threshold=number), "outline_threshold")
+    assert got == number
+    assert isinstance(got, float)
+
+
+@given(
+    st.lists(st.dictionaries(st.text(max_size=3), st.text(max_size=3) | st.integers()), max_size=4)
+)
+def test_dict_options_merge_by_key(updates: list[dict[str, str | int]]) -> None:
+    core = CoreIpuStrategy()
+    merged: dict[str, str | int] = {}
+    for update in updates:
+        core.set_options({"engine_options": update})
+        merged.update(update)
+    assert value(core, "engine_options") == merged
+
+
+def test_numpy_scalars_are_numbers() -> None:
+    core = strategy(num_ipus=np.int64(4), lr=np.float32(0.1))
+    assert type(value(core, "num_ipus")) is int
+    assert value(core, "lr") == float(np.float32(0.1))
+
+
+def test_small_doubles_are_kept() -> None:
+    assert value(strategy(lr=1e-7), "lr") == 1e-7
+
+
+def test_lists_extend_without_duplicates() -> None:
+    core = strategy(dot_checks=["Final"])
+    core.set_options({"dot_checks": {"Fwd1", "Fwd0"}})
+    core.set_options({"dot_checks": ("Final", "Bwd0")})
+    assert value(core, "dot_checks") == ["Final", "Fwd0", "Fwd1", "Bwd0"]
+
+
+def test_a_second_schedule_replaces_the_first() -> None:
+    core = strategy(accumulate_outer_fragment={3: [0]})
+    core.set_options({"accumulate_outer_fragment": {2: [1]}})
+    assert value(core, "accumulate_outer_fragment") == {2: [1]}
+
+
+def test_what_is_read_is_a_copy() -> None:
+    given_options = {"a": "1"}
+    core = strategy(engine_options=given_options, accumulate_outer_fragment={3: [0]})
+    given_options["a"] = "2"
+    value(core, "engine_options")["b"] = "3"
+    value(core, "accumulate_outer_fragment")[3].append(9)
+    value(core, "hardware_instrumentations").append(1)
+    assert value(core, "engine_options") == {"a": "1"}
+    assert value(core, "accumulate_outer_fragment") == {3: [0]}
+    assert value(CoreIpuStrategy(), "hardware_instrumentations") == [0]
+
+
+def test_manual_shard_is_the_virtual_graph_mode() -> None:
+    core = strategy(enable_manual_shard=True)
+    assert value(core, "virtual_graph_mode") == 1
+    core.set_options({"virtual_graph_mode": 0})
+    assert value(core, "enable_manual_shard") is False
+
+
+def test_half_partial_sets_matmuls_and_convolutions() -> None:
+    core = strategy(convolution_options={"a": "b"}, enable_half_partial=True)
+    assert value(core, "partials_type_matmuls") == "half"
+    assert value(core, "convolution_options") == {"a": "b", "partialsType": "half"}
+    core.set_options({"enable_half_partial": False})
+    assert value(core, "partials_type_matmuls") == "float"
+    check_supported(core.snapshot())
+
+
+def test_custom_operators_are_mapped_and_listed() -> None:
+    core = strategy(custom_op=RELU)
+    core.set_options({"custom_op": {**RELU, "paddle_op": "b"}})
+    core.set_options({"custom_op": {**RELU, "version": 2}})
+    assert value(core, "custom_ops") == [
+        "paddle_op: relu_x, domain: custom.ops, type: ReluX, version: 2",
+        "paddle_op: b, domain: custom.ops, type: ReluX, version: 1",
+    ]
+    mapped = core.snapshot().custom_ops
+    assert mapped["relu_x"] == CustomOp("relu_x", "ReluX", "custom.ops", 2)
+
+
+def test_a_snapshot_does_not_change() -> None:
+    core = strategy(num_ipus=2, engine_options={"a": "1"}, custom_codelets=["x.cpp"])
+    core.enable_pattern("TiedGather")
+    values = core.snapshot()
+    core.set_options({"num_ipus": 4, "engine_options": {"a": "2"}, "custom_op": RELU})
+    core.disable_pattern("TiedGather")
+    assert values["num_ipus"] == 2
+    assert values["engine_options"] == {"a": "1"}
+    assert values["custom_codelets"] == ("x.cpp",)
+    assert values.patterns == {"TiedGather": True}
+    assert not values.custom_ops
+    assert values.explicit == {"num_ipus", "engine_options", "custom_codelets"}
+    assert list(values) == list(OPTIONS)
+    assert len(values) == len(OPTIONS)
+    with pytest.raises(TypeError):
+        values["engine_options"]["a"] = "3"
+    with pytest.raises(TypeError):
+        values["num_ipus"] = 3  # type: ignore[index]
+    with pytest.raises(OptionError, match="Did you mean 'num_ipus'"):
+        values["num_ipu"]
+    assert values.get("num_ipus") == 2
+    assert "num_ipu" not in values
+
+
+def test_a_member_is_named_as_popart_names_it() -> None:
+    values = strategy(auto_recomputation=3).snapshot()
+    assert values.member("auto_recomputation") == "Pipeline"
+    with pytest.raises(OptionError, match="'lr' holds a double, not a member of an enum"):
+        values.member("lr")
+
+
+@BY_NAME
+def test_only_planned_values_are_refused_at_compile(option: Option) -> None:
+    values = strategy(**{option.name: other_value(option)}).snapshot()
+    if option.status == "planned":
+        with pytest.raises(NotSupported, match=rf"\n  {re.escape(option.name)} = .*\(default .*: "):
+            check_supported(values)
+    else:
+        check_supported(values)
+
+
+def test_every_planned_option_is_in_one_message() -> None:
+    core = strategy(enable_fp16=True, virtual_graph_mode=2, enable_half_partial=True)
+    core.set_options({"location_weight": {"sharding_domain_with_all": 2}})
+    core.enable_pattern("DisableAttnDropoutBwdPattern")
+    with pytest.raises(NotSupported) as refused:
+        check_supported(core.snapshot())
+    lines = str(refused.value).splitlines()[1:-1]
+    assert [line.split()[0] for line in lines] == [
+        "virtual_graph_mode",
+        "enable_fp16",
+        "enable_half_partial",
+        "location_weight",
+        "enable_pattern('DisableAttnDropoutBwdPattern'):",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"virtual_graph_mode": 3}, "virtual_graph_mode"),
+        ({"accumulation_and_replication_reduction_type": 2}, "accumulation_and_replication"),
+        ({"convolution_options": {"partialsType": "half"}}, "convolution_options"),
+        ({"lstm_options": {"partialsType": "half"}}, "lstm_options"),
+        ({"partials_type_matmuls": "half"}, "partials_type_matmuls"),
+        ({"location_optimizer": {"sharding_domain_with_consecutive": 4}}, "location_optimizer"),
+    ],
+)
+def test_a_value_not_done_of_an_option_done_is_refused(options: Any, name: str) -> None:
+    with pytest.raises(NotSupported, match=f"asks for what paddle_ipu does not do yet:\n  {name}"):
+        check_supported(strategy(**options).snapshot())
+
+
+def test_the_defaults_of_paddle_are_served_and_consistent() -> None:
+    values = strategy(
+        location_optimizer={"on_chip": 0, "use_replicated_tensor_sharding": 1},
+        accumulation_and_replication_reduction_type=1,
+        mean_accumulation_and_replication_reduction_strategy=1,
+    ).snapshot()
+    check_supported(values)
+    check_consistent(values)
+
+
+PIPELINE = {
+    "num_ipus": 2,
+    "enable_manual_shard": True,
+    "enable_pipelining": True,
+    "enable_gradient_accumulation": True,
+    "accumulation_factor": 8,
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"enable_gradient_accumulation": False},
+            r"enableGradientAccumulation is false, but accumulationFactor > 1\. Set "
+            r"enable_gradient_accumulation to True, or accumulation_factor \(now 8\) to 1",
+        ),
+        ({"is_training": False}, r"Gradient Accumulation only available when training\."),
+        (
+            {"num_ipus": 1},
+            r"Pipelining requires more than 1 IPU \(currently 1\) and the 'virtualGraphMode' "
+            r"session option to not be VirtualGraphMode::Off \(currently VirtualGraphMode::Manual\)",
+        ),
+        ({"enable_manual_shard": False}, r"\(currently VirtualGraphMode::Off\)"),
+        ({"num_ipus": 1}, r"Only if num_ipus > 1, enable_manual_shard is able to be set True"),
+        (
+            {"enable_manual_shard": False, "enable_pipelining": False},
+            r"If virtual graphs are disabled, the replicated graph count \(1\) needs to be equal "
+            r"to the number of IPUs \(2\)",
+        ),
+    ],
+)
+def test_options_that_contradict_each_other(change: dict[str, Any], message: str) -> None:
+    check_consistent(strategy(**PIPELINE).snapshot())
+    with pytest.raises(OptionError, match=message):
+        check_consistent(strategy(**{**PIPELINE, **change}).snapshot())
+
+
+class Settings(SimpleNamespace):
+    """Stands for a PopART settings object: takes any field, makes nested ones when asked."""
+
+    def __getattr__(self, name: str) -> Settings:
+        nested = Settings()
+        setattr(self, name, nested)
+        return nested
+
+
+def member(type_name: str, member_name: str) -> str:
+    return f"{type_name}.{member_name}"
+
+
+def recorded(core: CoreIpuStrategy) -> dict[str, Any]:
+    def plain(settings: Settings) -> dict[str, Any]:
+        return {
+            name: plain(field) if isinstance(field, Settings) else field
+            for name, field in vars(settings).items()
+        }
+
+    settings = Settings()
+    record_on(core.snapshot(), settings, member)
+    return plain(settings)
+
+
+def test_options_land_on_popart_fields() -> None:
+    core = strategy(
+        accumulation_factor=4,
+        auto_recomputation=3,
+        merge_var_update=0,
+        enable_manual_shard=True,
+        num_io_tiles=32,
+        outline_threshold=10,
+        default_prefetch_buffering_depth=3,
+        subgraph_copying_strategy=1,
+        engine_options={"opt.useAutoloader": "true", "depth": 3},
+        custom_codelets=["a.cpp"],
+        dot_checks=["PreAlias"],
+        hardware_instrumentations=[1],
+        accumulate_outer_fragment={3: [0]},
+        replicated_collectives_settings={"prepare_schedule_for_merging_collectives": True},
+        partials_type_matmuls="float",
+        location_optimizer={"on_chip": False, "use_io_tiles_to_load": 1},
+        location_weight={"use_replicated_tensor_sharding": 1, "min_elements_for_off_chip": 4},
+        available_memory_proportion=0.5,
+        custom_op=RELU,
+    )
+    core.set_options({"batch_serialization_settings.batch_schedule": 2})
+    assert recorded(core) == {
+        "accumulationFactor": 4,
+        "autoRecomputation": "RecomputationType.Pipeline",
+        "mergeVarUpdate": "MergeVarUpdateType.Off",
+        "virtualGraphMode": "VirtualGraphMode.Manual",
+        "numIOTiles": 32,
+        "outlineThreshold": 10.0,
+        "defaultBufferingDepth": 3,
+        "subgraphCopyingStrategy": "SubgraphCopyingStrategy.JustInTime",
+        "engineOptions": {"opt.useAutoloader": "true", "depth": "3"},
+        "customCodelets": ["a.cpp"],
+        "dotChecks": {"PREALIAS"},
+        "hardwareInstrumentations": {"Instrumentation.Outer", "Instrumentation.Inner"},
+        "accumulateOuterFragmentSettings": {
+            "schedule": "AccumulateOuterFragmentSchedule.OverlapMemoryOptimized",
+            "excludedVirtualGraphs": [0],
+        },
+        "replicatedCollectivesSettings": {"prepareScheduleForMergingCollectives": True},
+        "partialsTypeMatMuls": "float",
+        "optimizerStateTensorLocationSettings": {
+            "location": {"storage": "TensorStorage.OffChip", "loadTileSet": "TileSet.IO"},
+        },
+        "weightTensorLocationSettings": {
+            "location": {"replicatedTensorSharding": "ReplicatedTensorSharding.On"},
+            "minElementsForOffChip": 4,
+        },
+        "batchSerializationSettings": {
+            "batchSchedule": "BatchSerializationBatchSchedule.OverlapOnIo",
+        },
+    }
+
+
+def test_what_nobody_set_is_not_written() -> None:
+    assert recorded(CoreIpuStrategy()) == {}
+    assert recorded(strategy(default_prefetch_buffering_depth=111122)) == {}
+
+
+@BY_NAME
+def test_a_recorded_option_reaches_the_field_its_row_names(option: Option) -> None:
+    written = recorded(strategy(**{option.name: other_value(option)}))
+    if not option.seam.startswith("SessionOptions."):
+        assert written == {}
+        return
+    for field in option.seam.split(", "):
+        found: Any = written
+        for part in field.removeprefix("SessionOptions.").split("."):
+            found = found[part]
+
+
+def test_patterns_have_popart_defaults() -> None:
+    core = CoreIpuStrategy()
+    assert core.is_pattern_enabled("MatMulOp")
+    assert core.is_pattern_enabled("InPlace")
+    assert not core.is_pattern_enabled("LSTMOp")
+    core.enable_pattern("LSTMOp")
+    core.disable_pattern("InPlace")
+    assert core.is_pattern_enabled("LSTMOp")
+    assert not core.is_pattern_enabled("InPlace")
+
+
+def test_a_mandatory_pattern_stays() -> None:
+    with pytest.raises(OptionError, match="'MatMulOp' is mandatory and cannot be disabled"):
+        CoreIpuStrategy().disable_pattern("MatMulOp")
+
+
+def test_an_unknown_pattern_lists_close_matches() -> None:
+    core = CoreIpuStrategy()
+    for call in (core.enable_pattern, core.disable_pattern, core.is_pattern_enabled):
+        with pytest.raises(OptionError, match="no graph pattern 'TiedGathr'.*Did you mean 'TiedG"):
+            call("TiedGathr")
+
+
+def test_patterns_reach_popart() -> None:
+    core = CoreIpuStrategy()
+    core.enable_pattern("LSTMOp")
+    core.enable_pattern("TiedGatherPattern")
+    core.disable_pattern("PadSum")
+    values = core.snapshot()
+    calls: dict[str, bool] = {}
+    all_calls: dict[str, bool] = {}
+    check_supported(values)
+    record_patterns_on(values, calls.__setitem__)
+    record_patterns_on(values, all_calls.__setitem__, user=True)
+    assert calls == {"LSTMOp": True, "PadSum": False}
+    assert all_calls == {**calls, "TiedGatherPattern": True}
+
+
+def test_a_pattern_that_changes_gradients_is_refused_only_when_on() -> None:
+    core = CoreIpuStrategy()
+    core.enable_pattern("DisableAttnDropoutBwdPattern")
+    with pytest.raises(NotSupported, match=r"enable_pattern\('DisableAttnDropoutBwdPattern'\): "):
+        check_supported(core.snapshot())
+    core.disable_pattern("DisableAttnDropoutBwdPattern")
+    check_supported(core.snapshot())
+
+
+def test_aliases_name_options() -> None:
+    assert {name for names in ALIASES.values() for name in names} | ALIASES.keys() <= OPTIONS.keys()
+
+
+def test_the_strategy_imports_neither_paddle_nor_jax_nor_onnx() -> None:
+    code = (
+        "import sys, paddle_ipu.strategy;"
+        "print([m for m in ('paddle', 'jax', 'onnx', 'onnx_ir', 'numpy') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_page_of_options_is_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
+    assert generate_docs.main(["options", "--check"]) == 0, capsys.readouterr().err
+
+
+def test_a_stale_page_is_found_and_written(tmp_path: Any, capsys: Any) -> None:
+    assert generate_docs.main(["options", "--check"], root=tmp_path) == 1
+    assert "docs/options.md is out of date: run python -m" in capsys.readouterr().err
+    assert generate_docs.main(["--write"], root=tmp_path) == 0
+    assert generate_docs.main(["--check"], root=tmp_path) == 0
+    page = (tmp_path / "docs/options.md").read_text(encoding="utf-8")
+    for name in OPTIONS:
+        assert f"| `{name}` | " in page
+
+
+def test_an_unknown_page_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        generate_docs.main(["nothing", "--check"])
+    assert "there is no page 'nothing'; there are options" in capsys.readouterr().err
