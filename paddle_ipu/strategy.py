@@ -239,9 +239,11 @@ def check_supported(values: StrategyValues) -> None:
     """Raise one NotSupported that lists every option and pattern asked for and not done yet."""
     refused: dict[str, str] = {}
     for name, option in OPTIONS.items():
-        reason = option.refusal(values[name])
+        value = values[name]
+        reason = option.refusal(value)
         if reason:
-            refused[name] = f"{name} = {values[name]!r} (default {option.default!r}): {reason}"
+            shown = dict(value) if isinstance(value, Mapping) else value
+            refused[name] = f"{name} = {shown!r} (default {option.default!r}): {reason}"
     for alias, held_in in ALIASES.items():
         # Name what the user wrote, not what it was translated to.
         if alias in refused and alias in values.explicit:

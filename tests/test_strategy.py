@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from paddle_ipu.errors import NotSupported, OptionError
 from paddle_ipu.option_table import ALIASES
-from paddle_ipu.option_values import UINT64_MAX
+from paddle_ipu.option_values import UINT64_MAX, Location, Members
+from paddle_ipu.popart import enums
 from paddle_ipu.strategy import (
     OPTIONS,
     CoreIpuStrategy,
@@ -25,9 +26,7 @@ from paddle_ipu.strategy import (
     check_consistent,
     check_supported,
     record_on,
-    record_patterns_on,
 )
-from paddle_ipu.testing import generate_docs
 
 RELU = {"paddle_op": "relu_x", "popart_op": "ReluX", "domain": "custom.ops", "version": 1}
 
@@ -363,6 +362,7 @@ def test_every_planned_option_is_in_one_message() -> None:
         "location_weight",
         "enable_pattern('DisableAttnDropoutBwdPattern'):",
     ]
+    assert lines[3].startswith("  location_weight = {'sharding_domain_with_all': 2} (default {}): ")
 
 
 @pytest.mark.parametrize(
@@ -412,7 +412,8 @@ PIPELINE = {
         (
             {"num_ipus": 1},
             r"Pipelining requires more than 1 IPU \(currently 1\) and the 'virtualGraphMode' "
-            r"session option to not be VirtualGraphMode::Off \(currently VirtualGraphMode::Manual\)",
+            r"session option to not be VirtualGraphMode::Off "
+            r"\(currently VirtualGraphMode::Manual\)",
         ),
         ({"enable_manual_shard": False}, r"\(currently VirtualGraphMode::Off\)"),
         ({"num_ipus": 1}, r"Only if num_ipus > 1, enable_manual_shard is able to be set True"),
@@ -509,6 +510,29 @@ def test_options_land_on_popart_fields() -> None:
     }
 
 
+@pytest.mark.parametrize("on", [False, True])
+def test_every_enum_member_written_is_one_of_popart(on: bool) -> None:
+    asked: set[tuple[str, str]] = set()
+
+    def note(type_name: str, member_name: str) -> Any:
+        asked.add((type_name, member_name))
+        return getattr(getattr(enums, type_name), member_name)
+
+    for option in SETTABLE:
+        samples = [other_value(option)]
+        if isinstance(option.valid, Members):
+            samples = list(range(len(option.valid.names)))
+        elif option.kind == "location":
+            samples = [dict.fromkeys(Location.switches, on)]
+        elif option.name == "accumulate_outer_fragment":
+            samples = [{number: []} for number in range(4)]
+        for sample in samples:
+            record_on(strategy(**{option.name: sample}).snapshot(), Settings(), note)
+    assert ("TileSet", "IO" if on else "Compute") in asked
+    assert ("AccumulateOuterFragmentSchedule", "OverlapMemoryOptimized") in asked
+    assert len({type_name for type_name, _ in asked}) == 15
+
+
 def test_what_nobody_set_is_not_written() -> None:
     assert recorded(CoreIpuStrategy()) == {}
     assert recorded(strategy(default_prefetch_buffering_depth=111122)) == {}
@@ -526,53 +550,6 @@ def test_a_recorded_option_reaches_the_field_its_row_names(option: Option) -> No
             found = found[part]
 
 
-def test_patterns_have_popart_defaults() -> None:
-    core = CoreIpuStrategy()
-    assert core.is_pattern_enabled("MatMulOp")
-    assert core.is_pattern_enabled("InPlace")
-    assert not core.is_pattern_enabled("LSTMOp")
-    core.enable_pattern("LSTMOp")
-    core.disable_pattern("InPlace")
-    assert core.is_pattern_enabled("LSTMOp")
-    assert not core.is_pattern_enabled("InPlace")
-
-
-def test_a_mandatory_pattern_stays() -> None:
-    with pytest.raises(OptionError, match="'MatMulOp' is mandatory and cannot be disabled"):
-        CoreIpuStrategy().disable_pattern("MatMulOp")
-
-
-def test_an_unknown_pattern_lists_close_matches() -> None:
-    core = CoreIpuStrategy()
-    for call in (core.enable_pattern, core.disable_pattern, core.is_pattern_enabled):
-        with pytest.raises(OptionError, match="no graph pattern 'TiedGathr'.*Did you mean 'TiedG"):
-            call("TiedGathr")
-
-
-def test_patterns_reach_popart() -> None:
-    core = CoreIpuStrategy()
-    core.enable_pattern("LSTMOp")
-    core.enable_pattern("TiedGatherPattern")
-    core.disable_pattern("PadSum")
-    values = core.snapshot()
-    calls: dict[str, bool] = {}
-    all_calls: dict[str, bool] = {}
-    check_supported(values)
-    record_patterns_on(values, calls.__setitem__)
-    record_patterns_on(values, all_calls.__setitem__, user=True)
-    assert calls == {"LSTMOp": True, "PadSum": False}
-    assert all_calls == {**calls, "TiedGatherPattern": True}
-
-
-def test_a_pattern_that_changes_gradients_is_refused_only_when_on() -> None:
-    core = CoreIpuStrategy()
-    core.enable_pattern("DisableAttnDropoutBwdPattern")
-    with pytest.raises(NotSupported, match=r"enable_pattern\('DisableAttnDropoutBwdPattern'\): "):
-        check_supported(core.snapshot())
-    core.disable_pattern("DisableAttnDropoutBwdPattern")
-    check_supported(core.snapshot())
-
-
 def test_aliases_name_options() -> None:
     assert {name for names in ALIASES.values() for name in names} | ALIASES.keys() <= OPTIONS.keys()
 
@@ -584,23 +561,3 @@ def test_the_strategy_imports_neither_paddle_nor_jax_nor_onnx() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
-def test_the_page_of_options_is_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
-    assert generate_docs.main(["options", "--check"]) == 0, capsys.readouterr().err
-
-
-def test_a_stale_page_is_found_and_written(tmp_path: Any, capsys: Any) -> None:
-    assert generate_docs.main(["options", "--check"], root=tmp_path) == 1
-    assert "docs/options.md is out of date: run python -m" in capsys.readouterr().err
-    assert generate_docs.main(["--write"], root=tmp_path) == 0
-    assert generate_docs.main(["--check"], root=tmp_path) == 0
-    page = (tmp_path / "docs/options.md").read_text(encoding="utf-8")
-    for name in OPTIONS:
-        assert f"| `{name}` | " in page
-
-
-def test_an_unknown_page_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        generate_docs.main(["nothing", "--check"])
-    assert "there is no page 'nothing'; there are options" in capsys.readouterr().err
