@@ -1,0 +1,388 @@
+"""Annotations of a builder's nodes: attributes, placement, recomputation, memory, scopes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import onnx_ir as ir
+
+from paddle_ipu.errors import popart_exception
+from paddle_ipu.popart.enums import CommGroupType, RecomputeType
+from paddle_ipu.popart.options import TensorLocation
+
+VIRTUAL_GRAPH = "__ipu_number"
+PIPELINE_STAGE = "__pipeline_stage"
+EXECUTION_PHASE = "__execution_phase"
+RECOMPUTE = "__recompute_output_in_backward_pass"
+PARTIALS_TYPE = "__partials_type"
+AVAILABLE_MEMORY = "__available_memory"
+CONV_DITHERING = "__enable_conv_dithering"
+OUTPUT_LOCATION = "__output_tensor_location"
+EXCLUDE_PATTERNS = "__exclude_patterns"
+SCHEDULE_PRIORITY = "__schedule_priority"
+OUTLINE = "__outline"
+COMM_GROUP = "__collectiveCommGroup"
+INPLACE_NAMES = "__inplace_op_names"
+INPLACE_PRIORITIES = "__inplace_op_priorities"
+MATMUL_MODE = "__serialize_matmul_mode"
+MATMUL_FACTOR = "__serialize_matmul_factor"
+MATMUL_PRECISION = "__serialize_matmul_precision"
+
+_SERIALIZE_MODES = ("input_channels", "reducing_dim", "output_channels", "none")
+
+
+def attribute_of(name: str, value: Any) -> ir.Attr:
+    """An attribute whose kind follows from the Python value; lists must be homogeneous."""
+    if isinstance(value, bool | int):
+        return ir.AttrInt64(name, int(value))
+    if isinstance(value, float):
+        return ir.AttrFloat32(name, value)
+    if isinstance(value, str):
+        return ir.AttrString(name, value)
+    if isinstance(value, (list, tuple)):
+        if all(isinstance(item, int) for item in value):
+            return ir.AttrInt64s(name, [int(item) for item in value])
+        if all(isinstance(item, float) for item in value):
+            return ir.AttrFloat32s(name, list(value))
+        if all(isinstance(item, str) for item in value):
+            return ir.AttrStrings(name, list(value))
+        raise popart_exception(
+            f"Invalid or mismatched python list type provided in custom op attribute '{name}'"
+        )
+    raise popart_exception(f"Invalid type provided in custom op attribute '{name}'")
+
+
+class Annotations:
+    """The annotating half of Builder; a subclass answers for the tensors."""
+
+    def __init__(self) -> None:
+        self._scope: dict[str, Any] = {}
+        self._name_scopes: list[str] = []
+
+    def _known(self, name: str) -> ir.Value:
+        raise NotImplementedError
+
+    def scope_attributes(self) -> list[ir.Attr]:
+        """Attributes that the open contexts put on every new node."""
+        return [attribute_of(name, value) for name, value in self._scope.items()]
+
+    @contextmanager
+    def _scoped(self, name: str, value: Any) -> Iterator[None]:
+        outer = self._scope.get(name)
+        self._scope[name] = value
+        try:
+            yield
+        finally:
+            if outer is None:
+                del self._scope[name]
+            else:
+                self._scope[name] = outer
+
+    # Node attributes
+
+    def _node_with_outputs(self, names: Iterable[str]) -> ir.Node:
+        if isinstance(names, str):
+            raise TypeError(f"nodeOutputNames must be a set of tensor ids, got {names!r}")
+        wanted = set(names)
+        for name in wanted:
+            node = self._known(name).producer()
+            if node is not None and {value.name for value in node.outputs} == wanted:
+                return node
+            break
+        raise popart_exception(
+            f"Could not find a node with outputs {' ,'.join(sorted(wanted))}. Must specify all "
+            "outputs of a node"
+        )
+
+    def addNodeAttribute(
+        self,
+        attributeName: str,
+        attributeValue: Any,
+        nodeOutputNames: Iterable[str],
+    ) -> None:
+        """Adds an attribute to the node with exactly these outputs."""
+        node = self._node_with_outputs(nodeOutputNames)
+        if attributeName in node.attributes:
+            raise popart_exception(f"Node already has attribute {attributeName}.")
+        node.attributes.add(attribute_of(attributeName, attributeValue))
+
+    def nodeHasAttribute(self, attributeName: str, nodeOutputNames: Iterable[str]) -> bool:
+        """Whether a node has an attribute."""
+        return attributeName in self._node_with_outputs(nodeOutputNames).attributes
+
+    def removeNodeAttribute(self, attributeName: str, nodeOutputNames: Iterable[str]) -> None:
+        """Removes an attribute from a node."""
+        attributes = self._node_with_outputs(nodeOutputNames).attributes
+        if attributeName not in attributes:
+            raise popart_exception(f"Cannot remove attribute {attributeName} as it does not exist.")
+        attributes.pop(attributeName)
+
+    def getAllNodeAttributeNames(self, nodeOutputNames: Iterable[str]) -> list[str]:
+        """Names of a node's attributes."""
+        return list(self._node_with_outputs(nodeOutputNames).attributes)
+
+    def _attribute(
+        self, name: str, outputs: Iterable[str], kind: ir.AttributeType, wanted: str
+    ) -> Any:
+        attributes = self._node_with_outputs(outputs).attributes
+        if name not in attributes:
+            raise popart_exception(f"Node does not have an attribute {name}.")
+        if attributes[name].type != kind:
+            raise popart_exception(f"Attribute {name} is not {wanted}.")
+        return attributes[name].value
+
+    def getInt64NodeAttribute(self, attributeName: str, nodeOutputNames: Iterable[str]) -> int:
+        """An integer attribute."""
+        kind = ir.AttributeType.INT
+        return int(self._attribute(attributeName, nodeOutputNames, kind, "an integer"))
+
+    def getInt64VectorNodeAttribute(
+        self,
+        attributeName: str,
+        nodeOutputNames: Iterable[str],
+    ) -> list[int]:
+        """An attribute of several integers."""
+        kind = ir.AttributeType.INTS
+        return list(self._attribute(attributeName, nodeOutputNames, kind, "an integer vector"))
+
+    def getFloatNodeAttribute(self, attributeName: str, nodeOutputNames: Iterable[str]) -> float:
+        """A float attribute."""
+        kind = ir.AttributeType.FLOAT
+        return float(self._attribute(attributeName, nodeOutputNames, kind, "a float"))
+
+    def getFloatVectorNodeAttribute(
+        self,
+        attributeName: str,
+        nodeOutputNames: Iterable[str],
+    ) -> list[float]:
+        """An attribute of several floats."""
+        kind = ir.AttributeType.FLOATS
+        return list(self._attribute(attributeName, nodeOutputNames, kind, "a float vector"))
+
+    def getStringNodeAttribute(self, attributeName: str, nodeOutputNames: Iterable[str]) -> str:
+        """A string attribute."""
+        kind = ir.AttributeType.STRING
+        return str(self._attribute(attributeName, nodeOutputNames, kind, "a string"))
+
+    def getStringVectorNodeAttribute(
+        self,
+        attributeName: str,
+        nodeOutputNames: Iterable[str],
+    ) -> list[str]:
+        """An attribute of several strings."""
+        kind = ir.AttributeType.STRINGS
+        return list(self._attribute(attributeName, nodeOutputNames, kind, "a string vector"))
+
+    # Placement
+
+    def _place(
+        self, attribute: str, target: Any, value: int | None
+    ) -> AbstractContextManager[None] | None:
+        if isinstance(target, str):
+            target = [target]
+        if isinstance(target, (set, frozenset, list, tuple)):
+            self.addNodeAttribute(attribute, 0 if value is None else int(value), set(target))
+            return None
+        if value is None and isinstance(target, int):
+            return self._scoped(attribute, int(target))
+        raise TypeError(
+            f"expected tensor id(s) and a number, or a number alone, got {target!r} and {value!r}"
+        )
+
+    def virtualGraph(
+        self,
+        nodeOutputNames: Any = None,
+        value: int | None = None,
+    ) -> AbstractContextManager[None] | None:
+        """``virtualGraph(id or ids, n)`` places a node; ``with virtualGraph(n):`` new nodes."""
+        target = value if nodeOutputNames is None else nodeOutputNames
+        return self._place(VIRTUAL_GRAPH, target, None if nodeOutputNames is None else value)
+
+    def pipelineStage(
+        self,
+        nodeOutputNames: Any = None,
+        value: int | None = None,
+    ) -> AbstractContextManager[None] | None:
+        """Like `virtualGraph`, for the pipeline stage."""
+        target = value if nodeOutputNames is None else nodeOutputNames
+        return self._place(PIPELINE_STAGE, target, None if nodeOutputNames is None else value)
+
+    def executionPhase(
+        self,
+        nodeOutputNames: Any = None,
+        value: int | None = None,
+    ) -> AbstractContextManager[None] | None:
+        """Like `virtualGraph`, for the execution phase."""
+        target = value if nodeOutputNames is None else nodeOutputNames
+        return self._place(EXECUTION_PHASE, target, None if nodeOutputNames is None else value)
+
+    def _scope_value(self, attribute: str, what: str) -> int:
+        if attribute not in self._scope:
+            raise popart_exception(f"{what} not set in current scope.")
+        return int(self._scope[attribute])
+
+    def getVirtualGraph(self, nodeOutputNames: Any = None) -> int:
+        """The virtual graph of a node, or of the current scope."""
+        if nodeOutputNames is None:
+            return self._scope_value(VIRTUAL_GRAPH, "Virtual graph")
+        names = {nodeOutputNames} if isinstance(nodeOutputNames, str) else set(nodeOutputNames)
+        return self.getInt64NodeAttribute(VIRTUAL_GRAPH, names)
+
+    def hasVirtualGraph(self) -> bool:
+        """Whether the current scope sets a virtual graph."""
+        return VIRTUAL_GRAPH in self._scope
+
+    def getPipelineStage(self) -> int:
+        """The pipeline stage of the current scope."""
+        return self._scope_value(PIPELINE_STAGE, "Pipeline stage")
+
+    def hasPipelineStage(self) -> bool:
+        """Whether the current scope sets a pipeline stage."""
+        return PIPELINE_STAGE in self._scope
+
+    def getExecutionPhase(self) -> int:
+        """The execution phase of the current scope."""
+        return self._scope_value(EXECUTION_PHASE, "Execution phase")
+
+    def hasExecutionPhase(self) -> bool:
+        """Whether the current scope sets an execution phase."""
+        return EXECUTION_PHASE in self._scope
+
+    def schedulePriority(self, value: float) -> AbstractContextManager[None]:
+        """Priority of the nodes made inside."""
+        return self._scoped(SCHEDULE_PRIORITY, float(value))
+
+    def outlineAttributes(self, attributes: Mapping[str, Any]) -> AbstractContextManager[None]:
+        """Key-value pairs that keep nodes made inside from being outlined with others."""
+        flat: list[str] = self._scope.get(OUTLINE, [])
+        # Keys of outer contexts win, and pairs are written in key order, as in PopART.
+        pairs = {str(key): str(value) for key, value in attributes.items()}
+        pairs.update(zip(flat[::2], flat[1::2], strict=True))
+        return self._scoped(OUTLINE, [item for pair in sorted(pairs.items()) for item in pair])
+
+    def commGroup(
+        self,
+        type: int | CommGroupType = 0,
+        groupSize: int = 0,
+    ) -> AbstractContextManager[None]:
+        """Replica group of the collectives made inside."""
+        return self._scoped(COMM_GROUP, [int(type), int(groupSize)])
+
+    # Recomputation and memory
+
+    def recomputeOutput(
+        self,
+        nodeOutputNames: str | RecomputeType | None = None,
+        value: RecomputeType = RecomputeType.Undefined,
+    ) -> AbstractContextManager[None] | None:
+        """``recomputeOutput(id, type)`` marks a node; ``with recomputeOutput(type):`` new nodes."""
+        if isinstance(nodeOutputNames, str):
+            self.addNodeAttribute(RECOMPUTE, int(value), {nodeOutputNames})
+            return None
+        kind = value if nodeOutputNames is None else nodeOutputNames
+        return self._scoped(RECOMPUTE, int(kind))
+
+    def recomputeOutputInBackwardPass(
+        self,
+        nodeOutputName: str | Iterable[str],
+        value: RecomputeType = RecomputeType.Recompute,
+    ) -> None:
+        """Marks a node, given by all its outputs, as recomputed in the backward pass."""
+        names = {nodeOutputName} if isinstance(nodeOutputName, str) else set(nodeOutputName)
+        self.addNodeAttribute(RECOMPUTE, int(value), names)
+
+    def getRecomputeOutputInBackwardPass(self, nodeOutputName: str | Iterable[str]) -> bool:
+        """Whether a node carries a recompute mark."""
+        names = {nodeOutputName} if isinstance(nodeOutputName, str) else set(nodeOutputName)
+        return bool(self.getInt64NodeAttribute(RECOMPUTE, names))
+
+    def outputTensorLocation(
+        self,
+        nodeOutputNames: str | TensorLocation | None = None,
+        value: TensorLocation | None = None,
+    ) -> AbstractContextManager[None] | None:
+        """Where a node's output is kept: for one tensor, or for nodes made in the context."""
+        if isinstance(nodeOutputNames, str):
+            location = TensorLocation() if value is None else value
+            self.addNodeAttribute(OUTPUT_LOCATION, location.serialize(), {nodeOutputNames})
+            return None
+        location = nodeOutputNames or value or TensorLocation()
+        return self._scoped(OUTPUT_LOCATION, location.serialize())
+
+    def excludePatterns(self, nodeOutputName: str, patternNames: Sequence[str]) -> None:
+        """Patterns that must not rewrite a node."""
+        self.addNodeAttribute(EXCLUDE_PATTERNS, list(patternNames), {nodeOutputName})
+
+    def setInplacePreferences(self, nodeOutputName: str, prefs: Mapping[str, float]) -> None:
+        """Priorities of the in-place forms of a node."""
+        self.addNodeAttribute(INPLACE_NAMES, list(prefs), {nodeOutputName})
+        priorities = [float(value) for value in prefs.values()]
+        self.addNodeAttribute(INPLACE_PRIORITIES, priorities, {nodeOutputName})
+
+    def setPartialsType(self, nodeOutputName: str, partialsType: str) -> None:
+        """Type of the partial sums of a Conv or MatMul, ``FLOAT`` or ``HALF``."""
+        op_type = self._node_with_outputs({nodeOutputName}).op_type
+        if op_type not in ("Conv", "MatMul"):
+            raise popart_exception(
+                "Builder::setPartialsType should only be called on operators: Conv, MatMul; but "
+                f"was given: {op_type}"
+            )
+        self.addNodeAttribute(PARTIALS_TYPE, partialsType, {nodeOutputName})
+
+    def getPartialsType(self, nodeOutputName: str) -> str:
+        """Type of the partial sums of a node, ``FLOAT`` when not set."""
+        if self.nodeHasAttribute(PARTIALS_TYPE, {nodeOutputName}):
+            return self.getStringNodeAttribute(PARTIALS_TYPE, {nodeOutputName})
+        return "FLOAT"
+
+    def setAvailableMemoryProportion(
+        self,
+        nodeOutputName: str | Iterable[str],
+        availableMemoryProportion: float,
+    ) -> None:
+        """Share of a tile's memory that the planner may use for a node."""
+        if not 0 < availableMemoryProportion <= 1:
+            raise popart_exception("availableMemoryProportion must be in (0,1]")
+        names = {nodeOutputName} if isinstance(nodeOutputName, str) else set(nodeOutputName)
+        if self.nodeHasAttribute(AVAILABLE_MEMORY, names):
+            self.removeNodeAttribute(AVAILABLE_MEMORY, names)
+        self.addNodeAttribute(AVAILABLE_MEMORY, float(availableMemoryProportion), names)
+
+    def setEnableConvDithering(self, nodeOutputName: str, enableConvDithering: int) -> None:
+        """Spreads a convolution's layout over the tiles."""
+        if enableConvDithering not in (0, 1):
+            raise popart_exception("enableConvDithering must be a bool value")
+        op_type = self._node_with_outputs({nodeOutputName}).op_type
+        if op_type != "Conv":
+            raise popart_exception(
+                "Builder::setEnableConvDithering should only be called on operators: Conv; but "
+                f"was given: {op_type}"
+            )
+        self.addNodeAttribute(CONV_DITHERING, int(enableConvDithering), {nodeOutputName})
+
+    def setSerializeMatMul(
+        self,
+        nodeOutputName: Iterable[str],
+        mode: str,
+        factor: int = 0,
+        keep_precision: bool = False,
+    ) -> None:
+        """Cuts a MatMul into `factor` smaller ones along one dimension."""
+        names = {nodeOutputName} if isinstance(nodeOutputName, str) else set(nodeOutputName)
+        if mode not in _SERIALIZE_MODES:
+            modes = "'{}', '{}', '{}' or '{}'".format(*_SERIALIZE_MODES)
+            raise popart_exception(
+                f"Unsupported mat mul serialization mode '{mode}'. Supported modes are {modes}"
+            )
+        op_type = self._node_with_outputs(names).op_type
+        if op_type != "MatMul":
+            raise popart_exception(
+                "Builder::setSerializeMatMul should only be called on operators: MatMul; but was "
+                f"given: {op_type}"
+            )
+        if mode != "none":
+            self.addNodeAttribute(MATMUL_MODE, mode, names)
+            self.addNodeAttribute(MATMUL_FACTOR, int(factor), names)
+            self.addNodeAttribute(MATMUL_PRECISION, int(keep_precision), names)

@@ -1,0 +1,531 @@
+"""PopART's Builder: a graph of PopART operators held as an onnx_ir model.
+
+Tensors are named by PopART's rules and typed as they are made. Nothing passes through protobuf
+until a ModelProto is asked for.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from paddle_ipu.errors import NotSupported, popart_exception
+from paddle_ipu.popart.annotations import Annotations, attribute_of
+from paddle_ipu.popart.enums import RecomputeType
+from paddle_ipu.popart.opsets import AiGraphcoreOpset1, AiOnnxOpset11, AiPaddleIpuOpset1
+from paddle_ipu.popart.options import InputSettings
+from paddle_ipu.popart.schema import OpSchema, schema_of
+from paddle_ipu.popart.shape_inference.constants import constant_of
+from paddle_ipu.popart.shape_inference.context import InferenceContext
+from paddle_ipu.popart.tensorinfo import TensorInfo
+
+_SUPPORTED_OPSETS = {"ai.onnx": 11, "ai.graphcore": 1, "ai.paddle_ipu": 1}
+_DEFAULT_ONNX_OPSET = 10
+_graph_numbers = itertools.count()
+
+Array = np.ndarray[Any, Any]
+
+
+def info_of(value: ir.Value) -> TensorInfo | None:
+    """The static type of a value, or None when it is not known."""
+    shape, dtype = value.shape, value.dtype
+    if shape is None or dtype is None:
+        return None
+    dims = tuple(shape)
+    if not all(isinstance(dim, int) for dim in dims):
+        return None
+    return TensorInfo.of(dtype, dims)  # type: ignore[arg-type]
+
+
+class Builder(Annotations):
+    """Builds a PopART program.
+
+    Args:
+        modelProtoOrFilename: an ONNX model, serialised or by file name, to start from.
+        opsets: operator-set version by domain; ``{"ai.onnx": 11, "ai.graphcore": 1}``.
+
+    Initialised inputs keep the caller's array: writing to a contiguous one writes the program's.
+    """
+
+    def __init__(
+        self,
+        modelProtoOrFilename: bytes | str | Path | None = None,
+        opsets: Mapping[str, int] | None = None,
+    ) -> None:
+        super().__init__()
+        self._chosen_onnx: int | None = None
+        for domain, version in (opsets or {}).items():
+            supported = _SUPPORTED_OPSETS.get(domain)
+            if version != supported:
+                raise NotSupported(
+                    f"opset {version} of domain {domain} is not supported: this package has "
+                    f"{', '.join(f'{d} {v}' for d, v in _SUPPORTED_OPSETS.items())}. "
+                    f"PopART's default for ai.onnx is {_DEFAULT_ONNX_OPSET}; pass "
+                    'opsets={"ai.onnx": 11, "ai.graphcore": 1}'
+                )
+        if opsets and "ai.onnx" in opsets:
+            self._chosen_onnx = opsets["ai.onnx"]
+        self._values: dict[str, ir.Value] = {}
+        self._next_clash: dict[str, int] = {}
+        self._nodes_by_outputs: dict[frozenset[str], ir.Node] = {}
+        if modelProtoOrFilename is None:
+            graph = ir.Graph([], [], nodes=[], name=f"BuilderGraph_{next(_graph_numbers)}")
+            self._model = ir.Model(graph, ir_version=4)
+        else:
+            self._model = _load(modelProtoOrFilename)
+            self._adopt()
+        self._graph = self._model.graph
+        self._onnx = AiOnnxOpset11(self)
+        self.aiGraphcore = AiGraphcoreOpset1(self)
+        self.aiGraphcoreOpset1 = self.aiGraphcore
+        self.aiPaddleIpuOpset1 = AiPaddleIpuOpset1(self)
+
+    @property
+    def model(self) -> ir.Model:
+        """The program itself, not a copy."""
+        return self._model
+
+    @property
+    def aiOnnxOpset11(self) -> AiOnnxOpset11:
+        """Operators of ai.onnx opset 11."""
+        self._chosen_onnx = 11
+        return self._onnx
+
+    @property
+    def aiOnnx(self) -> AiOnnxOpset11:
+        """Operators of the chosen ai.onnx opset; without a choice PopART takes 10."""
+        if self._chosen_onnx is None:
+            raise NotSupported(
+                f"builder.aiOnnx without opsets means ai.onnx opset {_DEFAULT_ONNX_OPSET}, as in "
+                "PopART, and this package has opset 11. Use builder.aiOnnxOpset11 or "
+                'Builder(opsets={"ai.onnx": 11, "ai.graphcore": 1})'
+            )
+        return self._onnx
+
+    # Inputs and outputs
+
+    def addInputTensor(
+        self,
+        *args: Any,
+        **keywords: Any,
+    ) -> str:
+        """Adds a graph input and returns its id.
+
+        ``addInputTensor(tensorInfo, [settings], debugContext="")`` or
+        ``addInputTensor(dataType, shape, [settings], debugContext="")``. The shape is that of one
+        micro-batch on one replica. As in PopART the second form drops the settings.
+        """
+        info, settings, name = _input_arguments(args, keywords)
+        if any(dim < 0 for dim in info.dims):
+            raise popart_exception(
+                f"Input '{name or 'input'}' has shape {info.shape()}: all dimensions must be known"
+            )
+        value = self._input(info, name)
+        if settings is not None:
+            self._model.metadata_props.update(settings.metadata(str(value.name)))
+        return str(value.name)
+
+    def addInitializedInputTensor(
+        self,
+        initVal: Array,
+        debugContext: str = "",
+    ) -> str:
+        """Adds a variable: a graph input and initializer that keeps `initVal` by reference."""
+        if not isinstance(initVal, (np.ndarray, np.generic)):
+            raise TypeError(
+                "addInitializedInputTensor(): incompatible function arguments: initVal must be a "
+                f"numpy array, got {type(initVal).__name__}"
+            )
+        array = np.asarray(initVal)
+        if not array.flags.c_contiguous:
+            array = np.ascontiguousarray(array)
+        value = self._input(TensorInfo(array), debugContext or "init_input")
+        value.const_value = ir.Tensor(array, name=value.name)
+        self._graph.register_initializer(value)
+        return str(value.name)
+
+    def addOutputTensor(self, outputName: str) -> None:
+        """Makes a tensor an output of the graph."""
+        self._graph.outputs.append(self._known(outputName))
+
+    def _input(self, info: TensorInfo, name: str) -> ir.Value:
+        value = ir.Value(
+            name=self._next_id(name or "input"),
+            type=ir.TensorType(info.dtype),
+            shape=ir.Shape(info.dims),
+        )
+        self._graph.inputs.append(value)
+        self._values[str(value.name)] = value
+        return value
+
+    # Nodes
+
+    def emit(
+        self,
+        schema: OpSchema,
+        inputs: Sequence[str],
+        attributes: Sequence[ir.Attr],
+        num_outputs: int,
+        debug_context: str,
+    ) -> list[str]:
+        """Appends a node of `schema` and returns the ids of its typed outputs.
+
+        Raises:
+            popart_exception: arity, an unknown input, or types and shapes that do not fit.
+        """
+        low, high = schema.min_inputs, schema.max_inputs
+        if len(inputs) < low or (high is not None and len(inputs) > high):
+            raise popart_exception(
+                f"{schema.op_type} has invalid number of inputs {len(inputs)}. Must be between "
+                f"{low}..{'inf' if high is None else high}"
+            )
+        most = schema.outputs[1]
+        if num_outputs < 1 or (most is not None and num_outputs > most):
+            raise popart_exception(
+                f"{schema.op_type} has an invalid number of outputs {num_outputs}. Must be between "
+                f"0..{'inf' if most is None else most}"
+            )
+        values = [
+            None if not name and at >= low else self._known(name) for at, name in enumerate(inputs)
+        ]
+        names = [self._propose(f"{schema.op_type}:{at}") for at in range(num_outputs)]
+        infos = infer_outputs(schema, values, attributes, names)
+        for name in names:
+            self._claim(name)
+        domain = "" if schema.domain == "ai.onnx" else schema.domain
+        self._require_opset(domain, _SUPPORTED_OPSETS[schema.domain])
+        node = self._append(domain, schema.op_type, values, attributes, names, infos, debug_context)
+        if schema.op_type == "Constant":
+            node.outputs[0].const_value = node.attributes["value"].as_tensor()
+        return names
+
+    def customOp(
+        self,
+        opName: str,
+        opVersion: int,
+        domain: str,
+        inputs: Sequence[str],
+        attributes: Mapping[str, Any],
+        numOutputs: int = 1,
+        name: str = "",
+    ) -> list[str]:
+        """Appends an operator by name; the outputs of one without a schema row are untyped."""
+        written = [attribute_of(key, value) for key, value in attributes.items()]
+        schema = schema_of(domain, opName)
+        if schema is not None:
+            return self.emit(schema, inputs, written, numOutputs, name)
+        values = [self._known(item) if item else None for item in inputs]
+        names = [self._next_id(f"{opName}:{at}") for at in range(numOutputs)]
+        self._require_opset(domain, 1)
+        self._append(domain, opName, values, written, names, [None] * numOutputs, name)
+        return names
+
+    def _append(
+        self,
+        domain: str,
+        op_type: str,
+        inputs: Sequence[ir.Value | None],
+        attributes: Sequence[ir.Attr],
+        names: Sequence[str],
+        infos: Sequence[TensorInfo | None],
+        debug_context: str,
+    ) -> ir.Node:
+        outputs = [
+            ir.Value(
+                name=name,
+                type=None if info is None else ir.TensorType(info.dtype),
+                shape=None if info is None else ir.Shape(info.dims),
+            )
+            for name, info in zip(names, infos, strict=True)
+        ]
+        written = (*attributes, *self.scope_attributes()) if self._scope else attributes
+        label = debug_context or (op_type if self._name_scopes else "")
+        node = ir.Node(
+            domain,
+            op_type,
+            inputs,
+            written,
+            outputs=outputs,
+            name="/".join((*self._name_scopes, label)) if label else "",
+            graph=self._graph,
+        )
+        for name, value in zip(names, outputs, strict=True):
+            self._values[name] = value
+        return node
+
+    def _require_opset(self, domain: str, version: int) -> None:
+        have = self._graph.opset_imports.setdefault(domain, version)
+        if have != version:
+            raise popart_exception(
+                f"Invalid opset {version} used to add an operation. Opset for domain "
+                f"{domain or 'ai.onnx'} already defined as {have}"
+            )
+
+    def checkpointOutput(self, nodeOutputNames: Sequence[str]) -> list[str]:
+        """Marks tensors as kept for the backward pass: one Identity each, whose ids return."""
+        results = []
+        for name in nodeOutputNames:
+            output = str(self.aiOnnxOpset11.identity([name], "Checkpoint"))
+            checkpoint = int(RecomputeType.Checkpoint)
+            self.addNodeAttribute("__recompute_output_in_backward_pass", checkpoint, {output})
+            self.addNodeAttribute("__exclude_patterns", ["PreUniRepl", "PostNRepl"], {output})
+            results.append(output)
+        return results
+
+    def reshape_const(self, aiOnnx: Any, args: Sequence[str], shape: Sequence[int]) -> str:
+        """Reshapes to a constant shape."""
+        wanted = aiOnnx.constant(np.asarray(shape, dtype=np.int64))
+        return str(aiOnnx.reshape([args[0], wanted]))
+
+    # Names
+
+    def _propose(self, name: str) -> str:
+        base = "/".join((*self._name_scopes, name)) if self._name_scopes else name
+        if base not in self._values:
+            return base
+        number = self._next_clash.get(base, 1)
+        while (candidate := f"{base}/{number}") in self._values:
+            number += 1
+        self._next_clash[base] = number
+        return candidate
+
+    def _claim(self, name: str) -> None:
+        self._values[name] = ir.Value(name=name)
+
+    def _next_id(self, name: str) -> str:
+        proposed = self._propose(name)
+        self._claim(proposed)
+        return proposed
+
+    def _known(self, name: str) -> ir.Value:
+        value = self._values.get(name)
+        if value is None:
+            if not self._values:
+                raise popart_exception(f"Unknown tensor '{name}' (there are no valid tensors yet).")
+            raise popart_exception(
+                f"Unknown tensor '{name}' (valid tensors are {', '.join(sorted(self._values))})."
+            )
+        return value
+
+    @contextmanager
+    def nameScope(self, name: str) -> Iterator[None]:
+        """Prefixes the ids and node names made inside with ``name/``."""
+        self._name_scopes.append(name)
+        try:
+            yield
+        finally:
+            self._name_scopes.pop()
+
+    def getNameScope(self, name: str = "") -> str:
+        """`name` with the current scopes before it."""
+        return "".join(f"{scope}/" for scope in self._name_scopes) + name
+
+    def setGraphName(self, name: str) -> None:
+        """Names the graph."""
+        self._graph.name = name
+
+    # Queries
+
+    def node_of(self, tensor_id: str) -> ir.Node:
+        """The node that produces a tensor; popart_exception for inputs and unknown ids."""
+        node = self._known(tensor_id).producer()
+        if node is None:
+            raise popart_exception(f"'{tensor_id}' is an input of the graph, no node produces it")
+        return node
+
+    def info(self, tensor_id: str) -> TensorInfo:
+        """The static type of a tensor."""
+        value = self._values.get(tensor_id)
+        info = None if value is None else info_of(value)
+        if info is None:
+            raise popart_exception(
+                f"{tensor_id} is not an known tensor. Must be one of "
+                f"(inputs:{self.getInputTensorIds()}) (outputs:{self.getOutputTensorIds()}) "
+                f"(values:{self.getValueTensorIds()}). Please check the info log level to confirm "
+                "whether the shape has been inferred successfully for the requested tensor."
+            )
+        return info
+
+    def getTensorShape(self, id: str) -> list[int]:
+        """The shape of a tensor."""
+        return self.info(id).shape()
+
+    def getTensorDtypeString(self, id: str) -> str:
+        """NumPy's name of a tensor's element type."""
+        return self.info(id).data_type_lcase()
+
+    def isInitializer(self, id: str) -> bool:
+        """Whether a tensor is an initialised input."""
+        return id in self._graph.initializers
+
+    def getInputTensorIds(self) -> list[str]:
+        """Ids of the graph inputs, initialised ones included."""
+        return [str(value.name) for value in self._graph.inputs]
+
+    def getOutputTensorIds(self) -> list[str]:
+        """Ids of the graph outputs."""
+        return [str(value.name) for value in self._graph.outputs]
+
+    def getValueTensorIds(self) -> list[str]:
+        """Ids of every node output, in order."""
+        return [str(value.name) for node in self._graph for value in node.outputs]
+
+    def getTrainableTensorIds(self) -> list[str]:
+        """Ids of the initialised inputs."""
+        return list(self._graph.initializers)
+
+    # The model
+
+    def getModelProto(self) -> bytes:
+        """The serialised ONNX ModelProto."""
+        return ir.serde.serialize_model(self._model).SerializeToString()
+
+    def saveModelProto(self, filename: str | Path) -> None:
+        """Writes the ModelProto to a file."""
+        Path(filename).write_bytes(self.getModelProto())
+
+    def saveInitializersExternally(self, ids: Iterable[str], filename: str | Path) -> None:
+        """Moves initializers, one after another, to a file that the model then refers to."""
+        offset, placed = 0, []
+        with Path(filename).open("wb") as file:
+            for name in ids:
+                value = self._graph.initializers.get(name)
+                if value is None or value.const_value is None:
+                    raise popart_exception(f"Tensor '{name}' is not an initializer of the model")
+                data = np.ascontiguousarray(value.const_value.numpy())
+                file.write(data.tobytes())
+                placed.append((value, offset, data.nbytes))
+                offset += data.nbytes
+        for value, start, length in placed:
+            tensor = value.const_value
+            assert tensor is not None
+            value.const_value = ir.ExternalTensor(
+                location=str(filename),
+                offset=start,
+                length=length,
+                dtype=tensor.dtype,
+                shape=ir.Shape(tensor.shape),
+                name=str(value.name),
+                base_dir="",
+            )
+
+    def embedReplicationFactor(self, replicationFactor: int) -> None:
+        """Records the replication factor in the model's metadata."""
+        self._model.metadata_props["__replicationFactor"] = str(replicationFactor)
+
+    def _adopt(self) -> None:
+        """Takes over the tensors of an imported model and types what is not typed."""
+        graph = self._model.graph
+        for value in (*graph.inputs, *graph.initializers.values()):
+            if value.const_value is not None and value.shape is None:
+                value.shape = ir.Shape(value.const_value.shape)
+                value.type = ir.TensorType(value.const_value.dtype)
+            self._values[str(value.name)] = value
+        for node in graph:
+            for value in node.outputs:
+                self._values[str(value.name)] = value
+            schema = schema_of(node.domain, node.op_type)
+            if schema is None:
+                continue
+            if node.op_type == "Constant" and "value" in node.attributes:
+                node.outputs[0].const_value = node.attributes["value"].as_tensor()
+            fill_types(node, schema)
+
+
+def infer_outputs(
+    schema: OpSchema,
+    inputs: Sequence[ir.Value | None],
+    attributes: Iterable[ir.Attr],
+    output_ids: Sequence[str],
+) -> list[TensorInfo]:
+    """The types of a node's outputs; popart_exception when its inputs do not fit."""
+    infos: list[TensorInfo | None] = []
+    for value in inputs:
+        info = None if value is None else info_of(value)
+        if info is None and value is not None:
+            raise popart_exception(
+                f"{schema.identifier}: the shape of its input '{value.name}' is not known"
+            )
+        infos.append(info)
+    ids = ["" if value is None else str(value.name) for value in inputs]
+    plain = {attribute.name: attribute.value for attribute in attributes}
+    for name, attribute in schema.attributes.items():
+        if name not in plain and attribute.default is not None:
+            plain[name] = attribute.default
+    context = InferenceContext(
+        schema.identifier,
+        infos,
+        plain,
+        len(output_ids),
+        input_ids=ids,
+        output_ids=output_ids,
+        constant=_constants(inputs),
+    )
+    schema.check_dtypes(context)
+    return schema.infer(context)
+
+
+def fill_types(node: ir.Node, schema: OpSchema) -> None:
+    """Infers the outputs of a node that is already in a graph and writes their types."""
+    names = [str(value.name) for value in node.outputs]
+    infos = infer_outputs(schema, node.inputs, node.attributes.values(), names)
+    for value, info in zip(node.outputs, infos, strict=False):
+        value.type, value.shape = ir.TensorType(info.dtype), ir.Shape(info.dims)
+
+
+def _constants(inputs: Sequence[ir.Value | None]) -> Callable[[int], Array | None]:
+    def constant(index: int) -> Array | None:
+        value = inputs[index]
+        return None if value is None else constant_of(value)
+
+    return constant
+
+
+def _load(source: bytes | str | Path) -> ir.Model:
+    proto = onnx.load_model_from_string(source) if isinstance(source, bytes) else onnx.load(source)
+    onnx.checker.check_model(proto)
+    for opset in proto.opset_import:
+        if opset.domain in ("", "ai.onnx") and not 6 <= opset.version <= 11:
+            raise popart_exception(
+                f"Encountered ONNX opset version {opset.version}, Maximimum supported opset is 11, "
+                "minimum 6 and default 10."
+            )
+    return ir.serde.deserialize_model(proto)
+
+
+def _input_arguments(
+    args: Sequence[Any], keywords: dict[str, Any]
+) -> tuple[TensorInfo, InputSettings | None, str]:
+    """Sorts out the two forms of addInputTensor."""
+    rest, given = list(args), dict(keywords)
+    wrong = TypeError(
+        "addInputTensor(): incompatible function arguments. The following argument types are "
+        "supported: (tensorInfo: TensorInfo, settings: InputSettings = None, debugContext: str = "
+        "''), (dataType: str, shape: list[int], settings: InputSettings = None, debugContext: str "
+        f"= ''). Invoked with: {args}, {keywords}"
+    )
+    first = rest.pop(0) if rest else given.pop("tensorInfo", given.pop("dataType", None))
+    by_name = isinstance(first, str)
+    if by_name:
+        shape = rest.pop(0) if rest else given.pop("shape", None)
+        if not isinstance(shape, (list, tuple)):
+            raise wrong
+        info = TensorInfo(first, shape)
+    elif isinstance(first, TensorInfo):
+        info = first
+    else:
+        raise wrong
+    settings = given.pop("settings", None)
+    if rest and isinstance(rest[0], InputSettings):
+        settings = rest.pop(0)
+    name = rest.pop(0) if rest else given.pop("debugContext", "")
+    if rest or given or not isinstance(name, str):
+        raise wrong
+    return info, None if by_name else settings, name

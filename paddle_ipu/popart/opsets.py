@@ -1,0 +1,277 @@
+"""The operator namespaces of a builder: one method per schema row, made from the table.
+
+A method takes the input ids first, then `num_outputs` where PopART asks for it, then the
+attributes in the row's order, then `debugContext`; all can be given by name.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import onnx_ir as ir
+
+from paddle_ipu.popart.enums import ReductionType
+from paddle_ipu.popart.schema import (
+    GRAPHCORE,
+    ONNX,
+    PADDLE_IPU,
+    Attribute,
+    OpSchema,
+    all_schemas,
+)
+from paddle_ipu.popart.tensorinfo import dtype_from_string
+
+OpMethod = Callable[..., Any]
+_REQUIRED: Any = object()
+
+
+class Emitter(Protocol):
+    """What a namespace needs of its builder."""
+
+    def emit(
+        self,
+        schema: OpSchema,
+        inputs: Sequence[str],
+        attributes: Sequence[ir.Attr],
+        num_outputs: int,
+        debug_context: str,
+    ) -> list[str]:
+        """Appends one node and returns the ids of its outputs."""
+
+
+def _integer(value: Any) -> int:
+    # bool counts as an integer, as it does for pybind11.
+    if isinstance(value, (int, np.integer, np.bool_)):
+        return int(value)
+    raise TypeError
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, (int, float, np.integer, np.floating)):
+        return float(value)
+    raise TypeError
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    raise TypeError
+
+
+def _items(value: Any) -> Sequence[Any]:
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return value
+    raise TypeError
+
+
+def make_attribute(name: str, kind: str, value: Any) -> ir.Attr:
+    """An ONNX attribute from a Python value; TypeError when the value is of another kind."""
+    if kind == "int" or kind == "bool":
+        return ir.AttrInt64(name, _integer(value))
+    if kind == "float":
+        return ir.AttrFloat32(name, _number(value))
+    if kind == "ints":
+        return ir.AttrInt64s(name, [_integer(item) for item in _items(value)])
+    if kind == "floats":
+        return ir.AttrFloat32s(name, [_number(item) for item in _items(value)])
+    if kind == "string":
+        return ir.AttrString(name, _text(value))
+    if kind == "strings":
+        return ir.AttrStrings(name, [_text(item) for item in _items(value)])
+    if kind == "dtype":
+        return ir.AttrInt64(name, int(dtype_from_string(_text(value))))
+    if kind == "enum":
+        return _enum_attribute(name, value)
+    if kind == "comm":
+        return ir.AttrInt64s(name, [int(value.type), int(value.replicaGroupSize)])
+    if kind == "tensor":
+        if not isinstance(value, np.ndarray):
+            raise TypeError
+        return ir.AttrTensor(name, ir.Tensor(np.ascontiguousarray(value).reshape(value.shape)))
+    raise AssertionError(f"unknown kind {kind} of attribute {name}")
+
+
+def _enum_attribute(name: str, value: Any) -> ir.Attr:
+    if name == "reduction":
+        if isinstance(value, ReductionType):
+            return ir.AttrString(name, value.onnx_name)
+        return ir.AttrString(name, _text(value))
+    return ir.AttrInt64(name, int(value))
+
+
+class _Parameter(NamedTuple):
+    """One argument of a builder method; its default is `_REQUIRED` when it must be given."""
+
+    name: str
+    kind: str
+    default: Any
+
+
+def _parameters(schema: OpSchema) -> list[_Parameter]:
+    found = []
+    if schema.max_inputs != 0:
+        found.append(_Parameter("args", "list[str]", _REQUIRED))
+    if takes_num_outputs(schema):
+        found.append(_Parameter("num_outputs", "int", _REQUIRED))
+    for name, attribute in schema.attributes.items():
+        default = _REQUIRED if attribute.required else attribute.default
+        found.append(_Parameter(attribute.argument or name, attribute.kind, default))
+    if schema.op_type == "Constant":
+        found.append(_Parameter("is_value_sparse", "bool", False))
+    found.append(_Parameter("debugContext", "str", ""))
+    late = [p.name for p, q in itertools.pairwise(found) if q.default is _REQUIRED is not p.default]
+    if late:
+        raise ValueError(f"{schema.identifier}: a required argument follows {late[0]}")
+    return found
+
+
+def takes_num_outputs(schema: OpSchema) -> bool:
+    """Whether the builder method asks how many outputs are wanted."""
+    return schema.counted or schema.outputs[0] != schema.outputs[1]
+
+
+def returns_list(schema: OpSchema) -> bool:
+    """Whether the builder method returns a list of ids instead of one id."""
+    return takes_num_outputs(schema) or schema.outputs[1] != 1
+
+
+def signature_of(schema: OpSchema) -> str:
+    """The builder method's arguments and result, as text."""
+    parts = [
+        f"{name}: {kind}" + ("" if default is _REQUIRED else f" = {default!r}")
+        for name, kind, default in _parameters(schema)
+    ]
+    return f"({', '.join(parts)}) -> {'list[str]' if returns_list(schema) else 'str'}"
+
+
+def _make_method(schema: OpSchema) -> OpMethod:
+    """The builder method of one row."""
+    parameters = _parameters(schema)
+    signature = signature_of(schema)
+    names = [parameter.name for parameter in parameters]
+    defaults = [parameter.default for parameter in parameters]
+    position = {name: at for at, name in enumerate(names)}
+    attributes: list[tuple[int, str, Attribute]] = [
+        (position[attribute.argument or name], name, attribute)
+        for name, attribute in schema.attributes.items()
+    ]
+    debug_at = position["debugContext"]
+    args_at, count_at = position.get("args"), position.get("num_outputs")
+    fixed_count, as_list = schema.outputs[0], returns_list(schema)
+    sparse_at = position.get("is_value_sparse")
+
+    def incompatible(given: Sequence[Any], keywords: dict[str, Any], why: str) -> TypeError:
+        invoked = ", ".join(
+            [repr(value) for value in given] + [f"{k}={v!r}" for k, v in keywords.items()]
+        )
+        return TypeError(
+            f"{schema.builder_name}(): incompatible function arguments. The following argument "
+            f"types are supported: {signature}. Invoked with: {invoked}. {why}"
+        )
+
+    def method(self: _Namespace, *given: Any, **keywords: Any) -> Any:
+        values = list(defaults)
+        if len(given) > len(values):
+            raise incompatible(given, keywords, f"At most {len(values)} arguments are taken.")
+        values[: len(given)] = given
+        for name, value in keywords.items():
+            at = position.get(name)
+            if at is None:
+                raise incompatible(given, keywords, f"There is no argument '{name}'.")
+            if at < len(given):
+                raise incompatible(given, keywords, f"'{name}' is given twice.")
+            values[at] = value
+        for at, value in enumerate(values):
+            if value is _REQUIRED:
+                raise incompatible(given, keywords, f"'{names[at]}' is missing.")
+        inputs: Sequence[str] = () if args_at is None else values[args_at]
+        if not isinstance(inputs, (list, tuple)) or not all(type(i) is str for i in inputs):
+            raise incompatible(given, keywords, "'args' must be a list of tensor ids.")
+        written = []
+        for at, name, attribute in attributes:
+            value = values[at]
+            # PopART leaves empty vectors out, except where the vector is the operator's point.
+            if value is None or (
+                attribute.kind == "ints" and not attribute.required and len(value) == 0
+            ):
+                continue
+            try:
+                written.append(make_attribute(name, attribute.kind, value))
+            except (TypeError, AttributeError):
+                why = f"'{names[at]}' must be of kind {attribute.kind}, got {value!r}."
+                raise incompatible(given, keywords, why) from None
+        if sparse_at is not None and values[sparse_at]:
+            raise incompatible(given, keywords, "Sparse constants are not supported.")
+        count, debug_context = fixed_count, values[debug_at]
+        if count_at is not None:
+            count = values[count_at]
+            if not isinstance(count, int) or count < 0:
+                raise incompatible(given, keywords, "'num_outputs' must be a number of outputs.")
+        if not isinstance(debug_context, str):
+            raise incompatible(given, keywords, "'debugContext' must be a string.")
+        outputs = self._builder.emit(schema, inputs, written, count, debug_context)
+        return outputs if as_list else outputs[0]
+
+    method.__name__ = schema.builder_name
+    method.__qualname__ = f"{schema.domain}.{schema.builder_name}"
+    method.__doc__ = f"Appends {schema.identifier}: ``{schema.builder_name}{signature}``."
+    return method
+
+
+class _Namespace:
+    """Operators of one domain at one opset version."""
+
+    domain = ""
+    version = 0
+
+    def __init__(self, builder: Emitter) -> None:
+        self._builder = builder
+
+    def __getattr__(self, name: str) -> OpMethod:
+        raise AttributeError(
+            f"{self.domain} opset {self.version} has no operator method '{name}'. "
+            f"It has: {', '.join(operator_methods(type(self)))}"
+        )
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}"
+
+
+class AiOnnxOpset11(_Namespace):
+    """``ai.onnx`` opset 11."""
+
+    domain = ONNX
+    version = 11
+
+
+class AiGraphcoreOpset1(_Namespace):
+    """``ai.graphcore`` opset 1."""
+
+    domain = GRAPHCORE
+    version = 1
+
+
+class AiPaddleIpuOpset1(_Namespace):
+    """``ai.paddle_ipu`` opset 1: operators PopART does not have, for the IPU Model only."""
+
+    domain = PADDLE_IPU
+    version = 1
+
+
+NAMESPACES: tuple[type[_Namespace], ...] = (AiOnnxOpset11, AiGraphcoreOpset1, AiPaddleIpuOpset1)
+
+
+def operator_methods(namespace: type[_Namespace]) -> list[str]:
+    """Names of the operator methods of a namespace, sorted."""
+    return sorted(
+        schema.builder_name for schema in all_schemas() if schema.domain == namespace.domain
+    )
+
+
+for _schema in all_schemas():
+    for _namespace in NAMESPACES:
+        if _namespace.domain == _schema.domain:
+            setattr(_namespace, _schema.builder_name, _make_method(_schema))

@@ -1,0 +1,1 @@
+"""Static shape and type inference of the PopART operators, by family."""

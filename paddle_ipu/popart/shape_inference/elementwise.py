@@ -1,0 +1,69 @@
+"""Inference of elementwise operators: unary, broadcasting, comparing, casting."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from paddle_ipu.popart.shape_inference.context import InferenceContext
+from paddle_ipu.popart.tensorinfo import TensorInfo
+
+
+def _broadcast_all(ctx: InferenceContext, count: int) -> tuple[int, ...]:
+    dims = ctx.info(0).dims
+    for index in range(1, count):
+        dims = ctx.broadcast(dims, ctx.info(index).dims)
+    return dims
+
+
+def binary(ctx: InferenceContext) -> list[TensorInfo]:
+    """Two inputs of one type, broadcast."""
+    left, right = ctx.info(0), ctx.info(1)
+    dtype = ctx.same_dtype(0, 1)
+    if left.dims == right.dims:
+        return [left]
+    return [TensorInfo.of(dtype, ctx.broadcast(left.dims, right.dims))]
+
+
+def variadic(ctx: InferenceContext) -> list[TensorInfo]:
+    """Any number of inputs of one type, broadcast (Sum, Max, Min, Mean)."""
+    count = len(ctx.inputs)
+    return [TensorInfo.of(ctx.same_dtype(*range(count)), _broadcast_all(ctx, count))]
+
+
+def comparison(ctx: InferenceContext) -> list[TensorInfo]:
+    """Two inputs of one type, broadcast to booleans."""
+    ctx.same_dtype(0, 1)
+    return [TensorInfo.of(ir.DataType.BOOL, _broadcast_all(ctx, 2))]
+
+
+def where(ctx: InferenceContext) -> list[TensorInfo]:
+    """(condition, x, y), all broadcast, of x's type."""
+    return [TensorInfo.of(ctx.same_dtype(1, 2), _broadcast_all(ctx, 3))]
+
+
+def clip(ctx: InferenceContext) -> list[TensorInfo]:
+    """(x, min, max): the bounds are scalars of x's type."""
+    ctx.same_dtype(0, 1, 2)
+    for index in (1, 2):
+        if ctx.has(index) and ctx.info(index).nelms() != 1:
+            raise ctx.error(
+                f"the bound '{ctx.input_id(index)}' must be a scalar, got {ctx.info(index)}"
+            )
+    return [ctx.info(0)]
+
+
+def cast(ctx: InferenceContext) -> list[TensorInfo]:
+    """The input's shape, the type of attribute `to`."""
+    return [TensorInfo.of(ir.DataType(ctx.attributes["to"]), ctx.info(0).dims)]
+
+
+def dropout(ctx: InferenceContext) -> list[TensorInfo]:
+    """The output and, when asked for, the boolean mask."""
+    ratio = ctx.attributes["ratio"]
+    if not 0 <= ratio < 1:
+        # PopART's operator line comes without its inputs here.
+        raise ctx.error(
+            f"ratio value {ratio} is not valid. Please use a value in the interval [0,1)"
+        )
+    x = ctx.info(0)
+    return [x, TensorInfo.of(ir.DataType.BOOL, x.dims)][: ctx.num_outputs]

@@ -1,0 +1,128 @@
+"""Inference of convolution, pooling and normalisation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from paddle_ipu.errors import popart_exception
+from paddle_ipu.popart.shape_inference.context import InferenceContext
+from paddle_ipu.popart.tensorinfo import TensorInfo, shape_string
+
+
+def _list(x: Sequence[int]) -> str:
+    return f"[{', '.join(map(str, x))}]"
+
+
+def _window_dims(
+    ctx: InferenceContext, spatial: Sequence[int], kernel: Sequence[int]
+) -> tuple[int, ...]:
+    """Output sizes of a window sliding over `spatial`, from the node's attributes.
+
+    floor or, with `ceil_mode`, ceil of (size + pads - (dilation·(kernel - 1) + 1)) / stride, + 1.
+    """
+    rank = len(spatial)
+    attributes = ctx.attributes
+    strides = list(attributes.get("strides") or [1] * rank)
+    pads = list(attributes.get("pads") or [0] * (2 * rank))
+    dilations = list(attributes.get("dilations") or [1] * rank)
+    if len(strides) != rank:
+        raise popart_exception(
+            f"Length of strides vector {len(strides)} != number of spatial dims {rank}"
+        )
+    if 0 in strides:
+        raise popart_exception(f"Strides invalid. 0 stride at index {strides.index(0)}")
+    if len(pads) != 2 * rank:
+        raise popart_exception(
+            f"Padding vector (length {len(pads)}) does not have 2 values for each spatial "
+            f"dimension {rank}"
+        )
+    if len(dilations) != rank:
+        raise popart_exception(
+            f"Length of dilations vector {len(dilations)} != number of spatial dims {rank}"
+        )
+    out = []
+    for axis, size in enumerate(spatial):
+        room = size + pads[axis] + pads[axis + rank] - dilations[axis] * (kernel[axis] - 1) - 1
+        if attributes.get("ceil_mode"):
+            out.append(-(-room // strides[axis]) + 1)
+        else:
+            out.append(room // strides[axis] + 1)
+    if any(dim < 0 for dim in out):
+        raise ctx.error(
+            f"has invalid output shape, {_list(out)}: the window {_list(list(kernel))} is larger "
+            f"than the padded input {_list(list(spatial))}"
+        )
+    return tuple(out)
+
+
+def conv(ctx: InferenceContext) -> list[TensorInfo]:
+    """(x [N, C, *spatial], w [M, C / group, *kernel], bias [M]) -> [N, M, *out]."""
+    dtype = ctx.same_dtype(0, 1, 2)
+    x = ctx.expect_rank(0, 3).dims
+    w = ctx.expect_rank(1, len(x), len(x)).dims
+    group = ctx.attributes["group"]
+    if group < 1 or x[1] != w[1] * group or w[0] % group:
+        raise ctx.error(
+            f"group {group} does not fit: data {shape_string(x)} has {x[1]} channels, weights "
+            f"{shape_string(w)} take {w[1]} channels in each group and give {w[0]}"
+        )
+    kernel = list(ctx.attributes.get("kernel_shape") or w[2:])
+    if tuple(kernel) != w[2:]:
+        raise ctx.error(f"kernel_shape {kernel} differs from the weights' {list(w[2:])}")
+    if ctx.has(2) and ctx.info(2).dims != (w[0],):
+        raise ctx.error(f"the bias must have shape [{w[0]}], got {ctx.info(2)}")
+    return [TensorInfo.of(dtype, (x[0], w[0], *_window_dims(ctx, x[2:], kernel)))]
+
+
+def pool(ctx: InferenceContext) -> list[TensorInfo]:
+    """x [N, C, *spatial] -> [N, C, *out]."""
+    x = ctx.expect_rank(0, 3)
+    kernel = list(ctx.attributes["kernel_shape"])
+    if len(kernel) != len(x.dims) - 2:
+        raise ctx.error(
+            f"kernel_shape {kernel} must have one size for each of the {len(x.dims) - 2} spatial "
+            f"dimensions of {shape_string(x.dims)}"
+        )
+    return [TensorInfo.of(x.dtype, (*x.dims[:2], *_window_dims(ctx, x.dims[2:], kernel)))]
+
+
+def global_pool(ctx: InferenceContext) -> list[TensorInfo]:
+    """x [N, C, *spatial] -> [N, C, 1, ...]."""
+    x = ctx.expect_rank(0, 3)
+    return [TensorInfo.of(x.dtype, x.dims[:2] + (1,) * (len(x.dims) - 2))]
+
+
+def batch_normalization(ctx: InferenceContext) -> list[TensorInfo]:
+    """(x [N, C, *spatial], scale, bias, mean, var [C]) -> y, and four [C] when training."""
+    x = ctx.info(0)
+    if len(x.dims) < 3:
+        raise popart_exception(
+            f"batch norm requires X to have a rank >= 3.  x has rank {len(x.dims)}"
+        )
+    for index, name in enumerate(("scale", "B", "mean", "var"), start=1):
+        got = ctx.info(index).dims
+        if got != (x.dims[1],):
+            raise popart_exception(
+                f"expected shape of batch norm input tensor {name} ({shape_string(got)}) to be "
+                f"[{x.dims[1]}] to match dimension 1 of X ({shape_string(x.dims)})"
+            )
+    if ctx.num_outputs not in (1, 5):
+        raise ctx.error(f"has 1 output (inference) or 5 (training), {ctx.num_outputs} asked for")
+    mean, var = ctx.info(3), ctx.info(4)
+    return [x, mean, var, mean, var][: ctx.num_outputs]
+
+
+def group_normalization(ctx: InferenceContext) -> list[TensorInfo]:
+    """(x [N, C, ...], scale, bias [C]) -> y, mean and inverse deviation [N * num_groups]."""
+    x = ctx.expect_rank(0, 2)
+    groups = ctx.attributes["num_groups"]
+    if groups < 1 or x.dims[1] % groups:
+        raise ctx.error(
+            f"num_groups {groups} does not divide the {x.dims[1]} channels of "
+            f"{shape_string(x.dims)}"
+        )
+    for index, name in ((1, "scale"), (2, "bias")):
+        if ctx.info(index).dims != (x.dims[1],):
+            raise ctx.error(f"the {name} must have shape [{x.dims[1]}], got {ctx.info(index)}")
+    statistics = TensorInfo.of(x.dtype, (x.dims[0] * groups,))
+    return [x, statistics, statistics]

@@ -1,0 +1,66 @@
+"""Inference of reductions, arg-reductions, sorting and cumulation."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from paddle_ipu.popart.shape_inference.context import Dims, InferenceContext
+from paddle_ipu.popart.tensorinfo import TensorInfo
+
+
+def _reduced(ctx: InferenceContext, dims: Dims, axes: list[int] | None, keep: bool) -> Dims:
+    reduced = set(ctx.axes(axes, len(dims))) if axes is not None else set(range(len(dims)))
+    if keep:
+        return tuple(1 if axis in reduced else dim for axis, dim in enumerate(dims))
+    return tuple(dim for axis, dim in enumerate(dims) if axis not in reduced)
+
+
+def reduce(ctx: InferenceContext) -> list[TensorInfo]:
+    """Reduce*: over `axes`, over everything when the attribute is absent."""
+    x = ctx.info(0)
+    axes = ctx.attributes.get("axes")
+    return [TensorInfo.of(x.dtype, _reduced(ctx, x.dims, axes, bool(ctx.attributes["keepdims"])))]
+
+
+def arg_reduce(ctx: InferenceContext) -> list[TensorInfo]:
+    """ArgMax, ArgMin: indices along one axis."""
+    x = ctx.info(0)
+    keep = bool(ctx.attributes["keepdims"])
+    return [TensorInfo.of(ir.DataType.INT64, _reduced(ctx, x.dims, [ctx.attributes["axis"]], keep))]
+
+
+def softmax(ctx: InferenceContext) -> list[TensorInfo]:
+    """Softmax up to opset 11 flattens around `axis`, so `axis` may equal the rank."""
+    x = ctx.info(0)
+    ctx.axis(ctx.attributes["axis"], len(x.dims), inclusive=True)
+    return [x]
+
+
+def topk(ctx: InferenceContext) -> list[TensorInfo]:
+    """(values, indices) of the k largest or smallest along one axis."""
+    x = ctx.expect_rank(0, 1)
+    axis = ctx.axis(ctx.attributes["axis"], len(x.dims))
+    wanted = ctx.constant_ints(1, "k")
+    if len(wanted) != 1 or not 0 <= wanted[0] <= x.dims[axis]:
+        raise ctx.error(
+            f"k is {wanted}, expected one value in 0..{x.dims[axis]}, the size of axis {axis}"
+        )
+    dims = (*x.dims[:axis], wanted[0], *x.dims[axis + 1 :])
+    return [TensorInfo.of(x.dtype, dims), TensorInfo.of(ir.DataType.INT64, dims)]
+
+
+def sort(ctx: InferenceContext) -> list[TensorInfo]:
+    """(values, indices) along one axis."""
+    x = ctx.expect_rank(0, 1)
+    ctx.axis(ctx.attributes["axis"], len(x.dims))
+    return [x, TensorInfo.of(ir.DataType.INT32, x.dims)][: ctx.num_outputs]
+
+
+def cumsum(ctx: InferenceContext) -> list[TensorInfo]:
+    """(x, axis): the axis is a constant scalar."""
+    x = ctx.info(0)
+    axis = ctx.constant_ints(1, "axis")
+    if len(axis) != 1:
+        raise ctx.error(f"axis must be one value, got {axis}")
+    ctx.axis(axis[0], len(x.dims))
+    return [x]

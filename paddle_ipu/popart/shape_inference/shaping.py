@@ -1,0 +1,254 @@
+"""Inference of operators that move, cut, repeat, index or describe data."""
+
+from __future__ import annotations
+
+from math import prod
+
+import onnx_ir as ir
+
+from paddle_ipu.popart.shape_inference.context import Dims, InferenceContext
+from paddle_ipu.popart.tensorinfo import TensorInfo, shape_string
+
+
+def reshape(ctx: InferenceContext) -> list[TensorInfo]:
+    """Reshape: 0 keeps the input's dimension, one -1 takes what is left."""
+    x = ctx.info(0)
+    wanted = ctx.constant_ints(1, "shape")
+    unknown = wanted.count(-1)
+    if unknown > 1 or any(dim < -1 for dim in wanted):
+        raise ctx.error(f"shape {wanted} may hold one -1 and no other negative value")
+    if any(dim == 0 and axis >= len(x.dims) for axis, dim in enumerate(wanted)):
+        raise ctx.error(
+            f"shape {wanted} has a 0, which keeps the input's dimension, past the rank of "
+            f"{shape_string(x.dims)}"
+        )
+    dims = [x.dims[axis] if dim == 0 else dim for axis, dim in enumerate(wanted)]
+    total = x.nelms()
+    if unknown:
+        known = prod(dim for dim in dims if dim != -1)
+        if known and total % known == 0:
+            dims[dims.index(-1)] = total // known
+    if -1 in dims or prod(dims) != total:
+        raise ctx.error(
+            f"cannot reshape {shape_string(x.dims)} of {total} elements to {shape_string(wanted)}"
+        )
+    return [TensorInfo.of(x.dtype, tuple(dims))]
+
+
+def transpose(ctx: InferenceContext) -> list[TensorInfo]:
+    """Transpose by `perm`, by default reversing the dimensions."""
+    x = ctx.info(0)
+    perm = ctx.attributes.get("perm") or list(reversed(range(len(x.dims))))
+    if sorted(perm) != list(range(len(x.dims))):
+        raise ctx.error(
+            f"perm {list(perm)} is no permutation of the {len(x.dims)} dimensions of "
+            f"{shape_string(x.dims)}"
+        )
+    return [TensorInfo.of(x.dtype, tuple(x.dims[axis] for axis in perm))]
+
+
+def squeeze(ctx: InferenceContext) -> list[TensorInfo]:
+    """Drops `axes`, which must have size 1; without `axes`, every dimension of size 1."""
+    x = ctx.info(0)
+    axes = ctx.attributes.get("axes")
+    if not axes:
+        return [TensorInfo.of(x.dtype, tuple(dim for dim in x.dims if dim != 1))]
+    dropped = ctx.axes(axes, len(x.dims))
+    for axis in dropped:
+        if x.dims[axis] != 1:
+            raise ctx.error(
+                f"cannot squeeze axis {axis} of {shape_string(x.dims)}: its size is not 1"
+            )
+    kept = tuple(dim for axis, dim in enumerate(x.dims) if axis not in dropped)
+    return [TensorInfo.of(x.dtype, kept)]
+
+
+def unsqueeze(ctx: InferenceContext) -> list[TensorInfo]:
+    """Inserts dimensions of size 1 at `axes` of the output."""
+    x = ctx.info(0)
+    axes = ctx.attributes["axes"]
+    rank = len(x.dims) + len(axes)
+    inserted = set(ctx.axes(axes, rank))
+    rest = iter(x.dims)
+    return [
+        TensorInfo.of(x.dtype, tuple(1 if axis in inserted else next(rest) for axis in range(rank)))
+    ]
+
+
+def concat(ctx: InferenceContext) -> list[TensorInfo]:
+    """Joins along `axis`; all other dimensions agree."""
+    dtype = ctx.same_dtype(*range(len(ctx.inputs)))
+    first = ctx.expect_rank(0, 1).dims
+    axis = ctx.axis(ctx.attributes["axis"], len(first))
+    total = 0
+    for index in range(len(ctx.inputs)):
+        dims = ctx.info(index).dims
+        if len(dims) != len(first) or any(
+            a != b for at, (a, b) in enumerate(zip(dims, first, strict=True)) if at != axis
+        ):
+            raise ctx.error(
+                f"input {index} '{ctx.input_id(index)}' {shape_string(dims)} does not match input "
+                f"0 {shape_string(first)} in all but axis {axis}"
+            )
+        total += dims[axis]
+    return [TensorInfo.of(dtype, (*first[:axis], total, *first[axis + 1 :]))]
+
+
+def split(ctx: InferenceContext) -> list[TensorInfo]:
+    """Cuts along `axis` into sizes `split`, equal ones by default."""
+    x = ctx.expect_rank(0, 1)
+    axis = ctx.axis(ctx.attributes["axis"], len(x.dims))
+    size = x.dims[axis]
+    sizes = list(ctx.attributes.get("split") or ())
+    if not sizes:
+        if size % ctx.num_outputs:
+            raise ctx.error(
+                f"cannot split axis {axis} of {shape_string(x.dims)} into {ctx.num_outputs} equal "
+                "parts. Give 'split'"
+            )
+        sizes = [size // ctx.num_outputs] * ctx.num_outputs
+    if len(sizes) != ctx.num_outputs or sum(sizes) != size or min(sizes) < 0:
+        raise ctx.error(
+            f"split {sizes} does not cut axis {axis} of {shape_string(x.dims)} into "
+            f"{ctx.num_outputs} outputs"
+        )
+    return [TensorInfo.of(x.dtype, (*x.dims[:axis], part, *x.dims[axis + 1 :])) for part in sizes]
+
+
+def slice_dims(
+    ctx: InferenceContext,
+    dims: Dims,
+    starts: list[int],
+    ends: list[int],
+    axes: list[int] | None,
+    steps: list[int] | None,
+) -> Dims:
+    """The shape of ``x[starts:ends:steps]`` on `axes`, with NumPy's clamping."""
+    where = ctx.axes(list(range(len(starts))) if axes is None else axes, len(dims))
+    strides = [1] * len(starts) if steps is None else steps
+    if not len(starts) == len(ends) == len(where) == len(strides):
+        raise ctx.error(
+            f"starts {starts}, ends {ends}, axes {where} and steps {strides} differ in length"
+        )
+    out = list(dims)
+    for start, end, axis, step in zip(starts, ends, where, strides, strict=True):
+        if step == 0:
+            raise ctx.error(f"the step of axis {axis} is 0")
+        # A negative end past the front means "through element 0" when walking backwards.
+        stop = None if step < 0 and end < -dims[axis] else end
+        out[axis] = len(range(*slice(start, stop, step).indices(dims[axis])))
+    return tuple(out)
+
+
+def slice_(ctx: InferenceContext) -> list[TensorInfo]:
+    """Slice-11: (data, starts, ends, axes, steps), all but the data constant."""
+    x = ctx.expect_rank(0, 1)
+    axes = ctx.constant_ints(3, "axes") if ctx.has(3) else None
+    steps = ctx.constant_ints(4, "steps") if ctx.has(4) else None
+    starts, ends = ctx.constant_ints(1, "starts"), ctx.constant_ints(2, "ends")
+    return [TensorInfo.of(x.dtype, slice_dims(ctx, x.dims, starts, ends, axes, steps))]
+
+
+def gather(ctx: InferenceContext) -> list[TensorInfo]:
+    """data indexed along one axis: that axis is replaced by the shape of the indices."""
+    data, indices = ctx.expect_rank(0, 1), ctx.info(1)
+    axis = ctx.axis(ctx.attributes["axis"], len(data.dims))
+    return [TensorInfo.of(data.dtype, data.dims[:axis] + indices.dims + data.dims[axis + 1 :])]
+
+
+def gather_nd(ctx: InferenceContext) -> list[TensorInfo]:
+    """data[indices[..., :]]: the last dimension of the indices addresses leading dimensions."""
+    data, indices = ctx.expect_rank(0, 1), ctx.expect_rank(1, 1)
+    depth = indices.dims[-1]
+    if depth > len(data.dims):
+        raise ctx.error(
+            f"indices '{ctx.input_id(1)}' {shape_string(indices.dims)} address {depth} dimensions "
+            f"of data {shape_string(data.dims)}"
+        )
+    return [TensorInfo.of(data.dtype, indices.dims[:-1] + data.dims[depth:])]
+
+
+def expand(ctx: InferenceContext) -> list[TensorInfo]:
+    """Two-way broadcast with a constant shape."""
+    x = ctx.info(0)
+    wanted = tuple(ctx.constant_ints(1, "shape"))
+    return [TensorInfo.of(x.dtype, ctx.broadcast(x.dims, wanted))]
+
+
+def tile(ctx: InferenceContext) -> list[TensorInfo]:
+    """Repeats each dimension a constant number of times."""
+    x = ctx.info(0)
+    repeats = ctx.constant_ints(1, "Repeats")
+    if len(repeats) != len(x.dims) or any(count < 0 for count in repeats):
+        raise ctx.error(
+            f"repeats {repeats} must hold one count for each of the {len(x.dims)} dimensions of "
+            f"{shape_string(x.dims)}"
+        )
+    dims = tuple(dim * count for dim, count in zip(x.dims, repeats, strict=True))
+    return [TensorInfo.of(x.dtype, dims)]
+
+
+def flatten(ctx: InferenceContext) -> list[TensorInfo]:
+    """A matrix: the dimensions before `axis` times those from it on."""
+    x = ctx.info(0)
+    axis = ctx.axis(ctx.attributes["axis"], len(x.dims), inclusive=True)
+    return [TensorInfo.of(x.dtype, (prod(x.dims[:axis]), prod(x.dims[axis:])))]
+
+
+def pad(ctx: InferenceContext) -> list[TensorInfo]:
+    """Pad-11: (data, pads, value); pads holds all begins, then all ends, and may be negative."""
+    x = ctx.info(0)
+    rank = len(x.dims)
+    if ctx.attributes["mode"] not in ("constant", "reflect", "edge"):
+        raise ctx.error(f"mode is '{ctx.attributes['mode']}', expected constant, reflect or edge")
+    pads = ctx.constant_ints(1, "pads")
+    if len(pads) != 2 * rank:
+        raise ctx.error(
+            f"pads {pads} must hold a begin and an end for each of the {rank} dimensions of "
+            f"{shape_string(x.dims)}"
+        )
+    ctx.same_dtype(0, 2)
+    dims = tuple(dim + pads[axis] + pads[axis + rank] for axis, dim in enumerate(x.dims))
+    if any(dim < 0 for dim in dims):
+        raise ctx.error(f"pads {pads} cut more than there is of {shape_string(x.dims)}")
+    return [TensorInfo.of(x.dtype, dims)]
+
+
+def one_hot(ctx: InferenceContext) -> list[TensorInfo]:
+    """(indices, depth, values): a dimension of size depth is inserted at `axis`."""
+    indices, values = ctx.info(0), ctx.info(2)
+    depth = ctx.constant_ints(1, "depth")
+    if len(depth) != 1 or depth[0] < 1:
+        raise ctx.error(f"depth must be one positive value, got {depth}")
+    if values.nelms() != 2:
+        raise ctx.error(f"values must be [off_value, on_value], got {values}")
+    axis = ctx.axis(ctx.attributes["axis"], len(indices.dims) + 1)
+    dims = (*indices.dims[:axis], depth[0], *indices.dims[axis:])
+    return [TensorInfo.of(values.dtype, dims)]
+
+
+def shape(ctx: InferenceContext) -> list[TensorInfo]:
+    """The shape of the input as a vector."""
+    return [TensorInfo.of(ir.DataType.INT64, (len(ctx.info(0).dims),))]
+
+
+def constant(ctx: InferenceContext) -> list[TensorInfo]:
+    """The type of the attribute `value`."""
+    value = ctx.attributes["value"]
+    return [TensorInfo.of(value.dtype, tuple(value.shape))]
+
+
+def constant_of_shape(ctx: InferenceContext) -> list[TensorInfo]:
+    """A tensor of a constant shape, filled with the one element of `value`."""
+    value = ctx.attributes.get("value")
+    if value is not None and prod(value.shape) != 1:
+        raise ctx.error(f"value must hold one element, got shape {shape_string(value.shape)}")
+    dims = tuple(ctx.constant_ints(0, "shape"))
+    return [TensorInfo.of(ir.DataType.FLOAT if value is None else value.dtype, dims)]
+
+
+def reverse(ctx: InferenceContext) -> list[TensorInfo]:
+    """The input with `dimensions` flipped."""
+    x = ctx.info(0)
+    ctx.axes(ctx.attributes.get("dimensions") or [], len(x.dims))
+    return [x]
