@@ -86,7 +86,7 @@ def naming_ipus(get_device: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @functools.wraps(get_device)
-    def get_device_with_ipus(input: Any = None) -> Any:  # noqa: A002 - Paddle's parameter name
+    def get_device_with_ipus(input: Any = None) -> Any:
         if input is None and isinstance(paddle.base.framework._current_expected_place_(), IPUPlace):
             return f"ipus:{{0-{get_ipu_device_count() - 1}}}"
         return get_device(input)

@@ -39,7 +39,7 @@ class _Guard:
         self._watched.append((program, block, before))
 
     def finish(self) -> set[int]:
-        """Stamps the operators that are new in the watched blocks; returns the ids of all placed."""
+        """Stamps what is new in the watched blocks; returns the ids of all placed operators."""
         for _, block, before in self._watched:
             for operator in block.ops:
                 if operator.id() not in before:

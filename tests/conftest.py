@@ -1,0 +1,61 @@
+"""Fixtures for all tests: static programs, and snippets in a Python process of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture
+def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs a snippet in a new Python process that finds this checkout, and checks its exit code.
+
+    The process has no ``.pth`` file of its own making: activation at start-up is what the snippet
+    asks for. Keyword arguments are set in the environment; `exit_code` is the expected one.
+    """
+
+    def run(
+        snippet: str, exit_code: int = 0, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-c", snippet],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            env={
+                **os.environ,
+                "PYTHONPATH": str(ROOT),
+                "PADDLE_IPU_AUTOLOAD": "0",
+                **environment,
+            },
+        )
+        assert done.returncode == exit_code, done.stderr
+        return done
+
+    return run
+
+
+@pytest.fixture
+def static_program() -> Iterator[Any]:
+    """A new PIR program under construction, in static mode, with the plugin active."""
+    import paddle
+
+    import paddle_ipu
+
+    paddle_ipu.activate()
+    was_dynamic = paddle.in_dynamic_mode()
+    paddle.enable_static()
+    program = paddle.static.Program()
+    with paddle.static.program_guard(program, paddle.static.Program()):
+        yield program
+    if was_dynamic:
+        paddle.disable_static()
