@@ -13,6 +13,9 @@ from paddle_ipu.errors import FetchError, NotSupported
 from paddle_ipu.passes.extract_optimizer import OPTIMIZER_OPS
 from paddle_ipu.passes.pipeline import Compilation
 
+SIDE_EFFECTS = frozenset({"print", "py_func", "assert", "assign_out_", "assign_value_"})
+"""Operators that do something even where nobody reads their result."""
+
 
 class ExtractForward:
     """Drops every node that no output needs; outputs are the fetches and the loss."""
@@ -37,7 +40,8 @@ class ExtractForward:
             outputs.append(by_name[fetch])
         if compilation.loss is not None:
             outputs.append(by_name[compilation.loss])
-        needed = _needed(outputs)
+        roots = [node for node in graph if _has_side_effect(node)]
+        needed = _needed([*(output.producer() for output in outputs), *roots])
         dropped = [node for node in graph if id(node) not in needed]
         for node in graph:
             if id(node) in needed and _is_backward(node):
@@ -51,14 +55,19 @@ class ExtractForward:
         read = {id(value) for node in graph for value in node.inputs} | {id(v) for v in outputs}
         unread = [value for value in graph.inputs if id(value) not in read]
         for value in unread:
-            if value.meta[dialect.ROLE] != dialect.FEED:
-                graph.inputs.remove(value)
+            graph.inputs.remove(value)
         return bool(dropped)
 
 
-def _needed(outputs: list[ir.Value]) -> set[int]:
+def _has_side_effect(node: ir.Node) -> bool:
+    if node.op_type in ("batch_norm_", "sync_batch_norm_"):
+        return not dialect.attribute(node, "is_test", 0)
+    return node.op_type in SIDE_EFFECTS
+
+
+def _needed(roots: list[ir.Node | None]) -> set[int]:
     seen: set[int] = set()
-    stack = [output.producer() for output in outputs]
+    stack = list(roots)
     while stack:
         node = stack.pop()
         if node is None or id(node) in seen:

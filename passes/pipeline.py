@@ -1,4 +1,4 @@
-"""What a pass is, what it works on, and the order in which passes run.
+"""What a pass is, what it works on, and how passes are run; their order is in ``ipu_pipeline``.
 
 A pass is a class with a ``name`` and ``run(compilation) -> bool``, True when it changed something.
 The pipeline checks the graph after each pass: producers stand before consumers and every value a
@@ -99,7 +99,9 @@ def _check(graph: ir.Graph) -> None:
     for node in graph:
         for value in node.inputs:
             if value is not None and id(value) not in known:
-                raise ValueError(f"{node.op_type} ({node.name}) reads {value.name} before it is made")
+                raise ValueError(
+                    f"{node.op_type} ({node.name}) reads {value.name} before it is made"
+                )
         known.update(id(value) for value in node.outputs)
     for value in graph.outputs:
         if id(value) not in known:

@@ -1,0 +1,418 @@
+"""The whole step as one XLA program: forward, gradient, accumulation and update.
+
+One run is ``batches_per_step`` batches of ``accumulation_factor`` micro-batches. Both loops are
+``lax.scan``; a loop of one turn is left out. Weights and optimizer state are donated, so a step
+updates them in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx_ir as ir
+from jax import lax
+from jax.experimental.compilation_cache import compilation_cache
+
+from paddle_ipu.errors import NumericalError
+from paddle_ipu.xla.graph import LoweredGraph, LoweredNode, is_float
+from paddle_ipu.xla.optimizer import Updater
+
+GRADIENT_PREFIX = "Gradient___"
+
+Tree = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """What is kept of a tensor over a run.
+
+    Attributes:
+        tensor: tensor id; ``Gradient___<id>`` for a gradient.
+        kind: ``all``, ``final``, ``sum`` or ``everyn``.
+        period: N of ``everyn``.
+    """
+
+    tensor: str
+    kind: str = "all"
+    period: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StepProgram:
+    """What to compile.
+
+    Attributes:
+        graph: the PopART graph.
+        inputs: input tensor id -> (micro-batch shape, dtype).
+        weights: ids of the initialised inputs.
+        anchors: what a run returns.
+        batches_per_step: turns of the outer loop.
+        accumulation_factor: micro-batches before an update.
+        mean: gradients are averaged over micro-batches, not summed.
+        running_mean: the average is kept running instead of divided at the end.
+        loss: id of the loss, in training.
+        updater: the optimizer, in training.
+        check_floats: find the first operator whose result is not finite.
+    """
+
+    graph: ir.Graph
+    inputs: Mapping[str, tuple[tuple[int, ...], str]]
+    weights: Sequence[str]
+    anchors: Sequence[Anchor]
+    batches_per_step: int = 1
+    accumulation_factor: int = 1
+    mean: bool = False
+    running_mean: bool = False
+    loss: str | None = None
+    updater: Updater | None = None
+    check_floats: bool = False
+
+
+@dataclass(slots=True)
+class Executable:
+    """A compiled step and the arrays it works on.
+
+    Attributes:
+        program: what was compiled.
+        weights: weight id -> array on the device.
+        state: optimizer state name -> array on the device.
+        seed: seed of the random operators.
+        micro_batches: how many have run, which moves the random numbers on.
+    """
+
+    program: StepProgram
+    weights: Tree = field(default_factory=dict)
+    state: Tree = field(default_factory=dict)
+    seed: int = 0
+    micro_batches: int = 0
+    _lowered: LoweredGraph | None = None
+    _traced: Any = None
+    _compiled: Any = None
+    _trained: tuple[str, ...] = ()
+    _checked: list[LoweredNode] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        program = self.program
+        graph = LoweredGraph(program.graph)
+        tensors = [a.tensor.removeprefix(GRADIENT_PREFIX) for a in program.anchors]
+        graph.keep([*tensors, *([program.loss] if program.loss else [])])
+        self._lowered = graph
+        if program.updater is not None and program.loss is not None:
+            reached = graph.reaching(program.loss)
+            self._trained = tuple(w for w in program.updater.weights if w in reached)
+
+    # -- arrays --------------------------------------------------------------------------------
+
+    def upload(self, weights: Mapping[str, np.ndarray[Any, Any]],
+               state: Mapping[str, np.ndarray[Any, Any]]) -> None:  # fmt: skip
+        """Copies host arrays to the device; those not named stay as they are."""
+        for name, array in weights.items():
+            self.weights[name] = _owned(array)
+        for name, array in state.items():
+            self.state[name] = _owned(array)
+
+    def initial_state(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Optimizer state before the first step."""
+        updater = self.program.updater
+        if updater is None:
+            return {}
+        return updater.initial_state({name: w.shape for name, w in self.weights.items()})
+
+    # -- compilation ---------------------------------------------------------------------------
+
+    def trace(self) -> None:
+        """Traces the step; the first half of a compilation."""
+        shapes = jax.tree.map(
+            lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), (self.weights, self.state)
+        )
+        feeds = {
+            name: jax.ShapeDtypeStruct((*self.loop_dims, *shape), dtype)
+            for name, (shape, dtype) in self.program.inputs.items()
+        }
+        scalars = jax.ShapeDtypeStruct(self._scalars().shape, jnp.float32)
+        counters = jax.ShapeDtypeStruct((2,), jnp.uint32)
+        step = jax.jit(self._step, donate_argnums=(0, 1))
+        self._traced = step.lower(*shapes, feeds, scalars, counters)
+
+    def compile(self, cache_path: str | None = None) -> None:
+        """Compiles the traced step; the second half of a compilation.
+
+        Args:
+            cache_path: a folder that keeps compiled programs for the next process.
+        """
+        if self._traced is None:
+            self.trace()
+        with _kept_in(cache_path):
+            self._compiled = self._traced.compile()
+        self._traced = None
+
+    @property
+    def loop_dims(self) -> tuple[int, ...]:
+        """Leading dimensions of fed arrays: (batches, micro-batches), without ones."""
+        dims = (self.program.batches_per_step, self.program.accumulation_factor)
+        return tuple(dim for dim in dims if dim > 1)
+
+    def text(self) -> str:
+        """The compiled program in XLA's own notation."""
+        return str(self._compiled.as_text())
+
+    # -- running -------------------------------------------------------------------------------
+
+    def run(self, feeds: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
+        """One run; feeds and results have the loop dimensions in front.
+
+        Raises:
+            NumericalError: floats are checked and an operator gave NaN or infinity; weights and
+                state are as before the run.
+        """
+        counters = np.asarray([self.seed & 0xFFFFFFFF, self.micro_batches], np.uint32)
+        weights, state, anchors, finite = self._compiled(
+            self.weights, self.state, dict(feeds), self._scalars(), counters
+        )
+        self.weights, self.state = weights, state
+        self.micro_batches += self.program.batches_per_step * self.program.accumulation_factor
+        if finite is not None:
+            self._raise_unless_finite(np.asarray(finite))
+        return {name: np.asarray(array) for name, array in anchors.items()}
+
+    def _scalars(self) -> np.ndarray[Any, Any]:
+        updater = self.program.updater
+        return np.zeros(0, np.float32) if updater is None else updater.scalars()
+
+    def _raise_unless_finite(self, finite: np.ndarray[Any, Any]) -> None:
+        flags = finite.reshape(-1, finite.shape[-1])
+        if flags.all():
+            return
+        turn = int(np.argmin(flags.all(axis=1)))
+        index = int(np.argmin(flags[turn]))
+        where = (
+            f"operator {self._checked[index].op_type} ({self._checked[index].name})"
+            if index < len(self._checked)
+            else "a gradient or an updated weight"
+        )
+        error = NumericalError(
+            f"floating-point checks are on and {where} gave NaN or infinity in micro-batch "
+            f"{turn}. Weights and optimizer state were left as before this run. Check the feeds "
+            "and the learning rate; paddle_ipu.verify compares every operator with Paddle's CPU "
+            "kernels."
+        )
+        error.node = self._checked[index].name if index < len(self._checked) else None
+        raise error
+
+    # -- the step, as JAX traces it ------------------------------------------------------------
+
+    def _step(
+        self, weights: Tree, state: Tree, feeds: Tree, scalars: jax.Array, counters: jax.Array
+    ) -> tuple[Tree, Tree, Tree, jax.Array | None]:
+        program = self.program
+        base = jax.random.fold_in(jax.random.key(0), counters[0])
+        batches, micro = program.batches_per_step, program.accumulation_factor
+
+        def batch(carry: tuple[Tree, Tree], turn: tuple[jax.Array, Tree]) -> tuple[Any, Any]:
+            weights, state = carry
+            index, feeds = turn
+            gradients, anchors, finite = self._accumulate(
+                weights, feeds, lambda k: jax.random.fold_in(base, counters[1] + index * micro + k)
+            )
+            if program.updater is not None:
+                new_weights, new_state = self._update(weights, gradients, state, scalars)
+                if finite is not None:
+                    ok = _all_finite((gradients, new_weights))
+                    finite = jnp.concatenate(
+                        [finite.reshape(-1, finite.shape[-1]),
+                         jnp.broadcast_to(ok, (micro, 1))], axis=1)  # fmt: skip
+                    ok = jnp.all(finite)
+                    new_weights, new_state = jax.tree.map(
+                        lambda new, old: jnp.where(ok, new, old),
+                        (new_weights, new_state), (weights, state))  # fmt: skip
+                if micro == 1:
+                    anchors.update({
+                        a.tensor: new_weights[a.tensor]
+                        for a in program.anchors if a.tensor in new_weights
+                    })  # fmt: skip
+                weights, state = new_weights, new_state
+            return (weights, state), (anchors, finite)
+
+        carry, (anchors, finite) = _loop(
+            batch, (weights, state), batches, (jnp.arange(batches, dtype=jnp.uint32), feeds)
+        )
+        kept = {a.tensor: self._keep(a, anchors[a.tensor], carry[0]) for a in program.anchors}
+        return carry[0], carry[1], kept, finite
+
+    def _accumulate(
+        self, weights: Tree, feeds: Tree, key: Callable[[Any], jax.Array]
+    ) -> tuple[Tree, Tree, jax.Array | None]:
+        """Gradients of one batch, summed or averaged over its micro-batches, and its anchors."""
+        micro = self.program.accumulation_factor
+        if micro == 1:
+            gradients, anchors, finite = self._micro_batch(weights, feeds, key(0))
+            return self._unscaled(gradients), anchors, finite
+        running = self.program.mean and self.program.running_mean
+
+        def turn(total: Tree, item: tuple[jax.Array, Tree]) -> tuple[Tree, Any]:
+            index, fed = item
+            gradients, anchors, finite = self._micro_batch(weights, fed, key(index))
+            if running:
+                share = 1.0 / (index.astype(jnp.float32) + 1.0)
+                total = jax.tree.map(lambda t, g: t * (1.0 - share) + g * share, total, gradients)
+            else:
+                total = jax.tree.map(jnp.add, total, gradients)
+            return total, (anchors, finite)
+
+        zeros = {name: jnp.zeros_like(weights[name]) for name in self._trained}
+        total, (anchors, finite) = lax.scan(
+            turn, zeros, (jnp.arange(micro, dtype=jnp.uint32), feeds)
+        )
+        if self.program.mean and not running:
+            total = jax.tree.map(lambda t: t / micro, total)
+        return self._unscaled(total), anchors, finite
+
+    def _unscaled(self, gradients: Tree) -> Tree:
+        updater = self.program.updater
+        if updater is None or updater.loss_scaling == 1.0:
+            return gradients
+        return jax.tree.map(lambda g: g * (1.0 / updater.loss_scaling), gradients)
+
+    def _micro_batch(
+        self, weights: Tree, feeds: Tree, key: jax.Array
+    ) -> tuple[Tree, Tree, jax.Array | None]:
+        program = self.program
+        graph = self._lowered
+        assert graph is not None
+        wanted = [a.tensor for a in program.anchors if not a.tensor.startswith(GRADIENT_PREFIX)]
+        tapped = [
+            a.tensor.removeprefix(GRADIENT_PREFIX)
+            for a in program.anchors
+            if a.tensor.startswith(GRADIENT_PREFIX)
+        ]
+
+        def forward(trained: Tree, taps: Tree, frozen: Tree) -> tuple[jax.Array, Tree]:
+            flags: list[jax.Array] = []
+            self._checked = []
+
+            def listen(node: LoweredNode, outputs: Sequence[Any]) -> None:
+                floats = [o for o in outputs if isinstance(o, jax.Array) and is_float(o)]
+                if floats:
+                    self._checked.append(node)
+                    flags.append(_all_finite(floats))
+
+            env = graph.evaluate(
+                {**frozen, **trained, **feeds},
+                training=program.updater is not None,
+                key=key,
+                taps=taps,
+                listen=listen if program.check_floats else None,
+            )
+            results = {name: jnp.asarray(env[name]) for name in wanted}
+            if program.check_floats:
+                results["__finite__"] = jnp.stack(flags) if flags else jnp.ones((0,), bool)
+            if program.loss is None:
+                return jnp.zeros(()), results
+            loss = jnp.asarray(env[program.loss]).reshape(())
+            scale = 1.0 if program.updater is None else program.updater.loss_scaling
+            return (loss if scale == 1.0 else loss * scale), results
+
+        trained = {name: weights[name] for name in self._trained}
+        frozen = {name: array for name, array in weights.items() if name not in trained}
+        if program.updater is None:
+            _, anchors = forward(trained, {}, frozen)
+            finite = anchors.pop("__finite__", None)
+            return {}, anchors, finite
+        taps = self._taps(forward, trained, frozen, [t for t in tapped if t not in trained])
+        (_, anchors), (gradients, tap_gradients) = jax.value_and_grad(
+            forward, argnums=(0, 1), has_aux=True
+        )(trained, taps, frozen)
+        finite = anchors.pop("__finite__", None)
+        for name in tapped:
+            gradient = gradients[name] if name in gradients else tap_gradients[name]
+            anchors[GRADIENT_PREFIX + name] = gradient
+        return gradients, anchors, finite
+
+    def _taps(
+        self, forward: Callable[..., Any], trained: Tree, frozen: Tree, names: Sequence[str]
+    ) -> Tree:
+        if not names:
+            return {}
+        shapes = {str(value.name): value for node in self.program.graph for value in node.outputs}
+        taps: Tree = {}
+        for name in names:
+            shape = shapes[name].shape
+            assert shape is not None
+            taps[name] = jnp.zeros([int(dim) for dim in shape.numpy()], jnp.float32)
+        return taps
+
+    def _update(
+        self, weights: Tree, gradients: Tree, state: Tree, scalars: jax.Array
+    ) -> tuple[Tree, Tree]:
+        assert self.program.updater is not None
+        untouched = {
+            name: jnp.zeros_like(weights[name])
+            for name in self.program.updater.weights
+            if name not in gradients
+        }
+        return self.program.updater.apply(weights, {**gradients, **untouched}, state, scalars)
+
+    def _keep(self, anchor: Anchor, value: jax.Array, weights: Tree) -> jax.Array:
+        """What an anchor's kind keeps of values with loop dimensions in front."""
+        program = self.program
+        dims = self.loop_dims
+        if anchor.tensor in weights and anchor.kind == "final":
+            return jnp.asarray(weights[anchor.tensor])
+        if anchor.kind == "all" or not dims:
+            return value
+        flat = value.reshape(-1, *value.shape[len(dims) :])
+        if anchor.kind == "final":
+            return flat[-1]
+        if anchor.kind == "sum":
+            return jnp.sum(flat, axis=0, dtype=flat.dtype)
+        by_batch = value if program.batches_per_step > 1 else value[None]
+        return by_batch[anchor.period - 1 :: anchor.period]
+
+
+def _loop(
+    body: Callable[[Any, Any], tuple[Any, Any]], carry: Any, turns: int, items: tuple[Any, Any]
+) -> tuple[Any, Any]:
+    """``lax.scan``, without the loop where there is one turn."""
+    if turns == 1:
+        return body(carry, (items[0][0], items[1]))
+    return lax.scan(body, carry, items)
+
+
+def _all_finite(tree: Any) -> jax.Array:
+    leaves = [leaf for leaf in jax.tree.leaves(tree) if is_float(leaf)]
+    return jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in leaves]).all()
+
+
+@contextmanager
+def _kept_in(cache_path: str | None) -> Iterator[None]:
+    """XLA's own cache of compiled programs, in a folder, for the length of a block."""
+    if cache_path is None:
+        yield
+        return
+    settings = {
+        "jax_enable_compilation_cache": True,
+        "jax_compilation_cache_dir": cache_path,
+        "jax_persistent_cache_min_compile_time_secs": 0.0,
+        "jax_persistent_cache_min_entry_size_bytes": -1,
+    }
+    before = {name: getattr(jax.config, name) for name in settings}
+    try:
+        for name, value in settings.items():
+            jax.config.update(name, value)
+        compilation_cache.reset_cache()
+        yield
+    finally:
+        for name, value in before.items():
+            jax.config.update(name, value)
+        compilation_cache.reset_cache()
+
+
+def _owned(array: np.ndarray[Any, Any]) -> jax.Array:
+    # A donated buffer must not alias the caller's memory.
+    return jax.device_put(np.asarray(array), may_alias=False)

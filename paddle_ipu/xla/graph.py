@@ -1,0 +1,157 @@
+"""Evaluates a PopART graph with JAX: each node by its lowering, in order.
+
+This runs while JAX traces, once for a compilation; nothing of it is left in the compiled step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx_ir as ir
+
+from paddle_ipu.errors import LoweringError
+from paddle_ipu.xla import lowerings  # noqa: F401 - registers the lowerings
+from paddle_ipu.xla.registry import Lowering, LoweringContext, find_lowering
+
+Environment = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredNode:
+    """A node with its rule and its attributes as plain Python values.
+
+    Attributes:
+        random_index: the number of this node among those that draw random numbers.
+    """
+
+    name: str
+    domain: str
+    op_type: str
+    rule: Lowering
+    inputs: tuple[str | None, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+    random_index: int
+
+
+RANDOM_OPS = frozenset({"Dropout", "ShapedDropout", "RandomNormal", "RandomUniform",
+                        "RandomNormalLike", "RandomUniformLike"})  # fmt: skip
+
+
+class LoweredGraph:
+    """The nodes of a PopART graph, each with its lowering.
+
+    Raises:
+        LoweringError: operators without a lowering; the message lists all of them.
+    """
+
+    def __init__(self, graph: ir.Graph) -> None:
+        self.nodes: list[LoweredNode] = []
+        missing: dict[str, str] = {}
+        random = 0
+        for node in graph:
+            domain = node.domain or "ai.onnx"
+            rule = find_lowering(domain, node.op_type)
+            if rule is None:
+                missing[f"{domain}.{node.op_type}"] = str(node.name)
+                continue
+            self.nodes.append(
+                LoweredNode(
+                    name=str(node.name),
+                    domain=domain,
+                    op_type=node.op_type,
+                    rule=rule,
+                    inputs=tuple(None if v is None else str(v.name) for v in node.inputs),
+                    outputs=tuple(str(v.name) for v in node.outputs),
+                    attributes=_attributes(node),
+                    random_index=random,
+                )
+            )
+            random += node.op_type in RANDOM_OPS
+        if missing:
+            raise LoweringError(
+                "no lowering for "
+                + ", ".join(f"{op} (node {name})" for op, name in sorted(missing.items()))
+                + ". The IPU Model cannot run these PopART operators yet."
+            )
+
+    def keep(self, needed: Sequence[str]) -> None:
+        """Drops the nodes that `needed` values do not depend on."""
+        wanted = set(needed)
+        kept = []
+        for node in reversed(self.nodes):
+            if wanted.intersection(node.outputs):
+                wanted.update(name for name in node.inputs if name is not None)
+                kept.append(node)
+        self.nodes = kept[::-1]
+
+    def reaching(self, target: str) -> set[str]:
+        """Every value that `target` depends on, itself included."""
+        wanted = {target}
+        for node in reversed(self.nodes):
+            if wanted.intersection(node.outputs):
+                wanted.update(name for name in node.inputs if name is not None)
+        return wanted
+
+    def evaluate(
+        self,
+        values: Mapping[str, Any],
+        *,
+        training: bool,
+        key: jax.Array,
+        taps: Mapping[str, jax.Array] | None = None,
+        listen: Callable[[LoweredNode, Sequence[Any]], None] | None = None,
+    ) -> Environment:
+        """Every value of the graph, given inputs and weights.
+
+        Args:
+            values: tensor id -> array, for all graph inputs and weights.
+            training: as in a training session.
+            key: random key of this micro-batch.
+            taps: tensor id -> zeros added to that tensor, to differentiate with respect to it.
+            listen: called with each node and its outputs.
+        """
+        env: Environment = dict(values)
+        for node in self.nodes:
+            inputs = [None if name is None else env[name] for name in node.inputs]
+            context = LoweringContext(
+                domain=node.domain,
+                op_type=node.op_type,
+                name=node.name,
+                training=training,
+                rng_key=_key_of(key, node.random_index),
+                num_outputs=len(node.outputs),
+            )
+            results = node.rule(context, inputs, node.attributes)
+            if not isinstance(results, (tuple, list)):
+                results = (results,)
+            if listen is not None:
+                listen(node, results)
+            for name, result in zip(node.outputs, results, strict=False):
+                env[name] = result + taps[name] if taps and name in taps else result
+        return env
+
+
+def _key_of(key: jax.Array, index: int) -> Callable[[], jax.Array]:
+    return lambda: jax.random.fold_in(key, index)
+
+
+def _attributes(node: ir.Node) -> dict[str, Any]:
+    plain: dict[str, Any] = {}
+    for name, attribute in node.attributes.items():
+        if name.startswith("__"):
+            continue
+        value = attribute.value
+        plain[name] = value.numpy() if isinstance(value, ir.TensorProtocol) else value
+    return plain
+
+
+def is_float(array: Any) -> bool:
+    """True for floating-point arrays."""
+    return bool(jnp.issubdtype(np.asarray(array).dtype if not hasattr(array, "dtype")
+                               else array.dtype, jnp.floating))  # fmt: skip

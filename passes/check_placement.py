@@ -1,0 +1,129 @@
+"""Checks where operators are placed, by PopART's rules, before PopART sees them.
+
+With manual sharding every operator has a virtual graph within the IPUs there are; with pipelining
+every operator also has a stage, a stage lies on one IPU, stages are numbered without gaps, and a
+tensor is not read in an earlier stage than it is made. Operators without inputs are placed with
+their first reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from paddle_ipu import dialect
+from paddle_ipu.dialect import attribute, describe
+from paddle_ipu.errors import InvalidProgramError
+from paddle_ipu.passes.pipeline import Compilation
+
+INDEX, STAGE = "ipu_index", "ipu_stage"
+_SHOWN = 5
+
+
+class CheckPlacement:
+    """Raises on a placement PopART would refuse; without manual sharding it does nothing."""
+
+    name = "check_placement"
+
+    def run(self, compilation: Compilation) -> bool:
+        if not compilation.options["enable_manual_shard"]:
+            return False
+        changed = _place_constants(compilation.graph)
+        nodes = [n for n in compilation.graph if n.op_type not in dialect.CONSTANT_OPS]
+        _check_indices(nodes, int(compilation.options["num_ipus"]))
+        if compilation.options["enable_pipelining"]:
+            _check_stages(nodes, compilation)
+        return changed
+
+
+def _place_constants(graph: ir.Graph) -> bool:
+    changed = False
+    for node in graph:
+        if node.op_type in dialect.CONSTANT_OPS and INDEX not in node.attributes:
+            reader = next((use.node for use in node.outputs[0].uses()), None)
+            for name in (INDEX, STAGE) if reader is not None else ():
+                if reader is not None and name in reader.attributes:
+                    node.attributes.add(dialect.make_attribute(name, attribute(reader, name)))
+                    changed = True
+    return changed
+
+
+def _listed(nodes: Sequence[ir.Node]) -> str:
+    shown = "; ".join(describe(node) for node in nodes[:_SHOWN])
+    return shown + (f"; and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else "")
+
+
+def _check_indices(nodes: Sequence[ir.Node], num_ipus: int) -> None:
+    placed = [node for node in nodes if INDEX in node.attributes]
+    if not placed:
+        raise InvalidProgramError(
+            "SessionOptions flag virtualGraphMode is VirtualGraphMode::Manual, but no Ops have "
+            "been annotated with virtual graph information. Build the model inside "
+            "paddle.static.ipu_shard_guard(index=...), or turn enable_manual_shard off."
+        )
+    if len(placed) != len(nodes):
+        missing = [node for node in nodes if INDEX not in node.attributes]
+        raise InvalidProgramError(
+            "Either all Ops must have their virtual graph ids set, or none must. "
+            f"{len(missing)} operator(s) stand outside of every ipu_shard_guard: {_listed(missing)}"
+        )
+    outside = [node for node in nodes if not 0 <= int(attribute(node, INDEX)) < num_ipus]
+    if outside:
+        raise InvalidProgramError(
+            f"{describe(outside[0])} has been assigned to an invalid virtual graph "
+            f"{attribute(outside[0], INDEX)}. numIPUs = {num_ipus}. Raise num_ipus or lower the "
+            "guard's index."
+        )
+
+
+def _check_stages(nodes: Sequence[ir.Node], compilation: Compilation) -> None:
+    missing = [node for node in nodes if STAGE not in node.attributes]
+    if missing:
+        raise InvalidProgramError(
+            "Only some ops have had their pipeline stage set. Ops missing the pipeline stage: "
+            + _listed(missing)
+        )
+    index_of: dict[int, int] = {}
+    for node in nodes:
+        stage, index = int(attribute(node, STAGE)), int(attribute(node, INDEX))
+        if index_of.setdefault(stage, index) != index:
+            raise InvalidProgramError(
+                f"Ops have the same pipeline stage {stage}, but different virtual graph ids "
+                f"{index_of[stage]} and {index} ({describe(node)}). Give each stage one IPU."
+            )
+    for stage in range(len(index_of)):
+        if stage not in index_of:
+            raise InvalidProgramError(
+                f"The set of pipeline stages for all Ops contains {len(index_of)} stages, but "
+                f"stage {stage} is missing. Number the stages 0, 1, 2, ... in ipu_shard_guard."
+            )
+    for node in nodes:
+        for value in node.inputs:
+            producer = None if value is None else value.producer()
+            if producer is not None and int(attribute(producer, STAGE, 0)) > int(
+                attribute(node, STAGE)
+            ):
+                raise InvalidProgramError(
+                    f"Tensor {value.name if value else ''} is consumed in an earlier pipeline "
+                    f"stage than it is produced: {describe(producer)} is in stage "
+                    f"{attribute(producer, STAGE)}, {describe(node)} in stage "
+                    f"{attribute(node, STAGE)}."
+                )
+    _check_depth(len(index_of), compilation)
+
+
+def _check_depth(forward_stages: int, compilation: Compilation) -> None:
+    options = compilation.options
+    # Each forward stage but the last has a backward stage of its own.
+    stages = 2 * forward_stages - 1 if compilation.training else forward_stages
+    accumulating = compilation.training and bool(options["enable_gradient_accumulation"])
+    name = "gradient accumulation factor" if accumulating else "batchesPerStep"
+    depth = int(options["accumulation_factor" if accumulating else "batches_per_step"])
+    if depth < stages:
+        raise InvalidProgramError(
+            f"For pipelining, depth ({name}) must equal at least the number of pipeline stages "
+            f"({stages}), got {depth}: {forward_stages} forward stage(s)"
+            + (f" and {forward_stages - 1} backward" if compilation.training else "")
+            + "."
+        )

@@ -1,0 +1,32 @@
+"""Removes scales that change nothing.
+
+y = scale(x, 1.0, bias=0.0)  ->  y is x
+"""
+
+from __future__ import annotations
+
+from paddle_ipu import dialect
+from paddle_ipu.passes.pipeline import Compilation
+
+
+class DeleteScale:
+    """Lets every reader of an identity scale read its input; a fetched scale stays."""
+
+    name = "delete_scale"
+
+    def run(self, compilation: Compilation) -> bool:
+        dead = []
+        for node in compilation.graph:
+            if node.op_type.removesuffix("_") != "scale":
+                continue
+            source, result = node.inputs[0], node.outputs[0]
+            factor = dialect.scalar_constant(dialect.operand(node, "scale"))
+            if source is None or factor != 1.0 or dialect.attribute(node, "bias", 0.0) != 0.0:
+                continue
+            if result.is_graph_output():
+                continue
+            for use in result.uses():
+                use.node.replace_input_with(use.idx, source)
+            dead.append(node)
+        compilation.graph.remove(dead, safe=False)
+        return bool(dead)

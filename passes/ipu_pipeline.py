@@ -1,0 +1,18 @@
+"""The passes that every program goes through, in order."""
+
+from __future__ import annotations
+
+from paddle_ipu.passes.bind_micro_batch import BindMicroBatch
+from paddle_ipu.passes.check_placement import CheckPlacement
+from paddle_ipu.passes.delete_scale import DeleteScale
+from paddle_ipu.passes.extract_forward import ExtractForward
+from paddle_ipu.passes.extract_optimizer import ExtractOptimizer
+from paddle_ipu.passes.pipeline import Pass
+
+PIPELINE: tuple[Pass, ...] = (
+    ExtractOptimizer(),
+    ExtractForward(),
+    BindMicroBatch(),
+    DeleteScale(),
+    CheckPlacement(),
+)
