@@ -26,7 +26,7 @@ def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
         snippet: str, exit_code: int = 0, **environment: str
     ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [sys.executable, "-c", snippet],
+            [sys.executable, "-P", "-c", snippet],
             capture_output=True,
             text=True,
             timeout=120,

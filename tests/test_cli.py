@@ -1,0 +1,127 @@
+"""The paddle-ipu command."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+import paddle_ipu
+from paddle_ipu.cli import info
+from paddle_ipu.cli.main import COMMANDS, main
+
+PATCHED = {"patched": True, "problem": None, "autoload": True}
+CPU = {"platform": "cpu", "devices": ["cpu:0"], "problem": None}
+NO_SDK = {"popart": False, "POPLAR_SDK_ENABLED": None}
+
+
+def test_info_as_text(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info"]) == 0
+    report = dict(
+        line.split("  ", 1) for line in capsys.readouterr().out.splitlines() if "  " in line
+    )
+    values = {name: value.strip() for name, value in report.items()}
+    assert values["paddle_ipu"] == paddle_ipu.__version__
+    assert values["paddlepaddle"].startswith("3.3.")
+    assert values["Paddle"] == "patched"
+    assert values["XLA platform"] == sys.modules["jax"].default_backend()
+    assert values["compiled programs"].startswith("IPU Model, XLA on ")
+
+
+def test_info_as_json_is_all_of_standard_output() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "paddle_ipu.cli.main", "info", "--json"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert set(report) == {"versions", "paddle", "xla", "sdk", "compiled_programs"}
+    assert report["paddle"]["patched"] is True
+    assert report["versions"]["numpy"]
+    assert report["xla"]["devices"]
+
+
+def test_info_without_patched_paddle(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = "This Paddle has version 2.6.2"
+    not_patched = {"patched": False, "problem": problem, "autoload": False}
+    monkeypatch.setattr(info, "_paddle", lambda: not_patched)
+    assert main(["info"]) == 1
+    printed = capsys.readouterr().out
+    assert f"not patched: {problem}\n" in printed
+    assert "off (PADDLE_IPU_AUTOLOAD=0)" in printed
+    assert "cannot run\n" in printed
+
+
+def test_info_reports_why_paddle_is_not_patched(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise paddle_ipu.errors.ActivationError("no such Paddle")
+
+    monkeypatch.setattr(paddle_ipu, "activate", refuse, raising=False)
+    assert info._paddle()["problem"] == "no such Paddle"
+
+
+@pytest.mark.parametrize(
+    ("paddle", "xla", "sdk", "device", "reason"),
+    [
+        (PATCHED, CPU, NO_SDK, "IPU Model, XLA on cpu", "SDK is not here"),
+        (PATCHED, CPU, {**NO_SDK, "popart": True}, "IPU Model, XLA on cpu", "SDK is here, but"),
+        ({**PATCHED, "patched": False, "problem": "old"}, CPU, NO_SDK, None, "not patched: old"),
+        (PATCHED, {**CPU, "devices": [], "problem": "no"}, NO_SDK, None, "XLA has no device: no"),
+    ],
+)
+def test_what_would_be_used_and_why(
+    paddle: Any, xla: Any, sdk: Any, device: str | None, reason: str
+) -> None:
+    chosen = info.choose(paddle, xla, sdk)
+    assert chosen["device"] == device
+    assert reason in str(chosen["reason"])
+
+
+def test_the_sdk_is_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    assert info._sdk({}) == NO_SDK
+    (tmp_path / "popart.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    sdk = info._sdk({"POPLAR_SDK_ENABLED": "/sdk"})
+    assert sdk == {"popart": True, "POPLAR_SDK_ENABLED": "/sdk"}
+
+
+def test_xla_without_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    import jax
+
+    def fail() -> None:
+        raise RuntimeError("Unable to initialize backend")
+
+    monkeypatch.setattr(jax, "devices", fail)
+    found = info._xla()
+    assert found == {"platform": None, "devices": [], "problem": "Unable to initialize backend"}
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.NAME)
+def test_help_documents_exit_codes(command: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main([command.NAME, "--help"])
+    printed = capsys.readouterr().out
+    assert "exit codes:\n  0  " in printed
+    assert command.SUMMARY.split(",")[0].lower() in printed.lower()
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    assert capsys.readouterr().out.strip() == paddle_ipu.__version__
+
+
+@pytest.mark.parametrize("arguments", [[], ["no-such"], ["info", "--no-such"]])
+def test_wrong_arguments_exit_with_2(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    assert "usage: paddle-ipu" in capsys.readouterr().err
