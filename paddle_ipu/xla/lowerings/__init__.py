@@ -5,6 +5,7 @@ from __future__ import annotations
 from paddle_ipu.xla.lowerings import (
     activation,
     comparison,
+    convolution,
     elementwise,
     indexing,
     linear,
@@ -18,6 +19,7 @@ from paddle_ipu.xla.lowerings import (
 __all__ = [
     "activation",
     "comparison",
+    "convolution",
     "elementwise",
     "indexing",
     "linear",

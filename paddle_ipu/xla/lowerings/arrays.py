@@ -28,7 +28,7 @@ _ELEMENT_TYPES: dict[int, tuple[str, Any]] = {
     13: ("UINT64", np.uint32),
     16: ("BFLOAT16", jnp.bfloat16),
 }
-_BY_NAME = {name: dtype for name, dtype in _ELEMENT_TYPES.values()}
+_BY_NAME = dict(_ELEMENT_TYPES.values())
 
 
 def where_in_program(context: LoweringContext) -> str:
@@ -48,13 +48,16 @@ def array_module(values: Iterable[Any]) -> Any:
 
 def element_type(context: LoweringContext, to: int | str) -> np.dtype[Any]:
     """The device's dtype for an ONNX data type, given by number or by PopART's name."""
-    found = _BY_NAME.get(to) if isinstance(to, str) else _ELEMENT_TYPES.get(to, (None, None))[1]
+    found: Any = (
+        _BY_NAME.get(to) if isinstance(to, str) else _ELEMENT_TYPES.get(to, (None, None))[1]
+    )
     if found is None:
         raise LoweringError(
             f"{where_in_program(context)}: the data type {to!r} does not exist on the device; "
             f"expected one of {', '.join(_BY_NAME)} or its ONNX number."
         )
-    return np.dtype(found)
+    dtype: np.dtype[Any] = np.dtype(found)
+    return dtype
 
 
 def checked_axis(context: LoweringContext, axis: int, rank: int) -> int:

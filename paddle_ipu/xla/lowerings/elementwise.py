@@ -76,7 +76,12 @@ def pow_(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
         result = _constant_power(jnp.asarray(base), float(exponent.reshape(())))
         if result is not None:
             return jnp.broadcast_to(result, jnp.broadcast_shapes(base.shape, exponent.shape))
-    return jnp.power(base, exponent)
+    if not is_floating(base):
+        return jnp.power(base, exponent)
+    # JAX's derivatives of 0 ** 0 are NaN; Paddle's are zero in both arguments.
+    zero_to_zero = (base == 0) & (exponent == 0)
+    result = jnp.power(jnp.where(zero_to_zero, jnp.ones_like(base), base), exponent)
+    return jnp.where(zero_to_zero, jnp.ones_like(result), result)
 
 
 def _variadic(fold: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -98,6 +103,18 @@ def mean(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
     return functools.reduce(jnp.add, inputs) / len(inputs)
 
 
+@jax.custom_jvp
+def absolute(x: Any) -> Any:
+    """|x|, with derivative 0 at 0 as in Paddle; JAX's own is 1 there."""
+    return lax.abs(x)
+
+
+@absolute.defjvp
+def _absolute_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (tangent,) = primals, tangents
+    return lax.abs(x), tangent * lax.sign(x)
+
+
 def _unary(function: Callable[[Any], Any]) -> Callable[..., Any]:
     def rule(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
         return function(jnp.asarray(inputs[0]))
@@ -107,7 +124,7 @@ def _unary(function: Callable[[Any], Any]) -> Callable[..., Any]:
 
 for _op_type, _function in {
     "Neg": lax.neg,
-    "Abs": lax.abs,
+    "Abs": absolute,
     "Sqrt": lax.sqrt,
     "Exp": lax.exp,
     "Log": lax.log,
@@ -218,7 +235,7 @@ def clip(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
     if is_floating(x):
         lowest, highest = -float("inf"), float("inf")
     else:
-        lowest, highest = int(jnp.iinfo(x.dtype).min), int(jnp.iinfo(x.dtype).max)
+        lowest, highest = int(np.iinfo(x.dtype).min), int(np.iinfo(x.dtype).max)
     return _clip(
         x, lowest if bounds[0] is None else bounds[0], highest if bounds[1] is None else bounds[1]
     )

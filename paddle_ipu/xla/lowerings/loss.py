@@ -11,6 +11,7 @@ from jax import lax
 
 from paddle_ipu.errors import LoweringError
 from paddle_ipu.xla.lowerings.arrays import where_in_program
+from paddle_ipu.xla.lowerings.elementwise import absolute
 from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
 
 
@@ -109,4 +110,4 @@ def l1(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) 
             f"{where_in_program(context)}: the input of an L1 loss must have at least one axis, "
             "got a scalar. Reshape it to [1]."
         )
-    return _reduced(context, float(attributes["lambda"]) * lax.abs(x), attributes)
+    return _reduced(context, float(attributes["lambda"]) * absolute(x), attributes)

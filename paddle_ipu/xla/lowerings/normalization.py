@@ -48,3 +48,67 @@ def group_normalization(
     normal = (deviations * inverse).reshape(x.shape)
     y = normal * _per_channel(scale, x.ndim) + _per_channel(bias, x.ndim)
     return y.astype(x.dtype), mean.reshape(-1), inverse.reshape(-1)
+
+
+def _applied(x: Any, scale: Any, bias: Any, mean: Any, variance: Any, epsilon: float) -> Any:
+    """``(x - mean) / sqrt(variance + epsilon) * scale + bias`` by channel, in float32."""
+    wide = x.astype(jnp.float32)
+    mean, variance = _per_channel(mean, x.ndim), _per_channel(variance, x.ndim)
+    normal = (wide - mean) * lax.rsqrt(variance.astype(jnp.float32) + epsilon)
+    return (normal * _per_channel(scale, x.ndim) + _per_channel(bias, x.ndim)).astype(x.dtype)
+
+
+@lowering("ai.onnx", "BatchNormalization")
+@lowering("ai.graphcore", "BatchNormalization")
+def batch_normalization(
+    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
+) -> Any:
+    """Normalises x [N, C, ...] by channel.
+
+    With one output it uses the mean and variance given. With five it uses the batch's own and
+    returns (y, running mean, running variance, batch mean, batch variance): running is
+    ``momentum * old + (1 - momentum) * batch``, the variance that of the population. In
+    ``ai.graphcore``, ``unbiased_variance`` (default 1) divides the running variance by N - 1.
+    Only y has a gradient.
+    """
+    x, scale, bias, old_mean, old_variance = (jnp.asarray(value) for value in inputs)
+    epsilon = float(attributes.get("epsilon", 1e-5))
+    momentum = float(attributes.get("momentum", 0.9))
+    if not attributes.get("spatial", 1) or context.num_outputs not in (1, 5):
+        raise LoweringError(
+            f"{where_in_program(context)}: batch normalisation is by channel with 1 output "
+            f"(inference) or 5 (training); got spatial {attributes.get('spatial', 1)} and "
+            f"{context.num_outputs} outputs."
+        )
+    if context.num_outputs == 1:
+        return _applied(x, scale, bias, old_mean, old_variance, epsilon)
+    axes = (0, *range(2, x.ndim))
+    deviations, mean, variance = _statistics(x.astype(jnp.float32), axes)
+    normal = deviations * lax.rsqrt(variance + epsilon)
+    y = normal * _per_channel(scale, x.ndim) + _per_channel(bias, x.ndim)
+    batch_mean = lax.stop_gradient(mean.reshape(-1).astype(old_mean.dtype))
+    batch_variance = lax.stop_gradient(variance.reshape(-1).astype(old_variance.dtype))
+    estimate = batch_variance
+    if context.domain == "ai.graphcore" and attributes.get("unbiased_variance", 1):
+        count = x.size // x.shape[1]
+        estimate = batch_variance * (count / max(count - 1, 1))
+    old_mean, old_variance = lax.stop_gradient((old_mean, old_variance))
+    return (
+        y.astype(x.dtype),
+        momentum * old_mean + (1 - momentum) * batch_mean,
+        momentum * old_variance + (1 - momentum) * estimate,
+        batch_mean,
+        batch_variance,
+    )
+
+
+@lowering("ai.onnx", "InstanceNormalization")
+def instance_normalization(
+    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
+) -> Any:
+    """Normalises each channel of each sample of x [N, C, ...] over its spatial axes."""
+    x, scale, bias = (jnp.asarray(value) for value in inputs)
+    deviations, _, variance = _statistics(x.astype(jnp.float32), tuple(range(2, x.ndim)))
+    normal = deviations * lax.rsqrt(variance + float(attributes.get("epsilon", 1e-5)))
+    y = normal * _per_channel(scale, x.ndim) + _per_channel(bias, x.ndim)
+    return y.astype(x.dtype)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from paddle_ipu.xla.lowerings.arrays import checked_axes, checked_axis, integers, is_floating
+from paddle_ipu.xla.lowerings.elementwise import absolute
 from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
 
 
@@ -68,7 +69,7 @@ def _reduction(function: Callable[[Any, Any, bool], Any]) -> Callable[..., Any]:
     return rule
 
 
-for _op_type, _function in {
+_REDUCTIONS: dict[str, Callable[[Any, Any, bool], Any]] = {
     "ReduceMean": _mean,
     "ReduceSum": _sum,
     # The gradient of max and min is shared evenly between ties, as in Paddle.
@@ -76,11 +77,12 @@ for _op_type, _function in {
     "ReduceMin": lambda x, axis, keepdims: jnp.min(x, axis=axis, keepdims=keepdims),
     "ReduceProd": _product,
     "ReduceSumSquare": lambda x, axis, keepdims: _sum(lax.square(x), axis, keepdims),
-    "ReduceL1": lambda x, axis, keepdims: _sum(lax.abs(x), axis, keepdims),
+    "ReduceL1": lambda x, axis, keepdims: _sum(absolute(x), axis, keepdims),
     "ReduceL2": _euclidean_norm,
     "ReduceLogSum": lambda x, axis, keepdims: lax.log(_sum(x, axis, keepdims)),
     "ReduceLogSumExp": lambda x, axis, keepdims: jax.nn.logsumexp(x, axis=axis, keepdims=keepdims),
-}.items():
+}
+for _op_type, _function in _REDUCTIONS.items():
     lowering("ai.onnx", _op_type)(_reduction(_function))
 
 
@@ -104,5 +106,16 @@ def cumsum(context: LoweringContext, inputs: Sequence[Any], attributes: Attribut
     """Running sum along a constant axis; ``exclusive`` leaves each element itself out."""
     x = jnp.asarray(inputs[0])
     axis = checked_axis(context, int(context.static(inputs, 1, "the axis").reshape(())), x.ndim)
-    out = lax.cumsum(x, axis=axis, reverse=bool(attributes.get("reverse", 0)))
-    return out - x if attributes.get("exclusive", 0) else out
+    backwards = bool(attributes.get("reverse", 0))
+    if attributes.get("exclusive", 0):
+        # Moved by one position with a zero, since subtracting x would turn infinities into NaN.
+        size = x.shape[axis]
+        kept = (
+            lax.slice_in_dim(x, 1, None, axis=axis)
+            if backwards
+            else lax.slice_in_dim(x, 0, size - 1, axis=axis)
+        )
+        widths = [(0, 0, 0)] * x.ndim
+        widths[axis] = (0, 1, 0) if backwards else (1, 0, 0)
+        x = lax.pad(kept, jnp.zeros((), x.dtype), widths)
+    return lax.cumsum(x, axis=axis, reverse=backwards)
