@@ -1,0 +1,195 @@
+"""The live sessions: a compiled program's device, and its weights to and from the Scope."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from paddle_ipu import scope as scopes
+from paddle_ipu.errors import BackendUnavailableError, NotSupported
+
+Array = np.ndarray[Any, Any]
+
+_live: weakref.WeakSet[IpuBackend]
+_last: weakref.ref[IpuBackend] | None = None
+
+
+class IpuBackend:
+    """The device side of one compiled program.
+
+    ``paddle.base.core.IpuBackend.get_instance()`` gives an object that speaks for the program
+    compiled last; a program's own backend is its ``_backend``.
+    """
+
+    def __init__(self) -> None:
+        self._scope: Any = None
+        self._popart: Any = None
+        self._session: Any = None
+        self._builder: Any = None
+        self._why_gone = "nothing was compiled with it"
+        self._weights: Mapping[str, str] = {}
+        self._states: Sequence[str] = ()
+        self._stale = False
+
+    @staticmethod
+    def get_instance() -> LastBackend:
+        """An object that speaks for the program compiled last."""
+        return LastBackend()
+
+    # -- used by the compiler and the executor -------------------------------------------------
+
+    def attach(
+        self,
+        popart: Any,
+        session: Any,
+        builder: Any,
+        scope: Any,
+        weights: Mapping[str, str],
+        states: Sequence[str],
+    ) -> None:
+        """Takes a prepared session and puts the scope's values on its device.
+
+        Args:
+            popart: the module the session is of.
+            session: prepared, weights not uploaded yet.
+            builder: the builder that holds its program.
+            scope: where weights are read from and written to.
+            weights: parameter name -> weight tensor.
+            states: names of optimizer state variables, which are their tensors' ids too.
+        """
+        global _last
+        self._popart, self._session, self._builder = popart, session, builder
+        self._scope, self._weights, self._states = scope, dict(weights), tuple(states)
+        self.weights_from_host()
+        _live.add(self)
+        _last = weakref.ref(self)
+
+    @property
+    def session(self) -> Any:
+        """The live session.
+
+        Raises:
+            BackendUnavailableError: the backend was reset or detached.
+        """
+        if self._session is None:
+            raise BackendUnavailableError(
+                f"this compiled program has no device: {self._why_gone}. Compile the program again."
+            )
+        if self._stale:
+            self.weights_from_host()
+        return self._session
+
+    def mark_stale(self) -> None:
+        """Says that the scope holds newer weights than the device; the next run takes them."""
+        self._stale = True
+
+    def weights_from_host(self) -> None:
+        """Puts the scope's weights and optimizer state on the device."""
+        arrays = {
+            self._weights[name]: array
+            for name, array in scopes.read(self._scope, self._weights).items()
+        }
+        present = [name for name in self._states if scopes.tensor(self._scope, name) is not None]
+        arrays.update(scopes.read(self._scope, present))
+        self._stale = False
+        self._session.writeWeights(self._popart.PyWeightsIO(arrays))
+        self._session.weightsFromHost()
+
+    # -- Paddle's interface --------------------------------------------------------------------
+
+    def weights_to_host(self) -> None:
+        """Writes weights and optimizer state from the device into the Scope."""
+        if self._stale:
+            # The scope is the newer side.
+            return
+        session = self.session
+        session.weightsToHost()
+        targets = {}
+        for name, tensor_id in [*self._weights.items(), *((s, s) for s in self._states)]:
+            found = scopes.tensor(self._scope, name)
+            if found is not None:
+                targets[tensor_id] = scopes.view(found)
+        session.readWeights(self._popart.PyWeightsIO(targets))
+
+    def detach(self) -> None:
+        """Gives the device back; the compiled program cannot run any more."""
+        self._drop("its device was detached")
+
+    def reset(self) -> None:
+        """Drops session and device; the compiled program cannot run any more."""
+        self._drop("it was reset")
+
+    def _drop(self, why: str) -> None:
+        if self._session is not None:
+            self._session.device.detach()
+        self._session, self._builder, self._why_gone = None, None, why
+
+    def set_scope(self, scope: Any) -> None:
+        """Changes the Scope that weights are written to."""
+        self._scope = scope
+
+    def set_ipu_strategy(self, strategy: Any) -> None:
+        """Upstream's way to give a backend its strategy; here a program is compiled with one."""
+        raise NotSupported(
+            "IpuBackend.set_ipu_strategy cannot change a compiled program: pass the strategy to "
+            "IpuCompiledProgram(program, ipu_strategy=...) and compile."
+        )
+
+    def save_model_proto(self, path: str | os.PathLike[str]) -> None:
+        """Writes the PopART program as an ONNX file; after training with the trained weights."""
+        self.weights_to_host()
+        self._builder.saveModelProto(os.fspath(path))
+
+
+class LastBackend:
+    """What ``IpuBackend.get_instance()`` returns: the program compiled last, whichever it is.
+
+    ``reset`` and ``detach`` are for all live programs, as one process had one session upstream.
+    """
+
+    def _backend(self) -> IpuBackend:
+        backend = None if _last is None else _last()
+        if backend is None:
+            raise BackendUnavailableError(
+                "no compiled program is alive: compile one with IpuCompiledProgram first, and keep "
+                "the object that compile returned."
+            )
+        return backend
+
+    def weights_to_host(self) -> None:
+        """Writes weights and optimizer state into the Scope."""
+        self._backend().weights_to_host()
+
+    def set_scope(self, scope: Any) -> None:
+        """Changes the Scope that weights are written to."""
+        self._backend().set_scope(scope)
+
+    def set_ipu_strategy(self, strategy: Any) -> None:
+        """Refused: a program is compiled with its strategy."""
+        self._backend().set_ipu_strategy(strategy)
+
+    def save_model_proto(self, path: str | os.PathLike[str]) -> None:
+        """Writes the PopART program as an ONNX file."""
+        self._backend().save_model_proto(path)
+
+    def detach(self) -> None:
+        """Detaches every live program."""
+        for backend in list(_live):
+            backend.detach()
+
+    def reset(self) -> None:
+        """Resets every live program."""
+        for backend in list(_live):
+            backend.reset()
+
+
+_live = weakref.WeakSet()
+
+
+def live_backends() -> list[IpuBackend]:
+    """The backends of every compiled program that is alive and not reset."""
+    return [backend for backend in _live if backend._session is not None]

@@ -1,0 +1,349 @@
+"""``paddle.static.IpuCompiledProgram``: a Paddle program becomes a program for the IPU.
+
+The road in one place: read (``frontend``), rewrite (``passes``), translate (``ops``), hand to a
+session (``popart``), upload weights (``backend``). Heavy modules are imported by ``compile``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from paddle_ipu.backend import IpuBackend
+from paddle_ipu.errors import FeedError, InvalidProgramError, NotSupported
+from paddle_ipu.executor import Feed, Fetch, IpuProgram
+from paddle_ipu.strategy import StrategyValues, check_consistent, check_supported
+from paddle_ipu.value_names import name_of
+
+if TYPE_CHECKING:
+    from paddle_ipu.ops.translate import Translation
+    from paddle_ipu.passes.pipeline import Compilation
+
+Progress = Callable[[int], None]
+
+
+class IpuCompiledProgram:
+    """Compiles a program for the IPU.
+
+    Args:
+        program: a program built under PIR; the default main program where None.
+        scope: holds the program's parameters; the global scope where None.
+        ipu_strategy: a ``paddle.static.IpuStrategy``; one with default options where None.
+    """
+
+    def __init__(
+        self, program: Any = None, scope: Any = None, ipu_strategy: Any = None
+    ) -> None:
+        import paddle
+
+        self._program = paddle.static.default_main_program() if program is None else program
+        if not isinstance(self._program, paddle.pir.Program):
+            raise NotSupported(
+                f"IpuCompiledProgram takes a PIR program (Paddle 3.x's default), got "
+                f"{type(self._program).__module__}.{type(self._program).__name__}. Leave "
+                "FLAGS_enable_pir_api at its default."
+            )
+        self._scope = paddle.static.global_scope() if scope is None else scope
+        self._ipu_strategy = paddle.static.IpuStrategy() if ipu_strategy is None else ipu_strategy
+        self._backend = IpuBackend()
+
+    def compile(
+        self, feed_list: Sequence[Any], fetch_list: Sequence[Any]
+    ) -> IpuProgram:
+        """Compiles the program; program and scope stay as they are.
+
+        Args:
+            feed_list: names or variables that every run feeds.
+            fetch_list: names or variables that runs may fetch, of any kind: parameters and their
+                gradients too.
+
+        Returns:
+            What ``Executor.run`` takes as its program.
+
+        Raises:
+            NotSupported: options or operators that have no support; each kind in one error.
+            InvalidProgramError: a program that cannot be compiled as it is.
+            FeedError, FetchError: a name that is not in the program.
+        """
+        values = self._ipu_strategy._ipu_strategy.snapshot()
+        check_supported(values)
+        check_consistent(values)
+        progress = _progress(values)
+        progress(0)
+        # A backend belongs to one compilation: an earlier program of this object keeps its own.
+        if self._backend._session is not None:
+            self._backend = IpuBackend()
+        compiled = _compile(
+            self._program, self._scope, values, feed_list, fetch_list, self._backend, progress
+        )
+        progress(100)
+        self._ipu_strategy.need_compile = False
+        return compiled
+
+
+def _progress(values: StrategyValues) -> Progress:
+    logger = values["compilation_progress_logger"]
+    total = int(values["compilation_progress_total"])
+    if logger is None:
+        return lambda percent: None
+    return lambda percent: logger(percent * total // 100, total)
+
+
+def _compile(
+    program: Any,
+    scope: Any,
+    values: StrategyValues,
+    feed_list: Sequence[Any],
+    fetch_list: Sequence[Any],
+    backend: IpuBackend,
+    progress: Progress,
+) -> IpuProgram:
+    from paddle_ipu import dump, seam
+    from paddle_ipu import scope as scopes
+    from paddle_ipu.frontend import pir
+    from paddle_ipu.ops.translate import translate
+    from paddle_ipu.passes.ipu_pipeline import PIPELINE
+    from paddle_ipu.passes.pipeline import Compilation, run_passes
+
+    popart = seam.select()
+    feeds, fetches = _names(feed_list, "feed_list"), _names(fetch_list, "fetch_list")
+    graph = pir.read(program, getattr(program, "lr_name", None))
+    declared = _declared_feeds(graph, feeds)
+    compilation = Compilation(graph, feeds, fetches, values)
+    listen = dump.listener()
+    if listen is not None:
+        listen("frontend", graph)
+    run_passes(PIPELINE, compilation, listen)
+    _check_fed(compilation)
+    progress(10)
+    parameters = [str(v.name) for v in graph.inputs if v.meta["role"] != "feed"]
+    arrays = scopes.read(scope, parameters)
+    translation = translate(
+        graph, popart, lambda name: arrays[name], place=bool(values["enable_manual_shard"])
+    )
+    progress(25)
+    anchors = _anchors(compilation, translation)
+    optimizer = _restrict(compilation, translation)
+    to_popart, own_rule = _optimizer_for(popart, optimizer, translation)
+    extensions = {name: _place(node) for name, node in translation.extensions.items()}
+    seam.check_portable(popart, extensions, optimizer if own_rule else None)
+    _record_memory(translation, values)
+    dump.onnx(translation.builder, values)
+    rate = _learning_rate(program, scope, optimizer)
+    session = _session(
+        popart, translation, compilation, values, anchors,
+        None if to_popart is None else to_popart(optimizer, rate() if rate else 0.0), progress,
+    )  # fmt: skip
+    states = [name for update in optimizer.updates for name in update.states.values()] if (
+        optimizer is not None) else []  # fmt: skip
+    backend.attach(popart, session, translation.builder, scope, translation.weights, states)
+    because = [f"operator ai.paddle_ipu.{name}" for name in extensions]
+    if own_rule and optimizer is not None:
+        because += sorted({f"Paddle's {update.rule} rule" for update in optimizer.updates})
+    return IpuProgram(
+        program,
+        backend,
+        _feeds(compilation, translation, declared),
+        {name: Fetch(anchor, _fetch_dtype(compilation, name)) for name, anchor in anchors.items()},
+        _loop(values),
+        rate,
+        optimizer,
+        to_popart,
+        popart,
+        because,
+    )
+
+
+# -- names --------------------------------------------------------------------------------------
+
+
+def _names(items: Sequence[Any], what: str) -> list[str]:
+    if isinstance(items, str) or not isinstance(items, (list, tuple)):
+        raise InvalidProgramError(
+            f"{what} must be a list of names or variables, got {type(items).__name__}."
+        )
+    return [item if isinstance(item, str) else name_of(item) for item in items]
+
+
+def _declared_feeds(graph: Any, feeds: Sequence[str]) -> dict[str, Any]:
+    from paddle_ipu import dialect
+
+    declared = {str(v.name): v for v in graph.inputs if v.meta[dialect.ROLE] == dialect.FEED}
+    unknown = [name for name in feeds if name not in declared]
+    if unknown:
+        raise FeedError(
+            f"feed_list names {', '.join(map(repr, unknown))}, but the program declares "
+            f"{', '.join(map(repr, declared)) or 'no feeds'}. Declare feeds with "
+            "paddle.static.data."
+        )
+    return {name: declared[name] for name in feeds}
+
+
+def _check_fed(compilation: Compilation) -> None:
+    from paddle_ipu import dialect
+
+    missing = [
+        str(value.name)
+        for value in compilation.graph.inputs
+        if value.meta[dialect.ROLE] == dialect.FEED and value.name not in compilation.feeds
+    ]
+    if missing:
+        raise FeedError(
+            f"the program reads {', '.join(map(repr, missing))}, which feed_list does not name; "
+            "add it to compile(feed_list=...)."
+        )
+
+
+def _feeds(
+    compilation: Compilation, translation: Translation, declared: Mapping[str, Any]
+) -> dict[str, Feed]:
+    from paddle_ipu import dialect
+    from paddle_ipu.ops.context import device_dtype
+
+    feeds = {}
+    for name, value in declared.items():
+        dtype = dialect.dtype_name(value)
+        shape = tuple(dialect.dims_of(value))
+        feeds[name] = Feed(translation.feeds.get(name), shape, dtype, device_dtype(dtype))
+    return feeds
+
+
+def _anchors(compilation: Compilation, translation: Translation) -> dict[str, str]:
+    """Fetch name -> the PopART tensor that answers it."""
+    gradients = compilation.optimizer.gradients if compilation.optimizer else {}
+    return {
+        name: f"Gradient___{translation.weights[gradients[name]]}"
+        if name in gradients
+        else translation.tensors[name]
+        for name in compilation.fetches
+    }
+
+
+def _fetch_dtype(compilation: Compilation, name: str) -> str:
+    from paddle_ipu import dialect
+
+    value = compilation.value(name)
+    # A raw gradient's value went with the backward graph; gradients are float32.
+    return "float32" if value is None else dialect.dtype_name(value)
+
+
+def _place(node: Any) -> str:
+    from paddle_ipu import dialect
+
+    return dialect.describe(node)
+
+
+# -- optimizer ----------------------------------------------------------------------------------
+
+
+def _restrict(compilation: Compilation, translation: Translation) -> Any:
+    """The optimizer without updates of parameters the forward graph does not read."""
+    from dataclasses import replace
+
+    optimizer = compilation.optimizer
+    if optimizer is None:
+        return None
+    kept = tuple(u for u in optimizer.updates if u.parameter in translation.weights)
+    return replace(optimizer, updates=kept)
+
+
+def _optimizer_for(
+    popart: Any, optimizer: Any, translation: Translation
+) -> tuple[Callable[[Any, float], Any] | None, bool]:
+    """(what makes PopART's optimizer for a learning rate, whether it is Paddle's own rule)."""
+    if optimizer is None:
+        return None, False
+    trained = {update.parameter for update in optimizer.updates}
+    if optimizer.is_plain_sgd and trained == set(translation.weights):
+
+        def sgd(description: Any, rate: float) -> Any:
+            return popart.SGD(
+                {
+                    "defaultLearningRate": (rate, False),
+                    "lossScaling": (description.loss_scaling, True),
+                }
+            )
+
+        return sgd, False
+    return (lambda description, rate: description.with_learning_rate(rate)), True
+
+
+def _learning_rate(program: Any, scope: Any, optimizer: Any) -> Callable[[], float] | None:
+    """Gives the learning rate of the next run: the scheduler's, else the variable's."""
+    from paddle_ipu import scope as scopes
+
+    if optimizer is None:
+        return None
+    scheduler = getattr(program, "lr_scheduler", None)
+    if scheduler is not None:
+        return lambda: float(scheduler())
+    name = optimizer.learning_rate_name
+    scopes.read(scope, [name])
+    return lambda: float(scopes.view(scopes.tensor(scope, name)).reshape(()))
+
+
+# -- session ------------------------------------------------------------------------------------
+
+
+def _loop(values: StrategyValues) -> dict[str, int]:
+    loop = {"batches_per_step": int(values["batches_per_step"])}
+    if values["enable_gradient_accumulation"]:
+        loop["accumulation_factor"] = int(values["accumulation_factor"])
+    return {name: number for name, number in loop.items() if number > 1}
+
+
+def _record_memory(translation: Translation, values: StrategyValues) -> None:
+    """The strategy's available memory, on matmuls, unless one of them has its own."""
+    share = float(values["available_memory_proportion"])
+    builder = translation.builder
+    matmuls = [
+        {str(output.name) for output in node.outputs}
+        for node in builder.model.graph
+        if node.op_type == "MatMul"
+    ] if hasattr(builder, "model") else []  # fmt: skip
+    if share and not any(builder.nodeHasAttribute("__available_memory", m) for m in matmuls):
+        for outputs in matmuls:
+            builder.setAvailableMemoryProportion(outputs, share)
+
+
+def _session(
+    popart: Any,
+    translation: Translation,
+    compilation: Compilation,
+    values: StrategyValues,
+    anchors: Mapping[str, str],
+    optimizer: Any,
+    progress: Progress,
+) -> Any:
+    from paddle_ipu import seam
+    from paddle_ipu.option_table import RANDOM_SEED_UNSET
+    from paddle_ipu.strategy import record_on, record_patterns_on
+
+    options = popart.SessionOptions()
+    record_on(values, options, lambda kind, member: getattr(getattr(popart, kind), member))
+    patterns = popart.Patterns()
+    record_patterns_on(values, patterns.enablePattern)
+    flow = popart.DataFlow(
+        int(values["batches_per_step"]),
+        {anchor: popart.AnchorReturnType("All") for anchor in anchors.values()},
+    )
+    device = seam.acquire(popart, int(values["num_ipus"]), int(values["tiles_per_ipu"]))
+    arguments = {
+        "fnModel": seam.model_of(popart, translation.builder),
+        "dataFlow": flow,
+        "deviceInfo": device,
+        "patterns": patterns,
+        "userOptions": options,
+    }
+    if compilation.training:
+        session = popart.TrainingSession(
+            loss=translation.tensors[str(compilation.loss)], optimizer=optimizer, **arguments
+        )
+    else:
+        session = popart.InferenceSession(**arguments)
+    if seam.is_ours(popart):
+        session.setProgressListener(lambda done, total: progress(25 + 74 * done // total))
+    session.prepareDevice()
+    if int(values["random_seed"]) != RANDOM_SEED_UNSET:
+        session.setRandomSeed(int(values["random_seed"]))
+    return session

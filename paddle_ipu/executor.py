@@ -1,0 +1,274 @@
+"""What ``Executor.run`` does with a compiled program: feeds in, one step, fetches out."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from paddle_ipu.backend import IpuBackend
+from paddle_ipu.errors import FeedError, FetchError
+from paddle_ipu.value_names import name_of
+
+Array = np.ndarray[Any, Any]
+_INT32 = np.iinfo(np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """A feed of a compiled program.
+
+    Attributes:
+        tensor: PopART input, None for a feed that nothing reads.
+        shape: of one micro-batch.
+        declared: dtype of ``paddle.static.data``.
+        device: dtype on the device.
+    """
+
+    tensor: str | None
+    shape: tuple[int, ...]
+    declared: str
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """A fetch of a compiled program: the anchor that answers it and the dtype Paddle gives it."""
+
+    anchor: str
+    dtype: str
+
+
+class IpuProgram:
+    """What ``IpuCompiledProgram.compile`` returns and ``Executor.run`` takes.
+
+    Attributes:
+        org_program: the program that was compiled.
+        lr_scheduler: its learning-rate scheduler, None without one.
+        feeds: by name, in the order given to ``compile``.
+        fetches: by name, in the order given to ``compile``.
+        portable: False when only the IPU Model can run it; ``not_portable_because`` says why.
+    """
+
+    def __init__(
+        self,
+        org_program: Any,
+        backend: IpuBackend,
+        feeds: Mapping[str, Feed],
+        fetches: Mapping[str, Fetch],
+        loop_dims: Mapping[str, int],
+        learning_rate: Callable[[], float] | None,
+        optimizer: Any,
+        to_popart: Callable[[Any, float], Any] | None,
+        popart: Any,
+        not_portable_because: Sequence[str],
+    ) -> None:
+        self.org_program = org_program
+        self.lr_scheduler = getattr(org_program, "lr_scheduler", None)
+        self.feeds = feeds
+        self.fetches = fetches
+        self.not_portable_because = tuple(not_portable_because)
+        self._backend = backend
+        self._loop = loop_dims
+        self._rows = int(np.prod(list(loop_dims.values()), dtype=np.int64))
+        self._learning_rate = learning_rate
+        self._rate_on_device: float | None = None
+        self._optimizer = optimizer
+        self._to_popart = to_popart
+        self._popart = popart
+        self._outputs: dict[str, tuple[tuple[int, ...], Any]] | None = None
+
+    @property
+    def portable(self) -> bool:
+        """True when Graphcore's SDK can run the program too."""
+        return not self.not_portable_because
+
+    def run(
+        self, feed: Mapping[str, Any] | None, fetch_list: Any, return_numpy: bool = True
+    ) -> list[Any]:
+        """One step.
+
+        Args:
+            feed: name -> array of rows = micro-batch x batches_per_step x accumulation_factor.
+            fetch_list: names or variables out of those given to ``compile``.
+            return_numpy: arrays if True, dense tensors otherwise.
+
+        Raises:
+            FeedError: a feed is missing, unknown, or of a wrong shape, dtype or number of rows.
+            FetchError: a fetch that was not compiled.
+            NumericalError: floating-point checks are on and a result is not finite.
+        """
+        session = self._backend.session
+        wanted = [self._fetch(item) for item in _flat(fetch_list)]
+        inputs = self._inputs(feed or {})
+        self._send_learning_rate(session)
+        if self._outputs is None:
+            self._outputs = {
+                name: (array.shape, array.dtype)
+                for name, array in session.initAnchorArrays().items()
+            }
+        outputs = {name: np.empty(*kind) for name, kind in self._outputs.items()}
+        session.run(self._popart.PyStepIO(inputs, outputs))
+        results = [
+            array if array.dtype.name == fetch.dtype else array.astype(fetch.dtype)
+            for fetch, array in ((fetch, outputs[fetch.anchor]) for fetch in wanted)
+        ]
+        return results if return_numpy else [_dense(array) for array in results]
+
+    # -- feeds ---------------------------------------------------------------------------------
+
+    def _inputs(self, feed: Mapping[str, Any]) -> dict[str, Array]:
+        if feed.keys() != self.feeds.keys():
+            self._check_names(feed)
+        inputs = {}
+        for name, value in feed.items():
+            known = self.feeds[name]
+            if known.tensor is not None:
+                inputs[known.tensor] = self._input(name, known, value)
+        return inputs
+
+    def _check_names(self, feed: Mapping[str, Any]) -> None:
+        unknown = [name for name in feed if name not in self.feeds]
+        if unknown:
+            raise FeedError(
+                f"feed {', '.join(map(repr, unknown))} was not declared: the program was compiled "
+                f"with the feeds {', '.join(map(repr, self.feeds)) or '(none)'}. Name it in "
+                "compile(feed_list=...), or leave it out."
+            )
+        missing = [n for n, known in self.feeds.items() if n not in feed and known.tensor]
+        if missing:
+            raise FeedError(
+                f"feed {', '.join(map(repr, missing))} is missing: every feed the program was "
+                "compiled with and reads must be given in each run."
+            )
+
+    def _input(self, name: str, known: Feed, value: Any) -> Array:
+        array = np.asarray(value)
+        if array.dtype.name != known.device:
+            array = _narrowed(name, known, array)
+        whole = self._rows * _size(known.shape)
+        same_rank = array.ndim == len(known.shape)
+        if array.size != whole or (same_rank and array.shape[1:] != known.shape[1:]):
+            raise self._misfit(name, known, array)
+        return np.ascontiguousarray(array)
+
+    def _misfit(self, name: str, known: Feed, array: Array) -> FeedError:
+        shape = list(known.shape)
+        got = f"feed {name!r}: got an array of shape {list(array.shape)}"
+        if known.shape and array.shape[1:] == known.shape[1:] and array.ndim == len(shape):
+            terms = {"micro-batch": shape[0], **self._loop}
+            product = " x ".join(f"{term} {number}" for term, number in terms.items())
+            return FeedError(
+                f"{got}, expected {self._rows * shape[0]} rows = {product}. Feed the rows of a "
+                "whole step at once, or change the strategy's micro_batch_size, batches_per_step "
+                "or accumulation_factor."
+            )
+        whole = [self._rows * shape[0], *shape[1:]] if shape else [self._rows]
+        return FeedError(
+            f"{got}, expected {whole if self._rows > 1 or shape else []}: one micro-batch is "
+            f"{shape}, times {self._rows} micro-batch(es) a run."
+        )
+
+    # -- learning rate and fetches -------------------------------------------------------------
+
+    def _send_learning_rate(self, session: Any) -> None:
+        if self._learning_rate is None or self._to_popart is None:
+            return
+        rate = self._learning_rate()
+        if rate != self._rate_on_device:
+            session.updateOptimizerFromHost(self._to_popart(self._optimizer, rate))
+            self._rate_on_device = rate
+
+    def _fetch(self, item: Any) -> Fetch:
+        name = item if isinstance(item, str) else name_of(item)
+        found = self.fetches.get(name)
+        if found is None:
+            raise FetchError(
+                f"fetch {name!r} was not compiled: the program was compiled with the fetches "
+                f"{', '.join(map(repr, self.fetches)) or '(none)'}. Name it in "
+                "compile(fetch_list=...)."
+            )
+        return found
+
+
+def run(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``Executor.run`` that also takes an :class:`IpuProgram`."""
+
+    @functools.wraps(original)
+    def run_program(self: Any, program: Any = None, *args: Any, **keywords: Any) -> Any:
+        if type(program) is not IpuProgram:
+            return original(self, program, *args, **keywords)
+        return _run_compiled(program, *args, **keywords)
+
+    return run_program
+
+
+def _run_compiled(
+    program: IpuProgram,
+    feed: Any = None,
+    fetch_list: Any = None,
+    feed_var_name: str = "feed",
+    fetch_var_name: str = "fetch",
+    scope: Any = None,
+    return_numpy: bool = True,
+    use_program_cache: bool = False,
+    return_merged: bool = True,
+    use_prune: bool = False,
+) -> list[Any]:
+    # The scope was bound when the program was compiled; caching and pruning have no meaning here.
+    if isinstance(feed, (list, tuple)):
+        if len(feed) != 1:
+            raise FeedError(
+                f"feed must be a dict of arrays, got a list of {len(feed)}: an IPU program takes "
+                "the rows of all replicas and micro-batches in one array."
+            )
+        feed = feed[0]
+    if feed is not None and not isinstance(feed, Mapping):
+        raise FeedError(f"feed must be a dict of arrays by name, got {type(feed).__name__}.")
+    return program.run(feed, fetch_list, return_numpy)
+
+
+def _flat(fetch_list: Any) -> list[Any]:
+    if fetch_list is None:
+        return []
+    if not isinstance(fetch_list, (list, tuple)):
+        return [fetch_list]
+    return [leaf for item in fetch_list for leaf in _flat(item)]
+
+
+def _size(shape: Sequence[int]) -> int:
+    size = 1
+    for dim in shape:
+        size *= dim
+    return size
+
+
+def _narrowed(name: str, known: Feed, array: Array) -> Array:
+    """The array in the device's dtype, when no value changes by it."""
+    device = np.dtype(known.device)
+    integers = np.issubdtype(array.dtype, np.integer) and np.issubdtype(device, np.integer)
+    if not np.can_cast(array.dtype, device, "safe") and array.dtype.name != known.declared:
+        if not integers:
+            raise FeedError(
+                f"feed {name!r}: got dtype {array.dtype.name}, expected {known.declared}. Convert "
+                f"it, for instance with array.astype({known.declared!r})."
+            )
+    if integers and device == np.int32 and array.size:
+        low, high = int(array.min()), int(array.max())
+        if low < _INT32.min or high > _INT32.max:
+            raise FeedError(
+                f"feed {name!r} holds {low if low < _INT32.min else high}, which does not fit the "
+                "32-bit integers of an IPU."
+            )
+    return array.astype(device)
+
+
+def _dense(array: Array) -> Any:
+    from paddle.base import core
+
+    tensor = core.DenseTensor()
+    tensor.set(np.ascontiguousarray(array), core.CPUPlace())
+    return tensor
