@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import inspect
 import sys
 import types
@@ -61,6 +60,49 @@ def _everywhere(
 
 
 _CORE = ("paddle.base.core", "paddle.base.libpaddle")
+
+_SAVING = tuple(
+    Patch(
+        module,
+        attribute,
+        "paddle_ipu.persistence:saving",
+        "reads the Scope, while the newest weights are on the device",
+        wraps=True,
+    )
+    for module, attribute in (
+        ("paddle.static.io", "save"),
+        ("paddle.static", "save"),
+        ("paddle.static.io", "save_inference_model"),
+        ("paddle.static", "save_inference_model"),
+        ("paddle.jit.api", "save_inference_model"),
+        ("paddle.static.io", "save_vars"),
+        ("paddle.static", "save_vars"),
+        ("paddle.static.io", "serialize_persistables"),
+        ("paddle.static", "serialize_persistables"),
+        ("paddle.pir", "Program.state_dict"),
+    )
+)
+
+_LOADING = tuple(
+    Patch(
+        module,
+        attribute,
+        "paddle_ipu.persistence:loading",
+        "writes the Scope, while the device keeps the weights it has",
+        wraps=True,
+    )
+    for module, attribute in (
+        ("paddle.static.io", "load"),
+        ("paddle.static", "load"),
+        ("paddle.static.io", "load_vars"),
+        ("paddle.static", "load_vars"),
+        ("paddle.static.io", "set_program_state"),
+        ("paddle.static", "set_program_state"),
+        ("paddle.static.io", "deserialize_persistables"),
+        ("paddle.static", "deserialize_persistables"),
+        ("paddle.pir", "Program.set_state_dict"),
+    )
+)
 
 PATCHES: tuple[Patch, ...] = (
     *_everywhere(
@@ -135,14 +177,13 @@ PATCHES: tuple[Patch, ...] = (
         "Executor.run",
         "paddle_ipu.executor:run",
         "runs compiled programs; passes every other program on",
+        wraps=True,
     ),
+    *_SAVING,
+    *_LOADING,
 )
 
 _ABSENT = object()
-# Rows of these modules apply as soon as the modules exist.
-_IN_THE_MAKING = tuple(
-    f"paddle_ipu.{name}" for name in ("strategy", "backend", "compiled_program", "executor")
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,15 +293,7 @@ def _patches_for(version: str) -> list[Patch]:
             f"This Paddle has version {version}; paddle_ipu knows {_versions_in_words()}. Install "
             "one of these, or set PADDLE_IPU_AUTOLOAD=0 to use Paddle without the IPU."
         )
-    return [
-        row
-        for row in PATCHES
-        if major_minor in row.versions and row.replacement.partition(":")[0] not in _missing()
-    ]
-
-
-def _missing() -> set[str]:
-    return {module for module in _IN_THE_MAKING if importlib.util.find_spec(module) is None}
+    return [row for row in PATCHES if major_minor in row.versions]
 
 
 def _owner(module: str, attribute: str) -> tuple[Any, str]:
