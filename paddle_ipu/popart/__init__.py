@@ -55,7 +55,7 @@ _NAMES_BY_MODULE = {
 
 _MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names.split()}
 
-__all__ = sorted(_MODULE_OF)  # noqa: PLE0605 - a list, made from the table
+__all__ = sorted(_MODULE_OF)
 
 
 def __getattr__(name: str) -> Any:

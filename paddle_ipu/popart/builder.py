@@ -4,6 +4,9 @@ Tensors are named by PopART's rules and typed as they are made. Nothing passes t
 until a ModelProto is asked for.
 """
 
+# The names are PopART's.
+# ruff: noqa: N802, N803
+
 from __future__ import annotations
 
 import itertools
@@ -385,7 +388,7 @@ class Builder(Annotations):
 
     def getModelProto(self) -> bytes:
         """The serialised ONNX ModelProto."""
-        return ir.serde.serialize_model(self._model).SerializeToString()
+        return bytes(ir.serde.serialize_model(self._model).SerializeToString())
 
     def saveModelProto(self, filename: str | Path) -> None:
         """Writes the ModelProto to a file."""
@@ -411,7 +414,7 @@ class Builder(Annotations):
                 offset=start,
                 length=length,
                 dtype=tensor.dtype,
-                shape=ir.Shape(tensor.shape),
+                shape=ir.Shape(list(tensor.numpy().shape)),
                 name=str(value.name),
                 base_dir="",
             )
@@ -425,7 +428,7 @@ class Builder(Annotations):
         graph = self._model.graph
         for value in (*graph.inputs, *graph.initializers.values()):
             if value.const_value is not None and value.shape is None:
-                value.shape = ir.Shape(value.const_value.shape)
+                value.shape = ir.Shape(list(value.const_value.numpy().shape))
                 value.type = ir.TensorType(value.const_value.dtype)
             self._values[str(value.name)] = value
         for node in graph:

@@ -63,7 +63,7 @@ def _text(value: Any) -> str:
 
 def _items(value: Any) -> Sequence[Any]:
     if isinstance(value, (list, tuple, np.ndarray)):
-        return value
+        return list(value)
     raise TypeError
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 
 class StringMap(dict[str, str]):
@@ -25,6 +25,7 @@ class StringMap(dict[str, str]):
             self[key] = value
 
 
+@dataclasses.dataclass
 class Settings:
     """Base of the records: only declared fields can be set, only to values of their type.
 
@@ -33,17 +34,17 @@ class Settings:
         TypeError: the value is not of the field's type.
     """
 
-    __kinds: dict[type, dict[str, type | None]] = {}  # noqa: RUF012 - shared on purpose
+    _kinds_by_class: ClassVar[dict[type, dict[str, type | None]]] = {}
 
     @classmethod
     def _field_kinds(cls) -> dict[str, type | None]:
-        kinds = Settings.__kinds.get(cls)
+        kinds = Settings._kinds_by_class.get(cls)
         if kinds is None:
             kinds = {}
-            for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+            for field in dataclasses.fields(cls):
                 optional = field.metadata.get("optional", False)
                 kinds[field.name] = None if optional else type(default_of(field))
-            Settings.__kinds[cls] = kinds
+            Settings._kinds_by_class[cls] = kinds
         return kinds
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -78,7 +79,10 @@ class Settings:
                 f"{type(self).__name__}.{name} takes {kind.__name__}, got {value!r} of type "
                 f"{type(value).__name__}"
             )
-        return value if issubclass(kind, Enum) or isinstance(value, kind) else kind(value)
+        if isinstance(value, kind):
+            return value
+        convert: Callable[[Any], Any] = kind
+        return convert(value)
 
 
 def default_of(field: dataclasses.Field[Any]) -> Any:

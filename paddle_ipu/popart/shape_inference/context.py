@@ -1,4 +1,4 @@
-"""What a shape inference rule sees of the operator it infers, and the rules several families share."""
+"""What a shape inference rule sees of the operator it infers, and what families share."""
 
 from __future__ import annotations
 
@@ -113,13 +113,13 @@ class InferenceContext:
         """The element type that the inputs `indices` must share."""
         first = self.info(indices[0])
         for index in indices[1:]:
-            if index < len(self.inputs) and (info := self.inputs[index]) is not None:
-                if info.dtype != first.dtype:
-                    raise self.error(
-                        f"incompatible types: input {indices[0]} '{self.input_id(indices[0])}' is "
-                        f"{first} and input {index} '{self.input_id(index)}' is {info}. Cast one "
-                        "of them"
-                    )
+            info = self.inputs[index] if index < len(self.inputs) else None
+            if info is not None and info.dtype != first.dtype:
+                raise self.error(
+                    f"incompatible types: input {indices[0]} '{self.input_id(indices[0])}' is "
+                    f"{first} and input {index} '{self.input_id(index)}' is {info}. Cast one of "
+                    "them"
+                )
         return first.dtype
 
     def broadcast(self, left: Dims, right: Dims) -> Dims:
