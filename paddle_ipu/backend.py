@@ -108,12 +108,13 @@ class IpuBackend:
             return
         session = self.session
         session.weightsToHost()
-        targets = {}
+        # One at a time: a second copy of a whole model may not fit.
         for name, tensor_id in [*self._weights.items(), *((s, s) for s in self._states)]:
             found = scopes.tensor(self._scope, name)
             if found is not None:
-                targets[tensor_id] = scopes.view(found)
-        session.readWeights(self._popart.PyWeightsIO(targets))
+                array = np.empty_like(scopes.view(found))
+                session.readWeights(self._popart.PyWeightsIO({tensor_id: array}))
+                scopes.write(found, array)
 
     def detach(self) -> None:
         """Gives the device back; the compiled program cannot run any more."""

@@ -31,9 +31,7 @@ class IpuCompiledProgram:
         ipu_strategy: a ``paddle.static.IpuStrategy``; one with default options where None.
     """
 
-    def __init__(
-        self, program: Any = None, scope: Any = None, ipu_strategy: Any = None
-    ) -> None:
+    def __init__(self, program: Any = None, scope: Any = None, ipu_strategy: Any = None) -> None:
         import paddle
 
         self._program = paddle.static.default_main_program() if program is None else program
@@ -47,9 +45,7 @@ class IpuCompiledProgram:
         self._ipu_strategy = paddle.static.IpuStrategy() if ipu_strategy is None else ipu_strategy
         self._backend = IpuBackend()
 
-    def compile(
-        self, feed_list: Sequence[Any], fetch_list: Sequence[Any]
-    ) -> IpuProgram:
+    def compile(self, feed_list: Sequence[Any], fetch_list: Sequence[Any]) -> IpuProgram:
         """Compiles the program; program and scope stay as they are.
 
         Args:
@@ -151,7 +147,14 @@ def _compile(
         to_popart,
         popart,
         because,
+        _describer(translation),
     )
+
+
+def _describer(translation: Translation) -> Callable[[str], str]:
+    """Gives Paddle's operator and the user's line for the name of a PopART node."""
+    nodes = {str(node.name): node for node in translation.origins.values()}
+    return lambda name: _place(nodes[name]) if name in nodes else name
 
 
 # -- names --------------------------------------------------------------------------------------

@@ -57,7 +57,13 @@ class LoweringError(PaddleIpuError):
 
 
 class NumericalError(PaddleIpuError, ArithmeticError):
-    """Floating-point checks are on and a step produced NaN or infinity."""
+    """Floating-point checks are on and a step produced NaN or infinity.
+
+    Attributes:
+        node: name of the first PopART node whose result is not finite, None for an update.
+    """
+
+    node: str | None = None
 
 
 class BackendUnavailableError(PaddleIpuError):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from paddle_ipu.backend import IpuBackend
-from paddle_ipu.errors import FeedError, FetchError
+from paddle_ipu.errors import FeedError, FetchError, NumericalError
 from paddle_ipu.value_names import name_of
 
 Array = np.ndarray[Any, Any]
@@ -65,6 +65,7 @@ class IpuProgram:
         to_popart: Callable[[Any, float], Any] | None,
         popart: Any,
         not_portable_because: Sequence[str],
+        describe: Callable[[str], str],
     ) -> None:
         self.org_program = org_program
         self.lr_scheduler = getattr(org_program, "lr_scheduler", None)
@@ -79,6 +80,7 @@ class IpuProgram:
         self._optimizer = optimizer
         self._to_popart = to_popart
         self._popart = popart
+        self._describe = describe
         self._outputs: dict[str, tuple[tuple[int, ...], Any]] | None = None
 
     @property
@@ -111,7 +113,12 @@ class IpuProgram:
                 for name, array in session.initAnchorArrays().items()
             }
         outputs = {name: np.empty(*kind) for name, kind in self._outputs.items()}
-        session.run(self._popart.PyStepIO(inputs, outputs))
+        try:
+            session.run(self._popart.PyStepIO(inputs, outputs))
+        except NumericalError as error:
+            if error.node is not None:
+                error.args = f"{error.args[0]} It comes from Paddle's {self._describe(error.node)}."
+            raise
         results = [
             array if array.dtype.name == fetch.dtype else array.astype(fetch.dtype)
             for fetch, array in ((fetch, outputs[fetch.anchor]) for fetch in wanted)

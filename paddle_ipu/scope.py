@@ -21,9 +21,29 @@ def tensor(scope: Any, name: str) -> Any | None:
     return found if found._is_initialized() else None
 
 
+class _CpuTensor:
+    """A dense tensor under the protocol NumPy reads memory by; Paddle's own lacks the device."""
+
+    def __init__(self, found: Any) -> None:
+        self._tensor = found
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._tensor._to_dlpack()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
 def view(found: Any) -> Array:
-    """A dense tensor's memory as an array; writing to it writes the tensor."""
-    return np.asarray(found)
+    """A dense tensor's memory as an array, which keeps it alive."""
+    return np.from_dlpack(_CpuTensor(found))
+
+
+def write(found: Any, array: Array) -> None:
+    """Copies an array into a dense tensor."""
+    from paddle.base import core
+
+    found.set(array, core.CPUPlace())
 
 
 def read(scope: Any, names: Iterable[str]) -> dict[str, Array]:

@@ -49,6 +49,10 @@ class ExtractForward:
                     f"a fetch depends on {dialect.describe(node)}, an operator of backward or of "
                     "the optimizer. Fetch forward values, or the gradient of a parameter itself."
                 )
+        for node in dropped:
+            # What stays must not look as if backward still read it.
+            for index in range(len(node.inputs)):
+                node.replace_input_with(index, None)
         graph.remove(dropped, safe=False)
         for output in dict.fromkeys(outputs):
             graph.outputs.append(output)

@@ -60,12 +60,14 @@ class _Session:
         self._graph = load_model(fnModel).graph
         self._loss = loss
         self._optimizer = optimizer
-        self._host: dict[str, Array] = {
+        # Values on their way to the device, and those on their way back.
+        self._pending: dict[str, Array] = {
             name: value.const_value.numpy()
             for name, value in self._graph.initializers.items()
             if value.const_value is not None
         }
-        self._host_state: dict[str, Array] = {}
+        self._fetched: dict[str, Any] = {}
+        self._read: set[str] = set()
         self._uploaded = False
         self._io_checked = False
         self._seed = secrets.randbits(32)
@@ -138,7 +140,10 @@ class _Session:
             StepProgram(
                 graph=self._graph,
                 inputs=inputs,
-                weights=tuple(self._graph.initializers),
+                weights={
+                    name: (_shape(value), _device_dtype(value))
+                    for name, value in self._graph.initializers.items()
+                },
                 anchors=tuple(anchors),
                 batches_per_step=self.dataFlow.batchesPerStep(),
                 accumulation_factor=self.accumulationFactor,
@@ -157,12 +162,15 @@ class _Session:
         from paddle_ipu.xla.popart_optimizer import SGDUpdater
 
         names = tuple(
-            name for name, array in self._host.items() if np.issubdtype(array.dtype, np.floating)
+            name
+            for name, value in self._graph.initializers.items()
+            if np.issubdtype(_device_dtype(value), np.floating)
         )
         if isinstance(self._optimizer, PaddleOptimizer):
             return PaddleUpdater(self._optimizer, {name: name for name in names})
         if isinstance(self._optimizer, SGD):
-            return SGDUpdater(self._optimizer, names)
+            mean = self._options.accumulationAndReplicationReductionType.name == "Mean"
+            return SGDUpdater(self._optimizer, names, self.accumulationFactor if mean else 1)
         raise NotSupported(
             f"the IPU Model has no lowering of the optimizer {type(self._optimizer).__name__} yet; "
             "use popart.SGD, or a Paddle program with any optimizer it supports."
@@ -188,22 +196,11 @@ class _Session:
 
     def prepareDevice(self, loadEngine: bool = True) -> None:
         """Compiles the program."""
-        executable = self._executable
-        dtypes = {name: _DEVICE_DTYPES.get(a.dtype.name) for name, a in self._host.items()}
-        executable.upload(
-            {
-                name: array.astype(dtypes[name]) if dtypes[name] else array
-                for name, array in self._host.items()
-            },
-            {},
-        )
-        executable.upload({}, {**executable.initial_state(), **self._host_state})
-        self._uploaded = False
-        self._report(40)
-        executable.trace()
-        self._report(60)
+        self._report(20)
+        self._executable.trace()
+        self._report(50)
         cache = self._options.cachePath if self._options.enableEngineCaching else None
-        executable.compile(cache)
+        self._executable.compile(cache)
         self._report(100)
         self._prepared = True
 
@@ -218,39 +215,67 @@ class _Session:
         if self._progress is not None:
             self._progress(percent, 100)
 
-    def weightsFromHost(self) -> None:
+    def weightsFromHost(self) -> None:  # noqa: N802
         """Copies the host's weights and optimizer state to the device."""
         self._require_prepared("weightsFromHost")
-        if self._uploaded:
-            self._executable.upload(self._host, self._host_state)
+        self._upload()
+
+    def _upload(self) -> None:
+        weights, state = {}, {}
+        for name, array in self._pending.items():
+            kind = self._executable.program.weights.get(name)
+            if kind is None:
+                state[name] = array.astype(np.float32, copy=False)
+            else:
+                weights[name] = array.astype(kind[1], copy=False)
+        self._executable.upload(weights, state)
+        self._executable.upload_initial_state()
+        self._pending = {}
         self._uploaded = True
 
-    def weightsToHost(self) -> None:
-        """Copies weights and optimizer state from the device to the host's copy."""
+    def weightsToHost(self) -> None:  # noqa: N802
+        """Takes a snapshot of weights and optimizer state for ``readWeights``."""
         self._require_prepared("weightsToHost")
-        for name, array in self._executable.weights.items():
-            self._host[name] = np.asarray(array)
-        for name, array in self._executable.state.items():
-            self._host_state[name] = np.asarray(array)
+        self._fetched = {**self._executable.weights, **self._executable.state}
+        self._read = set()
 
-    def readWeights(self, weightsIo: Any) -> None:
-        """Copies the host's copy into the arrays of a ``PyWeightsIO``."""
+    def readWeights(self, weightsIo: Any) -> None:  # noqa: N802, N803
+        """Copies the snapshot into the arrays of a ``PyWeightsIO``.
+
+        What was read is dropped by the next ``run``; call ``weightsToHost`` to read it again.
+        """
         for name, array in weightsIo.weights.items():
-            source = self._host.get(name, self._host_state.get(name))
+            source = self._fetched.get(name)
             if source is None:
-                raise popart_runtime_error(f"resetWeights, no tensor '{name}' in tensors")
-            np.copyto(array, source.reshape(array.shape), casting="same_kind")
+                raise popart_runtime_error(
+                    f"readWeights, no tensor '{name}' in tensors; call weightsToHost first"
+                )
+            np.copyto(array, np.asarray(source).reshape(array.shape), casting="same_kind")
+            self._read.add(name)
 
-    def writeWeights(self, weightsIo: Any) -> None:
-        """Replaces the host's copy; ``weightsFromHost`` then takes it to the device."""
-        state = self._executable.program.updater
+    def writeWeights(self, weightsIo: Any) -> None:  # noqa: N802, N803
+        """Replaces the host's values; ``weightsFromHost`` then takes them to the device."""
         for name, array in weightsIo.weights.items():
-            if name in self._host:
-                self._host[name] = array
-            elif state is not None:
-                self._host_state[name] = array
-            else:
+            if name not in self._executable.program.weights and not self._executable.has_state(
+                name
+            ):
                 raise popart_runtime_error(f"resetWeights, no tensor '{name}' in tensors")
+            self._pending[name] = array
+
+    def modelToHost(self, filename: str) -> None:  # noqa: N802
+        """Writes the program with the device's weights and optimizer state as an ONNX file."""
+        self._require_prepared("modelToHost")
+        model = ir.Model(self._graph.clone(), ir_version=4, producer_name="paddle_ipu")
+        arrays = {**self._executable.weights, **self._executable.state}
+        for name, array in arrays.items():
+            tensor = ir.tensor(np.asarray(array), name=name)
+            if name in model.graph.initializers:
+                model.graph.initializers[name].const_value = tensor
+            else:
+                value = ir.Value(name=name, shape=tensor.shape, type=ir.TensorType(tensor.dtype))
+                value.const_value = tensor
+                model.graph.initializers[name] = value
+        ir.save(model, filename)
 
     def setRandomSeed(self, seed: int) -> None:
         """Makes random operators repeat from here on."""
@@ -299,7 +324,9 @@ class _Session:
                 output missing or of a wrong size or dtype.
         """
         self._require_prepared("run")
-        if self._loss is not None and not self._uploaded:
+        if not self._uploaded and self._loss is None:
+            self._upload()
+        if not self._uploaded:
             raise popart_runtime_error(
                 "Must call weightsFromHost before run as the model has initializers and the "
                 "session has been created in training mode"
@@ -310,6 +337,10 @@ class _Session:
         for name, (shape, dtype) in program.inputs.items():
             feeds[name] = stepio.input(name, (*dims, *shape), dtype, not self._io_checked)
         self._io_checked = True
+        # The run reuses the memory of the arrays a snapshot refers to: what was read may go.
+        self._fetched = {
+            name: np.array(array) for name, array in self._fetched.items() if name not in self._read
+        }
         for name, array in self._executable.run(feeds).items():
             stepio.output(name, array)
 

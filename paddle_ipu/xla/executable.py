@@ -50,7 +50,7 @@ class StepProgram:
     Attributes:
         graph: the PopART graph.
         inputs: input tensor id -> (micro-batch shape, dtype).
-        weights: ids of the initialised inputs.
+        weights: ids of the initialised inputs -> (shape, dtype).
         anchors: what a run returns.
         batches_per_step: turns of the outer loop.
         accumulation_factor: micro-batches before an update.
@@ -63,7 +63,7 @@ class StepProgram:
 
     graph: ir.Graph
     inputs: Mapping[str, tuple[tuple[int, ...], str]]
-    weights: Sequence[str]
+    weights: Mapping[str, tuple[tuple[int, ...], str]]
     anchors: Sequence[Anchor]
     batches_per_step: int = 1
     accumulation_factor: int = 1
@@ -117,20 +117,34 @@ class Executable:
         for name, array in state.items():
             self.state[name] = _owned(array)
 
-    def initial_state(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Optimizer state before the first step."""
+    def upload_initial_state(self) -> None:
+        """Gives state that the host has not set what it is before the first step."""
+        updater = self.program.updater
+        if updater is None:
+            return
+        if self.state.keys() != self._state_shapes().keys():
+            initial = updater.initial_state(self.weights)
+            self.upload({}, {n: a for n, a in initial.items() if n not in self.state})
+
+    def has_state(self, name: str) -> bool:
+        """True when `name` is a state array of the optimizer."""
+        return name in self._state_shapes()
+
+    def _state_shapes(self) -> dict[str, tuple[int, ...]]:
         updater = self.program.updater
         if updater is None:
             return {}
-        return updater.initial_state({name: w.shape for name, w in self.weights.items()})
+        return updater.state_shapes({name: kind[0] for name, kind in self.program.weights.items()})
 
     # -- compilation ---------------------------------------------------------------------------
 
     def trace(self) -> None:
         """Traces the step; the first half of a compilation."""
-        shapes = jax.tree.map(
-            lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), (self.weights, self.state)
-        )
+        weights = {name: jax.ShapeDtypeStruct(*kind) for name, kind in self.program.weights.items()}
+        state = {
+            name: jax.ShapeDtypeStruct(shape, jnp.float32)
+            for name, shape in self._state_shapes().items()
+        }
         feeds = {
             name: jax.ShapeDtypeStruct((*self.loop_dims, *shape), dtype)
             for name, (shape, dtype) in self.program.inputs.items()
@@ -138,7 +152,7 @@ class Executable:
         scalars = jax.ShapeDtypeStruct(self._scalars().shape, jnp.float32)
         counters = jax.ShapeDtypeStruct((2,), jnp.uint32)
         step = jax.jit(self._step, donate_argnums=(0, 1))
-        self._traced = step.lower(*shapes, feeds, scalars, counters)
+        self._traced = step.lower(weights, state, feeds, scalars, counters)
 
     def compile(self, cache_path: str | None = None) -> None:
         """Compiles the traced step; the second half of a compilation.

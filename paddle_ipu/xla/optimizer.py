@@ -32,10 +32,11 @@ class Updater(Protocol):
     loss_scaling: float
     """Factor on the loss's gradient, undone by the update."""
 
-    def initial_state(
-        self, shapes: Mapping[str, tuple[int, ...]]
-    ) -> dict[str, np.ndarray[Any, Any]]:
+    def initial_state(self, weights: Arrays) -> dict[str, np.ndarray[Any, Any]]:
         """State before the first step, where the host gives none."""
+
+    def state_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+        """Shape of each state array, which is float32, for weights of the given shapes."""
 
     def scalars(self) -> np.ndarray[Any, Any]:
         """The numbers that may change from run to run, as a float32 vector."""
@@ -127,6 +128,9 @@ RULES: Mapping[str, Rule] = {
 """Paddle's rules by the names of ``paddle_optimizer.RULES``."""
 
 
+_POWERS = frozenset({"beta1_pow", "beta2_pow"})
+
+
 class PaddleUpdater:
     """Runs a :class:`PaddleOptimizer`; state arrays go by their variable names.
 
@@ -142,17 +146,19 @@ class PaddleUpdater:
         self.weights = tuple(tensors[update.parameter] for update in self._updates)
         self.loss_scaling = optimizer.loss_scaling
 
-    def initial_state(
-        self, shapes: Mapping[str, tuple[int, ...]]
-    ) -> dict[str, np.ndarray[Any, Any]]:
-        state: dict[str, np.ndarray[Any, Any]] = {}
+    def state_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+        return {
+            name: (1,) if role in _POWERS else shapes[self._tensors[update.parameter]]
+            for update in self._updates
+            for role, name in update.states.items()
+        }
+
+    def initial_state(self, weights: Arrays) -> dict[str, np.ndarray[Any, Any]]:
+        shapes = self.state_shapes({name: array.shape for name, array in weights.items()})
+        state = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
         for update in self._updates:
-            for role, name in update.states.items():
-                if role in ("beta1_pow", "beta2_pow"):
-                    beta = update.settings[role.removesuffix("_pow")]
-                    state[name] = np.full([1], beta, np.float32)
-                else:
-                    state[name] = np.zeros(shapes[self._tensors[update.parameter]], np.float32)
+            for role in _POWERS & update.states.keys():
+                state[update.states[role]][:] = update.settings[role.removesuffix("_pow")]
         return state
 
     def scalars(self) -> np.ndarray[Any, Any]:
