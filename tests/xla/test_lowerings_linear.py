@@ -25,7 +25,7 @@ def normal(*shape: int) -> np.ndarray[Any, Any]:
         ((4, 3), (3, 2)),
         ((2, 4, 3), (3, 2)),
         ((4, 3), (5, 3, 2)),
-        ((2, 1, 4, 3), (5, 3, 2)),
+        ((2, 1, 4, 3), (1, 5, 3, 2)),
         ((2, 5, 4, 3), (2, 5, 3, 6)),
     ],
 )
@@ -65,14 +65,40 @@ def test_gemm_gradients(lowered: Any, same_as_paddle: Any) -> None:
 
 
 def test_a_dense_layer_is_one_product_forward_and_two_backward(lowered: Any) -> None:
-    """[B, S, H] x [H, O]: no transposes in the optimised program, the weight gradient one GEMM."""
+    """[B, S, H] x [H, O]: three GEMMs, and no gradient or weight is copied to transpose it."""
     matmul = lowered("MatMul")
 
     def step(x: Any, w: Any) -> Any:
         out, pull = jax.vjp(lambda *both: matmul._rule(matmul._context, both, {}), x, w)
         return out, pull(out)
 
-    program = jax.jit(step).lower(normal(2, 8, 16), normal(16, 24)).compile().as_text()
+    program = jax.jit(step).lower(normal(2, 8, 20), normal(20, 24)).compile().as_text()
     lines = [line for line in program.splitlines() if " = " in line]
     assert sum(" dot(" in line for line in lines) == 3
-    assert not [line for line in lines if " transpose(" in line or " copy(" in line]
+    moved = [line for line in lines if " transpose(" in line or " copy(" in line]
+    assert all(" = f32[20,16]" in line for line in moved), "only x may be transposed"
+
+
+def test_matmul_broadcasts_batches_of_unlike_rank(lowered: Any) -> None:
+    x, w = normal(2, 1, 4, 3), normal(5, 3, 2)
+    np.testing.assert_allclose(lowered("MatMul")(x, w), x @ w, rtol=1e-5, atol=1e-6)
+
+
+def test_matmul_of_integers(lowered: Any) -> None:
+    x, w = np.arange(6, dtype=np.int32).reshape(2, 3), np.arange(6, dtype=np.int32).reshape(3, 2)
+    np.testing.assert_array_equal(lowered("MatMul")(x, w), x @ w)
+
+
+def test_matmul_with_the_transposed_embedding_table(lowered: Any) -> None:
+    matmul, transpose = lowered("MatMul"), lowered("Transpose", {"perm": [1, 0]})
+    hidden, table, seed = normal(6, 4), normal(9, 4), normal(6, 9)
+
+    def logits(h: Any, t: Any) -> Any:
+        turned = transpose._rule(transpose._context, [t], {"perm": [1, 0]})
+        return matmul._rule(matmul._context, [h, turned], {})
+
+    out, pull = jax.vjp(jax.jit(logits), hidden, table)
+    np.testing.assert_allclose(out, hidden @ table.T, rtol=1e-5, atol=1e-6)
+    of_hidden, of_table = pull(seed)
+    np.testing.assert_allclose(of_hidden, seed @ table, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(of_table, seed.T @ hidden, rtol=1e-5, atol=1e-5)

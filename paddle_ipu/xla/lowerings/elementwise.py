@@ -122,7 +122,7 @@ def _unary(function: Callable[[Any], Any]) -> Callable[..., Any]:
     return rule
 
 
-for _op_type, _function in {
+_ONNX: dict[str, Callable[[Any], Any]] = {
     "Neg": lax.neg,
     "Abs": absolute,
     "Sqrt": lax.sqrt,
@@ -145,16 +145,18 @@ for _op_type, _function in {
     "Asinh": lax.asinh,
     "Acosh": lax.acosh,
     "Atanh": lax.atanh,
-}.items():
+}
+for _op_type, _function in _ONNX.items():
     lowering("ai.onnx", _op_type)(_unary(_function))
 
-for _op_type, _function in {
+_GRAPHCORE: dict[str, Callable[[Any], Any]] = {
     "Log1p": lax.log1p,
     "Expm1": lax.expm1,
     "Square": lax.square,
     "Round": lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),
     "NearbyInt": lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),
-}.items():
+}
+for _op_type, _function in _GRAPHCORE.items():
     lowering("ai.graphcore", _op_type)(_unary(_function))
 
 

@@ -165,13 +165,12 @@ def split(context: LoweringContext, inputs: Sequence[Any], attributes: Attribute
     return [x[(*before, slice(end - size, end))] for size, end in zip(sizes, ends, strict=True)]
 
 
-def _python_slice(start: int, end: int, step: int, size: int) -> slice:
-    """ONNX's start, end and step of an axis as a Python slice; ONNX clamps out-of-range values."""
-    start, end = (value + size if value < 0 else value for value in (start, end))
-    if step > 0:
-        return slice(min(max(start, 0), size), min(max(end, 0), size), step)
-    start, end = min(max(start, 0), size - 1), min(max(end, -1), size - 1)
-    return slice(start, None if end == -1 else end, step)
+def _within(start: int, end: int, step: int, size: int) -> slice:
+    """The slice with its ends inside an axis of `size`, clamped as NumPy clamps them."""
+    start, end, step = slice(start, end, step).indices(size)
+    if start < 0:  # Backwards from before the first element: nothing.
+        return slice(0, 0)
+    return slice(start, None if end < 0 else end, step)
 
 
 def _sliced(
@@ -191,7 +190,7 @@ def _sliced(
         )
     slices = [slice(None)] * x.ndim
     for axis, start, end, step in zip(chosen, starts, ends, steps, strict=True):
-        slices[axis] = _python_slice(start, end, step, x.shape[axis])
+        slices[axis] = _within(start, end, step, x.shape[axis])
     return x[tuple(slices)]
 
 
