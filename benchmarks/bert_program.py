@@ -1,0 +1,169 @@
+"""BERT pretraining as a static Paddle program, and the step that runs it on an engine of Paddle's.
+
+The same program runs on Paddle's CPU executor and, compiled by ``IpuCompiledProgram``, on the IPU
+Model.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import paddle
+from bert_config import (
+    BETA1,
+    BETA2,
+    EPSILON,
+    LEARNING_RATE,
+    NORM_EPSILON,
+    Config,
+    initial_weights,
+    make_batch,
+    shapes,
+)
+from paddle import nn
+from paddle.nn import functional
+
+
+def _attribute(name: str) -> paddle.ParamAttr:
+    # The values come from `initial_weights`; zeros are the cheapest that a startup program makes.
+    return paddle.ParamAttr(name=name, initializer=nn.initializer.Constant(0.0))
+
+
+def _linear(config: Config, name: str, x: Any) -> Any:
+    rows, columns = shapes(config)[f"{name}.weight"]
+    layer = nn.Linear(
+        rows,
+        columns,
+        weight_attr=_attribute(f"{name}.weight"),
+        bias_attr=_attribute(f"{name}.bias"),
+    )
+    return layer(x)
+
+
+def _norm(config: Config, name: str, x: Any) -> Any:
+    layer = nn.LayerNorm(
+        config.hidden,
+        epsilon=NORM_EPSILON,
+        weight_attr=_attribute(f"{name}.scale"),
+        bias_attr=_attribute(f"{name}.bias"),
+    )
+    return layer(x)
+
+
+def _parameter(config: Config, name: str) -> Any:
+    return paddle.create_parameter(shapes(config)[name], "float32", attr=_attribute(name))
+
+
+def _encoder_layer(config: Config, name: str, x: Any, mask: Any) -> Any:
+    split = [config.batch, config.sequence, config.heads, config.hidden // config.heads]
+
+    def heads(part: str) -> Any:
+        projected = paddle.reshape(_linear(config, f"{name}.{part}", x), split)
+        return paddle.transpose(projected, [0, 2, 1, 3])
+
+    query, key, value = heads("query"), heads("key"), heads("value")
+    scores = paddle.matmul(query, key, transpose_y=True) * split[-1] ** -0.5 + mask
+    context = paddle.matmul(functional.softmax(scores), value)
+    context = paddle.reshape(
+        paddle.transpose(context, [0, 2, 1, 3]), [config.batch, config.sequence, config.hidden]
+    )
+    x = _norm(config, f"{name}.attention_norm", x + _linear(config, f"{name}.output", context))
+    wide = functional.gelu(_linear(config, f"{name}.up", x))
+    return _norm(config, f"{name}.norm", x + _linear(config, f"{name}.down", wide))
+
+
+def _loss(config: Config, feeds: dict[str, Any]) -> Any:
+    word = _parameter(config, "embedding.word")
+    position = _parameter(config, "embedding.position")
+    kind = _parameter(config, "embedding.type")
+    x = functional.embedding(feeds["tokens"], word) + functional.embedding(feeds["types"], kind)
+    x = _norm(config, "embedding.norm", x + position[: config.sequence])
+    for layer in range(config.layers):
+        x = _encoder_layer(config, f"layer{layer}", x, feeds["mask"])
+
+    rows = paddle.reshape(x, [config.batch * config.sequence, config.hidden])
+    masked = paddle.gather(rows, feeds["masked"])
+    masked = _norm(config, "mlm.norm", functional.gelu(_linear(config, "mlm.dense", masked)))
+    logits = paddle.matmul(masked, word, transpose_y=True) + _parameter(config, "mlm.bias")
+    pooled = paddle.tanh(_linear(config, "pooler", x[:, 0]))
+    mlm = functional.cross_entropy(logits, feeds["labels"])
+    nsp = functional.cross_entropy(_linear(config, "nsp", pooled), feeds["is_next"])
+    return mlm + nsp
+
+
+def build(config: Config) -> tuple[Any, Any, list[str], Any]:
+    """(main program, startup program, names of the feeds, loss), with Adam's updates."""
+    main, startup = paddle.static.Program(), paddle.static.Program()
+    with paddle.static.program_guard(main, startup):
+        feeds = {
+            name: paddle.static.data(name, array.shape, array.dtype.name)
+            for name, array in make_batch(config).items()
+        }
+        loss = _loss(config, feeds)
+        adam = paddle.optimizer.Adam(LEARNING_RATE, beta1=BETA1, beta2=BETA2, epsilon=EPSILON)
+        adam.minimize(loss)
+    return main, startup, list(feeds), loss
+
+
+def prepare(
+    config: Config, on_ipu: bool, cache_path: str | None
+) -> tuple[Callable[[], float], dict[str, Any]]:
+    """Builds the program and gets it ready to run.
+
+    Args:
+        config: the model.
+        on_ipu: compile for the IPU; else Paddle's CPU executor runs it.
+        cache_path: a folder that keeps what was compiled for the IPU.
+
+    Returns:
+        A function that makes one step and returns its loss; seconds by phase.
+    """
+    paddle.enable_static()
+    start = time.perf_counter()
+    main, startup, feeds, loss = build(config)
+    times = {"build": time.perf_counter() - start}
+    executor = paddle.static.Executor(paddle.CPUPlace())
+    executor.run(startup)
+    scope = paddle.static.global_scope()
+    for name, array in initial_weights(config):
+        scope.find_var(name).get_tensor().set(array, paddle.CPUPlace())
+    program: Any = main
+    if on_ipu:
+        program, phases = _compile(main, feeds, loss, cache_path)
+        times |= phases
+    batch = make_batch(config)
+
+    def step() -> float:
+        (result,) = executor.run(program, feed=batch, fetch_list=[loss])
+        return float(result)
+
+    return step, times
+
+
+def _compile(
+    main: Any, feeds: list[str], loss: Any, cache_path: str | None
+) -> tuple[Any, dict[str, float]]:
+    """The compiled program; seconds in all and at each report of progress."""
+    import paddle_ipu  # noqa: F401  (activates it where the installation has not)
+
+    reports: list[tuple[int, float]] = []
+    options: dict[str, Any] = {
+        "compilation_progress_logger": lambda done, total: reports.append(
+            (100 * done // total, time.perf_counter())
+        )
+    }
+    if cache_path is not None:
+        options |= {"enable_engine_caching": True, "cache_path": cache_path}
+    strategy = paddle.static.IpuStrategy()
+    strategy.set_graph_config(num_ipus=1, is_training=True)
+    strategy.set_options(options)
+    start = time.perf_counter()
+    program = paddle.static.IpuCompiledProgram(main, ipu_strategy=strategy).compile(feeds, [loss])
+    times = {"compile": time.perf_counter() - start}
+    before = start
+    for percent, at in reports:
+        times[f"to {percent}%"] = at - before
+        before = at
+    return program, times
