@@ -110,9 +110,9 @@ def translate(
     for node in graph:
         context.node = node
         if node.op_type in dialect.CONSTANT_OPS:
-            array = dialect.constant(node.outputs[0])
-            assert array is not None
-            context.constants[id(node.outputs[0])] = array
+            constant = dialect.constant(node.outputs[0])
+            assert constant is not None
+            context.constants[id(node.outputs[0])] = constant
             continue
         if fold(context):
             continue

@@ -117,7 +117,8 @@ class IpuProgram:
             session.run(self._popart.PyStepIO(inputs, outputs))
         except NumericalError as error:
             if error.node is not None:
-                error.args = f"{error.args[0]} It comes from Paddle's {self._describe(error.node)}."
+                where = self._describe(error.node)
+                error.args = (f"{error.args[0]} It comes from Paddle's {where}.",)
             raise
         results = [
             array if array.dtype.name == fetch.dtype else array.astype(fetch.dtype)

@@ -272,7 +272,9 @@ class _Session:
             if name in model.graph.initializers:
                 model.graph.initializers[name].const_value = tensor
             else:
-                value = ir.Value(name=name, shape=tensor.shape, type=ir.TensorType(tensor.dtype))
+                value = ir.Value(
+                    name=name, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype)
+                )
                 value.const_value = tensor
                 model.graph.initializers[name] = value
         ir.save(model, filename)

@@ -140,17 +140,14 @@ class Executable:
 
     def trace(self) -> None:
         """Traces the step; the first half of a compilation."""
-        weights = {name: jax.ShapeDtypeStruct(*kind) for name, kind in self.program.weights.items()}
-        state = {
-            name: jax.ShapeDtypeStruct(shape, jnp.float32)
-            for name, shape in self._state_shapes().items()
-        }
+        weights = {name: _spec(*kind) for name, kind in self.program.weights.items()}
+        state = {name: _spec(shape, jnp.float32) for name, shape in self._state_shapes().items()}
         feeds = {
-            name: jax.ShapeDtypeStruct((*self.loop_dims, *shape), dtype)
+            name: _spec((*self.loop_dims, *shape), dtype)
             for name, (shape, dtype) in self.program.inputs.items()
         }
-        scalars = jax.ShapeDtypeStruct(self._scalars().shape, jnp.float32)
-        counters = jax.ShapeDtypeStruct((2,), jnp.uint32)
+        scalars = _spec(self._scalars().shape, jnp.float32)
+        counters = _spec((2,), jnp.uint32)
         step = jax.jit(self._step, donate_argnums=(0, 1))
         self._traced = step.lower(weights, state, feeds, scalars, counters)
 
@@ -291,7 +288,8 @@ class Executable:
         updater = self.program.updater
         if updater is None or updater.loss_scaling == 1.0:
             return gradients
-        return jax.tree.map(lambda g: g * (1.0 / updater.loss_scaling), gradients)
+        scale = 1.0 / updater.loss_scaling
+        return {name: gradient * scale for name, gradient in gradients.items()}
 
     def _micro_batch(
         self, weights: Tree, feeds: Tree, key: jax.Array
@@ -398,6 +396,10 @@ def _loop(
     return lax.scan(body, carry, items)
 
 
+def _spec(shape: tuple[int, ...], dtype: Any) -> Any:
+    return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
+
+
 def _all_finite(tree: Any) -> jax.Array:
     leaves = [leaf for leaf in jax.tree.leaves(tree) if is_float(leaf)]
     return jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in leaves]).all()
@@ -418,15 +420,16 @@ def _kept_in(cache_path: str | None) -> Iterator[None]:
     before = {name: getattr(jax.config, name) for name in settings}
     try:
         for name, value in settings.items():
-            jax.config.update(name, value)
+            jax.config.update(name, value)  # type: ignore[no-untyped-call]
         compilation_cache.reset_cache()
         yield
     finally:
         for name, value in before.items():
-            jax.config.update(name, value)
+            jax.config.update(name, value)  # type: ignore[no-untyped-call]
         compilation_cache.reset_cache()
 
 
 def _owned(array: np.ndarray[Any, Any]) -> jax.Array:
     # A donated buffer must not alias the caller's memory.
-    return jax.device_put(np.asarray(array), may_alias=False)
+    owned: jax.Array = jax.device_put(np.asarray(array), may_alias=False)
+    return owned
