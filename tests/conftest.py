@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,15 @@ def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs a snippet in a new Python process that finds this checkout, and checks its exit code.
 
     The process has no ``.pth`` file of its own making: activation at start-up is what the snippet
-    asks for. Keyword arguments are set in the environment; `exit_code` is the expected one.
+    asks for. Keyword arguments are set in the environment; `exit_code` is the expected one,
+    `flags` go to Python.
     """
 
     def run(
-        snippet: str, exit_code: int = 0, **environment: str
+        snippet: str, exit_code: int = 0, flags: Sequence[str] = (), **environment: str
     ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [sys.executable, "-P", "-c", snippet],
+            [sys.executable, "-P", *flags, "-c", snippet],
             capture_output=True,
             text=True,
             timeout=120,

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import paddle_ipu
+from paddle_ipu import seam
 from paddle_ipu.cli import info
 from paddle_ipu.cli.main import COMMANDS, main
 
@@ -67,18 +68,37 @@ def test_info_reports_why_paddle_is_not_patched(monkeypatch: pytest.MonkeyPatch)
     assert info._paddle()["problem"] == "no such Paddle"
 
 
+SDK = {**NO_SDK, "popart": True}
+MODEL = "IPU Model, XLA on cpu"
+HARDWARE = "IPUs, through Graphcore's SDK"
+
+
 @pytest.mark.parametrize(
-    ("paddle", "xla", "sdk", "device", "reason"),
+    ("paddle", "xla", "sdk", "asked", "device", "reason"),
     [
-        (PATCHED, CPU, NO_SDK, "IPU Model, XLA on cpu", "SDK is not here"),
-        (PATCHED, CPU, {**NO_SDK, "popart": True}, "IPU Model, XLA on cpu", "SDK is here, but"),
-        ({**PATCHED, "patched": False, "problem": "old"}, CPU, NO_SDK, None, "not patched: old"),
-        (PATCHED, {**CPU, "devices": [], "problem": "no"}, NO_SDK, None, "XLA has no device: no"),
+        (PATCHED, CPU, NO_SDK, None, MODEL, "Graphcore's popart is not installed"),
+        (PATCHED, CPU, SDK, None, HARDWARE, "Graphcore's popart is installed"),
+        (PATCHED, CPU, SDK, "model", MODEL, "PADDLE_IPU_DEVICE=model"),
+        (PATCHED, CPU, NO_SDK, "sdk", None, "DEVICE=sdk, but Python finds no module `popart`"),
+        (PATCHED, CPU, NO_SDK, "gpu", None, "'gpu' is not one of auto, model, sdk"),
+        ({**PATCHED, "patched": False, "problem": "old"}, CPU, SDK, None, None, "patched: old"),
+        (PATCHED, {**CPU, "devices": [], "problem": "no"}, NO_SDK, None, None, "no device: no"),
     ],
 )
 def test_what_would_be_used_and_why(
-    paddle: Any, xla: Any, sdk: Any, device: str | None, reason: str
+    monkeypatch: pytest.MonkeyPatch,
+    paddle: Any,
+    xla: Any,
+    sdk: Any,
+    asked: str | None,
+    device: str | None,
+    reason: str,
 ) -> None:
+    monkeypatch.delenv("POPLAR_IPUMODEL", raising=False)
+    monkeypatch.delenv("PADDLE_IPU_DEVICE", raising=False)
+    monkeypatch.setattr(seam, "sdk_installed", lambda: sdk["popart"])
+    if asked is not None:
+        monkeypatch.setenv("PADDLE_IPU_DEVICE", asked)
     chosen = info.choose(paddle, xla, sdk)
     assert chosen["device"] == device
     assert reason in str(chosen["reason"])

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import tomllib
 import zipfile
@@ -69,13 +70,18 @@ def source_modules() -> set[str]:
 
 
 def run_installed(site: Path, snippet: str, autoload: str = "1") -> str:
-    """Runs a snippet after `site` was added in the way Python adds site-packages."""
+    """Runs a snippet after `site` was added in the way Python adds site-packages.
+
+    The environment's own site-packages are there too, but not their .pth files: an installed
+    paddle_ipu must not come first.
+    """
+    packages = sysconfig.get_path("purelib")
+    start = f"import site, sys; site.addsitedir({str(site)!r}); sys.path.append({packages!r})\n"
     done = subprocess.run(
-        [sys.executable, "-c", f"import site; site.addsitedir({str(site)!r})\n{snippet}"],
+        [sys.executable, "-P", "-S", "-c", start + snippet],
         capture_output=True,
         text=True,
         timeout=120,
-        cwd=site,
         env={
             **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
             "PADDLE_IPU_AUTOLOAD": autoload,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib.metadata
-import importlib.util
 import json
 import logging
 import os
@@ -15,13 +14,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import paddle_ipu
-from paddle_ipu.errors import ActivationError
+from paddle_ipu import seam
+from paddle_ipu.errors import ActivationError, OptionError
 
 NAME = "info"
 SUMMARY = "report versions, devices, the SDK, and what would run compiled programs"
 EXIT_CODES = """\
 exit codes:
-  0  Paddle is patched and XLA has a device: compiled programs can run
+  0  Paddle is patched and there is a device: compiled programs can run
   1  they cannot; the report says why
   2  wrong arguments
 """
@@ -69,16 +69,17 @@ def choose(
     """What would run a compiled program, and why; the device is None if nothing can."""
     if not paddle["patched"]:
         return {"device": None, "reason": f"Paddle is not patched: {paddle['problem']}"}
+    try:
+        kind, why = seam.choice()
+    except OptionError as error:
+        return {"device": None, "reason": str(error)}
+    if kind == "sdk":
+        if sdk["popart"]:
+            return {"device": "IPUs, through Graphcore's SDK", "reason": why}
+        return {"device": None, "reason": f"{why}, but Python finds no module `popart`"}
     if not xla["devices"]:
         return {"device": None, "reason": f"XLA has no device: {xla['problem']}"}
-    if sdk["popart"]:
-        reason = (
-            "Graphcore's SDK is here, but this version of paddle_ipu runs compiled programs on "
-            "the IPU Model only"
-        )
-    else:
-        reason = "Graphcore's SDK is not here (Python finds no module `popart`)"
-    return {"device": f"IPU Model, XLA on {xla['platform']}", "reason": reason}
+    return {"device": f"IPU Model, XLA on {xla['platform']}", "reason": why}
 
 
 def describe(report: Mapping[str, Any]) -> str:
@@ -133,7 +134,7 @@ def _xla() -> dict[str, Any]:
 
 def _sdk(environment: Mapping[str, str]) -> dict[str, Any]:
     return {
-        "popart": importlib.util.find_spec("popart") is not None,
+        "popart": seam.sdk_installed(),
         "POPLAR_SDK_ENABLED": environment.get("POPLAR_SDK_ENABLED"),
     }
 

@@ -20,6 +20,7 @@ from paddle_ipu.pattern_table import (
     PLANNED_PATTERNS,
     USER_PATTERNS,
 )
+from paddle_ipu.plugin import describe_patches
 from paddle_ipu.strategy import OPTIONS, Option
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,6 +55,17 @@ _PATTERNS_INTRO = """\
 For `enable_pattern` and `disable_pattern`. PopART's patterns change graphs, not results beyond
 rounding; they are recorded. A user's pattern reaches PopART only where its compiled library is
 loaded. Another name raises `OptionError`.
+"""
+
+_PATCHES_INTRO = """\
+# What the plugin replaces in Paddle
+
+<!-- Made from paddle_ipu/plugin.py: python -m paddle_ipu.testing.generate_docs --write -->
+
+`paddle_ipu.activate()` checks that Paddle has these names in the form the plugin knows, then
+replaces them; `paddle_ipu.deactivate()` puts everything back. A name that Paddle imports by value
+in several modules has a row for each.
+
 """
 
 
@@ -135,9 +147,15 @@ def _partial_refusals() -> list[str]:
     return lines
 
 
+def patches_page() -> str:
+    """docs/patches.md: every name the plugin replaces in Paddle."""
+    return _PATCHES_INTRO + describe_patches()
+
+
 #: name -> (path under the root, function that gives the page)
 PAGES: dict[str, tuple[str, Callable[[], str]]] = {
     "options": ("docs/options.md", options_page),
+    "patches": ("docs/patches.md", patches_page),
 }
 
 
