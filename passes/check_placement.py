@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from paddle_ipu import dialect
 from paddle_ipu.dialect import attribute, describe
-from paddle_ipu.errors import InvalidProgramError
+from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.passes.pipeline import Compilation
 
 INDEX, STAGE = "ipu_index", "ipu_stage"
@@ -118,6 +118,13 @@ def _check_depth(forward_stages: int, compilation: Compilation) -> None:
     # Each forward stage but the last has a backward stage of its own.
     stages = 2 * forward_stages - 1 if compilation.training else forward_stages
     accumulating = compilation.training and bool(options["enable_gradient_accumulation"])
+    if compilation.training and not accumulating:
+        raise NotSupported(
+            "enable_pipelining without enable_gradient_accumulation updates weights in every "
+            "micro-batch while older micro-batches are still in the pipeline, which the IPU Model "
+            "does not do yet. Set enable_gradient_accumulation and an accumulation_factor of at "
+            f"least {stages}."
+        )
     name = "gradient accumulation factor" if accumulating else "batchesPerStep"
     depth = int(options["accumulation_factor" if accumulating else "batches_per_step"])
     if depth < stages:
