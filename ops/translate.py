@@ -7,7 +7,7 @@ translator are reported all at once, before anything is emitted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +21,7 @@ from paddle_ipu.ops import families  # noqa: F401 - registers the translators
 from paddle_ipu.ops.constant_folding import fold
 from paddle_ipu.ops.context import TranslationContext, device_dtype
 from paddle_ipu.ops.registry import find_translator
+from paddle_ipu.strategy import CustomOp
 
 ParameterReader = Callable[[str], np.ndarray[Any, Any]]
 
@@ -51,7 +52,7 @@ class Translation:
         return not self.extensions
 
 
-def check_supported(graph: ir.Graph) -> None:
+def check_supported(graph: ir.Graph, custom_ops: Collection[str] = ()) -> None:
     """Raises one error that lists every operator without a translator.
 
     Raises:
@@ -60,7 +61,9 @@ def check_supported(graph: ir.Graph) -> None:
     missing: dict[str, list[str]] = {}
     for node in graph:
         op_type = str(node.op_type)
-        if op_type not in dialect.CONSTANT_OPS and find_translator(op_type) is None:
+        if op_type in dialect.CONSTANT_OPS or op_type in custom_ops:
+            continue
+        if find_translator(op_type) is None:
             missing.setdefault(op_type, []).append(dialect.source_of(node) or "unknown line")
     if missing:
         lines = [
@@ -79,6 +82,7 @@ def translate(
     popart: Any,
     read_parameter: ParameterReader,
     place: bool = False,
+    custom_ops: Mapping[str, CustomOp] | None = None,
 ) -> Translation:
     """Emits the PopART program of a dialect graph.
 
@@ -87,12 +91,14 @@ def translate(
         popart: the module with PopART's API, ours or Graphcore's.
         read_parameter: gives a parameter's value; the array is kept by reference.
         place: write virtual graphs and pipeline stages.
+        custom_ops: Paddle operator -> the PopART operator the user maps it to.
 
     Raises:
         UnsupportedOpError: operators without a translator.
         NotSupported: an operator used in a way its translator refuses.
     """
-    check_supported(graph)
+    custom_ops = custom_ops or {}
+    check_supported(graph, custom_ops)
     builder = popart.Builder(opsets={"ai.onnx": 11, "ai.graphcore": 1})
     context = TranslationContext(builder, popart)
     result = Translation(builder, origins=context.origins, extensions=context.extensions)
@@ -114,12 +120,16 @@ def translate(
             assert constant is not None
             context.constants[id(node.outputs[0])] = constant
             continue
-        if fold(context):
+        custom = custom_ops.get(str(node.op_type))
+        if custom is None and fold(context):
             continue
-        row = find_translator(str(node.op_type))
-        assert row is not None
         with _placed(builder, node, place):
-            outputs = row.translate(context)
+            if custom is not None:
+                outputs = _translate_custom(context, custom)
+            else:
+                row = find_translator(str(node.op_type))
+                assert row is not None
+                outputs = row.translate(context)
         for value, tensor_id in zip(
             node.outputs, [outputs] if isinstance(outputs, str) else outputs, strict=False
         ):
@@ -128,6 +138,28 @@ def translate(
     for value in graph.outputs:
         result.tensors[str(value.name)] = context.tensor(value)
     return result
+
+
+def _translate_custom(context: TranslationContext, custom: CustomOp) -> str | Sequence[str | None]:
+    """The PopART operator a user maps an operator to, with all of its inputs and attributes."""
+    node = context.node
+    outputs = context.builder.customOp(
+        opName=custom.popart_op,
+        opVersion=custom.version,
+        domain=custom.domain,
+        inputs=[context.tensor(value) for value in node.inputs if value is not None],
+        attributes={
+            name: found.value if not isinstance(found.value, tuple) else list(found.value)
+            for name, found in node.attributes.items()
+            if name not in _OWN_ATTRIBUTES
+        },
+        numOutputs=len(node.outputs),
+    )
+    context.note(outputs)
+    return [str(output) for output in outputs]
+
+
+_OWN_ATTRIBUTES = frozenset({"ipu_index", "ipu_stage", "input_segments", "output_segments"})
 
 
 @contextmanager

@@ -115,7 +115,11 @@ def _compile(
     parameters = [str(v.name) for v in graph.inputs if v.meta["role"] != "feed"]
     arrays = scopes.read(scope, parameters)
     translation = translate(
-        graph, popart, lambda name: arrays[name], place=bool(values["enable_manual_shard"])
+        graph,
+        popart,
+        lambda name: arrays[name],
+        place=bool(values["enable_manual_shard"]),
+        custom_ops=values.custom_ops,
     )
     progress(25)
     anchors = _anchors(compilation, translation)

@@ -161,8 +161,8 @@ _add("Pipelining and accumulation", "recorded", FLAG, {
 _add("Optimizer", "effective", Number(low=0.0, above=True), {
     "loss_scaling": (1.0, "Multiplies the loss before, divides the gradient after the backward."),
 }, seam="Optimizer lossScaling")
-_add("Optimizer", "effective", Number(low=0.0), {
-    "lr": (0.0, "Learning rate when `is_dynamic`; a static program's comes from its optimizer."),
+_add("Optimizer", "planned", Number(low=0.0), {
+    "lr": (0.0, "Gives the learning rate when `is_dynamic`; a static program has its optimizer's."),
 }, seam="Optimizer defaultLearningRate")
 _add("Optimizer", "effective", FLAG, {
     "use_no_bias_optimizer": (False, "Adam and Lamb without bias correction."),
@@ -370,12 +370,16 @@ _add("Compilation", "effective", ProgressLogger(), {
 _add("Compilation", "effective", COUNT, {
     "compilation_progress_total": (100, "The total that the progress logger is given."),
 }, seam="")
+_add("Compilation", "effective", FLAG, {
+    "enable_engine_caching": (False, "Keep compiled programs on disk for the next process."),
+})
+_add("Compilation", "effective", TEXT, {
+    "cache_path": ("session_cache", "Folder of the compiled programs."),
+})
 _add("Compilation", "recorded", FLAG, {
-    "enable_engine_caching": (False, "Keep compiled programs on disk."),
     "strict_op_versions": (True, "Refuse an operator version other than the opset's."),
 })
 _add("Compilation", "recorded", TEXT, {
-    "cache_path": ("session_cache", "Folder of the compiled programs."),
     "custom_codelet_compile_flags": ("", "Flags for compiling custom codelets."),
 })
 _add("Compilation", "planned", FLAG, {
