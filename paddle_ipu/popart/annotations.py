@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import Any, overload
 
 import onnx_ir as ir
 
@@ -194,6 +194,12 @@ class Annotations:
             f"expected tensor id(s) and a number, or a number alone, got {target!r} and {value!r}"
         )
 
+    @overload
+    def virtualGraph(self, nodeOutputNames: str | Iterable[str], value: int = 0) -> None: ...
+    @overload
+    def virtualGraph(self, value: int, /) -> AbstractContextManager[None]: ...
+    @overload
+    def virtualGraph(self, *, value: int) -> AbstractContextManager[None]: ...
     def virtualGraph(
         self,
         nodeOutputNames: Any = None,
@@ -203,6 +209,12 @@ class Annotations:
         target = value if nodeOutputNames is None else nodeOutputNames
         return self._place(VIRTUAL_GRAPH, target, None if nodeOutputNames is None else value)
 
+    @overload
+    def pipelineStage(self, nodeOutputNames: str | Iterable[str], value: int = 0) -> None: ...
+    @overload
+    def pipelineStage(self, value: int, /) -> AbstractContextManager[None]: ...
+    @overload
+    def pipelineStage(self, *, value: int) -> AbstractContextManager[None]: ...
     def pipelineStage(
         self,
         nodeOutputNames: Any = None,
@@ -212,6 +224,12 @@ class Annotations:
         target = value if nodeOutputNames is None else nodeOutputNames
         return self._place(PIPELINE_STAGE, target, None if nodeOutputNames is None else value)
 
+    @overload
+    def executionPhase(self, nodeOutputNames: str | Iterable[str], value: int = 0) -> None: ...
+    @overload
+    def executionPhase(self, value: int, /) -> AbstractContextManager[None]: ...
+    @overload
+    def executionPhase(self, *, value: int) -> AbstractContextManager[None]: ...
     def executionPhase(
         self,
         nodeOutputNames: Any = None,
@@ -275,6 +293,12 @@ class Annotations:
 
     # Recomputation and memory
 
+    @overload
+    def recomputeOutput(self, nodeOutputNames: str, value: RecomputeType = ...) -> None: ...
+    @overload
+    def recomputeOutput(self, value: RecomputeType, /) -> AbstractContextManager[None]: ...
+    @overload
+    def recomputeOutput(self, *, value: RecomputeType) -> AbstractContextManager[None]: ...
     def recomputeOutput(
         self,
         nodeOutputNames: str | RecomputeType | None = None,
@@ -301,6 +325,12 @@ class Annotations:
         names = {nodeOutputName} if isinstance(nodeOutputName, str) else set(nodeOutputName)
         return bool(self.getInt64NodeAttribute(RECOMPUTE, names))
 
+    @overload
+    def outputTensorLocation(self, nodeOutputNames: str, value: TensorLocation = ...) -> None: ...
+    @overload
+    def outputTensorLocation(self, value: TensorLocation, /) -> AbstractContextManager[None]: ...
+    @overload
+    def outputTensorLocation(self, *, value: TensorLocation) -> AbstractContextManager[None]: ...
     def outputTensorLocation(
         self,
         nodeOutputNames: str | TensorLocation | None = None,

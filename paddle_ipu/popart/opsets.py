@@ -193,16 +193,16 @@ def _make_method(schema: OpSchema) -> OpMethod:
         written = []
         for at, name, attribute in attributes:
             value = values[at]
-            # PopART leaves empty vectors out, except where the vector is the operator's point.
-            if value is None or (
-                attribute.kind == "ints" and not attribute.required and len(value) == 0
-            ):
+            if value is None:
                 continue
             try:
-                written.append(make_attribute(name, attribute.kind, value))
+                made = make_attribute(name, attribute.kind, value)
             except (TypeError, AttributeError):
                 why = f"'{names[at]}' must be of kind {attribute.kind}, got {value!r}."
                 raise incompatible(given, keywords, why) from None
+            # PopART leaves empty vectors out, except those it requires.
+            if attribute.kind != "ints" or attribute.required or made.value:
+                written.append(made)
         if sparse_at is not None and values[sparse_at]:
             raise incompatible(given, keywords, "Sparse constants are not supported.")
         count, debug_context = fixed_count, values[debug_at]

@@ -6,7 +6,7 @@ from math import prod
 
 import onnx_ir as ir
 
-from paddle_ipu.popart.shape_inference.context import Dims, InferenceContext
+from paddle_ipu.popart.shape_inference.context import InferenceContext
 from paddle_ipu.popart.tensorinfo import TensorInfo, shape_string
 
 
@@ -115,38 +115,36 @@ def split(ctx: InferenceContext) -> list[TensorInfo]:
     return [TensorInfo.of(x.dtype, (*x.dims[:axis], part, *x.dims[axis + 1 :])) for part in sizes]
 
 
-def slice_dims(
-    ctx: InferenceContext,
-    dims: Dims,
-    starts: list[int],
-    ends: list[int],
-    axes: list[int] | None,
-    steps: list[int] | None,
-) -> Dims:
-    """The shape of ``x[starts:ends:steps]`` on `axes`, with NumPy's clamping."""
-    where = ctx.axes(list(range(len(starts))) if axes is None else axes, len(dims))
-    strides = [1] * len(starts) if steps is None else steps
-    if not len(starts) == len(ends) == len(where) == len(strides):
-        raise ctx.error(
-            f"starts {starts}, ends {ends}, axes {where} and steps {strides} differ in length"
-        )
-    out = list(dims)
-    for start, end, axis, step in zip(starts, ends, where, strides, strict=True):
-        if step == 0:
-            raise ctx.error(f"the step of axis {axis} is 0")
-        # A negative end past the front means "through element 0" when walking backwards.
-        stop = None if step < 0 and end < -dims[axis] else end
-        out[axis] = len(range(*slice(start, stop, step).indices(dims[axis])))
-    return tuple(out)
+def slice_range(size: int, start: int, end: int, step: int) -> range:
+    """The indices that ONNX's Slice takes of a dimension of `size` elements.
+
+    Negative bounds count from the end, then both are clamped: walking backwards, start to
+    ``0..size - 1`` and end to ``-1..size - 1``. There NumPy differs when start lies before the
+    front.
+    """
+    start, end = (bound + size if bound < 0 else bound for bound in (start, end))
+    if step < 0:
+        return range(min(max(start, 0), size - 1), min(max(end, -1), size - 1), step)
+    return range(min(max(start, 0), size), min(max(end, 0), size), step)
 
 
 def slice_(ctx: InferenceContext) -> list[TensorInfo]:
     """Slice-11: (data, starts, ends, axes, steps), all but the data constant."""
     x = ctx.expect_rank(0, 1)
-    axes = ctx.constant_ints(3, "axes") if ctx.has(3) else None
-    steps = ctx.constant_ints(4, "steps") if ctx.has(4) else None
     starts, ends = ctx.constant_ints(1, "starts"), ctx.constant_ints(2, "ends")
-    return [TensorInfo.of(x.dtype, slice_dims(ctx, x.dims, starts, ends, axes, steps))]
+    axes = ctx.constant_ints(3, "axes") if ctx.has(3) else list(range(len(starts)))
+    steps = ctx.constant_ints(4, "steps") if ctx.has(4) else [1] * len(starts)
+    axes = ctx.axes(axes, len(x.dims))
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        raise ctx.error(
+            f"starts {starts}, ends {ends}, axes {axes} and steps {steps} differ in length"
+        )
+    dims = list(x.dims)
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        if step == 0:
+            raise ctx.error(f"the step of axis {axis} is 0")
+        dims[axis] = len(slice_range(dims[axis], start, end, step))
+    return [TensorInfo.of(x.dtype, tuple(dims))]
 
 
 def gather(ctx: InferenceContext) -> list[TensorInfo]:
@@ -216,7 +214,7 @@ def pad(ctx: InferenceContext) -> list[TensorInfo]:
 
 def one_hot(ctx: InferenceContext) -> list[TensorInfo]:
     """(indices, depth, values): a dimension of size depth is inserted at `axis`."""
-    indices, values = ctx.info(0), ctx.info(2)
+    indices, values = ctx.expect_rank(0, 1), ctx.info(2)
     depth = ctx.constant_ints(1, "depth")
     if len(depth) != 1 or depth[0] < 1:
         raise ctx.error(f"depth must be one positive value, got {depth}")

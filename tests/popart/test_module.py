@@ -1,0 +1,79 @@
+"""The module: names resolve on first use and importing it imports nothing heavy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+import paddle_ipu.popart as popart
+from paddle_ipu.errors import popart_exception
+from paddle_ipu.popart import enums, names
+from paddle_ipu.popart.tensorinfo import TensorInfo
+
+# Written elsewhere and not part of the graph half.
+SESSIONS = {"InferenceSession", "TrainingSession"}
+
+
+def test_every_name_resolves() -> None:
+    for name in popart.__all__:
+        if name not in SESSIONS:
+            assert getattr(popart, name) is not None
+        assert name in dir(popart)
+    with pytest.raises(AttributeError, match=r"'paddle_ipu.popart' has no attribute 'Nothing'"):
+        _ = popart.Nothing
+
+
+def test_every_enumeration_is_exported() -> None:
+    found = {
+        name
+        for name, value in vars(enums).items()
+        if isinstance(value, type)
+        and issubclass(value, Enum)
+        and value.__module__ == enums.__name__
+    }
+    assert found - {"_PopartEnum"} <= set(popart.__all__)
+
+
+def test_the_graph_half_imports_without_paddle_and_jax(run_python: Callable[..., Any]) -> None:
+    run_python(
+        "import sys, paddle_ipu.popart as p\n"
+        "assert 'numpy' not in sys.modules and 'onnx_ir' not in sys.modules\n"
+        "for n in ('Builder', 'DataFlow', 'SGD', 'SessionOptions', 'PyStepIO', 'DeviceManager',\n"
+        "          'Patterns'):\n"
+        "    getattr(p, n)\n"
+        "assert not {'jax', 'paddle', 'popart'} & set(sys.modules)\n"
+    )
+
+
+def test_versions_and_prefixes() -> None:
+    assert names.versionNumber() == (3, 4, 0)
+    assert names.versionString() == "3.4.0 (paddle_ipu)"
+    assert (names.defaultAiOnnxOpset, names.defaultAiGraphcoreOpset) == (10, 1)
+    found = {name: getattr(names, name)() for name in dir(names) if name.endswith("Prefix")}
+    assert found["reservedGradientPrefix"] == "Gradient___"
+    assert found["reservedLossScalingPrefix"] == "lossScaling_"
+    assert sorted(found.values()) == sorted(names.reservedPrefixes())
+
+
+def test_tensor_info() -> None:
+    info = TensorInfo("FLOAT16", [2, 3])
+    assert (info.shape(), info.rank(), info.nelms()) == ([2, 3], 2, 6)
+    assert (info.data_type(), info.data_type_lcase()) == ("FLOAT16", "float16")
+    assert str(info) == "FLOAT16 [2 3]"
+    assert info == TensorInfo(np.float16, (2, 3)) == TensorInfo(np.zeros((2, 3), np.float16))
+    assert hash(info) == hash(TensorInfo(np.dtype("float16"), [2, 3]))
+    assert info != TensorInfo(ir.DataType.FLOAT, [2, 3])
+    assert repr(names.getTensorInfo(np.zeros(1, np.int64))) == "TensorInfo('INT64', [1])"
+    assert TensorInfo("FLOAT8_143", []).data_type() == "FLOAT8_143"
+    for wrong in ((), ("FLOAT",), (3, [1]), (np.void, [1]), ("FLOAT", 3)):
+        with pytest.raises(TypeError, match="Can not create TensorInfo with args"):
+            TensorInfo(*wrong)
+    with pytest.raises(popart_exception, match="'float32' is not a PopART data type. Use one of"):
+        TensorInfo("float32", [1])
+    with pytest.raises(AttributeError, match="TensorInfo is immutable"):
+        info.dims = (1,)
