@@ -1,8 +1,5 @@
 """Annotations of a builder's nodes: attributes, placement, recomputation, memory, scopes."""
 
-# The names are PopART's.
-# ruff: noqa: N802, N803
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

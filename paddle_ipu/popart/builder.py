@@ -4,9 +4,6 @@ Tensors are named by PopART's rules and typed as they are made. Nothing passes t
 until a ModelProto is asked for.
 """
 
-# The names are PopART's.
-# ruff: noqa: N802, N803
-
 from __future__ import annotations
 
 import itertools

@@ -1,8 +1,5 @@
 """DataFlow: how many batches a step takes and which tensors come back."""
 
-# The names are PopART's.
-# ruff: noqa: N802, N803
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

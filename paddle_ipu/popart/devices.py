@@ -1,8 +1,5 @@
 """Devices: the IPU Model, the CPU and offline targets; there is no hardware here to acquire."""
 
-# The names are PopART's.
-# ruff: noqa: N802, N803
-
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -1,8 +1,5 @@
 """PopART's versions, default opsets and reserved tensor-name prefixes."""
 
-# The names are PopART's.
-# ruff: noqa: N802, N816
-
 from __future__ import annotations
 
 from typing import Any

@@ -3,9 +3,6 @@
 The update equations are the session's; here are the parameters, their defaults and checks.
 """
 
-# The names are PopART's.
-# ruff: noqa: N802, N803
-
 from __future__ import annotations
 
 import logging

@@ -1,8 +1,5 @@
 """What PopART's optimizers are made of: values, maps of values per weight, clip settings."""
 
-# The names are PopART's.
-# ruff: noqa: N802, N803
-
 from __future__ import annotations
 
 import logging

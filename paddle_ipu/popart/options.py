@@ -1,8 +1,5 @@
 """SessionOptions and the settings it is made of, with PopART's names and defaults."""
 
-# The names are PopART's.
-# ruff: noqa: N802, N803, N815
-
 from __future__ import annotations
 
 import logging

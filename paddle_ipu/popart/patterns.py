@@ -1,8 +1,5 @@
 """PopART's graph-rewriting patterns: which are on. None changes results beyond rounding."""
 
-# The names are PopART's.
-# ruff: noqa: N802
-
 from __future__ import annotations
 
 from collections.abc import Sequence

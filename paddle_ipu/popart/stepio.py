@@ -1,8 +1,5 @@
 """Step inputs and outputs: arrays by tensor id, or callbacks, and weights by id."""
 
-# The names are PopART's.
-# ruff: noqa: N802
-
 from __future__ import annotations
 
 import logging
