@@ -74,7 +74,7 @@ class VerificationError(PaddleIpuError):
     """`paddle_ipu.verify` found a fetch that differs from Paddle's CPU executor."""
 
 
-class popart_exception(Exception):  # noqa: N801 - PopART's name
+class popart_exception(Exception):  # noqa: N801, N818 - PopART's name
     """PopART's base exception; ``args[0]`` is the message."""
 
 
@@ -86,5 +86,5 @@ class popart_runtime_error(popart_exception):  # noqa: N801
     """PopART's error at run time."""
 
 
-class OutOfMemoryException(popart_exception):  # noqa: N818 - PopART's name
+class OutOfMemoryException(popart_exception):
     """The program does not fit the memory of the machine."""

@@ -223,7 +223,6 @@ def _run_compiled(
     scope: Any = None,
     return_numpy: bool = True,
     use_program_cache: bool = False,
-    return_merged: bool = True,
     use_prune: bool = False,
 ) -> list[Any]:
     # The scope was bound when the program was compiled; caching and pruning have no meaning here.
