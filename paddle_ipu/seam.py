@@ -92,7 +92,9 @@ def check_portable(
     """
     if is_ours(popart):
         return
-    reasons = [f"operator ai.paddle_ipu.{name} (from {place})" for name, place in extensions.items()]
+    reasons = [
+        f"operator ai.paddle_ipu.{name} (from {place})" for name, place in extensions.items()
+    ]
     if optimizer is not None:
         rules = sorted({update.rule for update in optimizer.updates})
         reasons.append(f"Paddle's own update rule ({', '.join(rules)})")

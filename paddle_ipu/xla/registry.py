@@ -46,7 +46,7 @@ class LoweringContext:
     def static(self, inputs: Sequence[Any], index: int, what: str) -> np.ndarray[Any, Any]:
         """The constant input `index`, called `what` in the error if it is not constant."""
         value = inputs[index]
-        if isinstance(value, jax.core.Tracer) or isinstance(value, jax.Array) or value is None:
+        if isinstance(value, (jax.core.Tracer, jax.Array)) or value is None:
             raise LoweringError(
                 f"{self.domain}.{self.op_type} ({self.name}): input {index}, {what}, must be a "
                 f"constant, got {'nothing' if value is None else 'a tensor computed at run time'}. "
