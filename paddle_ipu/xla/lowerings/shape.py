@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 
 from paddle_ipu.errors import LoweringError
+from paddle_ipu.popart.shape_inference.shaping import slice_range
 from paddle_ipu.xla.lowerings.arrays import (
     are_constants,
     array_module,
@@ -166,11 +167,11 @@ def split(context: LoweringContext, inputs: Sequence[Any], attributes: Attribute
 
 
 def _within(start: int, end: int, step: int, size: int) -> slice:
-    """The slice with its ends inside an axis of `size`, clamped as NumPy clamps them."""
-    start, end, step = slice(start, end, step).indices(size)
-    if start < 0:  # Backwards from before the first element: nothing.
+    """The elements that ONNX's Slice takes of an axis of `size`, as a Python slice."""
+    taken = slice_range(size, start, end, step)
+    if not taken:
         return slice(0, 0)
-    return slice(start, None if end < 0 else end, step)
+    return slice(taken.start, None if taken.stop < 0 else taken.stop, step)
 
 
 def _sliced(
