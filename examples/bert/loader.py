@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from examples.bert.samples import Arrays, read_hdf5
+from examples.bert.samples import Arrays, count_samples, read_hdf5
 from examples.bert.vocabulary import MASK
 
 FEEDS = (
@@ -46,7 +46,9 @@ def move_masked_to_front(arrays: Arrays, max_predictions: int, last_position: in
     is_masked[row, arrays["masked_lm_positions"][row, slot]] = True
     is_other = (arrays["input_mask"] == 1) & ~is_masked
     target = np.where(
-        is_masked, np.cumsum(is_masked, axis=1) - 1, max_predictions + np.cumsum(is_other, axis=1) - 1
+        is_masked,
+        np.cumsum(is_masked, axis=1) - 1,
+        max_predictions + np.cumsum(is_other, axis=1) - 1,
     )
     row, column = np.nonzero((is_masked | is_other) & (target < length))
     place = (row, target[row, column])
@@ -68,34 +70,40 @@ def move_masked_to_front(arrays: Arrays, max_predictions: int, last_position: in
     }
 
 
-@dataclass(frozen=True)
-class Batch:
-    """The feeds of one step and the number of the pass over the text they come from."""
-
-    feeds: Arrays
-    epoch: int
-
-
 class PretrainingData:
     """All files with "training" in their name, endlessly, each file's samples shuffled anew every time."""
 
     def __init__(
-        self, files: Sequence[Path], max_predictions: int, last_position: int, batch_size: int, seed: int
+        self,
+        files: Sequence[Path],
+        max_predictions: int,
+        last_position: int,
+        batch_size: int,
+        seed: int,
     ) -> None:
         self.files = sorted(path for path in files if "training" in path.name)
         if not self.files:
-            raise ValueError('input files: expected at least one with "training" in its name, got none')
+            raise ValueError(
+                'input files: expected at least one with "training" in its name, got none'
+            )
         self._layout = (max_predictions, last_position)
         self._batch_size = batch_size
         self._seed = seed
 
-    def __iter__(self) -> Iterator[Batch]:
+    @property
+    def samples(self) -> int:
+        """Samples in all files together."""
+        return sum(count_samples(path) for path in self.files)
+
+    def __iter__(self) -> Iterator[Arrays]:
         """Batches of ``batch_size`` samples; a file's rest is carried into the next file."""
         carried: Arrays | None = None
         visit = 0
         while True:
             rng = np.random.default_rng((self._seed, visit))
-            feeds = move_masked_to_front(read_hdf5(self.files[visit % len(self.files)]), *self._layout)
+            feeds = move_masked_to_front(
+                read_hdf5(self.files[visit % len(self.files)]), *self._layout
+            )
             order = rng.permutation(len(feeds["indices"]))
             feeds = {name: array[order] for name, array in feeds.items()}
             if carried is not None:
@@ -103,7 +111,7 @@ class PretrainingData:
             whole = len(feeds["indices"]) // self._batch_size * self._batch_size
             for start in range(0, whole, self._batch_size):
                 rows = slice(start, start + self._batch_size)
-                yield Batch({name: feeds[name][rows] for name in FEEDS}, visit)
+                yield {name: feeds[name][rows] for name in FEEDS}
             carried = {name: array[whole:] for name, array in feeds.items()}
             visit += 1
 
@@ -111,7 +119,10 @@ class PretrainingData:
 def fixed_batches(feeds: Arrays, batch_size: int) -> list[Arrays]:
     """The samples in order, in whole batches of ``batch_size``; what does not fill one is left out."""
     count = len(feeds["indices"]) // batch_size
-    return [{n: a[i * batch_size : (i + 1) * batch_size] for n, a in feeds.items()} for i in range(count)]
+    return [
+        {n: a[i * batch_size : (i + 1) * batch_size] for n, a in feeds.items()}
+        for i in range(count)
+    ]
 
 
 def hide_every_masked_word(feeds: Arrays) -> Arrays:
@@ -147,4 +158,6 @@ def unigram_reference(
     share = counts[counts > 0] / counts.sum()
     smoothed = (counts + 1) / (counts.sum() + vocabulary_size)
     words = held_out[held_out != 0]
-    return UnigramReference(float(-(share * np.log(share)).sum()), float(-np.log(smoothed[words]).mean()))
+    return UnigramReference(
+        float(-(share * np.log(share)).sum()), float(-np.log(smoothed[words]).mean())
+    )

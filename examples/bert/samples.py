@@ -52,11 +52,15 @@ def make_pass(
     ``next_sentence_labels`` ``[N]``, 1 where the second segment comes from another article.
     """
     if len(documents) < 2:
-        raise ValueError(f"documents: expected at least 2, to draw foreign segments from, got {len(documents)}")
+        raise ValueError(
+            f"documents: expected at least 2, to draw foreign segments from, got {len(documents)}"
+        )
     if sequence_length < 16:
         raise ValueError(f"sequence length: expected at least 16 tokens, got {sequence_length}")
     rng = np.random.default_rng(seed)
-    pairs = [p for i in range(len(documents)) for p in _pairs(documents, i, sequence_length - 3, rng)]
+    pairs = [
+        p for i in range(len(documents)) for p in _pairs(documents, i, sequence_length - 3, rng)
+    ]
     pairs = [pairs[i] for i in rng.permutation(len(pairs))]
 
     shape = (len(pairs), sequence_length)
@@ -100,6 +104,14 @@ def read_hdf5(path: Path) -> Arrays:
         return {key: np.asarray(file[key], np.int32) for key in KEYS}
 
 
+def count_samples(path: Path) -> int:
+    """How many samples an hdf5 file holds, without reading them."""
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        return len(file["next_sentence_labels"])
+
+
 def _pairs(
     documents: Sequence[Document], number: int, room: int, rng: np.random.Generator
 ) -> list[tuple[list[int], list[int], bool]]:
@@ -141,7 +153,10 @@ def _shorten(first: list[int], second: list[int], room: int, rng: np.random.Gene
         return
     longer, shorter = (first, second) if len(first) > len(second) else (second, first)
     from_longer = min(excess, len(longer) - len(shorter))
-    cuts = [(longer, from_longer + (excess - from_longer + 1) // 2), (shorter, (excess - from_longer) // 2)]
+    cuts = [
+        (longer, from_longer + (excess - from_longer + 1) // 2),
+        (shorter, (excess - from_longer) // 2),
+    ]
     for segment, count in cuts:
         front = int(rng.binomial(count, 0.5)) if count else 0
         del segment[:front]
@@ -161,7 +176,9 @@ def _mask_words(
     lottery = np.where(is_word, rng.random(ids.shape), 2.0)
     order = np.argsort(lottery, axis=1)[:, :max_predictions]
     is_chosen = np.arange(order.shape[1]) < chosen[:, None]
-    positions = np.sort(np.where(is_chosen, order, ids.shape[1]), axis=1)  # in reading order, rest last
+    positions = np.sort(
+        np.where(is_chosen, order, ids.shape[1]), axis=1
+    )  # in reading order, rest last
     row, slot = np.nonzero(positions < ids.shape[1])
     column = positions[row, slot]
 
@@ -169,7 +186,9 @@ def _mask_words(
     labels[row, slot] = ids[row, column]
     lot = rng.random(len(row))
     random_words = rng.integers(FIRST_WORD, vocabulary_size, len(row), dtype=np.int32)
-    ids[row, column] = np.where(lot < 0.8, MASK, np.where(lot < 0.9, random_words, ids[row, column]))
+    ids[row, column] = np.where(
+        lot < 0.8, MASK, np.where(lot < 0.9, random_words, ids[row, column])
+    )
     kept = np.zeros((rows, max_predictions), np.int32)
     kept[row, slot] = column
     return kept, labels

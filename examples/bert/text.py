@@ -59,13 +59,13 @@ def read_articles() -> list[Article]:
 def corpus_folder() -> Path:
     """The folder of gensim's sample corpora, checked to hold the files this example reads."""
     try:
-        from gensim.test.utils import datapath
+        import gensim
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             "the pretraining text comes inside gensim, which is not installed; install the project "
             "with its extra: pip install '.[bert]'"
         ) from error
-    folder = Path(datapath(NEWS_FILE)).parent
+    folder = Path(gensim.__file__).parent / "test" / "test_data"
     for name in (*WIKIPEDIA_DUMPS, NEWS_FILE):
         if not (folder / name).is_file():
             raise FileNotFoundError(
@@ -122,7 +122,9 @@ def _read_wikipedia(path: Path) -> list[Article]:
 
 def _read_news(path: Path) -> list[Article]:
     lines = path.read_text(encoding="utf-8").splitlines()
-    articles = [_article(f"news item {i}", [_SPACES.sub(" ", line)]) for i, line in enumerate(lines)]
+    articles = [
+        _article(f"news item {i}", [_SPACES.sub(" ", line)]) for i, line in enumerate(lines)
+    ]
     return [a for a in articles if len(a.sentences) >= MINIMUM_SENTENCES]
 
 

@@ -31,7 +31,9 @@ def train_vocabulary(sentences: Iterable[str], size: int) -> Tokenizer:
         )
     lines = list(sentences)
     normalizer = normalizers.BertNormalizer(lowercase=True)
-    counts = Counter(char for line in lines for char in normalizer.normalize_str(line) if char > " ")
+    counts = Counter(
+        char for line in lines for char in normalizer.normalize_str(line) if char > " "
+    )
     ranked = sorted(counts, key=lambda char: (-counts[char], char))
     alphabet = sorted(ranked[: min(ALPHABET, (size - FIRST_WORD) // 3)])
     # The trainer numbers the letters in a hash table's order and breaks ties by those numbers; named as
@@ -63,7 +65,9 @@ def load_vocabulary(path: Path) -> Tokenizer:
     return Tokenizer.from_file(str(path))
 
 
-def encode_documents(tokenizer: Tokenizer, documents: Iterable[Sequence[str]]) -> list[list[list[int]]]:
+def encode_documents(
+    tokenizer: Tokenizer, documents: Iterable[Sequence[str]]
+) -> list[list[list[int]]]:
     """Token ids of every sentence of every document, without CLS and SEP; empty sentences are left out."""
     encoded = []
     for sentences in documents:
