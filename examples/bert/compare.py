@@ -47,7 +47,7 @@ def differences(cpu: Iterable[StepValues], ipu: Iterable[StepValues]) -> list[Di
 
 
 def verify(preset: Preset, batches: list[Feeds], console: Console) -> bool:
-    """Run ``batches`` on both devices and print the losses; True if all agree within the tolerance."""
+    """Run ``batches`` on both devices and print the losses; True if they agree."""
     runs = {}
     for device in ("cpu", "ipu"):
         with console.status(f"running {len(batches)} steps, device {device}"):

@@ -1,4 +1,4 @@
-"""Prepared pretraining data in a folder: vocabulary, training files, held-out file; made once, then reused."""
+"""Prepared pretraining data in a folder: vocabulary and samples, made once, then reused."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PretrainingFiles:
 def prepare(
     settings: DataSettings, folder: Path, report: Callable[[str], None] = lambda _: None
 ) -> PretrainingFiles:
-    """Read the text, train the vocabulary and write the samples into ``folder``, unless they are there.
+    """Read the text, train the vocabulary, write the samples into ``folder``, unless done before.
 
     The held-out articles are neither in the training samples nor in the vocabulary's training text.
     """
@@ -61,7 +61,8 @@ def prepare(
     words = sum(len(sentence.split()) for a in articles for sentence in a.sentences)
     training, held_out = split_articles(len(articles), settings.held_out_share, settings.seed)
     report(
-        f"data: {len(articles)} articles, {words} words of English; {len(held_out)} articles held out"
+        f"data: {len(articles)} articles, {words} words of English; "
+        f"{len(held_out)} articles held out"
     )
 
     sentences = (s for i in training for s in articles[i].sentences)
@@ -90,7 +91,7 @@ def prepare(
 
 
 def find_files(folder: Path) -> PretrainingFiles:
-    """The hdf5 files of ``folder``: "training" in the name to train on, "held_out" or "test" to evaluate on.
+    """The hdf5 files of ``folder``, "training" in the name to train, "held_out" or "test" to test.
 
     Raises:
         FileNotFoundError: there is no training file.

@@ -1,4 +1,4 @@
-"""Batches for the network: hdf5 files in, the seven int32 feeds of a step out, the masked words in front."""
+"""Batches for the network: hdf5 files in, the seven int32 feeds of a step out."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ FEEDS = (
 
 
 def move_masked_to_front(arrays: Arrays, max_predictions: int, last_position: int) -> Arrays:
-    """The feeds of all samples: masked words in slots 0 to max_predictions - 1, the others after them.
+    """The feeds of all samples: masked words in slots 0 to max_predictions - 1, the others behind.
 
-    The head then reads a fixed slice instead of gathering. CLS lands in slot ``max_predictions``; each slot
-    keeps its true position, empty ones hold ``last_position`` and are hidden by the attention mask. What does
-    not fit behind the masked words is cut off. ``mask_tokens_mask_idx`` ``[N, 1]`` counts the masked words,
-    ``sequence_mask_idx`` ``[N, 1]`` is the end of the used slots, ``masked_lm_ids`` holds 0 where there is no
-    word to predict.
+    The head then reads a fixed slice instead of gathering. CLS lands in slot ``max_predictions``;
+    each slot keeps its true position, empty ones hold ``last_position`` and are hidden by the
+    attention mask. What does not fit behind the masked words is cut off. ``mask_tokens_mask_idx``
+    ``[N, 1]`` counts the masked words, ``sequence_mask_idx`` ``[N, 1]`` is the end of the used
+    slots, ``masked_lm_ids`` holds 0 where there is no word to predict.
     """
     ids = arrays["input_ids"]
     samples, length = ids.shape
@@ -71,7 +71,7 @@ def move_masked_to_front(arrays: Arrays, max_predictions: int, last_position: in
 
 
 class PretrainingData:
-    """All files with "training" in their name, endlessly, each file's samples shuffled anew every time."""
+    """All files with "training" in their names, endlessly, each shuffled anew every time."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class PretrainingData:
 
 
 def fixed_batches(feeds: Arrays, batch_size: int) -> list[Arrays]:
-    """The samples in order, in whole batches of ``batch_size``; what does not fill one is left out."""
+    """The samples in order, in whole batches; what does not fill one is left out."""
     count = len(feeds["indices"]) // batch_size
     return [
         {n: a[i * batch_size : (i + 1) * batch_size] for n, a in feeds.items()}
@@ -126,9 +126,10 @@ def fixed_batches(feeds: Arrays, batch_size: int) -> list[Arrays]:
 
 
 def hide_every_masked_word(feeds: Arrays) -> Arrays:
-    """The same feeds with MASK in every slot to predict, also where the word was kept or drawn at random.
+    """The same feeds with MASK in every slot to predict, also where a word was kept or replaced.
 
-    A network can read a kept word off its slot; what it predicts here it must know from the context.
+    A network can read a kept word off its slot; what it predicts here it must know from the
+    context.
     """
     indices = feeds["indices"].copy()
     width = feeds["masked_lm_ids"].shape[1]
@@ -140,8 +141,9 @@ def hide_every_masked_word(feeds: Arrays) -> Arrays:
 class UnigramReference:
     """What a network scores that knows nothing but how common each word is, in nats.
 
-    ``entropy`` is that of the training labels' frequencies; ``held_out`` the cross-entropy of the held-out
-    labels under those frequencies, each count raised by one so that unseen words cost finite loss.
+    ``entropy`` is that of the training labels' frequencies; ``held_out`` the cross-entropy of the
+    held-out labels under those frequencies, each count raised by one so that unseen words cost
+    finite loss.
     """
 
     entropy: float

@@ -1,8 +1,8 @@
 """BERT as a static graph: embeddings, encoder, the heads for masked words, next sentence and SQuAD.
 
-Post-layer-norm BERT as published, in the layout of the Paddle script for IPUs: the masked words lie in the
-first ``max_predictions`` slots of each sample and CLS in the slot after them, so that the heads read slices.
-Every shape is fixed; the micro-batch is part of it.
+Post-layer-norm BERT as published, in the layout of the Paddle script for IPUs: the masked words lie
+in the first ``max_predictions`` slots of each sample and CLS in the slot after them, so that the
+heads read slices. Every shape is fixed; the micro-batch is part of it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MASKED_OUT = 1000.0  # subtracted from the attention logits of slots nobody may 
 
 @dataclass(frozen=True)
 class BertConfig:
-    """The network's sizes. ``vocabulary_rows`` may exceed the vocabulary, so that it divides well."""
+    """The network's sizes; ``vocabulary_rows`` may exceed the vocabulary, to divide well."""
 
     vocabulary_rows: int
     hidden: int
@@ -63,15 +63,15 @@ class PretrainingOutputs:
 class Placement:
     """Which IPU and pipeline stage each part runs on.
 
-    As published for four IPUs: embeddings on IPU 0 stage 0, the encoder in equal parts on the others, the
-    pretraining heads back on IPU 0 as the last stage, because the masked-word head shares the embedding's
-    weight. With one IPU everything is in one place and nothing is marked.
+    As published for four IPUs: embeddings on IPU 0 stage 0, the encoder in equal parts on the
+    others, the pretraining heads back on IPU 0 as the last stage, because the masked-word head
+    shares the embedding's weight. With one IPU everything is in one place and nothing is marked.
     """
 
     num_ipus: int = 1
 
     def stage(self, index: int, stage: int) -> AbstractContextManager[None]:
-        """A guard that puts the operators built inside it on IPU ``index``, pipeline stage ``stage``."""
+        """A guard that puts operators on IPU ``index``, pipeline stage ``stage``."""
         if self.num_ipus == 1:
             return nullcontext()
         guard: AbstractContextManager[None] = paddle.static.ipu_shard_guard(
@@ -113,10 +113,10 @@ class Bert:
     def encode(
         self, indices: Tensor, segments: Tensor, positions: Tensor, visible: Tensor
     ) -> Tensor:
-        """Hidden states ``[batch * sequence, hidden]`` of int32 ``indices``, ``segments``, ``positions``.
+        """Hidden states ``[batch * sequence, hidden]`` of int32 indices, segments and positions.
 
-        The three are flat, ``[batch * sequence]``; ``visible`` is the boolean ``[batch, sequence]`` that says
-        which slots may be looked at.
+        The three are flat, ``[batch * sequence]``; ``visible`` is the boolean ``[batch, sequence]``
+        that says which slots may be looked at.
         """
         config = self.config
         with self.placement.embedding():
@@ -138,7 +138,7 @@ class Bert:
         return x
 
     def visible_slots(self, masked_count: Tensor, used_end: Tensor) -> Tensor:
-        """Boolean ``[batch, sequence]``: masked words in front and the words after them, not the empty slots.
+        """Boolean ``[batch, sequence]``: the masked words in front and the words behind them.
 
         ``masked_count`` and ``used_end`` are int32 ``[batch, 1]``, as the loader makes them.
         """
@@ -173,7 +173,7 @@ class Bert:
         return self._layer_norm(x + outer, f"{name}.feed_forward.norm")
 
     def _attention(self, x: Tensor, bias: Tensor, name: str) -> Tensor:
-        """Multi-head self-attention. Pretraining has no dropout on its probabilities, as published."""
+        """Multi-head self-attention, as published without dropout on its probabilities."""
         config = self.config
         width = config.hidden // config.heads
 
@@ -220,7 +220,7 @@ def gelu(x: Tensor) -> Tensor:
 
 
 def pretraining_feeds(config: BertConfig, micro_batch: int) -> dict[str, Tensor]:
-    """The seven int32 inputs of pretraining, in the order the loader makes them, for one micro-batch."""
+    """The seven int32 inputs of pretraining for one micro-batch, in the loader's order."""
     flat = [micro_batch * config.sequence_length]
     shapes = {
         "indices": flat,
@@ -266,7 +266,7 @@ def pretraining_network(bert: Bert, feeds: dict[str, Tensor]) -> PretrainingOutp
 
 
 def squad_head(bert: Bert, encoded: Tensor) -> tuple[Tensor, Tensor]:
-    """Start and end logits, each ``[batch, sequence]``, from ``encoded`` ``[batch * sequence, hidden]``."""
+    """Start and end logits ``[batch, sequence]`` from ``[batch * sequence, hidden]``."""
     last = bert.placement.num_ipus - 1
     with bert.placement.stage(last, last):
         logits = bert.linear(encoded, "squad.classifier", 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,7 +19,7 @@ def plot_losses(
     unigram_entropy: float,
     held_out_mlm: float | None = None,
 ) -> None:
-    """Write a PNG: MLM loss with the unigram entropy to beat, NSP loss with that of a coin, by step.
+    """Write a PNG: MLM loss with the unigram entropy to beat, NSP loss with a coin's, by step.
 
     Raises:
         ValueError: the two series differ in length or are empty.
@@ -27,6 +28,7 @@ def plot_losses(
         raise ValueError(
             f"losses: expected two series of one length, not empty; got {len(mlm)} and {len(nsp)}"
         )
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # it tells of its font cache
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 6), layout="constrained")
@@ -59,4 +61,5 @@ def moving_average(values: Sequence[float]) -> NDArray[np.float64]:
     sums = np.cumsum([0.0, *values])
     end = np.arange(1, len(values) + 1)
     start = np.maximum(end - WINDOW, 0)
-    return (sums[end] - sums[start]) / (end - start)
+    averages: NDArray[np.float64] = (sums[end] - sums[start]) / (end - start)
+    return averages

@@ -15,9 +15,9 @@ OptimizerName = Literal["lamb", "adamw", "adam"]
 class Preset:
     """One complete setting of the pretraining.
 
-    ``passes`` is the number of training files to prepare, each a pass over the text with pairs and masks of
-    its own. ``text_share`` is the share of the articles that are used. Rows of a weight update are
-    ``micro_batch * accumulation``.
+    ``passes`` is the number of training files to prepare, each a pass over the text with pairs and
+    masks of its own. ``text_share`` is the share of the articles that are used. Rows of a weight
+    update are ``micro_batch * accumulation``.
     """
 
     about: str
@@ -68,7 +68,7 @@ PRESETS: dict[str, Preset] = {
         held_out_share=0.1,
     ),
     "small": Preset(
-        about="the default: learns English words from their neighbours within minutes on two cores",
+        about="the default: learns words from their context within minutes on two cores",
         model=BertConfig(
             vocabulary_rows=4000,
             hidden=128,
@@ -88,7 +88,7 @@ PRESETS: dict[str, Preset] = {
         start="neighbours",
     ),
     "small-lamb": Preset(
-        about="the small network with phase 1's optimizer, dropout and start, eight micro-batches an update",
+        about="a small network with phase 1's shape, optimizer, dropout and start",
         model=BertConfig(
             vocabulary_rows=4000,
             hidden=128,
@@ -106,7 +106,7 @@ PRESETS: dict[str, Preset] = {
         optimizer="lamb",
     ),
     "base-phase1": Preset(
-        about="BERT-Base, phase 1 as published for four IPUs: 65536 sequences an update, 7038 updates",
+        about="BERT-Base, phase 1 as published for 4 IPUs: 65536 sequences an update",
         model=BertConfig(
             vocabulary_rows=30400,
             hidden=768,

@@ -6,7 +6,6 @@ import argparse
 import hashlib
 import json
 import math
-import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -14,9 +13,6 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-
-# Paddle announces every executor it makes; warnings and errors stay.
-os.environ.setdefault("GLOG_minloglevel", "2")
 
 import paddle
 from rich.console import Console
@@ -40,27 +36,28 @@ from examples.bert.session import Feeds, Session, StepValues
 DESCRIPTION = """\
 Pretrain BERT (masked words and next sentence) with a static Paddle program.
 
-The text is English Wikipedia and news that gensim installs; a WordPiece vocabulary is trained on it. The
-prepared data stays in the output folder and is reused. At the end the loss on articles that were held out
-is printed beside the entropy of the masked words' frequencies: a network that learnt only which words are
-common stops there, one that reads the context ends below.
+The text is English Wikipedia and news that gensim installs; a WordPiece vocabulary is trained on
+it. The prepared data stays in the output folder and is reused. At the end the loss on articles that
+were held out is printed beside the entropy of the masked words' frequencies: a network that learnt
+only which words are common stops there, one that reads the context ends below.
 """
 
 EPILOG = """\
 what it writes into the output folder:
   data/...                  vocabulary and samples, hdf5 in the layout of NVIDIA's BERT data
   step_N.*, final_step_N.*  checkpoints of paddle.static.save
-  log.jsonl                 losses, accuracies, latencies, throughput, one line every --logging-steps
+  log.jsonl                 losses, accuracies, latencies, throughput, every --logging-steps
   losses.png                the loss curves
 
-exit codes: 0 done; 1 the losses differ (--verify), or training diverged; 2 wrong arguments or missing
-data; 130 interrupted, after the last checkpoint was named.
+exit codes:
+  0 done; 1 the losses differ (--verify) or training diverged; 2 wrong arguments or missing data;
+  130 interrupted, after naming the last checkpoint
 
 examples:
-  python -m examples.bert.pretrain                           the default, minutes on two cores
-  python -m examples.bert.pretrain --preset smoke            a few seconds, to see that it runs
-  python -m examples.bert.pretrain --verify                  the first steps on both devices, compared
-  python -m examples.bert.pretrain --preset base-phase1 --input-dir /data/wikipedia --num-ipus 4
+  python -m examples.bert.pretrain                   the default, minutes on two cores
+  python -m examples.bert.pretrain --preset smoke    a few seconds, to see that it runs
+  python -m examples.bert.pretrain --verify          the first steps of both devices, compared
+  python -m examples.bert.pretrain --preset base-phase1 --input-dir wikipedia_hdf5
 """
 
 
@@ -73,7 +70,7 @@ class Curve:
     checkpoint: Path | None = None
 
 
-class Diverged(ArithmeticError):
+class DivergedError(ArithmeticError):
     """A loss stopped being a number."""
 
 
@@ -82,15 +79,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     console = Console()
     if (options.device == "ipu" or options.verify) and not paddle.is_compiled_with_ipu():
-        console.print(
-            "This Paddle has no IPU backend: install paddle_ipu beside it, or use --device cpu."
+        say(
+            console,
+            "This Paddle has no IPU backend: install paddle_ipu beside it, or use --device cpu.",
         )
         return 2
     try:
         preset = chosen_preset(options)
         files = pretraining_files(options, preset, console)
     except (ValueError, FileNotFoundError, ModuleNotFoundError) as error:
-        console.print(str(error), markup=False)
+        say(console, str(error))
         return 2
     paddle.enable_static()
     if options.verify:
@@ -190,7 +188,7 @@ def pretraining_files(
         / f"seq{model.sequence_length}-vocab{model.vocabulary_rows}-{digest}"
     )
     with console.status("preparing the text"):
-        return prepare(settings, folder, lambda line: console.print(line, highlight=False))
+        return prepare(settings, folder, lambda line: say(console, line))
 
 
 def training_data(preset: Preset, files: PretrainingFiles) -> PretrainingData:
@@ -229,10 +227,10 @@ def pretrain(
         train(session, data, curve, output, options.logging_steps, console)
     except KeyboardInterrupt:
         where = f"last checkpoint: {curve.checkpoint}" if curve.checkpoint else "no checkpoint yet"
-        console.print(f"interrupted after {len(curve.mlm)} steps; {where}", highlight=False)
+        say(console, f"interrupted after {len(curve.mlm)} steps; {where}")
         return 130
-    except Diverged as error:
-        console.print(str(error))
+    except DivergedError as error:
+        say(console, str(error))
         return 1
     held_out = evaluate(session, files, console)
     reference = held_out_report(preset, files, held_out, console)
@@ -243,12 +241,17 @@ def pretrain(
         reference.entropy,
         held_out[0].mlm_loss if held_out else None,
     )
-    console.print(
+    say(
+        console,
         f"checkpoint {curve.checkpoint}, loss plot {output / 'losses.png'}; "
         f"{time.perf_counter() - begin:.0f} s after the data was ready",
-        highlight=False,
     )
     return 0
+
+
+def say(console: Console, text: str) -> None:
+    """Print text as it is: paths keep their brackets, long lines stay whole."""
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def train(
@@ -259,7 +262,7 @@ def train(
     logging_steps: int,
     console: Console,
 ) -> None:
-    """All steps of the preset; logs, checkpoints and the final checkpoint. ``curve`` grows as it runs."""
+    """All steps of the preset, with log and checkpoints; ``curve`` grows as it runs."""
     preset = session.preset
     samples = data.samples
     batches: Iterator[Feeds] = iter(data)
@@ -274,14 +277,15 @@ def train(
             values = session.step(feeds)
             end = time.perf_counter()
             if not (math.isfinite(values.mlm_loss) and math.isfinite(values.nsp_loss)):
-                raise Diverged(
-                    f"step {step}: expected finite losses, got MLM {values.mlm_loss}, NSP {values.nsp_loss}; "
+                raise DivergedError(
+                    f"step {step}: expected finite losses, "
+                    f"got MLM {values.mlm_loss}, NSP {values.nsp_loss}; "
                     "lower --learning-rate"
                 )
             curve.mlm.append(values.mlm_loss)
             curve.nsp.append(values.nsp_loss)
             throughput = preset.batch_size / (end - start)
-            bar.advance(values, throughput, session.learning_rate)
+            bar.advance_step(values, throughput, session.learning_rate)
             if step % logging_steps == 0 or step == preset.steps:
                 record = {
                     "epoch": step * preset.batch_size // samples,
@@ -309,7 +313,7 @@ def save(session: Session, curve: Curve, prefix: Path) -> None:
 
 
 def evaluate(session: Session, files: PretrainingFiles, console: Console) -> list[StepValues]:
-    """Held-out values: with the usual masks, and with MASK in every slot; empty without a held-out file."""
+    """Held-out values with the usual masks and with all words hidden; empty without a file."""
     if files.held_out is None:
         return []
     preset = session.preset
@@ -319,7 +323,7 @@ def evaluate(session: Session, files: PretrainingFiles, console: Console) -> lis
     )
     sets = [fixed_batches(f, preset.micro_batch) for f in (feeds, hide_every_masked_word(feeds))]
     if not sets[0]:
-        console.print(f"{files.held_out}: fewer samples than a micro-batch of {preset.micro_batch}")
+        say(console, f"{files.held_out}: fewer samples than a micro-batch of {preset.micro_batch}")
         return []
     with console.status("evaluating on the held-out articles"):
         return session.evaluate(sets)
@@ -333,7 +337,7 @@ def held_out_report(
     words = training[0] if files.held_out is None else read_hdf5(files.held_out)["masked_lm_ids"]
     reference = unigram_reference(training, words, preset.model.vocabulary_rows)
     if not held_out:
-        console.print("no held-out articles were evaluated", highlight=False)
+        say(console, "no held-out articles were evaluated")
         return reference
     usual, hidden = held_out
     hardest = max(usual.mlm_loss, hidden.mlm_loss)
@@ -343,7 +347,8 @@ def held_out_report(
         "on the held-out articles:",
         f"  MLM loss {usual.mlm_loss:.3f}, accuracy {usual.mlm_accuracy:.1%} "
         "(80 % of the masked words hidden, 10 % replaced, 10 % kept)",
-        f"  MLM loss {hidden.mlm_loss:.3f}, accuracy {hidden.mlm_accuracy:.1%} (all masked words hidden)",
+        f"  MLM loss {hidden.mlm_loss:.3f}, accuracy {hidden.mlm_accuracy:.1%} "
+        "(all masked words hidden)",
         f"  NSP loss {usual.nsp_loss:.3f}, accuracy {usual.nsp_accuracy:.1%}",
         "knowing only which words are common:",
         f"  entropy of the masked words' frequencies {reference.entropy:.3f}, "
@@ -352,7 +357,7 @@ def held_out_report(
         if hardest == hidden.mlm_loss
         else f"the network ends {side} it, by {abs(bar - hardest):.3f} nats",
     )
-    console.print("\n".join(lines), highlight=False)
+    say(console, "\n".join(lines))
     return reference
 
 

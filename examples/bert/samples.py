@@ -1,7 +1,7 @@
-"""Pretraining samples: sentence pairs, masked words, and hdf5 files in the layout of NVIDIA's BERT data.
+"""Pretraining samples: sentence pairs with masked words, in hdf5 files as NVIDIA lays them out.
 
-Each file holds one pass over the text. A pass draws its own pairs and its own masks, so that several files
-are several different views of the same articles.
+Each file holds one pass over the text. A pass draws its own pairs and its own masks, so that
+several files are several different views of the same articles.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SHORT_SHARE = 0.1  # of samples that aim at a random shorter length, as in BERT'
 
 
 def split_articles(count: int, held_out_share: float, seed: int) -> tuple[list[int], list[int]]:
-    """Numbers of the training and of the held-out articles: whole articles, so no sentence is in both."""
+    """Numbers of the training and of the held-out articles: no sentence is in both."""
     if count < 4:
         raise ValueError(f"articles: expected at least 4 to split, got {count}")
     order = np.random.default_rng(seed).permutation(count)
@@ -45,11 +45,12 @@ def make_pass(
     vocabulary_size: int,
     seed: int,
 ) -> Arrays:
-    """One pass over ``documents``: int32 arrays under NVIDIA's keys, N samples each, in shuffled order.
+    """One pass over ``documents``: int32 arrays under NVIDIA's keys, N samples, shuffled.
 
-    ``input_ids``, ``input_mask``, ``segment_ids`` are ``[N, sequence_length]``; ``masked_lm_positions`` and
-    ``masked_lm_ids`` ``[N, max_predictions]``, filled with 0 after the last masked word;
-    ``next_sentence_labels`` ``[N]``, 1 where the second segment comes from another article.
+    ``input_ids``, ``input_mask``, ``segment_ids`` are ``[N, sequence_length]``;
+    ``masked_lm_positions`` and ``masked_lm_ids`` ``[N, max_predictions]``, filled with 0 after the
+    last masked word; ``next_sentence_labels`` ``[N]``, 1 where the second segment comes from
+    another article.
     """
     if len(documents) < 2:
         raise ValueError(
@@ -115,7 +116,7 @@ def count_samples(path: Path) -> int:
 def _pairs(
     documents: Sequence[Document], number: int, room: int, rng: np.random.Generator
 ) -> list[tuple[list[int], list[int], bool]]:
-    """Segment pairs of one document; half of them take their second segment from another document."""
+    """Segment pairs of one document; half take their second segment from another one."""
     document = documents[number]
     pairs = []
     position = 0
@@ -147,7 +148,7 @@ def _pairs(
 
 
 def _shorten(first: list[int], second: list[int], room: int, rng: np.random.Generator) -> None:
-    """Take the excess from the longer segment, at its front or at its back with equal chance, in place."""
+    """Cut the excess off the longer segment in place, front or back with equal chance."""
     excess = len(first) + len(second) - room
     if excess <= 0:
         return
@@ -166,7 +167,7 @@ def _shorten(first: list[int], second: list[int], room: int, rng: np.random.Gene
 def _mask_words(
     ids: NDArray[np.int32], max_predictions: int, vocabulary_size: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Choose words to predict and hide them in ``ids``: 80 % MASK, 10 % a random word, 10 % unchanged."""
+    """Choose words and hide them in ``ids``: 80 % MASK, 10 % a random word, 10 % kept."""
     rows = len(ids)
     is_word = (ids != PAD) & (ids != CLS) & (ids != SEP)
     length = (ids != PAD).sum(axis=1)

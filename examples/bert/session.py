@@ -1,4 +1,4 @@
-"""The pretraining program on a device: built, started from given weights, stepped, evaluated and saved.
+"""The pretraining program on a device: built, stepped, evaluated and saved.
 
 ``"ipu"`` compiles it with Paddle's public IPU API, ``"cpu"`` runs it on Paddle's own executor.
 """
@@ -75,7 +75,8 @@ class Session:
     """One device's pretraining of one preset, in a scope of its own.
 
     On the CPU executor a weight update sees its whole batch at once; on the IPU it is cut into
-    ``accumulation`` micro-batches. ``compile_progress(done, total)`` is called while the IPU program compiles.
+    ``accumulation`` micro-batches. ``compile_progress(done, total)`` is called while the IPU
+    program compiles.
     """
 
     def __init__(
@@ -152,7 +153,7 @@ class Session:
         return float(self.schedule.get_lr())
 
     def step(self, feeds: Feeds) -> StepValues:
-        """One weight update on ``batch_size`` samples; the schedule moves on before it, as published."""
+        """One update on ``batch_size`` samples; the schedule moves on before it, as published."""
         self.schedule.step()
         return self._run(self._runnable, feeds, self._fetches)
 
@@ -228,7 +229,7 @@ class Session:
 def _network(
     config: BertConfig, placement: Placement, rows: int, *, training: bool
 ) -> tuple[list[str], list[Any], Any]:
-    """Feed names, the four fetches in the published order, and the loss, built into the current program."""
+    """Feed names, the four fetches in the published order, and the loss."""
     with paddle.utils.unique_name.guard():
         feeds = pretraining_feeds(config, rows)
         bert = Bert(config, placement, training)

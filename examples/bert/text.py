@@ -1,7 +1,7 @@
 """Real English prose, article by article, from the sample corpora that gensim installs.
 
-Two sources, both inside the gensim wheel: shortened Wikipedia dumps (MediaWiki XML) and the Lee background
-corpus (300 short news items, one a line).
+Two sources, both inside the gensim wheel: shortened Wikipedia dumps (MediaWiki XML) and the Lee
+background corpus (300 short news items, one a line).
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ def corpus_folder() -> Path:
     for name in (*WIKIPEDIA_DUMPS, NEWS_FILE):
         if not (folder / name).is_file():
             raise FileNotFoundError(
-                f"gensim's sample corpus {name} is missing from {folder}; reinstall gensim from its wheel"
+                f"gensim's sample corpus {name} is missing from {folder}; "
+                "reinstall gensim from its wheel"
             )
     return folder
 
@@ -77,8 +78,8 @@ def corpus_folder() -> Path:
 def clean_paragraphs(plain: str) -> list[str]:
     """The prose paragraphs of a page whose links and templates are already removed.
 
-    Headings, short list items, table rests and captions go; quote marks of the markup, tags, entities and the
-    brackets left empty by removed templates go; white space becomes single blanks.
+    Headings, short list items, table rests and captions go; quote marks of the markup, tags,
+    entities and the brackets left empty by removed templates go; white space becomes single blanks.
     """
     paragraphs = []
     for line in plain.splitlines():
@@ -95,7 +96,7 @@ def clean_paragraphs(plain: str) -> list[str]:
 
 
 def split_sentences(paragraph: str) -> list[str]:
-    """Cut at a full stop, question or exclamation mark before a capital or digit, abbreviations excepted."""
+    """Cut after . ? or ! before a capital or digit, but not after an abbreviation."""
     sentences: list[str] = []
     start = 0
     for end in _SENTENCE_END.finditer(paragraph):

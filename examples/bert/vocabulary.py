@@ -17,7 +17,7 @@ ALPHABET = 120  # letters kept; rarer ones become UNK
 
 
 def train_vocabulary(sentences: Iterable[str], size: int) -> Tokenizer:
-    """Train a BERT tokenizer of at most ``size`` pieces; ids 0 to 4 are PAD, UNK, CLS, SEP and MASK.
+    """Train a BERT tokenizer of at most ``size`` pieces; ids 0 to 4 are PAD, UNK, CLS, SEP, MASK.
 
     Raises:
         ValueError: ``size`` leaves no room beside the special tokens.
@@ -36,8 +36,9 @@ def train_vocabulary(sentences: Iterable[str], size: int) -> Tokenizer:
     )
     ranked = sorted(counts, key=lambda char: (-counts[char], char))
     alphabet = sorted(ranked[: min(ALPHABET, (size - FIRST_WORD) // 3)])
-    # The trainer numbers the letters in a hash table's order and breaks ties by those numbers; named as
-    # special tokens they have fixed numbers, so that the same text gives the same vocabulary.
+    # The trainer numbers the letters in a hash table's order and breaks ties by those numbers;
+    # named as special tokens they have fixed numbers, so that the same text gives the same
+    # vocabulary.
     letters = [*alphabet, *(f"##{char}" for char in alphabet)]
     trainer = trainers.WordPieceTrainer(
         vocab_size=size,
@@ -68,7 +69,7 @@ def load_vocabulary(path: Path) -> Tokenizer:
 def encode_documents(
     tokenizer: Tokenizer, documents: Iterable[Sequence[str]]
 ) -> list[list[list[int]]]:
-    """Token ids of every sentence of every document, without CLS and SEP; empty sentences are left out."""
+    """Token ids by document and sentence, without CLS and SEP; empty sentences are left out."""
     encoded = []
     for sentences in documents:
         pieces = tokenizer.encode_batch(list(sentences), add_special_tokens=False)

@@ -29,11 +29,12 @@ def initial_weights(
 ) -> Weights:
     """Weights for every parameter in ``shapes``.
 
-    ``"published"``: matrices from a normal distribution cut at two standard deviations of 0.02, biases 0,
-    layer-norm scales 1. ``"neighbours"``: the same with a standard deviation of 0.05, except that position
-    vectors start as sinusoids and each head's queries as its keys turned by a fixed number of positions (one
-    back, one ahead, two back, ...), so that heads begin by looking at the neighbouring words. All of it is
-    trained. Without it the first thousands of steps go into finding the neighbours.
+    ``"published"``: matrices from a normal distribution cut at two standard deviations of 0.02,
+    biases 0, layer-norm scales 1. ``"neighbours"``: the same with a standard deviation of 0.05,
+    except that position vectors start as sinusoids and each head's queries as its keys turned by a
+    fixed number of positions (one back, one ahead, two back, ...), so that heads begin by looking
+    at the neighbouring words. All of it is trained. Without it the first thousands of steps go into
+    finding the neighbours.
     """
     std = 0.02 if start == "published" else WIDE_STD
     weights: Weights = {}
