@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,6 +17,9 @@ Array = np.ndarray[Any, Any]
 
 _live: weakref.WeakSet[IpuBackend]
 _last: weakref.ref[IpuBackend] | None = None
+
+_WORTH_RELEASING = 1 << 16
+"""Bytes from which on an array of optimizer state in the Scope is let go."""
 
 
 class IpuBackend:
@@ -34,6 +38,8 @@ class IpuBackend:
         self._weights: Mapping[str, str] = {}
         self._states: Sequence[str] = ()
         self._stale = False
+        # Arrays of the Scope that were let go while the device has the newer values.
+        self._released: dict[str, tuple[tuple[int, ...], Any]] = {}
 
     @staticmethod
     def get_instance() -> LastBackend:
@@ -98,6 +104,33 @@ class IpuBackend:
         self._stale = False
         self._session.writeWeights(self._popart.PyWeightsIO(arrays))
         self._session.weightsFromHost()
+        del arrays
+        self._release_state()
+
+    def _release_state(self) -> None:
+        """Lets the Scope's optimizer state go: it is as large as the weights, twice for Adam.
+
+        ``weights_to_host`` brings it back, and so does whatever reads the Scope through Paddle's
+        API (``paddle.static.save``, another program's run).
+        """
+        for name in self._states:
+            found = scopes.tensor(self._scope, name)
+            if found is not None:
+                array = scopes.view(found)
+                if array.nbytes >= _WORTH_RELEASING:
+                    self._released[name] = (array.shape, array.dtype)
+                    del array
+                    found._clear()
+
+    def __del__(self) -> None:
+        # A program nobody holds any more must not take the Scope's optimizer state with it.
+        if self._released and self._session is not None and not sys.is_finalizing():
+            self.weights_to_host()
+
+    @property
+    def holds_state(self) -> bool:
+        """True while optimizer state is on the device only."""
+        return bool(self._released)
 
     # -- Paddle's interface --------------------------------------------------------------------
 
@@ -110,11 +143,18 @@ class IpuBackend:
         session.weightsToHost()
         # One at a time: a second copy of a whole model may not fit.
         for name, tensor_id in [*self._weights.items(), *((s, s) for s in self._states)]:
-            found = scopes.tensor(self._scope, name)
-            if found is not None:
+            variable = self._scope.find_var(name)
+            if variable is None:
+                continue
+            found = variable.get_tensor()
+            if name in self._released:
+                array = np.empty(*self._released.pop(name))
+            elif found._is_initialized():
                 array = np.empty_like(scopes.view(found))
-                session.readWeights(self._popart.PyWeightsIO({tensor_id: array}))
-                scopes.write(found, array)
+            else:
+                continue
+            session.readWeights(self._popart.PyWeightsIO({tensor_id: array}))
+            scopes.write(found, array)
 
     def detach(self) -> None:
         """Gives the device back; the compiled program cannot run any more."""
@@ -126,6 +166,8 @@ class IpuBackend:
 
     def _drop(self, why: str) -> None:
         if self._session is not None:
+            if self._released:
+                self.weights_to_host()
             self._session.device.detach()
         self._session, self._builder, self._why_gone = None, None, why
 
@@ -189,6 +231,13 @@ class LastBackend:
 
 
 _live = weakref.WeakSet()
+
+
+def restore_state() -> None:
+    """Brings optimizer state that is on devices only back to their Scopes."""
+    for backend in list(_live):
+        if backend.holds_state:
+            backend.weights_to_host()
 
 
 def live_backends() -> list[IpuBackend]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from paddle_ipu.backend import IpuBackend
+from paddle_ipu.backend import IpuBackend, restore_state
 from paddle_ipu.errors import FeedError, FetchError, NumericalError
 from paddle_ipu.value_names import name_of
 
@@ -208,6 +208,7 @@ def run(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def run_program(self: Any, program: Any = None, *args: Any, **keywords: Any) -> Any:
         if type(program) is not IpuProgram:
+            restore_state()
             return original(self, program, *args, **keywords)
         return _run_compiled(program, *args, **keywords)
 

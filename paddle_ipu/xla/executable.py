@@ -95,6 +95,7 @@ class Executable:
     _traced: Any = None
     _compiled: Any = None
     _trained: tuple[str, ...] = ()
+    _shapes_of_state: dict[str, tuple[int, ...]] = field(default_factory=dict)
     _checked: list[LoweredNode] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -106,6 +107,9 @@ class Executable:
         if program.updater is not None and program.loss is not None:
             reached = graph.reaching(program.loss)
             self._trained = tuple(w for w in program.updater.weights if w in reached)
+            self._shapes_of_state = program.updater.state_shapes(
+                {name: kind[0] for name, kind in program.weights.items()}
+            )
 
     # -- arrays --------------------------------------------------------------------------------
 
@@ -122,26 +126,20 @@ class Executable:
         updater = self.program.updater
         if updater is None:
             return
-        if self.state.keys() != self._state_shapes().keys():
+        if self.state.keys() != self._shapes_of_state.keys():
             initial = updater.initial_state(self.weights)
             self.upload({}, {n: a for n, a in initial.items() if n not in self.state})
 
     def has_state(self, name: str) -> bool:
         """True when `name` is a state array of the optimizer."""
-        return name in self._state_shapes()
-
-    def _state_shapes(self) -> dict[str, tuple[int, ...]]:
-        updater = self.program.updater
-        if updater is None:
-            return {}
-        return updater.state_shapes({name: kind[0] for name, kind in self.program.weights.items()})
+        return name in self._shapes_of_state
 
     # -- compilation ---------------------------------------------------------------------------
 
     def trace(self) -> None:
         """Traces the step; the first half of a compilation."""
         weights = {name: _spec(*kind) for name, kind in self.program.weights.items()}
-        state = {name: _spec(shape, jnp.float32) for name, shape in self._state_shapes().items()}
+        state = {name: _spec(shape, jnp.float32) for name, shape in self._shapes_of_state.items()}
         feeds = {
             name: _spec((*self.loop_dims, *shape), dtype)
             for name, (shape, dtype) in self.program.inputs.items()
