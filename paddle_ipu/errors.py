@@ -7,6 +7,8 @@ own family, which derives from :class:`popart_exception` as in Graphcore's modul
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class PaddleIpuError(Exception):
     """Base of the errors of this package."""
@@ -71,7 +73,15 @@ class BackendUnavailableError(PaddleIpuError):
 
 
 class VerificationError(PaddleIpuError):
-    """`paddle_ipu.verify` found a fetch that differs from Paddle's CPU executor."""
+    """`paddle_ipu.verify` found a tensor that differs from Paddle's CPU executor.
+
+    Attributes:
+        report: the ``VerificationReport``, with every comparison.
+    """
+
+    def __init__(self, message: str, report: Any) -> None:
+        super().__init__(message)
+        self.report = report
 
 
 class popart_exception(Exception):  # noqa: N801, N818 - PopART's name
