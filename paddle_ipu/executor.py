@@ -161,7 +161,7 @@ class IpuProgram:
         same_rank = array.ndim == len(known.shape)
         if array.size != whole or (same_rank and array.shape[1:] != known.shape[1:]):
             raise self._misfit(name, known, array)
-        return np.ascontiguousarray(array)
+        return np.asarray(array, order="C")
 
     def _misfit(self, name: str, known: Feed, array: Array) -> FeedError:
         shape = list(known.shape)
@@ -278,5 +278,5 @@ def _dense(array: Array) -> Any:
     from paddle.base import core
 
     tensor = core.DenseTensor()
-    tensor.set(np.ascontiguousarray(array), core.CPUPlace())
+    tensor.set(np.asarray(array, order="C"), core.CPUPlace())
     return tensor

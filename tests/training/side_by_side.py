@@ -181,11 +181,12 @@ def pair(
     options: Mapping[str, Any] | None = None,
     *,
     seed: int = 0,
+    spread: float = 0.3,
     fetches: Sequence[Any] | None = None,
     **config: Any,
 ) -> Pair:
     """Initialises both scopes alike and compiles for the IPU."""
-    cpu = initialised(built, seed)
+    cpu = initialised(built, seed, spread)
     ipu = copied(cpu, variables(built.startup))
     compiler = paddle.static.IpuCompiledProgram(
         built.main, scope=ipu, ipu_strategy=strategy(options, **config)
