@@ -156,9 +156,9 @@ class TranslationContext:
         placement = (self.attr("ipu_index"), self.attr("ipu_stage"))
         key = (array.dtype.str, array.shape, array.tobytes(), placement)
         if array.size > 64:
-            return str(self.onnx.constant(np.ascontiguousarray(array)))
+            return str(self.onnx.constant(np.asarray(array, order="C")))
         if key not in self._emitted:
-            self._emitted[key] = str(self.onnx.constant(np.ascontiguousarray(array)))
+            self._emitted[key] = str(self.onnx.constant(np.asarray(array, order="C")))
         return self._emitted[key]
 
     def reshape(self, tensor: str, dims: Sequence[int]) -> str:
