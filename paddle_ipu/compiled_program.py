@@ -281,9 +281,9 @@ def _learning_rate(program: Any, scope: Any, optimizer: Any) -> Callable[[], flo
 
     if optimizer is None:
         return None
-    scheduler = getattr(program, "lr_scheduler", None)
-    if scheduler is not None:
-        return lambda: float(scheduler())
+    if getattr(program, "lr_scheduler", None) is not None:
+        # Asked of the program each time, as Paddle's executor does: it may be given another one.
+        return lambda: float(program.lr_scheduler())
     name = optimizer.learning_rate_name
     scopes.read(scope, [name])
     return lambda: float(scopes.view(scopes.tensor(scope, name)).reshape(()))

@@ -47,7 +47,6 @@ class IpuProgram:
 
     Attributes:
         org_program: the program that was compiled.
-        lr_scheduler: its learning-rate scheduler, None without one.
         feeds: by name, in the order given to ``compile``.
         fetches: by name, in the order given to ``compile``.
         portable: False when only the IPU Model can run it; ``not_portable_because`` says why.
@@ -68,7 +67,6 @@ class IpuProgram:
         describe: Callable[[str], str],
     ) -> None:
         self.org_program = org_program
-        self.lr_scheduler = getattr(org_program, "lr_scheduler", None)
         self.feeds = feeds
         self.fetches = fetches
         self.not_portable_because = tuple(not_portable_because)
@@ -82,6 +80,11 @@ class IpuProgram:
         self._popart = popart
         self._describe = describe
         self._outputs: dict[str, tuple[tuple[int, ...], Any]] | None = None
+
+    @property
+    def lr_scheduler(self) -> Any:
+        """The learning-rate scheduler of the program that was compiled, None without one."""
+        return getattr(self.org_program, "lr_scheduler", None)
 
     @property
     def portable(self) -> bool:
