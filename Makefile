@@ -7,10 +7,19 @@ SOURCES = _paddle_ipu_autoload.py setup.py paddle_ipu passes ops tests examples 
 # Each of the test processes gets its share of the cores.
 TEST_PROCESSES ?= 2
 
-.PHONY: help venv format lint types imports test unit clean
+.PHONY: help bert venv format lint types imports test unit clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 12
+
+bert: $(VENV)/installed-bert  ## pretrain a small BERT on the IPU Model; ARGS="--help" tells more
+	$(RUN)/python -m examples.bert.pretrain $(ARGS)
+
+$(VENV)/installed-bert: pyproject.toml setup.py
+	$(PYTHON) -m venv $(VENV)
+	$(RUN)/python -m pip install --quiet --upgrade pip
+	$(RUN)/python -m pip install --quiet --editable '.[bert]'
+	@touch $@
 
 venv: $(VENV)/installed  ## make .venv and install the project with all it needs for development
 
