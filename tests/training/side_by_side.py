@@ -1,4 +1,4 @@
-"""One training program run twice: by Paddle's CPU executor and on the IPU Model, from equal weights.
+"""One program run twice, from equal weights: by Paddle's CPU executor and on the IPU Model.
 
 Both runs use the very same program, each with a scope of its own.
 """

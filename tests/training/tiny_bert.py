@@ -1,4 +1,4 @@
-"""BERT in small, written with Paddle's public API as for stock Paddle: MLM with a tied embedding, NSP."""
+"""BERT in small, in Paddle's public API: MLM with a tied embedding, NSP, a SQuAD head."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def squad(optimizer: Callable[[], Any]) -> Built:
 
 
 def sentences(step: int, batch: int = BATCH) -> dict[str, np.ndarray]:
-    """A batch: rows that count upwards from a small number, some tokens hidden, some padding at the end."""
+    """A batch: rows that count upwards, some tokens hidden, some padding at the end."""
     rng = np.random.RandomState(step)
     first = rng.randint(0, 8, (batch, 1))
     related = rng.randint(0, 2, (batch, 1))
