@@ -130,6 +130,37 @@ def read_forward(
     )
 
 
+def updated_variables(forward: Forward) -> dict[str, tuple[str, str]]:
+    """Variable -> (what it is, line of its update), for all that a training step changes."""
+    found: dict[str, tuple[str, str]] = {}
+    for update in () if forward.optimizer is None else forward.optimizer.updates:
+        if update.parameter not in forward.readers:
+            continue
+        source = forward.sources[update.parameter]
+        found[update.parameter] = (f"weight updated by rule {update.rule}", source)
+        for role, name in update.states.items():
+            found[name] = (f"{role} of {update.parameter}, updated by rule {update.rule}", source)
+    return found
+
+
+def sources(forward: Forward) -> dict[str, str]:
+    """Name of a forward value or of a raw gradient -> where it comes from."""
+    found = {
+        str(value.name): dialect.source_of(forward.nodes[number])
+        for number, value in forward.results
+    }
+    for gradient, parameter in forward.gradients.items():
+        found[gradient] = f"read by {dialect.describe(forward.readers[parameter])}"
+    return found
+
+
+def backward_order(forward: Forward) -> list[str]:
+    """Raw gradients by their parameter's first reader, the last one first."""
+    position = {id(node): number for number, node in enumerate(forward.nodes)}
+    readers = {name: forward.readers[parameter] for name, parameter in forward.gradients.items()}
+    return sorted(readers, key=lambda name: -position[id(readers[name])])
+
+
 def check_deterministic(forward: Forward) -> None:
     """Refuses a program that draws random numbers.
 

@@ -20,7 +20,6 @@ from paddle_ipu import scope as scopes
 from paddle_ipu.compiled_program import IpuCompiledProgram
 from paddle_ipu.errors import NotSupported, VerificationError
 from paddle_ipu.passes.extract_optimizer import OPTIMIZER_OPS
-from paddle_ipu.value_names import name_of
 from paddle_ipu.verification_report import Comparison, VerificationReport, compare
 
 Array = np.ndarray[Any, Any]
@@ -159,7 +158,6 @@ def _prepare(
     import paddle
 
     scope = paddle.static.global_scope() if scope is None else scope
-    fetches = [item if isinstance(item, str) else name_of(item) for item in fetch_list]
     values = strategy._ipu_strategy.snapshot()
     training = bool(values["is_training"])
     if training and values["use_no_bias_optimizer"]:
@@ -171,7 +169,8 @@ def _prepare(
     turns = int(values["batches_per_step"])
     if accumulates:
         turns *= int(values["accumulation_factor"])
-    duplicate = program.clone()
+    mapping = paddle.pir.IrMapping()
+    duplicate = program.clone(mapping)
     rate_name = getattr(program, "lr_name", None)
     if hasattr(duplicate, "lr_scheduler"):
         # With it the executor would write the rate to the global scope, whatever its scope is.
@@ -179,6 +178,10 @@ def _prepare(
     if without_dropout:
         bisection.switch_dropout_off(duplicate)
     bisection.name_values(duplicate)
+    names = {value.id: name for name, value in bisection.values_of(duplicate).items()}
+    fetches = [
+        item if isinstance(item, str) else names[mapping.look_up(item).id] for item in fetch_list
+    ]
     forward = bisection.read_forward(duplicate, rate_name, list(feed), fetches, values)
     bisection.check_deterministic(forward)
     return _Case(
@@ -328,7 +331,7 @@ def _verify(
             f"the IPU's gradients are divided by loss_scaling {case.loss_scaling:g}"
         )
     fetches = list(dict.fromkeys([*case.fetches, *case.forward.gradients]))
-    updated = _updated(case)
+    updated = {} if case.accumulates else bisection.updated_variables(case.forward)
     ipu = _Ipu(case, case.strategy, case.turns, fetches, case.state)
     cpu = _Cpu(case, fetches, case.state)
     got: Results = {name: [] for name in fetches}
@@ -354,11 +357,11 @@ def _verify(
             source=source,
         )  # fmt: skip
 
-    sources = _sources(case)
+    sources = bisection.sources(case.forward)
     report.fetches = [row(name, "fetch", sources.get(name, "")) for name in case.fetches]
     report.gradients = [
         row(gradient, f"gradient of {case.forward.gradients[gradient]}", sources[gradient])
-        for gradient in _backward_order(case)
+        for gradient in bisection.backward_order(case.forward)
     ]
     report.updates = [
         compare(
@@ -382,39 +385,6 @@ def _check_one_update(case: _Case, steps: int) -> None:
             f"accumulation_factor={values['accumulation_factor']}. Use steps=1 and "
             "batches_per_step=1, or verify with accumulation_factor=1."
         )
-
-
-def _updated(case: _Case) -> dict[str, tuple[str, str]]:
-    """Variable -> (what it is, line of its update), for all that a step changes."""
-    optimizer = case.forward.optimizer
-    if optimizer is None or case.accumulates:
-        return {}
-    found = {}
-    for update in optimizer.updates:
-        if update.parameter not in case.forward.readers:
-            continue
-        source = case.forward.sources[update.parameter]
-        found[update.parameter] = (f"weight, updated by rule {update.rule}", source)
-        for role, name in update.states.items():
-            found[name] = (f"{role} of {update.parameter}, updated by rule {update.rule}", source)
-    return found
-
-
-def _sources(case: _Case) -> dict[str, str]:
-    from paddle_ipu import dialect
-
-    forward = case.forward
-    sources = {str(value.name): dialect.source_of(forward.nodes[n]) for n, value in forward.results}
-    for gradient, parameter in forward.gradients.items():
-        sources[gradient] = f"read by {dialect.describe(forward.readers[parameter])}"
-    return sources
-
-
-def _backward_order(case: _Case) -> list[str]:
-    """Gradients by their parameter's first reader, the last one first."""
-    position = {id(node): number for number, node in enumerate(case.forward.nodes)}
-    gradients = case.forward.gradients
-    return sorted(gradients, key=lambda g: -position[id(case.forward.readers[gradients[g]])])
 
 
 def _compare_operators(case: _Case, report: VerificationReport) -> None:

@@ -53,8 +53,8 @@ def page(report: VerificationReport) -> str:
     if report.operators:
         body.append("<h2>Operators</h2>")
         body.append('<p><input id="only" placeholder="operator, result or line"></p>')
-        head = ("#", "verdict", "operator", "result", "line", "shape", *_NUMBERS)
-        body.append(_table("operators", head, map(_operator, report.operators)))
+        operator_head = ("#", "verdict", "operator", "result", "line", "shape", *_NUMBERS)
+        body.append(_table("operators", operator_head, map(_operator, report.operators)))
     for name, rows in (
         ("Fetches", report.fetches),
         ("Gradients", report.gradients),

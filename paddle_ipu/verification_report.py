@@ -153,9 +153,8 @@ class VerificationReport:
                 f"First diverging operator: {first.place()} (result {first.result.name}): "
                 f"{first.result.numbers()}. Everything it reads agrees."
             )
-        begin = f"First difference: {first.what} {first.name!r}"
         place = f" ({first.source})" if first.source else ""
-        text = f"{begin}{place}: {first.numbers()}."
+        text = f"First difference: {first.name!r}, {first.what}{place}: {first.numbers()}."
         if first in self.gradients:
             return f"{text} Every forward operator agrees, so a derivative does not."
         if first in self.updates:

@@ -1,0 +1,373 @@
+"""`paddle_ipu.verify`: what it compares, what it blames, and what it leaves alone."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import paddle
+import pytest
+
+import paddle_ipu
+from paddle_ipu.errors import NotSupported, VerificationError
+from paddle_ipu.verification_report import DIVERGES, FOLLOWS, Comparison, compare
+from paddle_ipu.xla import optimizer as update_rules
+from paddle_ipu.xla import registry
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass
+class Model:
+    """A built program with its parameters in a scope of its own."""
+
+    main: Any
+    scope: Any
+    feed: Mapping[str, Array]
+    fetches: list[Any]
+    lines: Mapping[str, int]
+
+
+def line() -> int:
+    """The caller's line number."""
+    frame = inspect.currentframe()
+    assert frame is not None and frame.f_back is not None
+    return frame.f_back.f_lineno
+
+
+def build(
+    network: Callable[[Any, dict[str, int]], list[Any]], rows: int = 4, optimizer: Any = None
+) -> Model:
+    """Builds ``network(x, lines) -> fetches``; with an optimizer the first fetch is the loss."""
+    paddle_ipu.activate()
+    paddle.enable_static()
+    paddle.seed(7)
+    main, startup = paddle.static.Program(), paddle.static.Program()
+    lines: dict[str, int] = {}
+    with paddle.static.program_guard(main, startup), paddle.utils.unique_name.guard():
+        x = paddle.static.data("x", [-1, 6, 8], "float32")
+        fetches = network(x, lines)
+        if optimizer is not None:
+            optimizer().minimize(fetches[0])
+    scope = paddle.static.Scope()
+    with paddle.static.scope_guard(scope):
+        paddle.static.Executor(paddle.CPUPlace()).run(startup)
+    feed = {"x": np.random.default_rng(0).standard_normal((rows, 6, 8), np.float32)}
+    return Model(main, scope, feed, fetches, lines)
+
+
+def mlp(x: Any, lines: dict[str, int]) -> list[Any]:
+    """Two layers with tanh, and gelu after them."""
+    hidden = paddle.nn.Linear(8, 16)(x)
+    hidden = paddle.tanh(hidden); lines["tanh"] = line()  # noqa: E702 # fmt: skip
+    out = paddle.nn.Linear(16, 4)(hidden)
+    out = paddle.nn.functional.gelu(out); lines["gelu"] = line()  # noqa: E702 # fmt: skip
+    return [(out * out).mean(), out]
+
+
+def attention(x: Any, lines: dict[str, int]) -> list[Any]:
+    """Two heads, a residual and layer norm; q, k and v come out of one split."""
+    q, k, v = paddle.split(paddle.nn.Linear(8, 24)(x), 3, axis=-1)
+    q, k, v = (paddle.reshape(t, [0, 6, 2, 4]).transpose([0, 2, 1, 3]) for t in (q, k, v))
+    weights = paddle.nn.functional.softmax(paddle.matmul(q, k, transpose_y=True) * 0.5)
+    mixed = paddle.matmul(weights, v).transpose([0, 2, 1, 3]).reshape([0, 6, 8])
+    out = paddle.nn.LayerNorm(8)(x + mixed)
+    return [(out * paddle.nn.Linear(8, 8)(out)).mean(), out]
+
+
+def momentum() -> Any:
+    return paddle.optimizer.Momentum(0.1, 0.9, weight_decay=0.01)
+
+
+def verify(model: Model, **keywords: Any) -> Any:
+    return paddle_ipu.verify(model.main, model.feed, model.fetches, scope=model.scope, **keywords)
+
+
+def strategy(training: bool, micro_batch: int = 2, **options: Any) -> Any:
+    made = paddle.static.IpuStrategy()
+    made.set_graph_config(num_ipus=1, is_training=training, micro_batch_size=micro_batch)
+    made.set_options(options)
+    return made
+
+
+@pytest.fixture
+def wrong_tanh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tanh that gives a hundredth too much."""
+    monkeypatch.setitem(
+        registry._LOWERINGS, ("ai.onnx", "Tanh"), lambda context, x, _: jnp.tanh(x[0]) * 1.01
+    )
+
+
+# -- programs that agree ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("network", [mlp, attention])
+def test_inference_agrees(network: Any) -> None:
+    report = verify(build(network))
+    assert report.ok and report.first_divergence is None
+    assert [row.shape for row in report.fetches] == [(), (4, 6, 4 if network is mlp else 8)]
+    assert not report.gradients and not report.updates and not report.operators
+    assert str(report).startswith("verify: agrees with Paddle's CPU kernels after 1 step(s)")
+
+
+@pytest.mark.parametrize("network", [mlp, attention])
+def test_training_agrees(network: Any) -> None:
+    report = verify(build(network, optimizer=momentum), steps=2, every_operator=True)
+    assert report.ok
+    parameters = 4 if network is mlp else 6
+    assert len(report.gradients) == parameters
+    assert len(report.updates) == 2 * parameters
+    assert {row.verdict for row in report.operators} == {"agrees"}
+
+
+def test_the_table_holds_every_forward_operator_with_its_line() -> None:
+    model = build(mlp)
+    report = verify(model, every_operator=True)
+    operators = [row.operator for row in report.operators]
+    assert operators == ["matmul", "add", "tanh", "matmul", "add", "gelu", "multiply", "mean"]
+    rows = {row.operator: row for row in report.operators}
+    for name in ("tanh", "gelu"):
+        assert rows[name].source == f"{__file__}:{model.lines[name]}"
+
+
+def test_batches_of_one_run_are_compared_one_by_one() -> None:
+    model = build(mlp, rows=6, optimizer=momentum)
+    report = verify(model, ipu_strategy=strategy(True, batches_per_step=3), steps=2)
+    assert report.ok
+    assert report.fetches[1].shape == (2, 6, 4)
+    assert report.fetches[1].size == 6 * 2 * 6 * 4
+
+
+def test_accumulation_compares_everything_but_the_update() -> None:
+    model = build(mlp, rows=6, optimizer=momentum)
+    options = {"enable_gradient_accumulation": True, "accumulation_factor": 3}
+    report = verify(model, ipu_strategy=strategy(True, **options))
+    assert report.ok and len(report.gradients) == 4 and not report.updates
+    assert report.notes == [
+        "weights and optimizer state are not compared: Paddle's CPU executor has no gradient "
+        "accumulation; every micro-batch ran from the same weights"
+    ]
+    with pytest.raises(NotSupported, match=r"over one update only.*got steps=2, batches_per_step"):
+        verify(model, ipu_strategy=strategy(True, **options), steps=2)
+
+
+def test_inference_of_a_training_program_leaves_the_optimizer_out() -> None:
+    model = build(mlp, rows=4, optimizer=momentum)
+    report = verify(model, ipu_strategy=strategy(False, batches_per_step=2))
+    assert report.ok and not report.updates
+    assert report.fetches[1].size == 4 * 6 * 4
+
+
+def test_loss_scaling_is_taken_out_of_gradients() -> None:
+    model = build(mlp, optimizer=momentum)
+    report = verify(model, ipu_strategy=strategy(True, 4, loss_scaling=64.0))
+    assert report.ok
+    assert report.notes == ["the IPU's gradients are divided by loss_scaling 64"]
+
+
+# -- programs that differ -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_wrong_lowering_is_found_with_the_line(wrong_tanh: None, training: bool) -> None:
+    model = build(mlp, optimizer=momentum if training else None)
+    place = re.escape(f"tanh at {__file__}:{model.lines['tanh']}")
+    with pytest.raises(
+        VerificationError,
+        match=rf"(?s)2 of 2 fetches.* differ from Paddle's CPU kernels \(rtol=1e-05, atol=1e-06\)"
+        rf".*First diverging operator: {place} \(result tanh.*\): got .*, expected .* at \[.*"
+        r"max abs error .*Everything it reads agrees.*raise_on_mismatch=False",
+    ) as caught:
+        verify(model)
+    first = caught.value.report.first_divergence
+    assert (first.operator, first.verdict) == ("tanh", DIVERGES)
+    assert first.result.max_rel == pytest.approx(0.01, rel=1e-3)
+    assert first.result.got == pytest.approx(1.01 * first.result.expected, rel=1e-4)
+    verdicts = {row.operator: row.verdict for row in caught.value.report.operators}
+    assert verdicts["gelu"] == verdicts["mean"] == FOLLOWS
+
+
+def test_a_difference_in_a_later_batch_is_bisected_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong_for_large(context: Any, x: Any, attributes: Any) -> Any:
+        return jnp.where(jnp.abs(x[0]) > 50, 0.5, jnp.tanh(x[0]))
+
+    monkeypatch.setitem(registry._LOWERINGS, ("ai.onnx", "Tanh"), wrong_for_large)
+    model = build(mlp, rows=6, optimizer=momentum)
+    model.feed["x"][4:] *= 1000
+    report = verify(
+        model, ipu_strategy=strategy(True, batches_per_step=3), raise_on_mismatch=False, rtol=1e-3
+    )
+    assert report.fetches[0].micro_batch == 2
+    assert report.first_divergence.operator == "tanh"
+    assert report.notes == [
+        "operators are compared on micro-batch 2, from the CPU's weights at that point"
+    ]
+
+
+def test_a_wrong_update_rule_is_a_weight_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = update_rules.RULES["momentum"]
+
+    def too_fast(update: Any, *rest: Any) -> Any:
+        weight, state = right(replace(update, settings={**update.settings, "mu": 0.95}), *rest)
+        return weight + 0.001, state
+
+    monkeypatch.setitem(update_rules.RULES, "momentum", too_fast)  # type: ignore[misc]
+    with pytest.raises(
+        VerificationError,
+        match=r"(?s)4 of 8 weights and states differ.*First difference: 'linear_\d\.[wb]_0', "
+        r"weight updated by rule momentum \(.*test_verify\.py:\d+\): got .*"
+        r"Every gradient agrees, so the update does not\.\n.*report the rule",
+    ) as caught:
+        verify(build(mlp, optimizer=momentum))
+    report = caught.value.report
+    assert all(row.ok for row in (*report.fetches, *report.gradients))
+    assert isinstance(report.first_divergence, Comparison)
+    assert report.first_divergence.max_abs == pytest.approx(0.001, rel=1e-3)
+
+
+# -- what stays as it was -----------------------------------------------------------------------
+
+
+def test_program_scope_and_scheduler_stay_as_they_were() -> None:
+    scheduler = paddle.optimizer.lr.StepDecay(0.25, 1)
+    model = build(mlp, optimizer=lambda: paddle.optimizer.Adam(scheduler))
+    names = [op.attrs().get("parameter_name") for op in model.main.global_block().ops]
+    before = {name: np.array(model.scope.find_var(name).get_tensor()) for name in names if name}
+    text = str(model.main)
+    rate = paddle.static.global_scope().find_var(model.main.lr_name)
+    assert verify(model, steps=2).ok
+    assert str(model.main) == text
+    assert before.keys() >= {"linear_0.w_0", "linear_1.b_0", model.main.lr_name}
+    for name, array in before.items():
+        np.testing.assert_array_equal(model.scope.find_var(name).get_tensor(), array)
+    assert scheduler() == 0.25
+    assert paddle.static.global_scope().find_var(model.main.lr_name) is rate
+
+
+def test_the_schedulers_present_rate_is_used() -> None:
+    scheduler = paddle.optimizer.lr.StepDecay(0.5, 1, gamma=0.1)
+    model = build(mlp, optimizer=lambda: paddle.optimizer.SGD(scheduler))
+    scheduler.step()
+    report = verify(model)
+    (weight,) = (row for row in report.updates if row.name == "linear_1.b_0")
+    (gradient,) = (row for row in report.gradients if row.what == "gradient of linear_1.b_0")
+    assert report.ok
+    assert weight.magnitude == pytest.approx(0.05 * gradient.magnitude, rel=1e-5)
+
+
+def test_get_instance_goes_on_speaking_for_the_users_program() -> None:
+    model = build(mlp)
+    compiled = paddle.static.IpuCompiledProgram(
+        model.main, scope=model.scope, ipu_strategy=strategy(False, 4)
+    )
+    program = compiled.compile(["x"], model.fetches)
+    verify(model)
+    last = paddle.base.core.IpuBackend.get_instance()
+    assert last._backend() is compiled._backend
+    assert program.run(model.feed, model.fetches)[0].shape == ()
+
+
+# -- refusals -----------------------------------------------------------------------------------
+
+
+def with_dropout(x: Any, lines: dict[str, int]) -> list[Any]:
+    """Dropout between two layers."""
+    hidden = paddle.nn.Linear(8, 16)(x)
+    hidden = paddle.nn.functional.dropout(hidden, 0.5); lines["dropout"] = line()  # noqa: E702 # fmt: skip
+    return [paddle.nn.Linear(16, 4)(hidden).mean(), hidden]
+
+
+def test_dropout_is_refused_with_its_line() -> None:
+    model = build(with_dropout, optimizer=momentum)
+    place = re.escape(f"dropout at {__file__}:{model.lines['dropout']}")
+    with pytest.raises(
+        NotSupported, match=rf"draws random numbers.*: {place}\. Pass without_dropout=True"
+    ):
+        verify(model)
+
+
+def test_dropout_can_be_switched_off_on_both_sides() -> None:
+    model = build(with_dropout, optimizer=momentum)
+    report = verify(model, without_dropout=True)
+    assert report.ok and len(report.gradients) == 4
+    dropouts = [op for op in model.main.global_block().ops if "dropout" in op.name()]
+    assert [op.attrs()["is_test"] for op in dropouts] == [False, False]
+
+
+def test_dropout_that_drops_nothing_is_compared() -> None:
+    assert verify(build(lambda x, _: [paddle.nn.functional.dropout(x, 0.0)])).ok
+
+
+def test_other_refusals() -> None:
+    model = build(mlp, optimizer=momentum)
+    with pytest.raises(ValueError, match=r"verify\(steps=0\): expected at least one step"):
+        verify(model, steps=0)
+    with pytest.raises(NotSupported, match=r"verify takes a PIR program, got builtins\.str"):
+        paddle_ipu.verify("main", {}, [])
+    with pytest.raises(NotSupported, match="verify cannot compare use_no_bias_optimizer"):
+        verify(model, ipu_strategy=strategy(True, 4, use_no_bias_optimizer=True))
+
+
+# -- the report ---------------------------------------------------------------------------------
+
+
+def test_text_and_page_hold_every_operator(wrong_tanh: None, tmp_path: Any) -> None:
+    model = build(mlp)
+    report = verify(model, raise_on_mismatch=False)
+    text = str(report)
+    assert "verify: DIFFERS from Paddle's CPU kernels" in text
+    assert report.explanation() in text
+    assert f"tanh at {__file__}:{model.lines['tanh']}" in text
+    report.save_html(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert page == report.to_html()
+    assert page.count("<tr class=") == len(report.operators) + len(report.fetches)
+    assert '<tr class="diverges"><td class="n" data-sort="2">2</td><td>diverges</td>' in page
+    assert not re.search(r"(src|href)\s*=|https?:|@import", page)
+
+
+def test_the_page_escapes_text_of_the_program() -> None:
+    report = verify(build(mlp), every_operator=True)
+    report.fetches[0] = replace(report.fetches[0], name="<script>alert(1)</script>")
+    assert "<script>alert(1)" not in report.to_html()
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in report.to_html()
+
+
+def compared(got: Any, expected: Any, dtype: str = "float32") -> Comparison:
+    pair = (np.asarray(got, dtype), np.asarray(expected, dtype))
+    return compare("y", got=[pair[0]], expected=[pair[1]], rtol=1e-3, atol=1e-6)
+
+
+def test_comparison_measures_errors() -> None:
+    row = compared([1.0, 2.5, -4.0], [1.0, 2.0, -4.0])
+    assert (row.ok, row.differing, row.size, row.index) == (False, 1, 3, (1,))
+    assert (row.max_abs, row.max_rel, row.magnitude) == (0.5, 0.25, 4.0)
+    assert (row.got, row.expected, row.micro_batch) == (2.5, 2.0, 0)
+    assert "got 2.5, expected 2 at [1]; 1 of 3 elements differ" in row.numbers()
+
+
+def test_not_a_number_equals_itself_and_nothing_else() -> None:
+    assert compared([np.nan, np.inf, -np.inf], [np.nan, np.inf, -np.inf]).ok
+    for got, expected in (([np.nan], [1.0]), ([1.0], [np.nan]), ([np.inf], [-np.inf])):
+        row = compared(got, expected)
+        assert not row.ok and row.max_abs == np.inf
+
+
+def test_integers_must_be_equal() -> None:
+    assert compared([1000000], [1000000], "int64").ok
+    assert not compared([1000000], [1000001], "int64").ok
+    assert not compared([True], [False], "bool").ok
+
+
+def test_shape_and_dtype_must_be_equal() -> None:
+    row = compared([[1.0]], [1.0])
+    assert not row.ok and row.numbers() == "got shape [1, 1], expected [1]"
+    got, expected = [np.ones(2, np.float32)], [np.ones(2, np.float64)]
+    other = compare("y", got=got, expected=expected, rtol=0.0, atol=0.0)
+    assert not other.ok and other.numbers() == "got dtype float32, expected float64"
+    assert compared(np.zeros((0, 3)), np.zeros((0, 3))).ok
