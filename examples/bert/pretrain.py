@@ -160,6 +160,17 @@ def chosen_preset(options: argparse.Namespace) -> Preset:
             flag = "--" + name.replace("_", "-")
             raise ValueError(f"{flag}: expected more than 0, got {getattr(options, name)}")
     preset = replace(preset, **changes)
+    if preset.model.layers < preset.num_ipus - 1:
+        raise ValueError(
+            f"--num-ipus: expected at most {preset.model.layers + 1} for {preset.model.layers} "
+            f"encoder layers, beside the embedding's IPU, got {preset.num_ipus}"
+        )
+    stages = preset.num_ipus + 1 if preset.num_ipus > 1 else 1
+    if options.device == "ipu" and preset.accumulation < stages:
+        raise ValueError(
+            f"--accumulation: expected at least the {stages} pipeline stages of {preset.num_ipus} "
+            f"IPUs, got {preset.accumulation}"
+        )
     if preset.warmup >= preset.steps:
         preset = replace(preset, warmup=preset.steps // 10)
     return comparable(preset) if options.verify else preset

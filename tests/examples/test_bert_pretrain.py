@@ -165,11 +165,21 @@ def test_a_diverging_training_stops_and_says_where(
         (["--steps", "0"], "--steps: expected more than 0, got 0"),
         (["--micro-batch", "-1"], "--micro-batch: expected more than 0, got -1"),
         (["--logging-steps", "0"], "--logging-steps: expected more than 0, got 0"),
+        (["--num-ipus", "3"], "--num-ipus: expected at most 2 for 1 encoder layers, beside"),
+        (
+            ["--device", "ipu", "--num-ipus", "2", "--accumulation", "2"],
+            "--accumulation: expected at least the 3 pipeline stages of 2 IPUs, got 2",
+        ),
     ],
 )
 def test_numbers_out_of_range_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    message: str,
 ) -> None:
+    monkeypatch.setattr(paddle, "is_compiled_with_ipu", lambda: True)
     assert run(tmp_path, *arguments) == 2
     assert message in capsys.readouterr().out
 
