@@ -117,6 +117,7 @@ class LoweredGraph:
             listen: called with each node and its outputs.
         """
         env: Environment = dict(values)
+        sources: Environment = {}
         for node in self.nodes:
             inputs = [None if name is None else env[name] for name in node.inputs]
             context = LoweringContext(
@@ -126,6 +127,7 @@ class LoweredGraph:
                 training=training,
                 rng_key=_key_of(key, node.random_index),
                 num_outputs=len(node.outputs),
+                sources=[sources.get(name) if name else None for name in node.inputs],
             )
             results = node.rule(context, inputs, node.attributes)
             if not isinstance(results, (tuple, list)):
@@ -133,7 +135,10 @@ class LoweredGraph:
             if listen is not None:
                 listen(node, results)
             for name, result in zip(node.outputs, results, strict=False):
-                env[name] = result + taps[name] if taps and name in taps else result
+                tapped = taps is not None and name in taps
+                env[name] = result + taps[name] if tapped else result
+                if node.op_type == "Reshape" and not tapped:
+                    sources[name] = inputs[0]
         return env
 
 

@@ -34,6 +34,8 @@ class LoweringContext:
         training: True in a training session; dropout is the identity otherwise.
         rng_key: gives this operator's own random key of the current micro-batch.
         num_outputs: how many outputs the node declares.
+        sources: for each input, what a Reshape made it of; None where it comes from another
+            operator.
     """
 
     domain: str
@@ -42,6 +44,7 @@ class LoweringContext:
     training: bool
     rng_key: Callable[[], jax.Array]
     num_outputs: int = 1
+    sources: Sequence[Any] = ()
 
     def static(self, inputs: Sequence[Any], index: int, what: str) -> np.ndarray[Any, Any]:
         """The constant input `index`, called `what` in the error if it is not constant."""

@@ -40,14 +40,27 @@ def group_normalization(
             f"{where_in_program(context)}: {x.shape[1]} channels do not divide into {groups} "
             "groups; num_groups must be a divisor of axis 1."
         )
-    wide = x.astype(jnp.float32)
-    # One group of a matrix is layer normalisation; it needs no reshape.
-    grouped = wide if x.ndim == 2 and groups == 1 else wide.reshape(x.shape[0] * groups, -1)
-    deviations, mean, variance = _statistics(grouped, (1,))
+    # One group of a matrix is layer normalisation, and its rows need not be in one axis.
+    rows = _rows(context, x) if x.ndim == 2 and groups == 1 else None
+    grouped = x.reshape(x.shape[0] * groups, -1) if rows is None else rows
+    deviations, mean, variance = _statistics(grouped.astype(jnp.float32), (grouped.ndim - 1,))
     inverse = lax.rsqrt(variance + epsilon)
-    normal = (deviations * inverse).reshape(x.shape)
-    y = normal * _per_channel(scale, x.ndim) + _per_channel(bias, x.ndim)
-    return y.astype(x.dtype), mean.reshape(-1), inverse.reshape(-1)
+    normal = deviations * inverse
+    if rows is None:
+        normal = normal.reshape(x.shape)
+        scale, bias = _per_channel(scale, x.ndim), _per_channel(bias, x.ndim)
+    y = (normal * scale + bias).astype(x.dtype).reshape(x.shape)
+    return y, mean.reshape(-1), inverse.reshape(-1)
+
+
+def _rows(context: LoweringContext, x: Any) -> Any:
+    """`x` [N, C], or [..., C] where a Reshape has only merged its leading axes.
+
+    XLA fuses through a reshape on the way to the mean: each fusion behind it would compute the
+    residual additions and normalisations of all layers before once more.
+    """
+    source = context.sources[0] if context.sources else None
+    return x if source is None or source.shape[-1] != x.shape[1] else source
 
 
 def _applied(x: Any, scale: Any, bias: Any, mean: Any, variance: Any, epsilon: float) -> Any:
