@@ -36,6 +36,7 @@ class Translation:
         weights: parameter name -> weight tensor.
         tensors: name of a graph output -> tensor.
         origins: tensor -> the dialect node it comes from.
+        matmuls: the outputs of each matrix product.
         extensions: type of each ``ai.paddle_ipu`` operator -> the first node that needs it.
     """
 
@@ -45,6 +46,8 @@ class Translation:
     tensors: dict[str, str] = field(default_factory=dict)
     origins: Mapping[str, ir.Node] = field(default_factory=dict)
     extensions: Mapping[str, ir.Node] = field(default_factory=dict)
+
+    matmuls: list[set[str]] = field(default_factory=list)
 
     @property
     def portable(self) -> bool:
@@ -130,6 +133,8 @@ def translate(
                 row = find_translator(str(node.op_type))
                 assert row is not None
                 outputs = row.translate(context)
+                if str(node.op_type) in _MATMULS and isinstance(outputs, str):
+                    result.matmuls.append({outputs})
         for value, tensor_id in zip(
             node.outputs, [outputs] if isinstance(outputs, str) else outputs, strict=False
         ):
@@ -159,6 +164,7 @@ def _translate_custom(context: TranslationContext, custom: CustomOp) -> str | Se
     return [str(output) for output in outputs]
 
 
+_MATMULS = frozenset({"matmul", "bmm"})
 _OWN_ATTRIBUTES = frozenset({"ipu_index", "ipu_stage", "input_segments", "output_segments"})
 
 

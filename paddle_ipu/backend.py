@@ -33,6 +33,7 @@ class IpuBackend:
         self._scope: Any = None
         self._popart: Any = None
         self._session: Any = None
+        self._device: Any = None
         self._builder: Any = None
         self._why_gone = "nothing was compiled with it"
         self._weights: Mapping[str, str] = {}
@@ -52,6 +53,7 @@ class IpuBackend:
         self,
         popart: Any,
         session: Any,
+        device: Any,
         builder: Any,
         scope: Any,
         weights: Mapping[str, str],
@@ -62,13 +64,15 @@ class IpuBackend:
         Args:
             popart: the module the session is of.
             session: prepared, weights not uploaded yet.
+            device: what the session runs on.
             builder: the builder that holds its program.
             scope: where weights are read from and written to.
             weights: parameter name -> weight tensor.
             states: names of optimizer state variables, which are their tensors' ids too.
         """
         global _last
-        self._popart, self._session, self._builder = popart, session, builder
+        self._popart, self._builder = popart, builder
+        self._session, self._device = session, device
         self._scope, self._weights, self._states = scope, dict(weights), tuple(states)
         self.weights_from_host()
         _live.add(self)
@@ -168,8 +172,9 @@ class IpuBackend:
         if self._session is not None:
             if self._released:
                 self.weights_to_host()
-            self._session.device.detach()
-        self._session, self._builder, self._why_gone = None, None, why
+            self._device.detach()
+        self._session, self._device, self._builder = None, None, None
+        self._why_gone = why
 
     def set_scope(self, scope: Any) -> None:
         """Changes the Scope that weights are written to."""

@@ -130,13 +130,12 @@ def _compile(
     _record_memory(translation, values)
     dump.onnx(translation.builder, values)
     rate = _learning_rate(program, scope, optimizer)
-    session = _session(
-        popart, translation, compilation, values, anchors,
-        None if to_popart is None else to_popart(optimizer, rate() if rate else 0.0), progress,
-    )  # fmt: skip
-    states = [name for update in optimizer.updates for name in update.states.values()] if (
-        optimizer is not None) else []  # fmt: skip
-    backend.attach(popart, session, translation.builder, scope, translation.weights, states)
+    device = seam.acquire(popart, int(values["num_ipus"]), int(values["tiles_per_ipu"]))
+    first = None if to_popart is None else to_popart(optimizer, rate() if rate else 0.0)
+    session = _session(popart, device, translation, compilation, values, anchors, first, progress)
+    updates = () if optimizer is None else optimizer.updates
+    states = [name for update in updates for name in update.states.values()]
+    backend.attach(popart, session, device, translation.builder, scope, translation.weights, states)
     because = [f"operator ai.paddle_ipu.{name}" for name in extensions]
     if own_rule and optimizer is not None:
         because += sorted({f"Paddle's {update.rule} rule" for update in optimizer.updates})
@@ -303,11 +302,7 @@ def _record_memory(translation: Translation, values: StrategyValues) -> None:
     """The strategy's available memory, on matmuls, unless one of them has its own."""
     share = float(values["available_memory_proportion"])
     builder = translation.builder
-    matmuls = [
-        {str(output.name) for output in node.outputs}
-        for node in builder.model.graph
-        if node.op_type == "MatMul"
-    ] if hasattr(builder, "model") else []  # fmt: skip
+    matmuls = translation.matmuls
     if share and not any(builder.nodeHasAttribute("__available_memory", m) for m in matmuls):
         for outputs in matmuls:
             builder.setAvailableMemoryProportion(outputs, share)
@@ -315,6 +310,7 @@ def _record_memory(translation: Translation, values: StrategyValues) -> None:
 
 def _session(
     popart: Any,
+    device: Any,
     translation: Translation,
     compilation: Compilation,
     values: StrategyValues,
@@ -334,7 +330,6 @@ def _session(
         int(values["batches_per_step"]),
         {anchor: popart.AnchorReturnType("All") for anchor in anchors.values()},
     )
-    device = seam.acquire(popart, int(values["num_ipus"]), int(values["tiles_per_ipu"]))
     arguments = {
         "fnModel": seam.model_of(popart, translation.builder),
         "dataFlow": flow,

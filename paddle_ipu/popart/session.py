@@ -21,10 +21,11 @@ from paddle_ipu.errors import (
     popart_runtime_error,
 )
 from paddle_ipu.popart.dataflow import DataFlow
-from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.optimizer import SGD
+from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.popart.patterns import Patterns
+from paddle_ipu.popart.stepio import PyStepIOCallback, element_details
 from paddle_ipu.popart.tensorinfo import TensorInfo
 
 Array = np.ndarray[Any, Any]
@@ -54,9 +55,8 @@ class _Session:
             raise popart_exception(f"Must pass a valid deviceInfo to {kind}::createFromOnnxModel")
         self.name = name
         self.dataFlow = dataFlow
-        self._device = deviceInfo
         self._options = userOptions or SessionOptions()
-        self._patterns = patterns or Patterns()
+        (patterns or Patterns()).check()
         self._graph = load_model(fnModel).graph
         self._loss = loss
         self._optimizer = optimizer
@@ -74,6 +74,7 @@ class _Session:
         self._progress: ProgressListener | None = None
         self._check()
         self._executable: Any = self._build()
+        self._executable.seed = self._seed
         self._prepared = False
 
     # -- construction --------------------------------------------------------------------------
@@ -189,11 +190,6 @@ class _Session:
         """Replicas of the graph in this process."""
         return 1
 
-    @property
-    def device(self) -> Any:
-        """The device the session was given."""
-        return self._device
-
     def prepareDevice(self, loadEngine: bool = True) -> None:
         """Compiles the program."""
         self._report(20)
@@ -215,7 +211,7 @@ class _Session:
         if self._progress is not None:
             self._progress(percent, 100)
 
-    def weightsFromHost(self) -> None:  # noqa: N802
+    def weightsFromHost(self) -> None:
         """Copies the host's weights and optimizer state to the device."""
         self._require_prepared("weightsFromHost")
         self._upload()
@@ -233,13 +229,13 @@ class _Session:
         self._pending = {}
         self._uploaded = True
 
-    def weightsToHost(self) -> None:  # noqa: N802
+    def weightsToHost(self) -> None:
         """Takes a snapshot of weights and optimizer state for ``readWeights``."""
         self._require_prepared("weightsToHost")
         self._fetched = {**self._executable.weights, **self._executable.state}
         self._read = set()
 
-    def readWeights(self, weightsIo: Any) -> None:  # noqa: N802, N803
+    def readWeights(self, weightsIo: Any) -> None:
         """Copies the snapshot into the arrays of a ``PyWeightsIO``.
 
         What was read is dropped by the next ``run``; call ``weightsToHost`` to read it again.
@@ -253,7 +249,7 @@ class _Session:
             np.copyto(array, np.asarray(source).reshape(array.shape), casting="same_kind")
             self._read.add(name)
 
-    def writeWeights(self, weightsIo: Any) -> None:  # noqa: N802, N803
+    def writeWeights(self, weightsIo: Any) -> None:
         """Replaces the host's values; ``weightsFromHost`` then takes them to the device."""
         for name, array in weightsIo.weights.items():
             if name not in self._executable.program.weights and not self._executable.has_state(
@@ -262,7 +258,7 @@ class _Session:
                 raise popart_runtime_error(f"resetWeights, no tensor '{name}' in tensors")
             self._pending[name] = array
 
-    def modelToHost(self, filename: str) -> None:  # noqa: N802
+    def modelToHost(self, filename: str) -> None:
         """Writes the program with the device's weights and optimizer state as an ONNX file."""
         self._require_prepared("modelToHost")
         model = ir.Model(self._graph.clone(), ir_version=4, producer_name="paddle_ipu")
@@ -297,7 +293,7 @@ class _Session:
         return TensorInfo(_device_dtype(found), list(_shape(found)))
 
     def initAnchorArrays(self) -> dict[str, Array]:
-        """Empty arrays of each anchor's shape: [batches, micro-batches] without ones, then its own."""
+        """Empty arrays: [batches, micro-batches], ones left out, then the anchor's own shape."""
         arrays = {}
         for anchor in self.dataFlow.anchors():
             value = self._tensors()[anchor.removeprefix(_GRADIENT)]
@@ -335,16 +331,34 @@ class _Session:
             )
         program = self._executable.program
         dims = self._executable.loop_dims
+        callbacks = isinstance(stepio, PyStepIOCallback)
+        first = not self._io_checked
+        if first and not callbacks:
+            stepio.check_inputs(program.inputs)
         feeds = {}
         for name, (shape, dtype) in program.inputs.items():
-            feeds[name] = stepio.input(name, (*dims, *shape), dtype, not self._io_checked)
+            details = self._details(shape) if first else ""
+            whole = (*dims, *shape)
+            feeds[name] = (
+                stepio.input(name, whole, dtype, first, details, tensor_rank=len(shape))
+                if callbacks
+                else stepio.input(name, whole, dtype, first, details)
+            )
         self._io_checked = True
         # The run reuses the memory of the arrays a snapshot refers to: what was read may go.
         self._fetched = {
             name: np.array(array) for name, array in self._fetched.items() if name not in self._read
         }
         for name, array in self._executable.run(feeds).items():
-            stepio.output(name, array)
+            if callbacks:
+                loops = len(self._anchor_dims(name))
+                for micro_batch in array.reshape(-1, *array.shape[loops:]):
+                    stepio.next_output(name, micro_batch)
+            else:
+                stepio.output(name, array)
+
+    def _details(self, shape: tuple[int, ...]) -> str:
+        return element_details(shape, self.dataFlow.batchesPerStep(), self.accumulationFactor, 1)
 
     def _require_prepared(self, what: str) -> None:
         if not self._prepared:
