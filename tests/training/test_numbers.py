@@ -9,6 +9,7 @@ import numpy as np
 import paddle
 import pytest
 
+from paddle_ipu.errors import FetchError
 from tests.training import tiny_bert
 from tests.training.side_by_side import Built, Pair, build, mlp, pair, read, rows, snapshot
 
@@ -119,17 +120,6 @@ def test_clip_by_value() -> None:
     _train(both)
 
 
-def test_a_ratio_on_the_learning_rate_of_adamw() -> None:
-    """Paddle's AdamW refuses ``lr_ratio`` on a CPU wheel, while its CPU kernel has it."""
-
-    def adamw(lr: Any) -> Any:
-        made = paddle.optimizer.AdamW(lr, weight_decay=0.1)
-        made._lr_ratio = lambda parameter: 0.5 if ".w_" in parameter.name else 1.0
-        return made
-
-    _train(pair(mlp(adamw)))
-
-
 def test_a_parameters_own_learning_rate() -> None:
     attr = paddle.ParamAttr(learning_rate=0.25)
     both = pair(mlp(lambda lr: paddle.optimizer.Adam(lr), first={"weight_attr": attr}))
@@ -231,42 +221,64 @@ def test_loss_scaling_changes_no_number(scale: float) -> None:
 
 
 def _directions(
-    gradients: list[np.ndarray], beta1: float, beta2: float, epsilon: float
+    gradients: list[np.ndarray], beta1: float, beta2: float, epsilon: float, corrected: bool
 ) -> list[np.ndarray]:
-    """Adam's directions without bias correction: m / (sqrt(v) + epsilon)."""
+    """Adam's directions, m / (sqrt(v) + epsilon), with the moments corrected or not."""
     m, v, found = 0.0, 0.0, []
-    for g in gradients:
+    for step, g in enumerate(gradients, 1):
         m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g * g
-        found.append(m / (np.sqrt(v) + epsilon))
+        by1, by2 = (1 - beta1**step, 1 - beta2**step) if corrected else (1.0, 1.0)
+        found.append(m / by1 / (np.sqrt(v / by2) + epsilon))
     return found
 
 
-@pytest.mark.parametrize("rule", ["adam", "lamb"])
-def test_no_bias_correction(rule: str) -> None:
+def _linear(optimizer: Any) -> Built:
     """The loss is the sum of x @ w, whose gradient is the sum of x's rows, whatever w is."""
 
     def make() -> tuple[list[str], dict[str, Any], Any]:
         x = paddle.static.data("x", [4, 3], "float32")
         loss = paddle.sum(paddle.nn.Linear(3, 1, bias_attr=False)(x))
-        optimizer = {
-            "adam": lambda: paddle.optimizer.Adam(0.1, 0.9, 0.99, 1e-6),
-            "lamb": lambda: paddle.optimizer.Lamb(0.1, 0.05, 0.9, 0.99, 1e-6),
-        }[rule]()
         optimizer.minimize(loss)
         return ["x"], {"loss": loss}, None
 
-    both = pair(build(make), {"use_no_bias_optimizer": True})
-    w = read(both.ipu, "linear_0.w_0").astype(np.float64)
+    return build(make)
+
+
+def _run_linear(both: Pair, corrected: bool) -> list[np.ndarray]:
+    """Four steps; gives the directions NumPy finds for them."""
     feeds = [rows(4, step)["x"][:, :3] for step in range(4)]
-    gradients = [x.astype(np.float64).sum(0)[:, None] for x in feeds]
-    for x, direction in zip(feeds, _directions(gradients, 0.9, 0.99, 1e-6), strict=True):
+    for x in feeds:
         both.on_ipu({"x": x})
+    both.weights_to_host()
+    gradients = [x.astype(np.float64).sum(0)[:, None] for x in feeds]
+    return _directions(gradients, 0.9, 0.99, 1e-6, corrected)
+
+
+@pytest.mark.parametrize("rule", ["adam", "lamb"])
+def test_no_bias_correction(rule: str) -> None:
+    optimizer = {
+        "adam": lambda: paddle.optimizer.Adam(0.1, 0.9, 0.99, 1e-6),
+        "lamb": lambda: paddle.optimizer.Lamb(0.1, 0.05, 0.9, 0.99, 1e-6),
+    }[rule]()
+    both = pair(_linear(optimizer), {"use_no_bias_optimizer": True})
+    w = read(both.ipu, "linear_0.w_0").astype(np.float64)
+    for direction in _run_linear(both, corrected=False):
         if rule == "lamb":
             direction = direction + 0.05 * w
             w = w - 0.1 * np.linalg.norm(w) / np.linalg.norm(direction) * direction
         else:
             w = w - 0.1 * direction
-    both.weights_to_host()
+    np.testing.assert_allclose(read(both.ipu, "linear_0.w_0"), w, rtol=1e-5)
+
+
+def test_a_ratio_on_the_learning_rate_of_adamw() -> None:
+    """Paddle refuses ``lr_ratio`` on a CPU wheel, so the oracle is its documented formula."""
+    optimizer = paddle.optimizer.AdamW(0.1, 0.9, 0.99, 1e-6, weight_decay=0.2)
+    optimizer._lr_ratio = lambda parameter: 0.5
+    both = pair(_linear(optimizer))
+    w = read(both.ipu, "linear_0.w_0").astype(np.float64)
+    for direction in _run_linear(both, corrected=True):
+        w = w * (1 - 0.1 * 0.5 * 0.2) - 0.1 * 0.5 * direction
     np.testing.assert_allclose(read(both.ipu, "linear_0.w_0"), w, rtol=1e-5)
 
 
@@ -345,13 +357,31 @@ print("equal")
 
 
 def test_a_squad_head() -> None:
-    built = tiny_bert.squad(lambda: paddle.optimizer.AdamW(1e-3))
+    built, noisy = tiny_bert.squad(lambda: paddle.optimizer.AdamW(1e-3))
     both = pair(built, spread=0.05)
     for step in range(5):
         cpu, ipu = both.step(tiny_bert.questions(step))
         for name, expected in cpu.items():
             assert ipu[name].shape == expected.shape, name
-            np.testing.assert_allclose(ipu[name], expected, rtol=1e-5, atol=1e-5, err_msg=name)
-        np.testing.assert_allclose(ipu["loss"], cpu["loss"], rtol=1e-5)
-    keys = [n for n in built.parameters if n in ("linear_1.b_0", "linear_7.b_0")]
-    both.assert_equal_weights(1e-4, except_for=keys)
+        for name in ("loss", "start_accuracy"):
+            np.testing.assert_allclose(ipu[name], cpu[name], rtol=1e-5, err_msg=f"step {step}")
+        # The head's bias is noise, and shifts all scores of an answer alike.
+        got, expected = (s - s.mean(-1, keepdims=True) for s in (ipu["scores"], cpu["scores"]))
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=2e-6)
+    both.assert_equal_weights(1e-4, except_for=noisy)
+
+
+@pytest.mark.xfail(
+    raises=FetchError, reason="the frontend forgets names stamped on results of builtin.split"
+)
+def test_a_result_of_a_list_operator_is_fetched() -> None:
+    def make() -> tuple[list[str], dict[str, Any], Any]:
+        x = paddle.static.data("x", [4, 2], "float32")
+        first, second = paddle.unstack(x, axis=1)
+        return ["x"], {"first": first, "second": second}, None
+
+    both = pair(build(make), is_training=False)
+    x = rows(4)["x"][:, :2]
+    first, second = both.on_ipu({"x": x})
+    np.testing.assert_array_equal(first, x[:, 0])
+    np.testing.assert_array_equal(second, x[:, 1])
