@@ -244,5 +244,37 @@ def drift_table(
     return rows
 
 
+def derivative_rows(
+    forward: Forward,
+    operands: Mapping[str, tuple[str, str]],
+    got: Mapping[str, Sequence[Array]],
+    expected: Mapping[str, Sequence[Array]],
+    *,
+    rtol: float,
+    atol: float,
+) -> list[OperatorRow]:
+    """A row for each differentiable operand of each operator, in the order of backward.
+
+    Args:
+        operands: key -> (name of the operator's first result, name of the operand).
+        got, expected: key -> the derivative with respect to it.
+    """
+    numbers = {str(node.outputs[0].name): n for n, node in enumerate(forward.nodes) if node.outputs}
+    rows = []
+    for key, (result, operand) in operands.items():
+        if key not in got:
+            continue
+        number = numbers[result] if result in numbers else numbers[f"{result}.0"]
+        node = forward.nodes[number]
+        source = dialect.source_of(node)
+        row = compare(
+            operand, got=got[key], expected=expected[key], rtol=rtol, atol=atol,
+            what=f"derivative of {node.op_type}", source=source,
+        )  # fmt: skip
+        verdict = AGREES if row.ok else DIVERGES
+        rows.append(OperatorRow(number, str(node.op_type), source, row, verdict))
+    return sorted(rows, key=lambda row: -row.number)
+
+
 def _read_by(node: ir.Node) -> Iterator[str]:
     return (str(value.name) for value in node.inputs if value is not None)

@@ -18,9 +18,10 @@ from paddle_ipu import backend as backends
 from paddle_ipu import bisection
 from paddle_ipu import scope as scopes
 from paddle_ipu.compiled_program import IpuCompiledProgram
-from paddle_ipu.errors import NotSupported, VerificationError
+from paddle_ipu.errors import FetchError, NotSupported, VerificationError
+from paddle_ipu.isolation import isolate
 from paddle_ipu.passes.extract_optimizer import OPTIMIZER_OPS
-from paddle_ipu.verification_report import Comparison, VerificationReport, compare
+from paddle_ipu.verification_report import AGREES, Comparison, VerificationReport, compare
 
 Array = np.ndarray[Any, Any]
 State = dict[str, Array]
@@ -179,9 +180,7 @@ def _prepare(
         bisection.switch_dropout_off(duplicate)
     bisection.name_values(duplicate)
     names = {value.id: name for name, value in bisection.values_of(duplicate).items()}
-    fetches = [
-        item if isinstance(item, str) else names[mapping.look_up(item).id] for item in fetch_list
-    ]
+    fetches = [_fetch_name(item, program, mapping, names) for item in fetch_list]
     forward = bisection.read_forward(duplicate, rate_name, list(feed), fetches, values)
     bisection.check_deterministic(forward)
     return _Case(
@@ -196,6 +195,17 @@ def _prepare(
         accumulates=accumulates,
         loss_scaling=float(values["loss_scaling"]) if training else 1.0,
     )
+
+
+def _fetch_name(item: Any, program: Any, mapping: Any, names: Mapping[int, str]) -> str:
+    if isinstance(item, str):
+        return item
+    if item.get_defining_op().get_parent_block().program != program:
+        raise FetchError(
+            f"fetch_list holds a variable of another program, made by "
+            f"{item.get_defining_op().name()}. Fetch a variable of the program to verify."
+        )
+    return names[mapping.look_up(item).id]
 
 
 def _declared(program: Any, feed: Mapping[str, Any]) -> dict[str, Array]:
@@ -401,20 +411,56 @@ def _compare_operators(case: _Case, report: VerificationReport) -> None:
         report.notes.append(
             f"operators are compared on micro-batch {turn}, from the CPU's weights at that point"
         )
+    names = [str(value.name) for _, value in case.forward.results]
+    feed = case.micro_batch(turn % case.turns)
+    got, expected = _one_micro_batch(case, names, feed, state)
+    tolerance = {"rtol": report.rtol, "atol": report.atol}
+    report.operators = bisection.drift_table(case.forward, got, expected, **tolerance)
+    gradients_alone = any(not row.ok for row in report.gradients) and all(
+        row.verdict == AGREES for row in report.operators
+    )
+    if gradients_alone:
+        results = {name: arrays[0] for name, arrays in expected.items()}
+        _compare_derivatives(case, report, feed, results, state)
+
+
+def _one_micro_batch(
+    case: _Case, names: Sequence[str], feed: Mapping[str, Array], state: State
+) -> tuple[Results, Results]:
+    """(the IPU's, the CPU's) values of `names`."""
     strategy = copy.copy(case.strategy)
     strategy._ipu_strategy = copy.deepcopy(case.strategy._ipu_strategy)
     strategy.set_pipelining_config(enable_pipelining=False, batches_per_step=1)
     strategy.set_options({"enable_gradient_accumulation": False, "accumulation_factor": 1})
-    names = [str(value.name) for _, value in case.forward.results]
-    feed = case.micro_batch(turn % case.turns)
-    cpu = _Cpu(case, names, state)
-    expected = cpu.run(feed)
+    expected = _Cpu(case, names, state).run(feed)
     ipu = _Ipu(case, strategy, 1, names, state)
     try:
-        got = ipu.run(feed)
+        return ipu.run(feed), {name: [array] for name, array in expected.items()}
     finally:
         ipu.close()
-    report.operators = bisection.drift_table(
-        case.forward, got, {name: [array] for name, array in expected.items()},
-        rtol=report.rtol, atol=report.atol,
-    )  # fmt: skip
+
+
+def _compare_derivatives(
+    case: _Case,
+    report: VerificationReport,
+    feed: Mapping[str, Array],
+    results: State,
+    state: State,
+) -> None:
+    import paddle
+
+    alone = isolate(paddle, case.program, case.forward, feed, results, state)
+    if alone is None:
+        return
+    scope = _filled(dict(alone.state))
+    parts = _prepare(alone.program, alone.feed, [], scope, case.strategy, False)
+    parameters = parts.forward.gradients
+    got, expected = _one_micro_batch(parts, list(parameters), parts.feed, parts.state)
+    report.derivatives = bisection.derivative_rows(
+        case.forward,
+        alone.operands,
+        {parameters[name]: arrays for name, arrays in got.items()},
+        {parameters[name]: arrays for name, arrays in expected.items()},
+        rtol=report.rtol,
+        atol=report.atol,
+    )

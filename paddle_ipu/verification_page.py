@@ -50,11 +50,14 @@ def page(report: VerificationReport) -> str:
     body += [f"<p>Note: {escape(note)}.</p>" for note in report.notes]
     if not report.ok:
         body.append(f"<pre>{escape(report.explanation())}</pre>")
+    operator_head = ("#", "verdict", "operator", "result", "line", "shape", *_NUMBERS)
     if report.operators:
         body.append("<h2>Operators</h2>")
         body.append('<p><input id="only" placeholder="operator, result or line"></p>')
-        operator_head = ("#", "verdict", "operator", "result", "line", "shape", *_NUMBERS)
         body.append(_table("operators", operator_head, map(_operator, report.operators)))
+    if report.derivatives:
+        body.append("<h2>Derivatives of each operator by itself</h2>")
+        body.append(_table("derivatives", operator_head, map(_operator, report.derivatives)))
     for name, rows in (
         ("Fetches", report.fetches),
         ("Gradients", report.gradients),

@@ -74,7 +74,8 @@ class OperatorRow:
         number: position of the operator in the program's forward part.
         operator: its phi name.
         source: ``file:line`` of the user's call.
-        result: its result, both sides having run the whole program up to here.
+        result: its result, both sides having run the whole program up to here; in a table of
+            derivatives, the derivative with respect to the operand of that name.
         verdict: ``agrees``, ``diverges`` (everything it reads agrees) or ``follows``.
     """
 
@@ -100,6 +101,8 @@ class VerificationReport:
         gradients: the raw gradient of every trained parameter, before clipping and decay.
         updates: trained parameters and optimizer state after the steps.
         operators: every forward operator; filled on a difference, or when asked for.
+        derivatives: every differentiable operand of every operator by itself, in the order of
+            backward; filled where gradients differ though every operator agrees.
         notes: what was not compared, and why.
     """
 
@@ -110,6 +113,7 @@ class VerificationReport:
     gradients: list[Comparison] = field(default_factory=list)
     updates: list[Comparison] = field(default_factory=list)
     operators: list[OperatorRow] = field(default_factory=list)
+    derivatives: list[OperatorRow] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -122,11 +126,12 @@ class VerificationReport:
         """Where the sides part: an operator, else a gradient, an update or a fetch; None if `ok`.
 
         The first operator in program order that differs while all it reads agrees; without one
-        the first gradient in the order of backward, then the first weight or state.
+        the first operator in the order of backward whose own derivative differs; then the first
+        gradient, weight or state.
         """
         if self.ok:
             return None
-        for operator in self.operators:
+        for operator in (*self.operators, *self.derivatives):
             if operator.verdict == DIVERGES:
                 return operator
         rows = (*self.gradients, *self.updates, *self.fetches)
@@ -148,6 +153,11 @@ class VerificationReport:
         )
 
     def _where(self, first: OperatorRow | Comparison) -> str:
+        if isinstance(first, OperatorRow) and first in self.derivatives:
+            return (
+                f"First diverging derivative: {first.place()} with respect to its operand "
+                f"{first.result.name}: {first.result.numbers()}. Every operator agrees forward."
+            )
         if isinstance(first, OperatorRow):
             return (
                 f"First diverging operator: {first.place()} (result {first.result.name}): "
@@ -156,7 +166,7 @@ class VerificationReport:
         place = f" ({first.source})" if first.source else ""
         text = f"First difference: {first.name!r}, {first.what}{place}: {first.numbers()}."
         if first in self.gradients:
-            return f"{text} Every forward operator agrees, so a derivative does not."
+            return f"{text} Each operator agrees by itself: rounding added up."
         if first in self.updates:
             return f"{text} Every gradient agrees, so the update does not."
         return f"{text} No single operator is out of tolerance by itself: rounding added up."
@@ -198,6 +208,9 @@ class VerificationReport:
         if self.operators:
             lines += ["", "operators, in program order:", _HEADER]
             lines += [_line(o.verdict, o.result, o.place()) for o in self.operators]
+        if self.derivatives:
+            lines += ["", "derivatives of each operator by itself:", _HEADER]
+            lines += [_line(o.verdict, o.result, o.place()) for o in self.derivatives]
         if not self.ok:
             lines += ["", self.explanation()]
         return "\n".join(lines)

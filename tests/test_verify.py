@@ -8,13 +8,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import paddle
 import pytest
 
 import paddle_ipu
-from paddle_ipu.errors import NotSupported, VerificationError
+from paddle_ipu import reference
+from paddle_ipu.errors import FetchError, NotSupported, VerificationError
 from paddle_ipu.verification_report import DIVERGES, FOLLOWS, Comparison, compare
 from paddle_ipu.xla import optimizer as update_rules
 from paddle_ipu.xla import registry
@@ -209,6 +211,80 @@ def test_a_difference_in_a_later_batch_is_bisected_there(monkeypatch: pytest.Mon
     ]
 
 
+@jax.custom_jvp
+def tanh_with_a_wrong_derivative(x: Any) -> Any:
+    return jnp.tanh(x)
+
+
+@tanh_with_a_wrong_derivative.defjvp
+def _(primals: Any, tangents: Any) -> Any:
+    y = jnp.tanh(primals[0])
+    return y, tangents[0] * (1 - 0.9 * y * y)
+
+
+def test_a_wrong_derivative_is_found_by_operators_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(
+        registry._LOWERINGS,
+        ("ai.onnx", "Tanh"),
+        lambda context, x, _: tanh_with_a_wrong_derivative(x[0]),
+    )
+    model = build(mlp, optimizer=momentum)
+    place = re.escape(f"tanh at {__file__}:{model.lines['tanh']}")
+    with pytest.raises(
+        VerificationError,
+        match=rf"(?s)2 of 4 gradients.*First diverging derivative: {place} with respect to its "
+        r"operand x: got .*Every operator agrees forward",
+    ) as caught:
+        verify(model)
+    report = caught.value.report
+    assert all(row.verdict == "agrees" for row in report.operators)
+    assert [row.operator for row in report.derivatives if row.verdict == DIVERGES] == ["tanh"]
+    operands = [(row.operator, row.result.name) for row in report.derivatives]
+    assert operands[0] == ("mean", "x") and operands[-2:] == [("add", "y"), ("matmul", "y")]
+    assert "First diverging derivative" in str(report)
+    assert "Derivatives of each operator by itself" in report.to_html()
+
+
+def test_every_derivative_of_a_larger_network_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gradient scaled after backward sends verify through all operators, none of which errs."""
+    model = build(attention, optimizer=momentum)
+    real, runs = reference._Ipu.run, []
+
+    def scaled(self: Any, feed: Any) -> Any:
+        results = real(self, feed)
+        runs.append(self)
+        if len(runs) == 1:
+            return {n: [2 * a for a in arrays] for n, arrays in results.items() if "grad" in n} | {
+                n: arrays for n, arrays in results.items() if "grad" not in n
+            }
+        return results
+
+    monkeypatch.setattr(reference._Ipu, "run", scaled)
+    report = verify(model, raise_on_mismatch=False)
+    assert {row.operator for row in report.derivatives} >= {"matmul", "layer_norm", "softmax"}
+    assert {row.verdict for row in report.derivatives} == {"agrees"}
+    assert isinstance(report.first_divergence, Comparison)
+    assert "Each operator agrees by itself" in report.explanation()
+
+
+def test_an_operand_in_a_list_is_named_by_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(
+        registry._LOWERINGS,
+        ("ai.onnx", "Tanh"),
+        lambda context, x, _: tanh_with_a_wrong_derivative(x[0]),
+    )
+
+    def network(x: Any, lines: dict[str, int]) -> list[Any]:
+        hidden = paddle.nn.Linear(8, 4)(x)
+        joined = paddle.concat([hidden, paddle.tanh(hidden)], axis=-1)
+        return [(joined * joined).mean()]
+
+    report = verify(build(network, optimizer=momentum), raise_on_mismatch=False)
+    verdicts = {(row.operator, row.result.name): row.verdict for row in report.derivatives}
+    assert verdicts["concat", "x[0]"] == verdicts["concat", "x[1]"] == "agrees"
+    assert verdicts["tanh", "x"] == DIVERGES
+
+
 def test_a_wrong_update_rule_is_a_weight_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     right = update_rules.RULES["momentum"]
 
@@ -309,6 +385,9 @@ def test_other_refusals() -> None:
         verify(model, steps=0)
     with pytest.raises(NotSupported, match=r"verify takes a PIR program, got builtins\.str"):
         paddle_ipu.verify("main", {}, [])
+    other = build(mlp)
+    with pytest.raises(FetchError, match=r"variable of another program, made by pd_op\.mean"):
+        paddle_ipu.verify(model.main, model.feed, other.fetches, scope=model.scope)
     with pytest.raises(NotSupported, match="verify cannot compare use_no_bias_optimizer"):
         verify(model, ipu_strategy=strategy(True, 4, use_no_bias_optimizer=True))
 
