@@ -135,9 +135,11 @@ class LoweredGraph:
             if listen is not None:
                 listen(node, results)
             for name, result in zip(node.outputs, results, strict=False):
-                tapped = taps is not None and name in taps
-                env[name] = result + taps[name] if tapped else result
-                if node.op_type == "Reshape" and not tapped:
+                if taps is not None and name in taps:
+                    env[name] = result + taps[name]
+                    continue
+                env[name] = result
+                if node.op_type == "Reshape":
                     sources[name] = inputs[0]
         return env
 

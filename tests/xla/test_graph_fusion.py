@@ -16,7 +16,7 @@ BATCH, SEQUENCE, WIDTH = 2, 64, 128
 
 
 def _residual_stack(layers: int) -> tuple[LoweredGraph, str, str]:
-    """``x = norm(x + x @ w)``, `layers` times; normalised flat, as Paddle's layer_norm is."""
+    """``x = norm(x + (x @ w + b))``, `layers` times; normalised flat, as Paddle's layer_norm is."""
     builder = Builder(opsets={"ai.onnx": 11, "ai.graphcore": 1})
     onnx = builder.aiOnnx
     x = builder.addInputTensor("FLOAT", [BATCH, SEQUENCE, WIDTH], "x")
@@ -29,7 +29,8 @@ def _residual_stack(layers: int) -> tuple[LoweredGraph, str, str]:
 
     flat = x
     for _ in range(layers):
-        flat = reshape(onnx.add([x, onnx.matmul([x, weight])]), [BATCH * SEQUENCE, WIDTH])
+        projected = onnx.add([onnx.matmul([x, weight]), bias])
+        flat = reshape(onnx.add([x, projected]), [BATCH * SEQUENCE, WIDTH])
         flat = builder.aiGraphcore.groupnormalization([flat, scale, bias], 1, 1e-5)[0]
         x = reshape(flat, [BATCH, SEQUENCE, WIDTH])
     return LoweredGraph(builder.model.graph), x, flat
@@ -46,7 +47,7 @@ def _expected(layers: int) -> np.ndarray[Any, Any]:
     values = {name: array.astype(np.float64) for name, array in _inputs().items()}
     x = values["x"]
     for _ in range(layers):
-        x = x + x @ values["weight"]
+        x = x + (x @ values["weight"] + values["bias"])
         deviations = x - x.mean(-1, keepdims=True)
         x = deviations / np.sqrt((deviations**2).mean(-1, keepdims=True) + 1e-5)
         x = x * values["scale"] + values["bias"]
