@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -159,7 +159,9 @@ class IpuProgram:
     def _input(self, name: str, known: Feed, value: Any) -> Array:
         array = np.asarray(value)
         if array.dtype.name != known.device:
-            array = _narrowed(name, known, array)
+            array = _narrowed(
+                name, known, array, "safe" if hasattr(value, "dtype") else "same_kind"
+            )
         whole = self._rows * _size(known.shape)
         same_rank = array.ndim == len(known.shape)
         if array.size != whole or (same_rank and array.shape[1:] != known.shape[1:]):
@@ -257,16 +259,16 @@ def _size(shape: Sequence[int]) -> int:
     return size
 
 
-def _narrowed(name: str, known: Feed, array: Array) -> Array:
-    """The array in the device's dtype, when no value changes by it."""
+def _narrowed(name: str, known: Feed, array: Array, casting: Literal["safe", "same_kind"]) -> Array:
+    """The array in the device's dtype; ``same_kind`` for lists, which have no dtype of their own."""
     device = np.dtype(known.device)
     integers = np.issubdtype(array.dtype, np.integer) and np.issubdtype(device, np.integer)
-    if not np.can_cast(array.dtype, device, "safe") and array.dtype.name != known.declared:
-        if not integers:
-            raise FeedError(
-                f"feed {name!r}: got dtype {array.dtype.name}, expected {known.declared}. Convert "
-                f"it, for instance with array.astype({known.declared!r})."
-            )
+    fits = np.can_cast(array.dtype, device, casting) or array.dtype.name == known.declared
+    if not fits and not integers:
+        raise FeedError(
+            f"feed {name!r}: got dtype {array.dtype.name}, expected {known.declared}. Convert it, "
+            f"for instance with array.astype({known.declared!r})."
+        )
     if integers and device == np.int32 and array.size:
         low, high = int(array.min()), int(array.max())
         if low < _INT32.min or high > _INT32.max:

@@ -134,7 +134,7 @@ def squad(optimizer: Callable[[], Any]) -> tuple[Built, list[str]]:
 
     Returns:
         The program and the names of the biases whose gradient is zero in exact arithmetic: the key
-        projections', and the head's and the last norm's, which shift the scores of all places alike.
+        projections', and the head's and the last norm's, which shift all places' scores alike.
     """
     noisy: list[str] = []
 
