@@ -166,9 +166,13 @@ class VerificationReport:
         place = f" ({first.source})" if first.source else ""
         text = f"First difference: {first.name!r}, {first.what}{place}: {first.numbers()}."
         if first in self.gradients:
+            if not self.derivatives:
+                return text
             return f"{text} Each operator agrees by itself: rounding added up."
         if first in self.updates:
             return f"{text} Every gradient agrees, so the update does not."
+        if not self.operators:
+            return text
         return f"{text} No single operator is out of tolerance by itself: rounding added up."
 
     def _advice(self, first: OperatorRow | Comparison) -> str:

@@ -18,8 +18,8 @@ import paddle_ipu
 from paddle_ipu import reference
 from paddle_ipu.errors import FetchError, NotSupported, VerificationError
 from paddle_ipu.verification_report import DIVERGES, FOLLOWS, Comparison, compare
+from paddle_ipu.xla import lowerings, registry  # noqa: F401 - patched once they are registered
 from paddle_ipu.xla import optimizer as update_rules
-from paddle_ipu.xla import registry
 
 Array = np.ndarray[Any, Any]
 
@@ -222,12 +222,17 @@ def _(primals: Any, tangents: Any) -> Any:
     return y, tangents[0] * (1 - 0.9 * y * y)
 
 
-def test_a_wrong_derivative_is_found_by_operators_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def wrong_tanh_derivative(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tanh whose derivative has 0.9 where 1 belongs."""
     monkeypatch.setitem(
         registry._LOWERINGS,
         ("ai.onnx", "Tanh"),
         lambda context, x, _: tanh_with_a_wrong_derivative(x[0]),
     )
+
+
+def test_a_wrong_derivative_is_found_by_operators_alone(wrong_tanh_derivative: None) -> None:
     model = build(mlp, optimizer=momentum)
     place = re.escape(f"tanh at {__file__}:{model.lines['tanh']}")
     with pytest.raises(
@@ -267,13 +272,7 @@ def test_every_derivative_of_a_larger_network_agrees(monkeypatch: pytest.MonkeyP
     assert "Each operator agrees by itself" in report.explanation()
 
 
-def test_an_operand_in_a_list_is_named_by_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(
-        registry._LOWERINGS,
-        ("ai.onnx", "Tanh"),
-        lambda context, x, _: tanh_with_a_wrong_derivative(x[0]),
-    )
-
+def test_an_operand_in_a_list_is_named_by_its_place(wrong_tanh_derivative: None) -> None:
     def network(x: Any, lines: dict[str, int]) -> list[Any]:
         hidden = paddle.nn.Linear(8, 4)(x)
         joined = paddle.concat([hidden, paddle.tanh(hidden)], axis=-1)
@@ -306,6 +305,48 @@ def test_a_wrong_update_rule_is_a_weight_difference(monkeypatch: pytest.MonkeyPa
     assert report.first_divergence.max_abs == pytest.approx(0.001, rel=1e-3)
 
 
+def test_a_difference_is_reported_even_where_the_bisection_is_refused(
+    wrong_tanh: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: Any) -> Any:
+        raise NotSupported("no such fetch")
+
+    monkeypatch.setattr(reference, "_one_micro_batch", refuse)
+    with pytest.raises(VerificationError, match=r"2 of 2 fetches.*\n.*First difference") as caught:
+        verify(build(mlp))
+    note = "the operators could not be compared one by one: no such fetch"
+    assert caught.value.report.notes == [note]
+    assert f"note: {note}" in str(caught.value.report)
+
+
+def test_refused_isolation_leaves_the_gradient_as_the_first_difference(
+    wrong_tanh_derivative: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: Any) -> Any:
+        raise NotSupported("no such program")
+
+    monkeypatch.setattr(reference, "isolate", refuse)
+    report = verify(build(mlp, optimizer=momentum), raise_on_mismatch=False)
+    assert report.notes == ["the operators could not be run by themselves: no such program"]
+    assert report.first_divergence.what == "gradient of linear_0.b_0"
+
+
+def test_intermediates_are_taken_before_they_are_written_over() -> None:
+    def network(x: Any, lines: dict[str, int]) -> list[Any]:
+        hidden = paddle.exp(x)
+        paddle.assign(hidden * 2.0, hidden)
+        return [hidden]
+
+    model = build(network)
+    case = reference._prepare(
+        model.main, model.feed, model.fetches, model.scope, strategy(False, 4), False
+    )
+    for as_computed, factor in ((True, 1.0), (False, 2.0)):
+        cpu = reference._Cpu(case, case.fetches, {}, as_computed=as_computed)
+        (value,) = cpu.run(model.feed).values()
+        np.testing.assert_allclose(value, factor * np.exp(model.feed["x"]), rtol=1e-6)
+
+
 # -- what stays as it was -----------------------------------------------------------------------
 
 
@@ -334,6 +375,20 @@ def test_the_schedulers_present_rate_is_used() -> None:
     (gradient,) = (row for row in report.gradients if row.what == "gradient of linear_1.b_0")
     assert report.ok
     assert weight.magnitude == pytest.approx(0.05 * gradient.magnitude, rel=1e-5)
+
+
+def test_a_program_under_construction_can_be_verified_and_goes_on() -> None:
+    model = build(mlp)
+    with paddle.static.program_guard(model.main):
+        assert verify(model).ok
+        length = len(model.main.global_block().ops)
+        paddle.exp(model.fetches[1])
+    assert [op.name() for op in model.main.global_block().ops[length:]] == ["pd_op.exp"]
+
+
+def test_one_part_of_a_split_can_be_fetched() -> None:
+    report = verify(build(lambda x, _: [paddle.split(paddle.tanh(x), 2, axis=-1)[1]]))
+    assert report.ok and report.fetches[0].shape == (4, 6, 4)
 
 
 def test_get_instance_goes_on_speaking_for_the_users_program() -> None:
