@@ -91,9 +91,10 @@ class _Engine:
     def __call__(self, do: str, cache_path: str | None = None) -> Answer:
         if do == "prepare":
             return self._prepare(cache_path)
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.process_time()
         loss = self._step()
-        return {"seconds": time.perf_counter() - start, "loss": loss}
+        seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+        return {"seconds": seconds, "cpu_seconds": cpu, "loss": loss}
 
     def _prepare(self, cache_path: str | None) -> Answer:
         start = time.perf_counter()
@@ -174,13 +175,15 @@ def _run(config: Config, names: Sequence[str], warmup: int, steps: int) -> dict[
                 _say(f"{name}: preparing")
                 workers[name] = start(name, ENGINES[name][1])
                 prepared = workers[name].ask(do="prepare", cache_path=caches.get(name))
-                engines[name] = {**prepared, "seconds": [], "losses": []}
+                engines[name] = {**prepared, "seconds": [], "cpu_seconds": [], "losses": []}
             for turn in range(warmup + steps):
                 for name in names:
                     answer = workers[name].ask(do="step")
                     _say(f"{name}: step {turn}: {answer['seconds']:.3f} s, loss {answer['loss']}")
-                    engines[name]["losses"].append(answer["loss"])
-                    engines[name]["seconds"].append(answer["seconds"])
+                    for key, of_step in (
+                        ("losses", "loss"), ("seconds", "seconds"), ("cpu_seconds", "cpu_seconds")
+                    ):  # fmt: skip
+                        engines[name][key].append(answer[of_step])
                     engines[name]["peak_bytes"] = answer["peak_bytes"]
                     # Idle threads of Paddle's OpenMP spin for 0.2 s.
                     time.sleep(0.3)
@@ -227,7 +230,7 @@ def _table(result: dict[str, Any]) -> str:
         return f"{medians[name] / medians[other]:.3f}" if other in medians else "-"
 
     rows = [
-        "engine | median s | min | max | to JAX | to Paddle | share of peak | import s | "
+        "engine | median s | min | max | CPU s | to JAX | to Paddle | share of peak | import s | "
         "build s | compile s | from cache s | peak GB".split(" | ")
     ]
     for name, engine in engines.items():
@@ -239,6 +242,7 @@ def _table(result: dict[str, Any]) -> str:
             f"{medians[name]:.3f}",
             f"{min(seconds):.3f}",
             f"{max(seconds):.3f}",
+            f"{statistics.median(engine['cpu_seconds'][warmup:]):.2f}",
             against(name, "jax"),
             against(name, "paddle"),
             f"{100 * share:.0f} %",
