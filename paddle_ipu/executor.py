@@ -260,7 +260,7 @@ def _size(shape: Sequence[int]) -> int:
 
 
 def _narrowed(name: str, known: Feed, array: Array, casting: Literal["safe", "same_kind"]) -> Array:
-    """The array in the device's dtype; ``same_kind`` for lists, which have no dtype of their own."""
+    """The array in the device's dtype; `casting` is same_kind for lists, which have no dtype."""
     device = np.dtype(known.device)
     integers = np.issubdtype(array.dtype, np.integer) and np.issubdtype(device, np.integer)
     fits = np.can_cast(array.dtype, device, casting) or array.dtype.name == known.declared
