@@ -33,6 +33,7 @@ RANDOM_OPS = frozenset(
 )  # fmt: skip
 """Operators whose result is drawn anew in every run."""
 
+_COMBINE, _SPLIT = "builtin.combine", "builtin.split"
 _DROPOUT = frozenset({"dropout", "fused_dropout_add"})
 
 
@@ -59,34 +60,55 @@ class Forward:
 
 def name_values(program: Any) -> None:
     """Gives every result that has no name one, as an attribute of its operator."""
+    lists: dict[int, str] = {}
     for number, op in enumerate(program.global_block().ops):
-        kind = op.name().rpartition(".")[2]
+        stem = f"{op.name().rpartition('.')[2]}.{number}"
+        if op.name() == _SPLIT:
+            stem = lists.get(op.operand_source(0).id, stem)
         for index in range(op.num_results()):
             attribute = f"{pir.NAME_PREFIX}{index}"
             if not op.has_attr(attribute):
-                op.set_str_attr(attribute, f"{kind}.{number}.{index}")
+                op.set_str_attr(attribute, f"{stem}.{index}")
+            if _is_list(op.result(index)) and op.name() != _COMBINE:
+                lists[op.result(index).id] = op.str_attr(attribute)
+
+
+def named_values(program: Any) -> Iterator[tuple[str, Any]]:
+    """(name in the dialect, value) of a program with names on every value.
+
+    A member of a list that is taken out again comes twice, under one name.
+    """
+    lists: dict[int, list[str]] = {}
+    names: dict[int, str] = {}
+    for op in program.global_block().ops:
+        attributes = op.attrs()
+        for index, result in enumerate(op.results()):
+            if not result.initialized():
+                continue
+            name = str(attributes[f"{pir.NAME_PREFIX}{index}"])
+            if op.name() == _COMBINE:
+                lists[result.id] = [names.get(v.id, "") for v in op.operands_source()]
+                continue
+            if _is_list(result):
+                continue
+            if op.name() == _SPLIT and op.operand_source(0).id in lists:
+                name = lists[op.operand_source(0).id][index]
+            elif op.name() in ("builtin.parameter", "pd_op.data"):
+                name = str(attributes.get("parameter_name") or attributes["name"])
+            names[result.id] = name
+            yield name, result
 
 
 def values_of(program: Any) -> dict[str, Any]:
     """Name in the dialect -> value, of a program with names on every value."""
     values: dict[str, Any] = {}
-    parts: dict[int, str] = {}
-    for op in program.global_block().ops:
-        attributes = op.attrs()
-        own = attributes.get("parameter_name") or attributes.get("name")
-        for index, result in enumerate(op.results()):
-            if not result.initialized():
-                continue
-            name = str(attributes[f"{pir.NAME_PREFIX}{index}"])
-            if op.name() == "builtin.split":
-                values[f"{parts[op.operand_source(0).id]}.{index}"] = result
-            elif op.name() in ("builtin.parameter", "pd_op.data"):
-                values[str(own)] = result
-            elif result.type().as_vec_type() is not None:
-                parts[result.id] = name
-            else:
-                values[name] = result
+    for name, value in named_values(program):
+        values.setdefault(name, value)
     return values
+
+
+def _is_list(value: Any) -> bool:
+    return value.initialized() and value.type().as_vec_type() is not None
 
 
 def read_forward(
@@ -259,7 +281,7 @@ def derivative_rows(
         operands: key -> (name of the operator's first result, name of the operand).
         got, expected: key -> the derivative with respect to it.
     """
-    numbers = {str(node.outputs[0].name): n for n, node in enumerate(forward.nodes) if node.outputs}
+    numbers = {str(node.name): number for number, node in enumerate(forward.nodes)}
     rows = []
     for key, (result, operand) in operands.items():
         if key not in got:

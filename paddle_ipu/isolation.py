@@ -59,7 +59,7 @@ def isolate(
     """
     program = program.clone()
     values = bisection.values_of(program)
-    names = {value.id: name for name, value in values.items()}
+    names = {value.id: name for name, value in bisection.named_values(program)}
     bisection.prune(program, [values[name] for name in results], training=False)
     known = {**state, **results}
     new_state = dict(state)

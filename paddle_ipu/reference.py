@@ -181,7 +181,7 @@ def _prepare(
     if without_dropout:
         bisection.switch_dropout_off(duplicate)
     bisection.name_values(duplicate)
-    names = {value.id: name for name, value in bisection.values_of(duplicate).items()}
+    names = {value.id: name for name, value in bisection.named_values(duplicate)}
     fetches = [_fetch_name(item, program, mapping, names) for item in fetch_list]
     forward = bisection.read_forward(duplicate, rate_name, list(feed), fetches, values)
     bisection.check_deterministic(forward)

@@ -15,7 +15,7 @@ import paddle
 import pytest
 
 import paddle_ipu
-from paddle_ipu import reference
+from paddle_ipu import bisection, reference
 from paddle_ipu.errors import FetchError, NotSupported, VerificationError
 from paddle_ipu.verification_report import DIVERGES, FOLLOWS, Comparison, compare
 from paddle_ipu.xla import lowerings, registry  # noqa: F401 - patched once they are registered
@@ -389,6 +389,20 @@ def test_a_program_under_construction_can_be_verified_and_goes_on() -> None:
 def test_one_part_of_a_split_can_be_fetched() -> None:
     report = verify(build(lambda x, _: [paddle.split(paddle.tanh(x), 2, axis=-1)[1]]))
     assert report.ok and report.fetches[0].shape == (4, 6, 4)
+
+
+def test_members_of_lists_have_one_name_each() -> None:
+    def network(x: Any, lines: dict[str, int]) -> list[Any]:
+        first, second = paddle.split(x, 2, axis=-1)
+        return [paddle.concat([second, first], axis=-1)]
+
+    main = build(network).main.clone()
+    bisection.name_values(main)
+    names = [name for name, _ in bisection.named_values(main)]
+    assert len(set(names)) == len(names)
+    parts = [name for name in names if name.startswith("split_with_num")]
+    assert [name.rpartition(".")[2] for name in parts] == ["0", "1"]
+    assert "x" in names
 
 
 def test_get_instance_goes_on_speaking_for_the_users_program() -> None:
