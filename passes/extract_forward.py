@@ -43,12 +43,10 @@ class ExtractForward:
         roots = [node for node in graph if _has_side_effect(node)]
         needed = _needed([*(output.producer() for output in outputs), *roots])
         dropped = [node for node in graph if id(node) not in needed]
-        for node in graph:
-            if id(node) in needed and _is_backward(node):
-                raise NotSupported(
-                    f"a fetch depends on {dialect.describe(node)}, an operator of backward or of "
-                    "the optimizer. Fetch forward values, or the gradient of a parameter itself."
-                )
+        if any(id(node) in needed and _is_backward(node) for node in graph):
+            sinks = [(f"fetch {output.name!r}", output.producer()) for output in outputs]
+            sinks += [(dialect.describe(root), root) for root in roots]
+            _refuse_backward(graph, sinks)
         for node in dropped:
             # What stays must not look as if backward still read it.
             for index in range(len(node.inputs)):
@@ -61,6 +59,17 @@ class ExtractForward:
         for value in unread:
             graph.inputs.remove(value)
         return bool(dropped)
+
+
+def _refuse_backward(graph: ir.Graph, sinks: list[tuple[str, ir.Node | None]]) -> None:
+    for name, sink in sinks:
+        behind = _needed([sink])
+        found = [node for node in graph if id(node) in behind and _is_backward(node)]
+        if found:
+            raise NotSupported(
+                f"{name} depends on {dialect.describe(found[-1])}, an operator of backward or of "
+                "the optimizer. Fetch forward values, or the gradient of a parameter itself."
+            )
 
 
 def _has_side_effect(node: ir.Node) -> bool:

@@ -185,9 +185,9 @@ class Executable:
             self.weights, self.state, dict(feeds), self._scalars(), counters
         )
         self.weights, self.state = weights, state
-        self.micro_batches += self.program.batches_per_step * self.program.accumulation_factor
         if finite is not None:
             self._raise_unless_finite(np.asarray(finite))
+        self.micro_batches += self.program.batches_per_step * self.program.accumulation_factor
         return {name: np.asarray(array) for name, array in anchors.items()}
 
     def _scalars(self) -> np.ndarray[Any, Any]:
@@ -195,23 +195,27 @@ class Executable:
         return np.zeros(0, np.float32) if updater is None else updater.scalars()
 
     def _raise_unless_finite(self, finite: np.ndarray[Any, Any]) -> None:
-        flags = finite.reshape(-1, finite.shape[-1])
-        if flags.all():
+        if finite.all():
             return
-        turn = int(np.argmin(flags.all(axis=1)))
-        index = int(np.argmin(flags[turn]))
-        where = (
-            f"operator {self._checked[index].op_type} ({self._checked[index].name})"
-            if index < len(self._checked)
-            else "a gradient or an updated weight"
-        )
+        micro, operators = self.program.accumulation_factor, len(self._checked)
+        batches = finite.reshape(-1, micro, finite.shape[-1])
+        batch = int(np.argmin(batches.all(axis=(1, 2))))
+        flags = batches[batch, :, :operators]
+        node = None
+        if flags.all():
+            # The last column, the same for all micro-batches, is that of the update after them.
+            where, turn = "a gradient or an updated weight", batch * micro + micro - 1
+        else:
+            row = int(np.argmin(flags.all(axis=1)))
+            node, turn = self._checked[int(np.argmin(flags[row]))], batch * micro + row
+            where = f"operator {node.op_type} ({node.name})"
         error = NumericalError(
             f"floating-point checks are on and {where} gave NaN or infinity in micro-batch "
             f"{turn}. Weights and optimizer state were left as before this run. Check the feeds "
             "and the learning rate; paddle_ipu.verify compares every operator with Paddle's CPU "
             "kernels."
         )
-        error.node = self._checked[index].name if index < len(self._checked) else None
+        error.node = None if node is None else node.name
         raise error
 
     # -- the step, as JAX traces it ------------------------------------------------------------
@@ -236,10 +240,6 @@ class Executable:
                     finite = jnp.concatenate(
                         [finite.reshape(-1, finite.shape[-1]),
                          jnp.broadcast_to(ok, (micro, 1))], axis=1)  # fmt: skip
-                    ok = jnp.all(finite)
-                    new_weights, new_state = jax.tree.map(
-                        lambda new, old: jnp.where(ok, new, old),
-                        (new_weights, new_state), (weights, state))  # fmt: skip
                 if micro == 1:
                     anchors.update({
                         a.tensor: new_weights[a.tensor]
@@ -251,6 +251,10 @@ class Executable:
         carry, (anchors, finite) = _loop(
             batch, (weights, state), batches, (jnp.arange(batches, dtype=jnp.uint32), feeds)
         )
+        if finite is not None and program.updater is not None:
+            # One bad batch undoes the whole run.
+            ok = jnp.all(finite)
+            carry = jax.tree.map(lambda new, old: jnp.where(ok, new, old), carry, (weights, state))
         kept = {a.tensor: self._keep(a, anchors[a.tensor], carry[0]) for a in program.anchors}
         return carry[0], carry[1], kept, finite
 

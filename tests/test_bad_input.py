@@ -1,0 +1,574 @@
+"""Bad input: one clear error of our own that leaves program and scope as they were."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import paddle
+import pytest
+
+import paddle_ipu
+from paddle_ipu.errors import (
+    FeedError,
+    FetchError,
+    InvalidProgramError,
+    NotSupported,
+    NumericalError,
+    OptionError,
+    PaddleIpuError,
+    UninitializedParameterError,
+    UnsupportedOpError,
+)
+from tests.training.side_by_side import (
+    Built,
+    Pair,
+    build,
+    copied,
+    initialised,
+    mlp,
+    pair,
+    rows,
+    snapshot,
+    strategy,
+    variables,
+)
+
+HERE = re.escape(__file__)
+
+
+@pytest.fixture(autouse=True)
+def static_mode() -> Iterator[None]:
+    """Static mode with the plugin active; the mode is put back."""
+    paddle_ipu.activate()
+    was_dynamic = paddle.in_dynamic_mode()
+    paddle.enable_static()
+    yield
+    if was_dynamic:
+        paddle.disable_static()
+
+
+def _sgd(rate: Any) -> Any:
+    return paddle.optimizer.SGD(rate)
+
+
+def _adam(rate: Any) -> Any:
+    return paddle.optimizer.Adam(rate)
+
+
+@pytest.fixture(scope="module")
+def inference() -> Pair:
+    """An MLP for inference, compiled once."""
+    return pair(mlp(None), is_training=False)
+
+
+def _refused(
+    error: type[PaddleIpuError],
+    message: str,
+    built: Built,
+    options: Mapping[str, Any] | None = None,
+    *,
+    feeds: Sequence[Any] | None = None,
+    fetches: Sequence[Any] | None = None,
+    scope: Any = None,
+    **config: Any,
+) -> str:
+    """Compiles what must be refused; program and scope stay as they were. Gives the message."""
+    scope = initialised(built) if scope is None else scope
+    wanted = [value if isinstance(value, str) else value.name for value in built.fetches]
+    held = [name for name in variables(built.startup) if scope.find_var(name) is not None]
+    text, before = str(built.main), snapshot(scope, held)
+    compiler = paddle.static.IpuCompiledProgram(built.main, scope, strategy(options, **config))
+    with pytest.raises(error, match=message) as caught:
+        compiler.compile(built.feeds if feeds is None else feeds, fetches or wanted)
+    assert type(caught.value) is error
+    assert str(built.main) == text
+    for name, array in before.items():
+        np.testing.assert_array_equal(np.array(scope.find_var(name).get_tensor()), array)
+    return str(caught.value)
+
+
+# -- options --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"micro_batch_sise": 2}, "micro_batch_sise.*micro_batch_size"),
+        ({"batches_per_step": "2"}, "batches_per_step.*'2'"),
+        ({"is_training": 1}, "is_training.*1"),
+        ({"batches_per_step": 0}, "batches_per_step.*0"),
+        ({"loss_scaling": -1.0}, "loss_scaling.*-1.0"),
+        ({"available_memory_proportion": 1.5}, "available_memory_proportion.*1.5"),
+    ],
+)
+def test_options_are_checked_when_they_are_set(options: Mapping[str, Any], message: str) -> None:
+    made = paddle.static.IpuStrategy()
+    (name,) = options
+    known = made.get_option(name) if name in made._ipu_strategy.get_all_option_names() else None
+    with pytest.raises(OptionError, match=message):
+        made.set_options(dict(options))
+    if known is not None:
+        assert made.get_option(name) == known
+
+
+def test_options_that_contradict_each_other() -> None:
+    _refused(
+        OptionError,
+        "contradict each other:(.|\n)*enable_gradient_accumulation to True",
+        mlp(_sgd),
+        {"accumulation_factor": 4},
+    )
+
+
+def test_options_without_effect_yet() -> None:
+    _refused(
+        NotSupported, "does not do yet:\n  enable_fp16 = True", mlp(_sgd), {"enable_fp16": True}
+    )
+
+
+# -- feeds and fetches of compile -----------------------------------------------------------------
+
+
+def test_a_feed_that_the_program_does_not_declare() -> None:
+    _refused(
+        FeedError,
+        "feed_list names 'z', but the program declares 'x', 'y'. Declare feeds with",
+        mlp(None),
+        feeds=["x", "y", "z"],
+        is_training=False,
+    )
+
+
+def test_a_feed_that_feed_list_forgets() -> None:
+    _refused(
+        FeedError,
+        r"the program reads 'y', which feed_list does not name; add it to compile\(feed_list=",
+        mlp(None),
+        feeds=["x"],
+        is_training=False,
+    )
+
+
+def test_a_fetch_that_is_not_in_the_program() -> None:
+    _refused(
+        FetchError,
+        "fetch 'nothing' names nothing in the program. Fetch a variable of the program",
+        mlp(None),
+        fetches=["nothing"],
+        is_training=False,
+    )
+
+
+def test_lists_that_are_no_lists() -> None:
+    _refused(
+        InvalidProgramError,
+        "feed_list must be a list of names or variables, got str",
+        mlp(None),
+        feeds="x",
+        is_training=False,
+    )
+
+
+def test_a_fetch_of_what_backward_makes() -> None:
+    built = mlp(_sgd)
+    for op in built.main.global_block().ops:
+        if op.name() == "pd_op.tanh_grad":
+            name = op.result(0).name
+    _refused(
+        NotSupported,
+        rf"fetch '{name}' depends on tanh_grad.*Fetch forward values, or the gradient of a param",
+        built,
+        fetches=[name],
+    )
+
+
+# -- feeds and fetches of run ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"z": np.zeros(1)}, "feed 'z' was not declared: .* with the feeds 'x', 'y'. Name it in"),
+        ({"y": None}, "feed 'y' is missing: every feed the program was compiled with"),
+        (
+            {"x": np.zeros((4, 7), np.float32)},
+            r"feed 'x': got an array of shape \[4, 7\], expected \[4, 8\]: one micro-batch is "
+            r"\[4, 8\]",
+        ),
+        (
+            {"x": np.zeros((4, 8, 1), np.float32)[:2]},
+            r"feed 'x': got an array of shape \[2, 8, 1\], expected \[4, 8\]",
+        ),
+        (
+            {"x": np.zeros((3, 8), np.float32)},
+            r"feed 'x': got an array of shape \[3, 8\], expected 4 rows = micro-batch 4. Feed the",
+        ),
+        (
+            {"x": np.zeros((4, 8), np.float64)},
+            r"feed 'x': got dtype float64, expected float32. Convert it, for instance with "
+            r"array.astype\('float32'\)",
+        ),
+        ({"y": np.zeros((4, 1), np.float32)}, "feed 'y': got dtype float32, expected int64"),
+        (
+            {"y": np.full((4, 1), 2**31)},
+            "feed 'y' holds 2147483648, which does not fit the 32-bit integers of an IPU",
+        ),
+        ({"x": [["a"] * 8] * 4}, "feed 'x': got dtype str.*, expected float32"),
+    ],
+)
+def test_feeds_are_checked_at_each_run(
+    inference: Pair, change: Mapping[str, Any], message: str
+) -> None:
+    feed = {name: array for name, array in {**rows(4), **change}.items() if array is not None}
+    before = snapshot(inference.ipu, inference.built.parameters)
+    with pytest.raises(FeedError, match=message):
+        inference.on_ipu(feed)
+    for name, array in before.items():
+        np.testing.assert_array_equal(np.array(inference.ipu.find_var(name).get_tensor()), array)
+    assert inference.on_ipu(rows(4))[0].shape == ()
+
+
+@pytest.mark.parametrize(
+    ("feed", "message"),
+    [
+        ([{}, {}], "feed must be a dict of arrays, got a list of 2: an IPU program takes the rows"),
+        ("x", "feed must be a dict of arrays by name, got str"),
+    ],
+)
+def test_a_feed_that_is_no_dict(inference: Pair, feed: Any, message: str) -> None:
+    with pytest.raises(FeedError, match=message):
+        paddle.static.Executor(paddle.IPUPlace()).run(inference.program, feed=feed, fetch_list=[])
+
+
+def test_a_fetch_that_was_not_compiled(inference: Pair) -> None:
+    with pytest.raises(
+        FetchError,
+        match=r"fetch 'linear_0.w_0' was not compiled: .* Name it in compile\(fetch_list=...\)",
+    ):
+        inference.on_ipu(rows(4), ["linear_0.w_0"])
+
+
+def test_rows_that_do_not_make_up_a_step() -> None:
+    both = pair(
+        mlp(_sgd),
+        {"batches_per_step": 3, "enable_gradient_accumulation": True, "accumulation_factor": 2},
+    )
+    before = snapshot(both.ipu, both.built.parameters)
+    with pytest.raises(
+        FeedError,
+        match="expected 24 rows = micro-batch 4 x batches_per_step 3 x accumulation_factor 2",
+    ):
+        both.on_ipu(rows(20))
+    both.weights_to_host()
+    for name, array in before.items():
+        np.testing.assert_array_equal(np.array(both.ipu.find_var(name).get_tensor()), array)
+
+
+# -- programs -------------------------------------------------------------------------------------
+
+
+def test_unsupported_operators_come_in_one_error() -> None:
+    def make() -> tuple[list[str], dict[str, Any], Any]:
+        x = paddle.static.data("x", [4, 4], "float32")
+        first = paddle.linalg.matrix_power(x, 3)
+        second = paddle.linalg.cholesky(x)
+        third = paddle.linalg.matrix_power(x, 2)
+        return ["x"], {"sum": first + second + third}, None
+
+    built = build(make)
+    line = make.__code__.co_firstlineno
+    message = _refused(
+        UnsupportedOpError, "2 operator.s. of the program have no translator", built,
+        is_training=False,
+    )  # fmt: skip
+    assert re.search(rf"cholesky \(1x\), first at {HERE}:{line + 3}", message)
+    assert re.search(rf"matrix_power \(2x\), first at {HERE}:{line + 2}", message)
+    assert "Replace them" in message
+
+
+def test_parameters_that_hold_no_value() -> None:
+    built = mlp(_sgd)
+    _refused(
+        UninitializedParameterError,
+        r"4 variable\(s\) of the program hold no value in the scope: linear_0.b_0, linear_0.w_0, "
+        "linear_1.b_0, linear_1.w_0. Run the startup program with the same scope, or load",
+        built,
+        scope=paddle.static.Scope(),
+    )
+    some = copied(initialised(built), ["linear_0.w_0", "linear_0.b_0", "linear_1.w_0"])
+    _refused(
+        UninitializedParameterError, r"1 variable\(s\) .*: linear_1.b_0. Run", built, scope=some
+    )
+
+
+def test_a_learning_rate_that_holds_no_value() -> None:
+    built = mlp(_sgd)
+    scope = copied(initialised(built), built.parameters)
+    _refused(
+        UninitializedParameterError, r"1 variable\(s\) .*: learning_rate_0. Run", built, scope=scope
+    )
+
+
+def test_training_without_an_optimizer() -> None:
+    _refused(
+        InvalidProgramError,
+        r"the program has no optimizer: call optimizer.minimize\(loss\) before compiling, or "
+        r"set_graph_config\(is_training=False\) for inference",
+        mlp(None),
+    )
+
+
+def test_two_losses() -> None:
+    def make() -> tuple[list[str], dict[str, Any], Any]:
+        x = paddle.static.data("x", [-1, 8], "float32")
+        first, second = paddle.nn.Linear(8, 1)(x), paddle.nn.Linear(8, 1)(x)
+        optimizer = paddle.optimizer.SGD(0.1)
+        one, two = first.mean(), second.mean()
+        optimizer.minimize(one)
+        optimizer.minimize(two)
+        return ["x"], {"one": one, "two": two}, None
+
+    _refused(
+        InvalidProgramError,
+        r"training needs exactly one loss, found 2: .*Call optimizer.minimize\(loss\) once",
+        build(make),
+    )
+
+
+def test_two_learning_rates() -> None:
+    def make() -> tuple[list[str], dict[str, Any], Any]:
+        x = paddle.static.data("x", [-1, 8], "float32")
+        first, second = paddle.nn.Linear(8, 4), paddle.nn.Linear(4, 1)
+        loss = second(first(x)).mean()
+        pairs = paddle.static.append_backward(loss)
+        paddle.optimizer.SGD(0.1).apply_gradients(pairs[:2])
+        paddle.optimizer.SGD(0.2).apply_gradients(pairs[2:])
+        return ["x"], {"loss": loss}, None
+
+    _refused(
+        NotSupported,
+        "more than one learning-rate variable: learning_rate_0, learning_rate_1. Use one optimizer",
+        build(make),
+    )
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "message"),
+    [
+        (
+            lambda rate: paddle.optimizer.Adagrad(rate),
+            r"optimizer adagrad_ \(at .*:\d+\) is not supported yet; supported: adam, adamw",
+        ),
+        (
+            lambda rate: paddle.optimizer.Adam(rate, lazy_mode=True),
+            "adam_ .*lazy_mode=True upd",
+        ),
+        (lambda rate: paddle.optimizer.Adam(rate, amsgrad=True), "adam_ .*amsgrad=True is not"),
+        (
+            lambda rate: paddle.optimizer.SGD(rate, weight_decay=paddle.regularizer.L1Decay(0.1)),
+            r"parameter linear_\d.\w_0: L1 regularisation is not supported yet; use L2Decay",
+        ),
+    ],
+)
+def test_optimizers_that_are_not_there_yet(optimizer: Callable[[Any], Any], message: str) -> None:
+    _refused(NotSupported, message, mlp(optimizer))
+
+
+def test_a_dynamic_dimension_that_is_not_the_first() -> None:
+    def make() -> tuple[list[str], dict[str, Any], Any]:
+        x = paddle.static.data("x", [-1, -1], "float32")
+        return ["x"], {"y": paddle.tanh(x)}, None
+
+    _refused(
+        InvalidProgramError,
+        r"feed 'x' has shape \[-1, -1\]: only the first dimension may be dynamic.*Give "
+        "paddle.static.data the other sizes",
+        build(make),
+        is_training=False,
+    )
+
+
+def test_a_legacy_program() -> None:
+    with pytest.raises(
+        NotSupported, match="takes a PIR program .* got .*Leave FLAGS_enable_pir_api at its default"
+    ):
+        paddle.static.IpuCompiledProgram(paddle.base.framework.Program())
+
+
+# -- NaN ------------------------------------------------------------------------------------------
+
+
+def _logarithm() -> Built:
+    def make() -> tuple[list[str], dict[str, Any], Any]:
+        x = paddle.static.data("x", [-1, 8], "float32")
+        loss = paddle.log(paddle.exp(paddle.nn.Linear(8, 4)(x)).mean() + 1e4 * x.mean())
+        paddle.optimizer.Adam(0.1).minimize(loss)
+        return ["x"], {"loss": loss}, None
+
+    return build(make)
+
+
+def test_a_nan_names_its_operator_and_changes_nothing() -> None:
+    built = _logarithm()
+    both = pair(built, {"enable_floating_point_checks": True})
+    names = [n for n in variables(built.startup) if "learning_rate" not in n]
+    good = {"x": np.abs(rows(4)["x"])}
+    both.step(good)
+    both.weights_to_host()
+    before = snapshot(both.ipu, names)
+    text = str(built.main)
+    with pytest.raises(
+        NumericalError,
+        match=r"floating-point checks are on and operator Log \(log.*\) gave NaN or infinity in "
+        rf"micro-batch 0. Weights and optimizer state were left.*It comes from Paddle's log at "
+        rf"{HERE}:\d+",
+    ):
+        both.on_ipu({"x": np.full((4, 8), -0.1, np.float32)})
+    np.testing.assert_equal(str(built.main), text)
+    for name, array in before.items():
+        np.testing.assert_array_equal(np.array(both.ipu.find_var(name).get_tensor()), array)
+    both.weights_to_host()
+    for name, array in before.items():
+        np.testing.assert_array_equal(np.array(both.ipu.find_var(name).get_tensor()), array)
+    # Training goes on as if the bad step had not been.
+    cpu, ipu = both.step(good)
+    np.testing.assert_allclose(ipu["loss"], cpu["loss"], rtol=1e-5)
+
+
+def test_without_checks_a_nan_is_a_number_like_any_other() -> None:
+    both = pair(mlp(None), is_training=False)
+    feed = rows(4)
+    feed["x"][0, 0] = np.nan
+    assert np.isnan(both.on_ipu(feed)[0])
+
+
+def test_a_nan_in_a_later_micro_batch_is_found() -> None:
+    both = pair(
+        mlp(_adam),
+        {
+            "enable_floating_point_checks": True,
+            "batches_per_step": 2,
+            "enable_gradient_accumulation": True,
+            "accumulation_factor": 2,
+        },
+    )
+    names = [n for n in variables(both.built.startup) if "learning_rate" not in n]
+    before = snapshot(both.ipu, names)
+    feed = rows(16)
+    feed["x"][13, 2] = np.inf
+    with pytest.raises(NumericalError, match="gave NaN or infinity in micro-batch 3"):
+        both.on_ipu(feed)
+    both.weights_to_host()
+    for name, array in before.items():
+        np.testing.assert_array_equal(np.array(both.ipu.find_var(name).get_tensor()), array)
+
+
+# -- placement ------------------------------------------------------------------------------------
+
+
+def _placed(*places: tuple[int, int] | None) -> Built:
+    """One Linear + tanh for each place, inside its guard; the loss belongs to the last place."""
+
+    def layer(x: Any) -> Any:
+        return paddle.tanh(paddle.nn.Linear(4, 4)(x))
+
+    def make() -> tuple[list[str], dict[str, Any], Any]:
+        x = paddle.static.data("x", [-1, 4], "float32")
+        for number, place in enumerate(places):
+            last = number == len(places) - 1
+            if place is None:
+                x = layer(x).mean() if last else layer(x)
+                continue
+            with paddle.static.ipu_shard_guard(index=place[0], stage=place[1]):
+                x = layer(x).mean() if last else layer(x)
+        return ["x"], {"y": x}, None
+
+    return build(make)
+
+
+@pytest.mark.parametrize(
+    ("places", "pipelining", "message"),
+    [
+        ([None, None], False, "no Ops have been annotated with virtual graph information. Build"),
+        (
+            [(0, -1), None],
+            False,
+            r"Either all Ops must have their virtual graph ids set, or none must. 4 operator\(s\) "
+            rf"stand outside of every ipu_shard_guard: matmul at {HERE}:\d+; ",
+        ),
+        (
+            [(0, -1), (2, -1)],
+            False,
+            rf"matmul at {HERE}:\d+ has been assigned to an invalid virtual graph 2. numIPUs = 2. "
+            "Raise num_ipus or lower the guard's index",
+        ),
+        (
+            [(0, 0), (1, -1)],
+            True,
+            "Only some ops have had their pipeline stage set. Ops missing the pipeline stage: "
+            rf"matmul at {HERE}",
+        ),
+        (
+            [(0, 0), (1, 2)],
+            True,
+            "The set of pipeline stages for all Ops contains 2 stages, but stage 1 is missing. "
+            "Number the stages 0, 1, 2",
+        ),
+        (
+            [(0, 0), (1, 0)],
+            True,
+            "Ops have the same pipeline stage 0, but different virtual graph ids 0 and 1 "
+            rf"\(matmul at {HERE}:\d+\). Give each stage one IPU",
+        ),
+        (
+            [(0, 1), (1, 0)],
+            True,
+            "is consumed in an earlier pipeline stage than it is produced: tanh at .* is in stage "
+            "1, matmul at .* in stage 0",
+        ),
+        (
+            [(0, 0), (1, 1), (0, 2)],
+            True,
+            r"For pipelining, depth \(batchesPerStep\) must equal at least the number of pipeline "
+            r"stages \(3\), got 2: 3 forward stage",
+        ),
+    ],
+)
+def test_placements(places: list[tuple[int, int] | None], pipelining: bool, message: str) -> None:
+    _refused(
+        InvalidProgramError,
+        message,
+        _placed(*places),
+        {"enable_pipelining": pipelining, "batches_per_step": 2},
+        num_ipus=2,
+        is_training=False,
+        enable_manual_shard=True,
+    )
+
+
+def test_too_few_micro_batches_for_a_pipeline_that_trains() -> None:
+    def make() -> tuple[list[str], dict[str, Any], Any]:
+        x = paddle.static.data("x", [-1, 4], "float32")
+        with paddle.static.ipu_shard_guard(index=0, stage=0):
+            x = paddle.nn.Linear(4, 4)(x)
+        with paddle.static.ipu_shard_guard(index=1, stage=1):
+            loss = paddle.nn.Linear(4, 1)(x).mean()
+        paddle.optimizer.SGD(0.1).minimize(loss)
+        return ["x"], {"loss": loss}, None
+
+    _refused(
+        InvalidProgramError,
+        r"depth \(gradient accumulation factor\) must equal at least the number of pipeline stages "
+        r"\(3\), got 2: 2 forward stage\(s\) and 1 backward",
+        build(make),
+        {
+            "enable_pipelining": True,
+            "enable_gradient_accumulation": True,
+            "accumulation_factor": 2,
+        },
+        num_ipus=2,
+        enable_manual_shard=True,
+    )
