@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from paddle_ipu.ops.context import TranslationContext
 from paddle_ipu.ops.registry import translator
 
@@ -15,8 +17,15 @@ def _unary(paddle_name: str, builder_name: str, op_type: str) -> None:
 
 for _paddle_name, _builder_name, _op_type in (
     ("abs", "abs", "Abs"),
+    ("acos", "acos", "Acos"),
+    ("acosh", "acosh", "Acosh"),
+    ("asin", "asin", "Asin"),
+    ("asinh", "asinh", "Asinh"),
+    ("atan", "atan", "Atan"),
+    ("atanh", "atanh", "Atanh"),
     ("ceil", "ceil", "Ceil"),
     ("cos", "cos", "Cos"),
+    ("cosh", "cosh", "Cosh"),
     ("erf", "erf", "Erf"),
     ("exp", "exp", "Exp"),
     ("expm1", "expm1", "graphcore.Expm1"),
@@ -28,8 +37,10 @@ for _paddle_name, _builder_name, _op_type in (
     ("sigmoid", "sigmoid", "Sigmoid"),
     ("sign", "sign", "Sign"),
     ("sin", "sin", "Sin"),
+    ("sinh", "sinh", "Sinh"),
     ("softsign", "softsign", "Softsign"),
     ("sqrt", "sqrt", "Sqrt"),
+    ("tan", "tan", "Tan"),
     ("tanh", "tanh", "Tanh"),
 ):
     _unary(_paddle_name, _builder_name, _op_type)
@@ -57,20 +68,89 @@ def rsqrt(context: TranslationContext) -> str:
     return str(context.onnx.reciprocal([context.onnx.sqrt([context.input("x")])]))
 
 
-@translator("silu", emits="graphcore.Swish")
+@translator("silu", "swish", emits="graphcore.Swish")
 def silu(context: TranslationContext) -> str:
     """``x * sigmoid(x)``."""
     return str(context.graphcore.swish([context.input("x")]))
-
-
-@translator("relu6", emits="Clip")
-def relu6(context: TranslationContext) -> str:
-    """``min(max(x, 0), 6)``."""
-    x = context.input("x")
-    return str(context.onnx.clip([x, context.const_like(0.0, x), context.const_like(6.0, x)]))
 
 
 @translator("leaky_relu", emits="LeakyRelu")
 def leaky_relu(context: TranslationContext) -> str:
     """``x`` where positive, ``negative_slope * x`` elsewhere."""
     return str(context.onnx.leakyrelu([context.input("x")], float(context.attr("negative_slope"))))
+
+
+@translator("elu", emits="Elu")
+def elu(context: TranslationContext) -> str:
+    """``x`` where positive, ``alpha * (exp(x) - 1)`` elsewhere."""
+    return str(context.onnx.elu([context.input("x")], float(context.attr("alpha", 1.0))))
+
+
+@translator("selu", emits="Selu")
+def selu(context: TranslationContext) -> str:
+    """``scale`` times ELU with ``alpha``."""
+    alpha, scale = float(context.attr("alpha")), float(context.attr("scale"))
+    return str(context.onnx.selu([context.input("x")], alpha, scale))
+
+
+@translator("celu", emits="Elu Mul")
+def celu(context: TranslationContext) -> str:
+    """``x`` where positive, ``alpha * (exp(x / alpha) - 1)`` elsewhere."""
+    x, alpha = context.input("x"), float(context.attr("alpha", 1.0))
+    inner = context.onnx.mul([x, context.const_like(1.0 / alpha, x)])
+    return str(context.onnx.mul([context.onnx.elu([inner], 1.0), context.const_like(alpha, x)]))
+
+
+@translator("softplus", emits="Softplus Mul Greater Where")
+def softplus(context: TranslationContext) -> str:
+    """``log(1 + exp(beta * x)) / beta``, and ``x`` where ``beta * x`` is above the threshold."""
+    x = context.input("x")
+    beta, threshold = float(context.attr("beta", 1.0)), float(context.attr("threshold", 20.0))
+    scaled = x if beta == 1.0 else str(context.onnx.mul([x, context.const_like(beta, x)]))
+    soft = str(context.onnx.softplus([scaled]))
+    if beta != 1.0:
+        soft = str(context.onnx.mul([soft, context.const_like(1.0 / beta, x)]))
+    linear = context.onnx.greater([scaled, context.const_like(threshold, x)])
+    return str(context.onnx.where([linear, x, soft]))
+
+
+@translator("logsigmoid", emits="Neg Softplus")
+def logsigmoid(context: TranslationContext) -> str:
+    """``-log(1 + exp(-x))``."""
+    negative = context.onnx.neg([context.input("x")])
+    return str(context.onnx.neg([context.onnx.softplus([negative])]))
+
+
+@translator("mish", emits="Softplus Tanh Mul")
+def mish(context: TranslationContext) -> str:
+    """``x * tanh(log(1 + exp(x)))``."""
+    x = context.input("x")
+    return str(context.onnx.mul([x, context.onnx.tanh([context.onnx.softplus([x])])]))
+
+
+@translator("tanh_shrink", emits="Tanh Sub")
+def tanh_shrink(context: TranslationContext) -> str:
+    """``x - tanh(x)``."""
+    x = context.input("x")
+    return str(context.onnx.sub([x, context.onnx.tanh([x])]))
+
+
+@translator("stanh", emits="Tanh Mul")
+def stanh(context: TranslationContext) -> str:
+    """``scale_b * tanh(scale_a * x)``."""
+    x = context.input("x")
+    inner = context.onnx.mul([x, context.const_like(float(context.attr("scale_a")), x)])
+    factor = context.const_like(float(context.attr("scale_b")), x)
+    return str(context.onnx.mul([context.onnx.tanh([inner]), factor]))
+
+
+def _logarithm(paddle_name: str, base: float) -> None:
+    @translator(paddle_name, emits="Log Mul")
+    def translate(context: TranslationContext) -> str:
+        x = context.input("x")
+        factor = context.const_like(1.0 / math.log(base), x)
+        return str(context.onnx.mul([context.onnx.log([x]), factor]))
+
+
+_logarithm("log2", 2.0)
+_logarithm("log10", 10.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from paddle_ipu.ops.context import TranslationContext
 from paddle_ipu.ops.registry import translator
 
@@ -79,3 +81,60 @@ def where(context: TranslationContext) -> str:
     return str(
         context.onnx.where([context.input("condition"), context.input("x"), context.input("y")])
     )
+
+
+@translator("logical_xor", emits="Equal Not Cast")
+def logical_xor(context: TranslationContext) -> str:
+    """True where exactly one of the two is not zero."""
+    same = context.onnx.equal([_as_bool(context, "x"), _as_bool(context, "y")])
+    return str(context.onnx.logical_not([same]))
+
+
+def _bitwise(paddle_name: str, of_bools: str, of_integers: str, emits: str) -> None:
+    @translator(paddle_name, emits=emits)
+    def translate(context: TranslationContext) -> str:
+        tensors = [context.input(name) for name in ("x", "y") if context.has(name)]
+        if context.dtype(tensors[0]) == "bool":
+            return str(getattr(context.onnx, of_bools)(tensors))
+        return str(getattr(context.graphcore, of_integers)(tensors))
+
+
+_bitwise("bitwise_and", "logical_and", "bitwiseand", "And graphcore.BitwiseAnd")
+_bitwise("bitwise_or", "logical_or", "bitwiseor", "Or graphcore.BitwiseOr")
+_bitwise("bitwise_not", "logical_not", "bitwisenot", "Not graphcore.BitwiseNot")
+
+
+@translator("bitwise_xor", emits="Equal Not graphcore.BitwiseXor")
+def bitwise_xor(context: TranslationContext) -> str:
+    """Exclusive or, bit by bit."""
+    pair = [context.input("x"), context.input("y")]
+    if context.dtype(pair[0]) == "bool":
+        return str(context.onnx.logical_not([context.onnx.equal(pair)]))
+    return str(context.graphcore.bitwisexor(pair))
+
+
+def _finite_test(paddle_name: str) -> None:
+    @translator(paddle_name, emits=_FINITE_TESTS[paddle_name])
+    def translate(context: TranslationContext) -> str:
+        x = context.input("x")
+        if not context.is_float(x):
+            shape, answer = context.shape(x), paddle_name == "isfinite"
+            return context.const(np.full(shape, answer))
+        if paddle_name == "isnan":
+            return str(context.onnx.isnan([x]))
+        if paddle_name == "isinf":
+            return str(context.onnx.isinf([x]))
+        either = context.onnx.logical_or([context.onnx.isnan([x]), context.onnx.isinf([x])])
+        return str(context.onnx.logical_not([either]))
+
+
+_FINITE_TESTS = {"isnan": "IsNaN", "isinf": "IsInf", "isfinite": "IsNaN IsInf Or Not"}
+for _name in _FINITE_TESTS:
+    _finite_test(_name)
+
+
+@translator("masked_fill", emits="Where")
+def masked_fill(context: TranslationContext) -> str:
+    """``value`` where the mask holds, ``x`` elsewhere."""
+    x = context.input("x")
+    return str(context.onnx.where([context.input("mask"), context.input("value"), x]))

@@ -23,14 +23,6 @@ def fold(context: TranslationContext) -> bool:
     """Folds the context's node when all its operands are constants; True when it did."""
     node = context.node
     name = str(node.op_type)
-    if name in ("shape", "shape64"):
-        value = node.inputs[0]
-        assert value is not None
-        shape = context.shape(context.tensor(value))
-        context.constants[id(node.outputs[0])] = np.asarray(
-            shape, dtype=dialect.dtype_name(node.outputs[0])
-        )
-        return True
     folder = FOLDERS.get(name)
     operands = [value for value in node.inputs if value is not None]
     if folder is None or not operands:
@@ -50,7 +42,8 @@ def _binary(function: Callable[..., Any]) -> Folder:
 
 
 def _scale(context: TranslationContext) -> np.ndarray[Any, Any]:
-    x, factor, bias = context.static("x"), context.static("scale"), context.attr("bias", 0.0)
+    x, factor = context.static("x"), context.static("scale").reshape(())
+    bias = context.attr("bias", 0.0)
     if context.attr("bias_after_scale", 1):
         return np.asarray(x * factor + bias)
     return np.asarray((x + bias) * factor)
@@ -86,6 +79,7 @@ FOLDERS: Mapping[str, Folder] = {
     "slice": _slice,
     "stack": _stack,
     "concat": _concat,
+    "divide": _binary(np.true_divide),
     "cast": lambda context: context.static("x"),
     "assign": lambda context: context.static("x"),
     "prod": lambda context: np.asarray(np.prod(context.static("x"))),

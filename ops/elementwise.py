@@ -15,23 +15,17 @@ def _binary(paddle_name: str, builder_name: str, emits: str) -> None:
 
 _binary("add", "add", "Add")
 _binary("subtract", "sub", "Sub")
+# Paddle casts integers before it divides them.
+_binary("divide", "div", "Div")
 _binary("multiply", "mul", "Mul")
 _binary("maximum", "max", "Max")
 _binary("minimum", "min", "Min")
 _binary("elementwise_pow", "pow", "Pow")
 
 
-@translator("divide", emits="Div Cast")
-def divide(context: TranslationContext) -> str:
-    """``x / y``; integers give a floating-point quotient, as in Paddle."""
-    dtype = context.output_dtype()
-    x, y = (context.cast(context.input(name), dtype) for name in ("x", "y"))
-    return str(context.onnx.div([x, y]))
-
-
-@translator("floor_divide", emits="Div Floor Cast")
+@translator("floor_divide", emits="Div Floor", limits="integer tensors must be constant")
 def floor_divide(context: TranslationContext) -> str:
-    """``floor(x / y)``: by floating point for floats; exact for integers below 2**24 in size."""
+    """``floor(x / y)``."""
     x, y = context.input("x"), context.input("y")
     if not context.is_float(x):
         raise context.refuse(
@@ -47,33 +41,27 @@ def remainder(context: TranslationContext) -> str:
     return str(context.graphcore.remainder([context.input("x"), context.input("y")]))
 
 
-@translator("scale", emits="Mul Add Cast Identity")
+@translator("scale", emits="Mul Add Identity")
 def scale(context: TranslationContext) -> str:
-    """``scale * x + bias`` or ``scale * (x + bias)``; exact for integers."""
+    """``scale * x + bias`` or ``scale * (x + bias)``; for integers both numbers are cut to whole
+    ones first, as in Paddle."""
     x = context.input("x")
     factor = float(context.static("scale").reshape(()))
     bias = float(context.attr("bias", 0.0))
-    dtype = context.dtype(x)
-    whole = factor.is_integer() and bias.is_integer()
-    if not context.is_float(x) and not whole:
-        x = context.cast(x, "float32")
+    if not context.is_float(x):
+        factor, bias = float(int(factor)), float(int(bias))
+    steps = [("mul", factor, 1.0), ("add", bias, 0.0)]
     result = x
-    if context.attr("bias_after_scale", 1):
-        if factor != 1.0:
-            result = str(context.onnx.mul([result, context.const_like(factor, result)]))
-        if bias != 0.0:
-            result = str(context.onnx.add([result, context.const_like(bias, result)]))
-    else:
-        if bias != 0.0:
-            result = str(context.onnx.add([result, context.const_like(bias, result)]))
-        if factor != 1.0:
-            result = str(context.onnx.mul([result, context.const_like(factor, result)]))
-    if result == x:
-        result = str(context.onnx.identity([x]))
-    return context.cast(result, dtype)
+    for builder_name, number, neutral in (
+        steps if context.attr("bias_after_scale", 1) else steps[::-1]
+    ):
+        if number != neutral:
+            call = getattr(context.onnx, builder_name)
+            result = str(call([result, context.const_like(number, x)]))
+    return str(context.onnx.identity([x])) if result == x else result
 
 
-@translator("add_n", emits="Sum Identity")
+@translator("add_n", emits="Sum")
 def add_n(context: TranslationContext) -> str:
     """The sum of a list of tensors of one shape."""
     return str(context.onnx.sum(context.inputs("inputs")))
@@ -95,3 +83,36 @@ def clip(context: TranslationContext) -> str:
         context.const_like(float(context.static(name).reshape(())), x) for name in ("min", "max")
     ]
     return str(context.onnx.clip([x, *bounds]))
+
+
+@translator("lerp", emits="Sub Mul Add")
+def lerp(context: TranslationContext) -> str:
+    """``x + weight * (y - x)``."""
+    x, y, weight = context.input("x"), context.input("y"), context.input("weight")
+    step = context.onnx.mul([weight, context.onnx.sub([y, x])])
+    return str(context.onnx.add([x, step]))
+
+
+@translator("atan2", emits="graphcore.Atan2")
+def atan2(context: TranslationContext) -> str:
+    """The angle of the point (y, x)."""
+    return str(context.graphcore.atan2([context.input("x"), context.input("y")]))
+
+
+def _ignoring_nan(paddle_name: str, builder_name: str, op_type: str) -> None:
+    @translator(paddle_name, emits=f"{op_type} IsNaN Less Or Not Where")
+    def translate(context: TranslationContext) -> str:
+        # At a tie the whole gradient goes to x, where Max and Min share it.
+        x, y = context.input("x"), context.input("y")
+        if not context.is_float(x):
+            return str(getattr(context.onnx, builder_name)([x, y]))
+        pair = [x, y] if paddle_name == "fmax" else [y, x]
+        not_worse = context.onnx.logical_not([context.onnx.less(pair)])
+        no_y = context.onnx.isnan([y])
+        # Not(Less) holds for NaN too, so a NaN in x is looked for first.
+        chosen = context.onnx.where([context.onnx.logical_or([not_worse, no_y]), x, y])
+        return str(context.onnx.where([context.onnx.isnan([x]), y, chosen]))
+
+
+_ignoring_nan("fmax", "max", "Max")
+_ignoring_nan("fmin", "min", "Min")

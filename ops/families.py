@@ -5,11 +5,15 @@ from __future__ import annotations
 from paddle_ipu.ops import (  # noqa: F401
     activation,
     comparison,
+    convolution,
+    creation,
     elementwise,
     indexing,
     linear,
     loss,
+    metric,
     norm,
+    piecewise,
     reduce,
     shape,
 )

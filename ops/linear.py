@@ -42,3 +42,25 @@ def matmul(context: TranslationContext) -> str:
 def bmm(context: TranslationContext) -> str:
     """The product of two stacks of matrices."""
     return str(context.onnx.matmul([context.input("x"), context.input("y")]))
+
+
+@translator("mv", emits="MatMul")
+def mv(context: TranslationContext) -> str:
+    """A matrix times a vector."""
+    return str(context.onnx.matmul([context.input("x"), context.input("vec")]))
+
+
+@translator("dot", emits="Mul ReduceSum")
+def dot(context: TranslationContext) -> str:
+    """The inner product along the last axis."""
+    x = context.input("x")
+    products = context.onnx.mul([x, context.input("y")])
+    return str(context.onnx.reducesum([products], [context.rank(x) - 1], 0))
+
+
+@translator("addmm", emits="Gemm")
+def addmm(context: TranslationContext) -> str:
+    """``beta * input + alpha * x @ y`` of matrices."""
+    x, y, addend = context.input("x"), context.input("y"), context.input("input")
+    alpha, beta = float(context.attr("alpha", 1.0)), float(context.attr("beta", 1.0))
+    return str(context.onnx.gemm([x, y, addend], alpha, beta))

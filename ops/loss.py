@@ -12,7 +12,8 @@ REDUCTIONS = {0: "Sum", 1: "Mean", 2: "NoReduction"}
 
 @translator(
     "cross_entropy_with_softmax",
-    emits="LogSoftmax Log Softmax graphcore.Nll Mul ReduceSum Neg Reshape Transpose Cast",
+    emits="LogSoftmax Log Softmax graphcore.Detach graphcore.Nll Mul ReduceSum Neg Reshape "
+    "Transpose Cast",
 )
 def cross_entropy_with_softmax(context: TranslationContext) -> list[str | None]:
     """``-log(softmax(x)[label])`` along an axis, zero where the label is ``ignore_index``.
@@ -41,10 +42,11 @@ def cross_entropy_with_softmax(context: TranslationContext) -> list[str | None]:
     softmax = None
     if context.is_used(0):
         if takes_logits:
-            softmax = str(context.onnx.softmax([moved], last))
+            # As in Paddle, no gradient comes back through the softmax result.
+            softmax = str(context.onnx.softmax([context.graphcore.detach([moved])], last))
             softmax = softmax if back is None else str(context.onnx.transpose([softmax], back))
         else:
-            softmax = str(context.onnx.identity([logits]))
+            softmax = str(context.graphcore.detach([logits]))
     return [softmax, context.reshape(loss, loss_shape)]
 
 
@@ -61,3 +63,150 @@ def identity_loss(context: TranslationContext) -> str:
     """The tensor as a loss: summed, averaged or as it is."""
     reduction = context.reduction(REDUCTIONS[int(context.attr("reduction", 1))])
     return str(context.graphcore.identityloss([context.input("x")], reduction))
+
+
+def _reduced(context: TranslationContext, loss: str, kind: str) -> str:
+    """``loss`` by the name of a reduction: none, sum, mean or batchmean."""
+    axes = list(range(context.rank(loss)))
+    if kind == "none" or not axes:
+        return loss
+    if kind == "mean":
+        return str(context.onnx.reducemean([loss], axes, 0))
+    total = str(context.onnx.reducesum([loss], axes, 0))
+    if kind == "batchmean":
+        rows = context.const_like(1.0 / context.shape(loss)[0], total)
+        return str(context.onnx.mul([total, rows]))
+    return total
+
+
+@translator("nll_loss", emits="graphcore.Nll Gather Cast Equal Not Mul Div ReduceSum Transpose")
+def nll_loss(context: TranslationContext) -> list[str]:
+    """``-weight[label] * input[label]``; its mean divides by the sum of the weights that count.
+
+    Results are the loss and that sum.
+    """
+    logs, _ = on_last_axis(context, context.input("input"), 1)
+    label = context.input("label")
+    ignored = int(context.attr("ignore_index", -100))
+    loss = negative_log_likelihood(context, logs, label, ignored)
+    is_ignored = context.onnx.equal([label, context.const(ignored, "int32")])
+    counted = context.cast(str(context.onnx.logical_not([is_ignored])), context.dtype(loss))
+    if context.has("weight"):
+        weights = str(context.onnx.gather([context.input("weight"), label], 0))
+        loss = str(context.onnx.mul([loss, weights]))
+        counted = str(context.onnx.mul([counted, weights]))
+    kind = str(context.attr("reduction", "mean"))
+    axes = list(range(context.rank(loss)))
+    if kind == "none":
+        return [loss, context.const_like(0.0, loss)]
+    total = str(context.onnx.reducesum([counted], axes, 0))
+    loss = str(context.onnx.reducesum([loss], axes, 0))
+    if kind == "mean":
+        loss = str(context.onnx.div([loss, total]))
+    return [loss, total]
+
+
+@translator("label_smooth", emits="Mul Add")
+def label_smooth(context: TranslationContext) -> str:
+    """``(1 - epsilon) * label + epsilon * prior``, a uniform prior unless one is given."""
+    label = context.input("label")
+    epsilon = float(context.attr("epsilon", 0.0))
+    if context.has("prior_dist"):
+        prior = str(
+            context.onnx.mul([context.input("prior_dist"), context.const_like(epsilon, label)])
+        )
+    else:
+        prior = context.const_like(epsilon / context.shape(label)[-1], label)
+    kept = context.onnx.mul([label, context.const_like(1.0 - epsilon, label)])
+    return str(context.onnx.add([kept, prior]))
+
+
+@translator("huber_loss", emits="Sub Abs Mul Greater Where")
+def huber_loss(context: TranslationContext) -> list[str]:
+    """``r * r / 2`` for residuals up to delta, ``delta * (|r| - delta / 2)`` beyond; and r."""
+    x, label = context.input("input"), context.input("label")
+    delta = float(context.attr("delta", 1.0))
+    residual = str(context.onnx.sub([label, x]))
+    size = str(context.onnx.abs([residual]))
+    half = context.const_like(0.5, x)
+    near = context.onnx.mul([half, context.onnx.mul([residual, residual])])
+    less = context.onnx.sub([size, context.const_like(0.5 * delta, x)])
+    far = context.onnx.mul([context.const_like(delta, x), less])
+    is_far = context.onnx.greater([size, context.const_like(delta, x)])
+    return [str(context.onnx.where([is_far, far, near])), residual]
+
+
+@translator("bce_loss", emits="Log Sub Mul Max Add Neg Div graphcore.Detach")
+def bce_loss(context: TranslationContext) -> str:
+    """``-label * log(x) - (1 - label) * log(1 - x)``, logarithms not below -100.
+
+    The derivative is written out, ``(x - label) / max(x * (1 - x), 1e-12)``: that of the
+    logarithms is not finite at 0 and 1. None flows to the label.
+    """
+    x = context.input("input")
+    label = str(context.graphcore.detach([context.input("label")]))
+    still = str(context.graphcore.detach([x]))
+    one, lowest = context.const_like(1.0, x), context.const_like(-100.0, x)
+    rest = str(context.onnx.sub([one, still]))
+    hit = context.onnx.max([context.onnx.log([still]), lowest])
+    miss = context.onnx.max([context.onnx.log([rest]), lowest])
+    miss = context.onnx.mul([context.onnx.sub([one, label]), miss])
+    loss = context.onnx.neg([context.onnx.add([context.onnx.mul([label, hit]), miss])])
+    spread = context.onnx.max([context.onnx.mul([still, rest]), context.const_like(1e-12, x)])
+    slope = context.onnx.div([context.onnx.sub([still, label]), spread])
+    # Zero in value; its derivative is the slope.
+    step = context.onnx.mul([context.onnx.sub([x, still]), slope])
+    return str(context.onnx.add([loss, step]))
+
+
+@translator(
+    "sigmoid_cross_entropy_with_logits",
+    emits="Relu Max Mul Sub Less Neg Exp graphcore.Log1p Add Equal Not Where Softplus Cast "
+    "ReduceSum Div",
+)
+def sigmoid_cross_entropy_with_logits(context: TranslationContext) -> str:
+    """``max(x, 0) - x * label + log(1 + exp(-|x|))``, zero where the label is ``ignore_index``.
+
+    With ``pos_weight`` it is ``(1 - label) * x + pos_weight * log(1 + exp(-x))``. ``normalize``
+    divides by the number of labels that count.
+    """
+    x, label = context.input("x"), context.input("label")
+    zero, one = context.const_like(0.0, x), context.const_like(1.0, x)
+    if context.has("pos_weight"):
+        miss = context.onnx.mul([context.onnx.sub([one, label]), x])
+        soft = context.onnx.softplus([context.onnx.neg([x])])
+        loss = context.onnx.add([miss, context.onnx.mul([context.input("pos_weight"), soft])])
+    else:
+        linear = context.onnx.sub([context.onnx.relu([x]), context.onnx.mul([x, label])])
+        # Paddle's derivative of |x| is 1 at 0 here, that of Abs 0.
+        negative = context.onnx.less([x, zero])
+        size = context.onnx.where([negative, context.onnx.neg([x]), x])
+        decay = context.onnx.exp([context.onnx.neg([size])])
+        loss = context.onnx.add([linear, context.graphcore.log1p([decay])])
+    ignored = context.const_like(float(context.attr("ignore_index", -100)), label)
+    is_ignored = context.onnx.equal([label, ignored])
+    loss = str(context.onnx.where([is_ignored, zero, loss]))
+    if not context.attr("normalize", 0):
+        return loss
+    counted = context.cast(str(context.onnx.logical_not([is_ignored])), context.dtype(x))
+    total = context.onnx.reducesum([counted], list(range(context.rank(x))), 0)
+    return str(context.onnx.div([loss, context.onnx.max([total, context.const_like(1e-6, x)])]))
+
+
+@translator(
+    "kldiv_loss", emits="Log Sub Mul Greater Where Exp ReduceMean ReduceSum graphcore.Detach"
+)
+def kldiv_loss(context: TranslationContext) -> str:
+    """``label * (log(label) - x)``, zero where the label is; none of it flows to the label.
+
+    With ``log_target`` it is ``exp(label) * (label - x)``.
+    """
+    x = context.input("x")
+    label = str(context.graphcore.detach([context.input("label")]))
+    if context.attr("log_target", 0):
+        loss = context.onnx.mul([context.onnx.exp([label]), context.onnx.sub([label, x])])
+    else:
+        zero = context.const_like(0.0, x)
+        loss = context.onnx.mul([label, context.onnx.sub([context.onnx.log([label]), x])])
+        loss = context.onnx.where([context.onnx.greater([label, zero]), loss, zero])
+    return _reduced(context, str(loss), str(context.attr("reduction", "mean")))

@@ -20,18 +20,22 @@ def on_last_axis(context: TranslationContext, x: str, axis: int) -> tuple[str, l
 
 
 def _last_axis_op(context: TranslationContext, builder_name: str) -> str:
-    x, back = on_last_axis(context, context.input("x"), int(context.attr("axis", -1)))
-    result = str(getattr(context.onnx, builder_name)([x], max(context.rank(x) - 1, 0)))
+    x = context.input("x")
+    if context.rank(x) == 0:
+        alone = getattr(context.onnx, builder_name)([context.reshape(x, [1])], 0)
+        return context.reshape(str(alone), [])
+    x, back = on_last_axis(context, x, int(context.attr("axis", -1)))
+    result = str(getattr(context.onnx, builder_name)([x], context.rank(x) - 1))
     return result if back is None else str(context.onnx.transpose([result], back))
 
 
-@translator("softmax", emits="Softmax Transpose")
+@translator("softmax", emits="Softmax Transpose Reshape")
 def softmax(context: TranslationContext) -> str:
     """``exp(x) / sum(exp(x))`` along an axis."""
     return _last_axis_op(context, "softmax")
 
 
-@translator("log_softmax", emits="LogSoftmax Transpose")
+@translator("log_softmax", emits="LogSoftmax Transpose Reshape")
 def log_softmax(context: TranslationContext) -> str:
     """``x - log(sum(exp(x)))`` along an axis."""
     return _last_axis_op(context, "logsoftmax")

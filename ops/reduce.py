@@ -16,7 +16,10 @@ def _axes(context: TranslationContext, tensor: str, name: str) -> list[int]:
 
 
 def _reduce(paddle_name: str, builder_name: str, op_type: str, axes: str, keep: str) -> None:
-    @translator(paddle_name, emits=f"{op_type} Cast Identity")
+    # Only a sum changes the dtype: that of booleans and small integers.
+    casts = " Cast" if paddle_name == "sum" else ""
+
+    @translator(paddle_name, emits=f"{op_type} Identity{casts}")
     def translate(context: TranslationContext) -> str:
         x = context.cast(context.input("x"), context.output_dtype())
         dims = _axes(context, x, axes)
@@ -29,7 +32,10 @@ _reduce("sum", "reducesum", "ReduceSum", "axis", "keepdim")
 _reduce("mean", "reducemean", "ReduceMean", "axis", "keepdim")
 _reduce("max", "reducemax", "ReduceMax", "axis", "keepdim")
 _reduce("min", "reducemin", "ReduceMin", "axis", "keepdim")
-_reduce("prod", "reduceprod", "ReduceProd", "dims", "keep_dim")
+_reduce("prod", "reduceprod", "ReduceProd", "axis", "keepdim")
+# amax and amin differ from max and min in name only: both share the gradient between ties.
+_reduce("amax", "reducemax", "ReduceMax", "axis", "keepdim")
+_reduce("amin", "reducemin", "ReduceMin", "axis", "keepdim")
 _reduce("logsumexp", "reducelogsumexp", "ReduceLogSumExp", "axis", "keepdim")
 
 
@@ -79,10 +85,63 @@ def cumsum(context: TranslationContext) -> str:
     axis = context.ints("axis")[0]
     if context.attr("flatten", 0):
         x, axis = context.reshape(x, [-1]), 0
-    index = context.const([axis % context.rank(x)], "int32")
-    index = context.reshape(index, [])
+    index = context.const(axis % context.rank(x), "int32")
     return str(
         context.onnx.cumsum(
             [x, index], int(context.attr("exclusive", 0)), int(context.attr("reverse", 0))
         )
     )
+
+
+def _quantifier(paddle_name: str, builder_name: str, op_type: str) -> None:
+    @translator(paddle_name, emits=f"Cast {op_type}")
+    def translate(context: TranslationContext) -> str:
+        x = context.cast(context.cast(context.input("x"), "bool"), "int32")
+        dims = _axes(context, x, "axis")
+        if dims:
+            keep = int(context.attr("keepdim", 0))
+            x = str(getattr(context.onnx, builder_name)([x], dims, keep))
+        return context.cast(x, "bool")
+
+
+_quantifier("any", "reducemax", "ReduceMax")
+_quantifier("all", "reducemin", "ReduceMin")
+
+
+@translator(
+    "p_norm",
+    emits="ReduceL1 ReduceL2 ReduceMax ReduceMin ReduceSum Abs Pow",
+    limits="p must not be 0",
+)
+def p_norm(context: TranslationContext) -> str:
+    """``sum(|x| ** p) ** (1 / p)`` along an axis or over everything; largest |x| at infinity."""
+    x = context.input("x")
+    keep = int(context.attr("keepdim", 0))
+    order = float(context.attr("porder", 2.0))
+    rank = context.rank(x)
+    whole = bool(context.attr("asvector", 0))
+    axes = list(range(rank)) if whole else [int(context.attr("axis", -1)) % rank]
+    if order == 1.0:
+        return str(context.onnx.reducel1([x], axes, keep))
+    if order == 2.0:
+        return str(context.onnx.reducel2([x], axes, keep))
+    size = context.onnx.abs([x])
+    if order == float("inf"):
+        return str(context.onnx.reducemax([size], axes, keep))
+    if order == float("-inf"):
+        return str(context.onnx.reducemin([size], axes, keep))
+    if order == 0.0:
+        raise context.refuse("p=0 counts what is not zero and is not supported; compare and sum.")
+    powers = context.onnx.pow([size, context.const_like(order, x)])
+    total = context.onnx.reducesum([powers], axes, keep)
+    return str(context.onnx.pow([total, context.const_like(1.0 / order, x)]))
+
+
+@translator("argsort", emits="graphcore.Sort")
+def argsort(context: TranslationContext) -> list[str]:
+    """The elements in order along an axis, and where they stood."""
+    x = context.input("x")
+    axis = int(context.attr("axis", -1)) % context.rank(x)
+    descending, stable = int(context.attr("descending", 0)), int(context.attr("stable", 0))
+    values, indices = context.graphcore.sort([x], axis, descending, stable)
+    return [str(values), context.cast(str(indices), context.output_dtype(1))]

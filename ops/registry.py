@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from paddle_ipu.ops.context import TranslationContext
 
-Translator = Callable[["TranslationContext"], "str | Sequence[str | None]"]
+Translator = Callable[["TranslationContext"], "str | Sequence[str | None] | np.ndarray[Any, Any]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +21,8 @@ class Row:
     Attributes:
         name: the phi name.
         translate: emits PopART operators for the context's node and returns the tensor of each
-            result in order, None for one that is not offered.
+            result in order, None for one that is not offered; or, for an operator whose only
+            result is known while translating, that result as an array.
         emits: the PopART operators it may emit, as ``domain.Type`` without ``ai.onnx.``.
         limits: what it refuses, in words, "" for nothing.
     """

@@ -1,6 +1,9 @@
-"""Shapes, layouts, joining, cutting, constants and casts."""
+"""Shapes, layouts, joining, cutting, padding and casts."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -80,7 +83,7 @@ def transpose(context: TranslationContext) -> str:
     return str(context.onnx.transpose([x], [axis % rank for axis in context.attr("perm")]))
 
 
-@translator("concat", emits="Concat Identity")
+@translator("concat", emits="Concat")
 def concat(context: TranslationContext) -> str:
     """Tensors joined along an axis."""
     tensors = context.inputs("x")
@@ -123,7 +126,7 @@ def split_with_num(context: TranslationContext) -> list[str]:
 @translator("unstack", "unbind", emits="Split Reshape")
 def unstack(context: TranslationContext) -> list[str]:
     """The slices along an axis, without it."""
-    x = context.input("x")
+    x = context.input("x" if context.has("x") else "input")
     shape = context.shape(x)
     axis = int(context.attr("axis", 0)) % len(shape)
     parts = context.onnx.split([x], shape[axis], axis, [1] * shape[axis])
@@ -138,7 +141,7 @@ def slice_(context: TranslationContext) -> str:
     return _cut(context, axes, [1] * len(axes))
 
 
-@translator("strided_slice", emits="Slice Reshape", limits="strides must be constant")
+@translator("strided_slice", emits="Slice", limits="starts, ends and strides must be constant")
 def strided_slice(context: TranslationContext) -> str:
     """A part along some axes, every n-th element."""
     return _cut(context, [int(axis) for axis in context.attr("axes")], context.ints("strides"))
@@ -174,16 +177,128 @@ def tile(context: TranslationContext) -> str:
     return str(context.onnx.tile([x, context.shape_const(repeats)]))
 
 
-@translator("full_like", emits="Constant")
-def full_like(context: TranslationContext) -> str:
-    """A constant of a tensor's shape."""
-    shape = context.shape(context.input("x"))
-    number = context.static("value").reshape(())
-    return context.const(np.full(shape, number, dtype=context.output_dtype()))
+@translator("expand_as", emits="Expand")
+def expand_as(context: TranslationContext) -> str:
+    """The tensor repeated to the shape of another."""
+    x = context.input("x")
+    dims = context.shape(context.input("y")) if context.has("y") else context.attr("target_shape")
+    return str(context.onnx.expand([x, context.shape_const(dims)]))
 
 
-@translator("full_with_tensor", emits="Constant", limits="shape and value must be constant")
-def full_with_tensor(context: TranslationContext) -> str:
-    """A constant whose shape is given by a tensor."""
-    number = context.static("value").reshape(())
-    return context.const(np.full(context.ints("shape"), number, dtype=context.output_dtype()))
+@translator("meshgrid", emits="Reshape Expand")
+def meshgrid(context: TranslationContext) -> list[str]:
+    """Each vector along an axis of its own, repeated along the others."""
+    vectors = context.inputs("inputs")
+    dims = [product(context.shape(vector)) for vector in vectors]
+    grids = []
+    for axis, vector in enumerate(vectors):
+        alone = [dim if at == axis else 1 for at, dim in enumerate(dims)]
+        line = context.reshape(vector, alone)
+        grids.append(str(context.onnx.expand([line, context.shape_const(dims)])))
+    return grids
+
+
+@translator("flip", emits="graphcore.Reverse")
+def flip(context: TranslationContext) -> str:
+    """The order of elements reversed along axes."""
+    x = context.input("x")
+    axes = [int(axis) % context.rank(x) for axis in context.attr("axis")]
+    return str(context.graphcore.reverse([x], axes))
+
+
+@translator("roll", emits="Slice Concat Reshape Identity", limits="the shifts must be constant")
+def roll(context: TranslationContext) -> str:
+    """Elements moved along axes, those that leave at the end put in front."""
+    x = context.input("x")
+    shape, axes = context.shape(x), [int(axis) for axis in context.attr("axis", ())]
+    moved = x if axes else context.reshape(x, [-1])
+    for shift, axis in zip(context.ints("shifts"), axes or [0], strict=True):
+        axis %= context.rank(moved)
+        size = context.shape(moved)[axis]
+        at = -shift % max(size, 1)
+        if at:
+            parts = [_range(context, moved, axis, at, size), _range(context, moved, axis, 0, at)]
+            moved = str(context.onnx.concat(parts, axis))
+    moved = context.reshape(moved, shape)
+    return str(context.onnx.identity([x])) if moved == x else moved
+
+
+def _range(context: TranslationContext, x: str, axis: int, start: int, end: int) -> str:
+    operands = [context.shape_const([number]) for number in (start, end, axis)]
+    return str(context.onnx.slice([x, *operands]))
+
+
+@translator("repeat_interleave", emits="Reshape Expand")
+def repeat_interleave(context: TranslationContext) -> str:
+    """Each slice along an axis repeated a fixed number of times."""
+    x, count = context.input("x"), int(context.attr("repeats"))
+    shape = context.shape(x)
+    axis = int(context.attr("axis", 0)) % len(shape)
+    apart = context.reshape(x, [*shape[: axis + 1], 1, *shape[axis + 1 :]])
+    dims = [*shape[: axis + 1], count, *shape[axis + 1 :]]
+    repeated = str(context.onnx.expand([apart, context.shape_const(dims)]))
+    return context.reshape(repeated, [*shape[:axis], shape[axis] * count, *shape[axis + 1 :]])
+
+
+_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}
+
+
+@translator("pad3d", emits="Pad", limits="the paddings must be constant; no circular mode")
+def pad3d(context: TranslationContext) -> str:
+    """Padding of the spatial axes of [N, C, D, H, W] or [N, D, H, W, C], last axis first."""
+    mode = str(context.attr("mode", "constant"))
+    if mode not in _MODES:
+        raise context.refuse(f"mode {mode!r} is not supported; use {', '.join(_MODES)}.")
+    widths = context.ints("paddings")
+    spatial = [(widths[at], widths[at + 1]) for at in (4, 2, 0)]
+    last = context.attr("data_format", "NCDHW") == "NDHWC"
+    pairs = [(0, 0), *spatial, (0, 0)] if last else [(0, 0), (0, 0), *spatial]
+    return _padded(context, pairs, _MODES[mode])
+
+
+@translator("pad", emits="Pad", limits="the paddings must be constant")
+def pad(context: TranslationContext) -> str:
+    """Padding of every axis by a number before and a number after."""
+    widths = [int(width) for width in context.attr("paddings")]
+    return _padded(context, list(zip(widths[::2], widths[1::2], strict=True)), "constant")
+
+
+def _padded(context: TranslationContext, pairs: list[tuple[int, int]], mode: str) -> str:
+    x = context.input("x")
+    widths = context.shape_const([before for before, _ in pairs] + [after for _, after in pairs])
+    if context.has("pad_value"):
+        number = float(context.static("pad_value").reshape(()))
+    else:
+        number = float(context.attr("pad_value", 0.0))
+    return str(context.onnx.pad([x, widths, context.const_like(number, x)], mode))
+
+
+@translator("tril", emits="Where")
+def tril(context: TranslationContext) -> str:
+    """Zeroes above a diagonal of the last two axes."""
+    return _triangle(context, np.tril)
+
+
+@translator("triu", emits="Where")
+def triu(context: TranslationContext) -> str:
+    """Zeroes below a diagonal of the last two axes."""
+    return _triangle(context, np.triu)
+
+
+def _triangle(context: TranslationContext, part: Callable[..., np.ndarray[Any, Any]]) -> str:
+    x = context.input("x")
+    kept = part(np.ones(context.shape(x)[-2:], dtype=bool), int(context.attr("diagonal", 0)))
+    return str(context.onnx.where([context.const(kept), x, context.const_like(0.0, x)]))
+
+
+@translator("pixel_shuffle", emits="Reshape Transpose", limits="data_format must be NCHW")
+def pixel_shuffle(context: TranslationContext) -> str:
+    """[N, C * r * r, H, W] to [N, C, H * r, W * r]."""
+    if context.attr("data_format", "NCHW") != "NCHW":
+        raise context.refuse("data_format must be NCHW; transpose before and after.")
+    x, factor = context.input("x"), int(context.attr("upscale_factor"))
+    count, channels, height, width = context.shape(x)
+    channels //= factor * factor
+    apart = context.reshape(x, [count, channels, factor, factor, height, width])
+    turned = str(context.onnx.transpose([apart], [0, 1, 4, 2, 5, 3]))
+    return context.reshape(turned, [count, channels, height * factor, width * factor])

@@ -126,6 +126,7 @@ def translate(
         custom = custom_ops.get(str(node.op_type))
         if custom is None and fold(context):
             continue
+        outputs: str | Sequence[str | None] | np.ndarray[Any, Any]
         with _placed(builder, node, place):
             if custom is not None:
                 outputs = _translate_custom(context, custom)
@@ -135,6 +136,9 @@ def translate(
                 outputs = row.translate(context)
                 if str(node.op_type) in _MATMULS and isinstance(outputs, str):
                     result.matmuls.append({outputs})
+        if isinstance(outputs, np.ndarray):
+            context.constants[id(node.outputs[0])] = outputs
+            continue
         for value, tensor_id in zip(
             node.outputs, [outputs] if isinstance(outputs, str) else outputs, strict=False
         ):

@@ -71,13 +71,21 @@ class _Reader:
         if name == _COMBINE:
             self._lists[op.result(0).id] = [self._find(v) for v in op.operands_source()]
         elif name == _SPLIT:
-            parts = self._lists[op.operand_source(0).id]
-            for result, part in zip(op.results(), parts, strict=True):
-                self._values[result.id] = part
+            self._split(op)
         elif name == _PARAMETER or name == "pd_op.data":
             self._add_input(op, name == _PARAMETER)
         else:
             self._add_node(op, name)
+
+    def _split(self, op: Any) -> None:
+        """The members of a list; one that an operator made takes the name it got here."""
+        parts = self._lists[op.operand_source(0).id]
+        for index, (result, part) in enumerate(zip(op.results(), parts, strict=True)):
+            self._values[result.id] = part
+            name = op.attrs().get(f"{NAME_PREFIX}{index}")
+            if name is not None and part is not None and part.producer() is not None:
+                part.name = name
+                self._taken.add(name)
 
     def _find(self, value: Any) -> ir.Value | None:
         if not value.initialized():

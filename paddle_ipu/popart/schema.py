@@ -227,6 +227,16 @@ _family(_onnx, "Less:9 Greater:9", 2, elementwise.comparison, NUMBERS, different
 _onnx("And", 2, elementwise.comparison, BOOLS, name="logical_and", version=7, differentiable=False)
 _onnx("Or", 2, elementwise.comparison, BOOLS, name="logical_or", version=7, differentiable=False)
 _onnx("Not", 1, same_as_first, BOOLS, name="logical_not", differentiable=False)
+_onnx("IsNaN", 1, elementwise.test, FLOATS, version=9, differentiable=False)
+_onnx(
+    "IsInf",
+    1,
+    elementwise.test,
+    FLOATS,
+    [_int("detect_negative", 1), _int("detect_positive", 1)],
+    version=10,
+    differentiable=False,
+)
 _onnx("Where", 3, elementwise.where, (BOOLS, ANY), version=9)
 _onnx("Clip", (1, 3), elementwise.clip, NUMBERS, constants=(1, 2), version=11)
 _onnx("Cast", 1, elementwise.cast, ANY, [("to", Attribute("dtype", required=True))], version=9)
@@ -405,6 +415,15 @@ _graphcore(
 )
 _family(_graphcore, "Atan2:1", 2, elementwise.binary, FLOATS)
 _family(_graphcore, "Fmod:1 Remainder:1", 2, elementwise.binary, NUMBERS)
+_family(
+    _graphcore,
+    "BitwiseAnd:1 BitwiseOr:1 BitwiseXor:1 BitwiseXnor:1",
+    2,
+    elementwise.binary,
+    INTS,
+    differentiable=False,
+)
+_graphcore("BitwiseNot", 1, same_as_first, INTS, differentiable=False)
 _graphcore(
     "GroupNormalization",
     3,
@@ -454,3 +473,4 @@ _graphcore(
 _paddle_ipu("LogicalXor", 2, elementwise.comparison, BOOLS, differentiable=False)
 _paddle_ipu("LogNll", 2, loss.log_nll, (FLOATS, ANY), [_int("ignore_index", -100)])
 _paddle_ipu("GatherNd", 2, shaping.gather_nd, (ANY, INTS))
+_paddle_ipu("TakeAlongAxis", 2, shaping.take_along_axis, (ANY, INTS), [_int("axis", required=True)])

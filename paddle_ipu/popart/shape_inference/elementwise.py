@@ -36,6 +36,11 @@ def comparison(ctx: InferenceContext) -> list[TensorInfo]:
     return [TensorInfo.of(ir.DataType.BOOL, _broadcast_all(ctx, 2))]
 
 
+def test(ctx: InferenceContext) -> list[TensorInfo]:
+    """A boolean for each element."""
+    return [TensorInfo.of(ir.DataType.BOOL, ctx.info(0).dims)]
+
+
 def where(ctx: InferenceContext) -> list[TensorInfo]:
     """(condition, x, y), all broadcast, of x's type."""
     return [TensorInfo.of(ctx.same_dtype(1, 2), _broadcast_all(ctx, 3))]

@@ -50,6 +50,19 @@ def gather_nd(context: LoweringContext, inputs: Sequence[Any], attributes: Attri
     return data.at[position].get(mode="clip")
 
 
+@lowering("ai.paddle_ipu", "TakeAlongAxis")
+def take_along_axis(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """For each index the element of `data` at it along ``axis``; those below 0 count from the end.
+
+    Along other axes `data` is cut to the size of `indices`.
+    """
+    data, indices = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
+    axis = checked_axis(context, int(attributes["axis"]), data.ndim)
+    cut = [slice(None) if at == axis else slice(size) for at, size in enumerate(indices.shape)]
+    indices = _from_the_front(indices, data.shape[axis])
+    return jnp.take_along_axis(data[tuple(cut)], indices, axis=axis, mode="clip")
+
+
 @lowering("ai.onnx", "OneHot")
 def one_hot(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
     """`values` [off, on] by whether a position along the new ``axis`` (default -1) is the index.

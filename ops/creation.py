@@ -1,0 +1,90 @@
+"""Tensors the program makes itself, from numbers and shapes; a PopART program has them ready."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from paddle_ipu import dialect
+from paddle_ipu.ops.context import TranslationContext, product
+from paddle_ipu.ops.registry import translator
+
+Array = np.ndarray[Any, Any]
+
+
+def _as_result(context: TranslationContext, values: Any) -> Array:
+    """`values` in the dtype of the node's result."""
+    return np.asarray(values).astype(dialect.dtype_name(context.node.outputs[0]))
+
+
+def _number(context: TranslationContext, name: str) -> Any:
+    return context.static(name).reshape(())[()]
+
+
+def _shape_of(context: TranslationContext, name: str) -> list[int]:
+    constant = context.constants.get(id(context.values(name)[0]))
+    return context.shape(context.input(name)) if constant is None else list(constant.shape)
+
+
+@translator("full_like", emits="", limits="the value must be constant")
+def full_like(context: TranslationContext) -> Array:
+    """A number in a tensor's shape."""
+    return _as_result(context, np.full(_shape_of(context, "x"), _number(context, "value")))
+
+
+@translator("full_with_tensor", emits="", limits="shape and value must be constant")
+def full_with_tensor(context: TranslationContext) -> Array:
+    """A number in a shape given by a tensor."""
+    return _as_result(context, np.full(context.ints("shape"), _number(context, "value")))
+
+
+@translator("shape", "shape64", emits="")
+def shape(context: TranslationContext) -> Array:
+    """A tensor's shape."""
+    return _as_result(context, _shape_of(context, "input"))
+
+
+@translator("numel", emits="")
+def numel(context: TranslationContext) -> Array:
+    """The number of elements."""
+    return _as_result(context, product(_shape_of(context, "x")))
+
+
+@translator("assign_value_", emits="")
+def assign_value(context: TranslationContext) -> Array:
+    """An array written in the program."""
+    return _as_result(context, context.attr("values")).reshape(context.attr("shape"))
+
+
+@translator("arange", emits="", limits="start, end and step must be constant")
+def arange(context: TranslationContext) -> Array:
+    """``start``, ``start + step``, ... below ``end``."""
+    bounds = [_number(context, name) for name in ("start", "end", "step")]
+    return _as_result(context, np.arange(*bounds))
+
+
+@translator("linspace", emits="", limits="start, stop and number must be constant")
+def linspace(context: TranslationContext) -> Array:
+    """``number`` equal steps from ``start`` to ``stop``, both included."""
+    start, stop = (float(_number(context, name)) for name in ("start", "stop"))
+    return _as_result(context, np.linspace(start, stop, context.ints("number")[0]))
+
+
+@translator("eye", emits="", limits="the size must be constant")
+def eye(context: TranslationContext) -> Array:
+    """Ones on the diagonal."""
+    rows, columns = context.ints("num_rows")[0], context.ints("num_columns")[0]
+    return _as_result(context, np.eye(rows, rows if columns < 0 else columns))
+
+
+@translator("sequence_mask", emits="Less Reshape Cast", limits="maxlen must be given")
+def sequence_mask(context: TranslationContext) -> str:
+    """1 at positions below each length, 0 from there on, along a new last axis."""
+    lengths = context.input("x")
+    longest = context.ints("max_len")[0] if context.has("max_len") else -1
+    if longest < 0:
+        raise context.refuse("maxlen must be given: an IPU program has static shapes.")
+    positions = context.const(np.arange(longest), context.dtype(lengths))
+    ends = context.reshape(lengths, [*context.shape(lengths), 1])
+    return context.cast(str(context.onnx.less([positions, ends])), context.output_dtype())

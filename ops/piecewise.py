@@ -1,0 +1,115 @@
+"""Activations and roundings made of pieces, with Paddle's derivative where the pieces meet."""
+
+from __future__ import annotations
+
+from paddle_ipu.ops.context import TranslationContext
+from paddle_ipu.ops.registry import translator
+
+
+def _limited(context: TranslationContext, low: float, high: float) -> str:
+    """``min(max(x, low), high)`` without gradient at the limits themselves, unlike Clip's."""
+    x = context.input("x")
+    bounds = [context.const_like(low, x), context.const_like(high, x)]
+    inside = context.onnx.logical_and(
+        [context.onnx.greater([x, bounds[0]]), context.onnx.less([x, bounds[1]])]
+    )
+    limited = context.graphcore.detach([context.onnx.clip([x, *bounds])])
+    return str(context.onnx.where([inside, x, limited]))
+
+
+_LIMITED = "Greater Less And Clip graphcore.Detach Where"
+
+
+@translator("relu6", emits=_LIMITED)
+def relu6(context: TranslationContext) -> str:
+    """``min(max(x, 0), 6)``."""
+    return _limited(context, 0.0, 6.0)
+
+
+@translator("hardtanh", emits=_LIMITED)
+def hardtanh(context: TranslationContext) -> str:
+    """``min(max(x, t_min), t_max)``."""
+    return _limited(context, float(context.attr("t_min")), float(context.attr("t_max")))
+
+
+@translator("hardsigmoid", emits="HardSigmoid")
+def hardsigmoid(context: TranslationContext) -> str:
+    """``min(max(slope * x + offset, 0), 1)``."""
+    slope, offset = float(context.attr("slope")), float(context.attr("offset"))
+    return str(context.onnx.hardsigmoid([context.input("x")], slope, offset))
+
+
+@translator("hardswish", emits="HardSigmoid Mul")
+def hardswish(context: TranslationContext) -> str:
+    """``x * min(max(x + 3, 0), 6) / 6``."""
+    x = context.input("x")
+    return str(context.onnx.mul([x, context.onnx.hardsigmoid([x], 1.0 / 6.0, 0.5)]))
+
+
+@translator("prelu", emits="Greater Mul Where Reshape")
+def prelu(context: TranslationContext) -> str:
+    """``x`` where positive, ``alpha * x`` elsewhere; one alpha, one a channel or one an element."""
+    x, alpha = context.input("x"), context.input("alpha")
+    shape = context.shape(x)
+    mode = context.attr("mode", "all")
+    dims = [1] * len(shape)
+    if mode == "channel":
+        channel = 1 if context.attr("data_format", "NCHW") == "NCHW" else len(shape) - 1
+        dims[channel] = shape[channel]
+    elif mode == "element":
+        dims = [1, *shape[1:]]
+    scaled = context.onnx.mul([context.reshape(alpha, dims), x])
+    positive = context.onnx.greater([x, context.const_like(0.0, x)])
+    return str(context.onnx.where([positive, x, scaled]))
+
+
+@translator("softshrink", emits="Greater Less Add Sub Where")
+def softshrink(context: TranslationContext) -> str:
+    """``x`` moved towards zero by the threshold, zero within it."""
+    x = context.input("x")
+    step = float(context.attr("threshold", 0.5))
+    threshold, zero = context.const_like(step, x), context.const_like(0.0, x)
+    above = context.onnx.greater([x, threshold])
+    below = context.onnx.less([x, context.const_like(-step, x)])
+    low = context.onnx.where([below, context.onnx.add([x, threshold]), zero])
+    return str(context.onnx.where([above, context.onnx.sub([x, threshold]), low]))
+
+
+@translator("hardshrink", emits="Abs Less Where")
+def hardshrink(context: TranslationContext) -> str:
+    """Zero where ``x`` is closer to zero than the threshold, else ``x``."""
+    x = context.input("x")
+    threshold = context.const_like(float(context.attr("threshold", 0.5)), x)
+    within = context.onnx.less([context.onnx.abs([x]), threshold])
+    return str(context.onnx.where([within, context.const_like(0.0, x), x]))
+
+
+@translator("thresholded_relu", emits="Greater Where")
+def thresholded_relu(context: TranslationContext) -> str:
+    """``x`` above the threshold, ``value`` elsewhere."""
+    x = context.input("x")
+    above = context.onnx.greater([x, context.const_like(float(context.attr("threshold")), x)])
+    value = context.const_like(float(context.attr("value", 0.0)), x)
+    return str(context.onnx.where([above, x, value]))
+
+
+@translator("trunc", emits="Floor Ceil Less Where Identity")
+def trunc(context: TranslationContext) -> str:
+    """The whole part."""
+    x = context.input("input")
+    if not context.is_float(x):
+        return str(context.onnx.identity([x]))
+    negative = context.onnx.less([x, context.const_like(0.0, x)])
+    return str(context.onnx.where([negative, context.onnx.ceil([x]), context.onnx.floor([x])]))
+
+
+@translator("round", emits="Round Identity", limits="to whole numbers only")
+def round_(context: TranslationContext) -> str:
+    """The nearest whole number, halves to the even one."""
+    if int(context.attr("decimals", 0)) != 0:
+        raise context.refuse(
+            f"decimals={context.attr('decimals')} is not supported; scale by a power of ten, "
+            "round and scale back."
+        )
+    x = context.input("x")
+    return str(context.onnx.round([x]) if context.is_float(x) else context.onnx.identity([x]))

@@ -1,0 +1,1 @@
+"""The operator case table by family: one module each, with its rows in `TABLE`."""

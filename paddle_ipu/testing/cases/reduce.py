@@ -1,0 +1,159 @@
+"""Cases of reductions and searches: axes, kept dimensions, ties, zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import paddle
+
+from paddle_ipu.testing.compare import Tolerance
+from paddle_ipu.testing.operator_case import CaseTable, bools, floats, integers, normal, uniform
+
+TABLE = CaseTable()
+_add = TABLE.add
+
+
+def _reduction(op: str, function: Callable[..., Any]) -> None:
+    """Over everything, over a negative axis, over two with kept dimensions."""
+    _add(
+        op,
+        lambda x, scalar: [
+            function(x),
+            function(x, axis=-1),
+            function(x, axis=[0, 2], keepdim=True),
+            function(scalar),
+        ],
+        gradient="x",
+        x=uniform(2, 3, 4),
+        scalar=np.asarray(3.0, np.float32),
+    )
+
+
+for _op, _function in (
+    ("sum", paddle.sum),
+    ("mean", paddle.mean),
+    ("max", paddle.max),
+    ("min", paddle.min),
+    ("amax", paddle.amax),
+    ("amin", paddle.amin),
+    ("prod", paddle.prod),
+    ("logsumexp", paddle.logsumexp),
+):
+    _reduction(_op, _function)
+for _op, _function in (
+    ("max", paddle.max),
+    ("min", paddle.min),
+    ("amax", paddle.amax),
+    ("amin", paddle.amin),
+):
+    _add(
+        _op,
+        lambda x, f=_function: [f(x, axis=0), f(x)],
+        gradient="x",
+        label="ties",
+        x=np.asarray([[1.0, 2.0, 0.0], [1.0, -1.0, 2.0], [0.5, 2.0, -1.0]], np.float32),
+    )
+_add("prod", paddle.prod, gradient="x", label="zeros", x=floats(2.0, 0.0, 3.0, -1.0))
+_add(
+    "sum",
+    lambda i, b, n: [paddle.sum(i), paddle.sum(b), paddle.sum(n, axis=0)],
+    label="integers",
+    i=integers(2, 3, dtype="int32"),
+    b=bools(2, 3),
+    n=integers(2, 3),
+)
+_add(
+    "max",
+    lambda i: [paddle.max(i), paddle.min(i, axis=0), paddle.prod(i)],
+    label="integers",
+    i=integers(2, 3, low=1, dtype="int32"),
+)
+_add(
+    "logsumexp",
+    lambda x: paddle.logsumexp(x, axis=-1),
+    gradient="x",
+    label="large",
+    tolerance=Tolerance(1e-4, 1e-6, "Paddle's gradient is exp(x - y), and y near 1000 is rounded"),
+    x=np.asarray([[1000.0, 1000.0, -5.0], [-1000.0, -1001.0, -1000.0]], np.float32),
+)
+for _op, _function in (("any", paddle.any), ("all", paddle.all)):
+    _add(
+        _op,
+        lambda b, f=_function: [f(b), f(b, axis=1), f(b, axis=[0, 1], keepdim=True)],
+        b=np.asarray([[True, False, True], [True, True, True], [False, False, False]]),
+    )
+
+for _op, _function in (("argmax", paddle.argmax), ("argmin", paddle.argmin)):
+    _add(
+        _op,
+        lambda x, i, f=_function: [
+            f(x),
+            f(x, axis=-1),
+            f(x, axis=0, keepdim=True),
+            f(x, keepdim=True),
+            f(x, axis=1, dtype="int32"),
+            f(i, axis=0),
+        ],
+        x=np.asarray([[1.0, 3.0, 3.0], [3.0, -1.0, -1.0]], np.float32),
+        i=integers(3, 2, dtype="int32"),
+    )
+_add(
+    "topk",
+    lambda x: [
+        *paddle.topk(x, 2),
+        *paddle.topk(x, 2, axis=0),
+        *paddle.topk(x, 1, largest=False),
+    ],
+    gradient="x",
+    x=normal(3, 4),
+)
+_add(
+    "cumsum",
+    lambda x, i: [
+        paddle.cumsum(x),
+        paddle.cumsum(x, axis=1),
+        paddle.cumsum(x, axis=-2),
+        paddle.cumsum(i, axis=0),
+    ],
+    gradient="x",
+    x=normal(2, 3),
+    i=integers(4, dtype="int32"),
+)
+_add(
+    "argsort",
+    lambda x: [
+        paddle.sort(x),
+        paddle.argsort(x, axis=0),
+        paddle.sort(x, axis=0, descending=True),
+        paddle.argsort(x, descending=True),
+    ],
+    gradient="x",
+    x=normal(3, 4),
+)
+
+_add(
+    "p_norm",
+    lambda x: [paddle.norm(x), paddle.norm(x, 2, axis=1), paddle.norm(x, 2, axis=0, keepdim=True)],
+    gradient="x",
+    x=normal(3, 4),
+)
+_add("p_norm", lambda x: paddle.norm(x, 1, axis=1), gradient="x", label="one", x=normal(3, 4))
+_add(
+    "p_norm",
+    lambda x: [paddle.norm(x, np.inf, axis=1), paddle.norm(x, -np.inf, axis=1)],
+    gradient="x",
+    label="infinity",
+    x=normal(3, 4),
+)
+_add("p_norm", lambda x: paddle.norm(x, 3, axis=1), gradient="x", label="three", x=uniform(3, 4))
+_add(
+    "p_norm",
+    lambda x: paddle.norm(x, 2, axis=1),
+    gradient="x",
+    label="zero",
+    x=np.asarray([[0.0, 0.0], [3.0, 4.0]], np.float32),
+)
+TABLE.refuse("p_norm", lambda x: paddle.norm(x, 0, axis=1), "p=0 counts", x=normal(2, 3))
+_add("sqrt", lambda x: paddle.std(x), gradient="x", label="standard deviation", x=normal(3, 4))

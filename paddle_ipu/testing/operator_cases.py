@@ -1,0 +1,31 @@
+"""The operator case table: every translator has a row here, most have several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from paddle_ipu.testing.cases import activation, convolution, elementwise, network, reduce, shape
+from paddle_ipu.testing.operator_case import OperatorCase, RefusedCase
+
+_TABLES = (
+    activation.TABLE,
+    elementwise.TABLE,
+    reduce.TABLE,
+    shape.TABLE,
+    network.TABLE,
+    convolution.TABLE,
+)
+
+CASES: tuple[OperatorCase, ...] = tuple(row for table in _TABLES for row in table.rows)
+"""Uses that must give Paddle's numbers."""
+
+REFUSED: tuple[RefusedCase, ...] = tuple(row for table in _TABLES for row in table.refused)
+"""Uses that compile must refuse."""
+
+
+def cases_by_operator() -> Mapping[str, list[OperatorCase]]:
+    """phi name -> its rows."""
+    found: dict[str, list[OperatorCase]] = {}
+    for case in CASES:
+        found.setdefault(case.op, []).append(case)
+    return found

@@ -1,0 +1,188 @@
+"""Runs a row of the operator case table on Paddle's CPU executor and on the IPU Model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import paddle
+
+import paddle_ipu
+from paddle_ipu.testing.compare import assert_same
+from paddle_ipu.testing.operator_case import Array, OperatorCase, RefusedCase
+
+_LEARNING_RATE = np.asarray(0.5, np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltCase:
+    """A case as a Paddle program.
+
+    Attributes:
+        program: the program, with backward and SGD where a gradient is asked for.
+        feed: name -> array.
+        parameters: name -> value at the start, the learning rate included.
+        fetches: what to compare -> its variable.
+    """
+
+    program: Any
+    feed: Mapping[str, Array]
+    parameters: Mapping[str, Array]
+    fetches: Mapping[str, Any]
+
+    @property
+    def training(self) -> bool:
+        """True when the program has an optimizer."""
+        return bool(self.parameters)
+
+    def operators(self) -> set[str]:
+        """The phi names of the program's operators."""
+        return {op.name().partition(".")[2] for op in self.program.global_block().ops}
+
+    def scope(self) -> Any:
+        """A new scope that holds the parameters."""
+        scope = paddle.static.Scope()
+        for name, array in self.parameters.items():
+            scope.var(name).get_tensor().set(array, paddle.CPUPlace())
+        return scope
+
+
+@contextmanager
+def _static_mode() -> Iterator[None]:
+    dynamic = paddle.in_dynamic_mode()
+    paddle.enable_static()
+    try:
+        yield
+    finally:
+        if dynamic:
+            paddle.disable_static()
+
+
+def build_case(case: OperatorCase | RefusedCase) -> BuiltCase:
+    """The case's Paddle program.
+
+    Inputs with a gradient become parameters. The loss is the sum of all floating outputs, each
+    times a fed weight, so that the gradient differs from element to element.
+    """
+    paddle_ipu.activate()
+    program, startup = paddle.static.Program(), paddle.static.Program()
+    wanted = case.gradient if isinstance(case, OperatorCase) else ()
+    feed = {name: array for name, array in case.inputs.items() if name not in wanted}
+    parameters = {name: case.inputs[name] for name in wanted}
+    with (
+        _static_mode(),
+        paddle.static.program_guard(program, startup),
+        paddle.utils.unique_name.guard(),
+    ):
+        arguments = [
+            paddle.create_parameter(list(array.shape), array.dtype.name, name=name)
+            if name in wanted
+            else paddle.static.data(name, list(array.shape), array.dtype.name)
+            for name, array in case.inputs.items()
+        ]
+        outputs = case.build(*arguments)
+        outputs = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+        fetches = {f"output {at}": output for at, output in enumerate(outputs)}
+        if wanted:
+            fetches.update(_gradients(outputs, feed, wanted))
+            parameters["learning_rate_0"] = _LEARNING_RATE
+    return BuiltCase(program, feed, parameters, fetches)
+
+
+def _gradients(
+    outputs: Sequence[Any], feed: dict[str, Array], wanted: Sequence[str]
+) -> dict[str, Any]:
+    rng = np.random.default_rng(7)
+    terms = []
+    for at, output in enumerate(outputs):
+        dtype = str(output.dtype).rpartition(".")[2].lower()
+        if dtype.startswith("float") and not output.stop_gradient:
+            name = f"cotangent_{at}"
+            feed[name] = rng.uniform(0.5, 2.0, list(output.shape)).astype(dtype)
+            weight = paddle.static.data(name, list(output.shape), dtype)
+            terms.append(paddle.sum(output * weight))
+    loss = terms[0] if len(terms) == 1 else paddle.add_n(terms)
+    pairs = paddle.optimizer.SGD(_LEARNING_RATE.item()).minimize(loss)[1]
+    gradients = {parameter.name: gradient for parameter, gradient in pairs}
+    return {f"gradient of {name}": gradients[name] for name in wanted}
+
+
+def run_on_cpu(built: BuiltCase) -> dict[str, Array]:
+    """What Paddle's CPU executor gives for each fetch."""
+    with _static_mode():
+        results = paddle.static.Executor(paddle.CPUPlace()).run(
+            built.program,
+            feed=dict(built.feed),
+            fetch_list=list(built.fetches.values()),
+            scope=built.scope(),
+        )
+    return dict(zip(built.fetches, results, strict=True))
+
+
+def compile_case(built: BuiltCase) -> Any:
+    """The case's program, compiled for the IPU Model."""
+    with _static_mode():
+        strategy = paddle.static.IpuStrategy()
+        strategy.set_graph_config(num_ipus=1, is_training=built.training, micro_batch_size=1)
+        compiler = paddle.static.IpuCompiledProgram(
+            built.program, scope=built.scope(), ipu_strategy=strategy
+        )
+        return compiler.compile(list(built.feed), list(built.fetches.values()))
+
+
+def run_on_ipu_model(built: BuiltCase) -> dict[str, Array]:
+    """What the IPU Model gives for each fetch."""
+    compiled = compile_case(built)
+    with _static_mode():
+        results = compiled.run(dict(built.feed), list(built.fetches.values()))
+    return dict(zip(built.fetches, results, strict=True))
+
+
+def run_case(case: OperatorCase) -> None:
+    """Compares every output and gradient of a case.
+
+    Raises:
+        AssertionError: the program lacks the operator, or a result differs.
+    """
+    built = build_case(case)
+    operators = built.operators()
+    if not operators & {case.op, f"{case.op}_"}:
+        raise AssertionError(f"{case.name}: the program has {sorted(operators)}, not {case.op}")
+    expected = run_on_cpu(built)
+    got = run_on_ipu_model(built)
+    for what, array in expected.items():
+        assert_same(
+            got=got[what], expected=array, what=f"{case.name}, {what}", tolerance=case.tolerance
+        )
+
+
+def emitted_operators(case: OperatorCase) -> dict[str, set[str]]:
+    """Phi name -> the PopART operators its nodes became, as ``domain.Type`` without ``ai.onnx``.
+
+    Constants are left out: any translator may write one.
+    """
+    from paddle_ipu import popart
+    from paddle_ipu.frontend import pir
+    from paddle_ipu.ops.translate import translate
+    from paddle_ipu.passes.ipu_pipeline import PIPELINE
+    from paddle_ipu.passes.pipeline import Compilation, run_passes
+
+    built = build_case(case)
+    with _static_mode():
+        strategy = paddle.static.IpuStrategy()
+        strategy.set_graph_config(is_training=built.training)
+        fetches = [variable.name for variable in built.fetches.values()]
+        graph = pir.read(built.program)
+    options = strategy._ipu_strategy.snapshot()
+    run_passes(PIPELINE, Compilation(graph, list(built.feed), fetches, options))
+    translation = translate(graph, popart, lambda name: built.parameters[name])
+    found: dict[str, set[str]] = {}
+    for node in translation.builder.model.graph:
+        if node.op_type != "Constant":
+            origin = translation.origins[str(node.outputs[0].name)]
+            kind = f"{node.domain}.{node.op_type}".removeprefix("ai.").removeprefix(".")
+            found.setdefault(str(origin.op_type).removesuffix("_"), set()).add(kind)
+    return found

@@ -1,0 +1,25 @@
+"""Every row of the operator case table: the IPU Model gives what Paddle's CPU executor gives."""
+
+from __future__ import annotations
+
+import pytest
+
+from paddle_ipu.errors import NotSupported
+from paddle_ipu.testing.operator_case import OperatorCase, RefusedCase
+from paddle_ipu.testing.operator_cases import CASES, REFUSED
+from paddle_ipu.testing.run_case import build_case, compile_case, run_case
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_ipu_model_gives_paddles_numbers(case: OperatorCase) -> None:
+    run_case(case)
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.name)
+def test_a_use_without_support_is_refused(case: RefusedCase) -> None:
+    built = build_case(case)
+    with pytest.raises(NotSupported, match=case.match) as caught:
+        compile_case(built)
+    # The message begins with the operator and the user's line.
+    assert str(caught.value).startswith(f"{case.op}")
+    assert ".py:" in str(caught.value)
