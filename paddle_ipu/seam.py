@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import sys
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
@@ -27,7 +28,8 @@ def wants_model() -> bool:
 
 def sdk_installed() -> bool:
     """True when Graphcore's ``popart`` can be imported."""
-    return importlib.util.find_spec("popart") is not None
+    # A module made at run time has no spec to find.
+    return "popart" in sys.modules or importlib.util.find_spec("popart") is not None
 
 
 def choice() -> tuple[str, str]:
