@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -237,7 +238,11 @@ def test_get_instance_speaks_for_the_program_compiled_last() -> None:
 
 
 @pytest.mark.parametrize("how", ["reset", "detach"])
-def test_reset_and_detach_of_the_instance_are_for_all(how: str) -> None:
+def test_reset_and_detach_of_the_instance_are_for_all(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The other tests' programs must stay.
+    monkeypatch.setattr("paddle_ipu.backend._live", weakref.WeakSet())
     programs = [pair(mlp(None), is_training=False) for _ in range(2)]
     getattr(paddle.base.core.IpuBackend.get_instance(), how)()
     for both in programs:

@@ -9,7 +9,6 @@ import numpy as np
 import paddle
 import pytest
 
-from paddle_ipu.errors import FetchError
 from tests.training import tiny_bert
 from tests.training.side_by_side import Built, Pair, build, mlp, pair, read, rows, snapshot
 
@@ -207,17 +206,20 @@ def test_schedulers_move_the_learning_rate() -> None:
     assert any(np.any(read(both.cpu, name) != array) for name, array in start.items())
 
 
-@pytest.mark.parametrize("scale", [128.0, 512.0])
-def test_loss_scaling_changes_no_number(scale: float) -> None:
+def test_loss_scaling_changes_no_number() -> None:
+    built = mlp(VARIANTS["adam with L2"])
+
     def losses(loss_scaling: float) -> list[Any]:
-        both = pair(mlp(VARIANTS["adam with L2"]), {"loss_scaling": loss_scaling})
+        both = pair(built, {"loss_scaling": loss_scaling})
         found = [both.on_ipu(rows(4, step))[0] for step in range(5)]
         both.weights_to_host()
         return [*found, *snapshot(both.ipu, both.built.parameters).values()]
 
     # A power of two scales without rounding; what is left is the order in which XLA adds.
-    for got, expected in zip(losses(scale), losses(1.0), strict=True):
-        np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-7)
+    expected = losses(1.0)
+    for scale in (128.0, 512.0):
+        for got, number in zip(losses(scale), expected, strict=True):
+            np.testing.assert_allclose(got, number, rtol=1e-6, atol=1e-7)
 
 
 def _directions(
@@ -359,7 +361,7 @@ print("equal")
 def test_a_squad_head() -> None:
     built, noisy = tiny_bert.squad(lambda: paddle.optimizer.AdamW(1e-3))
     both = pair(built, spread=0.05)
-    for step in range(5):
+    for step in range(3):
         cpu, ipu = both.step(tiny_bert.questions(step))
         for name, expected in cpu.items():
             assert ipu[name].shape == expected.shape, name
@@ -371,9 +373,6 @@ def test_a_squad_head() -> None:
     both.assert_equal_weights(1e-4, except_for=noisy)
 
 
-@pytest.mark.xfail(
-    raises=FetchError, reason="the frontend forgets names stamped on results of builtin.split"
-)
 def test_a_result_of_a_list_operator_is_fetched() -> None:
     def make() -> tuple[list[str], dict[str, Any], Any]:
         x = paddle.static.data("x", [4, 2], "float32")

@@ -62,14 +62,14 @@ class Block(paddle.nn.Layer):
 class Encoder(paddle.nn.Layer):
     """Token, position and segment embeddings and the blocks."""
 
-    def __init__(self, dropout: float) -> None:
+    def __init__(self, dropout: float, layers: int = LAYERS) -> None:
         super().__init__()
         self.words = paddle.nn.Embedding(VOCABULARY, HIDDEN)
         self.positions = paddle.nn.Embedding(SEQUENCE, HIDDEN)
         self.segments = paddle.nn.Embedding(2, HIDDEN)
         self.norm = paddle.nn.LayerNorm(HIDDEN)
         self.dropout = paddle.nn.Dropout(dropout)
-        self.blocks = paddle.nn.LayerList([Block(dropout) for _ in range(LAYERS)])
+        self.blocks = paddle.nn.LayerList([Block(dropout) for _ in range(layers)])
 
     def forward(self, ids: Any, segments: Any, positions: Any, mask: Any) -> Any:
         x = self.words(ids) + self.positions(positions) + self.segments(segments)
@@ -141,7 +141,7 @@ def squad(optimizer: Callable[[], Any]) -> tuple[Built, list[str]]:
     def make() -> tuple[list[str], dict[str, Any], Any]:
         text = _text()
         start, end = (paddle.static.data(name, [-1, 1], "int64") for name in ("start", "end"))
-        encoder = Encoder(0.0)
+        encoder = Encoder(0.0, layers=1)
         noisy.extend(block.attention.key.bias.name for block in encoder.blocks)
         x = encoder(*text)
         head = paddle.nn.Linear(HIDDEN, 2)
