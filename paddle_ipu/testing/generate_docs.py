@@ -22,6 +22,7 @@ from paddle_ipu.pattern_table import (
 )
 from paddle_ipu.plugin import describe_patches
 from paddle_ipu.strategy import OPTIONS, Option
+from paddle_ipu.testing.operators_page import operators_page
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -155,6 +156,7 @@ def patches_page() -> str:
 #: name -> (path under the root, function that gives the page)
 PAGES: dict[str, tuple[str, Callable[[], str]]] = {
     "options": ("docs/options.md", options_page),
+    "operators": ("docs/operators.md", operators_page),
     "patches": ("docs/patches.md", patches_page),
 }
 

@@ -11,6 +11,7 @@ import paddle_ipu.xla.lowerings  # noqa: F401 - registers the lowerings
 from paddle_ipu.ops import families  # noqa: F401 - registers the translators
 from paddle_ipu.ops.registry import Row, translated_operators
 from paddle_ipu.popart.schema import schema_of
+from paddle_ipu.testing import generate_docs
 from paddle_ipu.testing.operator_cases import CASES, REFUSED, cases_by_operator
 from paddle_ipu.testing.run_case import emitted_operators
 from paddle_ipu.xla.registry import find_lowering
@@ -56,3 +57,7 @@ def test_the_cases_emit_what_the_translator_names_and_nothing_else(row: Row) -> 
     for case in BY_OPERATOR[row.name]:
         emitted |= emitted_operators(case).get(row.name, set())
     assert emitted == set(row.emits)
+
+
+def test_the_page_of_operators_is_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
+    assert generate_docs.main(["operators", "--check"]) == 0, capsys.readouterr().err

@@ -1,0 +1,63 @@
+"""docs/operators.md: every Paddle operator there is a translator for, from the tables."""
+
+from __future__ import annotations
+
+from paddle_ipu.ops import families  # noqa: F401 - registers the translators
+from paddle_ipu.ops.registry import Row, translated_operators
+from paddle_ipu.testing.operator_case import OperatorCase
+from paddle_ipu.testing.operator_cases import cases_by_operator
+
+_INTRO = """\
+# Operators
+
+<!-- Made from ops/ and the case table: python -m paddle_ipu.testing.generate_docs --write -->
+
+The operators of a Paddle program that the IPU backend translates, by the names they have in a PIR
+program (`paddle.nn.functional.cross_entropy` becomes `cross_entropy_with_softmax` and others; print
+a program to see its own). Backward and optimizer operators are not here: the device derives
+gradients itself.
+
+- *PopART operators*: what a translator may write, in `ai.onnx` unless a domain is given. With none,
+  the result is a constant of the PopART program.
+- *portable*: what it writes runs on IPU hardware too; *in part* where that depends on the use. What
+  is not portable needs a domain of this package, which the IPU Model alone runs.
+- *dtypes*: of the tensors that its cases compare with Paddle's CPU kernels, exactly in shape and
+  dtype. On the device int64 is int32 and float64 is float32.
+- *gradient*: the cases compare gradients, too.
+- *limits*: uses that compile refuses with a message, and known differences from Paddle.
+
+"""
+
+
+def _portable(row: Row) -> str:
+    own = [name for name in row.emits if name.startswith("paddle_ipu.")]
+    if not own:
+        return "yes"
+    return "in part" if len(own) < len(row.emits) else "no"
+
+
+def _line(row: Row, cases: list[OperatorCase]) -> str:
+    dtypes = sorted({array.dtype.name for case in cases for array in case.inputs.values()})
+    limits = [row.limits, *(case.limitation for case in cases)]
+    cells = [
+        f"`{row.name}`",
+        ", ".join(f"`{name}`" for name in row.emits) or "a constant",
+        _portable(row),
+        ", ".join(dtypes),
+        "yes" if any(case.gradient for case in cases) else "",
+        "; ".join(limit for limit in limits if limit),
+    ]
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def operators_page() -> str:
+    """docs/operators.md: one row an operator."""
+    by_operator = cases_by_operator()
+    rows = translated_operators()
+    lines = [
+        _INTRO + f"There are {len(rows)}.\n",
+        "| operator | PopART operators | portable | dtypes | gradient | limits |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    lines += [_line(row, by_operator.get(row.name, [])) for row in rows]
+    return "\n".join(lines) + "\n"

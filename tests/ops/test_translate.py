@@ -1,0 +1,116 @@
+"""Translation as a whole: unsupported operators, constants, placement, the marks it leaves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import paddle
+import pytest
+
+from paddle_ipu import dialect, popart
+from paddle_ipu.errors import NotSupported, UnsupportedOpError
+from paddle_ipu.frontend import pir
+from paddle_ipu.ops.registry import find_translator, translator
+from paddle_ipu.ops.translate import Translation, check_supported, translate
+
+
+def _translated(program: Any, *outputs: str, place: bool = False) -> Translation:
+    graph = pir.read(program)
+    for node in graph:
+        if node.op_type in outputs:
+            graph.outputs.append(node.outputs[0])
+    return translate(graph, popart, _no_parameter, place=place)
+
+
+def _no_parameter(name: str) -> np.ndarray:
+    raise AssertionError(f"the program has no parameter {name}")
+
+
+def _types(translation: Translation) -> list[str]:
+    return [node.op_type for node in translation.builder.model.graph]
+
+
+def test_every_operator_without_a_translator_is_listed_once(static_program: Any) -> None:
+    x = paddle.static.data("x", [2, 3], "float32")
+    paddle.lgamma(x)
+    paddle.lgamma(x)
+    paddle.erfinv(paddle.tanh(x))
+    with pytest.raises(UnsupportedOpError) as caught:
+        check_supported(pir.read(static_program))
+    message = str(caught.value)
+    assert message.startswith("2 operator(s) of the program have no translator:")
+    assert f"erfinv (1x), first at {__file__}:" in message
+    assert f"lgamma (2x), first at {__file__}:" in message
+    assert "docs/operators.md lists what there is" in message
+    assert "tanh" not in message
+
+
+def test_feeds_and_results_are_found_by_name(static_program: Any) -> None:
+    x = paddle.static.data("x", [2, 3], "int64")
+    paddle.cast(x, "float32")
+    translation = _translated(static_program, "cast")
+    assert translation.builder.getTensorDtypeString(translation.feeds["x"]) == "int32"
+    (tensor,) = translation.tensors.values()
+    assert translation.builder.getTensorDtypeString(tensor) == "float32"
+    assert translation.origins[tensor].op_type == "cast"
+
+
+def test_shape_arithmetic_leaves_no_operators(static_program: Any) -> None:
+    x = paddle.static.data("x", [2, 3, 4], "float32")
+    sizes = paddle.shape(x)
+    paddle.reshape(x, [sizes[0] * sizes[1], (paddle.numel(x) // sizes[0]) // 3])
+    translation = _translated(static_program, "reshape")
+    assert _types(translation) == ["Constant", "Reshape"]
+    (tensor,) = translation.tensors.values()
+    assert translation.builder.getTensorShape(tensor) == [6, 4]
+
+
+def test_a_constant_read_twice_is_emitted_once(static_program: Any) -> None:
+    x = paddle.static.data("x", [2], "float32")
+    paddle.exp(x * 3.0 + x * 3.0)
+    assert _types(_translated(static_program, "exp")).count("Constant") == 1
+
+
+def test_the_mark_of_an_extension_names_who_needs_it(static_program: Any) -> None:
+    x = paddle.static.data("x", [2, 3], "float32")
+    n = paddle.static.data("n", [4, 2], "int64")
+    paddle.gather_nd(x, n)
+    translation = _translated(static_program, "gather_nd")
+    assert not translation.portable
+    assert translation.extensions["GatherNd"].op_type == "gather_nd"
+
+
+def test_a_program_without_extensions_is_portable(static_program: Any) -> None:
+    paddle.tanh(paddle.static.data("x", [2, 3], "float32"))
+    assert _translated(static_program, "tanh").portable
+
+
+@pytest.mark.parametrize("place", [True, False])
+def test_shard_and_stage_are_written_where_asked(static_program: Any, place: bool) -> None:
+    x = paddle.static.data("x", [2], "float32")
+    with paddle.static.ipu_shard_guard(index=1, stage=2):
+        paddle.tanh(x)
+    translation = _translated(static_program, "tanh", place=place)
+    (node,) = translation.builder.model.graph
+    written = {name: a.value for name, a in node.attributes.items() if name.startswith("__")}
+    assert written == ({"__ipu_number": 1, "__pipeline_stage": 2} if place else {})
+
+
+def test_an_in_place_operator_has_the_translator_of_the_plain_one() -> None:
+    assert find_translator("relu_") is find_translator("relu")
+    assert find_translator("nothing_") is None
+
+
+def test_a_second_translator_of_one_operator_is_an_error() -> None:
+    with pytest.raises(ValueError, match="relu already has a translator"):
+        translator("relu", emits="Relu")(lambda context: "")
+
+
+def test_an_operand_that_must_be_one_tensor_is_checked() -> None:
+    node = ir.Node(dialect.DOMAIN, "tanh", [None])
+    node.meta[dialect.INPUT_NAMES] = ("x",)
+    graph = ir.Graph([], [], nodes=[node])
+    with pytest.raises(NotSupported, match="tanh: operand 'x' must be one tensor, got 0"):
+        translate(graph, popart, _no_parameter)

@@ -1,0 +1,129 @@
+"""extract_optimizer: every rule, decay and clip as Paddle writes them, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import paddle
+import pytest
+
+from paddle_ipu.errors import InvalidProgramError, NotSupported
+from paddle_ipu.passes.extract_optimizer import ExtractOptimizer
+from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.popart.paddle_optimizer import Clip, PaddleOptimizer
+
+Read = Callable[..., Compilation]
+
+
+def _trained(compilation_of: Read, optimizer: Any) -> Compilation:
+    x = paddle.static.data("x", [2, 3], "float32")
+    loss = paddle.nn.Linear(3, 1)(x).mean()
+    optimizer.minimize(loss)
+    return compilation_of(["x"], [loss], is_training=True)
+
+
+def _extracted(compilation_of: Read, optimizer: Any) -> PaddleOptimizer:
+    compilation = _trained(compilation_of, optimizer)
+    before = len(list(compilation.graph))
+    assert ExtractOptimizer().run(compilation)
+    assert len(list(compilation.graph)) == before
+    assert compilation.loss == compilation.fetches[0]
+    assert compilation.optimizer is not None
+    first = compilation.optimizer
+    ExtractOptimizer().run(compilation)
+    assert compilation.optimizer == first
+    return first
+
+
+@pytest.mark.parametrize(
+    ("make", "rule", "settings"),
+    [
+        (lambda: paddle.optimizer.SGD(0.1), "sgd", {}),
+        (
+            lambda: paddle.optimizer.Momentum(0.1, 0.8, use_nesterov=True),
+            "momentum",
+            {"mu": 0.8, "use_nesterov": 1.0, "l2": 0.0},
+        ),
+        (
+            lambda: paddle.optimizer.Adam(0.1, 0.7, 0.9, 1e-6),
+            "adam",
+            {"beta1": 0.7, "beta2": 0.9, "epsilon": 1e-6},
+        ),
+        (lambda: paddle.optimizer.AdamW(0.1, weight_decay=0.02), "adamw", {"coeff": 0.02}),
+        (
+            lambda: paddle.optimizer.Lamb(0.1, lamb_weight_decay=0.03),
+            "lamb",
+            {"weight_decay": 0.03},
+        ),
+    ],
+)
+def test_a_rule_and_its_numbers_are_read(
+    compilation_of: Read, make: Callable[[], Any], rule: str, settings: dict[str, float]
+) -> None:
+    found = _extracted(compilation_of, make())
+    assert len(found.updates) == 2
+    for update in found.updates:
+        assert update.rule == rule
+        assert {n: update.settings[n] for n in settings} == pytest.approx(settings)
+    assert found.clips == ()
+
+
+def test_l2_decay_is_read_from_the_gradients(compilation_of: Read) -> None:
+    decay = paddle.regularizer.L2Decay(0.25)
+    found = _extracted(compilation_of, paddle.optimizer.Adam(0.1, weight_decay=decay))
+    assert [update.l2 for update in found.updates] == pytest.approx([0.25, 0.25])
+
+
+@pytest.mark.parametrize(
+    ("clip", "expected"),
+    [
+        (lambda: paddle.nn.ClipGradByGlobalNorm(1.5), (Clip("global_norm", 1.5),)),
+        (lambda: paddle.nn.ClipGradByNorm(2.0), (Clip("norm", 2.0),)),
+    ],
+)
+def test_a_clip_is_read_from_the_gradients(
+    compilation_of: Read, clip: Callable[[], Any], expected: tuple[Clip, ...]
+) -> None:
+    found = _extracted(compilation_of, paddle.optimizer.SGD(0.1, grad_clip=clip()))
+    assert found.clips == expected
+    assert [update.clip for update in found.updates] == [0, 0]
+
+
+def test_gradients_are_known_by_the_name_they_are_fetched_by(compilation_of: Read) -> None:
+    found = _extracted(compilation_of, paddle.optimizer.SGD(0.1))
+    assert sorted(found.gradients.values()) == sorted(u.parameter for u in found.updates)
+
+
+def test_inference_leaves_everything(compilation_of: Read) -> None:
+    x = paddle.static.data("x", [2, 3], "float32")
+    compilation = compilation_of(["x"], [paddle.tanh(x)], is_training=False)
+    assert not ExtractOptimizer().run(compilation)
+    assert compilation.optimizer is None
+
+
+def test_training_without_an_optimizer_is_an_error(compilation_of: Read) -> None:
+    x = paddle.static.data("x", [2, 3], "float32")
+    compilation = compilation_of(["x"], [paddle.tanh(x)], is_training=True)
+    with pytest.raises(InvalidProgramError, match="the program has no optimizer: call"):
+        ExtractOptimizer().run(compilation)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: paddle.optimizer.Adagrad(0.1), "optimizer adagrad_ .* is not supported yet"),
+        (lambda: paddle.optimizer.Adam(0.1, lazy_mode=True), "lazy_mode=True updates touched"),
+        (lambda: paddle.optimizer.Adam(0.1, amsgrad=True), "amsgrad=True is not supported"),
+        (
+            lambda: paddle.optimizer.SGD(0.1, weight_decay=paddle.regularizer.L1Decay(0.1)),
+            "L1 regularisation is not supported yet; use L2Decay",
+        ),
+    ],
+)
+def test_what_is_not_supported_is_named(
+    compilation_of: Read, make: Callable[[], Any], message: str
+) -> None:
+    compilation = _trained(compilation_of, make())
+    with pytest.raises(NotSupported, match=message):
+        ExtractOptimizer().run(compilation)

@@ -1,0 +1,69 @@
+"""The runner of passes: order, listeners, and what it says of a pass that breaks a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import paddle
+import pytest
+
+from paddle_ipu.errors import NotSupported, PassError
+from paddle_ipu.passes.ipu_pipeline import PIPELINE
+from paddle_ipu.passes.pipeline import Compilation, run_passes
+
+Read = Callable[..., Compilation]
+
+
+class _Failing:
+    name = "failing"
+
+    def run(self, compilation: Compilation) -> bool:
+        raise KeyError("lost")
+
+
+class _Breaking:
+    name = "breaking"
+
+    def run(self, compilation: Compilation) -> bool:
+        first = compilation.graph[0]
+        compilation.graph.remove(first)
+        compilation.graph.append(first)
+        return True
+
+
+class _Refusing:
+    name = "refusing"
+
+    def run(self, compilation: Compilation) -> bool:
+        raise NotSupported("not this")
+
+
+def _two_nodes(compilation_of: Read) -> Compilation:
+    x = paddle.static.data("x", [-1], "float32")
+    return compilation_of(["x"], [paddle.tanh(paddle.exp(x))])
+
+
+def test_the_passes_that_changed_something_are_returned_and_all_are_heard(
+    compilation_of: Read,
+) -> None:
+    heard: list[str] = []
+    changed = run_passes(
+        PIPELINE, _two_nodes(compilation_of), lambda name, graph: heard.append(name)
+    )
+    assert heard == [step.name for step in PIPELINE]
+    assert changed == ["bind_micro_batch"]
+
+
+def test_a_failing_pass_is_named_with_those_before_it(compilation_of: Read) -> None:
+    with pytest.raises(PassError, match=r"pass failing failed after no other pass: KeyError"):
+        run_passes([_Failing()], _two_nodes(compilation_of))
+
+
+def test_a_broken_graph_is_found(compilation_of: Read) -> None:
+    with pytest.raises(PassError, match="tanh .* reads .* before it is made"):
+        run_passes([_Breaking()], _two_nodes(compilation_of))
+
+
+def test_an_error_for_the_user_passes_through(compilation_of: Read) -> None:
+    with pytest.raises(NotSupported, match="not this"):
+        run_passes([_Refusing()], _two_nodes(compilation_of))
