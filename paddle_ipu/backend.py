@@ -39,7 +39,9 @@ class IpuBackend:
         self._weights: Mapping[str, str] = {}
         self._states: Sequence[str] = ()
         self._stale = False
-        # Arrays of the Scope that were let go while the device has the newer values.
+        # Optimizer state that the Scope was relieved of, shape and dtype by name: for Adam it is
+        # twice as large as the weights. `weights_to_host` brings it back, and so does whatever
+        # reads the Scope through Paddle's API (`paddle.static.save`, another program's run).
         self._released: dict[str, tuple[tuple[int, ...], Any]] = {}
 
     @staticmethod
@@ -99,32 +101,23 @@ class IpuBackend:
 
     def weights_from_host(self) -> None:
         """Puts the scope's weights and optimizer state on the device."""
-        arrays = {
-            self._weights[name]: array
-            for name, array in scopes.read(self._scope, self._weights).items()
-        }
-        present = [name for name in self._states if scopes.tensor(self._scope, name) is not None]
-        arrays.update(scopes.read(self._scope, present))
         self._stale = False
-        self._session.writeWeights(self._popart.PyWeightsIO(arrays))
-        self._session.weightsFromHost()
-        del arrays
-        self._release_state()
-
-    def _release_state(self) -> None:
-        """Lets the Scope's optimizer state go: it is as large as the weights, twice for Adam.
-
-        ``weights_to_host`` brings it back, and so does whatever reads the Scope through Paddle's
-        API (``paddle.static.save``, another program's run).
-        """
+        weights = scopes.read(self._scope, self._weights)
+        self._send({self._weights[name]: array for name, array in weights.items()})
+        # One at a time, each let go before the next: two copies of all of it may not fit.
         for name in self._states:
             found = scopes.tensor(self._scope, name)
             if found is not None:
                 array = scopes.view(found)
+                self._send({name: array})
                 if array.nbytes >= _WORTH_RELEASING:
                     self._released[name] = (array.shape, array.dtype)
                     del array
                     found._clear()
+
+    def _send(self, arrays: Mapping[str, Array]) -> None:
+        self._session.writeWeights(self._popart.PyWeightsIO(arrays))
+        self._session.weightsFromHost()
 
     def __del__(self) -> None:
         # A program nobody holds any more must not take the Scope's optimizer state with it.

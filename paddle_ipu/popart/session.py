@@ -225,13 +225,13 @@ class _Session:
             else:
                 weights[name] = array.astype(kind[1], copy=False)
         self._executable.upload(weights, state)
-        self._executable.upload_initial_state()
         self._pending = {}
         self._uploaded = True
 
     def weightsToHost(self) -> None:
         """Takes a snapshot of weights and optimizer state for ``readWeights``."""
         self._require_prepared("weightsToHost")
+        self._executable.upload_initial_state()
         self._fetched = {**self._executable.weights, **self._executable.state}
         self._read = set()
 
@@ -329,6 +329,7 @@ class _Session:
                 "Must call weightsFromHost before run as the model has initializers and the "
                 "session has been created in training mode"
             )
+        self._executable.upload_initial_state()
         program = self._executable.program
         dims = self._executable.loop_dims
         callbacks = isinstance(stepio, PyStepIOCallback)

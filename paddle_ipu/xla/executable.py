@@ -432,6 +432,5 @@ def _kept_in(cache_path: str | None) -> Iterator[None]:
 
 
 def _owned(array: np.ndarray[Any, Any]) -> jax.Array:
-    # A donated buffer must not alias the caller's memory.
-    owned: jax.Array = jax.device_put(np.asarray(array), may_alias=False)
-    return owned
+    # `device_put(may_alias=False)` still shares aligned memory, and XLA cannot reuse what is shared.
+    return jnp.array(array, copy=True)
