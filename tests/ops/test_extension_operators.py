@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 
+import paddle_ipu.xla.lowerings  # noqa: F401 - registers the lowerings
 from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart import Builder
 from paddle_ipu.xla.registry import LoweringContext, find_lowering
