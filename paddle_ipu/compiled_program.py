@@ -281,7 +281,7 @@ def _learning_rate(program: Any, scope: Any, optimizer: Any) -> Callable[[], flo
     if optimizer is None:
         return None
     if getattr(program, "lr_scheduler", None) is not None:
-        # Asked of the program each time, as Paddle's executor does: it may be given another one.
+        # Asked of the program each time: it may be given another one.
         return lambda: float(program.lr_scheduler())
     name = optimizer.learning_rate_name
     scopes.read(scope, [name])

@@ -133,17 +133,20 @@ class Pair:
     ipu: Any
     compiler: Any
     program: Any
+    # Each keeps what it has lowered from run to run.
+    _cpu_executor: Any = field(default_factory=lambda: paddle.static.Executor(paddle.CPUPlace()))
+    _ipu_executor: Any = field(default_factory=lambda: paddle.static.Executor(paddle.IPUPlace()))
 
     def on_cpu(self, feed: Feed, fetches: Sequence[Any] | None = None) -> list[np.ndarray]:
         with paddle.static.scope_guard(self.cpu):
-            return paddle.static.Executor(paddle.CPUPlace()).run(
+            return self._cpu_executor.run(
                 self.built.main,
                 feed=dict(feed),
                 fetch_list=self.built.fetches if fetches is None else list(fetches),
             )
 
     def on_ipu(self, feed: Feed, fetches: Sequence[Any] | None = None) -> list[np.ndarray]:
-        return paddle.static.Executor(paddle.IPUPlace()).run(
+        return self._ipu_executor.run(
             self.program,
             feed=dict(feed),
             fetch_list=self.built.fetches if fetches is None else list(fetches),

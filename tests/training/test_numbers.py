@@ -196,6 +196,7 @@ def test_schedulers_move_the_learning_rate() -> None:
     for name, make in SCHEDULERS.items():
         scheduler = make()
         both.built.scheduler = both.built.main.lr_scheduler = scheduler
+        both._cpu_executor = paddle.static.Executor(paddle.CPUPlace())
         rates = []
         for step in range(8):
             rates.append(scheduler())
