@@ -329,7 +329,9 @@ class _Session:
                 "Must call weightsFromHost before run as the model has initializers and the "
                 "session has been created in training mode"
             )
-        self._executable.upload_initial_state()
+        if not self._io_checked:
+            self._executable.upload_initial_state()
+            self._executable.reserve_memory()
         program = self._executable.program
         dims = self._executable.loop_dims
         callbacks = isinstance(stepio, PyStepIOCallback)

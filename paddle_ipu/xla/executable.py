@@ -20,12 +20,19 @@ from jax import lax
 from jax.experimental.compilation_cache import compilation_cache
 
 from paddle_ipu.errors import NumericalError
+from paddle_ipu.xla import memory
+from paddle_ipu.popart.program import device_dtype, dims_of
 from paddle_ipu.xla.graph import LoweredGraph, LoweredNode, is_float
 from paddle_ipu.xla.optimizer import Updater
+
+memory.run_in_calling_thread()
 
 GRADIENT_PREFIX = "Gradient___"
 
 Tree = dict[str, Any]
+Scale = float | jax.Array
+
+_WORD = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +89,14 @@ class Executable:
         program: what was compiled.
         weights: weight id -> array on the device.
         state: optimizer state name -> array on the device.
-        seed: seed of the random operators.
-        micro_batches: how many have run, which moves the random numbers on.
+        seed: of the random operators in the next micro-batch; both its 32-bit words go up by one
+            with each micro-batch, as PopART's do.
     """
 
     program: StepProgram
     weights: Tree = field(default_factory=dict)
     state: Tree = field(default_factory=dict)
     seed: int = 0
-    micro_batches: int = 0
     _lowered: LoweredGraph | None = None
     _traced: Any = None
     _compiled: Any = None
@@ -129,6 +135,12 @@ class Executable:
         if self.state.keys() != self._shapes_of_state.keys():
             initial = updater.initial_state(self.weights)
             self.upload({}, {n: a for n, a in initial.items() if n not in self.state})
+
+    def reserve_memory(self) -> None:
+        """Makes room for the step's temporary buffers, which every run then uses again."""
+        analysis = self._compiled.memory_analysis()
+        if analysis is not None:
+            memory.prepare_for(int(analysis.temp_size_in_bytes))
 
     def has_state(self, name: str) -> bool:
         """True when `name` is a state array of the optimizer."""
@@ -180,15 +192,22 @@ class Executable:
             NumericalError: floats are checked and an operator gave NaN or infinity; weights and
                 state are as before the run.
         """
-        counters = np.asarray([self.seed & 0xFFFFFFFF, self.micro_batches], np.uint32)
+        counters = np.asarray(self._seed_words(0), np.uint32)
         weights, state, anchors, finite = self._compiled(
             self.weights, self.state, dict(feeds), self._scalars(), counters
         )
         self.weights, self.state = weights, state
         if finite is not None:
             self._raise_unless_finite(np.asarray(finite))
-        self.micro_batches += self.program.batches_per_step * self.program.accumulation_factor
+        low, high = self._seed_words(
+            self.program.batches_per_step * self.program.accumulation_factor
+        )
+        self.seed = low | high << 32
         return {name: np.asarray(array) for name, array in anchors.items()}
+
+    def _seed_words(self, later: int) -> tuple[int, int]:
+        """Low and high word of the seed, some micro-batches later."""
+        return (self.seed + later) & _WORD, ((self.seed >> 32) + later) & _WORD
 
     def _scalars(self) -> np.ndarray[Any, Any]:
         updater = self.program.updater
@@ -224,14 +243,19 @@ class Executable:
         self, weights: Tree, state: Tree, feeds: Tree, scalars: jax.Array, counters: jax.Array
     ) -> tuple[Tree, Tree, Tree, jax.Array | None]:
         program = self.program
-        base = jax.random.fold_in(jax.random.key(0), counters[0])
         batches, micro = program.batches_per_step, program.accumulation_factor
+
+        def key(micro_batch: Any) -> jax.Array:
+            low = jax.random.fold_in(jax.random.key(0), counters[0] + micro_batch)
+            return jax.random.fold_in(low, counters[1] + micro_batch)
+
+        scale = 1.0 if program.updater is None else program.updater.loss_scale(scalars)
 
         def batch(carry: tuple[Tree, Tree], turn: tuple[jax.Array, Tree]) -> tuple[Any, Any]:
             weights, state = carry
             index, feeds = turn
             gradients, anchors, finite = self._accumulate(
-                weights, feeds, lambda k: jax.random.fold_in(base, counters[1] + index * micro + k)
+                weights, feeds, lambda k: key(index * micro + k), scale
             )
             if program.updater is not None:
                 new_weights, new_state = self._update(weights, gradients, state, scalars)
@@ -259,42 +283,42 @@ class Executable:
         return carry[0], carry[1], kept, finite
 
     def _accumulate(
-        self, weights: Tree, feeds: Tree, key: Callable[[Any], jax.Array]
+        self, weights: Tree, feeds: Tree, key: Callable[[Any], jax.Array], scale: Scale
     ) -> tuple[Tree, Tree, jax.Array | None]:
         """Gradients of one batch, summed or averaged over its micro-batches, and its anchors."""
         micro = self.program.accumulation_factor
         if micro == 1:
-            gradients, anchors, finite = self._micro_batch(weights, feeds, key(0))
-            return self._unscaled(gradients), anchors, finite
+            gradients, anchors, finite = self._micro_batch(weights, feeds, key(0), scale)
+            return _divided(gradients, scale), anchors, finite
         running = self.program.mean and self.program.running_mean
 
         def turn(total: Tree, item: tuple[jax.Array, Tree]) -> tuple[Tree, Any]:
             index, fed = item
-            gradients, anchors, finite = self._micro_batch(weights, fed, key(index))
+            gradients, anchors, finite = self._micro_batch(weights, fed, key(index), scale)
             if running:
                 share = 1.0 / (index.astype(jnp.float32) + 1.0)
-                total = jax.tree.map(lambda t, g: t * (1.0 - share) + g * share, total, gradients)
+                total = {
+                    name: (t * (1.0 - share) + gradients[name] * share).astype(t.dtype)
+                    for name, t in total.items()
+                }
             else:
-                total = jax.tree.map(jnp.add, total, gradients)
+                total = {n: t + gradients[n].astype(t.dtype) for n, t in total.items()}
             return total, (anchors, finite)
 
-        zeros = {name: jnp.zeros_like(weights[name]) for name in self._trained}
+        updater = self.program.updater
+        dtype = None if updater is None else updater.accumulator_dtype
+        zeros = {
+            name: jnp.zeros_like(weights[name], dtype or weights[name].dtype)
+            for name in self._trained
+        }
         total, (anchors, finite) = lax.scan(
             turn, zeros, (jnp.arange(micro, dtype=jnp.uint32), feeds)
         )
-        if self.program.mean and not running:
-            total = jax.tree.map(lambda t: t / micro, total)
-        return self._unscaled(total), anchors, finite
-
-    def _unscaled(self, gradients: Tree) -> Tree:
-        updater = self.program.updater
-        if updater is None or updater.loss_scaling == 1.0:
-            return gradients
-        scale = 1.0 / updater.loss_scaling
-        return {name: gradient * scale for name, gradient in gradients.items()}
+        whole = scale * micro if self.program.mean and not running else scale
+        return _divided(total, whole), anchors, finite
 
     def _micro_batch(
-        self, weights: Tree, feeds: Tree, key: jax.Array
+        self, weights: Tree, feeds: Tree, key: jax.Array, scale: Scale
     ) -> tuple[Tree, Tree, jax.Array | None]:
         program = self.program
         graph = self._lowered
@@ -329,7 +353,8 @@ class Executable:
             if program.loss is None:
                 return jnp.zeros(()), results
             loss = jnp.asarray(env[program.loss]).reshape(())
-            scale = 1.0 if program.updater is None else program.updater.loss_scaling
+            if isinstance(scale, jax.Array):
+                return loss * scale.astype(loss.dtype), results
             return (loss if scale == 1.0 else loss * scale), results
 
         trained = {name: weights[name] for name in self._trained}
@@ -338,7 +363,7 @@ class Executable:
             _, anchors = forward(trained, {}, frozen)
             finite = anchors.pop("__finite__", None)
             return {}, anchors, finite
-        taps = self._taps(forward, trained, frozen, [t for t in tapped if t not in trained])
+        taps = self._taps([name for name in tapped if name not in trained], weights)
         (_, anchors), (gradients, tap_gradients) = jax.value_and_grad(
             forward, argnums=(0, 1), has_aux=True
         )(trained, taps, frozen)
@@ -348,18 +373,15 @@ class Executable:
             anchors[GRADIENT_PREFIX + name] = gradient
         return gradients, anchors, finite
 
-    def _taps(
-        self, forward: Callable[..., Any], trained: Tree, frozen: Tree, names: Sequence[str]
-    ) -> Tree:
-        if not names:
-            return {}
-        shapes = {str(value.name): value for node in self.program.graph for value in node.outputs}
-        taps: Tree = {}
-        for name in names:
-            shape = shapes[name].shape
-            assert shape is not None
-            taps[name] = jnp.zeros([int(dim) for dim in shape.numpy()], jnp.float32)
-        return taps
+    def _taps(self, names: Sequence[str], weights: Tree) -> Tree:
+        """Zeros to add to tensors, to differentiate with respect to them."""
+        kinds: dict[str, tuple[Sequence[int], Any]] = dict(self.program.inputs)
+        kinds.update((name, (array.shape, array.dtype)) for name, array in weights.items())
+        for node in self.program.graph:
+            for value in node.outputs:
+                if value.name in names:
+                    kinds[str(value.name)] = (dims_of(value), device_dtype(value))
+        return {name: jnp.zeros(*kinds[name]) for name in names}
 
     def _update(
         self, weights: Tree, gradients: Tree, state: Tree, scalars: jax.Array
@@ -386,7 +408,15 @@ class Executable:
         if anchor.kind == "sum":
             return jnp.sum(flat, axis=0, dtype=flat.dtype)
         by_batch = value if program.batches_per_step > 1 else value[None]
-        return by_batch[anchor.period - 1 :: anchor.period]
+        kept = by_batch[anchor.period - 1 :: anchor.period]
+        return kept[0] if kept.shape[0] == 1 else kept
+
+
+def _divided(gradients: Tree, scale: Scale) -> Tree:
+    """Gradients without a factor; in float32, which keeps what half would lose."""
+    if not isinstance(scale, jax.Array) and scale == 1.0:
+        return gradients
+    return {name: array.astype(jnp.float32) / scale for name, array in gradients.items()}
 
 
 def _loop(
@@ -432,5 +462,5 @@ def _kept_in(cache_path: str | None) -> Iterator[None]:
 
 
 def _owned(array: np.ndarray[Any, Any]) -> jax.Array:
-    # `device_put(may_alias=False)` still shares aligned memory, and XLA cannot reuse what is shared.
+    # `device_put(may_alias=False)` still shares aligned memory, which XLA cannot reuse.
     return jnp.array(array, copy=True)
