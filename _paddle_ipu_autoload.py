@@ -79,7 +79,7 @@ def _activate() -> None:
 def wait_for_paddle() -> None:
     """Activates the plugin when Paddle gets imported; a second call changes nothing."""
     if not any(isinstance(finder, PaddleFinder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, PaddleFinder())  # type: ignore[arg-type]
+        sys.meta_path.insert(0, PaddleFinder())
 
 
 def stop_waiting() -> None:
