@@ -143,7 +143,7 @@ def _compile(
         program,
         backend,
         _feeds(compilation, translation, declared),
-        {name: Fetch(anchor, _fetch_dtype(compilation, name)) for name, anchor in anchors.items()},
+        {name: _fetch(compilation, name, anchor) for name, anchor in anchors.items()},
         _loop(values),
         rate,
         optimizer,
@@ -216,13 +216,29 @@ def _feeds(
 
 def _anchors(compilation: Compilation, translation: Translation) -> dict[str, str]:
     """Fetch name -> the PopART tensor that answers it."""
+    from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
+
     gradients = compilation.optimizer.gradients if compilation.optimizer else {}
-    return {
-        name: f"Gradient___{translation.weights[gradients[name]]}"
-        if name in gradients
-        else translation.tensors[name]
-        for name in compilation.fetches
-    }
+    anchors = {}
+    for name in compilation.fetches:
+        of = name.removeprefix(GRADIENT_PREFIX) if compilation.training else name
+        if name in gradients:
+            anchors[name] = GRADIENT_PREFIX + translation.weights[gradients[name]]
+        elif of != name:
+            anchors[name] = GRADIENT_PREFIX + translation.tensors[of]
+        else:
+            anchors[name] = translation.tensors[name]
+    return anchors
+
+
+def _fetch(compilation: Compilation, name: str, anchor: str) -> Fetch:
+    """A fetch; PopART's gradients are those of the scaled loss, Paddle's are not."""
+    from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
+
+    optimizer = compilation.optimizer
+    scaled = optimizer is not None and anchor.startswith(GRADIENT_PREFIX)
+    scale = optimizer.loss_scaling if optimizer is not None and scaled else 1.0
+    return Fetch(anchor, _fetch_dtype(compilation, name), scale)
 
 
 def _fetch_dtype(compilation: Compilation, name: str) -> str:

@@ -36,10 +36,17 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """A fetch of a compiled program: the anchor that answers it and the dtype Paddle gives it."""
+    """A fetch of a compiled program.
+
+    Attributes:
+        anchor: the PopART tensor that answers it.
+        dtype: the one Paddle gives it.
+        scale: what the anchor is to be divided by.
+    """
 
     anchor: str
     dtype: str
+    scale: float = 1.0
 
 
 class IpuProgram:
@@ -123,10 +130,7 @@ class IpuProgram:
                 where = self._describe(error.node)
                 error.args = (f"{error.args[0]} It comes from Paddle's {where}.",)
             raise
-        results = [
-            array if array.dtype.name == fetch.dtype else array.astype(fetch.dtype)
-            for fetch, array in ((fetch, outputs[fetch.anchor]) for fetch in wanted)
-        ]
+        results = [_result(fetch, outputs[fetch.anchor]) for fetch in wanted]
         return results if return_numpy else [_dense(array) for array in results]
 
     # -- feeds ---------------------------------------------------------------------------------
@@ -242,6 +246,12 @@ def _run_compiled(
     if feed is not None and not isinstance(feed, Mapping):
         raise FeedError(f"feed must be a dict of arrays by name, got {type(feed).__name__}.")
     return program.run(feed, fetch_list, return_numpy)
+
+
+def _result(fetch: Fetch, array: Array) -> Array:
+    if fetch.scale != 1.0:
+        array = array / array.dtype.type(fetch.scale)
+    return array if array.dtype.name == fetch.dtype else array.astype(fetch.dtype)
 
 
 def _flat(fetch_list: Any) -> list[Any]:

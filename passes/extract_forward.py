@@ -13,6 +13,9 @@ from paddle_ipu.errors import FetchError, NotSupported
 from paddle_ipu.passes.extract_optimizer import OPTIMIZER_OPS
 from paddle_ipu.passes.pipeline import Compilation
 
+GRADIENT_PREFIX = "Gradient___"
+"""Before a value's name, in training: a fetch of the loss's gradient with respect to it."""
+
 SIDE_EFFECTS = frozenset({"print", "py_func", "assert", "assign_out_", "assign_value_"})
 """Operators that do something even where nobody reads their result."""
 
@@ -32,12 +35,16 @@ class ExtractForward:
         for fetch in compilation.fetches:
             if fetch in gradients:
                 continue
-            if fetch not in by_name:
+            name = fetch
+            if compilation.training and fetch.startswith(GRADIENT_PREFIX):
+                name = fetch.removeprefix(GRADIENT_PREFIX)
+                _check_differentiable(fetch, by_name.get(name), compilation)
+            if name not in by_name:
                 raise FetchError(
                     f"fetch {fetch!r} names nothing in the program. Fetch a variable of the "
                     "program, by its name or by the variable itself."
                 )
-            outputs.append(by_name[fetch])
+            outputs.append(by_name[name])
         if compilation.loss is not None:
             outputs.append(by_name[compilation.loss])
         roots = [node for node in graph if _has_side_effect(node)]
@@ -59,6 +66,21 @@ class ExtractForward:
         for value in unread:
             graph.inputs.remove(value)
         return bool(dropped)
+
+
+def _check_differentiable(fetch: str, value: ir.Value | None, compilation: Compilation) -> None:
+    assert compilation.optimizer is not None
+    trained = {update.parameter for update in compilation.optimizer.updates}
+    if value is not None and value.producer() is None and value.name not in trained:
+        raise FetchError(
+            f"fetch {fetch!r} asks for the gradient of {value.name!r}, which is not trained. "
+            "Gradients of trained parameters and of computed values can be fetched."
+        )
+    if value is not None and not dialect.dtype_name(value).startswith(("float", "bfloat")):
+        raise FetchError(
+            f"fetch {fetch!r} asks for the gradient of a {dialect.dtype_name(value)}. Only "
+            "floating-point values have one."
+        )
 
 
 def _refuse_backward(graph: ir.Graph, sinks: list[tuple[str, ir.Node | None]]) -> None:

@@ -185,6 +185,31 @@ def test_a_fetch_of_what_backward_makes() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("fetch", "message"),
+    [
+        (
+            "Gradient___x",
+            "asks for the gradient of 'x', which is not trained. Gradients of trained",
+        ),
+        ("Gradient___nothing", "fetch 'Gradient___nothing' names nothing in the program"),
+    ],
+)
+def test_a_gradient_there_is_not(fetch: str, message: str) -> None:
+    _refused(FetchError, message, mlp(_sgd), fetches=[fetch])
+
+
+def test_a_gradient_of_integers() -> None:
+    built = mlp(_sgd, extra=lambda logits, y: {"best": paddle.argmax(logits, axis=-1)})
+    name = built.values["best"].name
+    _refused(
+        FetchError,
+        rf"fetch 'Gradient___{name}' asks for the gradient of a int64. Only floating-point values",
+        built,
+        fetches=[f"Gradient___{name}"],
+    )
+
+
 # -- feeds and fetches of run ---------------------------------------------------------------------
 
 

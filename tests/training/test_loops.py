@@ -145,7 +145,7 @@ def _with_gradients() -> Built:
 
 
 def test_fetched_gradients_are_each_micro_batchs_own() -> None:
-    both = pair(_with_gradients(), _pipelining(factor=2))
+    both = pair(_with_gradients(), _pipelining(factor=2, loss_scaling=128.0))
     feed = rows(8)
     start = read(both.cpu, "linear_0.w_0"), read(both.cpu, "linear_0.b_0")
     _, gradients = both.on_ipu(feed)
@@ -164,6 +164,22 @@ def test_the_mean_of_fetched_gradients_is_the_update() -> None:
     both.weights_to_host()
     expected = before - 0.1 * gradients.mean(1).sum(0)
     np.testing.assert_allclose(read(both.ipu, "linear_0.w_0"), expected, rtol=1e-5, atol=1e-7)
+
+
+def test_gradients_of_computed_values_and_parameters_by_popart_s_name() -> None:
+    built = mlp(_sgd)
+    logits = built.values["logits"].name
+    names = [f"Gradient___{logits}", "Gradient___linear_1.b_0", built.values["loss"].name]
+    both = pair(built, _pipelining(factor=2, loss_scaling=64.0), fetches=names)
+    feed = rows(8)
+    of_logits, of_bias, loss = both.on_ipu(feed, names)
+    assert (of_logits.shape, of_bias.shape, loss.shape) == ((2, 4, 4), (2, 4), (2,))
+    for index, part in enumerate(_cut(feed, 2)):
+        scores = _logits(both.ipu, part["x"])
+        chances = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+        expected = (chances - np.eye(4)[part["y"][:, 0]]) / 4
+        np.testing.assert_allclose(of_logits[index], expected, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(of_bias[index], expected.sum(0), rtol=1e-4, atol=1e-6)
 
 
 # -- dropout --------------------------------------------------------------------------------------
