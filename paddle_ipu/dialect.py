@@ -7,7 +7,7 @@ attributes ``input_segments`` and ``output_segments`` then give the length of ea
 ``ipu_index`` and ``ipu_stage`` are ordinary integer attributes.
 
 What does not fit ONNX is kept beside it: a value's role in ``value.meta[ROLE]``, a node's operand
-names in ``node.meta[INPUT_NAMES]``, the Python stack of the user's call in ``node.meta[CALLSTACK]``.
+names in ``node.meta[INPUT_NAMES]``, the user's Python stack in ``node.meta[CALLSTACK]``.
 """
 
 from __future__ import annotations

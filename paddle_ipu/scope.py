@@ -1,4 +1,4 @@
-"""Reads and writes the variables of a Paddle Scope as NumPy arrays, without copying where it can."""
+"""Reads and writes the variables of a Paddle Scope as NumPy arrays."""
 
 from __future__ import annotations
 
