@@ -132,7 +132,14 @@ def _compile(
     rate = _learning_rate(program, scope, optimizer)
     device = seam.acquire(popart, int(values["num_ipus"]), int(values["tiles_per_ipu"]))
     first = None if to_popart is None else to_popart(optimizer, rate() if rate else 0.0)
-    session = _session(popart, device, translation, compilation, values, anchors, first, progress)
+    try:
+        session = _session(
+            popart, device, translation, compilation, values, anchors, first, progress
+        )
+    except BaseException:
+        # Nobody else could give it back.
+        device.detach()
+        raise
     updates = () if optimizer is None else optimizer.updates
     states = [name for update in updates for name in update.states.values()]
     backend.attach(popart, session, device, translation.builder, scope, translation.weights, states)
@@ -339,6 +346,8 @@ def _session(
     from paddle_ipu.strategy import record_on, record_patterns_on
 
     options = popart.SessionOptions()
+    # The Scope's weights go to an inference session too, and may change later.
+    options.constantWeights = False
     record_on(values, options, lambda kind, member: getattr(getattr(popart, kind), member))
     patterns = popart.Patterns()
     record_patterns_on(values, patterns.enablePattern)

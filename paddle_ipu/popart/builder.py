@@ -79,7 +79,8 @@ class Builder(Annotations):
             graph = ir.Graph([], [], nodes=[], name=f"BuilderGraph_{next(_graph_numbers)}")
             self._model = ir.Model(graph, ir_version=4)
         else:
-            self._model = _load(modelProtoOrFilename)
+            self._model = read_model(modelProtoOrFilename)
+            type_graph(self._model.graph)
             self._adopt()
         self._graph = self._model.graph
         self._onnx = AiOnnxOpset11(self)
@@ -421,22 +422,13 @@ class Builder(Annotations):
         self._model.metadata_props["__replicationFactor"] = str(replicationFactor)
 
     def _adopt(self) -> None:
-        """Takes over the tensors of an imported model and types what is not typed."""
+        """Takes over the tensors of an imported model."""
         graph = self._model.graph
         for value in (*graph.inputs, *graph.initializers.values()):
-            if value.const_value is not None and value.shape is None:
-                value.shape = ir.Shape(list(value.const_value.numpy().shape))
-                value.type = ir.TensorType(value.const_value.dtype)
             self._values[str(value.name)] = value
         for node in graph:
             for value in node.outputs:
                 self._values[str(value.name)] = value
-            schema = schema_of(node.domain, node.op_type)
-            if schema is None:
-                continue
-            if node.op_type == "Constant" and "value" in node.attributes:
-                node.outputs[0].const_value = node.attributes["value"].as_tensor()
-            fill_types(node, schema)
 
 
 def infer_outputs(
@@ -488,7 +480,27 @@ def _constants(inputs: Sequence[ir.Value | None]) -> Callable[[int], Array | Non
     return constant
 
 
-def _load(source: bytes | str | Path) -> ir.Model:
+def type_graph(graph: ir.Graph) -> None:
+    """Infers the types of an imported graph's tensors, node by node."""
+    for value in (*graph.inputs, *graph.initializers.values()):
+        if value.const_value is not None and value.shape is None:
+            value.shape = ir.Shape(list(value.const_value.numpy().shape))
+            value.type = ir.TensorType(value.const_value.dtype)
+    for node in graph:
+        schema = schema_of(node.domain, node.op_type)
+        if schema is None:
+            continue
+        if node.op_type == "Constant" and "value" in node.attributes:
+            node.outputs[0].const_value = node.attributes["value"].as_tensor()
+        fill_types(node, schema)
+
+
+def read_model(source: bytes | str | Path) -> ir.Model:
+    """An ONNX model, serialised or by file name, checked, as onnx_ir's.
+
+    Raises:
+        popart_exception: an operator set that PopART does not read.
+    """
     proto = onnx.load_model_from_string(source) if isinstance(source, bytes) else onnx.load(source)
     onnx.checker.check_model(proto)
     for opset in proto.opset_import:

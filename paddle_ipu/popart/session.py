@@ -3,10 +3,16 @@
 The order of calls is PopART's: construct (the program is checked), ``prepareDevice`` (it is
 compiled), ``weightsFromHost``, then ``run`` with a step I/O object, and ``weightsToHost`` before
 ``readWeights``. Weights and optimizer state stay on the device between runs.
+
+The host's values are those of the model, until ``weightsToHost`` or ``writeWeights`` replaces them,
+and ``weightsFromHost`` takes them to the device. Two kinds are let go, as a second copy of a model
+may not fit: what ``writeWeights`` brought, once it is on the device, and what ``weightsToHost``
+fetched, once it was read and the next run began. The device then keeps its own values.
 """
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Callable
 from typing import Any
@@ -14,17 +20,21 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from paddle_ipu.errors import (
-    LoweringError,
-    NotSupported,
-    popart_exception,
-    popart_runtime_error,
-)
-from paddle_ipu.popart.dataflow import DataFlow
+from paddle_ipu.errors import NotSupported, popart_exception, popart_runtime_error
+from paddle_ipu.popart.dataflow import DataFlow, InputShapeInfo
 from paddle_ipu.popart.optimizer import SGD
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.popart.patterns import Patterns
+from paddle_ipu.popart.program import (
+    device_dtype,
+    dims_of,
+    is_float,
+    load_model,
+    saved_state,
+    size_of,
+    tensors_with_gradient,
+)
 from paddle_ipu.popart.stepio import PyStepIOCallback, element_details
 from paddle_ipu.popart.tensorinfo import TensorInfo
 
@@ -32,8 +42,6 @@ Array = np.ndarray[Any, Any]
 ProgressListener = Callable[[int, int], None]
 
 _GRADIENT = "Gradient___"
-_DEVICE_DTYPES = {"int64": "int32", "uint64": "uint32", "float64": "float32"}
-_ART = {"all": "all", "final": "final", "sum": "sum", "everyn": "everyn"}
 
 
 class _Session:
@@ -46,6 +54,7 @@ class _Session:
         deviceInfo: Any,
         patterns: Patterns | None,
         userOptions: SessionOptions | None,
+        inputShapeInfo: InputShapeInfo | None,
         name: str,
         loss: str | None,
         optimizer: Any,
@@ -56,25 +65,28 @@ class _Session:
         self.name = name
         self.dataFlow = dataFlow
         self._options = userOptions or SessionOptions()
+        self._differentiated: set[str] = set()
         (patterns or Patterns()).check()
-        self._graph = load_model(fnModel).graph
+        self._graph = load_model(fnModel, inputShapeInfo).graph
+        self._tensors = _tensors(self._graph)
         self._loss = loss
         self._optimizer = optimizer
-        # Values on their way to the device, and those on their way back.
-        self._pending: dict[str, Array] = {
+        self._host: dict[str, Any] = {
             name: value.const_value.numpy()
             for name, value in self._graph.initializers.items()
             if value.const_value is not None
         }
-        self._fetched: dict[str, Any] = {}
+        # Of the host's values: those the device has too, those that may be read, those let go.
+        self._same_on_device: set[str] = set()
+        self._fetched: set[str] = set()
         self._read: set[str] = set()
+        self._written: set[str] = set()
         self._uploaded = False
         self._io_checked = False
-        self._seed = secrets.randbits(32)
         self._progress: ProgressListener | None = None
         self._check()
         self._executable: Any = self._build()
-        self._executable.seed = self._seed
+        self._executable.seed = secrets.randbits(64)
         self._prepared = False
 
     # -- construction --------------------------------------------------------------------------
@@ -95,63 +107,66 @@ class _Session:
             )
         if options.enableReplicatedGraphs and options.replicatedGraphCount > 1:
             raise NotSupported("replicated graphs are not supported by the IPU Model yet.")
-        known = self._tensors()
+        known = self._tensors
         if not self.dataFlow.anchors() and not training:
             raise popart_exception("User must specify an anchor tensor when doing inference.")
-        for anchor in self.dataFlow.anchors():
-            tensor = anchor.removeprefix(_GRADIENT)
-            if tensor not in known or (anchor.startswith(_GRADIENT) and not training):
-                raise popart_exception(
-                    f"Anchor tensor `{anchor}' not in Ir Tensors. The tensors are: "
-                    + ", ".join(sorted(known))
-                )
         if self._loss is not None:
             if self._loss not in known:
                 raise popart_exception(
                     f"Could not find loss tensor '{self._loss}' in main graph tensors"
                 )
-            if _size(known[self._loss]) != 1:
+            if size_of(known[self._loss]) != 1:
                 raise popart_exception(f"Loss tensor, '{self._loss}', must be a scalar tensor")
+            self._differentiated = tensors_with_gradient(self._graph, self._loss)
+        for anchor in self.dataFlow.anchors():
+            self._check_anchor(anchor)
 
-    def _tensors(self) -> dict[str, ir.Value]:
-        tensors = {str(value.name): value for value in self._graph.inputs}
-        tensors.update(self._graph.initializers)
-        for node in self._graph:
-            tensors.update((str(value.name), value) for value in node.outputs)
-        return tensors
+    def _check_anchor(self, anchor: str) -> None:
+        tensor = anchor.removeprefix(_GRADIENT)
+        if tensor not in self._tensors:
+            raise popart_exception(
+                f"Anchor tensor `{anchor}' not in Ir Tensors. The tensors are: "
+                + ", ".join(sorted(self._tensors))
+            )
+        if tensor != anchor and tensor not in self._differentiated:
+            why = (
+                "there are no gradients in inference"
+                if self._loss is None
+                else f"the loss '{self._loss}' has no gradient with respect to '{tensor}'"
+            )
+            raise popart_exception(f"Anchor tensor `{anchor}' not in Ir Tensors. Note: {why}.")
 
     def _build(self) -> Any:
         from paddle_ipu.xla.executable import Anchor, Executable, StepProgram
 
         options = self._options
-        inputs = {
-            str(value.name): (_shape(value), _device_dtype(value))
-            for value in self._graph.inputs
-            if value.name not in self._graph.initializers
+        updater = self._updater()
+        state = saved_state(self._graph)
+        kinds = {
+            str(value.name): (dims_of(value), device_dtype(value))
+            for value in (*self._graph.inputs, *self._graph.initializers.values())
+            if value.name not in state
         }
+        weights = {name: kinds.pop(name) for name in self._graph.initializers if name in kinds}
         anchors = []
         for anchor in self.dataFlow.anchors():
             kind = self.dataFlow.art(anchor)
             text = str(kind.id().name).lower()
-            period = int(kind.rp()) if text == "everyn" else 1
-            anchors.append(Anchor(anchor, _ART[text], period))
+            anchors.append(Anchor(anchor, text, kind.rp() if text == "everyn" else 1))
         mean = options.accumulationAndReplicationReductionType.name == "Mean"
         running = options.meanAccumulationAndReplicationReductionStrategy.name == "Running"
         return Executable(
             StepProgram(
                 graph=self._graph,
-                inputs=inputs,
-                weights={
-                    name: (_shape(value), _device_dtype(value))
-                    for name, value in self._graph.initializers.items()
-                },
+                inputs=kinds,
+                weights=weights,
                 anchors=tuple(anchors),
                 batches_per_step=self.dataFlow.batchesPerStep(),
                 accumulation_factor=self.accumulationFactor,
                 mean=mean,
                 running_mean=running,
                 loss=self._loss,
-                updater=self._updater(),
+                updater=updater,
                 check_floats=bool(options.enableFloatingPointChecks),
             )
         )
@@ -162,16 +177,16 @@ class _Session:
         from paddle_ipu.xla.optimizer import PaddleUpdater
         from paddle_ipu.xla.popart_optimizer import SGDUpdater
 
-        names = tuple(
-            name
-            for name, value in self._graph.initializers.items()
-            if np.issubdtype(_device_dtype(value), np.floating)
-        )
+        weights = [name for name, value in self._graph.initializers.items() if is_float(value)]
         if isinstance(self._optimizer, PaddleOptimizer):
-            return PaddleUpdater(self._optimizer, {name: name for name in names})
+            return PaddleUpdater(self._optimizer, {name: name for name in weights})
         if isinstance(self._optimizer, SGD):
-            mean = self._options.accumulationAndReplicationReductionType.name == "Mean"
-            return SGDUpdater(self._optimizer, names, self.accumulationFactor if mean else 1)
+            options = self._options
+            mean = options.accumulationAndReplicationReductionType.name == "Mean"
+            running = options.meanAccumulationAndReplicationReductionStrategy.name == "Running"
+            trained = [name for name in weights if name in self._differentiated]
+            factor = self.accumulationFactor if mean else 1
+            return SGDUpdater(self._optimizer, trained, factor, running)
         raise NotSupported(
             f"the IPU Model has no lowering of the optimizer {type(self._optimizer).__name__} yet; "
             "use popart.SGD, or a Paddle program with any optimizer it supports."
@@ -211,96 +226,195 @@ class _Session:
         if self._progress is not None:
             self._progress(percent, 100)
 
-    def weightsFromHost(self) -> None:
-        """Copies the host's weights and optimizer state to the device."""
-        self._require_prepared("weightsFromHost")
-        self._upload()
+    def loadEngineAndConnectStreams(self) -> None:
+        """Nothing is left to do once a program is compiled; popart_runtime_error before."""
+        if not self._prepared:
+            raise popart_runtime_error(
+                "Trying to load an engine but no compiled engine. Did you forget to call "
+                "prepareDevice()?"
+            )
 
-    def _upload(self) -> None:
-        weights, state = {}, {}
-        for name, array in self._pending.items():
-            kind = self._executable.program.weights.get(name)
-            if kind is None:
-                state[name] = array.astype(np.float32, copy=False)
-            else:
-                weights[name] = array.astype(kind[1], copy=False)
-        self._executable.upload(weights, state)
-        self._pending = {}
+    def weightsFromHost(self) -> None:
+        """Takes the host's weights and optimizer state to the device."""
+        self._require_prepared("weightsFromHost")
+        executable = self._executable
+        kinds = executable.program.weights
+        names = [name for name in self._host if name not in self._same_on_device]
+        states = [name for name in names if name not in kinds and executable.has_state(name)]
+        executable.upload(
+            {n: self._host_array(n, *kinds[n]) for n in names if n in kinds},
+            {n: self._host_array(n, executable.state_shape(n), "float32") for n in states},
+        )
+        if not self._written and not self._same_on_device.intersection(self._changed_by_runs()):
+            executable.reset_state(keep=self._host.keys())
+        self._same_on_device.update(names)
+        for name in self._written:
+            del self._host[name]
+        self._written = set()
         self._uploaded = True
 
+    def _changed_by_runs(self) -> set[str]:
+        updater = self._executable.program.updater
+        return set() if updater is None else {*updater.weights, *self._executable.state}
+
+    def _host_array(self, name: str, shape: tuple[int, ...], dtype: str) -> Array:
+        return np.asarray(self._host[name]).astype(dtype, copy=False).reshape(shape)
+
     def weightsToHost(self) -> None:
-        """Takes a snapshot of weights and optimizer state for ``readWeights``."""
+        """Takes a snapshot of weights and optimizer state for ``readWeights``.
+
+        Raises:
+            popart_runtime_error: the device has no weights yet.
+        """
         self._require_prepared("weightsToHost")
-        self._executable.upload_initial_state()
-        self._fetched = {**self._executable.weights, **self._executable.state}
-        self._read = set()
+        self._require_weights("weightsToHost")
+        executable = self._executable
+        executable.upload_initial_state()
+        snapshot = {**executable.weights, **executable.state}
+        self._host.update(snapshot)
+        self._fetched = set(snapshot)
+        self._same_on_device = set(snapshot)
+        self._read, self._written = set(), set()
+
+    def _require_weights(self, what: str) -> None:
+        if self._uploaded:
+            return
+        if self._loss is not None:
+            raise popart_runtime_error(
+                f"Must call weightsFromHost before {what} as the model has initializers and the "
+                "session has been created in training mode"
+            )
+        self.weightsFromHost()
 
     def readWeights(self, weightsIo: Any) -> None:
         """Copies the snapshot into the arrays of a ``PyWeightsIO``.
 
         What was read is dropped by the next ``run``; call ``weightsToHost`` to read it again.
+
+        Raises:
+            popart_runtime_error: no such tensor in a snapshot, or an array of another size or type.
         """
         for name, array in weightsIo.weights.items():
-            source = self._fetched.get(name)
-            if source is None:
+            if name not in self._fetched:
                 raise popart_runtime_error(
                     f"readWeights, no tensor '{name}' in tensors; call weightsToHost first"
                 )
-            np.copyto(array, np.asarray(source).reshape(array.shape), casting="same_kind")
+            source = np.asarray(self._host[name])
+            _require_fit("read", name, array, source.shape, source.dtype)
+            np.copyto(array, source.reshape(array.shape), casting="same_kind")
             self._read.add(name)
 
     def writeWeights(self, weightsIo: Any) -> None:
-        """Replaces the host's values; ``weightsFromHost`` then takes them to the device."""
+        """Replaces the host's values; ``weightsFromHost`` then takes them to the device.
+
+        The arrays are kept by reference until then.
+
+        Raises:
+            popart_exception: an inference session with ``constantWeights``.
+            popart_runtime_error: no such tensor, or an array of another size or type.
+        """
+        self._refuse_constant_weights("writeWeights")
         for name, array in weightsIo.weights.items():
-            if name not in self._executable.program.weights and not self._executable.has_state(
-                name
-            ):
-                raise popart_runtime_error(f"resetWeights, no tensor '{name}' in tensors")
-            self._pending[name] = array
+            self._replace(name, array)
+            self._written.add(name)
+
+    def resetHostWeights(
+        self,
+        modelProtoOrFilename: bytes | str,
+        ignoreWeightsInModelWithoutCorrespondingHostWeight: bool = False,
+    ) -> None:
+        """Replaces the host's values by a model's; ``weightsFromHost`` is needed before a run.
+
+        Raises:
+            popart_exception: an inference session with ``constantWeights``.
+            popart_runtime_error: a tensor that this session does not have, or of another type.
+        """
+        self._refuse_constant_weights("resetHostWeights")
+        for name, value in load_model(modelProtoOrFilename).graph.initializers.items():
+            known = name in self._executable.program.weights or self._executable.has_state(name)
+            if not known and ignoreWeightsInModelWithoutCorrespondingHostWeight:
+                continue
+            assert value.const_value is not None
+            self._replace(name, value.const_value.numpy())
+            self._written.discard(name)
+        self._uploaded = False
+
+    def _refuse_constant_weights(self, what: str) -> None:
+        if self._loss is None and self._options.constantWeights:
+            raise popart_exception(
+                f"Cannot call {what} when constantWeights is set. Set "
+                "SessionOptions.constantWeights to False to change the weights of an inference "
+                "session"
+            )
+
+    def _replace(self, name: str, array: Array) -> None:
+        kind = self._executable.program.weights.get(name)
+        if kind is None and not self._executable.has_state(name):
+            raise popart_runtime_error(f"resetWeights, no tensor '{name}' in tensors")
+        shape, dtype = kind or (self._executable.state_shape(name), "float32")
+        _require_fit("reset", name, array, shape, np.dtype(dtype))
+        self._host[name] = array
+        self._same_on_device.discard(name)
+        self._fetched.discard(name)
 
     def modelToHost(self, filename: str) -> None:
-        """Writes the program with the device's weights and optimizer state as an ONNX file."""
+        """Writes the program with the device's weights and optimizer state as an ONNX file.
+
+        Weights that the model keeps in a file of their own are rewritten there.
+        """
         self._require_prepared("modelToHost")
+        self._require_weights("modelToHost")
+        self._executable.upload_initial_state()
         model = ir.Model(self._graph.clone(), ir_version=4, producer_name="paddle_ipu")
-        arrays = {**self._executable.weights, **self._executable.state}
-        for name, array in arrays.items():
-            tensor = ir.tensor(np.asarray(array), name=name)
-            if name in model.graph.initializers:
-                model.graph.initializers[name].const_value = tensor
-            else:
-                value = ir.Value(
-                    name=name, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype)
+        initializers = model.graph.initializers
+        for name, device_array in {**self._executable.weights, **self._executable.state}.items():
+            array = np.asarray(device_array)
+            value = initializers.get(name)
+            if value is None:
+                tensor = ir.tensor(array, name=name)
+                initializers[name] = ir.Value(
+                    name=name,
+                    shape=ir.Shape(array.shape),
+                    type=ir.TensorType(tensor.dtype),
+                    const_value=tensor,
                 )
-                value.const_value = tensor
-                model.graph.initializers[name] = value
+                continue
+            assert value.dtype is not None
+            array = array.astype(value.dtype.numpy(), copy=False)
+            if isinstance(value.const_value, ir.ExternalTensor):
+                _rewrite(value.const_value, array)
+            else:
+                value.const_value = ir.tensor(array, name=name)
         ir.save(model, filename)
 
     def setRandomSeed(self, seed: int) -> None:
-        """Makes random operators repeat from here on."""
-        self._seed = int(seed)
-        self._executable.seed = self._seed
-        self._executable.micro_batches = 0
+        """Makes random operators repeat from here on; a seed is an unsigned 64-bit number."""
+        if not 0 <= seed < 2**64:
+            raise popart_exception(f"a random seed is a number from 0 to 2**64 - 1, got {seed}")
+        self._executable.seed = int(seed)
 
     def getRandomSeed(self) -> int:
-        """The seed in use."""
-        return self._seed
+        """The seed of the next micro-batch: setting it goes on with the same random numbers."""
+        return int(self._executable.seed)
 
     def getInfo(self, tensor: str) -> TensorInfo:
         """Shape and dtype of a tensor."""
-        found = self._tensors().get(tensor.removeprefix(_GRADIENT))
+        found = self._tensors.get(tensor.removeprefix(_GRADIENT))
         if found is None:
             raise popart_exception(f"Tensor {tensor} not found")
-        return TensorInfo(_device_dtype(found), list(_shape(found)))
+        return TensorInfo(np.dtype(device_dtype(found)), list(dims_of(found)))
 
     def initAnchorArrays(self) -> dict[str, Array]:
         """Empty arrays: [batches, micro-batches], ones left out, then the anchor's own shape."""
         arrays = {}
         for anchor in self.dataFlow.anchors():
-            value = self._tensors()[anchor.removeprefix(_GRADIENT)]
-            arrays[anchor] = np.empty(
-                (*self._anchor_dims(anchor), *_shape(value)), _device_dtype(value)
-            )
+            shape, dtype = self._anchor_kind(anchor)
+            arrays[anchor] = np.empty(shape, dtype)
         return arrays
+
+    def _anchor_kind(self, anchor: str) -> tuple[tuple[int, ...], str]:
+        value = self._tensors[anchor.removeprefix(_GRADIENT)]
+        return (*self._anchor_dims(anchor), *dims_of(value)), device_dtype(value)
 
     def _anchor_dims(self, anchor: str) -> tuple[int, ...]:
         kind = self.dataFlow.art(anchor)
@@ -322,15 +436,9 @@ class _Session:
                 output missing or of a wrong size or dtype.
         """
         self._require_prepared("run")
-        if not self._uploaded and self._loss is None:
-            self._upload()
-        if not self._uploaded:
-            raise popart_runtime_error(
-                "Must call weightsFromHost before run as the model has initializers and the "
-                "session has been created in training mode"
-            )
+        self._require_weights("run")
+        self._executable.upload_initial_state()
         if not self._io_checked:
-            self._executable.upload_initial_state()
             self._executable.reserve_memory()
         program = self._executable.program
         dims = self._executable.loop_dims
@@ -347,11 +455,15 @@ class _Session:
                 if callbacks
                 else stepio.input(name, whole, dtype, first, details)
             )
+        if not callbacks:
+            for anchor in self.dataFlow.anchors():
+                details = self._details(dims_of(self._tensors[anchor.removeprefix(_GRADIENT)]))
+                art = self.dataFlow.art(anchor).id().name.upper()
+                stepio.check_output(
+                    anchor, *self._anchor_kind(anchor), f"{details}\n   anchor return type  = {art}"
+                )
         self._io_checked = True
-        # The run reuses the memory of the arrays a snapshot refers to: what was read may go.
-        self._fetched = {
-            name: np.array(array) for name, array in self._fetched.items() if name not in self._read
-        }
+        self._let_go()
         for name, array in self._executable.run(feeds).items():
             if callbacks:
                 loops = len(self._anchor_dims(name))
@@ -359,6 +471,16 @@ class _Session:
                     stepio.next_output(name, micro_batch)
             else:
                 stepio.output(name, array)
+
+    def _let_go(self) -> None:
+        """Before a run, which reuses the memory that a snapshot refers to."""
+        for name in list(self._fetched):
+            if name in self._read:
+                del self._host[name]
+                self._fetched.discard(name)
+            else:
+                self._host[name] = np.array(self._host[name])
+        self._same_on_device -= self._changed_by_runs()
 
     def _details(self, shape: tuple[int, ...]) -> str:
         return element_details(shape, self.dataFlow.batchesPerStep(), self.accumulationFactor, 1)
@@ -384,7 +506,9 @@ class InferenceSession(_Session):
         userOptions: SessionOptions | None = None,
         name: str = "inference",
     ) -> None:
-        super().__init__(fnModel, dataFlow, deviceInfo, patterns, userOptions, name, None, None)
+        super().__init__(
+            fnModel, dataFlow, deviceInfo, patterns, userOptions, inputShapeInfo, name, None, None
+        )
 
 
 class TrainingSession(_Session):
@@ -407,7 +531,15 @@ class TrainingSession(_Session):
         name: str = "training",
     ) -> None:
         super().__init__(
-            fnModel, dataFlow, deviceInfo, patterns, userOptions, name, loss, optimizer
+            fnModel,
+            dataFlow,
+            deviceInfo,
+            patterns,
+            userOptions,
+            inputShapeInfo,
+            name,
+            loss,
+            optimizer,
         )
 
     def updateOptimizerFromHost(self, optimizer: Any) -> None:
@@ -416,34 +548,30 @@ class TrainingSession(_Session):
         self._optimizer = optimizer
 
 
-def load_model(model: Any) -> ir.Model:
-    """The model behind bytes, a file name, a builder's model or a builder's proto.
-
-    Raises:
-        LoweringError: none of these.
-    """
-    if isinstance(model, ir.Model):
-        return model
-    if isinstance(model, bytes):
-        import onnx
-
-        return ir.serde.deserialize_model(onnx.load_model_from_string(model))
-    if isinstance(model, str):
-        return ir.load(model)
-    raise LoweringError(
-        f"expected a model as bytes, as a file name or as onnx_ir.Model, got {type(model).__name__}"
-    )
+def _tensors(graph: ir.Graph) -> dict[str, ir.Value]:
+    """Every tensor of a graph by its id."""
+    tensors = {str(value.name): value for value in graph.inputs}
+    tensors.update(graph.initializers)
+    for node in graph:
+        tensors.update((str(value.name), value) for value in node.outputs)
+    return tensors
 
 
-def _shape(value: ir.Value) -> tuple[int, ...]:
-    return () if value.shape is None else tuple(int(dim) for dim in value.shape.numpy())
+def _require_fit(
+    what: str, name: str, array: Array, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> None:
+    """popart_runtime_error unless a user's array holds a weight's elements."""
+    target, source = (array.dtype, dtype) if what == "read" else (dtype, array.dtype)
+    if array.size != math.prod(shape) or not np.can_cast(source, target, "same_kind"):
+        got, expected = TensorInfo(array), TensorInfo(dtype, list(shape))
+        raise popart_runtime_error(
+            f"Trying to {what} weights using tensor with non matching tensor info. Tensor ID: "
+            f"{name}. Got {got}, expected {expected}"
+        )
 
 
-def _size(value: ir.Value) -> int:
-    return int(np.prod(_shape(value), dtype=np.int64))
-
-
-def _device_dtype(value: ir.Value) -> str:
-    assert value.dtype is not None
-    name = value.dtype.numpy().name
-    return _DEVICE_DTYPES.get(name, name)
+def _rewrite(tensor: ir.ExternalTensor, array: Array) -> None:
+    """Puts new values where an external tensor keeps its own."""
+    with open(tensor.path, "r+b") as file:
+        file.seek(tensor.offset or 0)
+        file.write(array.tobytes())

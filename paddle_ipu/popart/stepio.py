@@ -141,17 +141,20 @@ class PyStepIO:
             _log.warning("Copying (host) tensor %s from INT64 to INT32. Will only warn once", id)
         return to_device(flat, id, wanted).reshape(shape)
 
-    def output(self, id: str, array: Array, details: str = "") -> None:
-        """Writes an anchor's values into the user's array; other outputs are the user's own."""
+    def check_output(self, id: str, shape: tuple[int, ...], dtype: Any, details: str = "") -> None:
+        """popart_runtime_error unless there is an array for an anchor's values."""
         target = self.outputs.get(id)
         if target is None:
             raise popart_runtime_error(f"No tensor {id} provided in PyStepIO's outputs")
-        check_elements("output", id, array.size, target.size, details)
-        if target.dtype != array.dtype and not (
-            target.dtype == np.int64 and array.dtype == np.int32
-        ):
-            raise _type_error(id, target.dtype, array.dtype)
-        target.reshape(-1)[...] = array.reshape(-1)
+        check_elements("output", id, prod(shape), target.size, details)
+        wanted = np.dtype(dtype)
+        if target.dtype != wanted and not (target.dtype == np.int64 and wanted == np.int32):
+            raise _type_error(id, target.dtype, wanted)
+
+    def output(self, id: str, array: Array, details: str = "") -> None:
+        """Writes an anchor's values into the user's array; other outputs are the user's own."""
+        self.check_output(id, array.shape, array.dtype, details)
+        self.outputs[id].reshape(-1)[...] = array.reshape(-1)
 
 
 class PyStepIOCallback:

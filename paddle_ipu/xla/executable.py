@@ -7,7 +7,7 @@ updates them in place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,8 +20,8 @@ from jax import lax
 from jax.experimental.compilation_cache import compilation_cache
 
 from paddle_ipu.errors import NumericalError
-from paddle_ipu.xla import memory
 from paddle_ipu.popart.program import device_dtype, dims_of
+from paddle_ipu.xla import memory
 from paddle_ipu.xla.graph import LoweredGraph, LoweredNode, is_float
 from paddle_ipu.xla.optimizer import Updater
 
@@ -142,9 +142,17 @@ class Executable:
         if analysis is not None:
             memory.prepare_for(int(analysis.temp_size_in_bytes))
 
+    def reset_state(self, keep: Collection[str]) -> None:
+        """Gives state what it is before the first step, but for the arrays named."""
+        self.state = {name: array for name, array in self.state.items() if name in keep}
+
     def has_state(self, name: str) -> bool:
         """True when `name` is a state array of the optimizer."""
         return name in self._shapes_of_state
+
+    def state_shape(self, name: str) -> tuple[int, ...]:
+        """The shape of a state array."""
+        return self._shapes_of_state[name]
 
     # -- compilation ---------------------------------------------------------------------------
 

@@ -113,10 +113,14 @@ class LoweredGraph:
             values: tensor id -> array, for all graph inputs and weights.
             training: as in a training session.
             key: random key of this micro-batch.
-            taps: tensor id -> zeros added to that tensor, to differentiate with respect to it.
+            taps: tensor id -> zeros added to that input, weight or result, to differentiate with
+                respect to it.
             listen: called with each node and its outputs.
         """
-        env: Environment = dict(values)
+        taps = taps or {}
+        env: Environment = {
+            name: array + taps[name] if name in taps else array for name, array in values.items()
+        }
         sources: Environment = {}
         for node in self.nodes:
             inputs = [None if name is None else env[name] for name in node.inputs]
@@ -135,7 +139,7 @@ class LoweredGraph:
             if listen is not None:
                 listen(node, results)
             for name, result in zip(node.outputs, results, strict=False):
-                if taps is not None and name in taps:
+                if name in taps:
                     env[name] = result + taps[name]
                     continue
                 env[name] = result

@@ -29,8 +29,11 @@ class Updater(Protocol):
     weights: tuple[str, ...]
     """The weights that are updated."""
 
-    loss_scaling: float
-    """Factor on the loss's gradient, undone by the update."""
+    accumulator_dtype: str | None
+    """Element type that gradients of micro-batches are summed in, None for the weight's."""
+
+    def loss_scale(self, scalars: jax.Array) -> float | jax.Array:
+        """Factor on the loss's gradient; the gradients given to :meth:`apply` are without it."""
 
     def initial_state(self, weights: Arrays) -> dict[str, np.ndarray[Any, Any]]:
         """State before the first step, where the host gives none."""
@@ -144,7 +147,10 @@ class PaddleUpdater:
         self._updates = [u for u in optimizer.updates if u.parameter in tensors]
         self._tensors = tensors
         self.weights = tuple(tensors[update.parameter] for update in self._updates)
-        self.loss_scaling = optimizer.loss_scaling
+        self.accumulator_dtype: str | None = None
+
+    def loss_scale(self, scalars: jax.Array) -> float:
+        return self._optimizer.loss_scaling
 
     def state_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
         return {

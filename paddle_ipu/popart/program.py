@@ -1,0 +1,139 @@
+"""A session's program: how it is loaded, its tensors on the device, and what has a gradient."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import onnx_ir as ir
+
+from paddle_ipu.errors import popart_exception
+from paddle_ipu.popart.builder import info_of, read_model, type_graph
+from paddle_ipu.popart.dataflow import InputShapeInfo
+from paddle_ipu.popart.schema import schema_of
+
+_DEVICE_DTYPES = {"int64": "int32", "uint64": "uint32", "float64": "float32"}
+_STATE_PREFIXES = ("Accl___", "Accl1___", "Accl2___", "Accl3___", "Step___")
+# A BatchNormalization's gradient goes to its first three inputs, not to the running statistics.
+_RUNNING_STATISTICS = (3, 4)
+
+
+def load_model(model: Any, shapes: InputShapeInfo | None = None) -> ir.Model:
+    """The model behind bytes, a file name or a builder's model; every tensor is typed.
+
+    A builder's model is taken as it is, by reference.
+
+    Args:
+        model: a serialised ModelProto, the name of an ONNX file, or ``builder.model``.
+        shapes: types of the graph inputs whose shape the model leaves open.
+
+    Raises:
+        popart_exception: an input whose shape is not known, or an invalid model.
+        TypeError: something else than a model.
+    """
+    if isinstance(model, (bytes, str, Path)):
+        loaded = read_model(model)
+    elif isinstance(model, ir.Model):
+        loaded = model
+    else:
+        raise TypeError(
+            "expected a model as bytes, as a file name or as onnx_ir.Model, got "
+            f"{type(model).__name__}"
+        )
+    graph = loaded.graph
+    for value in graph.inputs:
+        name = str(value.name)
+        if name in graph.initializers or info_of(value) is not None:
+            continue
+        if shapes is None or not shapes.has(name):
+            raise _unknown_shape(value)
+        info = shapes.get(name)
+        value.type, value.shape = ir.TensorType(info.dtype), ir.Shape(info.dims)
+    if loaded is not model:
+        type_graph(graph)
+    return loaded
+
+
+def _unknown_shape(value: ir.Value) -> popart_exception:
+    dims = [] if value.shape is None else list(value.shape)
+    unknown = next((dim for dim in dims if not isinstance(dim, int)), "")
+    name = getattr(unknown, "value", unknown)
+    return popart_exception(
+        f"Input tensor '{value.name}' must be specified in InputShapeInfo, as it has shape "
+        f"[{' '.join(str(getattr(dim, 'value', dim)) for dim in dims)}], which uses an unknown "
+        f"value '{name}'."
+    )
+
+
+def dims_of(value: ir.Value) -> tuple[int, ...]:
+    """The static shape of a tensor.
+
+    Raises:
+        popart_exception: it is not known, as for the outputs of custom operators.
+    """
+    info = info_of(value)
+    if info is None:
+        raise popart_exception(
+            f"the shape of tensor '{value.name}' is not known; it is an output of a custom "
+            "operator without shape inference"
+        )
+    return info.dims
+
+
+def size_of(value: ir.Value) -> int:
+    """The number of elements of a tensor."""
+    return math.prod(dims_of(value))
+
+
+def device_dtype(value: ir.Value) -> str:
+    """NumPy's name of the element type a tensor has on the device, where 64 bits become 32."""
+    dtype = value.dtype
+    if dtype is None:
+        raise popart_exception(f"the element type of tensor '{value.name}' is not known")
+    name = dtype.numpy().name
+    return _DEVICE_DTYPES.get(name, name)
+
+
+def saved_state(graph: ir.Graph) -> set[str]:
+    """Initializers that are optimizer state under PopART's reserved names, not weights.
+
+    ``modelToHost`` writes them; no node consumes them.
+    """
+    return {
+        name
+        for name, value in graph.initializers.items()
+        if not value.uses()
+        and any(
+            name.startswith(prefix) and name.removeprefix(prefix) in graph.initializers
+            for prefix in _STATE_PREFIXES
+        )
+    }
+
+
+def tensors_with_gradient(graph: ir.Graph, loss: str) -> set[str]:
+    """Ids of the floating-point tensors that the loss is differentiated with respect to.
+
+    The walk goes from the loss backwards and stops at operators without a gradient (Detach,
+    comparisons, Shape, …), at integer and boolean tensors, and before the running statistics of a
+    BatchNormalization. Operators that the table does not have are taken to be differentiable.
+    """
+    found = {loss}
+    for node in reversed(graph):
+        if found.isdisjoint(str(value.name) for value in node.outputs):
+            continue
+        schema = schema_of(node.domain, node.op_type)
+        if schema is not None and not schema.differentiable:
+            continue
+        skipped = _RUNNING_STATISTICS if node.op_type == "BatchNormalization" else ()
+        found.update(
+            str(value.name)
+            for index, value in enumerate(node.inputs)
+            if value is not None and index not in skipped and is_float(value)
+        )
+    return found
+
+
+def is_float(value: ir.Value) -> bool:
+    """True for floating-point tensors and those whose type is not known."""
+    return value.dtype is None or value.dtype.is_floating_point()
