@@ -243,6 +243,18 @@ def test_a_program_that_is_not_portable_is_refused(
         np.testing.assert_array_equal(read(scope, name), array)
 
 
+def test_a_compilation_that_fails_gives_the_device_back(
+    popart: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**arguments: Any) -> None:
+        raise popart.popart_exception("Out of memory on all IPUs")
+
+    monkeypatch.setattr(popart, "InferenceSession", refuse)
+    with pytest.raises(popart.popart_exception, match="Out of memory on all IPUs"):
+        pair(mlp(None), is_training=False)
+    assert _names(popart)[-1] == "DeviceInfo.detach"
+
+
 def test_no_hardware_is_said_clearly(popart: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = SimpleNamespace(tryAcquireAvailableDevice=lambda count: None)
     monkeypatch.setattr(popart, "DeviceManager", lambda: nothing)
