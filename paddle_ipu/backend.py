@@ -171,6 +171,9 @@ class IpuBackend:
 
     def set_scope(self, scope: Any) -> None:
         """Changes the Scope that weights are written to."""
+        if self._released:
+            # What the old Scope was relieved of is its own again.
+            self.weights_to_host()
         self._scope = scope
 
     def set_ipu_strategy(self, strategy: Any) -> None:
