@@ -81,6 +81,8 @@ class _Session:
         self._fetched: set[str] = set()
         self._read: set[str] = set()
         self._written: set[str] = set()
+        # State that once was on the host; the host's value of other state is the initial one.
+        self._known_state: set[str] = set()
         self._uploaded = False
         self._io_checked = False
         self._progress: ProgressListener | None = None
@@ -245,8 +247,8 @@ class _Session:
             {n: self._host_array(n, *kinds[n]) for n in names if n in kinds},
             {n: self._host_array(n, executable.state_shape(n), "float32") for n in states},
         )
-        if not self._written and not self._same_on_device.intersection(self._changed_by_runs()):
-            executable.reset_state(keep=self._host.keys())
+        self._known_state.update(states)
+        executable.reset_state(keep=self._known_state)
         self._same_on_device.update(names)
         for name in self._written:
             del self._host[name]
@@ -274,6 +276,7 @@ class _Session:
         self._host.update(snapshot)
         self._fetched = set(snapshot)
         self._same_on_device = set(snapshot)
+        self._known_state.update(executable.state)
         self._read, self._written = set(), set()
 
     def _require_weights(self, what: str) -> None:
