@@ -131,11 +131,11 @@ def prepare(config: Config, cache_path: str | None) -> tuple[Callable[[], float]
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     weights = {name: jax.device_put(array) for name, array in initial_weights(config)}
     first, second = (jax.tree.map(jnp.zeros_like, weights) for _ in range(2))
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     lowered = lowered_step(config)
     traced = time.perf_counter()
     compiled = lowered.compile()
-    end = time.perf_counter()
+    end, cpu = time.perf_counter(), time.process_time() - cpu
     batch = {
         name: array.astype(jax.dtypes.canonicalize_dtype(array.dtype))
         for name, array in make_batch(config).items()
@@ -148,4 +148,5 @@ def prepare(config: Config, cache_path: str | None) -> tuple[Callable[[], float]
         state = results[:-1]
         return float(results[-1])
 
-    return step, {"compile": end - start, "trace": traced - start, "XLA": end - traced}
+    phases = {"trace": traced - start, "XLA": end - traced}
+    return step, {"compile": end - start, "compile CPU": cpu, **phases}

@@ -31,6 +31,8 @@ ENGINES: dict[str, tuple[str, dict[str, str]]] = {
 CACHED = ("paddle_ipu", "jax")
 TOLERANCE = 1e-4
 _PEAK_SIZE = 2048
+DISTURBED = 0.05
+MOST_TURNS = 8
 
 
 def _arguments() -> argparse.Namespace:
@@ -58,6 +60,15 @@ def _arguments() -> argparse.Namespace:
         default=",".join(ENGINES),
         metavar="ENGINES",
         help="engines, separated by commas, out of " + ", ".join(ENGINES),
+    )
+    parser.add_argument(
+        "--undisturbed",
+        action="store_true",
+        help=(
+            "on a shared machine: count only steps during which other processes used less than "
+            f"{DISTURBED:.0%} of the processors, and make up to {MOST_TURNS} times --steps to get "
+            "them (Linux)"
+        ),
     )
     parser.add_argument("--json", metavar="FILE", help="write every number to FILE")
     parser.add_argument("--worker", choices=[*ENGINES, "peak"], help=argparse.SUPPRESS)
@@ -91,10 +102,11 @@ class _Engine:
     def __call__(self, do: str, cache_path: str | None = None) -> Answer:
         if do == "prepare":
             return self._prepare(cache_path)
-        start, cpu = time.perf_counter(), time.process_time()
+        start, cpu, busy = time.perf_counter(), time.process_time(), _busy_seconds()
         loss = self._step()
         seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
-        return {"seconds": seconds, "cpu_seconds": cpu, "loss": loss}
+        others = (_busy_seconds() - busy - cpu) / (seconds * (os.cpu_count() or 1))
+        return {"seconds": seconds, "cpu_seconds": cpu, "loss": loss, "others": max(others, 0.0)}
 
     def _prepare(self, cache_path: str | None) -> Answer:
         start = time.perf_counter()
@@ -110,6 +122,16 @@ class _Engine:
             on_ipu = self._name == "paddle_ipu"
             self._step, times = bert_program.prepare(self._config, on_ipu, cache_path)
         return {"times": {"import": imported - start, **times}, **_about()}
+
+
+def _busy_seconds() -> float:
+    """Processor time that all processes of the machine have used; 0 where Linux does not say."""
+    try:
+        with open("/proc/stat", encoding="ascii") as file:
+            user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
+    except OSError:
+        return 0.0
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
 
 
 def _about() -> Answer:
@@ -152,7 +174,9 @@ def _measure_peak(do: str) -> Answer:
 # -- in the benchmark ---------------------------------------------------------------------------
 
 
-def _run(config: Config, names: Sequence[str], warmup: int, steps: int) -> dict[str, Any]:
+def _run(
+    config: Config, names: Sequence[str], warmup: int, steps: int, undisturbed: bool
+) -> dict[str, Any]:
     command = [f"--{key}={value}" for key, value in asdict(config).items() if key != "positions"]
 
     def start(name: str, settings: dict[str, str]) -> Worker:
@@ -175,16 +199,20 @@ def _run(config: Config, names: Sequence[str], warmup: int, steps: int) -> dict[
                 _say(f"{name}: preparing")
                 workers[name] = start(name, ENGINES[name][1])
                 prepared = workers[name].ask(do="prepare", cache_path=caches.get(name))
-                engines[name] = {**prepared, "seconds": [], "cpu_seconds": [], "losses": []}
-            for turn in range(warmup + steps):
+                engines[name] = {**prepared, "steps": []}
+            for turn in range(warmup + steps * (MOST_TURNS if undisturbed else 1)):
                 for name in names:
+                    if len(_counted(engines[name])) >= steps:
+                        continue
                     answer = workers[name].ask(do="step")
-                    _say(f"{name}: step {turn}: {answer['seconds']:.3f} s, loss {answer['loss']}")
-                    for key, of_step in (
-                        ("losses", "loss"), ("seconds", "seconds"), ("cpu_seconds", "cpu_seconds")
-                    ):  # fmt: skip
-                        engines[name][key].append(answer[of_step])
-                    engines[name]["peak_bytes"] = answer["peak_bytes"]
+                    answer["counts"] = turn >= warmup and (
+                        not undisturbed or answer["others"] < DISTURBED
+                    )
+                    _say(
+                        f"{name}: step {turn}: {answer['seconds']:.3f} s, "
+                        f"loss {answer['loss']:.6f}, other processes {answer['others']:.0%}"
+                    )
+                    engines[name]["steps"].append(answer)
                     # Idle threads of Paddle's OpenMP spin for 0.2 s.
                     time.sleep(0.3)
         finally:
@@ -203,7 +231,7 @@ def _run(config: Config, names: Sequence[str], warmup: int, steps: int) -> dict[
     after = peak()
     return {
         "config": asdict(config),
-        "warmup": warmup,
+        "undisturbed": undisturbed,
         "gflop_per_step": step_flops(config) / 1e9,
         "peak_gflops": {
             library: max(rate, after["gflops"][library])
@@ -217,40 +245,52 @@ def _run(config: Config, names: Sequence[str], warmup: int, steps: int) -> dict[
     }  # fmt: skip
 
 
+def _counted(engine: Answer) -> list[Answer]:
+    """The timed steps of an engine."""
+    return [step for step in engine["steps"] if step["counts"]]
+
+
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
 def _table(result: dict[str, Any]) -> str:
-    engines, warmup = result["engines"], result["warmup"]
-    medians = {n: statistics.median(e["seconds"][warmup:]) for n, e in engines.items()}
+    engines = result["engines"]
+    medians = {
+        name: statistics.median(step["seconds"] for step in _counted(engine))
+        for name, engine in engines.items()
+    }
     peak = max(result["peak_gflops"].values())
 
     def against(name: str, other: str) -> str:
         return f"{medians[name] / medians[other]:.3f}" if other in medians else "-"
 
     rows = [
-        "engine | median s | min | max | CPU s | to JAX | to Paddle | share of peak | import s | "
-        "build s | compile s | from cache s | peak GB".split(" | ")
+        "engine | steps | median s | min | max | CPU s | to JAX | to Paddle | share of peak | "
+        "import s | build s | compile s | its CPU s | cached s | its CPU s | peak GB".split(" | ")
     ]
     for name, engine in engines.items():
-        seconds, times = engine["seconds"][warmup:], engine["times"]
+        counted, times = _counted(engine), engine["times"]
+        seconds = [step["seconds"] for step in counted]
         share = result["gflop_per_step"] / medians[name] / peak
-        cached = engine.get("times_cached", {}).get("compile")
         rows.append([
             ENGINES[name][0],
+            str(len(counted)),
             f"{medians[name]:.3f}",
             f"{min(seconds):.3f}",
             f"{max(seconds):.3f}",
-            f"{statistics.median(engine['cpu_seconds'][warmup:]):.2f}",
+            f"{statistics.median(step['cpu_seconds'] for step in counted):.2f}",
             against(name, "jax"),
             against(name, "paddle"),
             f"{100 * share:.0f} %",
             f"{times['import']:.1f}",
             f"{times['build']:.1f}" if "build" in times else "-",
-            f"{times['compile']:.2f}" if "compile" in times else "-",
-            "-" if cached is None else f"{cached:.2f}",
-            f"{engine['peak_bytes'] / 1e9:.2f}",
+            *(
+                f"{phases[phase]:.2f}" if phase in phases else "-"
+                for phases in (times, engine.get("times_cached", {}))
+                for phase in ("compile", "compile CPU")
+            ),
+            f"{engine['steps'][-1]['peak_bytes'] / 1e9:.2f}",
         ])  # fmt: skip
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     lines.insert(1, "|" + " --- |" * len(rows[0]))
@@ -272,13 +312,13 @@ def _differences(result: dict[str, Any]) -> tuple[str, float]:
     """(each engine's losses against the first engine's, the largest relative difference)."""
     engines = result["engines"]
     first, *others = engines
-    reference = engines[first]["losses"]
+    losses = {n: [step["loss"] for step in engine["steps"]] for n, engine in engines.items()}
+    reference = losses[first]
     lines = [f"losses of {first}: " + " ".join(f"{loss:.6f}" for loss in reference)]
     largest = 0.0
     for name in others:
-        relative = [
-            abs(a - b) / abs(b) for a, b in zip(engines[name]["losses"], reference, strict=True)
-        ]
+        # An engine that was disturbed more has made more steps.
+        relative = [abs(a - b) / abs(b) for a, b in zip(losses[name], reference, strict=False)]
         # A loss that is no number differs from every number.
         largest = max([largest, *(d if d == d else float("inf") for d in relative)])
         text = " ".join(f"{difference:.1e}" for difference in relative)
@@ -296,7 +336,17 @@ def main() -> int:
     if arguments.worker:
         serve(_Engine(arguments.worker, config))
         return 0
-    result = _run(config, arguments.only.split(","), arguments.warmup, arguments.steps)
+    result = _run(
+        config,
+        arguments.only.split(","),
+        arguments.warmup,
+        arguments.steps,
+        arguments.undisturbed,
+    )
+    few = [n for n, engine in result["engines"].items() if len(_counted(engine)) == 0]
+    if few:
+        print(f"no undisturbed step of {', '.join(few)}: the machine is too busy to measure")
+        return 1
     differences, largest = _differences(result)
     rates = ", ".join(f"{rate:.0f} in {name}" for name, rate in result["peak_gflops"].items())
     print(
