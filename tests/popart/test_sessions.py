@@ -1,0 +1,621 @@
+"""Sessions used directly: the order of calls and its errors, models, weights, randomness."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from paddle_ipu import popart
+from paddle_ipu.errors import LoweringError, NumericalError, popart_exception, popart_runtime_error
+from tests.popart.session_programs import (
+    B,
+    Linear,
+    W,
+    builder,
+    device,
+    flow,
+    infer,
+    micro_batches,
+    options,
+    run,
+    train,
+    weights,
+)
+
+Array = np.ndarray[Any, Any]
+X = micro_batches(1)[0]
+MOMENTUM = {"defaultLearningRate": (0.05, True), "defaultMomentum": (0.9, True)}
+
+
+def sgd() -> popart.SGD:
+    return popart.SGD(MOMENTUM)
+
+
+def after(runs: int) -> Array:
+    """The weight after some runs of an unbroken session."""
+    session = train(Linear(), sgd())
+    for _ in range(runs):
+        run(session, {"x": X})
+    return weights(session, "w")[0]
+
+
+# Construction
+
+
+def test_a_device_is_needed() -> None:
+    program = Linear()
+    anchors = flow(1, {program.out: "All"})
+    for kind, make in {
+        "TrainingSession": lambda: popart.TrainingSession(
+            program.builder.model, anchors, program.loss, sgd(), None
+        ),
+        "InferenceSession": lambda: popart.InferenceSession(program.builder.model, anchors, None),
+    }.items():
+        with pytest.raises(
+            popart_exception, match=f"Must pass a valid deviceInfo to {kind}::createFromOnnxModel"
+        ):
+            make()
+
+
+def test_the_loss_must_be_a_scalar_of_the_program() -> None:
+    program = Linear()
+    program.loss = "lost"
+    with pytest.raises(popart_exception, match="Could not find loss tensor 'lost' in main graph"):
+        train(program, sgd())
+    program.loss = program.out
+    with pytest.raises(popart_exception, match="Loss tensor, 'Add:0', must be a scalar tensor"):
+        train(program, sgd())
+
+
+def test_accumulation_needs_its_flag_and_training() -> None:
+    settings = popart.SessionOptions()
+    settings.accumulationFactor = 2
+    with pytest.raises(
+        popart_exception,
+        match="enableGradientAccumulation is false, but accumulationFactor > 1. Either",
+    ):
+        train(Linear(), sgd(), settings=settings)
+    with pytest.raises(popart_exception, match="Gradient Accumulation only available when train"):
+        infer(Linear().builder.model, {"Add:0": "All"}, settings=options(2))
+
+
+def test_operators_without_a_lowering_are_listed() -> None:
+    make = builder()
+    x = make.addInputTensor("FLOAT", [2], "x")
+    reduced = make.aiGraphcore.replicatedallreduce([x], debugContext="reduce")
+    make.customOp("Other", 1, "my.domain", [x], {}, 1, "mine")
+    y = make.aiOnnxOpset11.add([x, reduced])
+    with pytest.raises(
+        LoweringError,
+        match=r"no lowering for ai.graphcore.ReplicatedAllReduce \(node reduce\), my.domain.Other "
+        r"\(node mine\). The IPU Model cannot run these",
+    ):
+        infer(make.model, {y: "All"})
+
+
+def test_a_model_is_bytes_a_file_or_the_builders() -> None:
+    with pytest.raises(TypeError, match="expected a model as bytes, as a file name or as onnx_ir"):
+        infer(3, {"y": "All"})
+
+
+# The order of calls
+
+
+def test_run_needs_a_prepared_device_and_weights() -> None:
+    session = train(Linear(), sgd(), start=False)
+    step = popart.PyStepIO({"x": X}, {})
+    with pytest.raises(
+        popart_runtime_error, match=r"Devicex::prepare\(\) must be called before Dev"
+    ):
+        session.run(step)
+    with pytest.raises(popart_runtime_error, match="Did you forget to call prepareDevice"):
+        session.loadEngineAndConnectStreams()
+    session.prepareDevice()
+    session.loadEngineAndConnectStreams()
+    for call, what in (
+        (lambda: session.run(step), "run"),
+        (session.weightsToHost, "weightsToHost"),
+        (lambda: session.modelToHost("never.onnx"), "modelToHost"),
+    ):
+        with pytest.raises(
+            popart_runtime_error,
+            match=f"Must call weightsFromHost before {what} as the model has initializers and the",
+        ):
+            call()
+    session.weightsFromHost()
+    session.run(step)
+
+
+def test_inference_uploads_its_weights_by_itself() -> None:
+    program = Linear()
+    session = infer(program.builder.model, {program.out: "All"})
+    np.testing.assert_allclose(run(session, {"x": X})[program.out], X @ W + B, rtol=1e-6)
+    fresh = infer(program.builder.model, {program.out: "All"})
+    np.testing.assert_array_equal(weights(fresh, "w")[0], W)
+
+
+# Inputs and outputs
+
+
+def test_wrong_inputs_and_outputs_change_nothing() -> None:
+    program = Linear()
+    anchors = {program.out: "All"}
+    session = train(program, sgd(), anchors, batches=2, settings=options(3))
+    x = micro_batches(6)
+    good = session.initAnchorArrays()
+    wide = np.empty(good[program.out].shape, np.float64)
+    short = np.empty((5, 3, 2), np.float32)
+    cases: list[tuple[dict[str, Array], dict[str, Array], str]] = [
+        ({}, good, "No tensor x provided in PyStepIO's inputs"),
+        ({"x": x, "z": x}, good, "The tensor 'z' has been provided as one of the inputs to the st"),
+        (
+            {"x": x[:5]},
+            good,
+            r"Unexpected number of input elements for Tensor x. Expected 36, but received 30."
+            r"[\s\S]*replication  factor = 1\n   accumulation factor = 3\n   batches per step    "
+            r"= 2\n   Tensor nelms        = 6",
+        ),
+        (
+            {"x": x.astype(np.float64)},
+            good,
+            "Type discrepancy for tensor x. User provided : DOUBLE and expected : FLOAT. Consider",
+        ),
+        ({"x": x}, {}, "No tensor Add:0 provided in PyStepIO's outputs"),
+        (
+            {"x": x},
+            {program.out: short},
+            r"Unexpected number of output elements for Tensor Add:0. Expected 36, but received 30."
+            r"[\s\S]*anchor return type  = ALL",
+        ),
+        ({"x": x}, {program.out: wide}, "Type discrepancy for tensor Add:0. User provided : DOUB"),
+    ]
+    for inputs, outputs, match in cases:
+        with pytest.raises(popart_runtime_error, match=match):
+            session.run(popart.PyStepIO(inputs, outputs))
+    with pytest.raises(popart_exception, match="is not c-contiguous"):
+        popart.PyStepIO({"x": x[:, ::2]}, good)
+    assert weights(session, "w")[0].tolist() == W.tolist()
+    session.run(popart.PyStepIO({"x": x}, good))
+
+
+def test_int64_is_narrowed() -> None:
+    make = builder()
+    x = make.addInputTensor("INT64", [3], "x")
+    y = make.aiOnnxOpset11.add([x, x])
+    session = infer(make.model, {y: "All"})
+    assert session.getInfo(y).data_type() == "INT32"
+    assert session.getInfo(y).shape() == [3]
+    wide = {y: np.zeros(3, np.int64)}
+    session.run(popart.PyStepIO({"x": np.array([1, -2, 2**30 - 1])}, wide))
+    assert wide[y].tolist() == [2, -4, 2**31 - 2]
+    assert run(session, {"x": np.arange(3, dtype=np.int32)})[y].tolist() == [0, 2, 4]
+    with pytest.raises(popart_runtime_error, match="which the device's INT32 cannot hold"):
+        run(session, {"x": np.array([1, 2, 2**31])})
+    with pytest.raises(popart_exception, match="Tensor nothing not found"):
+        session.getInfo("nothing")
+
+
+def test_callbacks_are_called_for_each_micro_batch() -> None:
+    program = Linear()
+    x = micro_batches(6)
+    anchors: dict[str, Any] = {program.out: "All", program.loss: "Final", program.w: ("EveryN", 2)}
+    plain = run(train(program, sgd(), anchors, batches=2, settings=options(3)), {"x": x})
+    calls: list[str] = []
+    got: dict[str, list[Array]] = {name: [] for name in anchors}
+    shapes = {program.out: (3, 2), program.loss: (), program.w: (2, 2)}
+    given = iter(x)
+
+    def give(name: str, prefetch: bool) -> Array:
+        calls.append(f"{name} {prefetch}")
+        return next(given)
+
+    def take(name: str) -> Array:
+        got[name].append(np.empty(shapes[name], np.float32))
+        return got[name][-1]
+
+    session = train(program, sgd(), anchors, batches=2, settings=options(3))
+    session.run(popart.PyStepIOCallback(give, calls.append, take, lambda name: None))
+    assert calls == ["x False", "x"] * 6
+    assert [len(got[name]) for name in anchors] == [6, 1, 3]
+    for name in anchors:
+        np.testing.assert_array_equal(np.stack(got[name]).reshape(plain[name].shape), plain[name])
+
+
+# Models
+
+
+def test_bytes_files_and_builders_give_the_same(tmp_path: Path) -> None:
+    program = Linear()
+    path = str(tmp_path / "model.onnx")
+    program.builder.saveModelProto(path)
+    found = []
+    for model in (program.builder.model, program.builder.getModelProto(), path):
+        session = train(program, sgd(), {program.out: "All"}, model=model)
+        run(session, {"x": X})
+        found.append((run(session, {"x": X})[program.out], weights(session, "w", "Accl___w")))
+    for out, (w, accl) in found[1:]:
+        np.testing.assert_array_equal(out, found[0][0])
+        np.testing.assert_array_equal(w, found[0][1][0])
+        np.testing.assert_array_equal(accl, found[0][1][1])
+
+
+def open_model() -> bytes:
+    """``y = w * x`` as another tool writes it: inferred shapes left out, one input size open."""
+    tensor = onnx.TensorProto.FLOAT
+    nodes = [
+        onnx.helper.make_node("Mul", ["x", "w"], ["m"]),
+        onnx.helper.make_node("Neg", ["m"], ["y"]),
+    ]
+    graph = onnx.helper.make_graph(
+        nodes,
+        "g",
+        [onnx.helper.make_tensor_value_info("x", tensor, ["n", 2])],
+        [onnx.helper.make_tensor_value_info("y", tensor, ["n", 2])],
+        [onnx.numpy_helper.from_array(W[0], "w")],
+    )
+    imports = [onnx.helper.make_opsetid("", 11)]
+    model = onnx.helper.make_model(graph, opset_imports=imports, ir_version=4)
+    serialised: bytes = model.SerializeToString()
+    return serialised
+
+
+def test_input_shapes_the_model_leaves_open() -> None:
+    with pytest.raises(
+        popart_exception,
+        match=r"Input tensor 'x' must be specified in InputShapeInfo, as it has shape \[n 2\], "
+        "which uses an unknown value 'n'.",
+    ):
+        infer(open_model(), {"y": "All"})
+    shapes = popart.InputShapeInfo()
+    shapes.add("x", popart.TensorInfo("FLOAT", [3, 2]))
+    session = popart.InferenceSession(open_model(), flow(1, {"y": "All"}), device(), shapes)
+    session.prepareDevice()
+    np.testing.assert_array_equal(run(session, {"x": X})["y"], -X * W[0])
+
+
+@pytest.mark.parametrize("form", ["Combined", "Separate"])
+def test_a_saved_model_resumes(tmp_path: Path, form: str) -> None:
+    kind = getattr(popart.SGDAccumulatorAndMomentum, form)
+    program = Linear()
+    optimizer = popart.SGD(
+        {**MOMENTUM, "defaultWeightDecay": (0.1, True)}, accumulatorAndMomentum=kind
+    )
+    path = str(tmp_path / "trained.onnx")
+    session = train(program, optimizer, {program.out: "All"})
+    for _ in range(2):
+        run(session, {"x": X})
+    session.modelToHost(path)
+    w, b, accl = weights(session, "w", "b", "Accl___w")
+    run(session, {"x": X})
+
+    proto = onnx.load(path)
+    onnx.checker.check_model(proto)
+    saved = {t.name: onnx.numpy_helper.to_array(t) for t in proto.graph.initializer}
+    assert sorted(saved) == ["Accl___b", "Accl___w", "b", "w"]
+    np.testing.assert_array_equal(saved["w"], w)
+    np.testing.assert_array_equal(saved["Accl___w"], accl)
+
+    resumed = train(program, optimizer, {program.out: "All"}, model=path)
+    for before, now in zip((w, accl), weights(resumed, "w", "Accl___w"), strict=True):
+        np.testing.assert_array_equal(now, before)
+    run(resumed, {"x": X})
+    for expected, now in zip(
+        weights(session, "w", "Accl___w"), weights(resumed, "w", "Accl___w"), strict=True
+    ):
+        np.testing.assert_array_equal(now, expected)
+    # Inference has no use for the state and starts from the trained weights.
+    inference = infer(path, {program.out: "All"})
+    np.testing.assert_allclose(run(inference, {"x": X})[program.out], X @ w + b, rtol=1e-6)
+
+
+def test_weights_kept_in_a_file_are_rewritten_there(tmp_path: Path) -> None:
+    program = Linear()
+    external = tmp_path / "weights.bin"
+    program.builder.saveInitializersExternally([program.b, program.w], str(external))
+    session = train(program, sgd())
+    run(session, {"x": X})
+    b, w = weights(session, "b", "w")
+    session.modelToHost(str(tmp_path / "model.onnx"))
+    stored = np.fromfile(external, np.float32)
+    np.testing.assert_array_equal(stored, np.concatenate([b, w.reshape(-1)]))
+
+
+# Weights to and from the host
+
+
+def test_weights_from_host_starts_again() -> None:
+    session = train(Linear(), sgd())
+    for _ in range(3):
+        run(session, {"x": X})
+    session.weightsFromHost()
+    run(session, {"x": X})
+    np.testing.assert_array_equal(weights(session, "w")[0], after(1))
+
+
+def test_what_was_fetched_is_the_hosts_value() -> None:
+    session = train(Linear(), sgd())
+    run(session, {"x": X})
+    session.weightsToHost()
+    for _ in range(3):
+        run(session, {"x": X})
+    # A snapshot that was not read yet survives runs, and goes back with its state.
+    session.weightsFromHost()
+    run(session, {"x": X})
+    np.testing.assert_array_equal(weights(session, "w")[0], after(2))
+
+
+def test_reading_needs_a_fresh_snapshot() -> None:
+    session = train(Linear(), sgd())
+    array = {"w": np.empty((2, 2), np.float32)}
+    with pytest.raises(popart_runtime_error, match="no tensor 'w' in tensors; call weightsToHost"):
+        session.readWeights(popart.PyWeightsIO(array))
+    session.weightsToHost()
+    run(session, {"x": X})
+    session.readWeights(popart.PyWeightsIO(array))
+    np.testing.assert_array_equal(array["w"], W)
+    run(session, {"x": X})
+    with pytest.raises(popart_runtime_error, match="no tensor 'w' in tensors; call weightsToHost"):
+        session.readWeights(popart.PyWeightsIO(array))
+    np.testing.assert_array_equal(weights(session, "w")[0], after(2))
+    with pytest.raises(
+        popart_runtime_error,
+        match="Trying to read weights using tensor with non matching tensor info. Tensor ID: w",
+    ):
+        session.readWeights(popart.PyWeightsIO({"w": np.empty(3, np.float32)}))
+
+
+def test_snapshots_of_inference_survive_runs() -> None:
+    program = Linear()
+    session = infer(program.builder.model, {program.out: "All"})
+    session.weightsToHost()
+    first = run(session, {"x": X})[program.out]
+    array = {"w": np.empty((2, 2), np.float32)}
+    session.readWeights(popart.PyWeightsIO(array))
+    np.testing.assert_array_equal(array["w"], W)
+    np.testing.assert_array_equal(run(session, {"x": X})[program.out], first)
+
+
+def test_written_weights_and_state_arrive_with_weights_from_host() -> None:
+    session = train(Linear(), sgd())
+    run(session, {"x": X})
+    kept = weights(session, "w", "b", "Accl___w", "Accl___b")
+    for _ in range(2):
+        run(session, {"x": X})
+    names = ("w", "b", "Accl___w", "Accl___b")
+    session.writeWeights(popart.PyWeightsIO(dict(zip(names, kept, strict=True))))
+    session.weightsFromHost()
+    run(session, {"x": X})
+    np.testing.assert_array_equal(weights(session, "w")[0], after(2))
+
+
+def test_writing_what_does_not_fit() -> None:
+    program = Linear()
+    session = train(program, sgd())
+    wrong = {
+        "v": (np.zeros(2, np.float32), "resetWeights, no tensor 'v' in tensors"),
+        "w": (np.zeros(3, np.float32), "non matching tensor info. Tensor ID: w. Got .*expected"),
+        "b": (np.zeros(2, np.complex64), "non matching tensor info. Tensor ID: b"),
+        "Accl___w": (np.zeros(1, np.float32), "non matching tensor info. Tensor ID: Accl___w"),
+    }
+    for name, (array, match) in wrong.items():
+        with pytest.raises(popart_runtime_error, match=match):
+            session.writeWeights(popart.PyWeightsIO({name: array}))
+    constant = infer(program.builder.model, {program.out: "All"})
+    for call in (
+        lambda: constant.writeWeights(popart.PyWeightsIO({"b": B})),
+        lambda: constant.resetHostWeights(program.builder.getModelProto()),
+    ):
+        with pytest.raises(popart_exception, match="Cannot call .*Weights when constantWeights is"):
+            call()
+
+
+def test_weights_of_inference_change_without_constant_weights() -> None:
+    program = Linear()
+    settings = options(constantWeights=False)
+    session = infer(program.builder.model, {program.out: "All"}, settings=settings)
+    run(session, {"x": X})
+    session.writeWeights(popart.PyWeightsIO({"b": 2 * B}))
+    np.testing.assert_allclose(run(session, {"x": X})[program.out], X @ W + B, rtol=1e-6)
+    session.weightsFromHost()
+    np.testing.assert_allclose(run(session, {"x": X})[program.out], X @ W + 2 * B, rtol=1e-6)
+
+
+def test_host_weights_are_reset_from_a_model() -> None:
+    program = Linear()
+    session = train(program, sgd())
+    run(session, {"x": X})
+    session.resetHostWeights(program.builder.getModelProto())
+    with pytest.raises(popart_runtime_error, match="Must call weightsFromHost before run"):
+        run(session, {"x": X})
+    session.weightsFromHost()
+    run(session, {"x": X})
+    np.testing.assert_array_equal(weights(session, "w")[0], after(1))
+    program.builder.addInitializedInputTensor(B, "new")
+    larger = program.builder.getModelProto()
+    with pytest.raises(popart_runtime_error, match="resetWeights, no tensor 'new' in tensors"):
+        session.resetHostWeights(larger)
+    session.resetHostWeights(larger, True)
+
+
+def test_two_sessions_at_once() -> None:
+    program = Linear()
+    first, second = train(program, sgd()), train(program, popart.SGD({}))
+    for _ in range(2):
+        run(first, {"x": X})
+        run(second, {"x": X})
+    np.testing.assert_array_equal(weights(first, "w")[0], after(2))
+    assert not np.array_equal(weights(first, "w")[0], weights(second, "w")[0])
+    np.testing.assert_array_equal(
+        program.builder.model.graph.initializers["w"].const_value.numpy(), W
+    )
+
+
+# Random numbers
+
+
+class Dropping:
+    """``loss = sum(dropout(w) + 0 * dropout(w))``: two masks, seen in both outputs."""
+
+    def __init__(self, ratio: float = 0.25) -> None:
+        make = self.builder = builder()
+        onnx_ops = make.aiOnnxOpset11
+        self.x = make.addInputTensor("FLOAT", [4000], "x")
+        self.w = make.addInitializedInputTensor(np.ones(4000, np.float32), "w")
+        product = onnx_ops.mul([self.x, self.w])
+        self.first, self.mask = onnx_ops.dropout([product], 2, ratio)
+        self.second = onnx_ops.dropout([product], 1, ratio)[0]
+        none = make.aiGraphcore.scale([self.second], 0.0)
+        total = onnx_ops.add([self.first, none])
+        self.loss = make.aiGraphcore.identityloss([total], popart.ReductionType.Sum)
+
+
+def test_dropout_is_the_identity_in_inference() -> None:
+    program = Dropping()
+    anchors = {program.first: "All", program.mask: "All"}
+    x = np.arange(4000, dtype=np.float32)
+    got = run(infer(program.builder.model, anchors), {"x": x})
+    np.testing.assert_array_equal(got[program.first], x)
+    assert got[program.mask].all()
+
+
+def test_dropout_in_training() -> None:
+    program = Dropping()
+    anchors = dict.fromkeys((program.first, program.second, program.mask, "Gradient___w"), "All")
+    session = train(
+        program, popart.SGD({"defaultLearningRate": (1e-6, True)}), anchors, batches=2,
+        settings=options(2),
+    )  # fmt: skip
+    x = np.ones((2, 2, 4000), np.float32)
+    session.setRandomSeed(7)
+    got = run(session, {"x": x})
+    first, second, mask = got[program.first], got[program.second], got[program.mask]
+    # Four standard deviations of the mean of 16000 draws.
+    np.testing.assert_allclose(mask.mean(), 0.75, atol=4 * np.sqrt(0.75 * 0.25 / 16000))
+    np.testing.assert_allclose(first[mask], 1 / 0.75, rtol=1e-4)
+    assert not first[~mask].any()
+    np.testing.assert_array_equal(got["Gradient___w"] != 0, mask)
+    np.testing.assert_allclose(got["Gradient___w"][mask], 1 / 0.75, rtol=1e-6)
+    masks = [*mask.reshape(4, -1), *(second.reshape(4, -1) != 0)]
+    again = run(session, {"x": x})
+    masks += [*again[program.mask].reshape(4, -1)]
+    for index, one in enumerate(masks):
+        for other in masks[index + 1 :]:
+            # Independent masks agree where both keep or both drop: 0.75^2 + 0.25^2 of the time.
+            np.testing.assert_allclose((one == other).mean(), 0.625, atol=0.04)
+    session.setRandomSeed(7)
+    np.testing.assert_array_equal(run(session, {"x": x})[program.mask], mask)
+    seed = session.getRandomSeed()
+    following = run(session, {"x": x})[program.mask]
+    np.testing.assert_array_equal(following, again[program.mask])
+    session.setRandomSeed(seed)
+    np.testing.assert_array_equal(run(session, {"x": x})[program.mask], following)
+    session.setRandomSeed(7 + 2**32)
+    assert not np.array_equal(run(session, {"x": x})[program.mask], mask)
+    for wrong in (-1, 2**64):
+        with pytest.raises(popart_exception, match="a random seed is a number from 0 to"):
+            session.setRandomSeed(wrong)
+
+
+def test_sessions_without_a_seed_differ() -> None:
+    program = Dropping()
+    x = np.ones(4000, np.float32)
+    masks = [
+        run(train(program, popart.SGD({}), {program.mask: "All"}), {"x": x})[program.mask]
+        for _ in range(2)
+    ]
+    assert not np.array_equal(*masks)
+
+
+# Floating-point checks
+
+
+class Logarithm:
+    """``loss = sum(log(x w))``, which is not finite where x is 0."""
+
+    def __init__(self) -> None:
+        make = self.builder = builder()
+        x = make.addInputTensor("FLOAT", [2], "x")
+        self.w = make.addInitializedInputTensor(np.ones(2, np.float32), "w")
+        product = make.aiOnnxOpset11.mul([x, self.w], "product")
+        self.out = make.aiOnnxOpset11.log([product], "logarithm")
+        self.loss = make.aiGraphcore.identityloss([self.out], popart.ReductionType.Sum)
+
+
+@pytest.mark.parametrize(("batches", "micro"), [(1, 1), (3, 1), (1, 3), (2, 3)])
+def test_checks_name_the_node_and_leave_weights_as_they_were(batches: int, micro: int) -> None:
+    program = Logarithm()
+    optimizer = popart.SGD({**MOMENTUM, "defaultLearningRate": (1e-3, True)})
+    session = train(
+        program, optimizer, batches=batches, settings=options(micro, enableFloatingPointChecks=True)
+    )
+    x = np.ones((batches * micro, 2), np.float32)
+    run(session, {"x": x})
+    before = weights(session, "w", "Accl___w")
+    bad = batches * micro - 1
+    x[bad, 1] = 0
+    with pytest.raises(
+        NumericalError, match=rf"operator Log \(logarithm\) gave NaN or .* in micro-batch {bad}\."
+    ) as caught:
+        run(session, {"x": x})
+    assert caught.value.node == "logarithm"
+    for old, new in zip(before, weights(session, "w", "Accl___w"), strict=True):
+        np.testing.assert_array_equal(new, old)
+    x[bad, 1] = 1
+    run(session, {"x": x})
+    assert not np.array_equal(weights(session, "w")[0], before[0])
+
+
+def test_checks_of_an_update() -> None:
+    optimizer = popart.SGD({"defaultLearningRate": (3e38, True)})
+    session = train(Logarithm(), optimizer, settings=options(2, enableFloatingPointChecks=True))
+    with pytest.raises(NumericalError, match="a gradient or an updated weight gave NaN") as caught:
+        run(session, {"x": np.ones((2, 2), np.float32)})
+    assert caught.value.node is None
+
+
+def test_checks_in_inference_and_none_without_the_option() -> None:
+    program = Logarithm()
+    zero = {"x": np.zeros(2, np.float32)}
+    settings = options(enableFloatingPointChecks=True)
+    with pytest.raises(NumericalError, match="operator Log"):
+        run(infer(program.builder.model, {program.out: "All"}, settings=settings), zero)
+    got = run(infer(program.builder.model, {program.out: "All"}), zero)
+    assert np.isneginf(got[program.out]).all()
+
+
+# Engine caching
+
+CACHED = """
+import sys
+import jax
+hits = []
+jax.monitoring.register_event_listener(lambda name, **_: hits.append(name))
+from paddle_ipu import popart
+from tests.popart.session_programs import Linear, micro_batches, options, run, train, weights
+settings = options(2, enableEngineCaching=True, cachePath=sys.argv[1])
+optimizer = popart.SGD({"defaultLearningRate": (0.05, False), "defaultMomentum": (0.9, True)})
+session = train(Linear(), optimizer, batches=2, settings=settings)
+hit = "/jax/compilation_cache/cache_hits" in hits
+run(session, {"x": micro_batches(4)})
+print(hit, weights(session, "w")[0].tobytes().hex())
+"""
+
+
+def test_a_compiled_program_is_kept_in_a_folder(
+    tmp_path: Path, run_python: Callable[..., Any]
+) -> None:
+    folder = tmp_path / "cache"
+    snippet = CACHED.replace("sys.argv[1]", repr(str(folder)))
+    first_hit, first = run_python(snippet).stdout.split()
+    files = sorted(os.listdir(folder))
+    second_hit, second = run_python(snippet).stdout.split()
+    assert (first_hit, second_hit) == ("False", "True")
+    assert first == second
+    assert files
+    assert sorted(os.listdir(folder)) == files
