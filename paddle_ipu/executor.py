@@ -11,7 +11,7 @@ import numpy as np
 
 from paddle_ipu.backend import IpuBackend, restore_state
 from paddle_ipu.errors import FeedError, FetchError, NumericalError
-from paddle_ipu.value_names import name_of
+from paddle_ipu.value_names import find, name_of
 
 Array = np.ndarray[Any, Any]
 _INT32 = np.iinfo(np.int32)
@@ -216,12 +216,29 @@ def run(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def run_program(self: Any, program: Any = None, *args: Any, **keywords: Any) -> Any:
-        if type(program) is not IpuProgram:
-            restore_state()
-            return original(self, program, *args, **keywords)
-        return _run_compiled(program, *args, **keywords)
+        if type(program) is IpuProgram:
+            return _run_compiled(program, *args, **keywords)
+        restore_state()
+        if "fetch_list" in keywords:
+            keywords["fetch_list"] = _named(program, keywords["fetch_list"])
+        elif len(args) > 1:
+            args = (args[0], _named(program, args[1]), *args[2:])
+        return original(self, program, *args, **keywords)
 
     return run_program
+
+
+def _named(program: Any, fetch_list: Any) -> Any:
+    """A fetch list for Paddle's own executor, which does not know the names we give to values."""
+    items = _flat(fetch_list)
+    if not any(isinstance(item, str) for item in items):
+        return fetch_list
+    if program is None:
+        import paddle
+
+        program = paddle.static.default_main_program()
+    found = [find(program, item) if isinstance(item, str) else item for item in items]
+    return [item if value is None else value for item, value in zip(items, found, strict=True)]
 
 
 def _run_compiled(

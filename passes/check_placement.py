@@ -33,6 +33,7 @@ class CheckPlacement:
         nodes = [n for n in compilation.graph if n.op_type not in dialect.CONSTANT_OPS]
         _check_indices(nodes, int(compilation.options["num_ipus"]))
         if compilation.options["enable_pipelining"]:
+            changed = _stages_from_indices(compilation.graph) or changed
             _check_stages(nodes, compilation)
         return changed
 
@@ -75,6 +76,16 @@ def _check_indices(nodes: Sequence[ir.Node], num_ipus: int) -> None:
             f"{attribute(outside[0], INDEX)}. numIPUs = {num_ipus}. Raise num_ipus or lower the "
             "guard's index."
         )
+
+
+def _stages_from_indices(graph: ir.Graph) -> bool:
+    """Where no operator has a stage, each IPU is one, as in PopART."""
+    nodes = [node for node in graph if INDEX in node.attributes]
+    if any(STAGE in node.attributes for node in nodes):
+        return False
+    for node in nodes:
+        node.attributes.add(dialect.make_attribute(STAGE, attribute(node, INDEX)))
+    return bool(nodes)
 
 
 def _check_stages(nodes: Sequence[ir.Node], compilation: Compilation) -> None:
