@@ -54,6 +54,15 @@ def test_a_good_pipeline_passes_unchanged(compilation_of: Read) -> None:
     assert not CheckPlacement().run(compilation)
 
 
+def test_each_ipu_is_a_stage_where_no_stage_is_given(compilation_of: Read) -> None:
+    compilation = _placed(
+        compilation_of, (0, None), (1, None), enable_pipelining=True, batches_per_step=2
+    )
+    assert CheckPlacement().run(compilation)
+    stages = {node.op_type: dialect.attribute(node, "ipu_stage") for node in compilation.graph}
+    assert stages == {"tanh": 0, "exp": 1}
+
+
 def test_a_constant_is_placed_with_its_reader(compilation_of: Read) -> None:
     x = paddle.static.data("x", [2], "float32")
     with paddle.static.ipu_shard_guard(index=1):
