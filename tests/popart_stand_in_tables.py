@@ -46,6 +46,7 @@ ONNX_OPERATORS = {
     "dropout": "(args, num_outputs, ratio:float=0.5) -> list",
     "elu": "(args, alpha:float=1.0)",
     "gather": "(args, axis:int=0)",
+    "instancenormalization": "(args, epsilon:float=1e-05)",
     "isinf": "(args, detect_negative:int=1, detect_positive:int=1)",
     "gemm": "(args, alpha:float=1.0, beta:float=1.0, transA:int=0, transB:int=0)",
     "hardsigmoid": "(args, alpha:float=0.2, beta:float=0.5)",
@@ -69,6 +70,7 @@ GRAPHCORE_OPERATORS = {
         "detach expm1 fmod gelu geluerf log1p nearbyint nop remainder round swish".split(),
         _SAME,
     ),
+    "batchnormalization": "(args, num_outputs, epsilon:float=1e-05, momentum:float=0.9) -> list",
     "groupnormalization": "(args, num_groups:int, epsilon:float=1e-05) -> list",
     "identityloss": "(args, reduction:reduction=Mean)",
     "l1loss": "(args, lambda:float, reduction:reduction=Mean)",
@@ -76,8 +78,12 @@ GRAPHCORE_OPERATORS = {
         "(args, reduction:reduction=Mean, ignoreIndex:int=None, inputIsLogProbability:bool=False)"
     ),
     "replicatedallreduce": "(args, collectiveOperator:collective=None, commGroup:group=None)",
+    "reshape": "(args, shape:ints)",
     "reverse": "(args, dimensions:ints)",
     "scale": "(args, scale:float)",
+    "shapeddropout": "(args, shape:ints, ratio:float=0.5)",
+    "slice": "(args, ends:ints, starts:ints, axes:ints=[])",
+    "tensorremap": "(args, remap_type:int)",
     "scaledadd": "(args, scale0:float=1.0, scale1:float=1.0)",
     "sort": "(args, axis:int=-1, descending:int=0, stable:int=0) -> list",
 }
@@ -95,7 +101,8 @@ _CAMEL = (
     "ReduceMin ReduceProd ReduceSumSquare ReduceL1 ReduceL2 ReduceLogSumExp ReduceLogSum ArgMax "
     "IsNaN IsInf BitwiseAnd BitwiseOr BitwiseXor BitwiseNot BitwiseXnor "
     "ArgMin TopK OneHot CumSum MaxPool AveragePool GlobalAveragePool GlobalMaxPool "
-    "BatchNormalization GeluErf GroupNormalization ScaledAdd ReplicatedAllReduce NearbyInt"
+    "BatchNormalization GeluErf GroupNormalization ScaledAdd ReplicatedAllReduce NearbyInt "
+    "InstanceNormalization ShapedDropout TensorRemap"
 )
 _TYPE_BY_LOWER = {name.lower(): name for name in _CAMEL.split()}
 

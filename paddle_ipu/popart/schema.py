@@ -301,6 +301,14 @@ _onnx(
     outputs=(1, 5),
     version=9,
 )
+_onnx(
+    "InstanceNormalization",
+    3,
+    nn.instance_normalization,
+    FLOATS,
+    [_float("epsilon", 1e-5)],
+    version=6,
+)
 
 # ai.onnx: moving, cutting, indexing data.
 _onnx("Reshape", 2, shaping.reshape, (ANY, INTS), constants=(1,), version=5)
@@ -432,6 +440,30 @@ _graphcore(
     [_int("num_groups", required=True), _float("epsilon", 1e-5)],
     outputs=3,
 )
+_graphcore(
+    "BatchNormalization",
+    5,
+    nn.batch_normalization,
+    FLOATS,
+    [_float("epsilon", 1e-5), _float("momentum", 0.9)],
+    outputs=(1, 5),
+)
+_graphcore(
+    "ShapedDropout",
+    1,
+    elementwise.shaped_dropout,
+    FLOATS,
+    [_ints("shape", required=True), _float("ratio", 0.5)],
+)
+_graphcore("Reshape", 1, shaping.reshape_by_attribute, ANY, [_ints("shape", required=True)])
+_graphcore(
+    "Slice",
+    1,
+    shaping.slice_by_attributes,
+    ANY,
+    [_ints("ends", required=True), _ints("starts", required=True), _ints("axes")],
+)
+_graphcore("TensorRemap", 1, same_as_first, ANY, [_int("remap_type", required=True)])
 _graphcore(
     "Nll",
     2,

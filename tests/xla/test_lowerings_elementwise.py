@@ -62,7 +62,6 @@ def test_unary_values(lowered: Any, op_type: str, function: Any) -> None:
     [
         ("Log1p", np.log1p),
         ("Expm1", np.expm1),
-        ("Square", np.square),
         ("Round", np.rint),
         ("NearbyInt", np.rint),
     ],
@@ -112,7 +111,6 @@ def test_unary_gradients(
     [
         ("Log1p", paddle.log1p, array(-1, 0, 1)),
         ("Expm1", paddle.expm1, array(-1, 0, 1)),
-        ("Square", paddle.square, array(-1, 0, 1)),
     ],
 )
 def test_graphcore_unary_gradients(

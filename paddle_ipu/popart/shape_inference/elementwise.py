@@ -62,13 +62,26 @@ def cast(ctx: InferenceContext) -> list[TensorInfo]:
     return [TensorInfo.of(ir.DataType(ctx.attributes["to"]), ctx.info(0).dims)]
 
 
-def dropout(ctx: InferenceContext) -> list[TensorInfo]:
-    """The output and, when asked for, the boolean mask."""
+def _check_ratio(ctx: InferenceContext) -> None:
     ratio = ctx.attributes["ratio"]
     if not 0 <= ratio < 1:
         # PopART's operator line comes without its inputs here.
         raise ctx.error(
             f"ratio value {ratio} is not valid. Please use a value in the interval [0,1)"
         )
+
+
+def shaped_dropout(ctx: InferenceContext) -> list[TensorInfo]:
+    """The output; the attribute `shape`, that of the mask, broadcasts to the input's."""
+    _check_ratio(ctx)
+    x, shape = ctx.info(0), tuple(ctx.attributes["shape"])
+    if ctx.broadcast(x.dims, shape) != x.dims:
+        raise ctx.error(f"a mask of shape {list(shape)} does not broadcast to {list(x.dims)}")
+    return [x]
+
+
+def dropout(ctx: InferenceContext) -> list[TensorInfo]:
+    """The output and, when asked for, the boolean mask."""
+    _check_ratio(ctx)
     x = ctx.info(0)
     return [x, TensorInfo.of(ir.DataType.BOOL, x.dims)][: ctx.num_outputs]

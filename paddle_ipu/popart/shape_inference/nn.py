@@ -112,6 +112,15 @@ def batch_normalization(ctx: InferenceContext) -> list[TensorInfo]:
     return [x, mean, var, mean, var][: ctx.num_outputs]
 
 
+def instance_normalization(ctx: InferenceContext) -> list[TensorInfo]:
+    """(x [N, C, *spatial], scale, bias [C]) -> y."""
+    x = ctx.expect_rank(0, 3)
+    for index, name in ((1, "scale"), (2, "bias")):
+        if ctx.info(index).dims != (x.dims[1],):
+            raise ctx.error(f"the {name} must have shape [{x.dims[1]}], got {ctx.info(index)}")
+    return [x]
+
+
 def group_normalization(ctx: InferenceContext) -> list[TensorInfo]:
     """(x [N, C, ...], scale, bias [C]) -> y, mean and inverse deviation [N * num_groups]."""
     x = ctx.expect_rank(0, 2)

@@ -12,8 +12,16 @@ from paddle_ipu.popart.tensorinfo import TensorInfo, shape_string
 
 def reshape(ctx: InferenceContext) -> list[TensorInfo]:
     """Reshape: 0 keeps the input's dimension, one -1 takes what is left."""
+    return _reshaped(ctx, ctx.constant_ints(1, "shape"))
+
+
+def reshape_by_attribute(ctx: InferenceContext) -> list[TensorInfo]:
+    """ai.graphcore's Reshape: like ONNX's, with the shape as an attribute."""
+    return _reshaped(ctx, list(ctx.attributes["shape"]))
+
+
+def _reshaped(ctx: InferenceContext, wanted: list[int]) -> list[TensorInfo]:
     x = ctx.info(0)
-    wanted = ctx.constant_ints(1, "shape")
     unknown = wanted.count(-1)
     if unknown > 1 or any(dim < -1 for dim in wanted):
         raise ctx.error(f"shape {wanted} may hold one -1 and no other negative value")
@@ -130,10 +138,23 @@ def slice_range(size: int, start: int, end: int, step: int) -> range:
 
 def slice_(ctx: InferenceContext) -> list[TensorInfo]:
     """Slice-11: (data, starts, ends, axes, steps), all but the data constant."""
-    x = ctx.expect_rank(0, 1)
     starts, ends = ctx.constant_ints(1, "starts"), ctx.constant_ints(2, "ends")
     axes = ctx.constant_ints(3, "axes") if ctx.has(3) else list(range(len(starts)))
     steps = ctx.constant_ints(4, "steps") if ctx.has(4) else [1] * len(starts)
+    return _sliced(ctx, starts, ends, axes, steps)
+
+
+def slice_by_attributes(ctx: InferenceContext) -> list[TensorInfo]:
+    """ai.graphcore's Slice: starts, ends and axes as attributes, in steps of 1."""
+    starts, ends = list(ctx.attributes["starts"]), list(ctx.attributes["ends"])
+    axes = list(ctx.attributes.get("axes") or range(len(starts)))
+    return _sliced(ctx, starts, ends, axes, [1] * len(starts))
+
+
+def _sliced(
+    ctx: InferenceContext, starts: list[int], ends: list[int], axes: list[int], steps: list[int]
+) -> list[TensorInfo]:
+    x = ctx.expect_rank(0, 1)
     axes = ctx.axes(axes, len(x.dims))
     if not len(starts) == len(ends) == len(axes) == len(steps):
         raise ctx.error(

@@ -152,7 +152,6 @@ for _op_type, _function in _ONNX.items():
 _GRAPHCORE: dict[str, Callable[[Any], Any]] = {
     "Log1p": lax.log1p,
     "Expm1": lax.expm1,
-    "Square": lax.square,
     "Round": lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),
     "NearbyInt": lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),
 }
