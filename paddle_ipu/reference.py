@@ -108,7 +108,6 @@ class _Case:
         state: the scope's variables; nobody writes on these arrays.
         turns: micro-batches of a run.
         accumulates: True when several micro-batches share one update.
-        loss_scaling: factor on the IPU's gradients.
     """
 
     program: Any
@@ -120,7 +119,6 @@ class _Case:
     training: bool
     turns: int
     accumulates: bool
-    loss_scaling: float
 
     def micro_batch(self, turn: int) -> dict[str, Array]:
         """The feeds of one micro-batch of a run."""
@@ -195,7 +193,6 @@ def _prepare(
         training=training,
         turns=turns,
         accumulates=accumulates,
-        loss_scaling=float(values["loss_scaling"]) if training else 1.0,
     )
 
 
@@ -269,8 +266,6 @@ class _Ipu:
         arrays = self._program.run(feed, self._fetches)
         results: Results = {}
         for name, array in zip(self._fetches, arrays, strict=True):
-            if name in self._case.forward.gradients:
-                array = array / np.float32(self._case.loss_scaling)
             results[name] = list(array) if self._turns > 1 else [array]
         return results
 
@@ -339,10 +334,6 @@ def _verify(
         report.notes.append(
             "weights and optimizer state are not compared: Paddle's CPU executor has no gradient "
             "accumulation; every micro-batch ran from the same weights"
-        )
-    if case.training and case.loss_scaling != 1.0:
-        report.notes.append(
-            f"the IPU's gradients are divided by loss_scaling {case.loss_scaling:g}"
         )
     fetches = list(dict.fromkeys([*case.fetches, *case.forward.gradients]))
     updated = {} if case.accumulates else bisection.updated_variables(case.forward)

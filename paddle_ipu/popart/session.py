@@ -100,6 +100,15 @@ class _Session:
                 "enableGradientAccumulation is false, but accumulationFactor > 1. Either enable "
                 "gradient accumulation, or set the accumulation factor to 1."
             )
+        running = [
+            n for n in self._graph if n.op_type == "BatchNormalization" and len(n.outputs) > 1
+        ]
+        if training and running:
+            raise NotSupported(
+                f"{running[0].name}: BatchNormalization in its training form writes running "
+                "statistics back, which the IPU Model does not do yet. Use its inference form, "
+                "with one output."
+            )
         if options.enableGradientAccumulation and not training:
             raise popart_exception("Gradient Accumulation only available when training.")
         if options.replicatedGraphCount > 1 and not options.enableReplicatedGraphs:
