@@ -18,7 +18,16 @@ from typing import Any
 Answer = dict[str, Any]
 
 # What a shell may have set and an engine would be changed by.
-_SETTINGS = ("OMP_NUM_THREADS", "MKL_DEBUG_CPU_TYPE", "FLAGS_new_executor_serial_run", "XLA_FLAGS")
+_SETTINGS = (
+    "FLAGS_new_executor_serial_run",
+    "GLIBC_TUNABLES",
+    "MALLOC_ARENA_MAX",
+    "MALLOC_MMAP_MAX_",
+    "MALLOC_TRIM_THRESHOLD_",
+    "MKL_DEBUG_CPU_TYPE",
+    "OMP_NUM_THREADS",
+    "XLA_FLAGS",
+)
 
 
 class Worker:
