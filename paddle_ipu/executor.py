@@ -233,10 +233,13 @@ def _named(program: Any, fetch_list: Any) -> Any:
     items = _flat(fetch_list)
     if not any(isinstance(item, str) for item in items):
         return fetch_list
-    if program is None:
-        import paddle
+    import paddle
 
+    if program is None:
         program = paddle.static.default_main_program()
+    if not isinstance(program, paddle.pir.Program):
+        # Legacy programs name every variable themselves.
+        return fetch_list
     found = [find(program, item) if isinstance(item, str) else item for item in items]
     return [item if value is None else value for item, value in zip(items, found, strict=True)]
 

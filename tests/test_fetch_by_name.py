@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import paddle
@@ -44,3 +44,19 @@ def test_a_name_that_nothing_has_is_paddles_to_refuse() -> None:
         paddle.static.Executor(paddle.CPUPlace()).run(
             main, feed={"x": np.ones(1, np.float32)}, fetch_list=["nothing"]
         )
+
+
+def test_legacy_programs_keep_their_own_names(run_python: Callable[..., object]) -> None:
+    run_python(
+        "import numpy as np, paddle, paddle_ipu\n"
+        "paddle.enable_static()\n"
+        "main = paddle.static.Program()\n"
+        "with paddle.static.program_guard(main, paddle.static.Program()):\n"
+        "    x = paddle.static.data('x', [2], 'float32')\n"
+        "    y = x + x\n"
+        "exe = paddle.static.Executor(paddle.CPUPlace())\n"
+        "for program in (main, paddle.static.CompiledProgram(main)):\n"
+        "    (out,) = exe.run(program, {'x': np.ones(2, np.float32)}, [y.name])\n"
+        "    assert out.tolist() == [2.0, 2.0]\n",
+        FLAGS_enable_pir_api="0",
+    )
