@@ -110,6 +110,7 @@ class _Reading:
         learning_rate, factor = _learning_rate(_required(node, "learning_rate"))
         self.learning_rates[learning_rate] = None
         raw, l2, clip = self._follow(gradient, parameter)
+        _check_unchanged(raw, parameter)
         self.raw_gradients[str(raw.name)] = str(parameter.name)
         self.raw_values[str(raw.name)] = raw
         return ParameterUpdate(
@@ -139,6 +140,50 @@ class _Reading:
                 self.clips.append(kind)
             clip = self._groups[group]
         return gradient, l2, clip
+
+
+_MIRRORS: Mapping[str, frozenset[str]] = {
+    "assign": frozenset({"assign"}),
+    "cast": frozenset({"cast"}),
+    "concat": frozenset({"split", "split_with_num"}),
+    "flip": frozenset({"flip"}),
+    "scale": frozenset({"scale", "add_n", "sign"}),
+    "stack": frozenset({"unbind"}),
+}
+"""Operators of forward that stand in backward too -> what reads the parameter in forward then."""
+
+
+def _check_unchanged(raw: ir.Value, parameter: ir.Value) -> None:
+    """Refuses a gradient that something else than a clip or L2 decay has changed.
+
+    The device derives gradients itself and would leave the change out.
+    """
+    stack = [raw]
+    while stack:
+        node = stack.pop().producer()
+        if node is None or str(node.op_type).endswith(("_grad", "_grad_")):
+            continue
+        if node.op_type == "add_n":
+            stack.extend(value for value in node.inputs if value is not None)
+        elif not _mirrors_forward(node, parameter):
+            raise NotSupported(
+                f"the gradient of {parameter.name} is changed by {describe(node)} before the "
+                "optimizer reads it, which is not supported yet. Clips and L2Decay that are "
+                "given to the optimizer are."
+            )
+
+
+def _mirrors_forward(node: ir.Node, parameter: ir.Value) -> bool:
+    kinds = _MIRRORS.get(str(node.op_type), frozenset())
+    readers = [use.node for use in parameter.uses() if use.node is not node]
+    return any(reader.op_type in kinds and _slope(reader) == _slope(node) for reader in readers)
+
+
+def _slope(node: ir.Node) -> float | None:
+    """The factor that the derivative of an operator in `_MIRRORS` has."""
+    if node.op_type == "scale":
+        return scalar_constant(operand(node, "scale"))
+    return 0.0 if node.op_type == "sign" else 1.0
 
 
 def _required(node: ir.Node, name: str) -> ir.Value:
@@ -291,7 +336,7 @@ def _find_loss(gradients: list[ir.Value]) -> str:
         if node is None or id(node) in seen:
             continue
         seen.add(id(node))
-        if node.op_type == "full_like" and scalar_constant(node.inputs[1]) is not None:
+        if node.op_type == "full_like" and scalar_constant(node.inputs[1]) == 1.0:
             target = node.inputs[0]
             if target is not None and _feeds_gradients(node):
                 seeds[str(target.name)] = None
@@ -315,7 +360,4 @@ def _gradient_operands(node: ir.Node) -> list[ir.Value]:
 
 
 def _feeds_gradients(seed: ir.Node) -> bool:
-    return any(
-        str(use.node.op_type).endswith("_grad") or use.node.op_type not in ("full_like",)
-        for use in seed.outputs[0].uses()
-    )
+    return any(use.node.op_type != "full_like" for use in seed.outputs[0].uses())

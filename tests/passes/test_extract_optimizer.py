@@ -127,3 +127,66 @@ def test_what_is_not_supported_is_named(
     compilation = _trained(compilation_of, make())
     with pytest.raises(NotSupported, match=message):
         ExtractOptimizer().run(compilation)
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda g, p: g * 0.5, "scale"),
+        (lambda g, p: g * g, "multiply"),
+        (lambda g, p: paddle.sign(g), "sign"),
+        (lambda g, p: paddle.add_n([g, p * p]), "multiply"),
+    ],
+)
+def test_a_gradient_changed_by_hand_is_refused(
+    compilation_of: Read, change: Callable[[Any, Any], Any], what: str
+) -> None:
+    x = paddle.static.data("x", [2, 3], "float32")
+    loss = (paddle.nn.Linear(3, 1)(x) ** 2).mean()
+    pairs = paddle.static.append_backward(loss)
+    paddle.optimizer.SGD(0.1).apply_gradients([(p, change(g, p)) for p, g in pairs])
+    compilation = compilation_of(["x"], [loss], is_training=True)
+    with pytest.raises(
+        NotSupported,
+        match=rf"the gradient of linear_.* is changed by {what} at .*test_extract_optimizer.py:"
+        r"\d+ before the optimizer reads it.* Clips and L2Decay that are given to the optimizer",
+    ):
+        ExtractOptimizer().run(compilation)
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        lambda w: w * 2.0 + 1.0,
+        lambda w: -w,
+        lambda w: w.astype("float64").astype("float32"),
+        lambda w: paddle.split(w, 2, axis=0)[0],
+        lambda w: paddle.split(w, [1, 3], axis=0)[1],
+        lambda w: paddle.unbind(w, 0)[1],
+        lambda w: paddle.assign(w),
+        lambda w: paddle.add_n([w, w.abs()]),
+        lambda w: paddle.flip(w, [0]),
+        lambda w: paddle.sign(w),
+        lambda w: -w + w * w,
+    ],
+)
+def test_gradients_that_look_like_forward_operators_are_read(
+    compilation_of: Read, forward: Callable[[Any], Any]
+) -> None:
+    weight = paddle.create_parameter([4, 8], "float32")
+    loss = forward(weight).sum()
+    paddle.optimizer.SGD(0.1).minimize(loss)
+    compilation = compilation_of([], [loss], is_training=True)
+    ExtractOptimizer().run(compilation)
+    assert compilation.optimizer is not None
+    assert [update.parameter for update in compilation.optimizer.updates] == [weight.name]
+
+
+def test_backward_from_another_seed_than_one_is_refused(compilation_of: Read) -> None:
+    weight = paddle.create_parameter([4, 8], "float32")
+    loss = (weight * weight).sum()
+    (gradient,) = paddle.static.gradients([loss], [weight], [paddle.full_like(loss, 3.0)])
+    paddle.optimizer.SGD(0.1).apply_gradients([(weight, gradient)])
+    compilation = compilation_of([], [loss], is_training=True)
+    with pytest.raises(InvalidProgramError, match="training needs exactly one loss, found none"):
+        ExtractOptimizer().run(compilation)
