@@ -180,6 +180,7 @@ class Executable:
         with _kept_in(cache_path):
             self._compiled = self._traced.compile()
         self._traced = None
+        memory.give_back_unused()
 
     @property
     def loop_dims(self) -> tuple[int, ...]:

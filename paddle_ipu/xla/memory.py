@@ -14,7 +14,7 @@ from functools import cache
 
 import jax
 
-_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
+_M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8
 _NEVER = 2**31 - 1
 
 
@@ -31,6 +31,17 @@ def run_in_calling_thread() -> None:
     """
     if wanted():
         jax.config.update("jax_cpu_enable_async_dispatch", False)  # type: ignore[no-untyped-call]
+        set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+        if set_option is not None:
+            # Matrix products pack their operands in XLA's own threads, which start after this.
+            set_option(_M_ARENA_MAX, 1)
+
+
+def give_back_unused() -> None:
+    """Returns what a compilation has freed to the system, where glibc is there to do it."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 @cache
