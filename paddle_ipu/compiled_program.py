@@ -94,8 +94,9 @@ def _compile(
     backend: IpuBackend,
     progress: Progress,
 ) -> IpuProgram:
-    from paddle_ipu import dump, seam
     from paddle_ipu import scope as scopes
+    from paddle_ipu import seam
+    from paddle_ipu.dump import Dump
     from paddle_ipu.frontend import pir
     from paddle_ipu.ops.translate import translate
     from paddle_ipu.passes.ipu_pipeline import PIPELINE
@@ -106,10 +107,9 @@ def _compile(
     graph = pir.read(program, getattr(program, "lr_name", None))
     declared = _declared_feeds(graph, feeds)
     compilation = Compilation(graph, feeds, fetches, values)
-    listen = dump.listener()
-    if listen is not None:
-        listen("frontend", graph)
-    run_passes(PIPELINE, compilation, listen)
+    dump = Dump(values)
+    dump.graph("frontend", graph)
+    run_passes(PIPELINE, compilation, dump.graph)
     _check_fed(compilation)
     progress(10)
     parameters = [str(v.name) for v in graph.inputs if v.meta["role"] != "feed"]
@@ -128,7 +128,7 @@ def _compile(
     extensions = {name: _place(node) for name, node in translation.extensions.items()}
     seam.check_portable(popart, extensions, optimizer if own_rule else None)
     _record_memory(translation, values)
-    dump.onnx(translation.builder, values)
+    dump.program(translation.builder)
     rate = _learning_rate(program, scope, optimizer)
     device = seam.acquire(popart, int(values["num_ipus"]), int(values["tiles_per_ipu"]))
     first = None if to_popart is None else to_popart(optimizer, rate() if rate else 0.0)

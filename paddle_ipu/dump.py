@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,35 +16,49 @@ import onnx_ir as ir
 
 from paddle_ipu import dialect
 
-_programs = itertools.count()
 
+class Dump:
+    """What one compilation writes; nothing where nobody asks for it.
 
-def listener() -> Callable[[str, ir.Graph], None] | None:
-    """A function that writes a graph under a pass's name; None when nothing is to be dumped."""
-    folder = os.environ.get("PADDLE_IPU_DUMP")
-    if not folder:
-        return None
-    target = Path(folder) / f"program{next(_programs)}"
-    steps = itertools.count()
+    Each compilation has a folder of its own, ``program<number>``, the first that is free.
 
-    def write(name: str, graph: ir.Graph) -> None:
-        target.mkdir(parents=True, exist_ok=True)
+    Args:
+        options: the strategy's values by option name.
+    """
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._path = os.environ.get("IPU_ONNX_DUMP_PATH") or str(options["onnx_dump_path"])
+        folder = os.environ.get("PADDLE_IPU_DUMP")
+        self._folder = _free_folder(Path(folder)) if folder else None
+        self._steps = itertools.count()
+
+    def graph(self, name: str, graph: ir.Graph) -> None:
+        """Writes the dialect graph under the name of what made it."""
+        if self._folder is None:
+            return
         for node in graph:
             source = dialect.source_of(node)
             if source:
                 node.metadata_props["source"] = source
         model = ir.Model(graph, ir_version=10, producer_name="paddle_ipu")
-        ir.save(model, target / f"{next(steps):02d}_{name}.onnx")
+        ir.save(model, self._folder / f"{next(self._steps):02d}_{name}.onnx")
 
-    return write
+    def program(self, builder: Any) -> None:
+        """Writes the PopART program."""
+        if self._path:
+            builder.saveModelProto(self._path)
+        if self._folder is not None:
+            builder.saveModelProto(str(self._folder / "popart.onnx"))
 
 
-def onnx(builder: Any, options: Any) -> None:
-    """Writes the PopART program where the environment or the strategy asks for it."""
-    path = os.environ.get("IPU_ONNX_DUMP_PATH") or str(options["onnx_dump_path"])
-    if path:
-        builder.saveModelProto(path)
-    folder = os.environ.get("PADDLE_IPU_DUMP")
-    if folder:
-        newest = max(Path(folder).glob("program*"), key=lambda p: int(p.name[7:]))
-        builder.saveModelProto(str(newest / "popart.onnx"))
+def _free_folder(parent: Path) -> Path:
+    parent.mkdir(parents=True, exist_ok=True)
+    number = 0
+    while True:
+        folder = parent / f"program{number}"
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            number += 1
+        else:
+            return folder

@@ -382,6 +382,7 @@ def test_every_pass_is_dumped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("PADDLE_IPU_DUMP", str(tmp_path))
     pair(mlp(_adam))
     (folder,) = tmp_path.iterdir()
+    assert folder.name == "program0"
     models = {path.name: onnx.load(str(path)) for path in sorted(folder.iterdir())}
     names = list(models)
     assert names[0] == "00_frontend.onnx"
@@ -398,6 +399,17 @@ def test_every_pass_is_dumped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     )
     assert "adam_" not in {node.op_type for node in models[names[2]].graph.node}
     assert {node.domain for node in first} == {"paddle"}
+
+
+def test_a_dump_does_not_write_into_earlier_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PADDLE_IPU_DUMP", str(tmp_path))
+    for earlier in ("program0", "program7", "programs"):
+        (tmp_path / earlier).mkdir()
+    pair(mlp(_adam))
+    assert not any((tmp_path / "program7").iterdir())
+    assert (tmp_path / "program1" / "popart.onnx").is_file()
 
 
 def _two_stages() -> Built:
