@@ -235,6 +235,17 @@ def test_domains_of_nodes(builder: Builder) -> None:
     assert builder.model.graph.opset_imports == {"": 11, "ai.paddle_ipu": 1}
 
 
+def test_an_operator_of_another_opset_than_the_models_is_refused(builder: Builder) -> None:
+    x = builder.addInputTensor("FLOAT", [2])
+    builder.model.graph.opset_imports["mine"] = 2
+    with pytest.raises(
+        popart_exception,
+        match="Invalid opset 1 used to add an operation. Opset for domain mine already defined "
+        "as 2",
+    ):
+        builder.customOp("One", 1, "mine", [x], {}, 1)
+
+
 def _program(builder: Builder) -> str:
     x = builder.addInputTensor("FLOAT", [2, 3], "x")
     w = builder.addInitializedInputTensor(np.arange(12, dtype=np.float32).reshape(3, 4), "w")
