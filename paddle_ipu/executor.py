@@ -166,11 +166,20 @@ class IpuProgram:
             array = _narrowed(
                 name, known, array, "safe" if hasattr(value, "dtype") else "same_kind"
             )
-        whole = self._rows * _size(known.shape)
-        same_rank = array.ndim == len(known.shape)
-        if array.size != whole or (same_rank and array.shape[1:] != known.shape[1:]):
+        if array.size != self._rows * _size(known.shape) or not self._fits(known, array.shape):
             raise self._misfit(name, known, array)
         return np.asarray(array, order="C")
+
+    def _fits(self, known: Feed, shape: tuple[int, ...]) -> bool:
+        """Whether an array of the right size is laid out as rows, or as turns of the loops.
+
+        A dimension of 1 may be left out or added, as in labels [rows] for [rows, 1].
+        """
+        if len(shape) == len(known.shape):
+            return shape[1:] == known.shape[1:]
+        rows = (self._rows * known.shape[0], *known.shape[1:]) if known.shape else (self._rows,)
+        turns = (*self._loop.values(), *known.shape)
+        return _without_ones(shape) in (_without_ones(rows), _without_ones(turns))
 
     def _misfit(self, name: str, known: Feed, array: Array) -> FeedError:
         shape = list(known.shape)
@@ -280,6 +289,10 @@ def _flat(fetch_list: Any) -> list[Any]:
     if not isinstance(fetch_list, (list, tuple)):
         return [fetch_list]
     return [leaf for item in fetch_list for leaf in _flat(item)]
+
+
+def _without_ones(shape: Sequence[int]) -> list[int]:
+    return [dim for dim in shape if dim != 1]
 
 
 def _size(shape: Sequence[int]) -> int:

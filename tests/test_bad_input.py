@@ -228,6 +228,14 @@ def test_a_gradient_of_integers() -> None:
             r"feed 'x': got an array of shape \[2, 8, 1\], expected \[4, 8\]",
         ),
         (
+            {"x": np.zeros(32, np.float32)},
+            r"feed 'x': got an array of shape \[32\], expected \[4, 8\]",
+        ),
+        (
+            {"x": np.zeros((2, 2, 8), np.float32)},
+            r"feed 'x': got an array of shape \[2, 2, 8\], expected \[4, 8\]",
+        ),
+        (
             {"x": np.zeros((3, 8), np.float32)},
             r"feed 'x': got an array of shape \[3, 8\], expected 4 rows = micro-batch 4. Feed the",
         ),
