@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,11 @@ class IpuBackend:
         if self._stale:
             self.weights_from_host()
         return self._session
+
+    @property
+    def is_attached(self) -> bool:
+        """True from :meth:`attach` until the backend is reset or detached."""
+        return self._session is not None
 
     def mark_stale(self) -> None:
         """Says that the scope holds newer weights than the device; the next run takes them."""
@@ -234,6 +240,17 @@ class LastBackend:
 _live = weakref.WeakSet()
 
 
+@contextmanager
+def last_program_stays() -> Iterator[None]:
+    """Lets ``IpuBackend.get_instance()`` speak for the same program after the block as before."""
+    global _last
+    last = _last
+    try:
+        yield
+    finally:
+        _last = last
+
+
 def restore_state() -> None:
     """Brings optimizer state that is on devices only back to their Scopes."""
     for backend in list(_live):
@@ -243,4 +260,4 @@ def restore_state() -> None:
 
 def live_backends() -> list[IpuBackend]:
     """The backends of every compiled program that is alive and not reset."""
-    return [backend for backend in _live if backend._session is not None]
+    return [backend for backend in _live if backend.is_attached]

@@ -46,7 +46,11 @@ class IpuCompiledProgram:
         self._backend = IpuBackend()
 
     def compile(self, feed_list: Sequence[Any], fetch_list: Sequence[Any]) -> IpuProgram:
-        """Compiles the program; program and scope stay as they are.
+        """Compiles the program and puts the scope's weights on the device.
+
+        The program stays as it is, and so does the scope where compiling fails. Afterwards large
+        optimizer state is on the device only, until ``weights_to_host`` or a function of Paddle
+        that reads the scope brings it back.
 
         Args:
             feed_list: names or variables that every run feeds.
@@ -67,7 +71,7 @@ class IpuCompiledProgram:
         progress = _progress(values)
         progress(0)
         # A backend belongs to one compilation: an earlier program of this object keeps its own.
-        if self._backend._session is not None:
+        if self._backend.is_attached:
             self._backend = IpuBackend()
         compiled = _compile(
             self._program, self._scope, values, feed_list, fetch_list, self._backend, progress

@@ -86,12 +86,8 @@ def verify(
     if ipu_strategy is None:
         ipu_strategy = _strategy_for(program, feed)
     case = _prepare(program, feed, fetch_list, scope, ipu_strategy, without_dropout)
-    last = backends._last
-    try:
+    with backends.last_program_stays():
         report = _verify(case, steps, rtol, atol, every_operator)
-    finally:
-        # IpuBackend.get_instance() goes on speaking for the user's program.
-        backends._last = last
     if raise_on_mismatch and not report.ok:
         raise VerificationError(f"verify: {report.explanation()}", report)
     return report
@@ -208,7 +204,7 @@ def _fetch_name(item: Any, program: Any, mapping: Any, names: Mapping[int, str])
 
 
 def _declared(program: Any, feed: Mapping[str, Any]) -> dict[str, Array]:
-    """The feeds in the dtype and rank that the program declares; the IPU side checks them."""
+    """The feeds in the dtype that the program declares; the IPU side checks the rest."""
     arrays = {name: np.asarray(value) for name, value in feed.items()}
     values = bisection.values_of(program)
     for name, array in arrays.items():

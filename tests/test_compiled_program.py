@@ -253,6 +253,25 @@ def test_reset_and_detach_of_the_instance_are_for_all(
             both.on_ipu(rows(4))
 
 
+def test_the_instance_without_a_compiled_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paddle_ipu.backend._last", None)
+    with pytest.raises(
+        BackendUnavailableError,
+        match="no compiled program is alive: compile one with IpuCompiledProgram first, and keep",
+    ):
+        paddle.base.core.IpuBackend.get_instance().weights_to_host()
+
+
+def test_rows_may_come_as_turns_of_the_loop_or_without_dimensions_of_one() -> None:
+    both = pair(mlp(None), {"batches_per_step": 2}, is_training=False)
+    feed = rows(8)
+    expected = both.on_ipu(feed)
+    turns = {name: array.reshape(2, 4, -1) for name, array in feed.items()}
+    for other in (turns, {**feed, "y": feed["y"].reshape(-1)}):
+        for got, array in zip(both.on_ipu(other), expected, strict=True):
+            np.testing.assert_array_equal(got, array)
+
+
 def test_reset_of_one_backend_leaves_the_others() -> None:
     one, two = (pair(mlp(None), is_training=False) for _ in range(2))
     one.compiler._backend.reset()
