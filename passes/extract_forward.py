@@ -54,6 +54,8 @@ class ExtractForward:
             sinks = [(f"fetch {output.name!r}", output.producer()) for output in outputs]
             sinks += [(dialect.describe(root), root) for root in roots]
             _refuse_backward(graph, sinks)
+        if compilation.training:
+            _refuse_updated_reads([node for node in graph if id(node) in needed or _updates(node)])
         for node in dropped:
             # What stays must not look as if backward still read it.
             for index in range(len(node.inputs)):
@@ -92,6 +94,26 @@ def _refuse_backward(graph: ir.Graph, sinks: list[tuple[str, ir.Node | None]]) -
                 f"{name} depends on {dialect.describe(found[-1])}, an operator of backward or of "
                 "the optimizer. Fetch forward values, or the gradient of a parameter itself."
             )
+
+
+def _refuse_updated_reads(nodes: list[ir.Node]) -> None:
+    """Refuses to read a parameter behind its update: the device runs forward before all updates."""
+    updated: set[int] = set()
+    for node in nodes:
+        if _updates(node):
+            updated.add(id(dialect.operand(node, "param")))
+            continue
+        for value in node.inputs:
+            if value is not None and id(value) in updated:
+                raise NotSupported(
+                    f"{dialect.describe(node)} reads {value.name} after the optimizer has updated "
+                    "it, which is not supported yet. Build it before optimizer.minimize(loss), or "
+                    "fetch the parameter itself."
+                )
+
+
+def _updates(node: ir.Node) -> bool:
+    return node.op_type in OPTIMIZER_OPS
 
 
 def _has_side_effect(node: ir.Node) -> bool:

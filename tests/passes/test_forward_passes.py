@@ -105,6 +105,27 @@ def test_a_metric_built_after_minimize_stays(compilation_of: Read, op_types: Typ
     assert "max" in op_types(compilation)
 
 
+def test_a_weight_read_behind_its_update_is_refused(compilation_of: Read) -> None:
+    x = paddle.static.data("x", [2, 3], "float32")
+    weight = paddle.create_parameter([3, 1], "float32")
+    loss = paddle.matmul(x, weight).mean()
+    before = weight.sum()
+    paddle.optimizer.SGD(0.1).minimize(loss)
+    after = weight.mean()
+    compilation = compilation_of(["x"], [loss, before], is_training=True)
+    ExtractOptimizer().run(compilation)
+    ExtractForward().run(compilation)
+    compilation = compilation_of(["x"], [after], is_training=True)
+    ExtractOptimizer().run(compilation)
+    with pytest.raises(
+        NotSupported,
+        match=rf"mean at .*test_forward_passes.py:\d+ reads {weight.name} after the optimizer has "
+        "updated it, .* Build it before optimizer.minimize",
+    ):
+        ExtractForward().run(compilation)
+    ExtractForward().run(compilation_of(["x"], [after], is_training=False))
+
+
 def test_an_unknown_fetch_is_named(compilation_of: Read) -> None:
     x = paddle.static.data("x", [2], "float32")
     paddle.tanh(x)
