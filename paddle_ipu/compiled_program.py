@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from paddle_ipu.backend import IpuBackend
-from paddle_ipu.errors import FeedError, InvalidProgramError, NotSupported
+from paddle_ipu.errors import FeedError, InvalidProgramError, NotSupported, UnsupportedOpError
 from paddle_ipu.executor import Feed, Fetch, IpuProgram
 from paddle_ipu.strategy import StrategyValues, check_consistent, check_supported
 from paddle_ipu.value_names import name_of
@@ -115,6 +115,8 @@ def _compile(
     dump.graph("frontend", graph)
     run_passes(PIPELINE, compilation, dump.graph)
     _check_fed(compilation)
+    if seam.is_ours(popart):
+        _check_custom(compilation, values)
     progress(10)
     parameters = [str(v.name) for v in graph.inputs if v.meta["role"] != "feed"]
     arrays = scopes.read(scope, parameters)
@@ -208,6 +210,24 @@ def _check_fed(compilation: Compilation) -> None:
         raise FeedError(
             f"the program reads {', '.join(map(repr, missing))}, which feed_list does not name; "
             "add it to compile(feed_list=...)."
+        )
+
+
+def _check_custom(compilation: Compilation, values: StrategyValues) -> None:
+    """The IPU Model has no custom operators; one may only stand for an operator it has."""
+    from paddle_ipu.popart.schema import schema_of
+
+    unknown = {
+        f"{custom.domain}.{custom.popart_op} for {_place(node)}": None
+        for node in compilation.graph
+        if (custom := values.custom_ops.get(str(node.op_type))) is not None
+        and schema_of(custom.domain, custom.popart_op) is None
+    }
+    if unknown:
+        raise UnsupportedOpError(
+            "add_custom_op maps to operators that the IPU Model does not have: "
+            f"{', '.join(unknown)}. Map to an operator of ai.onnx or ai.graphcore; a compiled "
+            "custom operator runs with Graphcore's SDK only."
         )
 
 

@@ -345,6 +345,18 @@ def test_a_learning_rate_that_holds_no_value() -> None:
     )
 
 
+def test_a_custom_operator_that_the_ipu_model_lacks() -> None:
+    mapping = {"paddle_op": "tanh", "popart_op": "Mine", "domain": "custom.ops", "version": 1}
+    _refused(
+        UnsupportedOpError,
+        r"add_custom_op maps to operators that the IPU Model does not have: custom.ops.Mine for "
+        r"tanh at .*side_by_side.py:\d+. Map to an operator of ai.onnx or ai.graphcore",
+        mlp(None),
+        {"custom_op": mapping},
+        is_training=False,
+    )
+
+
 def test_training_without_an_optimizer() -> None:
     _refused(
         InvalidProgramError,

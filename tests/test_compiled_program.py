@@ -397,6 +397,18 @@ def test_the_environment_goes_before_the_strategy(
     assert onnx.load(str(tmp_path / "environment.onnx")).graph.node
 
 
+def test_a_custom_operator_takes_the_place_of_the_translator() -> None:
+    mapping = {"paddle_op": "tanh", "popart_op": "Sigmoid", "domain": "ai.onnx", "version": 11}
+    both = pair(mlp(None), {"custom_op": mapping}, is_training=False)
+    feed = rows(4)
+    (logits,) = _run(both.program, feed, [both.built.values["logits"]])
+    w0, b0, w1, b1 = (
+        read(both.ipu, f"linear_{layer}.{kind}_0") for layer in (0, 1) for kind in "wb"
+    )
+    hidden = 1 / (1 + np.exp(-(feed["x"] @ w0 + b0)))
+    np.testing.assert_allclose(logits, hidden @ w1 + b1, rtol=1e-5, atol=1e-6)
+
+
 def test_every_pass_is_dumped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PADDLE_IPU_DUMP", str(tmp_path))
     pair(mlp(_adam))
