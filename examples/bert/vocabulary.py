@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -57,13 +56,6 @@ def train_vocabulary(sentences: Iterable[str], size: int) -> Tokenizer:
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
     return tokenizer
-
-
-def load_vocabulary(path: Path) -> Tokenizer:
-    """Read a tokenizer saved with ``tokenizer.save(path)``."""
-    from tokenizers import Tokenizer
-
-    return Tokenizer.from_file(str(path))
 
 
 def encode_documents(
