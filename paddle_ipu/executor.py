@@ -162,7 +162,7 @@ class IpuProgram:
 
     def _input(self, name: str, known: Feed, value: Any) -> Array:
         array = np.asarray(value)
-        if array.dtype.name != known.device:
+        if array.dtype != known.device:
             array = _narrowed(
                 name, known, array, "safe" if hasattr(value, "dtype") else "same_kind"
             )
@@ -280,7 +280,7 @@ def _run_compiled(
 def _result(fetch: Fetch, array: Array) -> Array:
     if fetch.scale != 1.0:
         array = array / array.dtype.type(fetch.scale)
-    return array if array.dtype.name == fetch.dtype else array.astype(fetch.dtype)
+    return array if array.dtype == fetch.dtype else array.astype(fetch.dtype)
 
 
 def _flat(fetch_list: Any) -> list[Any]:

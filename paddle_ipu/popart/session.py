@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,7 @@ class _Session:
         # Of the host's values: those the device has too, those that may be read, those let go.
         self._same_on_device: set[str] = set()
         self._fetched: set[str] = set()
+        self._copied: set[str] = set()
         self._read: set[str] = set()
         self._written: set[str] = set()
         # State that once was on the host; the host's value of other state is the initial one.
@@ -284,6 +286,7 @@ class _Session:
         snapshot = {**executable.weights, **executable.state}
         self._host.update(snapshot)
         self._fetched = set(snapshot)
+        self._copied = set()
         self._same_on_device = set(snapshot)
         self._known_state.update(executable.state)
         self._read, self._written = set(), set()
@@ -468,12 +471,8 @@ class _Session:
                 else stepio.input(name, whole, dtype, first, details)
             )
         if not callbacks:
-            for anchor in self.dataFlow.anchors():
-                details = self._details(dims_of(self._tensors[anchor.removeprefix(_GRADIENT)]))
-                art = self.dataFlow.art(anchor).id().name.upper()
-                stepio.check_output(
-                    anchor, *self._anchor_kind(anchor), f"{details}\n   anchor return type  = {art}"
-                )
+            for expected in self._expected_outputs:
+                stepio.check_output(*expected)
         self._io_checked = True
         self._let_go()
         for name, array in self._executable.run(feeds).items():
@@ -490,9 +489,21 @@ class _Session:
             if name in self._read:
                 del self._host[name]
                 self._fetched.discard(name)
-            else:
+            elif name not in self._copied:
                 self._host[name] = np.array(self._host[name])
+                self._copied.add(name)
         self._same_on_device -= self._changed_by_runs()
+
+    @cached_property
+    def _expected_outputs(self) -> list[tuple[str, tuple[int, ...], str, str]]:
+        """Each anchor with its shape and dtype, and PopART's words about their number."""
+        expected = []
+        for anchor in self.dataFlow.anchors():
+            details = self._details(dims_of(self._tensors[anchor.removeprefix(_GRADIENT)]))
+            art = self.dataFlow.art(anchor).id().name.upper()
+            words = f"{details}\n   anchor return type  = {art}"
+            expected.append((anchor, *self._anchor_kind(anchor), words))
+        return expected
 
     def _details(self, shape: tuple[int, ...]) -> str:
         return element_details(shape, self.dataFlow.batchesPerStep(), self.accumulationFactor, 1)

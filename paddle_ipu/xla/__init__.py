@@ -4,5 +4,7 @@ from __future__ import annotations
 
 import logging
 
-# JAX looks for every accelerator it knows and reports, at INFO, each one that is not there.
-logging.getLogger("jax._src.xla_bridge").setLevel(logging.WARNING)
+# JAX reports at INFO each accelerator that is not there, and each change of its cache; Paddle's
+# root logger would print it.
+for _name in ("jax._src.xla_bridge", "jax._src.compilation_cache"):
+    logging.getLogger(_name).setLevel(logging.WARNING)

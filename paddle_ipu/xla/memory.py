@@ -14,7 +14,7 @@ from functools import cache
 
 import jax
 
-_M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 _NEVER = 2**31 - 1
 
 
@@ -27,14 +27,10 @@ def run_in_calling_thread() -> None:
     """Asks JAX to run CPU programs in the thread that calls them.
 
     glibc keeps freed memory for its main heap only, which XLA's own threads do not use. Takes
-    effect where JAX has not started its CPU client yet.
+    effect where JAX has not made its CPU client yet.
     """
     if wanted():
         jax.config.update("jax_cpu_enable_async_dispatch", False)  # type: ignore[no-untyped-call]
-        set_option = getattr(ctypes.CDLL(None), "mallopt", None)
-        if set_option is not None:
-            # Matrix products pack their operands in XLA's own threads, which start after this.
-            set_option(_M_ARENA_MAX, 1)
 
 
 def give_back_unused() -> None:
