@@ -16,7 +16,7 @@ import numpy as np
 import onnx_ir as ir
 
 from paddle_ipu import dialect
-from paddle_ipu.errors import UnsupportedOpError
+from paddle_ipu.errors import PaddleIpuError, UnsupportedOpError
 from paddle_ipu.ops import families  # noqa: F401 - registers the translators
 from paddle_ipu.ops.constant_folding import fold
 from paddle_ipu.ops.context import TranslationContext, device_dtype
@@ -127,7 +127,7 @@ def translate(
         if custom is None and fold(context):
             continue
         outputs: str | Sequence[str | None] | np.ndarray[Any, Any]
-        with _placed(builder, node, place):
+        with _placed(builder, node, place), _told_where(node):
             if custom is not None:
                 outputs = _translate_custom(context, custom)
             else:
@@ -170,6 +170,18 @@ def _translate_custom(context: TranslationContext, custom: CustomOp) -> str | Se
 
 _MATMULS = frozenset({"matmul", "bmm"})
 _OWN_ATTRIBUTES = frozenset({"ipu_index", "ipu_stage", "input_segments", "output_segments"})
+
+
+@contextmanager
+def _told_where(node: ir.Node) -> Iterator[None]:
+    """PopART's own errors do not know the Paddle program: a note names the user's line."""
+    try:
+        yield
+    except PaddleIpuError:
+        raise
+    except Exception as error:
+        error.add_note(f"while translating Paddle's {dialect.describe(node)}")
+        raise
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from paddle_ipu.errors import (
     PaddleIpuError,
     UninitializedParameterError,
     UnsupportedOpError,
+    popart_exception,
 )
 from tests.training.side_by_side import (
     Built,
@@ -343,6 +344,34 @@ def test_a_learning_rate_that_holds_no_value() -> None:
     _refused(
         UninitializedParameterError, r"1 variable\(s\) .*: learning_rate_0. Run", built, scope=scope
     )
+
+
+def test_control_flow_is_listed_with_the_other_operators_without_translator() -> None:
+    def make() -> tuple[list[str], dict[str, Any], Any]:
+        x = paddle.static.data("x", [2], "float32")
+        (turned,) = paddle.static.nn.while_loop(lambda v: v.sum() < 3, lambda v: [v + 1], [x])
+        chosen = paddle.static.nn.cond(x.sum() > 0, lambda: x + 1, lambda: x - 1)
+        return ["x"], {"turned": turned, "chosen": chosen}, None
+
+    message = _refused(UnsupportedOpError, "have no translator", build(make), is_training=False)
+    for operator in ("if", "while"):
+        assert re.search(rf"  {operator} \(1x\), first at {HERE}:\d+", message), message
+
+
+def test_an_error_of_popart_names_the_users_line() -> None:
+    def make() -> tuple[list[str], dict[str, Any], Any]:
+        x = paddle.static.data("x", [-1, 8], "float32")
+        z = paddle.static.data("z", [4, 8], "float32")
+        return ["x", "z"], {"sum": x + z}, None
+
+    built = build(make)
+    compiler = paddle.static.IpuCompiledProgram(
+        built.main, initialised(built), strategy(is_training=False, micro_batch_size=2)
+    )
+    with pytest.raises(popart_exception, match="np broadcasting failed") as caught:
+        compiler.compile(built.feeds, [value.name for value in built.fetches])
+    (note,) = caught.value.__notes__
+    assert re.fullmatch(rf"while translating Paddle's add at {HERE}:\d+", note)
 
 
 def test_a_custom_operator_that_the_ipu_model_lacks() -> None:

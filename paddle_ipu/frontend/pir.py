@@ -11,7 +11,7 @@ and the operators that name values become the graph's inputs:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import onnx_ir as ir
@@ -133,7 +133,7 @@ class _Reader:
             outputs=outputs,
             name=outputs[0].name if outputs else op_type,
         )
-        node.meta[dialect.CALLSTACK] = attributes.get("op_callstack", ())
+        node.meta[dialect.CALLSTACK] = _callstack(op, attributes)
         node.meta[dialect.INPUT_NAMES] = _input_names(op, name)
         self.nodes.append(node)
 
@@ -204,9 +204,19 @@ def _dtype(typed: Any) -> str:
     return name
 
 
+def _callstack(op: Any, attributes: Mapping[str, Any]) -> Sequence[str]:
+    """The user's stack; Paddle records none for control flow, which takes that of its body."""
+    found: Sequence[str] = attributes.get("op_callstack", ())
+    if found:
+        return found
+    nested = (_callstack(inner, inner.attrs()) for block in op.blocks() for inner in block.ops)
+    return next((stack for stack in nested if stack), ())
+
+
 def _input_names(op: Any, name: str) -> Sequence[str]:
-    # Paddle knows operand names of its own dialect only.
-    return tuple(op.get_input_names()) if name.startswith("pd_op.") else ()
+    # Paddle knows operand names of its own dialect only, without control flow.
+    named = name.startswith("pd_op.") and not list(op.blocks())
+    return tuple(op.get_input_names()) if named else ()
 
 
 def _plain(op_type: str, key: str, value: Any) -> Any:
