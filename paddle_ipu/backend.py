@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import weakref
@@ -18,6 +19,8 @@ Array = np.ndarray[Any, Any]
 
 _live: weakref.WeakSet[IpuBackend]
 _last: weakref.ref[IpuBackend] | None = None
+
+_turns = itertools.count(1)
 
 _WORTH_RELEASING = 1 << 16
 """Bytes from which on an array of optimizer state in the Scope is let go."""
@@ -39,7 +42,10 @@ class IpuBackend:
         self._why_gone = "nothing was compiled with it"
         self._weights: Mapping[str, str] = {}
         self._states: Sequence[str] = ()
+        self._trains = False
         self._stale = False
+        # When the device last got ahead of the Scope, as a number of `_turns`; 0 while it is not.
+        self._ahead = 0
         # Optimizer state that the Scope was relieved of, shape and dtype by name: for Adam it is
         # twice as large as the weights. `weights_to_host` brings it back, and so does whatever
         # reads the Scope through Paddle's API (`paddle.static.save`, another program's run).
@@ -61,6 +67,8 @@ class IpuBackend:
         scope: Any,
         weights: Mapping[str, str],
         states: Sequence[str],
+        *,
+        trains: bool,
     ) -> None:
         """Takes a prepared session and puts the scope's values on its device.
 
@@ -72,8 +80,10 @@ class IpuBackend:
             scope: where weights are read from and written to.
             weights: parameter name -> weight tensor.
             states: names of optimizer state variables, which are their tensors' ids too.
+            trains: a run changes the weights.
         """
         global _last
+        self._trains = trains
         self._popart, self._builder = popart, builder
         self._session, self._device = session, device
         self._scope, self._weights, self._states = scope, dict(weights), tuple(states)
@@ -83,18 +93,23 @@ class IpuBackend:
 
     @property
     def session(self) -> Any:
-        """The live session.
+        """The live session, for a run: the device is ahead of the scope then if it trains.
 
         Raises:
             BackendUnavailableError: the backend was reset or detached.
         """
+        self._require_session()
+        if self._stale:
+            self.weights_from_host()
+        if self._trains:
+            self._ahead = next(_turns)
+        return self._session
+
+    def _require_session(self) -> None:
         if self._session is None:
             raise BackendUnavailableError(
                 f"this compiled program has no device: {self._why_gone}. Compile the program again."
             )
-        if self._stale:
-            self.weights_from_host()
-        return self._session
 
     @property
     def is_attached(self) -> bool:
@@ -107,7 +122,7 @@ class IpuBackend:
 
     def weights_from_host(self) -> None:
         """Puts the scope's weights and optimizer state on the device."""
-        self._stale = False
+        self._stale, self._ahead = False, 0
         weights = scopes.read(self._scope, self._weights)
         self._send({self._weights[name]: array for name, array in weights.items()})
         # One at a time, each let go before the next: two copies of all of it may not fit.
@@ -128,7 +143,12 @@ class IpuBackend:
     def __del__(self) -> None:
         # A program nobody holds any more must not take the Scope's optimizer state with it.
         if self._released and self._session is not None and not sys.is_finalizing():
-            self.weights_to_host()
+            self.update_scope()
+
+    @property
+    def ahead(self) -> int:
+        """Grows with each time the device got ahead of the Scope; 0 while it is not."""
+        return self._ahead
 
     @property
     def holds_state(self) -> bool:
@@ -138,14 +158,29 @@ class IpuBackend:
     # -- Paddle's interface --------------------------------------------------------------------
 
     def weights_to_host(self) -> None:
-        """Writes weights and optimizer state from the device into the Scope."""
-        if self._stale:
-            # The scope is the newer side.
+        """Writes weights and optimizer state from the device into the Scope.
+
+        A program that does not train has none to write, but into a Scope of ``set_scope``.
+        """
+        self._require_session()
+        self._write(everything=self._trains or self._ahead > 0)
+
+    def update_scope(self) -> None:
+        """Does what ``weights_to_host`` does, as far as the device is ahead of the Scope."""
+        self._require_session()
+        self._write(everything=self._ahead > 0)
+
+    def _write(self, everything: bool) -> None:
+        if self._stale or not (everything or self._released):
+            # Where it is stale, the scope is the newer side.
             return
-        session = self.session
+        self._ahead = 0
+        session = self._session
         session.weightsToHost()
         # One at a time: a second copy of a whole model may not fit.
         for name, tensor_id in [*self._weights.items(), *((s, s) for s in self._states)]:
+            if not everything and name not in self._released:
+                continue
             variable = self._scope.find_var(name)
             if variable is None:
                 continue
@@ -170,7 +205,7 @@ class IpuBackend:
     def _drop(self, why: str) -> None:
         if self._session is not None:
             if self._released:
-                self.weights_to_host()
+                self.update_scope()
             self._device.detach()
         self._session, self._device, self._builder = None, None, None
         self._why_gone = why
@@ -179,8 +214,9 @@ class IpuBackend:
         """Changes the Scope that weights are written to."""
         if self._released:
             # What the old Scope was relieved of is its own again.
-            self.weights_to_host()
+            self.update_scope()
         self._scope = scope
+        self._ahead = next(_turns)
 
     def set_ipu_strategy(self, strategy: Any) -> None:
         """Upstream's way to give a backend its strategy; here a program is compiled with one."""
@@ -255,9 +291,15 @@ def restore_state() -> None:
     """Brings optimizer state that is on devices only back to their Scopes."""
     for backend in list(_live):
         if backend.holds_state:
-            backend.weights_to_host()
+            backend.update_scope()
 
 
 def live_backends() -> list[IpuBackend]:
     """The backends of every compiled program that is alive and not reset."""
     return [backend for backend in _live if backend.is_attached]
+
+
+def update_scopes() -> None:
+    """Writes what devices hold newer than their Scopes; the program run last has the last word."""
+    for backend in sorted(live_backends(), key=lambda backend: backend.ahead):
+        backend.update_scope()

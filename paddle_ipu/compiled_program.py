@@ -148,7 +148,16 @@ def _compile(
         raise
     updates = () if optimizer is None else optimizer.updates
     states = [name for update in updates for name in update.states.values()]
-    backend.attach(popart, session, device, translation.builder, scope, translation.weights, states)
+    backend.attach(
+        popart,
+        session,
+        device,
+        translation.builder,
+        scope,
+        translation.weights,
+        states,
+        trains=compilation.training,
+    )
     because = [f"operator ai.paddle_ipu.{name}" for name in extensions]
     if own_rule and optimizer is not None:
         because += sorted({f"Paddle's {update.rule} rule" for update in optimizer.updates})

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from paddle_ipu.backend import live_backends
+from paddle_ipu.backend import live_backends, update_scopes
 
 
 def saving(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -18,8 +18,7 @@ def saving(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def with_fresh_weights(*args: Any, **keywords: Any) -> Any:
-        for backend in live_backends():
-            backend.weights_to_host()
+        update_scopes()
         return original(*args, **keywords)
 
     return with_fresh_weights
@@ -31,8 +30,7 @@ def loading(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def with_stale_devices(*args: Any, **keywords: Any) -> Any:
         # What is trained so far and not loaded must not be lost with the device's copy.
-        for backend in live_backends():
-            backend.weights_to_host()
+        update_scopes()
         result = original(*args, **keywords)
         for backend in live_backends():
             backend.mark_stale()

@@ -237,6 +237,40 @@ def test_get_instance_speaks_for_the_program_compiled_last() -> None:
     assert np.any(read(two.ipu, "linear_0.w_0") != starts[1])
 
 
+def test_a_save_keeps_what_was_trained_beside_an_inference_program(tmp_path: Path) -> None:
+    both = pair(mlp(_sgd))
+    inferring = [
+        paddle.static.IpuCompiledProgram(both.built.main, both.ipu, strategy(is_training=False))
+        for _ in range(4)
+    ]
+    programs = [c.compile(both.built.feeds, both.built.fetches) for c in inferring]
+    start = read(both.ipu, "linear_0.w_0")
+    both.on_ipu(rows(4))
+    for program in programs:
+        _run(program, rows(4), both.built.fetches)
+    with paddle.static.scope_guard(both.ipu):
+        paddle.static.save(both.built.main, str(tmp_path / "model"))
+    saved = read(both.ipu, "linear_0.w_0")
+    assert np.any(saved != start)
+    for compiler in (*inferring, both.compiler):
+        compiler._backend.weights_to_host()
+        np.testing.assert_array_equal(read(both.ipu, "linear_0.w_0"), saved)
+
+
+def test_of_two_training_programs_the_one_run_last_is_saved(tmp_path: Path) -> None:
+    both = pair(mlp(_sgd))
+    other = paddle.static.IpuCompiledProgram(both.built.main, both.ipu, strategy())
+    program = other.compile(both.built.feeds, both.built.fetches)
+    for first, second in ((0, 1), (1, 0)):
+        for which in (first, second):
+            both.on_ipu(rows(4)) if which else _run(program, rows(4), both.built.fetches)
+        with paddle.static.scope_guard(both.ipu):
+            paddle.static.save(both.built.main, str(tmp_path / "model"))
+        saved = read(both.ipu, "linear_0.w_0")
+        (both.compiler if second else other)._backend.weights_to_host()
+        np.testing.assert_array_equal(read(both.ipu, "linear_0.w_0"), saved)
+
+
 @pytest.mark.parametrize("how", ["reset", "detach"])
 def test_reset_and_detach_of_the_instance_are_for_all(
     how: str, monkeypatch: pytest.MonkeyPatch
