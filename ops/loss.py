@@ -14,6 +14,7 @@ REDUCTIONS = {0: "Sum", 1: "Mean", 2: "NoReduction"}
     "cross_entropy_with_softmax",
     emits="LogSoftmax Log Softmax graphcore.Detach graphcore.Nll Mul ReduceSum Neg Reshape "
     "Transpose Cast",
+    limits="a label out of range is not noticed and counts as the nearest class",
 )
 def cross_entropy_with_softmax(context: TranslationContext) -> list[str | None]:
     """``-log(softmax(x)[label])`` along an axis, zero where the label is ``ignore_index``.

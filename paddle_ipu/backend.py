@@ -33,7 +33,8 @@ class IpuBackend:
     compiled last; a program's own backend is its ``_backend``.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, strategy: Any = None) -> None:
+        self._strategy = strategy
         self._scope: Any = None
         self._popart: Any = None
         self._session: Any = None
@@ -219,11 +220,19 @@ class IpuBackend:
         self._ahead = next(_turns)
 
     def set_ipu_strategy(self, strategy: Any) -> None:
-        """Upstream's way to give a backend its strategy; here a program is compiled with one."""
-        raise NotSupported(
-            "IpuBackend.set_ipu_strategy cannot change a compiled program: pass the strategy to "
-            "IpuCompiledProgram(program, ipu_strategy=...) and compile."
-        )
+        """Takes the strategy the program was compiled with, which it has already.
+
+        Args:
+            strategy: a ``paddle.static.IpuStrategy`` or its core object.
+
+        Raises:
+            NotSupported: it is another one.
+        """
+        if getattr(strategy, "_ipu_strategy", strategy) is not self._strategy:
+            raise NotSupported(
+                "IpuBackend.set_ipu_strategy cannot change a compiled program: pass the strategy "
+                "to IpuCompiledProgram(program, ipu_strategy=...) and compile."
+            )
 
     def save_model_proto(self, path: str | os.PathLike[str]) -> None:
         """Writes the PopART program as an ONNX file; after training with the trained weights."""
@@ -255,7 +264,7 @@ class LastBackend:
         self._backend().set_scope(scope)
 
     def set_ipu_strategy(self, strategy: Any) -> None:
-        """Refused: a program is compiled with its strategy."""
+        """Takes the strategy that program was compiled with, refuses another."""
         self._backend().set_ipu_strategy(strategy)
 
     def save_model_proto(self, path: str | os.PathLike[str]) -> None:

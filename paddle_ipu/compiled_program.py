@@ -43,7 +43,7 @@ class IpuCompiledProgram:
             )
         self._scope = paddle.static.global_scope() if scope is None else scope
         self._ipu_strategy = paddle.static.IpuStrategy() if ipu_strategy is None else ipu_strategy
-        self._backend = IpuBackend()
+        self._backend = IpuBackend(self._ipu_strategy._ipu_strategy)
 
     def compile(self, feed_list: Sequence[Any], fetch_list: Sequence[Any]) -> IpuProgram:
         """Compiles the program and puts the scope's weights on the device.
@@ -72,7 +72,7 @@ class IpuCompiledProgram:
         progress(0)
         # A backend belongs to one compilation: an earlier program of this object keeps its own.
         if self._backend.is_attached:
-            self._backend = IpuBackend()
+            self._backend = IpuBackend(self._ipu_strategy._ipu_strategy)
         compiled = _compile(
             self._program, self._scope, values, feed_list, fetch_list, self._backend, progress
         )

@@ -45,18 +45,32 @@ def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
     return run
 
 
+@pytest.fixture(autouse=True)
+def dynamic_mode_afterwards() -> Iterator[None]:
+    """Leaves Paddle in its default mode, whatever a test or its shared fixtures turned on."""
+    yield
+    if "paddle" in sys.modules:
+        import paddle
+
+        paddle.disable_static()
+
+
 @pytest.fixture
-def static_program() -> Iterator[Any]:
-    """A new PIR program under construction, in static mode, with the plugin active."""
+def static_mode() -> None:
+    """Static mode with the plugin active."""
     import paddle
 
     import paddle_ipu
 
     paddle_ipu.activate()
-    was_dynamic = paddle.in_dynamic_mode()
     paddle.enable_static()
+
+
+@pytest.fixture
+def static_program(static_mode: None) -> Iterator[Any]:
+    """A new PIR program under construction, in static mode, with the plugin active."""
+    import paddle
+
     program = paddle.static.Program()
     with paddle.static.program_guard(program, paddle.static.Program()):
         yield program
-    if was_dynamic:
-        paddle.disable_static()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import paddle
 import pytest
 
-import paddle_ipu
 from paddle_ipu.errors import (
     FeedError,
     FetchError,
@@ -37,18 +36,9 @@ from tests.training.side_by_side import (
     variables,
 )
 
+pytestmark = pytest.mark.usefixtures("static_mode")
+
 HERE = re.escape(__file__)
-
-
-@pytest.fixture(autouse=True)
-def static_mode() -> Iterator[None]:
-    """Static mode with the plugin active; the mode is put back."""
-    paddle_ipu.activate()
-    was_dynamic = paddle.in_dynamic_mode()
-    paddle.enable_static()
-    yield
-    if was_dynamic:
-        paddle.disable_static()
 
 
 def _sgd(rate: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import onnx
 import paddle
 import pytest
 
-import paddle_ipu
 from paddle_ipu.errors import BackendUnavailableError, NotSupported
 from tests.training.side_by_side import (
     Built,
@@ -30,16 +28,7 @@ from tests.training.side_by_side import (
     write,
 )
 
-
-@pytest.fixture(autouse=True)
-def static_mode() -> Iterator[None]:
-    """Static mode with the plugin active; the mode is put back."""
-    paddle_ipu.activate()
-    was_dynamic = paddle.in_dynamic_mode()
-    paddle.enable_static()
-    yield
-    if was_dynamic:
-        paddle.disable_static()
+pytestmark = pytest.mark.usefixtures("static_mode")
 
 
 def _adam(rate: Any) -> Any:
@@ -319,6 +308,9 @@ def test_reset_of_one_backend_leaves_the_others() -> None:
 def test_a_backend_takes_no_other_strategy(inference: Pair) -> None:
     with pytest.raises(NotSupported, match="cannot change a compiled program"):
         inference.compiler._backend.set_ipu_strategy(strategy())
+    own = inference.compiler._ipu_strategy
+    inference.compiler._backend.set_ipu_strategy(own)
+    inference.compiler._backend.set_ipu_strategy(own._ipu_strategy)
 
 
 # -- weights and checkpoints ----------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import paddle
@@ -10,12 +10,7 @@ import pytest
 
 import paddle_ipu  # noqa: F401 - activates
 
-
-@pytest.fixture(autouse=True)
-def _static_mode() -> Iterator[None]:
-    paddle.enable_static()
-    yield
-    paddle.disable_static()
+pytestmark = pytest.mark.usefixtures("static_mode")
 
 
 def test_the_cpu_executor_fetches_by_the_name_of_a_value() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -30,3 +31,13 @@ def test_an_unknown_page_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         generate_docs.main(["nothing", "--check"])
     assert "there is no page 'nothing'; there are options" in capsys.readouterr().err
+
+
+def test_the_readme_counts_the_operators_as_the_table_does() -> None:
+    import paddle_ipu.ops.families  # noqa: F401 - fills the table
+    from paddle_ipu.ops.registry import translated_operators
+
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    counted = re.search(r"^\| operators \| (\d+),", readme, re.MULTILINE)
+    assert counted is not None
+    assert int(counted[1]) == len(translated_operators())

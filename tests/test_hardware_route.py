@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +12,6 @@ import onnx
 import paddle
 import pytest
 
-import paddle_ipu
 from paddle_ipu.errors import BackendUnavailableError, NotPortableError
 from tests.popart_stand_in import StandIn, make_popart
 from tests.training.side_by_side import (
@@ -30,16 +28,7 @@ from tests.training.side_by_side import (
     variables,
 )
 
-
-@pytest.fixture(autouse=True)
-def static_mode() -> Iterator[None]:
-    """Static mode with the plugin active; the mode is put back."""
-    paddle_ipu.activate()
-    was_dynamic = paddle.in_dynamic_mode()
-    paddle.enable_static()
-    yield
-    if was_dynamic:
-        paddle.disable_static()
+pytestmark = pytest.mark.usefixtures("static_mode")
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,8 @@ from examples.bert.session import Feeds, Session, learning_rate_schedule
 from examples.bert.text import Article
 from examples.bert.weights import initial_weights
 
+pytestmark = pytest.mark.usefixtures("static_mode")
+
 LOG_KEYS = {
     "epoch",
     "global_step",
@@ -55,15 +56,6 @@ CONFIG = BertConfig(
     dropout=0.0,
 )
 PRESET = replace(PRESETS["smoke"], model=CONFIG, micro_batch=4)
-
-
-@pytest.fixture(autouse=True)
-def static_mode() -> Iterator[None]:
-    was_dynamic = paddle.in_dynamic_mode()
-    paddle.enable_static()
-    yield
-    if was_dynamic:
-        paddle.disable_static()
 
 
 @pytest.fixture
