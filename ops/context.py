@@ -90,6 +90,10 @@ class TranslationContext:
             return arrays[0]
         return np.concatenate([np.asarray(array).reshape(-1) for array in arrays])
 
+    def is_constant(self, name: str) -> bool:
+        """True when operand `name` is a constant of the program."""
+        return all(id(value) in self.constants for value in self.values(name))
+
     def ints(self, name: str) -> list[int]:
         """Operand `name` as a list of constant integers."""
         return [int(item) for item in self.static(name).reshape(-1)]

@@ -41,24 +41,29 @@ def remainder(context: TranslationContext) -> str:
     return str(context.graphcore.remainder([context.input("x"), context.input("y")]))
 
 
-@translator("scale", emits="Mul Add Identity")
+@translator("scale", emits="Mul Add Identity graphcore.Detach Reshape Cast")
 def scale(context: TranslationContext) -> str:
     """``scale * x + bias`` or ``scale * (x + bias)``; for integers both numbers are cut to whole
-    ones first, as in Paddle."""
+    ones first, as in Paddle. A factor computed at run time gets no gradient, as in Paddle."""
     x = context.input("x")
-    factor = float(context.static("scale").reshape(()))
     bias = float(context.attr("bias", 0.0))
-    if not context.is_float(x):
-        factor, bias = float(int(factor)), float(int(bias))
-    steps = [("mul", factor, 1.0), ("add", bias, 0.0)]
+    bias = bias if context.is_float(x) else float(int(bias))
+    terms = [("mul", _factor(context, x)), ("add", context.const_like(bias, x) if bias else None)]
     result = x
-    for builder_name, number, neutral in (
-        steps if context.attr("bias_after_scale", 1) else steps[::-1]
-    ):
-        if number != neutral:
-            call = getattr(context.onnx, builder_name)
-            result = str(call([result, context.const_like(number, x)]))
+    for builder_name, term in terms if context.attr("bias_after_scale", 1) else terms[::-1]:
+        if term is not None:
+            result = str(getattr(context.onnx, builder_name)([result, term]))
     return str(context.onnx.identity([x])) if result == x else result
+
+
+def _factor(context: TranslationContext, x: str) -> str | None:
+    """The factor of a scale as a tensor of x's dtype and rank 0; None where it is 1."""
+    if not context.is_constant("scale"):
+        tensor = context.cast(context.reshape(context.input("scale"), []), context.dtype(x))
+        return str(context.graphcore.detach([tensor]))
+    number = float(context.static("scale").reshape(()))
+    number = number if context.is_float(x) else float(int(number))
+    return None if number == 1.0 else context.const_like(number, x)
 
 
 @translator("add_n", emits="Sum")

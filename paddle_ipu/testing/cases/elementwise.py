@@ -153,6 +153,24 @@ _add(
 )
 _add("scale", lambda i: paddle.scale(i, 0.5), label="halves", i=integers(5, low=-4, dtype="int32"))
 _add(
+    "scale",
+    lambda x, factor: [
+        paddle.scale(x, factor, 1.0),
+        paddle.scale(x, factor, 1.0, bias_after_scale=False),
+    ],
+    label="a factor computed at run time",
+    gradient="x",
+    x=normal(2, 3),
+    factor=normal(1, seed=1),
+)
+_add(
+    "scale",
+    lambda i, factor: paddle.scale(i, factor),
+    label="integers by a factor computed at run time",
+    i=integers(5, low=-4, dtype="int32"),
+    factor=normal(1, seed=1) * 3,
+)
+_add(
     "add_n",
     lambda x, y, z: [paddle.add_n([x, y, z]), paddle.add_n([x])],
     gradient="x y",
