@@ -347,6 +347,10 @@ class OperatorMapping(Valid):
             good = is_whole(entry) and entry >= 1 if key == "version" else isinstance(entry, str)
             if not good or entry == "":
                 raise Mismatch(f"key {key!r} holds {entry!r}")
+        if "." in value["paddle_op"]:
+            # PIR prints the dialect in front, and would never find it in a program.
+            bare = value["paddle_op"].rpartition(".")[2]
+            raise Mismatch(f"key 'paddle_op' holds {value['paddle_op']!r}, write {bare!r}")
         return dict(value)
 
     def example(self, value: Any, default: Any) -> dict[str, str | int]:

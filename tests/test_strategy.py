@@ -164,6 +164,7 @@ def test_a_wrong_type_is_refused_and_nothing_is_set(option: Option) -> None:
         ({"custom_op": {"paddle_op": "a"}}, r"key 'popart_op' is missing"),
         ({"custom_op": {**RELU, "version": 0}}, r"key 'version' holds 0"),
         ({"custom_op": {**RELU, "domain": ""}}, r"key 'domain' holds ''"),
+        ({"custom_op": {**RELU, "paddle_op": "pd_op.relu"}}, r"'pd_op.relu', write 'relu'"),
         ({"custom_ops": []}, r"it is read only, add_custom_op adds to it\.$"),
         ({"compilation_progress_logger": 3}, r"expected a callable.*'compilation_progress_logger'"),
     ],
