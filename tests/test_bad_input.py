@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,11 @@ from paddle_ipu.errors import (
     NotSupported,
     NumericalError,
     OptionError,
-    PaddleIpuError,
     UninitializedParameterError,
     UnsupportedOpError,
     popart_exception,
 )
+from tests.refusals import refused
 from tests.training.side_by_side import (
     Built,
     Pair,
@@ -55,32 +55,6 @@ def inference() -> Pair:
     return pair(mlp(None), is_training=False)
 
 
-def _refused(
-    error: type[PaddleIpuError],
-    message: str,
-    built: Built,
-    options: Mapping[str, Any] | None = None,
-    *,
-    feeds: Sequence[Any] | None = None,
-    fetches: Sequence[Any] | None = None,
-    scope: Any = None,
-    **config: Any,
-) -> str:
-    """Compiles what must be refused; program and scope stay as they were. Gives the message."""
-    scope = initialised(built) if scope is None else scope
-    wanted = [value if isinstance(value, str) else value.name for value in built.fetches]
-    held = [name for name in variables(built.startup) if scope.find_var(name) is not None]
-    text, before = str(built.main), snapshot(scope, held)
-    compiler = paddle.static.IpuCompiledProgram(built.main, scope, strategy(options, **config))
-    with pytest.raises(error, match=message) as caught:
-        compiler.compile(built.feeds if feeds is None else feeds, fetches or wanted)
-    assert type(caught.value) is error
-    assert str(built.main) == text
-    for name, array in before.items():
-        np.testing.assert_array_equal(np.array(scope.find_var(name).get_tensor()), array)
-    return str(caught.value)
-
-
 # -- options --------------------------------------------------------------------------------------
 
 
@@ -106,7 +80,7 @@ def test_options_are_checked_when_they_are_set(options: Mapping[str, Any], messa
 
 
 def test_options_that_contradict_each_other() -> None:
-    _refused(
+    refused(
         OptionError,
         "contradict each other:(.|\n)*enable_gradient_accumulation to True",
         mlp(_sgd),
@@ -115,7 +89,7 @@ def test_options_that_contradict_each_other() -> None:
 
 
 def test_options_without_effect_yet() -> None:
-    _refused(
+    refused(
         NotSupported, "does not do yet:\n  enable_fp16 = True", mlp(_sgd), {"enable_fp16": True}
     )
 
@@ -124,7 +98,7 @@ def test_options_without_effect_yet() -> None:
 
 
 def test_a_feed_that_the_program_does_not_declare() -> None:
-    _refused(
+    refused(
         FeedError,
         "feed_list names 'z', but the program declares 'x', 'y'. Declare feeds with",
         mlp(None),
@@ -134,7 +108,7 @@ def test_a_feed_that_the_program_does_not_declare() -> None:
 
 
 def test_a_feed_that_feed_list_forgets() -> None:
-    _refused(
+    refused(
         FeedError,
         r"the program reads 'y', which feed_list does not name; add it to compile\(feed_list=",
         mlp(None),
@@ -144,7 +118,7 @@ def test_a_feed_that_feed_list_forgets() -> None:
 
 
 def test_a_fetch_that_is_not_in_the_program() -> None:
-    _refused(
+    refused(
         FetchError,
         "fetch 'nothing' names nothing in the program. Fetch a variable of the program",
         mlp(None),
@@ -154,7 +128,7 @@ def test_a_fetch_that_is_not_in_the_program() -> None:
 
 
 def test_lists_that_are_no_lists() -> None:
-    _refused(
+    refused(
         InvalidProgramError,
         "feed_list must be a list of names or variables, got str",
         mlp(None),
@@ -168,7 +142,7 @@ def test_a_fetch_of_what_backward_makes() -> None:
     for op in built.main.global_block().ops:
         if op.name() == "pd_op.tanh_grad":
             name = op.result(0).name
-    _refused(
+    refused(
         NotSupported,
         rf"fetch '{name}' depends on tanh_grad.*Fetch forward values, or the gradient of a param",
         built,
@@ -187,13 +161,13 @@ def test_a_fetch_of_what_backward_makes() -> None:
     ],
 )
 def test_a_gradient_there_is_not(fetch: str, message: str) -> None:
-    _refused(FetchError, message, mlp(_sgd), fetches=[fetch])
+    refused(FetchError, message, mlp(_sgd), fetches=[fetch])
 
 
 def test_a_gradient_of_integers() -> None:
     built = mlp(_sgd, extra=lambda logits, y: {"best": paddle.argmax(logits, axis=-1)})
     name = built.values["best"].name
-    _refused(
+    refused(
         FetchError,
         rf"fetch 'Gradient___{name}' asks for the gradient of a int64. Only floating-point values",
         built,
@@ -304,7 +278,7 @@ def test_unsupported_operators_come_in_one_error() -> None:
 
     built = build(make)
     line = make.__code__.co_firstlineno
-    message = _refused(
+    message = refused(
         UnsupportedOpError, "2 operator.s. of the program have no translator", built,
         is_training=False,
     )  # fmt: skip
@@ -315,7 +289,7 @@ def test_unsupported_operators_come_in_one_error() -> None:
 
 def test_parameters_that_hold_no_value() -> None:
     built = mlp(_sgd)
-    _refused(
+    refused(
         UninitializedParameterError,
         r"4 variable\(s\) of the program hold no value in the scope: linear_0.b_0, linear_0.w_0, "
         "linear_1.b_0, linear_1.w_0. Run the startup program with the same scope, or load",
@@ -323,7 +297,7 @@ def test_parameters_that_hold_no_value() -> None:
         scope=paddle.static.Scope(),
     )
     some = copied(initialised(built), ["linear_0.w_0", "linear_0.b_0", "linear_1.w_0"])
-    _refused(
+    refused(
         UninitializedParameterError, r"1 variable\(s\) .*: linear_1.b_0. Run", built, scope=some
     )
 
@@ -331,7 +305,7 @@ def test_parameters_that_hold_no_value() -> None:
 def test_a_learning_rate_that_holds_no_value() -> None:
     built = mlp(_sgd)
     scope = copied(initialised(built), built.parameters)
-    _refused(
+    refused(
         UninitializedParameterError, r"1 variable\(s\) .*: learning_rate_0. Run", built, scope=scope
     )
 
@@ -343,7 +317,7 @@ def test_control_flow_is_listed_with_the_other_operators_without_translator() ->
         chosen = paddle.static.nn.cond(x.sum() > 0, lambda: x + 1, lambda: x - 1)
         return ["x"], {"turned": turned, "chosen": chosen}, None
 
-    message = _refused(UnsupportedOpError, "have no translator", build(make), is_training=False)
+    message = refused(UnsupportedOpError, "have no translator", build(make), is_training=False)
     for operator in ("if", "while"):
         assert re.search(rf"  {operator} \(1x\), first at {HERE}:\d+", message), message
 
@@ -366,7 +340,7 @@ def test_an_error_of_popart_names_the_users_line() -> None:
 
 def test_a_custom_operator_that_the_ipu_model_lacks() -> None:
     mapping = {"paddle_op": "tanh", "popart_op": "Mine", "domain": "custom.ops", "version": 1}
-    _refused(
+    refused(
         UnsupportedOpError,
         r"add_custom_op maps to operators that the IPU Model does not have: custom.ops.Mine for "
         r"tanh at .*side_by_side.py:\d+. Map to an operator of ai.onnx or ai.graphcore",
@@ -377,7 +351,7 @@ def test_a_custom_operator_that_the_ipu_model_lacks() -> None:
 
 
 def test_training_without_an_optimizer() -> None:
-    _refused(
+    refused(
         InvalidProgramError,
         r"the program has no optimizer: call optimizer.minimize\(loss\) before compiling, or "
         r"set_graph_config\(is_training=False\) for inference",
@@ -395,7 +369,7 @@ def test_two_losses() -> None:
         optimizer.minimize(two)
         return ["x"], {"one": one, "two": two}, None
 
-    _refused(
+    refused(
         InvalidProgramError,
         r"training needs exactly one loss, found 2: .*Call optimizer.minimize\(loss\) once",
         build(make),
@@ -412,7 +386,7 @@ def test_two_learning_rates() -> None:
         paddle.optimizer.SGD(0.2).apply_gradients(pairs[2:])
         return ["x"], {"loss": loss}, None
 
-    _refused(
+    refused(
         NotSupported,
         "more than one learning-rate variable: learning_rate_0, learning_rate_1. Use one optimizer",
         build(make),
@@ -438,7 +412,7 @@ def test_two_learning_rates() -> None:
     ],
 )
 def test_optimizers_that_are_not_there_yet(optimizer: Callable[[Any], Any], message: str) -> None:
-    _refused(NotSupported, message, mlp(optimizer))
+    refused(NotSupported, message, mlp(optimizer))
 
 
 def test_a_dynamic_dimension_that_is_not_the_first() -> None:
@@ -446,7 +420,7 @@ def test_a_dynamic_dimension_that_is_not_the_first() -> None:
         x = paddle.static.data("x", [-1, -1], "float32")
         return ["x"], {"y": paddle.tanh(x)}, None
 
-    _refused(
+    refused(
         InvalidProgramError,
         r"feed 'x' has shape \[-1, -1\]: only the first dimension may be dynamic.*Give "
         "paddle.static.data the other sizes",
@@ -528,111 +502,3 @@ def test_a_nan_in_a_later_micro_batch_is_found() -> None:
     both.weights_to_host()
     for name, array in before.items():
         np.testing.assert_array_equal(np.array(both.ipu.find_var(name).get_tensor()), array)
-
-
-# -- placement ------------------------------------------------------------------------------------
-
-
-def _placed(*places: tuple[int, int] | None) -> Built:
-    """One Linear + tanh for each place, inside its guard; the loss belongs to the last place."""
-
-    def layer(x: Any) -> Any:
-        return paddle.tanh(paddle.nn.Linear(4, 4)(x))
-
-    def make() -> tuple[list[str], dict[str, Any], Any]:
-        x = paddle.static.data("x", [-1, 4], "float32")
-        for number, place in enumerate(places):
-            last = number == len(places) - 1
-            if place is None:
-                x = layer(x).mean() if last else layer(x)
-                continue
-            with paddle.static.ipu_shard_guard(index=place[0], stage=place[1]):
-                x = layer(x).mean() if last else layer(x)
-        return ["x"], {"y": x}, None
-
-    return build(make)
-
-
-@pytest.mark.parametrize(
-    ("places", "pipelining", "message"),
-    [
-        ([None, None], False, "no Ops have been annotated with virtual graph information. Build"),
-        (
-            [(0, -1), None],
-            False,
-            r"Either all Ops must have their virtual graph ids set, or none must. 4 operator\(s\) "
-            rf"stand outside of every ipu_shard_guard: matmul at {HERE}:\d+; ",
-        ),
-        (
-            [(0, -1), (2, -1)],
-            False,
-            rf"matmul at {HERE}:\d+ has been assigned to an invalid virtual graph 2. numIPUs = 2. "
-            "Raise num_ipus or lower the guard's index",
-        ),
-        (
-            [(0, 0), (1, -1)],
-            True,
-            "Only some ops have had their pipeline stage set. Ops missing the pipeline stage: "
-            rf"matmul at {HERE}",
-        ),
-        (
-            [(0, 0), (1, 2)],
-            True,
-            "The set of pipeline stages for all Ops contains 2 stages, but stage 1 is missing. "
-            "Number the stages 0, 1, 2",
-        ),
-        (
-            [(0, 0), (1, 0)],
-            True,
-            "Ops have the same pipeline stage 0, but different virtual graph ids 0 and 1 "
-            rf"\(matmul at {HERE}:\d+\). Give each stage one IPU",
-        ),
-        (
-            [(0, 1), (1, 0)],
-            True,
-            "is consumed in an earlier pipeline stage than it is produced: tanh at .* is in stage "
-            "1, matmul at .* in stage 0",
-        ),
-        (
-            [(0, 0), (1, 1), (0, 2)],
-            True,
-            r"For pipelining, depth \(batchesPerStep\) must equal at least the number of pipeline "
-            r"stages \(3\), got 2: 3 forward stage",
-        ),
-    ],
-)
-def test_placements(places: list[tuple[int, int] | None], pipelining: bool, message: str) -> None:
-    _refused(
-        InvalidProgramError,
-        message,
-        _placed(*places),
-        {"enable_pipelining": pipelining, "batches_per_step": 2},
-        num_ipus=2,
-        is_training=False,
-        enable_manual_shard=True,
-    )
-
-
-def test_too_few_micro_batches_for_a_pipeline_that_trains() -> None:
-    def make() -> tuple[list[str], dict[str, Any], Any]:
-        x = paddle.static.data("x", [-1, 4], "float32")
-        with paddle.static.ipu_shard_guard(index=0, stage=0):
-            x = paddle.nn.Linear(4, 4)(x)
-        with paddle.static.ipu_shard_guard(index=1, stage=1):
-            loss = paddle.nn.Linear(4, 1)(x).mean()
-        paddle.optimizer.SGD(0.1).minimize(loss)
-        return ["x"], {"loss": loss}, None
-
-    _refused(
-        InvalidProgramError,
-        r"depth \(gradient accumulation factor\) must equal at least the number of pipeline stages "
-        r"\(3\), got 2: 2 forward stage\(s\) and 1 backward",
-        build(make),
-        {
-            "enable_pipelining": True,
-            "enable_gradient_accumulation": True,
-            "accumulation_factor": 2,
-        },
-        num_ipus=2,
-        enable_manual_shard=True,
-    )

@@ -1,0 +1,267 @@
+"""What the Builder says of operators that do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from paddle_ipu.errors import popart_exception
+from paddle_ipu.popart.builder import Builder
+
+Call = Callable[[Builder, dict[str, str]], object]
+
+OPSETS = {"ai.onnx": 11, "ai.graphcore": 1}
+
+
+def new() -> Builder:
+    return Builder(opsets=OPSETS)
+
+
+def ints(builder: Builder, values: list[int]) -> str:
+    return str(builder.aiOnnx.constant(np.array(values, np.int64)))
+
+
+def _inputs(builder: Builder) -> dict[str, str]:
+    shapes: dict[str, tuple[str, list[int]]] = {
+        "x23": ("FLOAT", [2, 3]),
+        "x34": ("FLOAT", [3, 4]),
+        "x234": ("FLOAT", [2, 3, 4]),
+        "half": ("FLOAT16", [2, 3]),
+        "int": ("INT32", [2, 3]),
+        "flag": ("BOOL", [2, 3]),
+        "scalar": ("FLOAT", []),
+        "image": ("FLOAT", [1, 4, 5, 5]),
+        "kernel": ("FLOAT", [4, 2, 3, 3]),
+        "c4": ("FLOAT", [4]),
+        "c3": ("FLOAT", [3]),
+        "label": ("INT32", [2, 5]),
+    }
+    return {name: builder.addInputTensor(*shape, name) for name, shape in shapes.items()}
+
+
+ERRORS: list[tuple[str, Call, str]] = [
+    (
+        "matmul",
+        lambda b, i: b.aiOnnx.matmul([i["x34"], i["x34"]]),
+        r"^Op\(ai.onnx.MatMul:9, inputs=\[x34, x34\], outputs=\[MatMul:0\]\) contracting "
+        r"dimensions unequal: lhs 'x34' \[3 4\], rhs 'x34' \[3 4\]$",
+    ),
+    ("matmul of a scalar", lambda b, i: b.aiOnnx.matmul([i["scalar"], i["x34"]]), "take scalars"),
+    (
+        "mixed types",
+        lambda b, i: b.aiOnnx.add([i["x23"], i["half"]]),
+        r"incompatible types: input 0 'x23' is FLOAT   \[2 3\] and input 1 'half' is FLOAT16 "
+        r"\[2 3\]. Cast one of them$",
+    ),
+    (
+        "a wrong type",
+        lambda b, i: b.aiOnnx.sqrt([i["int"]]),
+        r"input 0 'int' is INT32   \[2 3\], expected one of BFLOAT16, DOUBLE, FLOAT, FLOAT16$",
+    ),
+    ("gemm", lambda b, i: b.aiOnnx.gemm([i["x23"], i["x23"]]), "contracting dimensions unequal"),
+    (
+        "gemm bias",
+        lambda b, i: b.aiOnnx.gemm([i["x23"], i["x34"], i["x23"]]),
+        r"broadcast",
+    ),
+    ("gemm rank", lambda b, i: b.aiOnnx.gemm([i["x234"], i["x23"]]), "of rank 3, expected rank 2"),
+    ("axis", lambda b, i: b.aiOnnx.argmax([i["x23"]], 2), r"axis 2 is out of range .* -2\.\.1$"),
+    ("softmax axis", lambda b, i: b.aiOnnx.softmax([i["x23"]], 3), r"expected -2\.\.2$"),
+    (
+        "repeated axes",
+        lambda b, i: b.aiOnnx.reducesum([i["x23"]], [1, -1]),
+        r"axes \[1, -1\] name a dimension twice",
+    ),
+    (
+        "reshape at run time",
+        lambda b, i: b.aiOnnx.reshape([i["x23"], i["int"]]),
+        r"the 'shape' Tensor 'int' must be of type Constant. It is computed at run time",
+    ),
+    (
+        "reshape",
+        lambda b, i: b.aiOnnx.reshape([i["x23"], ints(b, [4])]),
+        r"cannot reshape \[2 3\] of 6 elements to \[4\]",
+    ),
+    (
+        "reshape with two unknowns",
+        lambda b, i: b.aiOnnx.reshape([i["x23"], ints(b, [-1, -1])]),
+        "may hold one -1",
+    ),
+    (
+        "reshape with a 0 too far",
+        lambda b, i: b.aiOnnx.reshape([i["x23"], ints(b, [2, 3, 0])]),
+        "past the rank",
+    ),
+    (
+        "perm",
+        lambda b, i: b.aiOnnx.transpose([i["x23"]], [0, 0]),
+        r"perm \[0, 0\] is no permutation of the 2 dimensions",
+    ),
+    ("squeeze", lambda b, i: b.aiOnnx.squeeze([i["x23"]], [0]), "its size is not 1"),
+    (
+        "concat",
+        lambda b, i: b.aiOnnx.concat([i["x23"], i["x34"]], 0),
+        r"input 1 'x34' \[3 4\] does not match input 0 \[2 3\] in all but axis 0",
+    ),
+    ("split", lambda b, i: b.aiOnnx.split([i["x23"]], 2, 1), "into 2 equal parts. Give 'split'"),
+    (
+        "split sizes",
+        lambda b, i: b.aiOnnx.split([i["x23"]], 2, 1, [1, 1]),
+        r"split \[1, 1\] does not cut axis 1",
+    ),
+    (
+        "slice lengths",
+        lambda b, i: b.aiOnnx.slice([i["x23"], ints(b, [0]), ints(b, [1, 1])]),
+        "differ in length",
+    ),
+    (
+        "slice step",
+        lambda b, i: b.aiOnnx.slice(
+            [i["x23"], ints(b, [0]), ints(b, [1]), ints(b, [0]), ints(b, [0])]
+        ),
+        "the step of axis 0 is 0",
+    ),
+    (
+        "tile at run time",
+        lambda b, i: b.aiOnnx.tile([i["x23"], i["int"]]),
+        r"the 'Repeats' Tensor 'int' must be of type Constant",
+    ),
+    ("tile", lambda b, i: b.aiOnnx.tile([i["x23"], ints(b, [2])]), "one count for each of the 2"),
+    ("pads", lambda b, i: b.aiOnnx.pad([i["x23"], ints(b, [1])]), "a begin and an end for each"),
+    (
+        "pads that cut",
+        lambda b, i: b.aiOnnx.pad([i["x23"], ints(b, [-3, 0, 0, 0])]),
+        "cut more than there is",
+    ),
+    (
+        "pad mode",
+        lambda b, i: b.aiOnnx.pad([i["x23"], ints(b, [0, 0, 0, 0])], "wrap"),
+        "mode is 'wrap', expected constant, reflect or edge",
+    ),
+    (
+        "depth",
+        lambda b, i: b.aiOnnx.onehot([i["int"], ints(b, [0]), ints(b, [0, 1])]),
+        "depth must be one positive value",
+    ),
+    (
+        "one-hot values",
+        lambda b, i: b.aiOnnx.onehot([i["int"], ints(b, [2]), ints(b, [1])]),
+        "off_value, on_value",
+    ),
+    ("k", lambda b, i: b.aiOnnx.topk([i["x23"], ints(b, [4])]), r"k is \[4\], expected one value"),
+    ("cumsum axis", lambda b, i: b.aiOnnx.cumsum([i["x23"], ints(b, [0, 1])]), "must be one value"),
+    ("bound", lambda b, i: b.aiOnnx.clip([i["x23"], i["c3"]]), "the bound 'c3' must be a scalar"),
+    (
+        "ratio",
+        lambda b, i: b.aiOnnx.dropout([i["x23"]], 1, 1.0),
+        r"ratio value 1.0 is not valid. Please use a value in the interval \[0,1\)",
+    ),
+    (
+        "one value",
+        lambda b, i: b.aiOnnx.constantofshape([ints(b, [2])], np.zeros(2, np.float32)),
+        "value must hold one element",
+    ),
+    (
+        "conv groups",
+        lambda b, i: b.aiOnnx.conv([i["image"], i["kernel"]]),
+        r"group 1 does not fit: data \[1 4 5 5\] has 4 channels, weights \[4 2 3 3\] take 2",
+    ),
+    (
+        "kernel shape",
+        lambda b, i: b.aiOnnx.conv([i["image"], i["kernel"]], group=2, kernel_shape=[2, 2]),
+        r"kernel_shape \[2, 2\] differs from the weights' \[3, 3\]",
+    ),
+    (
+        "conv bias",
+        lambda b, i: b.aiOnnx.conv([i["image"], i["kernel"], i["c3"]], group=2),
+        r"the bias must have shape \[4\]",
+    ),
+    (
+        "strides",
+        lambda b, i: b.aiOnnx.conv([i["image"], i["kernel"]], group=2, strides=[1]),
+        "^Length of strides vector 1 != number of spatial dims 2$",
+    ),
+    (
+        "zero stride",
+        lambda b, i: b.aiOnnx.conv([i["image"], i["kernel"]], group=2, strides=[1, 0]),
+        "^Strides invalid. 0 stride at index 1$",
+    ),
+    (
+        "conv pads",
+        lambda b, i: b.aiOnnx.conv([i["image"], i["kernel"]], group=2, pads=[1, 1]),
+        r"^Padding vector \(length 2\) does not have 2 values for each spatial dimension 2$",
+    ),
+    (
+        "dilations",
+        lambda b, i: b.aiOnnx.conv([i["image"], i["kernel"]], [1], 2),
+        "^Length of dilations vector 1 != number of spatial dims 2$",
+    ),
+    (
+        "window",
+        lambda b, i: b.aiOnnx.averagepool([i["image"]], [9, 9]),
+        r"has invalid output shape, \[-3, -3\]: the window \[9, 9\] is larger than the padded inp",
+    ),
+    (
+        "pool kernel",
+        lambda b, i: b.aiOnnx.averagepool([i["image"]], [2]),
+        "must have one size for each of the 2 spatial dimensions",
+    ),
+    (
+        "batch norm rank",
+        lambda b, i: b.aiOnnx.batchnormalization([i["x23"], *[i["c3"]] * 4], 1),
+        "^batch norm requires X to have a rank >= 3.  x has rank 2$",
+    ),
+    (
+        "batch norm shape",
+        lambda b, i: b.aiOnnx.batchnormalization([i["image"], i["c4"], i["c3"], *[i["c4"]] * 2], 1),
+        r"^expected shape of batch norm input tensor B \(\[3\]\) to be \[4\] to match dimension 1 "
+        r"of X \(\[1 4 5 5\]\)$",
+    ),
+    (
+        "batch norm outputs",
+        lambda b, i: b.aiOnnx.batchnormalization([i["image"], *[i["c4"]] * 4], 3),
+        r"has 1 output \(inference\) or 5 \(training\), 3 asked for",
+    ),
+    (
+        "groups",
+        lambda b, i: b.aiGraphcore.groupnormalization([i["image"], i["c4"], i["c4"]], 3),
+        "num_groups 3 does not divide the 4 channels",
+    ),
+    (
+        "group norm scale",
+        lambda b, i: b.aiGraphcore.groupnormalization([i["image"], i["c3"], i["c4"]], 2),
+        r"the scale must have shape \[4\]",
+    ),
+    (
+        "labels",
+        lambda b, i: b.aiGraphcore.nllloss([i["x234"], i["label"]]),
+        r"^The label tensor \(INT32   \[2 5\]\) must have shape \[2 3\] to match all but the final "
+        r"dimension of the probabilities tensor \(FLOAT   \[2 3 4\]\) in Op\(ai.graphcore.Nll:1",
+    ),
+    (
+        "label type",
+        lambda b, i: b.aiGraphcore.nllloss([i["x234"], i["x23"]]),
+        "Expected the label tensor NllOp to be an integer data type",
+    ),
+    (
+        "probabilities",
+        lambda b, i: b.aiGraphcore.nllloss([i["scalar"], i["label"]]),
+        "Invalid shape for prob tensor",
+    ),
+    (
+        "reduction",
+        lambda b, i: b.aiGraphcore.identityloss([i["x23"]], "Max"),
+        "reduction is 'Max', expected Sum, Mean or None",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"), [row[1:] for row in ERRORS], ids=[r[0] for r in ERRORS]
+)
+def test_messages(call: Call, message: str) -> None:
+    builder = new()
+    with pytest.raises(popart_exception, match=message):
+        call(builder, _inputs(builder))
