@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -375,9 +372,6 @@ def test_paddle_ipu_operators() -> None:
     deep = builder.addInputTensor("INT32", [5, 4])
     with pytest.raises(popart_exception, match="address 4 dimensions of data"):
         ops.gathernd([x, deep])
-
-
-Call = Callable[[Builder, dict[str, str]], Any]
 
 
 def test_optional_inputs_are_told_by_empty_ids() -> None:
