@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, overload
@@ -54,15 +55,16 @@ def attribute_of(name: str, value: Any) -> ir.Attr:
     raise popart_exception(f"Invalid type provided in custom op attribute '{name}'")
 
 
-class Annotations:
+class Annotations(ABC):
     """The annotating half of Builder; a subclass answers for the tensors."""
 
     def __init__(self) -> None:
         self._scope: dict[str, Any] = {}
         self._name_scopes: list[str] = []
 
+    @abstractmethod
     def _known(self, name: str) -> ir.Value:
-        raise NotImplementedError
+        """The value of a tensor id; raises PopART's error for an unknown one."""
 
     def scope_attributes(self) -> list[ir.Attr]:
         """Attributes that the open contexts put on every new node."""

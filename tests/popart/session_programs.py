@@ -147,3 +147,19 @@ def _dtype(session: Any, name: str) -> str:
         return "float32"
     dtype: str = session.getInfo(name).data_type_lcase()
     return dtype
+
+
+MOMENTUM = {"defaultLearningRate": (0.05, True), "defaultMomentum": (0.9, True)}
+
+
+def sgd() -> popart.SGD:
+    """Momentum, whose state a session has to keep."""
+    return popart.SGD(MOMENTUM)
+
+
+def after(runs: int) -> Array:
+    """The weight after some runs of an unbroken session."""
+    session = train(Linear(), sgd())
+    for _ in range(runs):
+        run(session, {"x": X})
+    return weights(session, "w")[0]

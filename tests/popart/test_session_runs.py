@@ -13,35 +13,14 @@ import pytest
 from paddle_ipu import popart
 from paddle_ipu.errors import NumericalError, popart_exception
 from tests.popart.session_programs import (
-    Linear,
+    MOMENTUM,
     builder,
     infer,
-    micro_batches,
     options,
     run,
     train,
     weights,
 )
-
-Array = np.ndarray[Any, Any]
-
-X = micro_batches(1)[0]
-
-
-MOMENTUM = {"defaultLearningRate": (0.05, True), "defaultMomentum": (0.9, True)}
-
-
-def sgd() -> popart.SGD:
-    return popart.SGD(MOMENTUM)
-
-
-def after(runs: int) -> Array:
-    """The weight after some runs of an unbroken session."""
-    session = train(Linear(), sgd())
-    for _ in range(runs):
-        run(session, {"x": X})
-    return weights(session, "w")[0]
-
 
 # Random numbers
 
