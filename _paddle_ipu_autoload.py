@@ -50,6 +50,10 @@ class ActivatingLoader:
 
     def exec_module(self, module: "ModuleType") -> None:
         self.spec.loader = module.__loader__ = self.loader
+        # Paddle 2.6's library holds a zlib of its own. A system zlib that is loaded after it calls
+        # into it, and importing JAX then crashes.
+        import zlib  # noqa: F401
+
         self.loader.exec_module(module)
         stop_waiting()
         _activate()

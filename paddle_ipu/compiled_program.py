@@ -26,7 +26,8 @@ class IpuCompiledProgram:
     """Compiles a program for the IPU.
 
     Args:
-        program: a program built under PIR; the default main program where None.
+        program: a PIR program, or a ProgramDesc program (Paddle 2.6, and saved models); the
+            default main program where None.
         scope: holds the program's parameters; the global scope where None.
         ipu_strategy: a ``paddle.static.IpuStrategy``; one with default options where None.
     """
@@ -34,12 +35,15 @@ class IpuCompiledProgram:
     def __init__(self, program: Any = None, scope: Any = None, ipu_strategy: Any = None) -> None:
         import paddle
 
+        from paddle_ipu.frontend import programs
+
         self._program = paddle.static.default_main_program() if program is None else program
-        if not isinstance(self._program, paddle.pir.Program):
+        if not programs.is_program(self._program):
+            kind = type(self._program)
             raise NotSupported(
-                f"IpuCompiledProgram takes a PIR program (Paddle 3.x's default), got "
-                f"{type(self._program).__module__}.{type(self._program).__name__}. Leave "
-                "FLAGS_enable_pir_api at its default."
+                f"IpuCompiledProgram takes a paddle.static.Program, got {kind.__module__}."
+                f"{kind.__name__}. Pass the program that the layers were built in, for instance "
+                "paddle.static.default_main_program()."
             )
         self._scope = paddle.static.global_scope() if scope is None else scope
         self._ipu_strategy = paddle.static.IpuStrategy() if ipu_strategy is None else ipu_strategy
@@ -101,14 +105,14 @@ def _compile(
     from paddle_ipu import scope as scopes
     from paddle_ipu import seam
     from paddle_ipu.dump import Dump
-    from paddle_ipu.frontend import pir
+    from paddle_ipu.frontend import programs
     from paddle_ipu.ops.translate import translate
     from paddle_ipu.passes.ipu_pipeline import PIPELINE
     from paddle_ipu.passes.pipeline import Compilation, run_passes
 
     popart = seam.select()
     feeds, fetches = _names(feed_list, "feed_list"), _names(fetch_list, "fetch_list")
-    graph = pir.read(program, getattr(program, "lr_name", None))
+    graph = programs.read(program)
     declared = _declared_feeds(graph, feeds)
     compilation = Compilation(graph, feeds, fetches, values)
     dump = Dump(values)

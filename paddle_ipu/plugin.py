@@ -13,8 +13,11 @@ from typing import Any
 import _paddle_ipu_autoload
 from paddle_ipu.errors import ActivationError
 
-SUPPORTED_VERSIONS = ("3.3",)
+SUPPORTED_VERSIONS = ("2.6", "3.0", "3.1", "3.2", "3.3")
 """The Paddle versions, as major.minor, that this plugin knows."""
+
+WITH_PIR = ("3.0", "3.1", "3.2", "3.3")
+"""Those whose static programs are PIR programs; 2.6 has the classes, but builds none of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,7 @@ _SAVING = tuple(
         "paddle_ipu.persistence:saving",
         "reads the Scope, while the newest weights are on the device",
         wraps=True,
+        versions=WITH_PIR if module == "paddle.pir" else SUPPORTED_VERSIONS,
     )
     for module, attribute in (
         ("paddle.static.io", "save"),
@@ -90,6 +94,7 @@ _LOADING = tuple(
         "paddle_ipu.persistence:loading",
         "writes the Scope, while the device keeps the weights it has",
         wraps=True,
+        versions=WITH_PIR if module == "paddle.pir" else SUPPORTED_VERSIONS,
     )
     for module, attribute in (
         ("paddle.static.io", "load"),
@@ -144,6 +149,7 @@ PATCHES: tuple[Patch, ...] = (
         "paddle_ipu.shard_guard:following_programs",
         "a shard guard may begin outside of a `program_guard`",
         wraps=True,
+        versions=WITH_PIR,
     ),
     Patch(
         "paddle.pir",
@@ -151,6 +157,7 @@ PATCHES: tuple[Patch, ...] = (
         "paddle_ipu.value_names:naming_intermediates",
         "raises for intermediates; scripts fetch by `loss.name`",
         wraps=True,
+        versions=WITH_PIR,
     ),
     *_everywhere(
         _CORE,
@@ -283,7 +290,8 @@ def _paddle_version() -> str:
 
 
 def _versions_in_words() -> str:
-    return " or ".join(f"{version}.x" for version in SUPPORTED_VERSIONS)
+    *others, newest = (f"{version}.x" for version in SUPPORTED_VERSIONS)
+    return f"{', '.join(others)} or {newest}"
 
 
 def _patches_for(version: str) -> list[Patch]:
