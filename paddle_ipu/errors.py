@@ -38,6 +38,10 @@ class InvalidProgramError(PaddleIpuError):
     """A program cannot be compiled as it is: wrong feeds, fetches, placement or optimizer."""
 
 
+class ModelFileError(PaddleIpuError, ValueError):
+    """A saved model is missing, truncated, damaged, of a newer version, or contradicts itself."""
+
+
 class PassError(PaddleIpuError):
     """A pass failed or broke its own contract; names the pass and those that ran before."""
 
