@@ -105,12 +105,17 @@ def attribute(node: ir.Node, name: str, default: Any = None) -> Any:
 
 
 def source_of(node: ir.Node) -> str:
-    """``file:line`` of the user's call that made the node, "" where Paddle recorded none.
+    """``file:line`` of the user's call that made the node, "" where Paddle recorded none."""
+    return source_line(node.meta.get(CALLSTACK, ()))
+
+
+def source_line(callstack: Sequence[str]) -> str:
+    """``file:line`` of the user's call in a stack that Paddle recorded, "" where there is none.
 
     The user's call is the innermost frame outside Paddle's own package.
     """
     frame = ""
-    for line in node.meta.get(CALLSTACK, ()):
+    for line in callstack:
         match = _FRAME.match(line)
         if match and f"{os.sep}paddle{os.sep}" not in match["file"]:
             frame = f"{match['file']}:{match['line']}"

@@ -35,6 +35,9 @@ OPTIMIZER_OPS = frozenset(
 )  # fmt: skip
 """Every operator with which Paddle 3.3 updates a parameter."""
 
+GRADIENT_MARK = "@GRAD"
+"""Behind a variable's name, in ProgramDesc programs: its gradient."""
+
 _STATE_OPERANDS = {
     "velocity": "velocity",
     "moment1": "moment1",
@@ -340,6 +343,11 @@ def _find_loss(gradients: list[ir.Value]) -> str:
             target = node.inputs[0]
             if target is not None and _feeds_gradients(node):
                 seeds[str(target.name)] = None
+                continue
+        if node.op_type == "full" and scalar_constant(node.outputs[0]) == 1.0:
+            loss, mark, _ = str(node.outputs[0].name).partition(GRADIENT_MARK)
+            if mark:
+                seeds[loss] = None
                 continue
         stack.extend(value.producer() for value in _gradient_operands(node))
     if len(seeds) != 1:

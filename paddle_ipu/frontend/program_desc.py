@@ -1,0 +1,417 @@
+"""Reads a ProgramDesc (Paddle 2.6, saved .pdmodel files) into the paddle dialect.
+
+A ProgramDesc writes variables again and again; the dialect's values are written once. So every
+write makes a new version of the variable. The last version of a variable has the variable's name;
+of a persistable variable the first has, the one that holds the weight:
+
+    x@1 = relu(...)  x = scale(x@1)            w@1 = sgd_(w, ...)
+
+Operators, slots and attributes take phi's names and PIR's order by ``frontend/vocabulary.py``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import onnx_ir as ir
+
+from paddle_ipu import dialect
+from paddle_ipu.errors import InvalidProgramError, NotSupported
+from paddle_ipu.frontend import legacy_forms, legacy_operator, vocabulary
+from paddle_ipu.frontend.legacy_operator import EMPTY, Block, Operator, Variables
+from paddle_ipu.frontend.vocabulary import Constant, Slot
+
+OP_ROLE = "op_role"
+"""Attribute: what Paddle made the operator for; ``passes/roles.py`` tells the values apart."""
+
+_FEED, _FETCH = "feed", "fetch"
+_DENSE, _SELECTED_ROWS = 7, 8
+
+_PLACEMENT = ("ipu_index", "ipu_stage")
+_KEPT = (OP_ROLE, "__available_memory", "serialize_factor")
+_BOOKKEEPING = frozenset(
+    {
+        "op_callstack", "op_device", "op_namescope", "op_role_var", "with_quant_attr",
+        "use_mkldnn", "mkldnn_data_type", "use_cudnn", "use_quantizer", "use_onednn",
+    }
+)  # fmt: skip
+
+
+def read(program: Any, learning_rate_name: str | None = None) -> ir.Graph:
+    """The dialect graph of a ProgramDesc.
+
+    Args:
+        program: a legacy ``Program``, a serialised ProgramDesc, or a ``framework_pb2.ProgramDesc``;
+            it is not changed.
+        learning_rate_name: the variable that a scheduler writes, where the program has one.
+
+    Returns:
+        A graph whose inputs are the feeds, parameters and states, in the order of their first use.
+        It has no outputs: every value is found by its name.
+
+    Raises:
+        InvalidProgramError: the bytes are no ProgramDesc, or it contradicts itself.
+        NotSupported: a dtype the dialect cannot hold, an operator's version or an
+            attribute's value that the vocabulary does not know.
+    """
+    desc = parse(program)
+    vocabulary.check_versions(desc)
+    reader = _Reader(desc, learning_rate_name)
+    return reader.graph()
+
+
+def parse(program: Any) -> Any:
+    """The ``framework_pb2.ProgramDesc`` of a program.
+
+    Args:
+        program: as `read` takes it.
+
+    Raises:
+        InvalidProgramError: the bytes are no ProgramDesc.
+    """
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+    from paddle.base.proto import framework_pb2
+
+    if isinstance(program, framework_pb2.ProgramDesc):
+        return program
+    data = program if isinstance(program, bytes) else program.desc.serialize_to_string()
+    try:
+        desc = framework_pb2.ProgramDesc.FromString(data)
+    except DecodeError as error:
+        raise InvalidProgramError(
+            f"the {len(data)} bytes are no complete ProgramDesc ({error}): the file is damaged, "
+            "cut off, or of another format."
+        ) from error
+    if not desc.blocks:
+        raise InvalidProgramError(
+            f"the {len(data)} bytes hold a ProgramDesc without a block: the file is damaged, cut "
+            "off, or of another format."
+        )
+    return desc
+
+
+def signature(program: Any) -> tuple[list[str], list[str]]:
+    """The names of the feeds and of the fetches of a saved program, in their columns' order.
+
+    Args:
+        program: as `read` takes it. A program that was not saved has neither.
+    """
+    feeds: dict[int, str] = {}
+    fetches: dict[int, str] = {}
+    for op in parse(program).blocks[0].ops:
+        if op.type in (_FEED, _FETCH):
+            operator = legacy_operator.parse(op)
+            column = int(operator.attributes.get("col", 0))
+            if op.type == _FEED:
+                feeds[column] = str(operator.output("Out"))
+            else:
+                fetches[column] = str(operator.input("X"))
+    return [feeds[at] for at in sorted(feeds)], [fetches[at] for at in sorted(fetches)]
+
+
+class _Reader:
+    """Walks the operators of the main block once, keeping each variable's newest version."""
+
+    def __init__(self, desc: Any, learning_rate_name: str | None) -> None:
+        block = desc.blocks[0]
+        self._variables = {var.name: var for var in block.vars}
+        operators = [legacy_operator.parse(op) for op in block.ops]
+        self._fed = {op.output("Out") for op in operators if op.type == _FEED}
+        forms = legacy_forms.Forms(self._shape, self._declare)
+        self._operators = [
+            form for op in operators if op.type not in (_FEED, _FETCH) for form in forms.modern(op)
+        ]
+        self._learning_rate_name = learning_rate_name
+        self._inputs: list[ir.Value] = []
+        self._nodes: list[ir.Node] = []
+        self._newest: dict[str, ir.Value] = {}
+        self._taken = set(self._variables)
+        self._writes: Counter[str] = Counter(
+            name for op in self._operators for names in op.outputs.values() for name in names
+        )
+        self._written: Counter[str] = Counter()
+
+    def graph(self) -> ir.Graph:
+        for operator in self._operators:
+            self._add(operator)
+        for name, variable in self._variables.items():
+            declared = variable.persistable or variable.need_check_feed
+            if declared and name not in self._newest and variable.type.type == _DENSE:
+                self._add_input(name)
+        return ir.Graph(
+            self._inputs,
+            [],
+            nodes=self._nodes,
+            opset_imports={dialect.DOMAIN: 1},
+            name="paddle",
+        )
+
+    # Variables.
+
+    def _shape(self, name: str) -> list[int]:
+        return list(self._tensor(name).dims)
+
+    def _tensor(self, name: str) -> Any:
+        """The ``TensorDesc`` of a variable."""
+        variable = self._variables.get(name)
+        if variable is None:
+            raise InvalidProgramError(
+                f"the program uses variable {name!r}, which it never declares."
+            )
+        kind = variable.type
+        if kind.type == _DENSE:
+            return _dense(kind).tensor
+        if kind.type == _SELECTED_ROWS:
+            return kind.selected_rows
+        raise NotSupported(
+            f"variable {name!r} is no dense tensor (kind {kind.type} of VarType); IPU "
+            "programs hold dense tensors only."
+        )
+
+    def _is_tensor(self, name: str) -> bool:
+        variable = self._variables.get(name)
+        return variable is not None and variable.type.type in (_DENSE, _SELECTED_ROWS)
+
+    def _declare(self, like: str, shape: Sequence[int]) -> str:
+        """A new variable of the dtype of another."""
+        from paddle.base.proto import framework_pb2
+
+        variable = framework_pb2.VarDesc()
+        variable.CopyFrom(self._variables[like])
+        variable.name = self._unused(f"{like}.form")
+        variable.persistable = variable.need_check_feed = False
+        tensor = _dense(variable.type).tensor
+        del tensor.dims[:]
+        tensor.dims.extend(shape)
+        self._variables[variable.name] = variable
+        return str(variable.name)
+
+    def _unused(self, name: str) -> str:
+        number = 0
+        while f"{name}.{number}" in self._variables:
+            number += 1
+        return f"{name}.{number}"
+
+    def _value(self, name: str, version: str) -> ir.Value:
+        tensor = self._tensor(name)
+        dtype = legacy_operator.DTYPES.get(tensor.data_type)
+        if dtype is None:
+            raise NotSupported(
+                f"variable {name!r} has dtype number {tensor.data_type}, which is not supported in "
+                f"IPU programs; use one of {', '.join(sorted(dialect.DTYPES))}."
+            )
+        return dialect.make_value(version, tensor.dims, dtype)
+
+    def _add_input(self, name: str) -> ir.Value:
+        variable = self._variables.get(name)
+        value = self._value(name, name)
+        assert variable is not None
+        if name == self._learning_rate_name:
+            role = dialect.LEARNING_RATE
+        elif variable.is_parameter:
+            role = dialect.PARAMETER
+        else:
+            role = dialect.STATE if variable.persistable else dialect.FEED
+        value.meta[dialect.ROLE] = role
+        value.meta[dialect.TRAINABLE] = variable.is_parameter and not variable.stop_gradient
+        value.meta[dialect.CALLSTACK] = ()
+        self._newest[name] = value
+        self._inputs.append(value)
+        return value
+
+    def _find(self, operator: Operator, name: str) -> ir.Value | None:
+        if name == EMPTY:
+            return None
+        found = self._newest.get(name)
+        if found is not None:
+            return found
+        variable = self._variables.get(name)
+        persistable = variable is not None and variable.persistable
+        if self._writes[name] and not persistable:
+            if variable is not None and (variable.need_check_feed or name in self._fed):
+                raise NotSupported(
+                    f"operator {operator.type}{_at(operator)} is one of those around which the fed "
+                    f"variable {name!r} is written again. Write to another variable: a feed keeps "
+                    "its value."
+                )
+            raise InvalidProgramError(
+                f"operator {operator.type}{_at(operator)} reads {name!r} before anything has "
+                "written it."
+            )
+        return self._add_input(name)
+
+    def _write(self, name: str) -> ir.Value:
+        variable = self._variables.get(name)
+        self._written[name] += 1
+        is_last = self._written[name] == self._writes[name]
+        persistable = variable is not None and variable.persistable
+        version = name if is_last and not persistable else f"{name}@{self._written[name]}"
+        if persistable and name not in self._newest:
+            # The weight itself keeps the name, read or not.
+            self._add_input(name)
+        while version != name and version in self._taken:
+            version += "_"
+        self._taken.add(version)
+        value = self._value(name, version)
+        self._newest[name] = value
+        return value
+
+    # Operators.
+
+    def _add(self, operator: Operator) -> None:
+        row = vocabulary.find(operator)
+        if row is None:
+            self._add_unknown(operator)
+            return
+        vocabulary.check_attributes(operator, row)
+        inputs: list[ir.Value | None] = []
+        names: list[str] = []
+        segments: list[int] = []
+        has_list = False
+        for operand in row.inputs:
+            part = self._operand(operator, operand.sources)
+            names.append(operand.name)
+            if isinstance(part, list):
+                inputs.extend(part)
+                segments.append(len(part))
+                has_list = True
+            else:
+                inputs.append(part)
+                segments.append(1)
+        attributes = {
+            name: vocabulary.attribute_value(operator, name, source)
+            for name, source in row.attributes.items()
+        }
+        if has_list:
+            attributes["input_segments"] = segments
+        outputs: list[ir.Value] = []
+        output_segments: list[int] = []
+        for result in row.outputs:
+            written = operator.outputs.get(result.slot, ())
+            if result.is_list:
+                outputs.extend(self._result(name, row.op) for name in written)
+                output_segments.append(len(written))
+            else:
+                outputs.append(self._result(written[0] if written else EMPTY, row.op))
+                output_segments.append(1)
+        if any(result.is_list for result in row.outputs):
+            attributes["output_segments"] = output_segments
+        self._append(operator, row.op, inputs, names, attributes, outputs)
+
+    def _add_unknown(self, operator: Operator) -> None:
+        """An operator of no row, as it stands: only a custom operator's translator knows it."""
+        slots = [slot for slot, names in operator.inputs.items() if names]
+        inputs = [
+            self._find(operator, name)
+            for slot in slots
+            for name in operator.inputs[slot]
+            if self._is_tensor(name)
+        ]
+        attributes = {
+            name: value
+            for name, value in operator.attributes.items()
+            if name not in _BOOKKEEPING
+            and name not in _KEPT
+            and name not in _PLACEMENT
+            and not _is_reference(value)
+        }
+        outputs = [
+            self._result(name if self._is_tensor(name) else EMPTY, operator.type)
+            for names in operator.outputs.values()
+            for name in names
+        ]
+        self._append(operator, operator.type, inputs, [], attributes, outputs)
+
+    def _operand(
+        self, operator: Operator, sources: Sequence[Slot | Constant]
+    ) -> ir.Value | list[ir.Value | None] | None:
+        for source in sources:
+            if isinstance(source, Slot):
+                names = [name for name in operator.inputs.get(source.name, ()) if name != EMPTY]
+                if not names:
+                    continue
+                if source.is_list:
+                    return [self._find(operator, name) for name in names]
+                return self._find(operator, names[0])
+            value = vocabulary.attribute_value(operator, source.name, source.attribute)
+            if isinstance(value, Variables):
+                found = [self._find(operator, name) for name in value.names]
+                return found if value.is_list else found[0]
+            return self._constant(operator, source, value)
+        return None
+
+    def _constant(self, operator: Operator, source: Constant, value: Any) -> ir.Value:
+        if source.dtype == "ints":
+            items = [value] if isinstance(value, int) else list(value)
+            attributes: dict[str, Any] = {"dtype": "int64", "value": items}
+            result = dialect.make_value(
+                self._fresh(f"full_int_array.{len(self._nodes)}.0"), [len(items)], "int64"
+            )
+            self._append(operator, "full_int_array", [], [], attributes, [result])
+            return result
+        attributes = {"dtype": source.dtype, "shape": [1], "value": float(value)}
+        result = dialect.make_value(self._fresh(f"full.{len(self._nodes)}.0"), [1], source.dtype)
+        self._append(operator, "full", [], [], attributes, [result])
+        return result
+
+    def _result(self, name: str, op_type: str) -> ir.Value:
+        if name == EMPTY:
+            # An output the operator leaves out keeps its place.
+            return ir.Value(name=self._fresh(f"{op_type}.{len(self._nodes)}"))
+        return self._write(name)
+
+    def _fresh(self, name: str) -> str:
+        while name in self._taken:
+            name += "_"
+        self._taken.add(name)
+        return name
+
+    def _append(
+        self,
+        operator: Operator,
+        op_type: str,
+        inputs: Sequence[ir.Value | None],
+        names: Sequence[str],
+        attributes: Mapping[str, Any],
+        outputs: Sequence[ir.Value],
+    ) -> None:
+        kept = {**attributes, **_carried(operator)}
+        node = ir.Node(
+            dialect.DOMAIN,
+            op_type,
+            inputs,
+            [dialect.make_attribute(key, value) for key, value in sorted(kept.items())],
+            outputs=outputs,
+            name=outputs[0].name if outputs else op_type,
+        )
+        node.meta[dialect.CALLSTACK] = operator.callstack
+        node.meta[dialect.INPUT_NAMES] = tuple(names)
+        self._nodes.append(node)
+
+
+def _carried(operator: Operator) -> dict[str, Any]:
+    """The attributes any operator may have that mean something on an IPU."""
+    found = {name: operator.attributes[name] for name in _KEPT if name in operator.attributes}
+    for name in _PLACEMENT:
+        # Outside every shard Paddle writes -1.
+        if int(operator.attributes.get(name, -1)) >= 0:
+            found[name] = operator.attributes[name]
+    return found
+
+
+def _is_reference(value: Any) -> bool:
+    """Whether an attribute names variables or blocks."""
+    items = value if isinstance(value, list) else [value]
+    return any(isinstance(item, (Block, Variables)) for item in items)
+
+
+def _dense(kind: Any) -> Any:
+    """``VarType.lod_tensor``, which Paddle 3 calls ``dense_tensor``."""
+    return getattr(kind, kind.DESCRIPTOR.fields_by_number[3].name)
+
+
+def _at(operator: Operator) -> str:
+    place = dialect.source_line(operator.callstack)
+    return f" at {place}" if place else ""
