@@ -9,26 +9,22 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 
 from paddle_ipu import backend as backends
-from paddle_ipu import bisection
+from paddle_ipu import dialect
 from paddle_ipu import scope as scopes
-from paddle_ipu.compiled_program import IpuCompiledProgram
-from paddle_ipu.errors import FetchError, NotSupported, PaddleIpuError, VerificationError
-from paddle_ipu.isolation import isolate
+from paddle_ipu.errors import NotSupported, PaddleIpuError, VerificationError
+from paddle_ipu.frontend import programs
 from paddle_ipu.passes.extract_optimizer import OPTIMIZER_OPS
-from paddle_ipu.verification_report import AGREES, Comparison, VerificationReport, compare
-
-Array = np.ndarray[Any, Any]
-State = dict[str, Array]
-Results = dict[str, list[Array]]
-"""Name -> one array for each micro-batch."""
-
-_PARAMETER = "builtin.parameter"
+from paddle_ipu.verification import bisection
+from paddle_ipu.verification.isolation import isolate
+from paddle_ipu.verification.program_copy import ProgramCopy, copy_of
+from paddle_ipu.verification.report import AGREES, Comparison, VerificationReport, compare
+from paddle_ipu.verification.sides import Array, Case, Cpu, Ipu, Results, State, filled_scope
 
 
 def verify(
@@ -52,7 +48,7 @@ def verify(
     is a scheduler's present one throughout.
 
     Args:
-        program: a main program built under PIR, for training or inference.
+        program: a main program, for training or inference.
         feed: name -> the rows of one whole run, as ``Executor.run`` takes them; every step gets it.
         fetch_list: names or variables.
         scope: holds the program's parameters; the global scope where None.
@@ -74,18 +70,9 @@ def verify(
             strategy asks for.
         ValueError: `steps` is less than one.
     """
-    import paddle
-
     if steps < 1:
         raise ValueError(f"verify(steps={steps}): expected at least one step.")
-    if not isinstance(program, paddle.pir.Program):
-        raise NotSupported(
-            f"verify takes a PIR program, got {type(program).__module__}."
-            f"{type(program).__name__}. Pass the program that IpuCompiledProgram takes."
-        )
-    if ipu_strategy is None:
-        ipu_strategy = _strategy_for(program, feed)
-    case = _prepare(program, feed, fetch_list, scope, ipu_strategy, without_dropout)
+    case = prepare(program, feed, fetch_list, scope, ipu_strategy, without_dropout)
     with backends.last_program_stays():
         report = _verify(case, steps, rtol, atol, every_operator)
     if raise_on_mismatch and not report.ok:
@@ -93,68 +80,21 @@ def verify(
     return report
 
 
-@dataclass(frozen=True, slots=True)
-class _Case:
-    """A copy of what is verified.
-
-    Attributes:
-        program: the copy, with a name on every value.
-        feed: the feeds of one run, in the dtypes the program declares.
-        fetches: names of the user's fetches.
-        state: the scope's variables; nobody writes on these arrays.
-        turns: micro-batches of a run.
-        accumulates: True when several micro-batches share one update.
-    """
-
-    program: Any
-    feed: Mapping[str, Array]
-    fetches: Sequence[str]
-    strategy: Any
-    state: State
-    forward: bisection.Forward
-    training: bool
-    turns: int
-    accumulates: bool
-
-    def micro_batch(self, turn: int) -> dict[str, Array]:
-        """The feeds of one micro-batch of a run."""
-        return {
-            name: array.reshape(self.turns, -1, *array.shape[1:])[turn] if array.ndim else array
-            for name, array in self.feed.items()
-        }
-
-
-def _strategy_for(program: Any, feed: Mapping[str, Any]) -> Any:
-    import paddle
-
-    ops = program.global_block().ops
-    rows = [
-        np.shape(feed[op.attrs()["name"]])[0]
-        for op in ops
-        if op.name() == "pd_op.data"
-        and op.attrs()["name"] in feed
-        and list(op.result(0).shape)[:1] == [-1]
-    ]
-    strategy = paddle.static.IpuStrategy()
-    strategy.set_graph_config(
-        num_ipus=1,
-        is_training=any(op.name().rpartition(".")[2] in OPTIMIZER_OPS for op in ops),
-        micro_batch_size=int(rows[0]) if rows else 1,
-    )
-    return strategy
-
-
-def _prepare(
+def prepare(
     program: Any,
     feed: Mapping[str, Any],
     fetch_list: Sequence[Any],
-    scope: Any,
-    strategy: Any,
-    without_dropout: bool,
-) -> _Case:
+    scope: Any = None,
+    strategy: Any = None,
+    without_dropout: bool = False,
+) -> Case:
+    """Copies what is to be verified; the arguments are those of :func:`verify`."""
     import paddle
 
+    duplicate = copy_of(program, without_dropout=without_dropout)
+    graph = duplicate.read()
     scope = paddle.static.global_scope() if scope is None else scope
+    strategy = _strategy_for(graph, feed) if strategy is None else strategy
     values = strategy._ipu_strategy.snapshot()
     training = bool(values["is_training"])
     if training and values["use_no_bias_optimizer"]:
@@ -166,22 +106,13 @@ def _prepare(
     turns = int(values["batches_per_step"])
     if accumulates:
         turns *= int(values["accumulation_factor"])
-    mapping = paddle.pir.IrMapping()
-    duplicate = program.clone(mapping)
-    rate_name = getattr(program, "lr_name", None)
-    if hasattr(duplicate, "lr_scheduler"):
-        # With it the executor would write the rate to the global scope, whatever its scope is.
-        del duplicate.lr_scheduler
-    if without_dropout:
-        bisection.switch_dropout_off(duplicate)
-    bisection.name_values(duplicate)
-    names = {value.id: name for name, value in bisection.named_values(duplicate)}
-    fetches = [_fetch_name(item, program, mapping, names) for item in fetch_list]
-    forward = bisection.read_forward(duplicate, rate_name, list(feed), fetches, values)
+    fetches = [item if isinstance(item, str) else duplicate.fetch_name(item) for item in fetch_list]
+    declared = _declared(graph, feed)
+    forward = bisection.read_forward(graph, duplicate, list(feed), fetches, values)
     bisection.check_deterministic(forward)
-    return _Case(
-        program=duplicate,
-        feed=_declared(duplicate, feed),
+    return Case(
+        copy=duplicate,
+        feed=declared,
         fetches=fetches,
         strategy=strategy,
         state=_state(program, duplicate, scope),
@@ -192,137 +123,50 @@ def _prepare(
     )
 
 
-def _fetch_name(item: Any, program: Any, mapping: Any, names: Mapping[int, str]) -> str:
-    if isinstance(item, str):
-        return item
-    if item.get_defining_op().get_parent_block().program != program:
-        raise FetchError(
-            f"fetch_list holds a variable of another program, made by "
-            f"{item.get_defining_op().name()}. Fetch a variable of the program to verify."
-        )
-    return names[mapping.look_up(item).id]
+def _strategy_for(graph: ir.Graph, feed: Mapping[str, Any]) -> Any:
+    import paddle
+
+    rows = [
+        np.shape(feed[str(value.name)])[0]
+        for value in graph.inputs
+        if value.name in feed and dialect.dims_of(value)[:1] == [-1]
+    ]
+    strategy = paddle.static.IpuStrategy()
+    strategy.set_graph_config(
+        num_ipus=1,
+        is_training=any(node.op_type in OPTIMIZER_OPS for node in graph),
+        micro_batch_size=int(rows[0]) if rows else 1,
+    )
+    return strategy
 
 
-def _declared(program: Any, feed: Mapping[str, Any]) -> dict[str, Array]:
+def _declared(graph: ir.Graph, feed: Mapping[str, Any]) -> dict[str, Array]:
     """The feeds in the dtype that the program declares; the IPU side checks the rest."""
     arrays = {name: np.asarray(value) for name, value in feed.items()}
-    values = bisection.values_of(program)
-    for name, array in arrays.items():
-        if name in values:
-            dtype = str(values[name].dtype).rpartition(".")[2].lower()
-            arrays[name] = array.astype(dtype)
+    for value in graph.inputs:
+        if value.name in arrays:
+            name = str(value.name)
+            arrays[name] = arrays[name].astype(dialect.dtype_name(value))
     return arrays
 
 
-def _state(program: Any, duplicate: Any, scope: Any) -> State:
+def _state(program: Any, duplicate: ProgramCopy, scope: Any) -> State:
     state: State = {}
-    for op in duplicate.global_block().ops:
-        attributes = op.attrs()
-        persistable = attributes.get("persistable", [False])[0]
-        if op.name() == _PARAMETER or (op.name() == "pd_op.data" and persistable):
-            name = str(attributes.get("parameter_name") or attributes["name"])
-            found = scopes.tensor(scope, name)
-            if found is not None:
-                state[name] = np.array(scopes.view(found))
-            if name == getattr(program, "lr_name", None):
-                shape = list(op.result(0).shape)
-                state[name] = np.full(shape, program.lr_scheduler(), np.float32)
+    rate_name = programs.learning_rate_name(program)
+    for name, shape in duplicate.variables().items():
+        found = scopes.tensor(scope, name)
+        if found is not None:
+            state[name] = np.array(scopes.view(found))
+        if name == rate_name:
+            state[name] = np.full(shape, program.lr_scheduler(), np.float32)
     return state
-
-
-def _filled(state: State) -> Any:
-    """A new scope with copies of the arrays."""
-    import paddle
-
-    scope = paddle.static.Scope()
-    for name, array in state.items():
-        scopes.write(scope.var(name).get_tensor(), array)
-    return scope
-
-
-def _read(scope: Any, names: Sequence[str]) -> State:
-    return {name: np.array(array) for name, array in scopes.read(scope, names).items()}
-
-
-# -- the two sides ------------------------------------------------------------------------------
-
-
-class _Ipu:
-    """The program on the IPU, on a scope of its own."""
-
-    def __init__(self, case: _Case, strategy: Any, turns: int, fetches: Sequence[str],
-                 state: State) -> None:  # fmt: skip
-        self._case, self._turns, self._fetches = case, turns, list(fetches)
-        self._scope = _filled(state)
-        compiled = IpuCompiledProgram(case.program, scope=self._scope, ipu_strategy=strategy)
-        self._program = compiled.compile(list(case.feed), self._fetches)
-        self._backend = compiled._backend
-
-    def run(self, feed: Mapping[str, Array]) -> Results:
-        arrays = self._program.run(feed, self._fetches)
-        results: Results = {}
-        for name, array in zip(self._fetches, arrays, strict=True):
-            results[name] = list(array) if self._turns > 1 else [array]
-        return results
-
-    def variables(self, names: Sequence[str]) -> State:
-        self._backend.weights_to_host()
-        return _read(self._scope, names)
-
-    def close(self) -> None:
-        self._backend.detach()
-
-
-class _Cpu:
-    """The program on Paddle's CPU kernels, on a scope of its own; one micro-batch a run."""
-
-    def __init__(
-        self, case: _Case, fetches: Sequence[str], state: State, as_computed: bool = False
-    ) -> None:
-        """Fetches as the executor does; or, `as_computed`, before in-place operators write."""
-        import paddle
-
-        self._program = case.program.clone()
-        values = bisection.values_of(self._program)
-        self._fetches = {name: values[name] for name in fetches}
-        bisection.prune(self._program, list(self._fetches.values()), case.training)
-        for name, value in self._fetches.items():
-            producer = value.get_defining_op()
-            if as_computed and bisection.is_overwritten(value) and producer.name() != _PARAMETER:
-                with paddle.static.program_guard(self._program):
-                    paddle.pir.set_insertion_point_after(producer)
-                    self._fetches[name] = paddle.assign(value)
-                    paddle.pir.set_insertion_point_to_block_end(self._program.global_block())
-        self._declared = {
-            op.attrs()["name"]: list(op.result(0).shape)
-            for op in self._program.global_block().ops
-            if op.name() == "pd_op.data"
-        }
-        self._executor = paddle.static.Executor(paddle.CPUPlace())
-        self._scope = _filled(state)
-
-    def run(self, feed: Mapping[str, Array]) -> dict[str, Array]:
-        arrays = self._executor.run(
-            self._program,
-            feed={name: array for name, array in feed.items() if name in self._declared},
-            fetch_list=list(self._fetches.values()),
-            scope=self._scope,
-        )
-        return dict(zip(self._fetches, (np.array(array) for array in arrays), strict=True))
-
-    def variables(self, names: Sequence[str]) -> State:
-        return _read(self._scope, names)
-
-    def restore(self, state: State) -> None:
-        for name, array in state.items():
-            scopes.write(self._scope.find_var(name).get_tensor(), array)
 
 
 # -- comparing ----------------------------------------------------------------------------------
 
 
 def _verify(
-    case: _Case, steps: int, rtol: float, atol: float, every_operator: bool
+    case: Case, steps: int, rtol: float, atol: float, every_operator: bool
 ) -> VerificationReport:
     report = VerificationReport(rtol, atol, steps)
     if case.accumulates:
@@ -333,8 +177,8 @@ def _verify(
         )
     fetches = list(dict.fromkeys([*case.fetches, *case.forward.gradients]))
     updated = {} if case.accumulates else bisection.updated_variables(case.forward)
-    ipu = _Ipu(case, case.strategy, case.turns, fetches, case.state)
-    cpu = _Cpu(case, fetches, case.state)
+    ipu = Ipu(case, case.strategy, case.turns, fetches, case.state)
+    cpu = Cpu(case, fetches, case.state)
     got: Results = {name: [] for name in fetches}
     expected: Results = {name: [] for name in fetches}
     try:
@@ -376,7 +220,7 @@ def _verify(
     return report
 
 
-def _check_one_update(case: _Case, steps: int) -> None:
+def _check_one_update(case: Case, steps: int) -> None:
     values = case.strategy._ipu_strategy.snapshot()
     batches = int(values["batches_per_step"])
     if steps > 1 or batches > 1:
@@ -388,14 +232,14 @@ def _check_one_update(case: _Case, steps: int) -> None:
         )
 
 
-def _compare_operators(case: _Case, report: VerificationReport) -> None:
+def _compare_operators(case: Case, report: VerificationReport) -> None:
     """Fills the table, from the first micro-batch with a difference."""
     rows = (*report.fetches, *report.gradients)
     differing = [row.micro_batch for row in rows if row.micro_batch is not None]
     turn = min(differing, default=0)
     state = dict(case.state)
     if turn and not case.accumulates:
-        before = _Cpu(case, case.fetches, case.state)
+        before = Cpu(case, case.fetches, case.state)
         for earlier in range(turn):
             before.run(case.micro_batch(earlier % case.turns))
         state = before.variables(list(state))
@@ -423,15 +267,15 @@ def _compare_operators(case: _Case, report: VerificationReport) -> None:
 
 
 def _one_micro_batch(
-    case: _Case, names: Sequence[str], feed: Mapping[str, Array], state: State
+    case: Case, names: Sequence[str], feed: Mapping[str, Array], state: State
 ) -> tuple[Results, Results]:
     """(the IPU's, the CPU's) values of `names`."""
     strategy = copy.copy(case.strategy)
     strategy._ipu_strategy = copy.deepcopy(case.strategy._ipu_strategy)
     strategy.set_pipelining_config(enable_pipelining=False, batches_per_step=1)
     strategy.set_options({"enable_gradient_accumulation": False, "accumulation_factor": 1})
-    expected = _Cpu(case, names, state, as_computed=True).run(feed)
-    ipu = _Ipu(case, strategy, 1, names, state)
+    expected = Cpu(case, names, state, as_computed=True).run(feed)
+    ipu = Ipu(case, strategy, 1, names, state)
     try:
         return ipu.run(feed), {name: [array] for name, array in expected.items()}
     finally:
@@ -439,7 +283,7 @@ def _one_micro_batch(
 
 
 def _compare_derivatives(
-    case: _Case,
+    case: Case,
     report: VerificationReport,
     feed: Mapping[str, Array],
     results: State,
@@ -447,16 +291,16 @@ def _compare_derivatives(
 ) -> None:
     import paddle
 
-    alone = isolate(paddle, case.program, case.forward, feed, results, state)
+    alone = isolate(paddle, case.copy, feed, results, state)
     if alone is None:
         return
-    scope = _filled(dict(alone.state))
-    parts = _prepare(alone.program, alone.feed, [], scope, case.strategy, False)
+    scope = filled_scope(dict(alone.state))
+    parts = prepare(alone.program, alone.feed, [], scope, case.strategy)
     parameters = parts.forward.gradients
     got, expected = _one_micro_batch(parts, list(parameters), parts.feed, parts.state)
     report.derivatives = bisection.derivative_rows(
         case.forward,
-        alone.operands,
+        parts.forward,
         {parameters[name]: arrays for name, arrays in got.items()},
         {parameters[name]: arrays for name, arrays in expected.items()},
         rtol=report.rtol,

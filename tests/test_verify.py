@@ -15,9 +15,10 @@ import paddle
 import pytest
 
 import paddle_ipu
-from paddle_ipu import bisection, reference
+from paddle_ipu import reference
 from paddle_ipu.errors import FetchError, NotSupported, VerificationError
-from paddle_ipu.verification_report import DIVERGES, FOLLOWS, Comparison, compare
+from paddle_ipu.verification import pir_copy, sides
+from paddle_ipu.verification.report import DIVERGES, FOLLOWS, Comparison, compare
 from paddle_ipu.xla import lowerings, registry  # noqa: F401 - patched once they are registered
 from paddle_ipu.xla import optimizer as update_rules
 
@@ -253,7 +254,7 @@ def test_a_wrong_derivative_is_found_by_operators_alone(wrong_tanh_derivative: N
 def test_every_derivative_of_a_larger_network_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
     """A gradient scaled after backward sends verify through all operators, none of which errs."""
     model = build(attention, optimizer=momentum)
-    real, runs = reference._Ipu.run, []
+    real, runs = sides.Ipu.run, []
 
     def scaled(self: Any, feed: Any) -> Any:
         results = real(self, feed)
@@ -264,7 +265,7 @@ def test_every_derivative_of_a_larger_network_agrees(monkeypatch: pytest.MonkeyP
             }
         return results
 
-    monkeypatch.setattr(reference._Ipu, "run", scaled)
+    monkeypatch.setattr(sides.Ipu, "run", scaled)
     report = verify(model, raise_on_mismatch=False)
     assert {row.operator for row in report.derivatives} >= {"matmul", "layer_norm", "softmax"}
     assert {row.verdict for row in report.derivatives} == {"agrees"}
@@ -338,11 +339,11 @@ def test_intermediates_are_taken_before_they_are_written_over() -> None:
         return [hidden]
 
     model = build(network)
-    case = reference._prepare(
+    case = reference.prepare(
         model.main, model.feed, model.fetches, model.scope, strategy(False, 4), False
     )
     for as_computed, factor in ((True, 1.0), (False, 2.0)):
-        cpu = reference._Cpu(case, case.fetches, {}, as_computed=as_computed)
+        cpu = sides.Cpu(case, case.fetches, {}, as_computed=as_computed)
         (value,) = cpu.run(model.feed).values()
         np.testing.assert_allclose(value, factor * np.exp(model.feed["x"]), rtol=1e-6)
 
@@ -397,8 +398,8 @@ def test_members_of_lists_have_one_name_each() -> None:
         return [paddle.concat([second, first], axis=-1)]
 
     main = build(network).main.clone()
-    bisection.name_values(main)
-    names = [name for name, _ in bisection.named_values(main)]
+    pir_copy.name_values(main)
+    names = [name for name, _ in pir_copy.named_values(main)]
     assert len(set(names)) == len(names)
     parts = [name for name in names if name.startswith("split_with_num")]
     assert [name.rpartition(".")[2] for name in parts] == ["0", "1"]

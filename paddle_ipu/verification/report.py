@@ -221,7 +221,7 @@ class VerificationReport:
 
     def to_html(self) -> str:
         """A page that needs nothing else: tables that sort by a click on a column's head."""
-        from paddle_ipu.verification_page import page
+        from paddle_ipu.verification.page import page
 
         return page(self)
 

@@ -1,12 +1,8 @@
-"""Finds where two runs of one program part: which values to compare, and the verdict on each.
-
-The copy of a program that is verified has a name on every value, so that the paddle dialect and
-Paddle's executor mean the same one.
-"""
+"""Finds where two runs of one program part: which values to compare, and the verdict on each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +11,12 @@ import onnx_ir as ir
 
 from paddle_ipu import dialect
 from paddle_ipu.errors import NotSupported
-from paddle_ipu.frontend import pir
-from paddle_ipu.passes.extract_forward import SIDE_EFFECTS, ExtractForward
+from paddle_ipu.passes.extract_forward import ExtractForward
 from paddle_ipu.passes.extract_optimizer import OPTIMIZER_OPS, ExtractOptimizer
 from paddle_ipu.passes.pipeline import Compilation
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
-from paddle_ipu.verification_report import AGREES, DIVERGES, FOLLOWS, OperatorRow, compare
+from paddle_ipu.verification.program_copy import DROPOUT, ProgramCopy
+from paddle_ipu.verification.report import AGREES, DIVERGES, FOLLOWS, OperatorRow, compare
 
 Array = np.ndarray[Any, Any]
 
@@ -33,9 +29,6 @@ RANDOM_OPS = frozenset(
 )  # fmt: skip
 """Operators whose result is drawn anew in every run."""
 
-_COMBINE, _SPLIT = "builtin.combine", "builtin.split"
-_DROPOUT = frozenset({"dropout", "fused_dropout_add"})
-
 
 @dataclass(frozen=True, slots=True)
 class Forward:
@@ -43,7 +36,8 @@ class Forward:
 
     Attributes:
         nodes: operators in program order.
-        results: (position of the node, result) of everything that is read or fetched.
+        results: (position of the node, result) of everything that is read or fetched and that
+            Paddle's program has too.
         gradients: raw gradient -> parameter, of the parameters that the forward part reads.
         readers: parameter -> the first node that reads it.
         optimizer: the optimizer, None in inference.
@@ -58,68 +52,14 @@ class Forward:
     sources: Mapping[str, str]
 
 
-def name_values(program: Any) -> None:
-    """Gives every result that has no name one, as an attribute of its operator."""
-    lists: dict[int, str] = {}
-    for number, op in enumerate(program.global_block().ops):
-        stem = f"{op.name().rpartition('.')[2]}.{number}"
-        if op.name() == _SPLIT:
-            stem = lists.get(op.operand_source(0).id, stem)
-        for index in range(op.num_results()):
-            attribute = f"{pir.NAME_PREFIX}{index}"
-            if not op.has_attr(attribute):
-                op.set_str_attr(attribute, f"{stem}.{index}")
-            if _is_list(op.result(index)) and op.name() != _COMBINE:
-                lists[op.result(index).id] = op.str_attr(attribute)
-
-
-def named_values(program: Any) -> Iterator[tuple[str, Any]]:
-    """(name in the dialect, value) of a program with names on every value.
-
-    A member of a list that is taken out again comes twice, under one name.
-    """
-    lists: dict[int, list[str]] = {}
-    names: dict[int, str] = {}
-    for op in program.global_block().ops:
-        attributes = op.attrs()
-        for index, result in enumerate(op.results()):
-            if not result.initialized():
-                continue
-            name = str(attributes[f"{pir.NAME_PREFIX}{index}"])
-            if op.name() == _COMBINE:
-                lists[result.id] = [names.get(v.id, "") for v in op.operands_source()]
-                continue
-            if _is_list(result):
-                continue
-            if op.name() == _SPLIT and op.operand_source(0).id in lists:
-                name = lists[op.operand_source(0).id][index]
-            elif op.name() in ("builtin.parameter", "pd_op.data"):
-                name = str(attributes.get("parameter_name") or attributes["name"])
-            names[result.id] = name
-            yield name, result
-
-
-def values_of(program: Any) -> dict[str, Any]:
-    """Name in the dialect -> value, of a program with names on every value."""
-    values: dict[str, Any] = {}
-    for name, value in named_values(program):
-        values.setdefault(name, value)
-    return values
-
-
-def _is_list(value: Any) -> bool:
-    return value.initialized() and value.type().as_vec_type() is not None
-
-
 def read_forward(
-    program: Any,
-    learning_rate_name: str | None,
+    graph: ir.Graph,
+    copy: ProgramCopy,
     feeds: Sequence[str],
     fetches: Sequence[str],
     options: Mapping[str, Any],
 ) -> Forward:
-    """The forward part of a program with names on every value."""
-    graph = pir.read(program, learning_rate_name)
+    """The forward part of a program; passes rewrite its `graph`."""
     sources = {
         str(parameter.name): dialect.source_of(node)
         for node in graph
@@ -143,7 +83,9 @@ def read_forward(
             for number, node in enumerate(nodes)
             if node.op_type not in dialect.CONSTANT_OPS
             for value in node.outputs
-            if value.dtype is not None and (value.uses() or value.is_graph_output())
+            if value.dtype is not None
+            and (value.uses() or value.is_graph_output())
+            and copy.value(str(value.name)) is not None
         ],
         {name: parameter for name, parameter in gradients.items() if parameter in readers},
         readers,
@@ -203,41 +145,9 @@ def _is_random(node: ir.Node) -> bool:
     kind = str(node.op_type).removesuffix("_")
     if kind in RANDOM_OPS:
         return True
-    if kind not in _DROPOUT or dialect.attribute(node, "is_test", 0):
+    if kind not in DROPOUT or dialect.attribute(node, "is_test", 0):
         return False
     return dialect.scalar_constant(dialect.operand(node, "p")) != 0.0
-
-
-def switch_dropout_off(program: Any) -> None:
-    """Puts the dropouts of a program, and their gradients, into test mode."""
-    for op in program.global_block().ops:
-        name = op.name().rpartition(".")[2]
-        if name.removesuffix("_grad") in _DROPOUT:
-            op.set_bool_attr("is_test", True)
-
-
-def prune(program: Any, wanted: Sequence[Any], training: bool) -> None:
-    """Erases what neither `wanted` nor, in training, the optimizer needs."""
-    block = program.global_block()
-    kept = {value.id for value in wanted}
-    for op in reversed(block.ops):
-        results = [result for result in op.results() if result.initialized()]
-        if any(result.id in kept or not result.use_empty() for result in results):
-            continue
-        if not _is_root(op, training):
-            block.remove_op(op)
-
-
-def _is_root(op: Any, training: bool) -> bool:
-    name = op.name().rpartition(".")[2]
-    if name in ("batch_norm_", "sync_batch_norm_"):
-        return not op.attrs()["is_test"]
-    return name in SIDE_EFFECTS or (training and name in OPTIMIZER_OPS)
-
-
-def is_overwritten(value: Any) -> bool:
-    """True when an operator writes its result over this value."""
-    return any(op.name().endswith("_") for op in value.all_used_ops())
 
 
 def drift_table(
@@ -250,6 +160,7 @@ def drift_table(
 ) -> list[OperatorRow]:
     """A row for each result, in program order."""
     differing: set[str] = set()
+    compared = {str(value.name) for _, value in forward.results}
     rows = []
     for number, value in forward.results:
         node, name = forward.nodes[number], str(value.name)
@@ -261,14 +172,26 @@ def drift_table(
         verdict = AGREES
         if not result.ok:
             differing.add(name)
-            verdict = FOLLOWS if differing.intersection(_read_by(node)) else DIVERGES
+            verdict = FOLLOWS if differing.intersection(_read_by(node, compared)) else DIVERGES
         rows.append(OperatorRow(number, str(node.op_type), source, result, verdict))
     return rows
 
 
+def _read_by(node: ir.Node, compared: Container[str]) -> Iterator[str]:
+    """Names of the compared values a node reads, be it through values that are not compared."""
+    for value in node.inputs:
+        if value is None:
+            continue
+        producer = value.producer()
+        if producer is None or value.name in compared:
+            yield str(value.name)
+        else:
+            yield from _read_by(producer, compared)
+
+
 def derivative_rows(
     forward: Forward,
-    operands: Mapping[str, tuple[str, str]],
+    parts: Forward,
     got: Mapping[str, Sequence[Array]],
     expected: Mapping[str, Sequence[Array]],
     *,
@@ -278,25 +201,30 @@ def derivative_rows(
     """A row for each differentiable operand of each operator, in the order of backward.
 
     Args:
-        operands: key -> (name of the operator's first result, name of the operand).
-        got, expected: key -> the derivative with respect to it.
+        forward: of the program.
+        parts: of the same program with a parameter in place of each such operand.
+        got, expected: parameter -> the derivative with respect to it.
     """
     numbers = {str(node.name): number for number, node in enumerate(forward.nodes)}
     rows = []
-    for key, (result, operand) in operands.items():
-        if key not in got:
-            continue
-        number = numbers[result] if result in numbers else numbers[f"{result}.0"]
+    for parameter, arrays in got.items():
+        reader = parts.readers[parameter]
+        place = [str(value.name) for value in reader.inputs if value is not None].index(parameter)
+        number = numbers[str(reader.name)]
         node = forward.nodes[number]
         source = dialect.source_of(node)
         row = compare(
-            operand, got=got[key], expected=expected[key], rtol=rtol, atol=atol,
-            what=f"derivative of {node.op_type}", source=source,
+            _operand_name(reader, parameter), got=arrays, expected=expected[parameter],
+            rtol=rtol, atol=atol, what=f"derivative of {node.op_type}", source=source,
         )  # fmt: skip
         verdict = AGREES if row.ok else DIVERGES
-        rows.append(OperatorRow(number, str(node.op_type), source, row, verdict))
-    return sorted(rows, key=lambda row: -row.number)
+        rows.append((place, OperatorRow(number, str(node.op_type), source, row, verdict)))
+    return [row for _, row in sorted(rows, key=lambda found: (-found[1].number, found[0]))]
 
 
-def _read_by(node: ir.Node) -> Iterator[str]:
-    return (str(value.name) for value in node.inputs if value is not None)
+def _operand_name(node: ir.Node, value: str) -> str:
+    """What a node calls an operand, with its place where the operand is a list."""
+    named = [(name, found) for name, found in dialect.operands(node) if found is not None]
+    name = next(name for name, found in named if found.name == value)
+    alike = [str(found.name) for other, found in named if other == name]
+    return name if len(alike) == 1 else f"{name}[{alike.index(value)}]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from paddle_ipu.verification_report import Comparison, OperatorRow, VerificationReport
+from paddle_ipu.verification.report import Comparison, OperatorRow, VerificationReport
 
 _STYLE = """
 body { font: 14px/1.4 system-ui, sans-serif; margin: 2em; color: #222; background: #fff }

@@ -1,0 +1,89 @@
+"""Every forward operator by itself, so that a wrong derivative shows where it is made.
+
+Gradients of a whole program mix the derivatives of all operators behind. Here each differentiable
+operand becomes a parameter of its own that holds the CPU's value, and the loss is the sum of every
+result times fixed random numbers: a parameter's gradient is then one operator's derivative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from paddle_ipu.verification.program_copy import ProgramCopy
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Isolated:
+    """A training program without connections between its operators.
+
+    Attributes:
+        program: has an optimizer, so that a session answers for the gradients.
+        feed: the original feeds, and the factors of the results.
+        state: variable -> value.
+    """
+
+    program: Any
+    feed: Mapping[str, Array]
+    state: Mapping[str, Array]
+
+
+def isolate(
+    paddle: Any,
+    copy: ProgramCopy,
+    feed: Mapping[str, Array],
+    results: Mapping[str, Array],
+    state: Mapping[str, Array],
+) -> Isolated | None:
+    """Cuts a program between its operators.
+
+    Args:
+        paddle: Paddle's module.
+        copy: the program; it stays as it is.
+        feed: one micro-batch.
+        results: name -> the CPU's value of each result of the forward part.
+        state: the variables that the results were computed with.
+
+    Returns:
+        None where no result is differentiable.
+    """
+    parts = copy.pruned(list(results), training=False)
+    known = {**state, **results}
+    new_state = dict(state)
+    factors: dict[str, Array] = {}
+    random = np.random.default_rng(0)
+    outer = paddle.static.program_guard(parts.program, paddle.static.Program())
+    with outer, paddle.utils.unique_name.guard("isolated."):
+        count = 0
+        for operand in list(parts.operands()):
+            if operand.name not in known or not operand.differentiable:
+                continue
+            parameter = f"operand.{count}"
+            count += 1
+            new_state[parameter] = known[operand.name]
+            made = paddle.create_parameter(
+                list(known[operand.name].shape), "float32", name=parameter,
+                default_initializer=paddle.nn.initializer.Constant(0.0),
+            )  # fmt: skip
+            operand.replace(made)
+        terms = []
+        for number, (name, array) in enumerate(results.items()):
+            if parts.is_differentiable(name):
+                factor = f"factor.{number}"
+                factors[factor] = np.asarray(random.standard_normal(array.shape, np.float32))
+                data = paddle.static.data(factor, list(array.shape), "float32")
+                terms.append((parts.value(name) * data).sum())
+        if not terms:
+            return None
+        paddle.optimizer.SGD(0.0).minimize(paddle.add_n(terms))
+    for name, shape in parts.variables().items():
+        if name not in new_state:
+            new_state[name] = np.zeros(shape, np.float32)
+    declared = parts.feeds()
+    fed = {name: array for name, array in {**feed, **factors}.items() if name in declared}
+    return Isolated(parts.program, fed, new_state)
