@@ -12,6 +12,7 @@ from typing import Any
 
 import _paddle_ipu_autoload
 from paddle_ipu.errors import ActivationError
+from paddle_ipu.legacy.pir_names import PIR_NAMES
 
 SUPPORTED_VERSIONS = ("2.6", "3.0", "3.1", "3.2", "3.3")
 """The Paddle versions, as major.minor, that this plugin knows."""
@@ -109,6 +110,19 @@ _LOADING = tuple(
     )
 )
 
+_OLD_API = tuple(
+    Patch(
+        "paddle.pir",
+        f"{row.owner}.{row.name}",
+        row.replacement,
+        "PIR lacks it and scripts for ProgramDesc programs use it",
+        row.wraps,
+        row.wraps,
+        WITH_PIR,
+    )
+    for row in PIR_NAMES
+)
+
 PATCHES: tuple[Patch, ...] = (
     *_everywhere(
         _CORE,
@@ -188,6 +202,7 @@ PATCHES: tuple[Patch, ...] = (
     ),
     *_SAVING,
     *_LOADING,
+    *_OLD_API,
 )
 
 _ABSENT = object()
@@ -215,7 +230,12 @@ def activate() -> None:
     if _applied:
         return
     _paddle_ipu_autoload.stop_waiting()
-    patches = _patches_for(_paddle_version())
+    version = _paddle_version()
+    patches = _patches_for(version)
+    if version.startswith("2.6."):
+        from paddle_ipu import zlib_order
+
+        zlib_order.repair()
     found = _find_targets(patches)
     replacements = _resolve(found)
     for applied, replacement in zip(found, replacements, strict=True):
@@ -284,14 +304,13 @@ def _paddle_version() -> str:
     except ImportError as error:
         raise ActivationError(
             f"Paddle cannot be imported: {error}. Install it with `pip install paddlepaddle`, "
-            f"version {_versions_in_words()}."
+            f"one of the versions {_versions_in_words()}."
         ) from error
     return str(paddle.__version__)
 
 
 def _versions_in_words() -> str:
-    *others, newest = (f"{version}.x" for version in SUPPORTED_VERSIONS)
-    return f"{', '.join(others)} or {newest}"
+    return ", ".join(f"{version}.x" for version in SUPPORTED_VERSIONS)
 
 
 def _patches_for(version: str) -> list[Patch]:
@@ -330,8 +349,8 @@ def _find_targets(patches: list[Patch]) -> list[_Applied]:
     if missing:
         raise ActivationError(
             f"This Paddle, version {_paddle_version()}, lacks names that paddle_ipu replaces: "
-            f"{', '.join(missing)}. Nothing was patched. Install Paddle {_versions_in_words()} as "
-            "released, or a paddle_ipu made for this one."
+            f"{', '.join(missing)}. Nothing was patched. Install one of Paddle "
+            f"{_versions_in_words()} as released, or a paddle_ipu made for this one."
         )
     return found
 
@@ -374,6 +393,6 @@ def _check_form(patch: Patch, stock: object, new: object) -> None:
     if got != expected:
         raise ActivationError(
             f"{patch.target} has the parameters {', '.join(got)}; its replacement "
-            f"{patch.replacement} expects {', '.join(expected)}. Nothing was patched. Install "
-            f"Paddle {_versions_in_words()} as released, or a paddle_ipu made for this one."
+            f"{patch.replacement} expects {', '.join(expected)}. Nothing was patched. Install one "
+            f"of Paddle {_versions_in_words()} as released, or a paddle_ipu made for this one."
         )
