@@ -17,6 +17,7 @@ from typing import Any
 import onnx_ir as ir
 
 from paddle_ipu import dialect
+from paddle_ipu.annotations import FLOATS_AS_TEXT
 from paddle_ipu.errors import NotSupported
 
 _DROPPED = frozenset(
@@ -221,6 +222,8 @@ def _input_names(op: Any, name: str) -> Sequence[str]:
 
 def _plain(op_type: str, key: str, value: Any) -> Any:
     """The attribute as a number, a string or a list of them."""
+    if key in FLOATS_AS_TEXT:
+        return float(value)
     if isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (list, tuple)):

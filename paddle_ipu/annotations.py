@@ -1,0 +1,15 @@
+"""Attributes that the IPU reads from any operator of a Paddle program, and their types."""
+
+from __future__ import annotations
+
+ANNOTATIONS: dict[str, type] = {
+    "ipu_index": int,
+    "ipu_stage": int,
+    "serialize_factor": int,
+    "serialize_mode": str,
+    "__available_memory": float,
+}
+"""Name -> type. Scripts write them with ``op._set_attr``, shard guards write the first two."""
+
+FLOATS_AS_TEXT = frozenset(name for name, kind in ANNOTATIONS.items() if kind is float)
+"""Those that a PIR operator holds as text: Python cannot write a float attribute there."""

@@ -1,0 +1,1 @@
+"""The old API: what PIR programs lack, and ``paddle.fluid``."""

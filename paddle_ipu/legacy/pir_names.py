@@ -1,0 +1,146 @@
+"""What ProgramDesc programs answer and PIR programs do not: one table of the names added to PIR.
+
+``plugin.PATCHES`` has a row for each name here, ``docs/old_api.md`` is made from it. PIR's classes
+are the same in Paddle 3.0 to 3.3 in this respect, and 2.6 builds ProgramDesc programs, which have
+all of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PirName:
+    """A name of the old API that a PIR class is given.
+
+    Attributes:
+        owner: class of ``paddle.pir``.
+        name: the attribute.
+        does: what it answers, or what to write instead where it cannot answer.
+        module: module of ``paddle_ipu.legacy`` with the function ``<owner>_<name>`` in lower case,
+            without underscores in front of the name; None where it cannot answer.
+        wraps: Paddle has the name, and the function makes the new object from Paddle's.
+    """
+
+    owner: str
+    name: str
+    does: str
+    module: str | None
+    wraps: bool = False
+
+    @property
+    def replacement(self) -> str:
+        """``module:name`` of what is put there."""
+        attribute = f"{self.owner}_{self.name.lstrip('_')}".lower()
+        return f"paddle_ipu.legacy.{self.module or 'pir_refusals'}:{attribute}"
+
+
+def _answered(owner: str, module: str, rows: dict[str, str]) -> tuple[PirName, ...]:
+    return tuple(PirName(owner, name, does, module) for name, does in rows.items())
+
+
+def _refused(owner: str, rows: dict[str, str]) -> tuple[PirName, ...]:
+    return tuple(PirName(owner, name, does, None) for name, does in rows.items())
+
+
+PIR_NAMES: tuple[PirName, ...] = (
+    PirName(
+        "Program",
+        "clone",
+        "with `for_test=True`: a copy in test mode without backward and optimizer operators; "
+        "values keep their names in every copy",
+        "inference_clone",
+        wraps=True,
+    ),
+    *_answered(
+        "Program",
+        "pir_program",
+        {
+            "all_parameters": "list of the parameters, in the order of their creation",
+            "block": "the block of that number; only the global one has a number, 0",
+            "current_block": "the block under construction, else the global one",
+            "to_string": "the program as text; both arguments are taken and change nothing",
+        },
+    ),
+    *_refused(
+        "Program",
+        {
+            "desc": "paddle.static.serialize_program(feeds, fetches, program=program) for its "
+            "bytes, str(program) for its text",
+        },
+    ),
+    *_answered(
+        "Block",
+        "pir_block",
+        {
+            "vars": "dict of name -> variable, intermediates included; a new one each time",
+            "var": "the variable of a name; ValueError where there is none",
+            "has_var": "whether `var` would find it",
+            "_remove_op": "removes the operator of a position",
+        },
+    ),
+    *_refused(
+        "Block",
+        {
+            "desc": "block.ops for its operators, block.vars for its variables",
+            "append_op": "the function that makes the operator, for instance paddle.add(x, y), "
+            "inside of paddle.static.program_guard(program)",
+            "_insert_op": "the function that makes the operator, for instance paddle.add(x, y), "
+            "where it belongs, inside of paddle.static.program_guard(program)",
+            "create_var": "the function whose result the variable is, or "
+            "paddle.static.data(name, shape, dtype) for a feed",
+            "create_parameter": "paddle.static.create_parameter(shape, dtype), inside of "
+            "paddle.static.program_guard(program, startup_program)",
+        },
+    ),
+    *_answered(
+        "Operation",
+        "pir_operation",
+        {
+            "type": "the operator's name without its dialect: `matmul`, `dropout`, `adam_`",
+            "attr": "an attribute's value; ValueError where there is none",
+            "_set_attr": "sets an attribute the operator has (not a float one), or `ipu_index`, "
+            "`ipu_stage`, `__available_memory`, `serialize_factor`, `serialize_mode`; "
+            "ValueError for others",
+            "all_attrs": "dict of all attributes",
+            "attr_names": "names of all attributes",
+            "input_names": "names of the operands, PIR's: `x`, `y`",
+            "output_names": "names of the results, PIR's: `out`",
+            "input": "names of the variables of an operand; `X` finds `x`",
+            "output": "names of the variables of a result; `Out` finds `out`",
+            "input_arg_names": "names of the variables it reads",
+            "output_arg_names": "names of the variables it makes",
+            "block": "the block it is in",
+            "idx": "its position in the block",
+            "to_string": "the operator as text",
+            "desc": "a view with `type`, `attr`, `has_attr`, `_set_attr`, `attr_names`, `input`, "
+            "`output` and the names of what it reads and makes",
+        },
+    ),
+    *_refused(
+        "Operation",
+        {
+            "_rename_input": "the operator again, on the variable it is to read: PIR operators "
+            "hold values, not names",
+            "_rename_output": "name the variable where it is made: PIR operators hold values, not "
+            "names",
+        },
+    ),
+    *_answered(
+        "Value",
+        "pir_value",
+        {
+            "op": "the operator that makes it",
+            "lod_level": "0: PIR programs have no level-of-detail tensors",
+            "get_value": "its tensor in the scope, the newest weights included",
+            "set_value": "writes an array to its tensor in the scope",
+            "to_string": "the variable as text",
+        },
+    ),
+    *_refused(
+        "Value",
+        {"desc": "x.shape, x.dtype, x.name, x.persistable and x.stop_gradient"},
+    ),
+)
+"""Every name added to PIR's classes."""

@@ -1,0 +1,228 @@
+"""Members of ProgramDesc operators for ``paddle.pir.Operation``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from paddle_ipu.annotations import ANNOTATIONS, FLOATS_AS_TEXT
+from paddle_ipu.value_names import name_of
+
+_OF_PADDLE = frozenset({"op_callstack", "stop_gradient", "struct_name"})
+_OF_OURS = "paddle_ipu."
+
+
+def _type(self: Any) -> str:
+    name: str = self.name()
+    return name.rpartition(".")[2]
+
+
+operation_type = property(_type)
+
+
+def operation_all_attrs(self: Any) -> dict[str, Any]:
+    """Every attribute, by name."""
+    return {
+        name: float(value) if name in FLOATS_AS_TEXT else value
+        for name, value in self.attrs().items()
+        if not name.startswith(_OF_OURS)
+    }
+
+
+operation_attr_names = property(lambda self: list(operation_all_attrs(self)))
+
+
+def operation_attr(self: Any, name: str) -> Any:
+    """An attribute's value.
+
+    Raises:
+        ValueError: the operator has no such attribute.
+    """
+    attributes = operation_all_attrs(self)
+    if name not in attributes:
+        raise ValueError(f"operator {_type(self)} has no attribute {name!r}; it has {_own(self)}.")
+    return attributes[name]
+
+
+def operation_set_attr(self: Any, name: str, val: Any) -> None:
+    """Sets an attribute that the operator has, or one that the IPU reads from any operator.
+
+    Raises:
+        ValueError: another name, or an attribute that PIR does not let Python write.
+        TypeError: a value of another type.
+    """
+    if name in ANNOTATIONS:
+        kind = ANNOTATIONS[name]
+    elif self.has_attr(name) and name not in _OF_PADDLE:
+        kind = type(self.attrs()[name])
+    else:
+        raise ValueError(
+            f"operator {_type(self)} has no attribute {name!r}, setting it would change nothing: "
+            f"it has {_own(self)}, and takes {', '.join(ANNOTATIONS)} for the IPU. PIR keeps some "
+            "of 2.x's attributes as operands; build the operator with the value instead."
+        )
+    if not _fits(val, kind):
+        raise TypeError(
+            f"operator {_type(self)}, attribute {name!r}: expected {kind.__name__}, got "
+            f"{type(val).__name__} ({val!r})."
+        )
+    if kind is bool:
+        self.set_bool_attr(name, val)
+    elif kind is int:
+        self.set_int_attr(name, int(val))
+    elif kind is str:
+        self.set_str_attr(name, val)
+    elif name in FLOATS_AS_TEXT:
+        # Python cannot write a float attribute.
+        self.set_str_attr(name, repr(float(val)))
+    elif kind is list and all(isinstance(item, int) for item in val):
+        self.set_int_array_attr(name, val)
+    elif kind is list and all(isinstance(item, str) for item in val):
+        self.set_str_array_attr(name, val)
+    else:
+        raise ValueError(
+            f"operator {_type(self)}, attribute {name!r}: PIR does not let Python write an "
+            f"attribute of type {kind.__name__}. Build the operator with the value instead."
+        )
+
+
+def _fits(value: Any, kind: type) -> bool:
+    if kind is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if kind is list:
+        return isinstance(value, (list, tuple))
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+
+
+def _own(operator: Any) -> str:
+    names = [name for name in operation_all_attrs(operator) if name not in _OF_PADDLE]
+    return ", ".join(map(repr, sorted(names))) or "none"
+
+
+# -- what it reads and makes ----------------------------------------------------------------------
+
+
+def _members(value: Any) -> list[Any]:
+    """The value, or the members of a list of values."""
+    if not value.initialized():
+        return []
+    if value.type().as_vec_type() is None:
+        return [value]
+    maker = value.get_defining_op()
+    if maker.name() == "builtin.combine":
+        return list(maker.operands_source())
+    users = [user for user in value.all_used_ops() if user.name() == "builtin.split"]
+    return [part for user in users for part in user.results()]
+
+
+def _arg_names(values: Sequence[Any]) -> list[str]:
+    return [name_of(member) for value in values for member in _members(value)]
+
+
+operation_input_arg_names = property(lambda self: _arg_names(self.operands_source()))
+operation_output_arg_names = property(lambda self: _arg_names(self.results()))
+operation_input_names = property(lambda self: list(self.get_input_names()))
+operation_output_names = property(lambda self: list(self.get_output_names()))
+
+
+def _one(self: Any, names: list[str], values: Sequence[Any], name: str, what: str) -> list[str]:
+    wanted = name if name in names else name.lower()
+    if wanted not in names:
+        raise ValueError(
+            f"operator {_type(self)} has no {what} {name!r}; it has "
+            f"{', '.join(map(repr, names)) or 'none'}."
+        )
+    return _arg_names([values[names.index(wanted)]])
+
+
+def operation_input(self: Any, name: str) -> list[str]:
+    """Names of the variables of an operand.
+
+    Raises:
+        ValueError: the operator has no such operand.
+    """
+    return _one(self, list(self.get_input_names()), self.operands_source(), name, "input")
+
+
+def operation_output(self: Any, name: str) -> list[str]:
+    """Names of the variables of a result.
+
+    Raises:
+        ValueError: the operator has no such result.
+    """
+    return _one(self, list(self.get_output_names()), self.results(), name, "output")
+
+
+operation_block = property(lambda self: self.get_parent_block())
+
+
+def _idx(self: Any) -> int:
+    ids = [operator.id() for operator in self.get_parent_block().ops]
+    return ids.index(self.id())
+
+
+operation_idx = property(_idx)
+
+
+def operation_to_string(self: Any, throw_on_error: bool = False) -> str:
+    """The operator as text."""
+    return str(self)
+
+
+class OperatorView:
+    """What scripts ask of ``op.desc``."""
+
+    def __init__(self, operator: Any) -> None:
+        self._operator = operator
+
+    def type(self) -> str:
+        """The operator's name without its dialect."""
+        return _type(self._operator)
+
+    def has_attr(self, name: str) -> bool:
+        """Whether the operator has an attribute."""
+        return bool(self._operator.has_attr(name))
+
+    def attr(self, name: str) -> Any:
+        """An attribute's value; ValueError where there is none."""
+        return operation_attr(self._operator, name)
+
+    def attr_names(self) -> list[str]:
+        """Names of all attributes."""
+        return list(operation_all_attrs(self._operator))
+
+    def _set_attr(self, name: str, value: Any) -> None:
+        operation_set_attr(self._operator, name, value)
+
+    def input(self, name: str) -> list[str]:
+        """Names of the variables of an operand."""
+        return operation_input(self._operator, name)
+
+    def output(self, name: str) -> list[str]:
+        """Names of the variables of a result."""
+        return operation_output(self._operator, name)
+
+    def input_names(self) -> list[str]:
+        """Names of the operands."""
+        return list(self._operator.get_input_names())
+
+    def output_names(self) -> list[str]:
+        """Names of the results."""
+        return list(self._operator.get_output_names())
+
+    def input_arg_names(self) -> list[str]:
+        """Names of the variables the operator reads."""
+        return _arg_names(self._operator.operands_source())
+
+    def output_arg_names(self) -> list[str]:
+        """Names of the variables the operator makes."""
+        return _arg_names(self._operator.results())
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"op.desc of a PIR operator has no attribute {name!r}: PIR has no OpDesc. Ask the "
+            "operator itself, or build it with the function that makes it."
+        )
+
+
+operation_desc = property(OperatorView)

@@ -1,0 +1,26 @@
+"""Names of ProgramDesc programs that PIR programs cannot answer: they say what to write instead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paddle_ipu.legacy.pir_names import PIR_NAMES, PirName
+
+
+def _refusal(row: PirName) -> property:
+    def refuse(owner: Any) -> Any:
+        # Python's own wording first, and its type: hasattr must answer no.
+        raise AttributeError(
+            f"'{type(owner).__module__}.{type(owner).__name__}' object has no attribute "
+            f"'{row.name}': this is a PIR program, which has no ProgramDesc. Write instead: "
+            f"{row.does}."
+        )
+
+    return property(refuse, doc=f"Not in PIR programs. Write instead: {row.does}.")
+
+
+def __getattr__(name: str) -> property:
+    for row in PIR_NAMES:
+        if row.module is None and row.replacement == f"{__name__}:{name}":
+            return _refusal(row)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

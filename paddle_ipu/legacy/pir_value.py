@@ -1,0 +1,60 @@
+"""Members of ProgramDesc variables for ``paddle.pir.Value``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import paddle
+
+from paddle_ipu.persistence import loading, saving
+from paddle_ipu.value_names import name_of
+
+
+def _tensor(value: Any, scope: Any) -> Any:
+    scope = paddle.static.global_scope() if scope is None else scope
+    name = name_of(value)
+    variable = scope.find_var(name)
+    if variable is None:
+        raise ValueError(
+            f"variable {name!r} is not in the scope. Run the startup program first; only "
+            "parameters and states are kept there."
+        )
+    return variable.get_tensor()
+
+
+@saving
+def value_get_value(self: Any, scope: Any = None) -> Any:
+    """The variable's tensor in a scope, the global one where None.
+
+    Raises:
+        ValueError: the scope does not hold it.
+    """
+    return _tensor(self, scope)
+
+
+@loading
+def value_set_value(self: Any, value: Any, scope: Any = None) -> None:
+    """Writes an array of the variable's shape to its tensor in a scope, the global one where None.
+
+    Raises:
+        ValueError: the scope does not hold it, or has it in another shape.
+    """
+    import numpy as np
+
+    tensor = _tensor(self, scope)
+    array = np.asarray(value)
+    if list(array.shape) != list(tensor.shape()):
+        raise ValueError(
+            f"set_value: variable {name_of(self)!r} has shape {list(tensor.shape())}, got an "
+            f"array of shape {list(array.shape)}."
+        )
+    tensor.set(array, paddle.CPUPlace())
+
+
+value_op = property(lambda self: self.get_defining_op())
+value_lod_level = property(lambda self: 0)
+
+
+def value_to_string(self: Any, throw_on_error: bool = True, with_details: bool = False) -> str:
+    """The variable as text."""
+    return str(self)
