@@ -145,7 +145,8 @@ def _content(source: Path | bytes) -> memoryview:
     try:
         if source.stat().st_size == 0 and source.is_file():
             return memoryview(b"")
-        return memoryview(np.memmap(source, dtype=np.uint8, mode="r"))
+        mapped: Any = np.memmap(source, dtype=np.uint8, mode="r")
+        return memoryview(mapped)
     except OSError as error:
         raise ModelFileError(
             f"{source}: the parameter file cannot be read: {error.strerror or error}. Put the "
@@ -179,10 +180,15 @@ class _Stream:
             raise self._damaged(f"declares a description of {size} bytes")
         dtype, dims = self._description(bytes(self._take(size, "the description")))
         count = math.prod(dims)
-        if count == 0:
-            return np.empty(dims, dtype)
         data = self._take(count * dtype.itemsize, f"{dtype} elements of shape {list(dims)}")
-        return np.frombuffer(data, dtype).reshape(dims)
+        flat = np.frombuffer(data, dtype) if count else np.empty(0, dtype)
+        if dtype == np.bool_:
+            # Any byte may stand there; NumPy's own truth values are 0 and 1.
+            flat = flat.view(np.uint8) != 0
+        try:
+            return flat.reshape(dims)
+        except ValueError as error:
+            raise self._damaged(f"has the shape {list(dims)}, which no array has") from error
 
     def _description(self, content: bytes) -> tuple[np.dtype[Any], tuple[int, ...]]:
         code: int | None = None
@@ -207,7 +213,7 @@ class _Stream:
                     dims.append(number)
             else:
                 raise self._damaged(f"has field {field} of wire type {wire} in its description")
-        if code not in _DTYPES:
+        if code is None or code not in _DTYPES:
             raise self._damaged(f"has dtype number {code}, which no dtype of Paddle has")
         if len(dims) > _MAX_DIMS or any(dim < 0 for dim in dims):
             raise self._damaged(f"has the shape {dims[:_MAX_DIMS]}")
