@@ -210,7 +210,7 @@ def derivative_rows(
     for parameter, arrays in got.items():
         reader = parts.readers[parameter]
         place = [str(value.name) for value in reader.inputs if value is not None].index(parameter)
-        number = numbers[str(reader.name)]
+        number = _number(reader, numbers)
         node = forward.nodes[number]
         source = dialect.source_of(node)
         row = compare(
@@ -220,6 +220,19 @@ def derivative_rows(
         verdict = AGREES if row.ok else DIVERGES
         rows.append((place, OperatorRow(number, str(node.op_type), source, row, verdict)))
     return [row for _, row in sorted(rows, key=lambda found: (-found[1].number, found[0]))]
+
+
+def _number(reader: ir.Node, numbers: Mapping[str, int]) -> int:
+    """The node of that name, or the first behind it that the program has too.
+
+    What the dialect puts before an operator, such as a reshape, is named after the operand.
+    """
+    behind = [reader]
+    for node in behind:
+        if str(node.name) in numbers:
+            return numbers[str(node.name)]
+        behind.extend(use.node for value in node.outputs for use in value.uses())
+    raise AssertionError(f"{reader.name} leads to nothing in the program")
 
 
 def _operand_name(node: ir.Node, value: str) -> str:

@@ -77,7 +77,7 @@ def isolate(
                 factor = f"factor.{number}"
                 factors[factor] = np.asarray(random.standard_normal(array.shape, np.float32))
                 data = paddle.static.data(factor, list(array.shape), "float32")
-                terms.append((parts.value(name) * data).sum())
+                terms.append(paddle.sum(paddle.multiply(parts.value(name), data)))
         if not terms:
             return None
         paddle.optimizer.SGD(0.0).minimize(paddle.add_n(terms))

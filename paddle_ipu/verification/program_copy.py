@@ -89,7 +89,11 @@ def copy_of(program: Any, *, without_dropout: bool = False) -> ProgramCopy:
         from paddle_ipu.verification.pir_copy import PirCopy
 
         return PirCopy.of(program, without_dropout)
+    if programs.is_legacy(program):
+        from paddle_ipu.verification.program_desc_copy import ProgramDescCopy
+
+        return ProgramDescCopy.of(program, without_dropout)
     raise NotSupported(
-        f"verify takes a PIR program, got {type(program).__module__}."
+        f"verify takes a program built with Paddle, got {type(program).__module__}."
         f"{type(program).__name__}. Pass the program that IpuCompiledProgram takes."
     )

@@ -1,0 +1,259 @@
+"""A copy of a ProgramDesc program in which every write makes a variable of its own.
+
+A ProgramDesc writes a variable again and again; the dialect calls its versions ``x@1``, ``x@2``,
+..., ``x``. The copy has variables of these names, so that each can be fetched at the end of a run.
+Three kinds stay as they are, and their versions are taken between two operators instead: persistable
+variables, which live on in the scope; what nested blocks use too; and what is no dense tensor.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import onnx_ir as ir
+
+from paddle_ipu.errors import FetchError
+from paddle_ipu.frontend import program_desc, programs
+from paddle_ipu.frontend.legacy_operator import EMPTY
+from paddle_ipu.verification.program_copy import DROPOUT, Operand
+
+_BACKWARD, _OPTIMIZE = 1, 2
+"""Bits of ``op_role``."""
+
+_SIDE_EFFECTS = frozenset({"print", "py_func", "assert"})
+
+
+class ProgramDescCopy:
+    """A copy of a ``paddle.base.framework.Program``."""
+
+    def __init__(self, program: Any, learning_rate_name: str | None) -> None:
+        """Takes a program that is a copy already, in which versions are told apart."""
+        self.program = program
+        self._block = program.global_block()
+        self._learning_rate_name = learning_rate_name
+        self._fed = _fed(self._block)
+        self._versions = {
+            name: (variable, op) for op, variable, name in _versions(program) if variable != name
+        }
+
+    @classmethod
+    def of(cls, program: Any, without_dropout: bool) -> ProgramDescCopy:
+        """Copies a program."""
+        duplicate = program.clone()
+        if hasattr(duplicate, "lr_scheduler"):
+            del duplicate.lr_scheduler
+        block = duplicate.global_block()
+        for name in _fed(block):
+            # Paddle's executor makes the operators that feed and fetch anew for every run.
+            block.var(name).desc.set_need_check_feed(True)
+        for index in reversed(range(len(block.ops))):
+            if block.ops[index].type in ("feed", "fetch"):
+                block._remove_op(index, sync=False)
+        if without_dropout:
+            _switch_dropout_off(duplicate)
+        _tell_versions_apart(duplicate)
+        return cls(duplicate, programs.learning_rate_name(program))
+
+    def read(self) -> ir.Graph:
+        return program_desc.read(self.program, self._learning_rate_name)
+
+    def fetch_name(self, item: Any) -> str:
+        from paddle.base.framework import Variable
+
+        if not isinstance(item, Variable):
+            raise FetchError(
+                f"fetch_list holds a {type(item).__name__}; expected names or variables."
+            )
+        # By name, as Paddle's executor does: scripts fetch from clones by the variables they have.
+        return str(item.name)
+
+    def value(self, name: str) -> Any | None:
+        variable, _ = self._versions.get(name, (name, None))
+        return self._block.vars.get(variable)
+
+    def is_differentiable(self, name: str) -> bool:
+        variable, _ = self._versions.get(name, (name, None))
+        writers = [op for op in self._block.ops if variable in op.output_arg_names]
+        return all(map(_has_gradient, writers)) and _is_float(self._block.var(variable))
+
+    def pruned(self, names: Sequence[str], training: bool) -> ProgramDescCopy:
+        made = ProgramDescCopy(self.program.clone(), self._learning_rate_name)
+        _prune(made._block, {str(made._variable(name).name) for name in names}, training)
+        return made
+
+    def _variable(self, name: str) -> Any:
+        variable = self.value(name)
+        assert variable is not None, name
+        return variable
+
+    def as_computed(self, name: str) -> Any:
+        variable = self._variable(name)
+        _, writer = self._versions.get(name, (name, None))
+        if writer is None:
+            return variable
+        taken = _variable_like(self._block, variable, name)
+        place = next(i for i, op in enumerate(self._block.ops) if op is writer)
+        self._block._insert_op_without_sync(
+            place + 1, type="assign", inputs={"X": variable}, outputs={"Out": taken}
+        )
+        return taken
+
+    def operands(self) -> Iterator[Operand]:
+        newest: dict[str, str] = {}
+        names = {(id(op), variable): name for op, variable, name in _versions(self.program)}
+        for op in self._block.ops:
+            for slot in op.input_names:
+                for index, variable in enumerate(op.input(slot)):
+                    if variable not in self._block.vars:
+                        continue
+                    differentiable = _has_gradient(op) and _is_float(self._block.var(variable))
+                    yield Operand(
+                        newest.get(variable, variable),
+                        differentiable,
+                        partial(_replace, op, slot, index),
+                    )
+            for variable in op.output_arg_names:
+                newest[variable] = names.get((id(op), variable), variable)
+
+    def feeds(self) -> frozenset[str]:
+        return frozenset(self._fed)
+
+    def variables(self) -> Mapping[str, Sequence[int]]:
+        return {
+            name: list(variable.shape)
+            for name, variable in self._block.vars.items()
+            if variable.persistable and _is_dense(variable)
+        }
+
+
+def _fed(block: Any) -> set[str]:
+    """What ``static.data`` declares, feed operators write, or is read though nothing writes it."""
+    found = {name for name, variable in block.vars.items() if variable.desc.need_check_feed()}
+    written: set[str] = set()
+    for op in block.ops:
+        if op.type == "feed":
+            found.update(op.output("Out"))
+        else:
+            found.update(name for name in op.input_arg_names if name not in written)
+            written.update(op.output_arg_names)
+    return {
+        name
+        for name in found
+        if name in block.vars and not block.var(name).persistable and _is_dense(block.var(name))
+    }
+
+
+def _versions(program: Any) -> Iterator[tuple[Any, str, str]]:
+    """(operator, variable that it writes, the dialect's name for what it writes there)."""
+    block = program.global_block()
+    writes = Counter(name for op in block.ops for name in op.output_arg_names)
+    written: Counter[str] = Counter()
+    for op in block.ops:
+        for name in op.output_arg_names:
+            if name == EMPTY:
+                continue
+            written[name] += 1
+            variable = block.vars.get(name)
+            is_last = written[name] == writes[name]
+            if is_last and not (variable is not None and variable.persistable):
+                yield op, name, name
+            else:
+                yield op, name, f"{name}@{written[name]}"
+
+
+def _tell_versions_apart(program: Any) -> None:
+    """Gives each version of a variable a variable of its own, where that can be done."""
+    block = program.global_block()
+    nested = {
+        name
+        for inner in program.blocks[1:]
+        for op in inner.ops
+        for name in (*op.input_arg_names, *op.output_arg_names)
+    }
+    names = {(id(op), variable): name for op, variable, name in _versions(program)}
+    newest: dict[str, str] = {}
+    for op in block.ops:
+        for name in set(op.input_arg_names):
+            if newest.get(name, name) != name:
+                op.desc._rename_input(name, newest[name])
+        for name in set(op.output_arg_names):
+            variable = block.vars.get(name)
+            if variable is None or variable.persistable or not _is_dense(variable):
+                continue
+            version = names[id(op), name]
+            if name in nested:
+                continue
+            newest[name] = version
+            if version != name:
+                _variable_like(block, variable, version)
+                op.desc._rename_output(name, version)
+
+
+def _variable_like(block: Any, variable: Any, name: str) -> Any:
+    return block.create_var(
+        name=name,
+        shape=variable.shape,
+        dtype=variable.dtype,
+        type=variable.type,
+        stop_gradient=variable.stop_gradient,
+        persistable=False,
+    )
+
+
+def _is_dense(variable: Any) -> bool:
+    from paddle.base import core
+
+    return bool(variable.type == core.VarDesc.VarType.LOD_TENSOR)
+
+
+def _is_float(variable: Any) -> bool:
+    from paddle.base import core
+
+    return (
+        _is_dense(variable)
+        and bool(variable.dtype == core.VarDesc.VarType.FP32)
+        and not variable.stop_gradient
+    )
+
+
+def _has_gradient(op: Any) -> bool:
+    from paddle.base import core
+
+    return bool(core.has_non_empty_grad_op_maker(op.type))
+
+
+def _replace(op: Any, slot: str, index: int, made: Any) -> None:
+    names = list(op.input(slot))
+    names[index] = made.name
+    op.desc.set_input(slot, names)
+
+
+def _switch_dropout_off(program: Any) -> None:
+    for block in program.blocks:
+        for op in block.ops:
+            if op.type.removesuffix("_grad") in DROPOUT:
+                op._set_attr("is_test", True)
+
+
+def _prune(block: Any, wanted: set[str], training: bool) -> None:
+    needed = set(wanted)
+    for index in reversed(range(len(block.ops))):
+        op = block.ops[index]
+        if not needed.isdisjoint(op.output_arg_names) or _is_root(block, op, training):
+            needed.update(op.input_arg_names)
+        else:
+            block._remove_op(index, sync=False)
+
+
+def _is_root(block: Any, op: Any, training: bool) -> bool:
+    if op.type in _SIDE_EFFECTS:
+        return True
+    if not training and int(op.attr("op_role")) & (_BACKWARD | _OPTIMIZE):
+        return False
+    if op.has_attr("is_test") and op.attr("is_test"):
+        return False
+    outputs = (block.vars.get(name) for name in op.output_arg_names)
+    return any(variable is not None and variable.persistable for variable in outputs)
