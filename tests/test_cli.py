@@ -7,6 +7,7 @@ import subprocess
 import sys
 from typing import Any
 
+import paddle
 import pytest
 
 import paddle_ipu
@@ -14,7 +15,8 @@ from paddle_ipu import seam
 from paddle_ipu.cli import info
 from paddle_ipu.cli.main import COMMANDS, main
 
-PATCHED = {"patched": True, "problem": None, "autoload": True}
+LEGACY = paddle.__version__.startswith("2.")
+PATCHED = {"patched": True, "problem": None, "autoload": True, "programs": "PIR"}
 CPU = {"platform": "cpu", "devices": ["cpu:0"], "problem": None}
 NO_SDK = {"popart": False, "POPLAR_SDK_ENABLED": None}
 
@@ -26,7 +28,8 @@ def test_info_as_text(capsys: pytest.CaptureFixture[str]) -> None:
     )
     values = {name: value.strip() for name, value in report.items()}
     assert values["paddle_ipu"] == paddle_ipu.__version__
-    assert values["paddlepaddle"].startswith("3.3.")
+    assert values["paddlepaddle"] == paddle.__version__
+    assert values["static programs"] == ("ProgramDesc" if LEGACY else "PIR")
     assert values["Paddle"] == "patched"
     assert values["XLA platform"] == sys.modules["jax"].default_backend()
     assert values["compiled programs"].startswith("IPU Model, XLA on ")
@@ -47,15 +50,22 @@ def test_info_as_json_is_all_of_standard_output() -> None:
     assert report["xla"]["devices"]
 
 
+def test_info_names_legacy_programs_of_todays_paddle(run_python: Any) -> None:
+    snippet = "from paddle_ipu.cli.main import main; main(['info', '--json'])"
+    stdout = run_python(snippet, FLAGS_enable_pir_api="0").stdout
+    assert json.loads(stdout)["paddle"]["programs"] == "ProgramDesc"
+
+
 def test_info_without_patched_paddle(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    problem = "This Paddle has version 2.6.2"
-    not_patched = {"patched": False, "problem": problem, "autoload": False}
+    problem = "This Paddle has version 2.5.0"
+    not_patched = {"patched": False, "problem": problem, "autoload": False, "programs": None}
     monkeypatch.setattr(info, "_paddle", lambda: not_patched)
     assert main(["info"]) == 1
     printed = capsys.readouterr().out
     assert f"not patched: {problem}\n" in printed
+    assert "static programs       not known\n" in printed
     assert "off (PADDLE_IPU_AUTOLOAD=0)" in printed
     assert "cannot run\n" in printed
 

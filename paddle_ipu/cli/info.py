@@ -26,6 +26,8 @@ exit codes:
   2  wrong arguments
 """
 
+_LEGACY = "ProgramDesc"
+
 # Names of distributions, in the order of the report.
 _REPORTED = ("paddlepaddle", "jax", "jaxlib", "onnx", "onnx-ir", "numpy", "protobuf")
 
@@ -90,6 +92,7 @@ def describe(report: Mapping[str, Any]) -> str:
     lines = [(name, version or "not installed") for name, version in report["versions"].items()]
     lines += [
         ("Paddle", patched),
+        ("static programs", paddle["programs"] or "not known"),
         ("automatic activation", "on" if paddle["autoload"] else "off (PADDLE_IPU_AUTOLOAD=0)"),
         ("XLA platform", xla["platform"] or f"none: {xla['problem']}"),
         ("XLA devices", ", ".join(xla["devices"]) or "none"),
@@ -103,7 +106,7 @@ def describe(report: Mapping[str, Any]) -> str:
 
 
 def _paddle() -> dict[str, Any]:
-    problem = None
+    problem = kind = None
     with warnings.catch_warnings():
         # The report says itself what the warning of the automatic activation would.
         warnings.simplefilter("ignore")
@@ -111,10 +114,23 @@ def _paddle() -> dict[str, Any]:
         with open(os.devnull, "w") as null, contextlib.redirect_stdout(null):
             try:
                 paddle_ipu.activate()
+                kind = _kind_of_programs()
             except ActivationError as error:
                 problem = str(error)
     autoload = os.environ.get("PADDLE_IPU_AUTOLOAD") != "0"
-    return {"patched": problem is None, "problem": problem, "autoload": autoload}
+    return {
+        "patched": problem is None,
+        "problem": problem,
+        "autoload": autoload,
+        "programs": kind,
+    }
+
+
+def _kind_of_programs() -> str:
+    """What static mode builds: Paddle 2.6, and 3.x with FLAGS_enable_pir_api=0, ProgramDesc."""
+    import paddle
+
+    return "PIR" if paddle.get_flags("FLAGS_enable_pir_api")["FLAGS_enable_pir_api"] else _LEGACY
 
 
 def _xla() -> dict[str, Any]:
