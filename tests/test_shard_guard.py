@@ -8,7 +8,6 @@ import numpy as np
 import paddle
 import pytest
 
-
 LEGACY = paddle.__version__.startswith("2.")
 """Whether programs are made of ProgramDesc operators."""
 
