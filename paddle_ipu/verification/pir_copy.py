@@ -11,7 +11,7 @@ from paddle_ipu.errors import FetchError
 from paddle_ipu.frontend import pir
 from paddle_ipu.passes.extract_forward import SIDE_EFFECTS
 from paddle_ipu.passes.extract_optimizer import OPTIMIZER_OPS
-from paddle_ipu.verification.program_copy import DROPOUT, Operand
+from paddle_ipu.verification.program_copy import DROPOUT, Operand, not_a_variable
 
 _PARAMETER, _DATA = "builtin.parameter", "pd_op.data"
 _COMBINE, _SPLIT = "builtin.combine", "builtin.split"
@@ -51,6 +51,10 @@ class PirCopy:
         return pir.read(self.program, self._learning_rate_name)
 
     def fetch_name(self, item: Any) -> str:
+        import paddle
+
+        if not isinstance(item, paddle.pir.Value):
+            raise not_a_variable(item)
         if item.get_defining_op().get_parent_block().program != self._original:
             raise FetchError(
                 f"fetch_list holds a variable of another program, made by "

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import onnx_ir as ir
 
-from paddle_ipu.errors import NotSupported
+from paddle_ipu.errors import FetchError, NotSupported
 from paddle_ipu.frontend import programs
 
 DROPOUT = frozenset({"dropout", "fused_dropout_add"})
@@ -96,4 +96,12 @@ def copy_of(program: Any, *, without_dropout: bool = False) -> ProgramCopy:
     raise NotSupported(
         f"verify takes a program built with Paddle, got {type(program).__module__}."
         f"{type(program).__name__}. Pass the program that IpuCompiledProgram takes."
+    )
+
+
+def not_a_variable(item: Any) -> FetchError:
+    """The error about an entry of ``fetch_list`` that is neither a name nor a variable."""
+    return FetchError(
+        f"fetch_list holds a value of type {type(item).__name__}; expected names or variables of "
+        "the program."
     )

@@ -2,8 +2,8 @@
 
 A ProgramDesc writes a variable again and again; the dialect calls its versions ``x@1``, ``x@2``,
 ..., ``x``. The copy has variables of these names, so that each can be fetched at the end of a run.
-Three kinds stay as they are, and their versions are taken between two operators instead: persistable
-variables, which live on in the scope; what nested blocks use too; and what is no dense tensor.
+Persistable variables, which live on in the scope, and what nested blocks use too stay as they are;
+their versions are taken between two operators instead.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from typing import Any
 
 import onnx_ir as ir
 
-from paddle_ipu.errors import FetchError
 from paddle_ipu.frontend import program_desc, programs
 from paddle_ipu.frontend.legacy_operator import EMPTY
-from paddle_ipu.verification.program_copy import DROPOUT, Operand
+from paddle_ipu.verification.program_copy import DROPOUT, Operand, not_a_variable
 
 _BACKWARD, _OPTIMIZE = 1, 2
 """Bits of ``op_role``."""
@@ -64,9 +63,7 @@ class ProgramDescCopy:
         from paddle.base.framework import Variable
 
         if not isinstance(item, Variable):
-            raise FetchError(
-                f"fetch_list holds a {type(item).__name__}; expected names or variables."
-            )
+            raise not_a_variable(item)
         # By name, as Paddle's executor does: scripts fetch from clones by the variables they have.
         return str(item.name)
 
