@@ -4,88 +4,222 @@ What comes out are ProgramDesc operators again, all of them rows of ``frontend/v
 
     elementwise_add(X, Y, axis=1)      Y' = reshape2(Y, [.., 1]);  elementwise_add(X, Y')
     mul(X, Y, x_num_col_dims)          matmul_v2 of X and Y as matrices, and a reshape2 back
+    split(X, num=3)                    split_with_num(X, num=3)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
+from typing import Protocol
 
-from paddle_ipu.frontend.legacy_operator import Operator
-
-Shape = Callable[[str], list[int]]
-Declare = Callable[[str, Sequence[int]], str]
+from paddle_ipu.frontend.legacy_operator import EMPTY, Operator
 
 
-class Forms:
-    """Rewrites operators; it declares the variables that stand between the new ones.
+class Variables(Protocol):
+    """What a rewrite asks about the program's variables."""
 
-    Args:
-        shape: gives a variable's dimensions, -1 for one known only at run time.
-        declare: makes a variable like a named one, of other dimensions, and gives its name.
-    """
+    def shape(self, name: str) -> list[int]:
+        """The dimensions, -1 for one known only at run time."""
 
-    def __init__(self, shape: Shape, declare: Declare) -> None:
-        self._shape = shape
-        self._declare = declare
+    def dtype(self, name: str) -> int:
+        """The number of the dtype in ``VarType.Type``."""
 
-    def modern(self, operator: Operator) -> list[Operator]:
-        """The plain operators that do what `operator` does: itself, where it is plain."""
-        if operator.type.startswith("elementwise_") and not operator.type.endswith("_grad"):
-            return self._elementwise(operator)
-        rewrite = _REWRITES.get(operator.type)
-        return [operator] if rewrite is None else rewrite(self, operator)
+    def is_persistable(self, name: str) -> bool:
+        """Whether it keeps its value between runs."""
 
-    def _elementwise(self, operator: Operator) -> list[Operator]:
-        """``axis`` says where Y's dimensions stand among X's; today they stand last."""
-        x, y = str(operator.input("X")), str(operator.input("Y"))
-        axis = int(operator.attributes.get("axis", -1))
-        trailing = len(self._shape(x)) - len(self._shape(y)) - axis
-        if axis == -1 or trailing <= 0:
+    def declare(self, like: str, shape: Sequence[int]) -> str:
+        """Makes a variable of another's dtype and gives its name."""
+
+
+Rewrite = Callable[[Operator, Variables], list[Operator]]
+
+
+def modern(operator: Operator, variables: Variables) -> list[Operator]:
+    """The plain operators that do what `operator` does: itself, where it is plain."""
+    rewrite = _REWRITES.get(operator.type)
+    return [operator] if rewrite is None else rewrite(operator, variables)
+
+
+def _align(operator: Operator, variables: Variables) -> list[Operator]:
+    """``axis`` says where Y's dimensions stand among X's; today they stand last."""
+    x, y = str(operator.input("X")), str(operator.input("Y"))
+    axis = int(operator.attributes.get("axis", -1))
+    shape = variables.shape(y)
+    trailing = len(variables.shape(x)) - len(shape) - axis
+    if axis == -1 or trailing <= 0:
+        return [operator]
+    aligned = [*shape, *[1] * trailing]
+    name = variables.declare(y, aligned)
+    return [
+        _reshape(operator, y, name, aligned),
+        operator.changed(inputs={"X": [x], "Y": [name]}),
+    ]
+
+
+def _mul(operator: Operator, variables: Variables) -> list[Operator]:
+    """A product of matrices: the first ``num_col_dims`` dimensions are the rows of each."""
+    x, y, out = _one(operator, "X"), _one(operator, "Y"), str(operator.output("Out"))
+    columns = int(operator.attributes.get("x_num_col_dims", 1))
+    rows = int(operator.attributes.get("y_num_col_dims", 1))
+    forms: list[Operator] = []
+    if len(variables.shape(x)) != columns + 1:
+        # Otherwise the matrix product takes the leading dimensions as they are.
+        x = _flatten_to(forms, operator, variables, x, columns)
+        columns = 1
+    if len(variables.shape(y)) != 2:
+        y = _flatten_to(forms, operator, variables, y, rows)
+    product = operator.changed("matmul_v2", {"X": [x], "Y": [y]})
+    result = [*variables.shape(x)[:columns], variables.shape(y)[1]]
+    wanted = variables.shape(out)
+    if len(result) == len(wanted):
+        return [*forms, product]
+    between = variables.declare(out, result)
+    return [
+        *forms,
+        product.changed(outputs={"Out": [between]}),
+        _reshape(operator, between, out, wanted),
+    ]
+
+
+def _flatten_to(
+    forms: list[Operator], operator: Operator, variables: Variables, name: str, columns: int
+) -> str:
+    """A matrix whose rows are the first `columns` dimensions."""
+    shape = variables.shape(name)
+    matrix = [_size(shape[:columns]), _size(shape[columns:])]
+    result = variables.declare(name, matrix)
+    forms.append(_reshape(operator, name, result, matrix))
+    return result
+
+
+def _flatten(operator: Operator, variables: Variables) -> list[Operator]:
+    """``flatten`` and ``flatten2`` make a matrix with `axis` dimensions as rows."""
+    x, out = _one(operator, "X"), str(operator.output("Out"))
+    axis = int(operator.attributes.get("axis", 1))
+    shape = variables.shape(x)
+    return [_reshape(operator, x, out, [_size(shape[:axis]), _size(shape[axis:])])]
+
+
+def _matmul(operator: Operator, variables: Variables) -> list[Operator]:
+    """The first ``matmul`` multiplies the product with `alpha`."""
+    alpha = float(operator.attributes.get("alpha", 1.0))
+    if alpha == 1.0:
+        return [operator]
+    out = str(operator.output("Out"))
+    product = variables.declare(out, variables.shape(out))
+    return [
+        operator.changed(outputs={"Out": [product]}),
+        operator.changed("scale", {"X": [product]}, {"Out": [out]}, {"scale": alpha, "bias": 0.0}),
+    ]
+
+
+def _without_last(slot: str) -> Rewrite:
+    """The first ``lookup_table``, ``one_hot`` take ids of shape [..., 1]."""
+
+    def rewrite(operator: Operator, variables: Variables) -> list[Operator]:
+        ids = _one(operator, slot)
+        shape = variables.shape(ids)
+        if not shape or shape[-1] != 1:
             return [operator]
-        reshape, aligned = self._reshape(operator, y, [*self._shape(y), *[1] * trailing])
-        return [reshape, operator.changed(inputs={"X": [x], "Y": [aligned]})]
-
-    def _reshape(self, operator: Operator, name: str, shape: Sequence[int]) -> tuple[Operator, str]:
-        result = self._declare(name, shape)
-        return _reshape(operator, name, result, shape), result
-
-    def _mul(self, operator: Operator) -> list[Operator]:
-        x, y = str(operator.input("X")), str(operator.input("Y"))
-        out = str(operator.output("Out"))
-        columns = int(operator.attributes.get("x_num_col_dims", 1))
-        rows = int(operator.attributes.get("y_num_col_dims", 1))
-        forms: list[Operator] = []
-        if len(self._shape(x)) != columns + 1:
-            # A matrix product over the last dimension takes the leading ones as they are.
-            flat, x = self._flatten(operator, x, columns)
-            forms.append(flat)
-            columns = 1
-        if len(self._shape(y)) != 2:
-            flat, y = self._flatten(operator, y, rows)
-            forms.append(flat)
-        product = operator.changed("matmul_v2", {"X": [x], "Y": [y]})
-        result = [*self._shape(x)[:columns], self._shape(y)[1]]
-        if len(result) == len(self._shape(out)):
-            return [*forms, product]
-        between = self._declare(out, result)
+        squeezed = variables.declare(ids, shape[:-1])
         return [
-            *forms,
-            product.changed(outputs={"Out": [between]}),
-            _reshape(operator, between, out, self._shape(out)),
+            operator.changed("squeeze2", {"X": [ids]}, {"Out": [squeezed]}, {"axes": [-1]}),
+            operator.changed(inputs={**operator.inputs, slot: [squeezed]}),
         ]
 
-    def _flatten(self, operator: Operator, name: str, columns: int) -> tuple[Operator, str]:
-        """A matrix whose rows are the first `columns` dimensions."""
-        shape = self._shape(name)
-        rows, width = _size(shape[:columns]), _size(shape[columns:])
-        result = self._declare(name, [rows, width])
-        return _reshape(operator, name, result, [rows, width]), result
+    return rewrite
 
-    def _fill_constant(self, operator: Operator) -> list[Operator]:
-        """``str_value`` holds what ``value`` cannot: whole numbers above 2**24, inf."""
-        written = str(operator.attributes.get("str_value", ""))
-        return [operator.changed(attributes={"value": float(written)})] if written else [operator]
+
+def _fill_constant(operator: Operator, variables: Variables) -> list[Operator]:
+    """``str_value`` holds what ``value`` cannot: whole numbers above 2**24, inf."""
+    written = str(operator.attributes.get("str_value", ""))
+    changed = operator.changed(attributes={"value": float(written)}) if written else operator
+    slots = ("ValueTensor", "ShapeTensor", "ShapeTensorList")
+    if any(operator.inputs.get(slot) for slot in slots):
+        return [changed.changed("full_with_tensor")]
+    return [changed]
+
+
+def _cross_entropy(operator: Operator, variables: Variables) -> list[Operator]:
+    """The loss of probabilities, which is that of logits without its softmax."""
+    return [
+        operator.changed(
+            "softmax_with_cross_entropy",
+            {"Logits": [_one(operator, "X")], "Label": [_one(operator, "Label")]},
+            {"Softmax": [EMPTY], "Loss": [str(operator.output("Y"))]},
+            {"use_softmax": False},
+        )
+    ]
+
+
+def _reduce(operator: Operator, variables: Variables) -> list[Operator]:
+    """``reduce_all`` stands for every dimension; so does an empty list."""
+    whole = bool(operator.attributes.get("reduce_all", False))
+    return [operator.changed(attributes={"dim": []}) if whole else operator]
+
+
+def _split(operator: Operator, variables: Variables) -> list[Operator]:
+    number = int(operator.attributes.get("num", 0))
+    if number and not operator.inputs.get("SectionsTensorList"):
+        return [operator.changed("split_with_num")]
+    return [operator]
+
+
+def _triangle(operator: Operator, variables: Variables) -> list[Operator]:
+    return [operator.changed("tril" if operator.attributes.get("lower", False) else "triu")]
+
+
+def _range(operator: Operator, variables: Variables) -> list[Operator]:
+    """Its dtype is that of its bounds."""
+    return [operator.changed(attributes={"dtype": variables.dtype(_one(operator, "Start"))})]
+
+
+def _argument(operator: Operator, variables: Variables) -> list[Operator]:
+    """dtype -1 stands for int64."""
+    unset = operator.attributes.get("dtype", -1) == -1
+    return [operator.changed(attributes={"dtype": 3}) if unset else operator]
+
+
+_VALUES: Mapping[str, str] = {
+    "bool_values": "bool",
+    "fp32_values": "float32",
+    "fp64_values": "float64",
+    "int32_values": "int32",
+    "int64_values": "int64",
+}
+
+
+def _assign_value(operator: Operator, variables: Variables) -> list[Operator]:
+    """The values stand in the attribute of their dtype; newer ones have one for all."""
+    found = operator.attributes.get("values") or []
+    for name in _VALUES:
+        found = found or operator.attributes.get(name) or []
+    out = str(operator.output("Out"))
+    kept = variables.is_persistable(out)
+    return [
+        operator.changed(
+            "assign_value_" if kept else "assign_value",
+            {"Out": [out]} if kept else {},
+            attributes={"values": list(found)},
+        )
+    ]
+
+
+def _assign(operator: Operator, variables: Variables) -> list[Operator]:
+    """Into a persistable variable it is a side effect."""
+    out = str(operator.output("Out"))
+    if not variables.is_persistable(out):
+        return [operator]
+    return [operator.changed("assign_out_", {"X": [_one(operator, "X")], "Out": [out]})]
+
+
+def _zeros_like(operator: Operator, variables: Variables) -> list[Operator]:
+    return [operator.changed("fill_any_like", attributes={"value": 0.0})]
+
+
+def _one(operator: Operator, slot: str) -> str:
+    return str(operator.input(slot))
 
 
 def _size(dims: Sequence[int]) -> int:
@@ -98,7 +232,31 @@ def _reshape(operator: Operator, name: str, result: str, shape: Sequence[int]) -
     )
 
 
-_REWRITES: dict[str, Callable[[Forms, Operator], list[Operator]]] = {
-    "fill_constant": Forms._fill_constant,
-    "mul": Forms._mul,
-}
+_REWRITES: Mapping[str, Rewrite] = {
+    **{
+        f"elementwise_{name}": _align
+        for name in ("add", "div", "floordiv", "max", "min", "mod", "mul", "pow", "sub")
+    },
+    **dict.fromkeys(("equal", "greater_equal", "greater_than", "less_equal", "less_than", "not_equal"), _align),
+    **{
+        f"reduce_{name}": _reduce
+        for name in ("all", "amax", "amin", "any", "max", "mean", "min", "prod", "sum")
+    },
+    "arg_max": _argument,
+    "arg_min": _argument,
+    "assign": _assign,
+    "assign_value": _assign_value,
+    "cross_entropy": _cross_entropy,
+    "cross_entropy2": _cross_entropy,
+    "fill_constant": _fill_constant,
+    "fill_zeros_like": _zeros_like,
+    "flatten": _flatten,
+    "flatten2": _flatten,
+    "lookup_table": _without_last("Ids"),
+    "matmul": _matmul,
+    "mul": _mul,
+    "one_hot": _without_last("X"),
+    "range": _range,
+    "split": _split,
+    "tril_triu": _triangle,
+}  # fmt: skip

@@ -27,6 +27,9 @@ OP_ROLE = "op_role"
 """Attribute: what Paddle made the operator for; ``passes/roles.py`` tells the values apart."""
 
 _FEED, _FETCH = "feed", "fetch"
+_STATISTICS = ("batch_norm", "sync_batch_norm")
+"""Operators that write their running statistics in place, which without training are as before."""
+
 _DENSE, _SELECTED_ROWS = 7, 8
 
 _PLACEMENT = ("ipu_index", "ipu_stage")
@@ -119,9 +122,11 @@ class _Reader:
         self._variables = {var.name: var for var in block.vars}
         operators = [legacy_operator.parse(op) for op in block.ops]
         self._fed = {op.output("Out") for op in operators if op.type == _FEED}
-        forms = legacy_forms.Forms(self._shape, self._declare)
         self._operators = [
-            form for op in operators if op.type not in (_FEED, _FETCH) for form in forms.modern(op)
+            form
+            for op in operators
+            if op.type not in (_FEED, _FETCH)
+            for form in legacy_forms.modern(op, self)
         ]
         self._learning_rate_name = learning_rate_name
         self._inputs: list[ir.Value] = []
@@ -132,6 +137,7 @@ class _Reader:
             name for op in self._operators for names in op.outputs.values() for name in names
         )
         self._written: Counter[str] = Counter()
+        self._left_out: set[str] = set()
 
     def graph(self) -> ir.Graph:
         for operator in self._operators:
@@ -150,8 +156,15 @@ class _Reader:
 
     # Variables.
 
-    def _shape(self, name: str) -> list[int]:
+    def shape(self, name: str) -> list[int]:
         return list(self._tensor(name).dims)
+
+    def dtype(self, name: str) -> int:
+        return int(self._tensor(name).data_type)
+
+    def is_persistable(self, name: str) -> bool:
+        variable = self._variables.get(name)
+        return variable is not None and bool(variable.persistable)
 
     def _tensor(self, name: str) -> Any:
         """The ``TensorDesc`` of a variable."""
@@ -174,7 +187,7 @@ class _Reader:
         variable = self._variables.get(name)
         return variable is not None and variable.type.type in (_DENSE, _SELECTED_ROWS)
 
-    def _declare(self, like: str, shape: Sequence[int]) -> str:
+    def declare(self, like: str, shape: Sequence[int]) -> str:
         """A new variable of the dtype of another."""
         from paddle.base.proto import framework_pb2
 
@@ -270,6 +283,8 @@ class _Reader:
         names: list[str] = []
         segments: list[int] = []
         has_list = False
+        if row.is_backward:
+            operator = self._without_left_out(operator)
         for operand in row.inputs:
             part = self._operand(operator, operand.sources)
             names.append(operand.name)
@@ -299,6 +314,18 @@ class _Reader:
         if any(result.is_list for result in row.outputs):
             attributes["output_segments"] = output_segments
         self._append(operator, row.op, inputs, names, attributes, outputs)
+        known = {result.slot for result in row.outputs}
+        for slot, written in operator.outputs.items():
+            if slot not in known:
+                self._left_out.update(written)
+
+    def _without_left_out(self, operator: Operator) -> Operator:
+        """Backward reads results that no row has, ``XShape`` for one: nobody needs them here."""
+        inputs = {
+            slot: [EMPTY if name in self._left_out else name for name in names]
+            for slot, names in operator.inputs.items()
+        }
+        return operator.changed(inputs=inputs)
 
     def _add_unknown(self, operator: Operator) -> None:
         """An operator of no row, as it stands: only a custom operator's translator knows it."""
