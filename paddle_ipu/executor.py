@@ -10,7 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from paddle_ipu.backend import IpuBackend, restore_state
-from paddle_ipu.errors import FeedError, FetchError, NumericalError
+from paddle_ipu.errors import FeedError, FetchError, NotSupported, NumericalError
+from paddle_ipu.frontend.programs import is_saved
 from paddle_ipu.value_names import find, name_of
 
 Array = np.ndarray[Any, Any]
@@ -227,6 +228,11 @@ def run(original: Callable[..., Any]) -> Callable[..., Any]:
     def run_program(self: Any, program: Any = None, *args: Any, **keywords: Any) -> Any:
         if type(program) is IpuProgram:
             return _run_compiled(program, *args, **keywords)
+        if is_saved(program):
+            raise NotSupported(
+                f"{program!r} runs on the IPU only: {program.reason}. Compile it first: "
+                "paddle.static.IpuCompiledProgram(program).compile(feed_names, fetch_targets)."
+            )
         restore_state()
         if "fetch_list" in keywords:
             keywords["fetch_list"] = _named(program, keywords["fetch_list"])

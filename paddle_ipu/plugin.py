@@ -202,6 +202,13 @@ PATCHES: tuple[Patch, ...] = (
     ),
     *_SAVING,
     *_LOADING,
+    *_everywhere(
+        ("paddle.static.io", "paddle.static"),
+        "load_inference_model",
+        "paddle_ipu.saved_models:loading_inference_models",
+        "reads one of the two formats, and can end the process on a damaged file",
+        wraps=True,
+    ),
     *_OLD_API,
 )
 

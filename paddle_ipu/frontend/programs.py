@@ -2,15 +2,18 @@
 
 ``paddle.pir.Program``, Paddle 3.x's own, goes through ``frontend/pir.py``;
 ``paddle.base.framework.Program``, the ProgramDesc of Paddle 2.6 and of 3.x's legacy API, through
-``frontend/program_desc.py``.
+``frontend/program_desc.py``; a ``SavedProgram``, which no class of this Paddle stands for, reads
+itself.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import onnx_ir as ir
+if TYPE_CHECKING:
+    # The plugin imports this module; ONNX is for the first compilation.
+    import onnx_ir as ir
 
 
 def is_pir(program: Any) -> bool:
@@ -26,9 +29,15 @@ def is_legacy(program: Any) -> bool:
     return framework is not None and isinstance(program, framework.Program)
 
 
+def is_saved(program: Any) -> bool:
+    """Whether it is a program that was loaded for the IPU alone."""
+    saved_model = sys.modules.get("paddle_ipu.frontend.saved_model")
+    return saved_model is not None and isinstance(program, saved_model.SavedProgram)
+
+
 def is_program(program: Any) -> bool:
     """Whether it is a program of a kind that can be read."""
-    return is_pir(program) or is_legacy(program)
+    return is_pir(program) or is_legacy(program) or is_saved(program)
 
 
 def learning_rate_name(program: Any) -> str | None:
@@ -46,6 +55,9 @@ def read(program: Any) -> ir.Graph:
     Raises:
         NotSupported: an attribute or a dtype that the dialect cannot hold.
     """
+    if is_saved(program):
+        graph: ir.Graph = program.graph()
+        return graph
     if is_pir(program):
         from paddle_ipu.frontend import pir
 

@@ -1,0 +1,145 @@
+"""Checks a saved ProgramDesc before anything else reads it.
+
+Paddle's C++ trusts what it is given: a block number out of range or a variable that is not there
+can end the process. So every reference in a file is followed once, here, in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from paddle_ipu.errors import InvalidProgramError, ModelFileError
+
+NEWEST_VERSION = 3_003_999
+"""The newest version of a saved program: major * 1000000 + minor * 1000 + patch; 0 is none."""
+
+_BLOCK, _BLOCKS = 8, 10
+_EMPTY = "@EMPTY@"
+_DENSE = 7
+
+WITHOUT_FILE = frozenset({9, 10, 15, 17})
+"""Feed lists, fetch lists, readers and raw variables: persistable, and nothing of them is saved."""
+
+
+def read_checked(content: bytes, where: str) -> Any:
+    """The ``framework_pb2.ProgramDesc`` of a saved inference program.
+
+    Args:
+        content: the bytes of a ``.pdmodel`` or ``__model__`` file.
+        where: what messages call the file.
+
+    Raises:
+        ModelFileError: they are no complete ProgramDesc, a newer one, one that contradicts itself,
+            or one without feeds and fetches.
+    """
+    from paddle_ipu.frontend import program_desc
+
+    try:
+        desc = program_desc.parse(content)
+    except InvalidProgramError as error:
+        raise ModelFileError(
+            f"{where}: no program: {error} Copy the file anew or save the model again."
+        ) from error
+    if not desc.IsInitialized():
+        missing = ", ".join(desc.FindInitializationErrors()[:5])
+        raise ModelFileError(
+            f"{where}: the program lacks {missing}. The file is damaged; copy it anew or save the "
+            "model again."
+        )
+    version = desc.version.version
+    if version > NEWEST_VERSION:
+        raise ModelFileError(
+            f"{where}: saved by Paddle {_spoken(version)}; paddle_ipu knows programs up to Paddle "
+            f"{_spoken(NEWEST_VERSION)[:3]}. Save the model with that version or an older one, or "
+            "install a newer paddle_ipu."
+        )
+    wrong = next(_contradictions(desc), None)
+    if wrong is not None:
+        raise ModelFileError(
+            f"{where}: {wrong}. The file is damaged or was not written by Paddle; copy it anew or "
+            "save the model again."
+        )
+    _check_signature(desc, where)
+    return desc
+
+
+def _spoken(version: int) -> str:
+    return f"{version // 1_000_000}.{version // 1000 % 1000}.{version % 1000}"
+
+
+def _contradictions(desc: Any) -> Iterator[str]:
+    visible: list[set[str]] = []
+    for number, block in enumerate(desc.blocks):
+        if block.idx != number:
+            yield f"block {number} says it is block {block.idx}"
+        if not (block.parent_idx in range(number) or (number == 0 and block.parent_idx == -1)):
+            yield f"block {number} lies in block {block.parent_idx}"
+            return
+        yield from _variables(number, block)
+        outer = visible[block.parent_idx] if number else set()
+        visible.append(outer | {var.name for var in block.vars})
+        for at, op in enumerate(block.ops):
+            place = f"operator {at} ({op.type}) of block {number}"
+            yield from _operator(place, op, visible[number], number, len(desc.blocks))
+
+
+def _variables(number: int, block: Any) -> Iterator[str]:
+    seen: set[str] = set()
+    for var in block.vars:
+        if not var.name or "\0" in var.name or var.name in seen:
+            yield f"block {number} has the variable {var.name!r} twice or without a proper name"
+        seen.add(var.name)
+        if var.type.type == _DENSE:
+            if not var.type.HasField("lod_tensor"):
+                yield f"variable {var.name!r} has no shape and no dtype"
+            elif any(dim < -1 for dim in var.type.lod_tensor.tensor.dims):
+                yield (
+                    f"variable {var.name!r} has the shape {list(var.type.lod_tensor.tensor.dims)}"
+                )
+        elif var.persistable and var.type.type not in WITHOUT_FILE:
+            yield f"variable {var.name!r} is persistable and no dense tensor"
+
+
+def _operator(place: str, op: Any, visible: set[str], number: int, blocks: int) -> Iterator[str]:
+    if not op.type:
+        yield f"{place} has no type"
+    for slots in (op.inputs, op.outputs):
+        names = [slot.parameter for slot in slots]
+        if len(set(names)) != len(names):
+            yield f"{place} has a slot twice: {', '.join(names)}"
+        for slot in slots:
+            for name in slot.arguments:
+                if name != _EMPTY and name not in visible:
+                    yield f"{place} names variable {name!r} in {slot.parameter}, which is not there"
+    attributes = [attribute.name for attribute in op.attrs]
+    if len(set(attributes)) != len(attributes):
+        yield f"{place} has an attribute twice"
+    for attribute in op.attrs:
+        inner = (
+            [attribute.block_idx]
+            if attribute.type == _BLOCK
+            else list(attribute.blocks_idx)
+            if attribute.type == _BLOCKS
+            else []
+        )
+        # A block is written after the one it lies in; one that named itself would never end.
+        if any(each not in range(number + 1, blocks) for each in inner):
+            yield f"{place} has the blocks {inner} in {attribute.name!r}"
+
+
+def _check_signature(desc: Any, where: str) -> None:
+    feeds = [op for op in desc.blocks[0].ops if op.type == "feed"]
+    fetches = [op for op in desc.blocks[0].ops if op.type == "fetch"]
+    for op, slots in [(op, op.outputs) for op in feeds] + [(op, op.inputs) for op in fetches]:
+        if not any(len(slot.arguments) == 1 for slot in slots):
+            raise ModelFileError(
+                f"{where}: operator {op.type} names no variable. The file is damaged; save the "
+                "model again."
+            )
+    if not fetches:
+        raise ModelFileError(
+            f"{where}: the program has no fetches, so it is no inference model; "
+            "paddle.static.save writes such files, for training. Build the program and use "
+            "paddle.static.load, or save it with paddle.static.save_inference_model."
+        )

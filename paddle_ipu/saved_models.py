@@ -1,0 +1,219 @@
+"""``paddle.static.load_inference_model`` for every format on every Paddle, damaged files included.
+
+Each file is read and checked in Python first; Paddle's C++ sees only what passed. Then the program
+is loaded as what this Paddle can run best:
+
+    saved as      on Paddle 2.6          on Paddle 3.x
+    ProgramDesc   Paddle's own loader    Paddle's translation to PIR, or a SavedProgram
+    PIR           a SavedProgram         Paddle's own loader
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paddle_ipu import scope as scopes
+from paddle_ipu.errors import NotSupported
+from paddle_ipu.persistence import loading
+
+if TYPE_CHECKING:
+    from paddle_ipu.frontend.parameter_files import Array
+    from paddle_ipu.frontend.saved_model import ModelFiles, SavedModel
+
+_ARGUMENTS = ("model_filename", "params_filename")
+_DEPRECATED = ("pserver_endpoints",)
+
+
+def loading_inference_models(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Paddle's ``load_inference_model``, with every format of model and checked input."""
+
+    @functools.wraps(original)
+    def load_inference_model(path_prefix: Any, executor: Any, **kwargs: Any) -> Any:
+        return load(original, path_prefix, executor, kwargs)
+
+    return loading(load_inference_model)
+
+
+def load(
+    original: Callable[..., Any], path_prefix: Any, executor: Any, options: Mapping[str, Any]
+) -> list[Any]:
+    """[program, names of feeds, fetch targets]; parameters go to the global scope.
+
+    Args:
+        original: Paddle's own function.
+        path_prefix: the path without suffix; or a folder, where `options` has a name; or None,
+            where `options` has both parts as bytes.
+        executor: what Paddle's own function loads with.
+        options: ``model_filename`` and ``params_filename``.
+
+    Raises:
+        ModelFileError: a part is missing, truncated, damaged, newer than is known, or contradicts
+            the other; nothing was loaded.
+        NotSupported: this Paddle cannot run the program, and the IPU lacks an operator too.
+        TypeError: an option Paddle does not have.
+    """
+    import paddle
+
+    from paddle_ipu.frontend import saved_model
+
+    unknown = [name for name in options if name not in (*_ARGUMENTS, *_DEPRECATED)]
+    if unknown:
+        raise TypeError(
+            f"load_inference_model has no argument {', '.join(map(repr, unknown))}; it takes "
+            f"{' and '.join(_ARGUMENTS)}."
+        )
+    if paddle.in_dynamic_mode():
+        # Paddle says itself that this is for static mode.
+        return list(original(path_prefix, executor, **options))
+    here_pir = _in_pir_mode()
+    files = saved_model.locate(
+        path_prefix,
+        options.get("model_filename"),
+        options.get("params_filename"),
+        prefer=(".json", ".pdmodel") if here_pir else (".pdmodel", ".json"),
+        is_folder=path_prefix is not None and bool(options),
+    )
+    try:
+        model = saved_model.read(files)
+    except NotSupported:
+        if here_pir and path_prefix is not None:
+            # A sound program with what only Paddle itself can run.
+            return _load_with_paddle(original, path_prefix, executor, options, files)
+        raise
+    if model.is_pir and here_pir and path_prefix is None:
+        # Paddle's own function takes a path here, whatever its documentation says.
+        return _as_pir(_deserialized(model), model)
+    if model.is_pir == here_pir:
+        return _load_with_paddle(original, path_prefix, executor, options, files)
+    if not model.is_pir and here_pir:
+        return _from_program_desc(model)
+    return _for_ipu(model, "this Paddle has no PIR programs")
+
+
+def _in_pir_mode() -> bool:
+    import paddle
+
+    in_pir_mode = getattr(paddle.framework, "in_pir_mode", None)
+    return in_pir_mode is not None and bool(in_pir_mode())
+
+
+def _load_with_paddle(
+    original: Callable[..., Any],
+    path_prefix: Any,
+    executor: Any,
+    options: Mapping[str, Any],
+    files: ModelFiles,
+) -> list[Any]:
+    if not options and isinstance(files.program, Path):
+        folder = Path(os.path.abspath(path_prefix))
+        if files.program.parent == folder:
+            # Paddle looks for __model__ only where an option is given.
+            return list(original(str(folder), executor, model_filename=files.program.name))
+    return list(original(path_prefix, executor, **options))
+
+
+# -- ProgramDesc on Paddle 3.x, PIR on Paddle 2.6 -------------------------------------------------
+
+
+def _from_program_desc(model: SavedModel) -> list[Any]:
+    if model.is_annotated:
+        # The translation drops where an operator belongs.
+        return _for_ipu(model, "its operators are placed on IPUs, which a translation would lose")
+    try:
+        program = _translated(model)
+    except (RuntimeError, ValueError, TypeError, LookupError, NotImplementedError) as error:
+        # What Paddle's C++ raises: it knows no translation for an operator.
+        reason = str(error).strip().splitlines()
+        return _for_ipu(
+            model, f"Paddle cannot translate it to PIR ({reason[-1] if reason else ''})"
+        )
+    return _as_pir(program, model)
+
+
+def _for_ipu(model: SavedModel, reason: str) -> list[Any]:
+    """A program for the IPU alone, its parameters in the global scope."""
+    program = model.program(reason)
+    _fill_scope(model.parameters)
+    return [program, list(program.feed_names), list(program.fetch_targets)]
+
+
+def _translated(model: SavedModel) -> Any:
+    """Paddle's own translation, with feeds as ``paddle.static.data`` makes them."""
+    import paddle
+    from paddle.base import core
+
+    from paddle_ipu.frontend import pir, program_desc
+
+    program = paddle.pir.translate_to_pir(core.ProgramDesc(model.content))
+    block = program.global_block()
+    for op in list(block.ops):
+        if op.name() == "pd_op.feed":
+            fed = op.result(0)
+            with paddle.static.program_guard(program):
+                value = paddle.static.data(op.attrs()["name"], fed.shape, fed.dtype)
+            value.get_defining_op().move_before(op)
+            fed.replace_all_uses_with(value)
+            block.remove_op(op)
+    _, names = program_desc.signature(model.description)
+    for name, value in zip(names, _fetched(program), strict=True):
+        if not value.has_name:
+            # The name that the saved program has for it; PIR would have none.
+            producer = value.get_defining_op()
+            producer.set_str_attr(f"{pir.NAME_PREFIX}{value.index()}", name)
+    return program
+
+
+def _deserialized(model: SavedModel) -> Any:
+    import paddle
+    from paddle.base import core
+
+    program = paddle.static.Program()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.json")
+        path.write_bytes(model.content)
+        core.deserialize_pir_program(str(path), program)
+    return program
+
+
+def _as_pir(program: Any, model: SavedModel) -> list[Any]:
+    _fill_scope(model.parameters)
+    feeds = [
+        str(op.attrs()["name"])
+        for op in program.global_block().ops
+        if op.name() == "pd_op.data" and str(op.attrs()["name"]) not in model.parameters
+    ]
+    return [program, _in_saved_order(feeds, model), _fetched(program)]
+
+
+def _in_saved_order(feeds: list[str], model: SavedModel) -> list[str]:
+    from paddle_ipu.frontend import program_desc
+
+    if model.is_pir:
+        return feeds
+    saved, _ = program_desc.signature(model.description)
+    return sorted(feeds, key=saved.index)
+
+
+def _fetched(program: Any) -> list[Any]:
+    fetches = [op for op in program.global_block().ops if op.name() == "pd_op.fetch"]
+    fetches.sort(key=lambda op: int(op.attrs()["col"]))
+    return [op.operand_source(0) for op in fetches]
+
+
+def _fill_scope(parameters: Mapping[str, Array]) -> None:
+    """Copies arrays into the global scope's variables."""
+    import paddle
+
+    scope = paddle.static.global_scope()
+    for name, array in parameters.items():
+        if array.dtype.name == "bfloat16":
+            # Paddle takes the bits of bfloat16 as NumPy's uint16.
+            array = array.view(np.uint16)
+        scopes.write(scope.var(name).get_tensor(), np.ascontiguousarray(array))
