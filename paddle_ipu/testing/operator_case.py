@@ -15,6 +15,28 @@ Build = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
+class Since:
+    """From which version of Paddle on the Python code of a case gives a program that runs.
+
+    Attributes:
+        version: major and minor, for instance ``3.0``.
+        because: what earlier versions lack.
+    """
+
+    version: str
+    because: str
+
+    def holds(self, version: str) -> bool:
+        """Whether Paddle `version`, for instance ``2.6.2``, has it."""
+        return _major_and_minor(version) >= _major_and_minor(self.version)
+
+
+def _major_and_minor(version: str) -> tuple[int, int]:
+    major, minor = version.split(".")[:2]
+    return int(major), int(minor)
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorCase:
     """One use of a Paddle operator that must give Paddle's numbers.
 
@@ -27,6 +49,7 @@ class OperatorCase:
         label: tells rows of one operator apart.
         tolerance: instead of the defaults by dtype, with its reason.
         limitation: where the operator is known to differ from Paddle beside this row.
+        since: the first Paddle that can build and run it, where that is not every one.
     """
 
     op: str
@@ -36,6 +59,7 @@ class OperatorCase:
     label: str = ""
     tolerance: Tolerance | None = None
     limitation: str = ""
+    since: Since | None = None
 
     @property
     def name(self) -> str:
@@ -52,12 +76,14 @@ class RefusedCase:
         build: as in `OperatorCase`.
         inputs: name -> array that is fed.
         match: what the message says, as a regular expression.
+        since: as in `OperatorCase`.
     """
 
     op: str
     build: Build
     inputs: Mapping[str, Array]
     match: str
+    since: Since | None = None
 
     @property
     def name(self) -> str:
@@ -81,15 +107,20 @@ class CaseTable:
         label: str = "",
         tolerance: Tolerance | None = None,
         limitation: str = "",
+        since: Since | None = None,
         **inputs: Array,
     ) -> None:
         """Adds a row; `gradient` names inputs separated by blanks."""
         names = gradient.split()
-        self.rows.append(OperatorCase(op, build, inputs, names, label, tolerance, limitation))
+        self.rows.append(
+            OperatorCase(op, build, inputs, names, label, tolerance, limitation, since)
+        )
 
-    def refuse(self, op: str, build: Build, match: str, **inputs: Array) -> None:
+    def refuse(
+        self, op: str, build: Build, match: str, *, since: Since | None = None, **inputs: Array
+    ) -> None:
         """Adds a use that compile refuses with a message that has `match` in it."""
-        self.refused.append(RefusedCase(op, build, inputs, match))
+        self.refused.append(RefusedCase(op, build, inputs, match, since))
 
 
 def normal(*shape: int, seed: int = 0) -> Array:

@@ -11,6 +11,7 @@ import numpy as np
 import paddle
 
 import paddle_ipu
+from paddle_ipu.frontend import programs
 from paddle_ipu.testing.compare import assert_same
 from paddle_ipu.testing.operator_case import Array, OperatorCase, RefusedCase
 
@@ -40,7 +41,7 @@ class BuiltCase:
 
     def operators(self) -> set[str]:
         """The phi names of the program's operators."""
-        return {op.name().partition(".")[2] for op in self.program.global_block().ops}
+        return {str(node.op_type) for node in programs.read(self.program)}
 
     def scope(self) -> Any:
         """A new scope that holds the parameters."""
@@ -59,6 +60,14 @@ def _static_mode() -> Iterator[None]:
     finally:
         if dynamic:
             paddle.disable_static()
+
+
+def lacks(case: OperatorCase | RefusedCase) -> str:
+    """What the Paddle that is installed lacks for the case, "" where it can run."""
+    version = str(paddle.__version__)
+    if case.since is None or case.since.holds(version):
+        return ""
+    return f"Paddle {version}: {case.since.because} before {case.since.version}"
 
 
 def build_case(case: OperatorCase | RefusedCase) -> BuiltCase:
@@ -165,7 +174,6 @@ def emitted_operators(case: OperatorCase) -> dict[str, set[str]]:
     Constants are left out: any translator may write one.
     """
     from paddle_ipu import popart
-    from paddle_ipu.frontend import pir
     from paddle_ipu.ops.translate import translate
     from paddle_ipu.passes.ipu_pipeline import PIPELINE
     from paddle_ipu.passes.pipeline import Compilation, run_passes
@@ -175,7 +183,7 @@ def emitted_operators(case: OperatorCase) -> dict[str, set[str]]:
         strategy = paddle.static.IpuStrategy()
         strategy.set_graph_config(is_training=built.training)
         fetches = [variable.name for variable in built.fetches.values()]
-        graph = pir.read(built.program)
+        graph = programs.read(built.program)
     options = strategy._ipu_strategy.snapshot()
     run_passes(PIPELINE, Compilation(graph, list(built.feed), fetches, options))
     translation = translate(graph, popart, lambda name: built.parameters[name])

@@ -13,7 +13,7 @@ from paddle_ipu.ops.registry import Row, translated_operators
 from paddle_ipu.popart.schema import schema_of
 from paddle_ipu.testing import generate_docs
 from paddle_ipu.testing.operator_cases import CASES, REFUSED, cases_by_operator
-from paddle_ipu.testing.run_case import emitted_operators
+from paddle_ipu.testing.run_case import emitted_operators, lacks
 from paddle_ipu.xla.registry import find_lowering
 
 ROWS = translated_operators()
@@ -53,10 +53,14 @@ def test_every_popart_operator_has_a_schema_and_a_lowering(row: Row) -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_the_cases_emit_what_the_translator_names_and_nothing_else(row: Row) -> None:
+    cases = [case for case in BY_OPERATOR[row.name] if not lacks(case)]
     emitted: set[str] = set()
-    for case in BY_OPERATOR[row.name]:
+    for case in cases:
         emitted |= emitted_operators(case).get(row.name, set())
-    assert emitted == set(row.emits)
+    if cases == BY_OPERATOR[row.name]:
+        assert emitted == set(row.emits)
+    else:
+        assert emitted <= set(row.emits)
 
 
 def test_the_page_of_operators_is_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,16 +7,23 @@ import pytest
 from paddle_ipu.errors import NotSupported
 from paddle_ipu.testing.operator_case import OperatorCase, RefusedCase
 from paddle_ipu.testing.operator_cases import CASES, REFUSED
-from paddle_ipu.testing.run_case import build_case, compile_case, run_case
+from paddle_ipu.testing.run_case import build_case, compile_case, lacks, run_case
+
+
+def _skip_without(case: OperatorCase | RefusedCase) -> None:
+    if missing := lacks(case):
+        pytest.skip(missing)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_ipu_model_gives_paddles_numbers(case: OperatorCase) -> None:
+    _skip_without(case)
     run_case(case)
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.name)
 def test_a_use_without_support_is_refused(case: RefusedCase) -> None:
+    _skip_without(case)
     built = build_case(case)
     with pytest.raises(NotSupported, match=case.match) as caught:
         compile_case(built)

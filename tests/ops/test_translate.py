@@ -11,13 +11,13 @@ import pytest
 
 from paddle_ipu import dialect, popart
 from paddle_ipu.errors import NotSupported, UnsupportedOpError
-from paddle_ipu.frontend import pir
+from paddle_ipu.frontend import programs
 from paddle_ipu.ops.registry import find_translator, translator
 from paddle_ipu.ops.translate import Translation, check_supported, translate
 
 
 def _translated(program: Any, *outputs: str, place: bool = False) -> Translation:
-    graph = pir.read(program)
+    graph = programs.read(program)
     for node in graph:
         if node.op_type in outputs:
             graph.outputs.append(node.outputs[0])
@@ -38,7 +38,7 @@ def test_every_operator_without_a_translator_is_listed_once(static_program: Any)
     paddle.lgamma(x)
     paddle.erfinv(paddle.tanh(x))
     with pytest.raises(UnsupportedOpError) as caught:
-        check_supported(pir.read(static_program))
+        check_supported(programs.read(static_program))
     message = str(caught.value)
     assert message.startswith("2 operator(s) of the program have no translator:")
     assert f"erfinv (1x), first at {__file__}:" in message

@@ -9,7 +9,7 @@ import numpy as np
 import paddle
 import paddle.nn.functional as F  # noqa: N812 - Paddle's own convention
 
-from paddle_ipu.testing.operator_case import CaseTable, floats, integers, normal, uniform
+from paddle_ipu.testing.operator_case import CaseTable, Since, floats, integers, normal, uniform
 
 TABLE = CaseTable()
 _add = TABLE.add
@@ -129,8 +129,16 @@ _add("softshrink", F.softshrink, gradient="x", x=floats(-2.0, -0.5, -0.25, 0.0, 
 _add("hardshrink", F.hardshrink, gradient="x", x=floats(-2.0, -0.5, -0.25, 0.0, 0.5, 2.0))
 _add(
     "thresholded_relu",
+    lambda x: F.thresholded_relu(x, 0.5),
+    gradient="x",
+    x=floats(-2.0, 0.25, 0.5, 2.0),
+)
+_add(
+    "thresholded_relu",
     lambda x: F.thresholded_relu(x, 0.5, 0.1),
     gradient="x",
+    label="value",
+    since=Since("3.0", "the function has no value for what is below the threshold"),
     x=floats(-2.0, 0.25, 0.5, 2.0),
 )
 _add(
@@ -162,8 +170,20 @@ _add(
     gradient="x",
     x=floats(-2.5, -1.5, -0.5, -0.2, 0.0, 0.49999997, 0.5, 1.5, 2.5, 8388609.0),
 )
-TABLE.refuse("round", lambda x: paddle.round(x, 2), "decimals=2 is not supported", x=normal(3))
+TABLE.refuse(
+    "round",
+    lambda x: paddle.round(x, 2),
+    "decimals=2 is not supported",
+    since=Since("3.0", "the function has no decimals"),
+    x=normal(3),
+)
 _add("trunc", paddle.trunc, label="integers", x=integers(4, dtype="int32"))
 _add("abs", paddle.abs, label="integers", x=integers(4, low=-3, dtype="int32"))
 _add("square", paddle.square, label="integers", x=integers(4, low=-3, dtype="int32"))
-_add("round", paddle.round, label="integers", x=integers(4, low=-3, dtype="int32"))
+_add(
+    "round",
+    paddle.round,
+    label="integers",
+    since=Since("3.0", "the function takes no integers"),
+    x=integers(4, low=-3, dtype="int32"),
+)

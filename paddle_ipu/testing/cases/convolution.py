@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import paddle
 import paddle.nn.functional as F  # noqa: N812 - Paddle's own convention
 
+from paddle_ipu.testing.cases import by_operator
 from paddle_ipu.testing.compare import Tolerance
 from paddle_ipu.testing.operator_case import CaseTable, normal, uniform
 
@@ -88,12 +88,7 @@ _add(
 )
 _add(
     "pool2d",
-    lambda x: [
-        paddle._C_ops.pool2d(
-            x, [1, 1], [1, 1], [0, 0], False, True, "NCHW", kind, True, False, "EXPLICIT"
-        )
-        for kind in ("max", "avg")
-    ],
+    lambda x: [by_operator.global_pool2d(x, kind) for kind in ("max", "avg")],
     gradient="x",
     label="global",
     x=_IMAGE,
@@ -184,7 +179,10 @@ TABLE.refuse(
 )
 _add(
     "group_norm",
-    lambda x, y, w, b: [F.group_norm(x, 2, weight=w, bias=b), F.group_norm(y, 4)],
+    lambda x, y, w, b: [
+        by_operator.group_norm(x, 2, w, b),
+        by_operator.group_norm(y, 4),
+    ],
     gradient="x w b",
     limitation="without a scale, the gradient is that of a scale of ones; Paddle's is another",
     tolerance=_SUMS,

@@ -11,6 +11,7 @@ import paddle
 from paddle_ipu.testing.operator_case import (
     Array,
     CaseTable,
+    Since,
     bools,
     floats,
     integers,
@@ -108,11 +109,19 @@ TABLE.refuse(
 _add(
     "remainder",
     lambda x, y, i, j: [paddle.mod(x, y), paddle.mod(i, j)],
-    gradient="x y",
     x=floats(-7.5, -6.0, 5.0, 7.0, 0.0),
     y=floats(2.0, 4.0, -3.0, 2.5, 3.0),
     i=integers(6, low=-5, dtype="int32"),
     j=integers(6, low=1, dtype="int32", seed=1),
+)
+_add(
+    "remainder",
+    paddle.mod,
+    gradient="x y",
+    label="gradient",
+    since=Since("3.0", "the operator has no gradient"),
+    x=floats(-7.5, -6.0, 5.0, 7.0, 0.0),
+    y=floats(2.0, 4.0, -3.0, 2.5, 3.0),
 )
 _add(
     "elementwise_pow",

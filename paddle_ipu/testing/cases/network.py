@@ -6,7 +6,8 @@ import numpy as np
 import paddle
 import paddle.nn.functional as F  # noqa: N812 - Paddle's own convention
 
-from paddle_ipu.testing.operator_case import CaseTable, floats, integers, normal, uniform
+from paddle_ipu.testing.cases import by_operator
+from paddle_ipu.testing.operator_case import CaseTable, Since, floats, integers, normal, uniform
 
 TABLE = CaseTable()
 _add = TABLE.add
@@ -92,6 +93,7 @@ _add(
     lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
     gradient="q k v",
     label="causal attention",
+    since=Since("3.0", "the function writes an operator without a CPU kernel"),
     q=normal(2, 4, 2, 3),
     k=normal(2, 4, 2, 3, seed=1),
     v=normal(2, 4, 2, 3, seed=2),
@@ -104,7 +106,7 @@ _add(
         F.cross_entropy(x, n),
         F.cross_entropy(x, n, reduction="none"),
         F.cross_entropy(x, n, reduction="sum"),
-        *paddle._C_ops.cross_entropy_with_softmax(x, n.unsqueeze(-1), False, True, True, -100, -1),
+        *by_operator.cross_entropy(x, n.unsqueeze(-1), use_softmax=True),
     ],
     gradient="x",
     x=normal(3, 4),
@@ -162,7 +164,7 @@ _add(
     "cross_entropy_with_softmax",
     lambda x, n: [
         F.cross_entropy(x, n, use_softmax=False),
-        *paddle._C_ops.cross_entropy_with_softmax(x, n.unsqueeze(-1), False, False, True, -100, -1),
+        *by_operator.cross_entropy(x, n.unsqueeze(-1), use_softmax=False),
     ],
     gradient="x",
     label="probabilities",
@@ -200,7 +202,15 @@ _add(
 _add(
     "label_smooth",
     lambda x, p: [F.label_smooth(x), F.label_smooth(x, p, epsilon=0.3)],
+    x=np.eye(3, 4, dtype=np.float32),
+    p=uniform(1, 4),
+)
+_add(
+    "label_smooth",
+    lambda x, p: [F.label_smooth(x), F.label_smooth(x, p, epsilon=0.3)],
     gradient="x",
+    label="gradient",
+    since=Since("3.0", "the operator's outputs have no gradient in a static program"),
     x=np.eye(3, 4, dtype=np.float32),
     p=uniform(1, 4),
 )
@@ -239,7 +249,7 @@ _add(
         F.binary_cross_entropy_with_logits(x, y, reduction="none"),
         F.binary_cross_entropy_with_logits(x, y, pos_weight=p),
         F.sigmoid_focal_loss(x, y),
-        paddle._C_ops.sigmoid_cross_entropy_with_logits(x, y, None, True, 1),
+        by_operator.normalized_sigmoid_cross_entropy(x, y, ignore_index=1),
     ],
     gradient="x",
     x=floats(-20.0, -1.0, 0.0, 2.0, 20.0),
@@ -252,14 +262,22 @@ _add(
         F.kl_div(x, y),
         F.kl_div(x, y, reduction="batchmean"),
         F.kl_div(x, y, reduction="none"),
-        F.kl_div(x, y, reduction="sum", log_target=True),
-        paddle._C_ops.kldiv_loss(x, y, "mean", False),
-        paddle._C_ops.kldiv_loss(x, y, "sum", False),
-        paddle._C_ops.kldiv_loss(x, y, "batchmean", False),
+        by_operator.kldiv_loss(x, y, "mean"),
+        by_operator.kldiv_loss(x, y, "sum"),
+        by_operator.kldiv_loss(x, y, "batchmean"),
     ],
     gradient="x",
     x=normal(2, 3),
     y=np.asarray([[0.0, 0.25, 0.75], [1.0, 0.5, -0.5]], np.float32),
+)
+_add(
+    "kldiv_loss",
+    lambda x, y: F.kl_div(x, y, reduction="sum", log_target=True),
+    gradient="x",
+    label="logarithmic target",
+    since=Since("3.0", "the function has no log_target"),
+    x=normal(2, 3),
+    y=normal(2, 3, seed=1),
 )
 _add(
     "square",

@@ -6,7 +6,8 @@ import numpy as np
 import paddle
 import paddle.nn.functional as F  # noqa: N812 - Paddle's own convention
 
-from paddle_ipu.testing.operator_case import CaseTable, bools, floats, integers, normal
+from paddle_ipu.testing.cases import by_operator
+from paddle_ipu.testing.operator_case import CaseTable, Since, bools, floats, integers, normal
 
 TABLE = CaseTable()
 _add = TABLE.add
@@ -157,8 +158,16 @@ _add(
 )
 _add(
     "repeat_interleave",
-    lambda x: [paddle.repeat_interleave(x, 2, axis=1), paddle.repeat_interleave(x, 3, axis=-1)],
+    lambda x: [paddle.repeat_interleave(x, 2, axis=1), paddle.repeat_interleave(x, 3, axis=0)],
     gradient="x",
+    x=_CUBE,
+)
+_add(
+    "repeat_interleave",
+    lambda x: paddle.repeat_interleave(x, 3, axis=-1),
+    gradient="x",
+    label="negative axis",
+    since=Since("3.0", "the operator's shape inference corrupts memory"),
     x=_CUBE,
 )
 _add(
@@ -207,8 +216,13 @@ _add(
     i=_WHOLE,
 )
 _add("full_with_tensor", lambda x: paddle.full(paddle.shape(x)[:2], 1.5) + x, x=normal(2, 3))
-_add("shape", lambda x: paddle._C_ops.shape(x), x=_CUBE)
-_add("shape64", lambda x: [paddle.shape(x), paddle.shape(x)[1] + 1], x=_CUBE)
+_add("shape", lambda x: [by_operator.shape(x), by_operator.shape(x)[1] + 1], x=_CUBE)
+_add(
+    "shape64",
+    lambda x: [paddle.shape(x), paddle.shape(x)[1] + 1],
+    since=Since("3.0", "paddle.shape writes the operator shape"),
+    x=_CUBE,
+)
 _add("numel", lambda x: paddle.numel(x), x=_CUBE)
 _add(
     "assign_value_",
@@ -242,11 +256,20 @@ _add(
     lambda x, n, c: [
         paddle.gather(x, n),
         paddle.gather(x, n, axis=1),
-        paddle.gather(x, c, axis=-1),
+        paddle.gather(x, c, axis=2),
     ],
     gradient="x",
     x=normal(3, 3, 4),
     n=np.asarray([2, 0, 2]),
+    c=np.asarray([[1], [3]], np.int32),
+)
+_add(
+    "gather",
+    lambda x, c: paddle.gather(x, c, axis=-1),
+    gradient="x",
+    label="negative axis",
+    since=Since("3.0", "the operator reads the axis as it is, outside of the shape"),
+    x=normal(3, 3, 4),
     c=np.asarray([[1], [3]], np.int32),
 )
 _add(

@@ -1,0 +1,114 @@
+"""Uses of operators that Paddle's public API does not reach, or not in every version.
+
+Each function writes one operator into the program under construction: a PIR program by the call
+that Paddle's own functions make, a ProgramDesc by the operator's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import paddle
+
+
+def _append(
+    kind: str,
+    inputs: Mapping[str, Any],
+    outputs: Sequence[str],
+    dtype: Any,
+    **attributes: Any,
+) -> list[Any]:
+    """Appends a ProgramDesc operator and returns its outputs, in the order of their slots."""
+    from paddle.base.layer_helper import LayerHelper
+
+    helper = LayerHelper(kind)
+    made = {slot: helper.create_variable_for_type_inference(dtype) for slot in outputs}
+    given = {slot: value for slot, value in inputs.items() if value is not None}
+    helper.append_op(type=kind, inputs=given, outputs=made, attrs=attributes)
+    return list(made.values())
+
+
+def shape(x: Any) -> Any:
+    """The shape as int32, which ``paddle.shape`` gives on Paddle 2.6 only."""
+    return paddle._C_ops.shape(x) if paddle.framework.in_pir_mode() else paddle.shape(x)
+
+
+def global_pool2d(x: Any, kind: str) -> Any:
+    """Pooling over the whole image; `kind` is "max" or "avg"."""
+    if paddle.framework.in_pir_mode():
+        return paddle._C_ops.pool2d(
+            x, [1, 1], [1, 1], [0, 0], False, True, "NCHW", kind, True, False, "EXPLICIT"
+        )
+    (pooled,) = _append(
+        "pool2d",
+        {"X": x},
+        ["Out"],
+        x.dtype,
+        pooling_type=kind,
+        ksize=[1, 1],
+        strides=[1, 1],
+        paddings=[0, 0],
+        global_pooling=True,
+    )
+    return pooled
+
+
+def cross_entropy(x: Any, label: Any, use_softmax: bool) -> list[Any]:
+    """Cross entropy with hard labels [..., 1]: the probabilities and the losses."""
+    if paddle.framework.in_pir_mode():
+        return list(
+            paddle._C_ops.cross_entropy_with_softmax(x, label, False, use_softmax, True, -100, -1)
+        )
+    return _append(
+        "softmax_with_cross_entropy",
+        {"Logits": x, "Label": label},
+        ["Softmax", "Loss"],
+        x.dtype,
+        soft_label=False,
+        use_softmax=use_softmax,
+        numeric_stable_mode=True,
+        ignore_index=-100,
+        axis=-1,
+    )
+
+
+def normalized_sigmoid_cross_entropy(x: Any, label: Any, ignore_index: int) -> Any:
+    """Binary cross entropy of logits, divided by how many labels are not ignored."""
+    if paddle.framework.in_pir_mode():
+        return paddle._C_ops.sigmoid_cross_entropy_with_logits(x, label, None, True, ignore_index)
+    (loss,) = _append(
+        "sigmoid_cross_entropy_with_logits",
+        {"X": x, "Label": label},
+        ["Out"],
+        x.dtype,
+        normalize=True,
+        ignore_index=ignore_index,
+    )
+    return loss
+
+
+def kldiv_loss(x: Any, target: Any, reduction: str) -> Any:
+    """The Kullback-Leibler divergence with the operator's own reduction."""
+    if paddle.framework.in_pir_mode():
+        return paddle._C_ops.kldiv_loss(x, target, reduction, False)
+    (loss,) = _append(
+        "kldiv_loss", {"X": x, "Target": target}, ["Loss"], x.dtype, reduction=reduction
+    )
+    return loss
+
+
+def group_norm(x: Any, groups: int, weight: Any = None, bias: Any = None) -> Any:
+    """``paddle.nn.functional.group_norm``, which Paddle 2.6 does not have."""
+    if paddle.framework.in_pir_mode():
+        return paddle._C_ops.group_norm(x, weight, bias, 1e-5, groups, "NCHW")
+    normal, _, _ = _append(
+        "group_norm",
+        {"X": x, "Scale": weight, "Bias": bias},
+        ["Y", "Mean", "Variance"],
+        x.dtype,
+        groups=groups,
+        epsilon=1e-5,
+        data_layout="NCHW",
+    )
+    return normal
