@@ -17,6 +17,7 @@ NEWEST_VERSION = 3_003_999
 _BLOCK, _BLOCKS = 8, 10
 _EMPTY = "@EMPTY@"
 _DENSE = 7
+_TENSOR_FIELD = 3
 
 WITHOUT_FILE = frozenset({9, 10, 15, 17})
 """Feed lists, fetch lists, readers and raw variables: persistable, and nothing of them is saved."""
@@ -91,14 +92,20 @@ def _variables(number: int, block: Any) -> Iterator[str]:
             yield f"block {number} has the variable {var.name!r} twice or without a proper name"
         seen.add(var.name)
         if var.type.type == _DENSE:
-            if not var.type.HasField("lod_tensor"):
+            tensor = tensor_of(var)
+            if tensor is None:
                 yield f"variable {var.name!r} has no shape and no dtype"
-            elif any(dim < -1 for dim in var.type.lod_tensor.tensor.dims):
-                yield (
-                    f"variable {var.name!r} has the shape {list(var.type.lod_tensor.tensor.dims)}"
-                )
+            elif any(dim < -1 for dim in tensor.dims):
+                yield f"variable {var.name!r} has the shape {list(tensor.dims)}"
         elif var.persistable and var.type.type not in WITHOUT_FILE:
             yield f"variable {var.name!r} is persistable and no dense tensor"
+
+
+def tensor_of(var: Any) -> Any:
+    """The TensorDesc of a variable: its ``data_type`` and ``dims``; None where it has none."""
+    # Paddle 2.6 calls the field lod_tensor, Paddle 3 dense_tensor.
+    name = var.type.DESCRIPTOR.fields_by_number[_TENSOR_FIELD].name
+    return getattr(var.type, name).tensor if var.type.HasField(name) else None
 
 
 def _operator(place: str, op: Any, visible: set[str], number: int, blocks: int) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Reads a PIR program (Paddle 3.x) into the paddle dialect.
 
 The whole main block is read, backward and optimizer operators included; passes take it apart.
-PIR's list values (``builtin.combine``, ``builtin.split``) dissolve into flat operands and results,
+PIR's list values (``builtin.combine``, ``split``, ``slice``) dissolve into flat operands and results,
 and the operators that name values become the graph's inputs:
 
     builtin.parameter {parameter_name}        -> input, role parameter (or learning_rate)
@@ -27,7 +27,7 @@ NAME_PREFIX = "paddle_ipu.name."
 """Attribute under which an operator carries the name given to its result of that number."""
 
 _PARAMETER = "builtin.parameter"
-_COMBINE, _SPLIT = "builtin.combine", "builtin.split"
+_COMBINE, _SPLIT, _SLICE = "builtin.combine", "builtin.split", "builtin.slice"
 
 
 def read(program: Any, learning_rate_name: str | None = None) -> ir.Graph:
@@ -73,6 +73,10 @@ class _Reader:
             self._lists[op.result(0).id] = [self._find(v) for v in op.operands_source()]
         elif name == _SPLIT:
             self._split(op)
+        elif name == _SLICE:
+            # One member of a list; Paddle's translation of a ProgramDesc takes members so.
+            parts = self._lists[op.operand_source(0).id]
+            self._values[op.result(0).id] = parts[int(op.attrs()["index"])]
         elif name == _PARAMETER or name == "pd_op.data":
             self._add_input(op, name == _PARAMETER)
         else:

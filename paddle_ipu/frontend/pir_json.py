@@ -280,7 +280,7 @@ class _Parser:
             name = "pd_op.data"
         if name == "pd_op.data":
             self._claim(attributes.get("name"), results)
-        self._check_operands(name, operands, results)
+        self._check_operands(name, operands, results, attributes)
         if name == "pd_op.repeat_interleave":
             # Versions 1 and 2 lack it; Paddle 3.3 reads -1 for it.
             attributes.setdefault("output_size", -1)
@@ -314,7 +314,11 @@ class _Parser:
         return claimed
 
     def _check_operands(
-        self, name: str, operands: Sequence[Value], results: Sequence[Value]
+        self,
+        name: str,
+        operands: Sequence[Value],
+        results: Sequence[Value],
+        attributes: Mapping[str, Any],
     ) -> None:
         if name == "builtin.combine":
             members = self._members(results[0]) if len(results) == 1 else -1
@@ -324,6 +328,12 @@ class _Parser:
             members = self._members(operands[0]) if len(operands) == 1 else -1
             if members != len(results) or any(self._members(each) >= 0 for each in results):
                 self._fail(f"takes {len(results)} value(s) from a list of {members}")
+        elif name == "builtin.slice":
+            members = self._members(operands[0]) if len(operands) == 1 else -1
+            index = attributes.get("index")
+            one = len(results) == 1 and self._members(results[0]) < 0
+            if not one or not isinstance(index, int) or index not in range(members):
+                self._fail(f"takes member {index} of a list of {members}")
         dialect, _, short = name.partition(".")
         known = OPERAND_NAMES.get(short) if dialect == "pd_op" else None
         if known is not None and len(known) != len(operands):

@@ -332,15 +332,14 @@ def _declared_by_pir(program: pir_json.SavedPirProgram) -> dict[str, tuple[list[
 
 
 def _declared_by_desc(desc: Any) -> dict[str, tuple[list[int], str]]:
-    return {
-        var.name: (
-            list(var.type.lod_tensor.tensor.dims),
-            DTYPES.get(var.type.lod_tensor.tensor.data_type, "unknown"),
-        )
-        for block in desc.blocks
-        for var in block.vars
-        if var.persistable and var.type.type not in check_program_desc.WITHOUT_FILE
-    }
+    declared = {}
+    for block in desc.blocks:
+        for var in block.vars:
+            if var.persistable and var.type.type not in check_program_desc.WITHOUT_FILE:
+                tensor = check_program_desc.tensor_of(var)
+                dtype = DTYPES.get(tensor.data_type, f"dtype number {tensor.data_type} ")
+                declared[var.name] = (list(tensor.dims), dtype)
+    return declared
 
 
 def _parameters(
