@@ -1,8 +1,8 @@
 """Reads a PIR program (Paddle 3.x) into the paddle dialect.
 
 The whole main block is read, backward and optimizer operators included; passes take it apart.
-PIR's list values (``builtin.combine``, ``split``, ``slice``) dissolve into flat operands and results,
-and the operators that name values become the graph's inputs:
+PIR's list values (``builtin.combine``, ``split``, ``slice``) dissolve into flat operands and
+results, and the operators that name values become the graph's inputs:
 
     builtin.parameter {parameter_name}        -> input, role parameter (or learning_rate)
     pd_op.data {name, persistable: [true]}    -> input, role state
@@ -74,9 +74,9 @@ class _Reader:
         elif name == _SPLIT:
             self._split(op)
         elif name == _SLICE:
-            # One member of a list; Paddle's translation of a ProgramDesc takes members so.
+            # Paddle's translation of a ProgramDesc takes the members of a list one by one.
             parts = self._lists[op.operand_source(0).id]
-            self._values[op.result(0).id] = parts[int(op.attrs()["index"])]
+            self._take(op, 0, parts[int(op.attrs()["index"])])
         elif name == _PARAMETER or name == "pd_op.data":
             self._add_input(op, name == _PARAMETER)
         else:
@@ -85,12 +85,16 @@ class _Reader:
     def _split(self, op: Any) -> None:
         """The members of a list; one that an operator made takes the name it got here."""
         parts = self._lists[op.operand_source(0).id]
-        for index, (result, part) in enumerate(zip(op.results(), parts, strict=True)):
-            self._values[result.id] = part
-            name = op.attrs().get(f"{NAME_PREFIX}{index}")
-            if name is not None and part is not None and part.producer() is not None:
-                part.name = name
-                self._taken.add(name)
+        for index, part in enumerate(parts):
+            self._take(op, index, part)
+
+    def _take(self, op: Any, index: int, part: ir.Value | None) -> None:
+        """A member of a list becomes the result of that number."""
+        self._values[op.result(index).id] = part
+        name = op.attrs().get(f"{NAME_PREFIX}{index}")
+        if name is not None and part is not None and part.producer() is not None:
+            part.name = name
+            self._taken.add(name)
 
     def _find(self, value: Any) -> ir.Value | None:
         if not value.initialized():
