@@ -95,6 +95,11 @@ class IpuProgram:
         return getattr(self.org_program, "lr_scheduler", None)
 
     @property
+    def lr_var(self) -> Any:
+        """The scheduler's learning-rate variable in a ProgramDesc program, None without one."""
+        return getattr(self.org_program, "lr_var", None)
+
+    @property
     def portable(self) -> bool:
         """True when Graphcore's SDK can run the program too."""
         return not self.not_portable_because
@@ -331,6 +336,7 @@ def _narrowed(name: str, known: Feed, array: Array, casting: Literal["safe", "sa
 def _dense(array: Array) -> Any:
     from paddle.base import core
 
-    tensor = core.DenseTensor()
+    # Paddle 2.6 calls it by its older name.
+    tensor = core.DenseTensor() if hasattr(core, "DenseTensor") else core.LoDTensor()
     tensor.set(np.asarray(array, order="C"), core.CPUPlace())
     return tensor

@@ -84,6 +84,7 @@ _SAVING = tuple(
         ("paddle.static", "save_vars"),
         ("paddle.static.io", "serialize_persistables"),
         ("paddle.static", "serialize_persistables"),
+        ("paddle.base.framework", "Program.state_dict"),
         ("paddle.pir", "Program.state_dict"),
     )
 )
@@ -106,6 +107,7 @@ _LOADING = tuple(
         ("paddle.static", "set_program_state"),
         ("paddle.static.io", "deserialize_persistables"),
         ("paddle.static", "deserialize_persistables"),
+        ("paddle.base.framework", "Program.set_state_dict"),
         ("paddle.pir", "Program.set_state_dict"),
     )
 )
