@@ -37,24 +37,22 @@ Rewrite = Callable[[Operator, Variables], list[Operator]]
 
 def modern(operator: Operator, variables: Variables) -> list[Operator]:
     """The plain operators that do what `operator` does: itself, where it is plain."""
-    rewrite = _REWRITES.get(operator.type)
+    rewrite = REWRITES.get(operator.type)
     return [operator] if rewrite is None else rewrite(operator, variables)
 
 
 def _align(operator: Operator, variables: Variables) -> list[Operator]:
     """``axis`` says where Y's dimensions stand among X's; today they stand last."""
-    x, y = str(operator.input("X")), str(operator.input("Y"))
+    x, y = _one(operator, "X"), _one(operator, "Y")
     axis = int(operator.attributes.get("axis", -1))
+    plain = operator.changed(without=["axis"])
     shape = variables.shape(y)
     trailing = len(variables.shape(x)) - len(shape) - axis
     if axis == -1 or trailing <= 0:
-        return [operator]
+        return [plain]
     aligned = [*shape, *[1] * trailing]
     name = variables.declare(y, aligned)
-    return [
-        _reshape(operator, y, name, aligned),
-        operator.changed(inputs={"X": [x], "Y": [name]}),
-    ]
+    return [_reshape(operator, y, name, aligned), plain.changed(inputs={"X": [x], "Y": [name]})]
 
 
 def _mul(operator: Operator, variables: Variables) -> list[Operator]:
@@ -69,7 +67,9 @@ def _mul(operator: Operator, variables: Variables) -> list[Operator]:
         columns = 1
     if len(variables.shape(y)) != 2:
         y = _flatten_to(forms, operator, variables, y, rows)
-    product = operator.changed("matmul_v2", {"X": [x], "Y": [y]})
+    product = operator.changed(
+        "matmul_v2", {"X": [x], "Y": [y]}, without=["x_num_col_dims", "y_num_col_dims"]
+    )
     result = [*variables.shape(x)[:columns], variables.shape(y)[1]]
     wanted = variables.shape(out)
     if len(result) == len(wanted):
@@ -104,18 +104,19 @@ def _flatten(operator: Operator, variables: Variables) -> list[Operator]:
 def _matmul(operator: Operator, variables: Variables) -> list[Operator]:
     """The first ``matmul`` multiplies the product with `alpha`."""
     alpha = float(operator.attributes.get("alpha", 1.0))
+    plain = operator.changed(without=["alpha"])
     if alpha == 1.0:
-        return [operator]
+        return [plain]
     out = str(operator.output("Out"))
     product = variables.declare(out, variables.shape(out))
     return [
-        operator.changed(outputs={"Out": [product]}),
-        operator.changed("scale", {"X": [product]}, {"Out": [out]}, {"scale": alpha, "bias": 0.0}),
+        plain.changed(outputs={"Out": [product]}),
+        operator.beside("scale", product, out, {"scale": alpha}),
     ]
 
 
 def _without_last(slot: str) -> Rewrite:
-    """The first ``lookup_table``, ``one_hot`` take ids of shape [..., 1]."""
+    """The first ``lookup_table`` and ``one_hot`` take ids of shape [..., 1]."""
 
     def rewrite(operator: Operator, variables: Variables) -> list[Operator]:
         ids = _one(operator, slot)
@@ -124,7 +125,7 @@ def _without_last(slot: str) -> Rewrite:
             return [operator]
         squeezed = variables.declare(ids, shape[:-1])
         return [
-            operator.changed("squeeze2", {"X": [ids]}, {"Out": [squeezed]}, {"axes": [-1]}),
+            operator.beside("squeeze2", ids, squeezed, {"axes": [-1]}),
             operator.changed(inputs={**operator.inputs, slot: [squeezed]}),
         ]
 
@@ -134,11 +135,16 @@ def _without_last(slot: str) -> Rewrite:
 def _fill_constant(operator: Operator, variables: Variables) -> list[Operator]:
     """``str_value`` holds what ``value`` cannot: whole numbers above 2**24, inf."""
     written = str(operator.attributes.get("str_value", ""))
-    changed = operator.changed(attributes={"value": float(written)}) if written else operator
+    value = {"value": float(written)} if written else {}
     slots = ("ValueTensor", "ShapeTensor", "ShapeTensorList")
-    if any(operator.inputs.get(slot) for slot in slots):
-        return [changed.changed("full_with_tensor")]
-    return [changed]
+    by_tensor = operator.type == "fill_constant" and any(
+        operator.inputs.get(slot) for slot in slots
+    )
+    return [
+        operator.changed(
+            "full_with_tensor" if by_tensor else None, attributes=value, without=["str_value"]
+        )
+    ]
 
 
 def _cross_entropy(operator: Operator, variables: Variables) -> list[Operator]:
@@ -153,21 +159,47 @@ def _cross_entropy(operator: Operator, variables: Variables) -> list[Operator]:
     ]
 
 
+def _frobenius_norm(operator: Operator, variables: Variables) -> list[Operator]:
+    """Over one dimension, or over all of them, it is the 2-norm."""
+    dims = list(operator.attributes.get("dim", [0]))
+    whole = bool(operator.attributes.get("reduce_all", False))
+    if not whole and len(dims) != 1:
+        return [operator]
+    return [
+        operator.changed(
+            "p_norm",
+            attributes={
+                "porder": 2.0,
+                "axis": -1 if whole else dims[0],
+                "asvector": whole,
+                "keepdim": operator.attributes.get("keep_dim", False),
+            },
+            without=["dim", "reduce_all", "keep_dim"],
+        )
+    ]
+
+
 def _reduce(operator: Operator, variables: Variables) -> list[Operator]:
     """``reduce_all`` stands for every dimension; so does an empty list."""
     whole = bool(operator.attributes.get("reduce_all", False))
-    return [operator.changed(attributes={"dim": []}) if whole else operator]
+    return [
+        operator.changed(
+            attributes={"dim": []} if whole else {},
+            without=() if operator.type == "reduce_prod" else ["reduce_all"],
+        )
+    ]
 
 
 def _split(operator: Operator, variables: Variables) -> list[Operator]:
     number = int(operator.attributes.get("num", 0))
     if number and not operator.inputs.get("SectionsTensorList"):
-        return [operator.changed("split_with_num")]
-    return [operator]
+        return [operator.changed("split_with_num", without=["sections"])]
+    return [operator.changed(without=["num"])]
 
 
 def _triangle(operator: Operator, variables: Variables) -> list[Operator]:
-    return [operator.changed("tril" if operator.attributes.get("lower", False) else "triu")]
+    name = "tril" if operator.attributes.get("lower", False) else "triu"
+    return [operator.changed(operator.type.replace("tril_triu", name), without=["lower"])]
 
 
 def _range(operator: Operator, variables: Variables) -> list[Operator]:
@@ -181,13 +213,7 @@ def _argument(operator: Operator, variables: Variables) -> list[Operator]:
     return [operator.changed(attributes={"dtype": 3}) if unset else operator]
 
 
-_VALUES: Mapping[str, str] = {
-    "bool_values": "bool",
-    "fp32_values": "float32",
-    "fp64_values": "float64",
-    "int32_values": "int32",
-    "int64_values": "int64",
-}
+_VALUES = ("bool_values", "fp32_values", "fp64_values", "int32_values", "int64_values")
 
 
 def _assign_value(operator: Operator, variables: Variables) -> list[Operator]:
@@ -202,6 +228,7 @@ def _assign_value(operator: Operator, variables: Variables) -> list[Operator]:
             "assign_value_" if kept else "assign_value",
             {"Out": [out]} if kept else {},
             attributes={"values": list(found)},
+            without=_VALUES,
         )
     ]
 
@@ -227,21 +254,17 @@ def _size(dims: Sequence[int]) -> int:
 
 
 def _reshape(operator: Operator, name: str, result: str, shape: Sequence[int]) -> Operator:
-    return operator.changed(
-        "reshape2", {"X": [name]}, {"Out": [result]}, {"shape": [int(dim) for dim in shape]}
-    )
+    return operator.beside("reshape2", name, result, {"shape": [int(dim) for dim in shape]})
 
 
-_REWRITES: Mapping[str, Rewrite] = {
-    **{
-        f"elementwise_{name}": _align
-        for name in ("add", "div", "floordiv", "max", "min", "mod", "mul", "pow", "sub")
-    },
-    **dict.fromkeys(("equal", "greater_equal", "greater_than", "less_equal", "less_than", "not_equal"), _align),
-    **{
-        f"reduce_{name}": _reduce
-        for name in ("all", "amax", "amin", "any", "max", "mean", "min", "prod", "sum")
-    },
+_ELEMENTWISE = ("add", "div", "floordiv", "fmax", "fmin", "max", "min", "mod", "mul", "pow", "sub")
+_COMPARISONS = ("equal", "greater_equal", "greater_than", "less_equal", "less_than", "not_equal")
+_REDUCTIONS = ("all", "amax", "amin", "any", "max", "mean", "min", "prod", "sum")
+
+REWRITES: Mapping[str, Rewrite] = {
+    **{f"elementwise_{name}": _align for name in _ELEMENTWISE},
+    **dict.fromkeys(_COMPARISONS, _align),
+    **{f"reduce_{name}": _reduce for name in _REDUCTIONS},
     "arg_max": _argument,
     "arg_min": _argument,
     "assign": _assign,
@@ -249,9 +272,11 @@ _REWRITES: Mapping[str, Rewrite] = {
     "cross_entropy": _cross_entropy,
     "cross_entropy2": _cross_entropy,
     "fill_constant": _fill_constant,
+    "fill_constant_batch_size_like": _fill_constant,
     "fill_zeros_like": _zeros_like,
     "flatten": _flatten,
     "flatten2": _flatten,
+    "frobenius_norm": _frobenius_norm,
     "lookup_table": _without_last("Ids"),
     "matmul": _matmul,
     "mul": _mul,
@@ -259,4 +284,6 @@ _REWRITES: Mapping[str, Rewrite] = {
     "range": _range,
     "split": _split,
     "tril_triu": _triangle,
-}  # fmt: skip
+    "tril_triu_grad": _triangle,
+}
+"""ProgramDesc operator -> what writes it with plain ones."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from paddle_ipu import dialect
 from paddle_ipu.errors import InvalidProgramError
 
 EMPTY = "@EMPTY@"
@@ -54,6 +55,12 @@ class Operator:
     attributes: Mapping[str, Any]
     callstack: Sequence[str] = field(default=(), compare=False)
 
+    @property
+    def place(self) -> str:
+        """`` at file:line`` of the user's call, "" where Paddle recorded none."""
+        found = dialect.source_line(self.callstack)
+        return f" at {found}" if found else ""
+
     def input(self, slot: str) -> str | None:
         """The one variable of an input slot, None where there is none."""
         names = self.inputs.get(slot, ())
@@ -70,15 +77,38 @@ class Operator:
         inputs: Mapping[str, Sequence[str]] | None = None,
         outputs: Mapping[str, Sequence[str]] | None = None,
         attributes: Mapping[str, Any] | None = None,
+        without: Sequence[str] = (),
     ) -> Operator:
-        """The same operator with other slots; `attributes` are added to its own."""
+        """The same operator in another form.
+
+        Args:
+            type: its new name.
+            inputs: its new input slots.
+            outputs: its new output slots.
+            attributes: added to its own.
+            without: its own attributes that the new form does not have.
+        """
+        kept = {name: value for name, value in self.attributes.items() if name not in without}
         return replace(
             self,
             type=self.type if type is None else type,
             inputs=self.inputs if inputs is None else inputs,
             outputs=self.outputs if outputs is None else outputs,
-            attributes={**self.attributes, **(attributes or {})},
+            attributes={**kept, **(attributes or {})},
         )
+
+    def beside(
+        self, type: str, source: str, result: str, attributes: Mapping[str, Any]
+    ) -> Operator:
+        """Another operator, from X to Out, that the same call of the user stands for."""
+        common = {name: self.attributes[name] for name in COMMON if name in self.attributes}
+        return Operator(
+            type, {"X": [source]}, {"Out": [result]}, {**common, **attributes}, self.callstack
+        )
+
+
+COMMON = ("op_role", "ipu_index", "ipu_stage", "__available_memory", "serialize_factor")
+"""Attributes that any operator may have and that mean something on an IPU."""
 
 
 def parse(desc: Any) -> Operator:

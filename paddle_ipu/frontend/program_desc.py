@@ -20,7 +20,8 @@ import onnx_ir as ir
 from paddle_ipu import dialect
 from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.frontend import legacy_forms, legacy_operator, vocabulary
-from paddle_ipu.frontend.legacy_operator import EMPTY, Block, Operator, Variables
+from paddle_ipu.frontend.legacy_operator import COMMON, EMPTY, Block, Operator, Variables
+from paddle_ipu.frontend.op_versions import check_versions
 from paddle_ipu.frontend.vocabulary import Constant, Slot
 
 OP_ROLE = "op_role"
@@ -32,12 +33,12 @@ _STATISTICS = ("batch_norm", "sync_batch_norm")
 
 _DENSE, _SELECTED_ROWS = 7, 8
 
+_BACKWARD = 1
 _PLACEMENT = ("ipu_index", "ipu_stage")
-_KEPT = (OP_ROLE, "__available_memory", "serialize_factor")
 _BOOKKEEPING = frozenset(
     {
-        "op_callstack", "op_device", "op_namescope", "op_role_var", "with_quant_attr",
-        "use_mkldnn", "mkldnn_data_type", "use_cudnn", "use_quantizer", "use_onednn",
+        "op_device", "op_namescope", "op_role_var", "with_quant_attr", "use_mkldnn",
+        "mkldnn_data_type", "use_cudnn", "use_quantizer", "use_onednn",
     }
 )  # fmt: skip
 
@@ -60,7 +61,7 @@ def read(program: Any, learning_rate_name: str | None = None) -> ir.Graph:
             attribute's value that the vocabulary does not know.
     """
     desc = parse(program)
-    vocabulary.check_versions(desc)
+    check_versions(desc)
     reader = _Reader(desc, learning_rate_name)
     return reader.graph()
 
@@ -138,6 +139,20 @@ class _Reader:
         )
         self._written: Counter[str] = Counter()
         self._left_out: set[str] = set()
+        others = {
+            name
+            for op in self._operators
+            if op.type not in _STATISTICS
+            for names in op.outputs.values()
+            for name in names
+        }
+        self._statistics = {
+            name
+            for op in self._operators
+            if op.type in _STATISTICS
+            for name in (op.input("Mean"), op.input("Variance"))
+            if name is not None and name not in others
+        }
 
     def graph(self) -> ir.Graph:
         for operator in self._operators:
@@ -241,27 +256,29 @@ class _Reader:
         if found is not None:
             return found
         variable = self._variables.get(name)
-        persistable = variable is not None and variable.persistable
-        if self._writes[name] and not persistable:
+        if self._writes[name] and not self._keeps_first(name):
             if variable is not None and (variable.need_check_feed or name in self._fed):
                 raise NotSupported(
-                    f"operator {operator.type}{_at(operator)} is one of those around which the fed "
-                    f"variable {name!r} is written again. Write to another variable: a feed keeps "
+                    f"operator {operator.type}{operator.place} reads the fed variable {name!r}, "
+                    "which the program writes again later. Write to another variable: a feed keeps "
                     "its value."
                 )
             raise InvalidProgramError(
-                f"operator {operator.type}{_at(operator)} reads {name!r} before anything has "
+                f"operator {operator.type}{operator.place} reads {name!r} before anything has "
                 "written it."
             )
         return self._add_input(name)
 
+    def _keeps_first(self, name: str) -> bool:
+        """Whether the variable's name is that of its first version, which the graph is given."""
+        return self.is_persistable(name) or name in self._statistics
+
     def _write(self, name: str) -> ir.Value:
-        variable = self._variables.get(name)
         self._written[name] += 1
         is_last = self._written[name] == self._writes[name]
-        persistable = variable is not None and variable.persistable
-        version = name if is_last and not persistable else f"{name}@{self._written[name]}"
-        if persistable and name not in self._newest:
+        keeps_first = self._keeps_first(name)
+        version = name if is_last and not keeps_first else f"{name}@{self._written[name]}"
+        if keeps_first and name not in self._newest:
             # The weight itself keeps the name, read or not.
             self._add_input(name)
         while version != name and version in self._taken:
@@ -278,13 +295,15 @@ class _Reader:
         if row is None:
             self._add_unknown(operator)
             return
-        vocabulary.check_attributes(operator, row)
         inputs: list[ir.Value | None] = []
         names: list[str] = []
         segments: list[int] = []
         has_list = False
         if row.is_backward:
             operator = self._without_left_out(operator)
+        elif not int(operator.attributes.get(OP_ROLE, 0)) & _BACKWARD:
+            # A gradient maker may copy forward's attributes to an operator that has none of them.
+            vocabulary.check(operator, row)
         for operand in row.inputs:
             part = self._operand(operator, operand.sources)
             names.append(operand.name)
@@ -339,10 +358,7 @@ class _Reader:
         attributes = {
             name: value
             for name, value in operator.attributes.items()
-            if name not in _BOOKKEEPING
-            and name not in _KEPT
-            and name not in _PLACEMENT
-            and not _is_reference(value)
+            if name not in _BOOKKEEPING and name not in COMMON and not _is_reference(value)
         }
         outputs = [
             self._result(name if self._is_tensor(name) else EMPTY, operator.type)
@@ -362,7 +378,9 @@ class _Reader:
                 if source.is_list:
                     return [self._find(operator, name) for name in names]
                 return self._find(operator, names[0])
-            value = vocabulary.attribute_value(operator, source.name, source.attribute)
+            value = vocabulary.attribute_value(
+                operator, source.name, source.attribute, may_be_tensor=True
+            )
             if isinstance(value, Variables):
                 found = [self._find(operator, name) for name in value.names]
                 return found if value.is_list else found[0]
@@ -419,13 +437,11 @@ class _Reader:
 
 
 def _carried(operator: Operator) -> dict[str, Any]:
-    """The attributes any operator may have that mean something on an IPU."""
-    found = {name: operator.attributes[name] for name in _KEPT if name in operator.attributes}
-    for name in _PLACEMENT:
-        # Outside every shard Paddle writes -1.
-        if int(operator.attributes.get(name, -1)) >= 0:
-            found[name] = operator.attributes[name]
-    return found
+    found = {name: operator.attributes[name] for name in COMMON if name in operator.attributes}
+    # Outside every shard Paddle writes -1.
+    return {
+        name: value for name, value in found.items() if name not in _PLACEMENT or int(value) >= 0
+    }
 
 
 def _is_reference(value: Any) -> bool:
@@ -437,8 +453,3 @@ def _is_reference(value: Any) -> bool:
 def _dense(kind: Any) -> Any:
     """``VarType.lod_tensor``, which Paddle 3 calls ``dense_tensor``."""
     return getattr(kind, kind.DESCRIPTOR.fields_by_number[3].name)
-
-
-def _at(operator: Operator) -> str:
-    place = dialect.source_line(operator.callstack)
-    return f" at {place}" if place else ""

@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paddle_ipu.errors import InvalidProgramError, NotSupported
-from paddle_ipu.frontend.legacy_operator import DTYPES, Operator
+from paddle_ipu.frontend import legacy_forms
+from paddle_ipu.frontend.legacy_operator import COMMON, DTYPES, Operator, Variables
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,17 +137,25 @@ def _attribute(text: str) -> Attribute:
     return Attribute(name, kind, json.loads(default) if default else None)
 
 
-def attribute_value(operator: Operator, name: str, attribute: Attribute) -> Any:
-    """The value an attribute has in the dialect.
+def attribute_value(
+    operator: Operator, name: str, attribute: Attribute, may_be_tensor: bool = False
+) -> Any:
+    """The value an attribute has in the dialect; `Variables` only where it may be a tensor.
 
     Raises:
+        NotSupported: it is a tensor where phi takes a number only.
         InvalidProgramError: the operator lacks it, or its dtype is none of framework.proto's.
     """
     value = operator.attributes.get(attribute.name, attribute.default)
     if value is None:
         raise InvalidProgramError(
-            f"operator {operator.type} has no attribute {attribute.name!r}, which it needs for "
-            f"{name!r}. The program is damaged."
+            f"operator {operator.type}{operator.place} has no attribute {attribute.name!r}, which "
+            f"it needs for {name!r}. The program is damaged."
+        )
+    if isinstance(value, Variables) and not may_be_tensor:
+        raise NotSupported(
+            f"operator {operator.type}{operator.place}: attribute {attribute.name!r} is computed "
+            f"in the program (variable {value.names[0]!r}), which is not supported; give a number."
         )
     if attribute.kind != "dtype":
         return value
@@ -154,24 +163,74 @@ def attribute_value(operator: Operator, name: str, attribute: Attribute) -> Any:
         return "undefined"
     if value not in DTYPES:
         raise InvalidProgramError(
-            f"operator {operator.type}: attribute {attribute.name!r} is dtype number {value}, "
-            "which ProgramDesc does not define for tensors."
+            f"operator {operator.type}{operator.place}: attribute {attribute.name!r} is dtype "
+            f"number {value}, which ProgramDesc does not define for tensors."
         )
     return DTYPES[value]
 
 
-def check_attributes(operator: Operator, found: Row) -> None:
-    """Refuses attributes whose value changes what the operator does and has no name in phi."""
-    for name, only in found.fixed.items():
-        value = operator.attributes.get(name, only)
-        if value != only:
+WITHOUT_MEANING = frozenset(
+    {
+        "Scale_in", "Scale_in_eltwise", "Scale_out", "Scale_weights", "Scale_x", "Scale_y",
+        "data_format", "entry", "entry_config", "epmap", "exhaustive_search", "force_cpu",
+        "force_fp32_output", "grad_inplace", "height_sections", "in_dtype", "infer_flags",
+        "is_distributed", "is_test", "mkldnn_data_type", "op_device", "op_namescope", "op_role_var",
+        "out_dtype", "place_type", "remote_prefetch", "scale_out", "scale_x", "scale_y", "slot",
+        "table_class", "table_names", "threshold", "trainer_id", "use_addto", "use_cudnn",
+        "use_mkldnn", "use_onednn", "use_quantizer", "with_quant_attr", "workspace_size_MB",
+        "x_data_format", "y_data_format",
+    }
+)  # fmt: skip
+"""Attributes that a kernel, a pass or a trainer reads, and that change no result.
+
+Where one of them does mean something, the operator's row has it.
+"""
+
+_UNSET = {
+    "fuse_activation": "", "fuse_alpha": 0.0, "fuse_beta": 0.0, "fuse_relu": False,
+    "fuse_relu_before_depthwise_conv": False, "fuse_residual_connection": False,
+    "fuse_with_relu": False, "dtype": 5,
+}  # fmt: skip
+"""Attributes that must have this value in an operator whose row does not have them."""
+
+
+def check(operator: Operator, found: Row) -> None:
+    """Refuses what the row does not say: an attribute or a slot that may change the result.
+
+    Raises:
+        NotSupported: there is one.
+    """
+    known = {attribute.name for attribute in found.attributes.values()}
+    slots: set[str] = set()
+    for operand in found.inputs:
+        for source in operand.sources:
+            (slots if isinstance(source, Slot) else known).add(source.name)
+    for name, value in operator.attributes.items():
+        if name in known or name in WITHOUT_MEANING or name in COMMON:
+            continue
+        allowed = found.fixed if name in found.fixed else _UNSET
+        if name not in allowed:
             raise NotSupported(
-                f"operator {operator.type}: {name} = {value!r} is not supported; only {only!r} is."
+                f"operator {operator.type}{operator.place}: attribute {name!r} is not known here, "
+                f"and it may change what the operator does. Its value is {value!r}."
+            )
+        if value != allowed[name]:
+            raise NotSupported(
+                f"operator {operator.type}{operator.place}: {name} = {value!r} is not supported; "
+                f"only {allowed[name]!r} is."
+            )
+    for slot in operator.inputs:
+        if slot not in slots and operator.input(slot) is not None:
+            raise NotSupported(
+                f"operator {operator.type}{operator.place}: input {slot} is not supported; got "
+                f"variable {operator.input(slot)!r}. Give a number instead, where the operator "
+                "takes one."
             )
 
 
-def check_versions(desc: Any) -> None:
-    """Refuses operators of a version that the table does not know."""
+def knows(legacy: str) -> bool:
+    """Whether a ProgramDesc operator of that name can be read."""
+    return legacy in TABLE or legacy in legacy_forms.REWRITES
 
 
 def find(operator: Operator) -> Row | None:

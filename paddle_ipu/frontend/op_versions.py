@@ -1,0 +1,79 @@
+"""The versions of ProgramDesc's operators that the vocabulary was written against.
+
+Paddle raises an operator's version when it changes what the operator means or takes, and saves the
+versions with a program. The numbers are those of ``paddle.base.core.get_op_version_map()``, the
+larger of 2.6.2's and 3.3.1's; an operator that is not here has version 0 in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from paddle_ipu.errors import NotSupported
+from paddle_ipu.frontend import vocabulary
+
+KNOWN: Mapping[str, int] = {
+    "argsort": 1,
+    "assign_value": 1,
+    "clip": 1,
+    "conv2d": 1,
+    "cumsum": 1,
+    "depthwise_conv2d": 1,
+    "elementwise_add": 1,
+    "elementwise_div": 1,
+    "elementwise_mul": 1,
+    "elementwise_pow": 1,
+    "elementwise_sub": 1,
+    "equal": 1,
+    "fill_constant": 2,
+    "flip": 1,
+    "gather": 1,
+    "greater_equal": 1,
+    "greater_than": 1,
+    "hard_shrink": 1,
+    "instance_norm": 1,
+    "kldiv_loss": 1,
+    "lamb": 1,
+    "leaky_relu": 1,
+    "less_equal": 1,
+    "less_than": 1,
+    "linspace": 1,
+    "lookup_table": 1,
+    "lookup_table_v2": 1,
+    "matmul": 1,
+    "max_pool2d_with_index": 1,
+    "mish": 1,
+    "momentum": 1,
+    "not_equal": 1,
+    "p_norm": 1,
+    "pixel_shuffle": 1,
+    "roll": 2,
+    "round": 1,
+    "softplus": 1,
+    "thresholded_relu": 1,
+}
+
+
+def check_versions(desc: Any) -> None:
+    """Refuses a program that uses an operator of a version that came later.
+
+    Args:
+        desc: a ``framework_pb2.ProgramDesc``.
+
+    Raises:
+        NotSupported: it does. Operators outside the vocabulary are reported elsewhere.
+    """
+    used = {op.type for block in desc.blocks for op in block.ops}
+    newer = []
+    for pair in desc.op_version_map.pair:
+        known = KNOWN.get(pair.op_name, 0)
+        version = pair.op_version.version
+        if pair.op_name in used and vocabulary.knows(pair.op_name) and version > known:
+            newer.append(f"{pair.op_name} is version {version}, known is {known}")
+    if newer:
+        raise NotSupported(
+            "the program was saved by a newer Paddle, whose operators mean something else: "
+            + "; ".join(sorted(newer))
+            + ". Save the model with Paddle 3.3 or older, or install a newer paddle_ipu."
+        )
