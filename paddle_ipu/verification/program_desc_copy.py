@@ -33,7 +33,6 @@ class ProgramDescCopy:
         self.program = program
         self._block = program.global_block()
         self._learning_rate_name = learning_rate_name
-        self._fed = _fed(self._block)
         self._versions = {
             name: (variable, op) for op, variable, name in _versions(program) if variable != name
         }
@@ -116,7 +115,7 @@ class ProgramDescCopy:
                 newest[variable] = names.get((id(op), variable), variable)
 
     def feeds(self) -> frozenset[str]:
-        return frozenset(self._fed)
+        return frozenset(_fed(self._block))
 
     def variables(self) -> Mapping[str, Sequence[int]]:
         return {
@@ -232,7 +231,7 @@ def _switch_dropout_off(program: Any) -> None:
     for block in program.blocks:
         for op in block.ops:
             if op.type.removesuffix("_grad") in DROPOUT:
-                op._set_attr("is_test", True)
+                op.desc._set_bool_attr("is_test", True)
 
 
 def _prune(block: Any, wanted: set[str], training: bool) -> None:

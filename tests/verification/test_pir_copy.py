@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import paddle
 import pytest
 
@@ -32,3 +33,18 @@ def test_a_variable_of_another_program_is_refused(static_program: Any) -> None:
     copy = pir_copy.PirCopy.of(paddle.static.Program(), without_dropout=False)
     with pytest.raises(FetchError, match=r"variable of another program, made by pd_op\.mean"):
         copy.fetch_name(mean)
+
+
+def test_intermediates_are_taken_before_they_are_written_over(static_program: Any) -> None:
+    hidden = paddle.exp(paddle.static.data("x", [2, 3], "float32"))
+    paddle.assign(hidden * 2.0, hidden)
+    copy = pir_copy.PirCopy.of(static_program, without_dropout=False)
+    x = np.random.default_rng(0).standard_normal((2, 3), np.float32)
+    name = copy.fetch_name(hidden)
+    for factor in (1.0, 2.0):
+        pruned = copy.pruned([name], training=False)
+        wanted = pruned.as_computed(name) if factor == 1.0 else pruned.value(name)
+        (value,) = paddle.static.Executor(paddle.CPUPlace()).run(
+            pruned.program, feed={"x": x}, fetch_list=[wanted]
+        )
+        np.testing.assert_allclose(value, factor * np.exp(x), rtol=1e-6)
