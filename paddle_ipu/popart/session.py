@@ -268,7 +268,7 @@ class _Session:
 
     def _changed_by_runs(self) -> set[str]:
         updater = self._executable.program.updater
-        return set() if updater is None else {*updater.weights, *self._executable.state}
+        return set() if updater is None else {*updater.weights, *self._executable.state_names}
 
     def _host_array(self, name: str, shape: tuple[int, ...], dtype: str) -> Array:
         return np.asarray(self._host[name]).astype(dtype, copy=False).reshape(shape)

@@ -24,6 +24,7 @@ from paddle_ipu.popart.program import device_dtype, dims_of
 from paddle_ipu.xla import memory
 from paddle_ipu.xla.graph import LoweredGraph, LoweredNode, is_float
 from paddle_ipu.xla.optimizer import Updater
+from paddle_ipu.xla.state import OptimizerState, owned
 
 memory.run_in_calling_thread()
 
@@ -88,20 +89,19 @@ class Executable:
     Attributes:
         program: what was compiled.
         weights: weight id -> array on the device.
-        state: optimizer state name -> array on the device.
         seed: of the random operators in the next micro-batch; both its 32-bit words go up by one
             with each micro-batch, as PopART's do.
     """
 
     program: StepProgram
     weights: Tree = field(default_factory=dict)
-    state: Tree = field(default_factory=dict)
     seed: int = 0
     _lowered: LoweredGraph | None = None
     _traced: Any = None
     _compiled: Any = None
+    _cache_path: str | None = None
     _trained: tuple[str, ...] = ()
-    _shapes_of_state: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    _state: OptimizerState = field(default_factory=lambda: OptimizerState({}, ()))
     _checked: list[LoweredNode] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -113,8 +113,9 @@ class Executable:
         if program.updater is not None and program.loss is not None:
             reached = graph.reaching(program.loss)
             self._trained = tuple(w for w in program.updater.weights if w in reached)
-            self._shapes_of_state = program.updater.state_shapes(
-                {name: kind[0] for name, kind in program.weights.items()}
+            shapes = {name: kind[0] for name, kind in program.weights.items()}
+            self._state = OptimizerState(
+                program.updater.state_shapes(shapes), program.updater.alike
             )
 
     # -- arrays --------------------------------------------------------------------------------
@@ -123,18 +124,18 @@ class Executable:
                state: Mapping[str, np.ndarray[Any, Any]]) -> None:  # fmt: skip
         """Copies host arrays to the device; those not named stay as they are."""
         for name, array in weights.items():
-            self.weights[name] = _owned(array)
+            self.weights[name] = owned(array)
         for name, array in state.items():
-            self.state[name] = _owned(array)
+            self._state.put(name, array)
 
     def upload_initial_state(self) -> None:
         """Gives state that the host has not set what it is before the first step."""
         updater = self.program.updater
-        if updater is None:
+        if updater is None or self._state.is_complete:
             return
-        if self.state.keys() != self._shapes_of_state.keys():
-            initial = updater.initial_state(self.weights)
-            self.upload({}, {n: a for n, a in initial.items() if n not in self.state})
+        for name, array in updater.initial_state(self.weights).items():
+            if name not in self._state:
+                self._state.put(name, array)
 
     def reserve_memory(self) -> None:
         """Makes room for the step's temporary buffers, which every run then uses again."""
@@ -144,22 +145,34 @@ class Executable:
 
     def reset_state(self, keep: Collection[str]) -> None:
         """Gives state what it is before the first step, but for the arrays named."""
-        self.state = {name: array for name, array in self.state.items() if name in keep}
+        self._state.keep(keep)
+
+    @property
+    def state(self) -> Tree:
+        """Optimizer state name -> array on the device, or a part of one in the host's memory."""
+        return self._state.by_name()
+
+    @property
+    def state_names(self) -> Collection[str]:
+        """Names of all state arrays of the optimizer."""
+        return self._state.shapes.keys()
 
     def has_state(self, name: str) -> bool:
         """True when `name` is a state array of the optimizer."""
-        return name in self._shapes_of_state
+        return name in self._state.shapes
 
     def state_shape(self, name: str) -> tuple[int, ...]:
         """The shape of a state array."""
-        return self._shapes_of_state[name]
+        return self._state.shapes[name]
 
     # -- compilation ---------------------------------------------------------------------------
 
     def trace(self) -> None:
         """Traces the step; the first half of a compilation."""
         weights = {name: _spec(*kind) for name, kind in self.program.weights.items()}
-        state = {name: _spec(shape, jnp.float32) for name, shape in self._shapes_of_state.items()}
+        state = {
+            name: _spec(shape, jnp.float32) for name, shape in self._state.device_shapes().items()
+        }
         feeds = {
             name: _spec((*self.loop_dims, *shape), dtype)
             for name, (shape, dtype) in self.program.inputs.items()
@@ -175,6 +188,7 @@ class Executable:
         Args:
             cache_path: a folder that keeps compiled programs for the next process.
         """
+        self._cache_path = cache_path
         if self._traced is None:
             self.trace()
         with _kept_in(cache_path):
@@ -201,11 +215,15 @@ class Executable:
             NumericalError: floats are checked and an operator gave NaN or infinity; weights and
                 state are as before the run.
         """
+        if self._state.split_unequal():
+            self.trace()
+            self.compile(self._cache_path)
         counters = np.asarray(self._seed_words(0), np.uint32)
         weights, state, anchors, finite = self._compiled(
-            self.weights, self.state, dict(feeds), self._scalars(), counters
+            self.weights, self._state.arrays(), dict(feeds), self._scalars(), counters
         )
-        self.weights, self.state = weights, state
+        self.weights = weights
+        self._state.replace(state)
         if finite is not None:
             self._raise_unless_finite(np.asarray(finite))
         low, high = self._seed_words(
@@ -401,7 +419,10 @@ class Executable:
             for name in self.program.updater.weights
             if name not in gradients
         }
-        return self.program.updater.apply(weights, {**gradients, **untouched}, state, scalars)
+        new_weights, new_state = self.program.updater.apply(
+            weights, {**gradients, **untouched}, self._state.expanded(state), scalars
+        )
+        return new_weights, {name: new_state[name] for name in state}
 
     def _keep(self, anchor: Anchor, value: jax.Array, weights: Tree) -> jax.Array:
         """What an anchor's kind keeps of values with loop dimensions in front."""
@@ -468,8 +489,3 @@ def _kept_in(cache_path: str | None) -> Iterator[None]:
         for name, value in before.items():
             jax.config.update(name, value)  # type: ignore[no-untyped-call]
         compilation_cache.reset_cache()
-
-
-def _owned(array: np.ndarray[Any, Any]) -> jax.Array:
-    # `device_put(may_alias=False)` still shares aligned memory, which XLA cannot reuse.
-    return jnp.array(array, copy=True)

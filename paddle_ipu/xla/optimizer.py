@@ -6,7 +6,8 @@ tests. Half weights keep their state in float32 and are rounded once, when they 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import jax
@@ -17,8 +18,9 @@ from paddle_ipu.errors import popart_runtime_error
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer, ParameterUpdate
 
 Arrays = Mapping[str, jax.Array]
+Settings = Mapping[str, float]
 Rule = Callable[
-    [ParameterUpdate, bool, jax.Array, jax.Array, jax.Array, Arrays],
+    [Settings, jax.Array, jax.Array, Arrays, Arrays],
     tuple[jax.Array, dict[str, jax.Array]],
 ]
 
@@ -31,6 +33,9 @@ class Updater(Protocol):
 
     accumulator_dtype: str | None
     """Element type that gradients of micro-batches are summed in, None for the weight's."""
+
+    alike: Sequence[tuple[str, ...]]
+    """State arrays of one element that stay equal once they are: every update does the same."""
 
     def loss_scale(self, scalars: jax.Array) -> float | jax.Array:
         """Factor on the loss's gradient; the gradients given to :meth:`apply` are without it."""
@@ -54,66 +59,58 @@ class Updater(Protocol):
 
 
 def _sgd(
-    update: ParameterUpdate, corrected: bool, w: jax.Array, g: jax.Array, lr: jax.Array, s: Arrays
+    settings: Settings, w: jax.Array, g: jax.Array, n: Arrays, s: Arrays
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
     """w -= lr * g."""
-    return w - lr * g, {}
+    return w - n["lr"] * g, {}
 
 
 def _momentum(
-    update: ParameterUpdate, corrected: bool, w: jax.Array, g: jax.Array, lr: jax.Array, s: Arrays
+    settings: Settings, w: jax.Array, g: jax.Array, n: Arrays, s: Arrays
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
     """v = mu * v + g; w -= lr * v, or lr * (g + mu * v) with Nesterov."""
-    settings = update.settings
     g = g * settings["rescale_grad"] if settings["rescale_grad"] != 1.0 else g
     g = g + settings["l2"] * w if settings["l2"] else g
     velocity = settings["mu"] * s["velocity"] + g
     step = g + settings["mu"] * velocity if settings["use_nesterov"] else velocity
-    return w - lr * step, {"velocity": velocity}
+    return w - n["lr"] * step, {"velocity": velocity}
 
 
 def _moments(
-    update: ParameterUpdate, g: jax.Array, s: Arrays
+    settings: Settings, g: jax.Array, s: Arrays
 ) -> tuple[jax.Array, jax.Array, dict[str, jax.Array]]:
-    b1, b2 = update.settings["beta1"], update.settings["beta2"]
+    b1, b2 = settings["beta1"], settings["beta2"]
     m = b1 * s["moment1"] + (1 - b1) * g
     v = b2 * s["moment2"] + (1 - b2) * g * g
-    powers = {"beta1_pow": s["beta1_pow"] * b1, "beta2_pow": s["beta2_pow"] * b2}
-    return m, v, {"moment1": m, "moment2": v, **powers}
+    return m, v, {"moment1": m, "moment2": v}
 
 
 def _adam(
-    update: ParameterUpdate, corrected: bool, w: jax.Array, g: jax.Array, lr: jax.Array, s: Arrays
+    settings: Settings, w: jax.Array, g: jax.Array, n: Arrays, s: Arrays
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
     """Paddle's Adam: epsilon is scaled by sqrt(1 - beta2^t), lr by that over 1 - beta1^t."""
-    m, v, state = _moments(update, g, s)
-    epsilon: Any = update.settings["epsilon"]
-    if corrected:
-        root = jnp.sqrt(1 - s["beta2_pow"].reshape(()))
-        lr = lr * root / (1 - s["beta1_pow"].reshape(()))
-        epsilon = epsilon * root
-    return w - lr * (m / (jnp.sqrt(v) + epsilon)), state
+    m, v, state = _moments(settings, g, s)
+    return w - n["rate"] * (m / (jnp.sqrt(v) + n["epsilon"])), state
 
 
 def _adamw(
-    update: ParameterUpdate, corrected: bool, w: jax.Array, g: jax.Array, lr: jax.Array, s: Arrays
+    settings: Settings, w: jax.Array, g: jax.Array, n: Arrays, s: Arrays
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
     """Decay first, w -= lr * lr_ratio * coeff * w; then Adam."""
-    lr = lr * update.settings["lr_ratio"] if update.settings["lr_ratio"] != 1.0 else lr
-    coeff = update.settings["coeff"]
-    decayed = w - lr * coeff * w if coeff else w
-    return _adam(update, corrected, decayed, g, lr, s)
+    coeff = settings["coeff"]
+    decayed = w - n["lr"] * coeff * w if coeff else w
+    return _adam(settings, decayed, g, n, s)
 
 
 def _lamb(
-    update: ParameterUpdate, corrected: bool, w: jax.Array, g: jax.Array, lr: jax.Array, s: Arrays
+    settings: Settings, w: jax.Array, g: jax.Array, n: Arrays, s: Arrays
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
     """Adam's direction plus decay, scaled by ||w|| over its own norm where both are positive."""
-    settings = update.settings
-    m, v, state = _moments(update, g, s)
-    if corrected:
-        m = m / (1 - s["beta1_pow"].reshape(()))
-        v = v / (1 - s["beta2_pow"].reshape(()))
+    m, v, state = _moments(settings, g, s)
+    if "left1" in n:
+        m = m / n["left1"]
+        v = v / n["left2"]
+    lr = n["lr"]
     direction = m / (jnp.sqrt(v) + settings["epsilon"]) + settings["weight_decay"] * w
     if settings["weight_decay"] > 0 or settings["always_adapt"]:
         wn, dn = jnp.sqrt(jnp.sum(w * w)), jnp.sqrt(jnp.sum(direction * direction))
@@ -131,7 +128,45 @@ RULES: Mapping[str, Rule] = {
 """Paddle's rules by the names of ``paddle_optimizer.RULES``."""
 
 
-_POWERS = frozenset({"beta1_pow", "beta2_pow"})
+_POWERS = ("beta1_pow", "beta2_pow")
+
+
+def _numbers(
+    update: ParameterUpdate, corrected: bool, lr: jax.Array, s: Arrays
+) -> dict[str, jax.Array]:
+    """What an update has besides arrays of the parameter's size.
+
+    ``lr``, the parameter's learning rate; for Adam and its kin the next powers and ``rate`` and
+    ``epsilon``, with bias correction also ``left1`` and ``left2``, 1 less the power.
+    """
+    factor, ratio = update.learning_rate_scale, update.settings.get("lr_ratio", 1.0)
+    lr = lr * factor if factor != 1.0 else lr
+    lr = lr * ratio if ratio != 1.0 else lr
+    numbers: dict[str, Any] = {"lr": lr}
+    powers = {role: s[role] for role in _POWERS if role in s}
+    for role, power in powers.items():
+        numbers[role] = power * update.settings[role.removesuffix("_pow")]
+    if powers:
+        numbers |= {"rate": lr, "epsilon": update.settings["epsilon"]}
+    if powers and corrected:
+        left1, left2 = (1 - power.reshape(()) for power in powers.values())
+        root = jnp.sqrt(left2)
+        numbers |= {"left1": left1, "left2": left2}
+        numbers |= {"rate": lr * root / left1, "epsilon": numbers["epsilon"] * root}
+    return numbers
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _updated(
+    rule: str,
+    settings: tuple[tuple[str, float], ...],
+    w: jax.Array,
+    g: jax.Array,
+    n: Arrays,
+    s: Arrays,
+) -> tuple[jax.Array, dict[str, jax.Array]]:
+    # A function of its own is traced once for all parameters of a shape.
+    return RULES[rule](dict(settings), w, g, n, s)
 
 
 class PaddleUpdater:
@@ -148,6 +183,12 @@ class PaddleUpdater:
         self._tensors = tensors
         self.weights = tuple(tensors[update.parameter] for update in self._updates)
         self.accumulator_dtype: str | None = None
+        powers: dict[tuple[str, float], list[str]] = {}
+        for update in self._updates:
+            for role in update.states.keys() & set(_POWERS):
+                beta = update.settings[role.removesuffix("_pow")]
+                powers.setdefault((role, beta), []).append(update.states[role])
+        self.alike: Sequence[tuple[str, ...]] = [tuple(names) for names in powers.values()]
 
     def loss_scale(self, scalars: jax.Array) -> float:
         return self._optimizer.loss_scaling
@@ -163,7 +204,7 @@ class PaddleUpdater:
         shapes = self.state_shapes({name: array.shape for name, array in weights.items()})
         state = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
         for update in self._updates:
-            for role in _POWERS & update.states.keys():
+            for role in update.states.keys() & set(_POWERS):
                 state[update.states[role]][:] = update.settings[role.removesuffix("_pow")]
         return state
 
@@ -186,16 +227,21 @@ class PaddleUpdater:
             for update, tensor in zip(self._updates, self.weights, strict=True)
         })  # fmt: skip
         new_weights, new_state = dict(weights), dict(state)
+        known: dict[Any, Arrays] = {}
         for update, tensor in zip(self._updates, self.weights, strict=True):
             w = weights[tensor].astype(jnp.float32)
             g = clipped[update.parameter]
             g = g + update.l2 * w if update.l2 else g
-            factor = update.learning_rate_scale
-            lr = scalars[0] * factor if factor != 1.0 else scalars[0]
             before = {role: state[name] for role, name in update.states.items()}
-            new, after = RULES[update.rule](
-                update, self._optimizer.bias_correction, w, g, lr, before
-            )
+            powers = {role: before.pop(role) for role in _POWERS if role in before}
+            settings = tuple(sorted(update.settings.items()))
+            # Most parameters share these numbers.
+            key = (settings, update.learning_rate_scale, *map(id, powers.values()))
+            if key not in known:
+                corrected = self._optimizer.bias_correction
+                known[key] = _numbers(update, corrected, scalars[0], powers)
+            new, after = _updated(update.rule, settings, w, g, known[key], before)
+            after |= {role: known[key][role] for role in powers}
             new_weights[tensor] = new.astype(weights[tensor].dtype)
             new_state.update({update.states[role]: array for role, array in after.items()})
         return new_weights, new_state

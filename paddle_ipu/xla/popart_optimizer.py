@@ -69,6 +69,7 @@ class SGDUpdater:
         self._raw_factor = micro_batches if averaged else 1
         self.weights = tuple(weights)
         self.accumulator_dtype: str | None = _ACCUMULATORS[optimizer.accumType]
+        self.alike: Sequence[tuple[str, ...]] = ()
         self._momentum = {name: optimizer.hasMomentum(name) for name in self.weights}
         self._nesterov = self._with_nesterov(optimizer)
         self._scalars = self._collect(optimizer)
