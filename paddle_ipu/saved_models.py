@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paddle_ipu import scope as scopes
-from paddle_ipu.errors import NotSupported
+from paddle_ipu.errors import ModelFileError, NotSupported
 from paddle_ipu.persistence import loading
 
 if TYPE_CHECKING:
@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 
 _ARGUMENTS = ("model_filename", "params_filename")
 _DEPRECATED = ("pserver_endpoints",)
+
+_PADDLES_ERRORS = (
+    RuntimeError, ValueError, TypeError, LookupError, OSError, MemoryError, SystemError
+)  # fmt: skip
+"""What errors of Paddle's C++ become in Python."""
 
 
 def loading_inference_models(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -82,11 +87,16 @@ def load(
     )
     try:
         model = saved_model.read(files)
-    except NotSupported:
-        if here_pir and path_prefix is not None:
-            # A sound program with what only Paddle itself can run.
+    except NotSupported as unsupported:
+        if not here_pir or path_prefix is None:
+            raise
+        # It may be a sound program with what only Paddle itself can run.
+        try:
             return _load_with_paddle(original, path_prefix, executor, options, files)
-        raise
+        except _PADDLES_ERRORS as error:
+            raise ModelFileError(
+                f"{unsupported} Paddle's own reader: {_last_line(error)}"
+            ) from error
     if model.is_pir and here_pir and path_prefix is None:
         # Paddle's own function takes a path here, whatever its documentation says.
         return _as_pir(_deserialized(model), model)
@@ -117,6 +127,12 @@ def _load_with_paddle(
             # Paddle looks for __model__ only where an option is given.
             return list(original(str(folder), executor, model_filename=files.program.name))
     return list(original(path_prefix, executor, **options))
+
+
+def _last_line(error: BaseException) -> str:
+    """What Paddle says after its C++ call stack."""
+    lines = str(error).strip().splitlines()
+    return lines[-1].strip() if lines else type(error).__name__
 
 
 # -- ProgramDesc on Paddle 3.x, PIR on Paddle 2.6 -------------------------------------------------
@@ -161,8 +177,10 @@ def _translated(model: SavedModel) -> Any:
             value.get_defining_op().move_before(op)
             fed.replace_all_uses_with(value)
             block.remove_op(op)
-    _, names = program_desc.signature(model.description)
-    for name, value in zip(names, _fetched(program), strict=True):
+    feeds, fetches = program_desc.signature(model.description)
+    if sorted(feeds) != sorted(_feeds(program, model)) or len(fetches) != len(_fetched(program)):
+        raise ValueError("its feeds or fetches are not those of the program")
+    for name, value in zip(fetches, _fetched(program), strict=True):
         if not value.has_name:
             # The name that the saved program has for it; PIR would have none.
             producer = value.get_defining_op()
@@ -183,22 +201,18 @@ def _deserialized(model: SavedModel) -> Any:
 
 
 def _as_pir(program: Any, model: SavedModel) -> list[Any]:
-    _fill_scope(model.parameters)
-    feeds = [
-        str(op.attrs()["name"])
-        for op in program.global_block().ops
-        if op.name() == "pd_op.data" and str(op.attrs()["name"]) not in model.parameters
-    ]
-    return [program, _in_saved_order(feeds, model), _fetched(program)]
-
-
-def _in_saved_order(feeds: list[str], model: SavedModel) -> list[str]:
     from paddle_ipu.frontend import program_desc
 
-    if model.is_pir:
-        return feeds
-    saved, _ = program_desc.signature(model.description)
-    return sorted(feeds, key=saved.index)
+    _fill_scope(model.parameters)
+    feeds = _feeds(program, model) if model.is_pir else program_desc.signature(model.description)[0]
+    return [program, feeds, _fetched(program)]
+
+
+def _feeds(program: Any, model: SavedModel) -> list[str]:
+    names = [
+        str(op.attrs()["name"]) for op in program.global_block().ops if op.name() == "pd_op.data"
+    ]
+    return [name for name in names if name not in model.parameters]
 
 
 def _fetched(program: Any) -> list[Any]:

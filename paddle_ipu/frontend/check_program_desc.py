@@ -72,6 +72,10 @@ def _spoken(version: int) -> str:
 def _contradictions(desc: Any) -> Iterator[str]:
     visible: list[set[str]] = []
     for number, block in enumerate(desc.blocks):
+        # protobuf hands out bytes where a string is not UTF-8.
+        if not all(isinstance(text, str) for text in _texts(block)):
+            yield f"block {number} has names or strings that are no text"
+            return
         if block.idx != number:
             yield f"block {number} says it is block {block.idx}"
         if not (block.parent_idx in range(number) or (number == 0 and block.parent_idx == -1)):
@@ -83,6 +87,20 @@ def _contradictions(desc: Any) -> Iterator[str]:
         for at, op in enumerate(block.ops):
             place = f"operator {at} ({op.type}) of block {number}"
             yield from _operator(place, op, visible[number], number, len(desc.blocks))
+
+
+def _texts(block: Any) -> Iterator[Any]:
+    yield from (var.name for var in block.vars)
+    for op in block.ops:
+        yield op.type
+        for slots in (op.inputs, op.outputs):
+            for slot in slots:
+                yield slot.parameter
+                yield from slot.arguments
+        for attribute in op.attrs:
+            yield attribute.name
+            yield attribute.s
+            yield from attribute.strings
 
 
 def _variables(number: int, block: Any) -> Iterator[str]:

@@ -22,7 +22,7 @@ import onnx_ir as ir
 
 from paddle_ipu import dialect
 from paddle_ipu.annotations import ANNOTATIONS
-from paddle_ipu.errors import ModelFileError
+from paddle_ipu.errors import InvalidProgramError, ModelFileError, NotSupported
 from paddle_ipu.frontend import check_program_desc, parameter_files, pir, pir_json
 from paddle_ipu.frontend.legacy_operator import DTYPES
 from paddle_ipu.frontend.parameter_files import Array
@@ -86,7 +86,12 @@ class SavedProgram:
         self.source = source
         self.reason = reason
         self._description = description
-        graph = self.graph()
+        try:
+            graph = self.graph()
+        except InvalidProgramError as error:
+            raise ModelFileError(f"{source}: {error}") from error
+        except NotSupported as error:
+            raise NotSupported(f"{source}: {error}") from error
         values = {str(value.name): value for value in graph.inputs}
         for node in graph:
             values.update((str(value.name), value) for value in node.outputs)
