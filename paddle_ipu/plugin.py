@@ -12,7 +12,8 @@ from typing import Any
 
 import _paddle_ipu_autoload
 from paddle_ipu.errors import ActivationError
-from paddle_ipu.legacy.pir_names import PIR_NAMES
+from paddle_ipu.legacy import fluid_import
+from paddle_ipu.legacy.pir_names import PIR_NAMES, STATIC_LAYERS
 
 SUPPORTED_VERSIONS = ("2.6", "3.0", "3.1", "3.2", "3.3")
 """The Paddle versions, as major.minor, that this plugin knows."""
@@ -125,6 +126,37 @@ _OLD_API = tuple(
     for row in PIR_NAMES
 )
 
+_LAYERS_FOR_PIR = tuple(
+    Patch(
+        module,
+        layer,
+        f"paddle_ipu.legacy.static_nn:{layer}",
+        "refuses PIR programs, which Paddle 3.x builds",
+        wraps=True,
+        versions=WITH_PIR,
+    )
+    for layer in STATIC_LAYERS
+    for module in ("paddle.static.nn.common", "paddle.static.nn")
+)
+
+_FLUID = (
+    Patch(
+        "paddle",
+        "__path__",
+        "paddle_ipu.legacy.fluid_import:with_fluid_folder",
+        "`import paddle.fluid` finds it in a folder of ours",
+        wraps=True,
+    ),
+    Patch(
+        "paddle",
+        "__getattr__",
+        "paddle_ipu.legacy.fluid_import:importing_fluid",
+        "`paddle.fluid` without an import",
+        wraps=True,
+        required=False,
+    ),
+)
+
 PATCHES: tuple[Patch, ...] = (
     *_everywhere(
         _CORE,
@@ -212,6 +244,8 @@ PATCHES: tuple[Patch, ...] = (
         wraps=True,
     ),
     *_OLD_API,
+    *_LAYERS_FOR_PIR,
+    *_FLUID,
 )
 
 _ABSENT = object()
@@ -261,6 +295,8 @@ def deactivate() -> None:
             delattr(applied.owner, applied.name)
         else:
             setattr(applied.owner, applied.name, applied.original)
+    if "paddle" in sys.modules:
+        fluid_import.forget()
 
 
 def is_active() -> bool:

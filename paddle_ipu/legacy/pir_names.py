@@ -144,3 +144,18 @@ PIR_NAMES: tuple[PirName, ...] = (
     ),
 )
 """Every name added to PIR's classes."""
+
+STATIC_LAYERS = (
+    "embedding",
+    "conv2d",
+    "conv3d",
+    "conv2d_transpose",
+    "conv3d_transpose",
+    "batch_norm",
+    "layer_norm",
+    "group_norm",
+    "instance_norm",
+    "prelu",
+    "bilinear_tensor_product",
+)
+"""Layers of ``paddle.static.nn`` that ``legacy/static_nn.py`` builds in PIR programs."""

@@ -1,0 +1,1 @@
+"""The functions of ``paddle.fluid.layers``, each built on today's functions."""

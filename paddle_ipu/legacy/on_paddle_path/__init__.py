@@ -1,0 +1,1 @@
+"""A folder that is put behind Paddle's own on ``paddle.__path__``: it holds ``paddle.fluid``."""
