@@ -7,12 +7,12 @@ attributes ``input_segments`` and ``output_segments`` then give the length of ea
 ``ipu_index`` and ``ipu_stage`` are ordinary integer attributes.
 
 What does not fit ONNX is kept beside it: a value's role in ``value.meta[ROLE]``, a node's operand
-names in ``node.meta[INPUT_NAMES]``, the user's Python stack in ``node.meta[CALLSTACK]``.
+names in ``node.meta[INPUT_NAMES]``, the user's Python stack in ``node.meta[CALLSTACK]``. Where a
+program writes variables again, ``value.meta[VARIABLE]`` is the one that a value is a version of.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -25,6 +25,7 @@ DOMAIN = "paddle"
 ROLE = "role"
 FEED, PARAMETER, STATE, LEARNING_RATE = "feed", "parameter", "state", "learning_rate"
 TRAINABLE = "trainable"
+VARIABLE = "variable"
 INPUT_NAMES = "input_names"
 CALLSTACK = "callstack"
 
@@ -59,6 +60,7 @@ POPART_DTYPES: Mapping[str, str] = {
 """Paddle's dtype names and PopART's."""
 
 _NAMES = {onnx: paddle for paddle, onnx in DTYPES.items()}
+_LIBRARY = re.compile(r"[/\\\\](paddle|decorator)[/\\\\]|decorator\.py$|^<decorator-gen")
 _FRAME = re.compile(r'^\s*File "(?P<file>.+)", line (?P<line>\d+), in ')
 
 
@@ -112,12 +114,13 @@ def source_of(node: ir.Node) -> str:
 def source_line(callstack: Sequence[str]) -> str:
     """``file:line`` of the user's call in a stack that Paddle recorded, "" where there is none.
 
-    The user's call is the innermost frame outside Paddle's own package.
+    The user's call is the innermost frame outside Paddle's own package and ``decorator``, which
+    Paddle wraps its functions with.
     """
     frame = ""
     for line in callstack:
         match = _FRAME.match(line)
-        if match and f"{os.sep}paddle{os.sep}" not in match["file"]:
+        if match and not _LIBRARY.search(match["file"]):
             frame = f"{match['file']}:{match['line']}"
     return frame
 

@@ -10,7 +10,8 @@ import onnx_ir as ir
 
 from paddle_ipu import dialect
 from paddle_ipu.errors import FetchError, NotSupported
-from paddle_ipu.passes.extract_optimizer import OPTIMIZER_OPS
+from paddle_ipu.passes import roles
+from paddle_ipu.passes.extract_optimizer import is_update
 from paddle_ipu.passes.pipeline import Compilation
 
 GRADIENT_PREFIX = "Gradient___"
@@ -55,7 +56,7 @@ class ExtractForward:
             sinks += [(dialect.describe(root), root) for root in roots]
             _refuse_backward(graph, sinks)
         if compilation.training:
-            _refuse_updated_reads([node for node in graph if id(node) in needed or _updates(node)])
+            _refuse_updated_reads([node for node in graph if id(node) in needed or is_update(node)])
         for node in dropped:
             # What stays must not look as if backward still read it.
             for index in range(len(node.inputs)):
@@ -100,7 +101,7 @@ def _refuse_updated_reads(nodes: list[ir.Node]) -> None:
     """Refuses to read a parameter behind its update: the device runs forward before all updates."""
     updated: set[int] = set()
     for node in nodes:
-        if _updates(node):
+        if is_update(node):
             updated.add(id(dialect.operand(node, "param")))
             continue
         for value in node.inputs:
@@ -110,10 +111,6 @@ def _refuse_updated_reads(nodes: list[ir.Node]) -> None:
                     "it, which is not supported yet. Build it before optimizer.minimize(loss), or "
                     "fetch the parameter itself."
                 )
-
-
-def _updates(node: ir.Node) -> bool:
-    return node.op_type in OPTIMIZER_OPS
 
 
 def _has_side_effect(node: ir.Node) -> bool:
@@ -135,5 +132,7 @@ def _needed(roots: list[ir.Node | None]) -> set[int]:
 
 
 def _is_backward(node: ir.Node) -> bool:
-    name = str(node.op_type)
-    return name in OPTIMIZER_OPS or name.endswith(("_grad", "_grad_"))
+    told = roles.is_training_only(node)
+    if told is not None:
+        return told
+    return is_update(node) or str(node.op_type).endswith(("_grad", "_grad_"))

@@ -1,7 +1,8 @@
 """Reads the optimizer operators of a training program into a description.
 
 PIR programs mark neither the loss nor the operators of backward and optimizer, so they are found
-by structure. From each optimizer operator the gradient is followed upwards:
+by structure; ProgramDesc programs do, and their marks (``passes/roles.py``) come first. From each
+optimizer operator the gradient is followed upwards:
 
     adam_(param, grad, ...)          grad = add_n(clipped, scale(param, l2))     L2 decay
                                      clipped = multiply(raw, divide(c, maximum(norm, c)))
@@ -9,7 +10,8 @@ by structure. From each optimizer operator the gradient is followed upwards:
                                      clipped = clip_by_norm(raw) | clip(raw)     other clips
                                      raw                                         from backward
 
-and from the raw gradients down to the ``full_like(loss, 1.0)`` where backward began.
+and from the raw gradients down to the ``full_like(loss, 1.0)`` where backward began, which is a
+``full`` called ``<loss>@GRAD`` in ProgramDesc programs.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import onnx_ir as ir
 from paddle_ipu import dialect
 from paddle_ipu.dialect import attribute, describe, operand, scalar_constant
 from paddle_ipu.errors import InvalidProgramError, NotSupported
+from paddle_ipu.passes import roles
 from paddle_ipu.passes.pipeline import Compilation
 from paddle_ipu.popart.paddle_optimizer import RULES, Clip, PaddleOptimizer, ParameterUpdate
 
@@ -35,8 +38,24 @@ OPTIMIZER_OPS = frozenset(
 )  # fmt: skip
 """Every operator with which Paddle 3.3 updates a parameter."""
 
-GRADIENT_MARK = "@GRAD"
-"""Behind a variable's name, in ProgramDesc programs: its gradient."""
+
+def is_update(node: ir.Node) -> bool:
+    """Whether a node updates a parameter: Paddle's optimizers, and what is marked as one."""
+    if node.op_type in OPTIMIZER_OPS:
+        return True
+    role = roles.role_of(node)
+    return role is not None and bool(role & roles.OPTIMIZE) and _writes_a_parameter(node)
+
+
+def _writes_a_parameter(node: ir.Node) -> bool:
+    variables = {value.meta.get(dialect.VARIABLE) for value in node.outputs} - {None}
+    return any(
+        value is not None
+        and value.meta.get(dialect.TRAINABLE, False)
+        and value.meta.get(dialect.VARIABLE) in variables
+        for value in node.inputs
+    )
+
 
 _STATE_OPERANDS = {
     "velocity": "velocity",
@@ -55,7 +74,7 @@ class ExtractOptimizer:
     def run(self, compilation: Compilation) -> bool:
         if not compilation.training:
             return False
-        nodes = [node for node in compilation.graph if node.op_type in OPTIMIZER_OPS]
+        nodes = [node for node in compilation.graph if is_update(node)]
         if not nodes:
             raise InvalidProgramError(
                 "the strategy asks for training, but the program has no optimizer: call "
@@ -78,7 +97,7 @@ class ExtractOptimizer:
             bias_correction=not compilation.options["use_no_bias_optimizer"],
             gradients=reading.raw_gradients,
         )
-        compilation.loss = _find_loss(list(reading.raw_values.values()))
+        compilation.loss = _find_loss(compilation.graph, list(reading.raw_values.values()))
         return True
 
 
@@ -325,12 +344,23 @@ def _global_norm_limit(factor: ir.Value | None) -> float | None:
     largest = None if division.inputs[1] is None else division.inputs[1].producer()
     if limit is None or largest is None or largest.op_type != "maximum":
         return None
-    norm = None if largest.inputs[0] is None else largest.inputs[0].producer()
-    return limit if norm is not None and norm.op_type == "sqrt" else None
+    norms = [value.producer() for value in largest.inputs if value is not None]
+    return limit if any(norm is not None and norm.op_type == "sqrt" for norm in norms) else None
 
 
-def _find_loss(gradients: list[ir.Value]) -> str:
-    """The value whose gradient backward starts from."""
+def _find_loss(graph: ir.Graph, gradients: list[ir.Value]) -> str:
+    """The value that is marked as the loss, or whose gradient backward starts from."""
+    seeds = dict.fromkeys(roles.losses(graph)) or _backward_seeds(gradients)
+    if len(seeds) != 1:
+        raise InvalidProgramError(
+            "training needs exactly one loss, found "
+            + (f"{len(seeds)}: {', '.join(sorted(seeds))}" if seeds else "none")
+            + ". Call optimizer.minimize(loss) once, with a loss that depends on the parameters."
+        )
+    return next(iter(seeds))
+
+
+def _backward_seeds(gradients: list[ir.Value]) -> dict[str, None]:
     seeds: dict[str, None] = {}
     seen: set[int] = set()
     stack = [gradient.producer() for gradient in gradients]
@@ -345,18 +375,12 @@ def _find_loss(gradients: list[ir.Value]) -> str:
                 seeds[str(target.name)] = None
                 continue
         if node.op_type == "full" and scalar_constant(node.outputs[0]) == 1.0:
-            loss, mark, _ = str(node.outputs[0].name).partition(GRADIENT_MARK)
+            loss, mark, _ = str(node.outputs[0].name).partition(roles.GRADIENT_MARK)
             if mark:
                 seeds[loss] = None
                 continue
         stack.extend(value.producer() for value in _gradient_operands(node))
-    if len(seeds) != 1:
-        raise InvalidProgramError(
-            "training needs exactly one loss, found "
-            + (f"{len(seeds)}: {', '.join(sorted(seeds))}" if seeds else "none")
-            + ". Call optimizer.minimize(loss) once, with a loss that depends on the parameters."
-        )
-    return next(iter(seeds))
+    return seeds
 
 
 def _gradient_operands(node: ir.Node) -> list[ir.Value]:

@@ -24,9 +24,7 @@ from paddle_ipu.frontend.legacy_operator import COMMON, EMPTY, Block, Operator, 
 from paddle_ipu.frontend.op_versions import check_versions
 from paddle_ipu.frontend.vocabulary import Constant, Slot
 
-OP_ROLE = "op_role"
-"""Attribute: what Paddle made the operator for; ``passes/roles.py`` tells the values apart."""
-
+_OP_ROLE = "op_role"
 _FEED, _FETCH = "feed", "fetch"
 _STATISTICS = ("batch_norm", "sync_batch_norm")
 """Operators that write their running statistics in place, which without training are as before."""
@@ -230,7 +228,9 @@ class _Reader:
                 f"variable {name!r} has dtype number {tensor.data_type}, which is not supported in "
                 f"IPU programs; use one of {', '.join(sorted(dialect.DTYPES))}."
             )
-        return dialect.make_value(version, tensor.dims, dtype)
+        value = dialect.make_value(version, tensor.dims, dtype)
+        value.meta[dialect.VARIABLE] = name
+        return value
 
     def _add_input(self, name: str) -> ir.Value:
         variable = self._variables.get(name)
@@ -301,7 +301,7 @@ class _Reader:
         has_list = False
         if row.is_backward:
             operator = self._without_left_out(operator)
-        elif not int(operator.attributes.get(OP_ROLE, 0)) & _BACKWARD:
+        elif not int(operator.attributes.get(_OP_ROLE, 0)) & _BACKWARD:
             # A gradient maker may copy forward's attributes to an operator that has none of them.
             vocabulary.check(operator, row)
         for operand in row.inputs:
