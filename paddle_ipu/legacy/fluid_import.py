@@ -1,4 +1,4 @@
-"""Makes ``paddle.fluid`` importable and an attribute of ``paddle``; nothing is imported until asked.
+"""Makes ``paddle.fluid`` importable and an attribute of ``paddle``; unused, it is not imported.
 
 The package lies in a folder of its own, ``on_paddle_path``, that is added to ``paddle.__path__``;
 Python's import system does the rest.

@@ -10,10 +10,10 @@ import paddle
 _RENAMED = {"parameter_list": "parameters", "regularization": "weight_decay"}
 
 
-def _old_form(today: type, name: str, positional: Sequence[str]) -> type:
+def _old_form(today: Any, name: str, positional: Sequence[str]) -> type:
     """A subclass of today's optimizer whose arguments have the old names and the old order."""
 
-    def __init__(self: Any, *args: Any, **keywords: Any) -> None:
+    def initialise(self: Any, *args: Any, **keywords: Any) -> None:
         if len(args) > len(positional):
             raise TypeError(f"{name} takes {len(positional)} arguments, got {len(args)}.")
         given = dict(zip(positional, args, strict=False))
@@ -40,7 +40,11 @@ def _old_form(today: type, name: str, positional: Sequence[str]) -> type:
     return type(
         name,
         (today,),
-        {"__init__": __init__, "minimize": minimize, "__doc__": f"``{today.__name__}``, old form."},
+        {
+            "__init__": initialise,
+            "minimize": minimize,
+            "__doc__": f"``{today.__name__}``, old form.",
+        },
     )
 
 

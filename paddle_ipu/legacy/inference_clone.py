@@ -12,7 +12,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from paddle_ipu.legacy.pir_block import named_values
+from paddle_ipu.value_names import name_all
 
 _CONSTANTS = frozenset(
     {"full", "full_", "full_like", "full_int_array", "ones_like", "zeros_like", "assign_value"}
@@ -30,9 +30,7 @@ def program_clone(clone: Callable[..., Any]) -> Callable[..., Any]:
         if args and not for_test:
             return clone(self, *args)
         # A name is asked of one copy and used with another, so every value gets its name before.
-        for block in self.blocks:
-            for _ in named_values(block):
-                pass
+        name_all(self)
         copy = clone(self, *args)
         if for_test:
             _prune(copy)

@@ -1,4 +1,4 @@
-"""``paddle.fluid.layers``: element-wise operators with `axis`, comparisons, reductions, products."""
+"""``paddle.fluid.layers``: element-wise operators, comparisons, reductions, products."""
 
 from __future__ import annotations
 
