@@ -98,7 +98,8 @@ PIR_NAMES: tuple[PirName, ...] = (
         "Operation",
         "pir_operation",
         {
-            "type": "the operator's name without its dialect: `matmul`, `dropout`, `adam_`",
+            "type": "the operator's type in a ProgramDesc program of Paddle 2.6: `matmul_v2`, "
+            "`elementwise_add`; PIR's name where that has no such operator: `full_int_array`",
             "attr": "an attribute's value; ValueError where there is none",
             "_set_attr": "sets an attribute the operator has (not a float one), or `ipu_index`, "
             "`ipu_stage`, `__available_memory`, `serialize_factor`, `serialize_mode`; "
@@ -107,8 +108,8 @@ PIR_NAMES: tuple[PirName, ...] = (
             "attr_names": "names of all attributes",
             "input_names": "names of the operands, PIR's: `x`, `y`",
             "output_names": "names of the results, PIR's: `out`",
-            "input": "names of the variables of an operand; `X` finds `x`",
-            "output": "names of the variables of a result; `Out` finds `out`",
+            "input": "names of the variables of an operand; its old slot finds it too: `X`, `Ids`",
+            "output": "names of the variables of a result; its old slot finds it too: `Out`, `Y`",
             "input_arg_names": "names of the variables it reads",
             "output_arg_names": "names of the variables it makes",
             "block": "the block it is in",

@@ -6,18 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from paddle_ipu.annotations import ANNOTATIONS, FLOATS_AS_TEXT
+from paddle_ipu.legacy.legacy_names import operand_of, result_of, type_of
 from paddle_ipu.value_names import name_of
 
 _OF_PADDLE = frozenset({"op_callstack", "stop_gradient", "struct_name"})
 _OF_OURS = "paddle_ipu."
 
 
-def _type(self: Any) -> str:
-    name: str = self.name()
-    return name.rpartition(".")[2]
-
-
-operation_type = property(_type)
+operation_type = property(type_of)
 
 
 def operation_all_attrs(self: Any) -> dict[str, Any]:
@@ -40,7 +36,9 @@ def operation_attr(self: Any, name: str) -> Any:
     """
     attributes = operation_all_attrs(self)
     if name not in attributes:
-        raise ValueError(f"operator {_type(self)} has no attribute {name!r}; it has {_own(self)}.")
+        raise ValueError(
+            f"operator {type_of(self)} has no attribute {name!r}; it has {_own(self)}."
+        )
     return attributes[name]
 
 
@@ -57,13 +55,13 @@ def operation_set_attr(self: Any, name: str, val: Any) -> None:
         kind = type(self.attrs()[name])
     else:
         raise ValueError(
-            f"operator {_type(self)} has no attribute {name!r}, setting it would change nothing: "
+            f"operator {type_of(self)} has no attribute {name!r}, setting it would change nothing: "
             f"it has {_own(self)}, and takes {', '.join(ANNOTATIONS)} for the IPU. PIR keeps some "
             "of 2.x's attributes as operands; build the operator with the value instead."
         )
     if not _fits(val, kind):
         raise TypeError(
-            f"operator {_type(self)}, attribute {name!r}: expected {kind.__name__}, got "
+            f"operator {type_of(self)}, attribute {name!r}: expected {kind.__name__}, got "
             f"{type(val).__name__} ({val!r})."
         )
     if kind is bool:
@@ -81,7 +79,7 @@ def operation_set_attr(self: Any, name: str, val: Any) -> None:
         self.set_str_array_attr(name, val)
     else:
         raise ValueError(
-            f"operator {_type(self)}, attribute {name!r}: PIR does not let Python write an "
+            f"operator {type_of(self)}, attribute {name!r}: PIR does not let Python write an "
             f"attribute of type {kind.__name__}. Build the operator with the value instead."
         )
 
@@ -126,13 +124,12 @@ operation_output_names = property(lambda self: list(self.get_output_names()))
 
 
 def _one(self: Any, names: list[str], values: Sequence[Any], name: str, what: str) -> list[str]:
-    wanted = name if name in names else name.lower()
-    if wanted not in names:
+    if name not in names:
         raise ValueError(
-            f"operator {_type(self)} has no {what} {name!r}; it has "
+            f"operator {type_of(self)} has no {what} {name!r}; it has "
             f"{', '.join(map(repr, names)) or 'none'}."
         )
-    return _arg_names([values[names.index(wanted)]])
+    return _arg_names([values[names.index(name)]])
 
 
 def operation_input(self: Any, name: str) -> list[str]:
@@ -141,7 +138,9 @@ def operation_input(self: Any, name: str) -> list[str]:
     Raises:
         ValueError: the operator has no such operand.
     """
-    return _one(self, list(self.get_input_names()), self.operands_source(), name, "input")
+    names = list(self.get_input_names())
+    found = name if name in names else operand_of(self, name)
+    return _one(self, names, self.operands_source(), found, "input")
 
 
 def operation_output(self: Any, name: str) -> list[str]:
@@ -150,7 +149,9 @@ def operation_output(self: Any, name: str) -> list[str]:
     Raises:
         ValueError: the operator has no such result.
     """
-    return _one(self, list(self.get_output_names()), self.results(), name, "output")
+    names = list(self.get_output_names())
+    found = name if name in names else result_of(self, name)
+    return _one(self, names, self.results(), found, "output")
 
 
 operation_block = property(lambda self: self.get_parent_block())
@@ -176,8 +177,8 @@ class OperatorView:
         self._operator = operator
 
     def type(self) -> str:
-        """The operator's name without its dialect."""
-        return _type(self._operator)
+        """The operator's type in a ProgramDesc program."""
+        return type_of(self._operator)
 
     def has_attr(self, name: str) -> bool:
         """Whether the operator has an attribute."""

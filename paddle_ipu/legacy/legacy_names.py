@@ -1,0 +1,62 @@
+"""The names that a ProgramDesc program has for the operators and operands of a PIR program.
+
+They come from the frontend's vocabulary, read backwards. Where several old operators became one,
+the newest counts, which is what Paddle 2.6 builds: ``matmul_v2``, ``reshape2``.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from paddle_ipu.frontend.vocabulary import Row
+
+
+def type_of(operator: Any) -> str:
+    """The operator's old type; PIR's name without its dialect where there was no such operator."""
+    name: str = operator.name()
+    phi = name.rpartition(".")[2]
+    if phi in _types():
+        return _types()[phi]
+    forward, is_grad, _ = phi.partition("_grad")
+    for found in (forward, f"{forward}_"):
+        if is_grad and found in _types():
+            return f"{_types()[found]}_grad"
+    return phi
+
+
+def operand_of(operator: Any, slot: str) -> str:
+    """PIR's name of the operand that was in an input slot; the slot's name where it is unknown."""
+    row = _row(operator)
+    for operand in () if row is None else row.inputs:
+        if any(getattr(source, "name", None) == slot for source in operand.sources):
+            return operand.name
+    return slot
+
+
+def result_of(operator: Any, slot: str) -> str:
+    """PIR's name of the result that was in an output slot; the slot's name where it is unknown."""
+    row = _row(operator)
+    for result in () if row is None else row.outputs:
+        if result.slot == slot:
+            return result.name
+    return slot
+
+
+def _row(operator: Any) -> Row | None:
+    from paddle_ipu.frontend.vocabulary import TABLE
+
+    return TABLE.get(type_of(operator))
+
+
+@functools.cache
+def _types() -> dict[str, str]:
+    # The vocabulary imports ONNX, which waits for the first use.
+    from paddle_ipu.frontend.vocabulary import TABLE
+
+    found: dict[str, str] = {}
+    for legacy, row in TABLE.items():
+        if row.op not in found or legacy.endswith("2"):
+            found[row.op] = legacy
+    return found
