@@ -3,6 +3,8 @@
 Legacy programs name every variable, and scripts fetch by ``loss.name``. Here the first question
 for an intermediate's name stamps one on its defining operator, as the string attribute
 ``paddle_ipu.name.<result>``: attributes survive ``Program.clone()``, so a clone finds it too.
+The patched ``Program.clone()`` first asks for every name, so that it does not matter of which copy
+a script asks, and when.
 """
 
 from __future__ import annotations
@@ -34,6 +36,21 @@ def name_of(value: Any) -> str:
     name = f"{kind}_{next(_numbers)}.tmp_{value.index()}"
     operator.set_str_attr(attribute, name)
     return name
+
+
+def name_all(program: Any) -> None:
+    """Gives every value of a program a name, those of nested blocks included."""
+    for value in _values(program.global_block()):
+        # A list of values has no name of its own, its members have.
+        if value.initialized() and value.type().as_vec_type() is None:
+            name_of(value)
+
+
+def _values(block: Any) -> Iterator[Any]:
+    for operator in block.ops:
+        yield from operator.results()
+        for nested in operator.blocks():
+            yield from _values(nested)
 
 
 def find(program: Any, name: str) -> Any | None:

@@ -31,6 +31,25 @@ def test_the_cpu_executor_fetches_by_the_name_of_a_value() -> None:
     np.testing.assert_array_equal(of_default, by_name[0])
 
 
+def test_the_ipu_fetches_from_a_clone_by_a_name_asked_later() -> None:
+    main, startup = paddle.static.Program(), paddle.static.Program()
+    with paddle.static.program_guard(main, startup):
+        x = paddle.static.data("x", [2, 3], "float32")
+        y = x * 2.0
+        loss = paddle.mean(y)
+    clone = main.clone().clone()
+    strategy = paddle.static.IpuStrategy()
+    strategy.set_graph_config(num_ipus=1, is_training=False)
+    program = paddle.static.IpuCompiledProgram(clone, ipu_strategy=strategy).compile(
+        ["x"], [loss.name, y.name]
+    )
+    got = paddle.static.Executor(paddle.IPUPlace()).run(
+        program, feed={"x": np.ones((2, 3), np.float32)}, fetch_list=[y.name, loss.name]
+    )
+    np.testing.assert_array_equal(got[0], np.full((2, 3), 2.0, np.float32))
+    assert float(got[1]) == 2.0
+
+
 def test_a_name_that_nothing_has_is_paddles_to_refuse() -> None:
     main, startup = paddle.static.Program(), paddle.static.Program()
     with paddle.static.program_guard(main, startup):

@@ -56,6 +56,63 @@ def test_clone_finds_the_name(static_program: Any, x: Any) -> None:
     assert found.name == name
 
 
+def test_clone_finds_a_name_asked_later(static_program: Any, x: Any) -> None:
+    y = paddle.tanh(x)
+    clone = static_program.clone()
+    of_clone = clone.clone()
+    name = y.name
+    for program in (clone, of_clone):
+        found = value_names.find(program, name)
+        assert found.get_defining_op().name() == "pd_op.tanh"
+        assert found.get_defining_op().get_parent_block().program == program
+
+
+def test_a_name_asked_of_a_clone_is_in_the_original(static_program: Any, x: Any) -> None:
+    y = paddle.tanh(x)
+    clone = static_program.clone()
+    (tanh,) = (op for op in clone.global_block().ops if op.name() == "pd_op.tanh")
+    assert value_names.find(static_program, tanh.result(0).name).is_same(y)
+
+
+def test_names_stay_apart_when_copies_grow(static_program: Any, x: Any) -> None:
+    y = paddle.tanh(x)
+    clone = static_program.clone()
+    later = paddle.tanh(y)
+    with paddle.static.program_guard(clone):
+        of_clone = paddle.tanh(value_names.find(clone, y.name))
+    assert len({y.name, later.name, of_clone.name}) == 3
+    assert value_names.find(clone, later.name) is None
+    assert value_names.find(static_program, of_clone.name) is None
+
+
+def test_clone_finds_a_name_of_a_branch_asked_later(static_program: Any, x: Any) -> None:
+    inside = []
+
+    def branch() -> Any:
+        inside.append(paddle.tanh(x))
+        return inside[0]
+
+    paddle.static.nn.cond(paddle.mean(x) > 0, branch, lambda: x)
+    clone = static_program.clone()
+    assert value_names.find(clone, inside[0].name).get_defining_op().name() == "pd_op.tanh"
+
+
+def test_clone_finds_parts_of_a_list(static_program: Any, x: Any) -> None:
+    parts = paddle.unbind(x)
+    clone = static_program.clone()
+    for index, part in enumerate(parts):
+        found = value_names.find(clone, part.name)
+        assert found.get_defining_op().name() == "builtin.split"
+        assert found.index() == index
+
+
+def test_clone_for_test_finds_a_name_asked_later(static_program: Any, x: Any) -> None:
+    y = paddle.mean(paddle.nn.Linear(4, 3)(x))
+    paddle.optimizer.SGD(0.1).minimize(y)
+    clone = static_program.clone(for_test=True)
+    assert value_names.find(clone, y.name).get_defining_op().name() == "pd_op.mean"
+
+
 def test_find_own_names(static_program: Any, x: Any) -> None:
     layer = paddle.nn.Linear(4, 3)
     layer(x)

@@ -158,7 +158,7 @@ def _numbers(
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _updated(
-    rule: str,
+    rule: Rule,
     settings: tuple[tuple[str, float], ...],
     w: jax.Array,
     g: jax.Array,
@@ -166,7 +166,7 @@ def _updated(
     s: Arrays,
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
     # A function of its own is traced once for all parameters of a shape.
-    return RULES[rule](dict(settings), w, g, n, s)
+    return rule(dict(settings), w, g, n, s)
 
 
 class PaddleUpdater:
@@ -240,7 +240,7 @@ class PaddleUpdater:
             if key not in known:
                 corrected = self._optimizer.bias_correction
                 known[key] = _numbers(update, corrected, scalars[0], powers)
-            new, after = _updated(update.rule, settings, w, g, known[key], before)
+            new, after = _updated(RULES[update.rule], settings, w, g, known[key], before)
             after |= {role: known[key][role] for role in powers}
             new_weights[tensor] = new.astype(weights[tensor].dtype)
             new_state.update({update.states[role]: array for role, array in after.items()})
