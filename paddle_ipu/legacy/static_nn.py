@@ -228,7 +228,8 @@ def _batch_norm(
         momentum=momentum,
         epsilon=epsilon,
         data_format=data_layout,
-        use_global_stats=use_global_stats,
+        # False would make a copy for tests normalise by the batch.
+        use_global_stats=use_global_stats or None,
     )
     return activated(result, act)
 
