@@ -144,12 +144,9 @@ def _from_program_desc(model: SavedModel) -> list[Any]:
         return _for_ipu(model, "its operators are placed on IPUs, which a translation would lose")
     try:
         program = _translated(model)
-    except (RuntimeError, ValueError, TypeError, LookupError, NotImplementedError) as error:
-        # What Paddle's C++ raises: it knows no translation for an operator.
-        reason = str(error).strip().splitlines()
-        return _for_ipu(
-            model, f"Paddle cannot translate it to PIR ({reason[-1] if reason else ''})"
-        )
+    except _PADDLES_ERRORS as error:
+        # It knows no translation for an operator, or the operator is not what it should be.
+        return _for_ipu(model, f"Paddle cannot translate it to PIR ({_last_line(error)})")
     return _as_pir(program, model)
 
 

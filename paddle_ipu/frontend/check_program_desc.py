@@ -18,6 +18,7 @@ _BLOCK, _BLOCKS = 8, 10
 _EMPTY = "@EMPTY@"
 _DENSE = 7
 _TENSOR_FIELD = 3
+_ELEMENTS = frozenset({*range(7), *range(19, 25), 32, 33})
 
 WITHOUT_FILE = frozenset({9, 10, 15, 17})
 """Feed lists, fetch lists, readers and raw variables: persistable, and nothing of them is saved."""
@@ -113,6 +114,8 @@ def _variables(number: int, block: Any) -> Iterator[str]:
             tensor = tensor_of(var)
             if tensor is None:
                 yield f"variable {var.name!r} has no shape and no dtype"
+            elif tensor.data_type not in _ELEMENTS:
+                yield f"variable {var.name!r} has elements of type number {tensor.data_type}"
             elif any(dim < -1 for dim in tensor.dims):
                 yield f"variable {var.name!r} has the shape {list(tensor.dims)}"
         elif var.persistable and var.type.type not in WITHOUT_FILE:
@@ -127,8 +130,8 @@ def tensor_of(var: Any) -> Any:
 
 
 def _operator(place: str, op: Any, visible: set[str], number: int, blocks: int) -> Iterator[str]:
-    if not op.type:
-        yield f"{place} has no type"
+    if not op.type.isidentifier():
+        yield f"{place} has the type {op.type!r}"
     for slots in (op.inputs, op.outputs):
         names = [slot.parameter for slot in slots]
         if len(set(names)) != len(names):
