@@ -6,7 +6,9 @@ session (``popart``), upload weights (``backend``). Heavy modules are imported b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import gc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from paddle_ipu.backend import IpuBackend
@@ -77,9 +79,10 @@ class IpuCompiledProgram:
         # A backend belongs to one compilation: an earlier program of this object keeps its own.
         if self._backend.is_attached:
             self._backend = IpuBackend(self._ipu_strategy._ipu_strategy)
-        compiled = _compile(
-            self._program, self._scope, values, feed_list, fetch_list, self._backend, progress
-        )
+        with _collection_put_off():
+            compiled = _compile(
+                self._program, self._scope, values, feed_list, fetch_list, self._backend, progress
+            )
         progress(100)
         self._ipu_strategy.need_compile = False
         return compiled
@@ -91,6 +94,21 @@ def _progress(values: StrategyValues) -> Progress:
     if logger is None:
         return lambda percent: None
     return lambda percent: logger(percent * total // 100, total)
+
+
+@contextmanager
+def _collection_put_off() -> Iterator[None]:
+    """Puts off the collection of garbage in cycles, of which compiling makes next to none.
+
+    It makes a million other objects, and every so many of them Python looks through all there are.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _compile(
