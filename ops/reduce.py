@@ -137,6 +137,14 @@ def p_norm(context: TranslationContext) -> str:
     return str(context.onnx.pow([total, context.const_like(1.0 / order, x)]))
 
 
+@translator("frobenius_norm", emits="ReduceL2", limits="the axes must be constant")
+def frobenius_norm(context: TranslationContext) -> str:
+    """``sqrt(sum(x * x))`` along some axes or over everything."""
+    x = context.input("x")
+    keep = int(context.attr("keep_dim", 0))
+    return str(context.onnx.reducel2([x], _axes(context, x, "axis"), keep))
+
+
 @translator("argsort", emits="graphcore.Sort")
 def argsort(context: TranslationContext) -> list[str]:
     """The elements in order along an axis, and where they stood."""

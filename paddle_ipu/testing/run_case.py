@@ -13,6 +13,7 @@ import paddle
 import paddle_ipu
 from paddle_ipu.frontend import programs
 from paddle_ipu.testing.compare import assert_same
+from paddle_ipu.testing.lowered_program import lower_program
 from paddle_ipu.testing.operator_case import Array, OperatorCase, RefusedCase
 
 _LEARNING_RATE = np.asarray(0.5, np.float32)
@@ -158,7 +159,7 @@ def run_case(case: OperatorCase) -> None:
     """
     built = build_case(case)
     operators = built.operators()
-    if not operators & {case.op, f"{case.op}_"}:
+    if not operators & _forms(case.op):
         raise AssertionError(f"{case.name}: the program has {sorted(operators)}, not {case.op}")
     expected = run_on_cpu(built)
     got = run_on_ipu_model(built)
@@ -168,25 +169,26 @@ def run_case(case: OperatorCase) -> None:
         )
 
 
+def _forms(op: str) -> set[str]:
+    """The operator's name, and those of its plain and its in-place form."""
+    plain = op.removesuffix("_")
+    return {plain, f"{plain}_"}
+
+
 def emitted_operators(case: OperatorCase) -> dict[str, set[str]]:
     """Phi name -> the PopART operators its nodes became, as ``domain.Type`` without ``ai.onnx``.
 
     Constants are left out: any translator may write one.
     """
-    from paddle_ipu import popart
-    from paddle_ipu.ops.translate import translate
-    from paddle_ipu.passes.ipu_pipeline import PIPELINE
-    from paddle_ipu.passes.pipeline import Compilation, run_passes
-
     built = build_case(case)
     with _static_mode():
-        strategy = paddle.static.IpuStrategy()
-        strategy.set_graph_config(is_training=built.training)
-        fetches = [variable.name for variable in built.fetches.values()]
-        graph = programs.read(built.program)
-    options = strategy._ipu_strategy.snapshot()
-    run_passes(PIPELINE, Compilation(graph, list(built.feed), fetches, options))
-    translation = translate(graph, popart, lambda name: built.parameters[name])
+        translation = lower_program(
+            built.program,
+            list(built.feed),
+            list(built.fetches.values()),
+            lambda name: built.parameters[name],
+            training=built.training,
+        ).translation
     found: dict[str, set[str]] = {}
     for node in translation.builder.model.graph:
         if node.op_type != "Constant":

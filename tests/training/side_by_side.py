@@ -13,6 +13,8 @@ import numpy as np
 import paddle
 
 import paddle_ipu
+from paddle_ipu import dialect
+from paddle_ipu.frontend import programs
 
 Feed = Mapping[str, np.ndarray]
 
@@ -53,23 +55,16 @@ def build(make: Callable[[], tuple[list[str], dict[str, Any], Any]]) -> Built:
 
 def parameters(program: Any) -> list[str]:
     """Names of a program's parameters, the learning rate left out."""
+    return [str(parameter.name) for parameter in program.all_parameters()]
+
+
+def variables(program: Any) -> list[str]:
+    """Names of everything a program keeps from run to run, but what a scheduler writes."""
     return [
-        op.attrs()["parameter_name"]
-        for op in program.global_block().ops
-        if op.name() == "builtin.parameter" and op.attrs().get("is_parameter", [False])[0]
+        str(value.name)
+        for value in programs.read(program).inputs
+        if value.meta[dialect.ROLE] in (dialect.PARAMETER, dialect.STATE)
     ]
-
-
-def variables(startup: Any) -> list[str]:
-    """Names of everything a startup program initialises."""
-    names = []
-    for op in startup.global_block().ops:
-        attributes = op.attrs()
-        if op.name() == "builtin.set_parameter":
-            names.append(attributes["parameter_name"])
-        elif op.name() == "builtin.shadow_output":
-            names.append(attributes["output_name"])
-    return names
 
 
 def read(scope: Any, name: str) -> np.ndarray:
@@ -190,7 +185,7 @@ def pair(
 ) -> Pair:
     """Initialises both scopes alike and compiles for the IPU."""
     cpu = initialised(built, seed, spread)
-    ipu = copied(cpu, variables(built.startup))
+    ipu = copied(cpu, variables(built.main))
     compiler = paddle.static.IpuCompiledProgram(
         built.main, scope=ipu, ipu_strategy=strategy(options, **config)
     )

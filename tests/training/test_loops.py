@@ -252,7 +252,7 @@ def test_dropout_without_a_seed_differs_between_compilations(dropout_built: Buil
 def test_inference_of_the_training_program_leaves_weights_and_dropout_alone() -> None:
     built = _dropout()
     both = pair(built, is_training=False, micro_batch_size=2)
-    before = snapshot(both.ipu, variables(built.startup))
+    before = snapshot(both.ipu, variables(built.main))
     first, second, loss = both.on_ipu(ONES)
     np.testing.assert_array_equal(first, ONES["x"])
     np.testing.assert_array_equal(second, ONES["x"])

@@ -16,7 +16,7 @@ RULES = {
 
 
 def _powers(both: Pair) -> list[str]:
-    return [name for name in variables(both.built.startup) if "_pow_acc" in name]
+    return [name for name in variables(both.built.main) if "_pow_acc" in name]
 
 
 def _set_back(both: Pair) -> None:

@@ -155,5 +155,14 @@ _add(
     label="zero",
     x=np.asarray([[0.0, 0.0], [3.0, 4.0]], np.float32),
 )
+_add(
+    "frobenius_norm",
+    lambda x: [
+        paddle.norm(x, "fro", axis=[0, 1]),
+        paddle.norm(x, "fro", axis=[-1, 1], keepdim=True),
+    ],
+    gradient="x",
+    x=normal(2, 3, 4),
+)
 TABLE.refuse("p_norm", lambda x: paddle.norm(x, 0, axis=1), "p=0 counts", x=normal(2, 3))
 _add("sqrt", lambda x: paddle.std(x), gradient="x", label="standard deviation", x=normal(3, 4))
