@@ -25,6 +25,10 @@ class Variables(Protocol):
     def dtype(self, name: str) -> int:
         """The number of the dtype in ``VarType.Type``."""
 
+    @property
+    def version(self) -> int:
+        """Of the Paddle that wrote the program: major * 1000000 + minor * 1000 + patch."""
+
     def is_persistable(self, name: str) -> bool:
         """Whether it keeps its value between runs."""
 
@@ -159,24 +163,13 @@ def _cross_entropy(operator: Operator, variables: Variables) -> list[Operator]:
     ]
 
 
-def _frobenius_norm(operator: Operator, variables: Variables) -> list[Operator]:
-    """Over one dimension, or over all of them, it is the 2-norm."""
-    dims = list(operator.attributes.get("dim", [0]))
-    whole = bool(operator.attributes.get("reduce_all", False))
-    if not whole and len(dims) != 1:
+def _batch_norm(operator: Operator, variables: Variables) -> list[Operator]:
+    """Without training the running statistics are written as they are read: nothing happens."""
+    attributes = operator.attributes
+    if not attributes.get("is_test", False) and not attributes.get("use_global_stats", False):
         return [operator]
-    return [
-        operator.changed(
-            "p_norm",
-            attributes={
-                "porder": 2.0,
-                "axis": -1 if whole else dims[0],
-                "asvector": whole,
-                "keepdim": operator.attributes.get("keep_dim", False),
-            },
-            without=["dim", "reduce_all", "keep_dim"],
-        )
-    ]
+    outputs = {**operator.outputs, "MeanOut": [EMPTY], "VarianceOut": [EMPTY]}
+    return [operator.changed(outputs=outputs)]
 
 
 def _reduce(operator: Operator, variables: Variables) -> list[Operator]:
@@ -195,6 +188,24 @@ def _split(operator: Operator, variables: Variables) -> list[Operator]:
     if number and not operator.inputs.get("SectionsTensorList"):
         return [operator.changed("split_with_num", without=["sections"])]
     return [operator.changed(without=["num"])]
+
+
+def _strided_slice(operator: Operator, variables: Variables) -> list[Operator]:
+    """Backwards, Paddle 2's end -1 means as far as the first element, and no end means farther."""
+    ends, strides = (list(operator.attributes.get(name, [])) for name in ("ends", "strides"))
+    computed = any(
+        names and slot.startswith(("Ends", "Strides")) for slot, names in operator.inputs.items()
+    )
+    if variables.version >= 3_000_000 or computed or len(ends) != len(strides):
+        return [operator]
+    shape = variables.shape(_one(operator, "Input"))
+    for at, axis in enumerate(operator.attributes["axes"]):
+        if strides[at] < 0 and ends[at] < 0:
+            if ends[at] == -1:
+                ends[at] = -(2**31)
+            elif 0 <= shape[axis] < -ends[at]:
+                ends[at] = 0
+    return [operator.changed(attributes={"ends": ends})]
 
 
 def _triangle(operator: Operator, variables: Variables) -> list[Operator]:
@@ -269,6 +280,7 @@ REWRITES: Mapping[str, Rewrite] = {
     "arg_min": _argument,
     "assign": _assign,
     "assign_value": _assign_value,
+    "batch_norm": _batch_norm,
     "cross_entropy": _cross_entropy,
     "cross_entropy2": _cross_entropy,
     "fill_constant": _fill_constant,
@@ -276,13 +288,14 @@ REWRITES: Mapping[str, Rewrite] = {
     "fill_zeros_like": _zeros_like,
     "flatten": _flatten,
     "flatten2": _flatten,
-    "frobenius_norm": _frobenius_norm,
     "lookup_table": _without_last("Ids"),
     "matmul": _matmul,
     "mul": _mul,
     "one_hot": _without_last("X"),
     "range": _range,
     "split": _split,
+    "strided_slice": _strided_slice,
+    "sync_batch_norm": _batch_norm,
     "tril_triu": _triangle,
     "tril_triu_grad": _triangle,
 }

@@ -118,6 +118,7 @@ class _Reader:
 
     def __init__(self, desc: Any, learning_rate_name: str | None) -> None:
         block = desc.blocks[0]
+        self.version = int(desc.version.version)
         self._variables = {var.name: var for var in block.vars}
         operators = [legacy_operator.parse(op) for op in block.ops]
         self._fed = {op.output("Out") for op in operators if op.type == _FEED}

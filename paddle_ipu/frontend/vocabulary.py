@@ -394,6 +394,12 @@ for _name in ("all", "any", "amax", "amin"):
 for _name in ("max", "mean", "min"):
     row(f"reduce_{_name}", _name, "x=X axis=@dim?[0]", attributes="keepdim=keep_dim?false")
 row(
+    "frobenius_norm",
+    "frobenius_norm",
+    "x=X axis=@dim?[0]",
+    attributes="keep_dim?false reduce_all?false",
+)
+row(
     "reduce_prod",
     "prod",
     "x=X axis=@dim?[0]",
