@@ -12,11 +12,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from paddle_ipu.frontend.vocabulary import Row
 
+PADDLE = "pd_op"
+"""PIR's dialect of Paddle's operators; values are put into lists and named by others."""
+
 
 def type_of(operator: Any) -> str:
-    """The operator's old type; PIR's name without its dialect where there was no such operator."""
+    """The operator's old type; PIR's name where there was no such operator."""
     name: str = operator.name()
-    phi = name.rpartition(".")[2]
+    dialect, _, phi = name.rpartition(".")
+    if dialect != PADDLE:
+        return name
     if phi in _types():
         return _types()[phi]
     forward, is_grad, _ = phi.partition("_grad")
@@ -55,7 +60,8 @@ def _types() -> dict[str, str]:
     # The vocabulary imports ONNX, which waits for the first use.
     from paddle_ipu.frontend.vocabulary import TABLE
 
-    found: dict[str, str] = {}
+    # Two that one old operator became.
+    found = {"split_with_num": "split", "tril": "tril_triu", "triu": "tril_triu"}
     for legacy, row in TABLE.items():
         if row.op not in found or legacy.endswith("2"):
             found[row.op] = legacy

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from paddle_ipu.annotations import ANNOTATIONS, FLOATS_AS_TEXT
-from paddle_ipu.legacy.legacy_names import operand_of, result_of, type_of
+from paddle_ipu.legacy.legacy_names import PADDLE, operand_of, result_of, type_of
 from paddle_ipu.value_names import name_of
 
 _OF_PADDLE = frozenset({"op_callstack", "stop_gradient", "struct_name"})
@@ -119,8 +119,24 @@ def _arg_names(values: Sequence[Any]) -> list[str]:
 
 operation_input_arg_names = property(lambda self: _arg_names(self.operands_source()))
 operation_output_arg_names = property(lambda self: _arg_names(self.results()))
-operation_input_names = property(lambda self: list(self.get_input_names()))
-operation_output_names = property(lambda self: list(self.get_output_names()))
+
+
+def _input_names(self: Any) -> list[str]:
+    return list(self.get_input_names()) if _is_named(self) else []
+
+
+def _output_names(self: Any) -> list[str]:
+    return list(self.get_output_names()) if _is_named(self) else []
+
+
+def _is_named(operator: Any) -> bool:
+    """Whether PIR has names for operands and results; asking it otherwise ends the process."""
+    name: str = operator.name()
+    return name.startswith(f"{PADDLE}.") and not list(operator.blocks())
+
+
+operation_input_names = property(_input_names)
+operation_output_names = property(_output_names)
 
 
 def _one(self: Any, names: list[str], values: Sequence[Any], name: str, what: str) -> list[str]:
@@ -138,7 +154,7 @@ def operation_input(self: Any, name: str) -> list[str]:
     Raises:
         ValueError: the operator has no such operand.
     """
-    names = list(self.get_input_names())
+    names = _input_names(self)
     found = name if name in names else operand_of(self, name)
     return _one(self, names, self.operands_source(), found, "input")
 
@@ -149,7 +165,7 @@ def operation_output(self: Any, name: str) -> list[str]:
     Raises:
         ValueError: the operator has no such result.
     """
-    names = list(self.get_output_names())
+    names = _output_names(self)
     found = name if name in names else result_of(self, name)
     return _one(self, names, self.results(), found, "output")
 
@@ -205,11 +221,11 @@ class OperatorView:
 
     def input_names(self) -> list[str]:
         """Names of the operands."""
-        return list(self._operator.get_input_names())
+        return _input_names(self._operator)
 
     def output_names(self) -> list[str]:
         """Names of the results."""
-        return list(self._operator.get_output_names())
+        return _output_names(self._operator)
 
     def input_arg_names(self) -> list[str]:
         """Names of the variables the operator reads."""
