@@ -1,6 +1,6 @@
 """Writes an operator of a ProgramDesc that has an old or special form with plain operators.
 
-What comes out are ProgramDesc operators again, all of them rows of ``frontend/vocabulary.py``:
+What comes out are ProgramDesc operators again, all of them rows of ``frontend/vocabulary``:
 
     elementwise_add(X, Y, axis=1)      Y' = reshape2(Y, [.., 1]);  elementwise_add(X, Y')
     mul(X, Y, x_num_col_dims)          matmul_v2 of X and Y as matrices, and a reshape2 back

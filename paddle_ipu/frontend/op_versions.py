@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from paddle_ipu.errors import NotSupported
-from paddle_ipu.frontend import vocabulary
+from paddle_ipu.frontend.vocabulary import table
 
 KNOWN: Mapping[str, int] = {
     "argsort": 1,
@@ -69,7 +69,7 @@ def check_versions(desc: Any) -> None:
     for pair in desc.op_version_map.pair:
         known = KNOWN.get(pair.op_name, 0)
         version = pair.op_version.version
-        if pair.op_name in used and vocabulary.knows(pair.op_name) and version > known:
+        if pair.op_name in used and table.knows(pair.op_name) and version > known:
             newer.append(f"{pair.op_name} is version {version}, known is {known}")
     if newer:
         raise NotSupported(

@@ -6,7 +6,7 @@ of a persistable variable the first has, the one that holds the weight:
 
     x@1 = relu(...)  x = scale(x@1)            w@1 = sgd_(w, ...)
 
-Operators, slots and attributes take phi's names and PIR's order by ``frontend/vocabulary.py``.
+Operators, slots and attributes take phi's names and PIR's order by ``frontend/vocabulary``.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ import onnx_ir as ir
 
 from paddle_ipu import dialect
 from paddle_ipu.errors import InvalidProgramError, NotSupported
-from paddle_ipu.frontend import legacy_forms, legacy_operator, vocabulary
+from paddle_ipu.frontend import legacy_forms, legacy_operator
 from paddle_ipu.frontend.legacy_operator import COMMON, EMPTY, Block, Operator, Variables
 from paddle_ipu.frontend.op_versions import check_versions
-from paddle_ipu.frontend.vocabulary import Constant, Slot
+from paddle_ipu.frontend.vocabulary import table
+from paddle_ipu.frontend.vocabulary.row import Constant, Slot
 
 _OP_ROLE = "op_role"
 _FEED, _FETCH = "feed", "fetch"
@@ -292,7 +293,7 @@ class _Reader:
     # Operators.
 
     def _add(self, operator: Operator) -> None:
-        row = vocabulary.find(operator)
+        row = table.find(operator)
         if row is None:
             self._add_unknown(operator)
             return
@@ -304,7 +305,7 @@ class _Reader:
             operator = self._without_left_out(operator)
         elif not int(operator.attributes.get(_OP_ROLE, 0)) & _BACKWARD:
             # A gradient maker may copy forward's attributes to an operator that has none of them.
-            vocabulary.check(operator, row)
+            table.check(operator, row)
         for operand in row.inputs:
             part = self._operand(operator, operand.sources)
             names.append(operand.name)
@@ -316,7 +317,7 @@ class _Reader:
                 inputs.append(part)
                 segments.append(1)
         attributes = {
-            name: vocabulary.attribute_value(operator, name, source)
+            name: table.attribute_value(operator, name, source)
             for name, source in row.attributes.items()
         }
         if has_list:
@@ -379,7 +380,7 @@ class _Reader:
                 if source.is_list:
                     return [self._find(operator, name) for name in names]
                 return self._find(operator, names[0])
-            value = vocabulary.attribute_value(
+            value = table.attribute_value(
                 operator, source.name, source.attribute, may_be_tensor=True
             )
             if isinstance(value, Variables):

@@ -1,0 +1,1 @@
+"""The one table of renames from ProgramDesc operators to phi: ``table.TABLE``."""
