@@ -252,6 +252,11 @@ def _assign(operator: Operator, variables: Variables) -> list[Operator]:
     return [operator.changed("assign_out_", {"X": [_one(operator, "X")], "Out": [out]})]
 
 
+def _increment(operator: Operator, variables: Variables) -> list[Operator]:
+    in_place = operator.input("X") == operator.output("Out")
+    return [operator.changed("increment_") if in_place else operator]
+
+
 def _zeros_like(operator: Operator, variables: Variables) -> list[Operator]:
     return [operator.changed("fill_any_like", attributes={"value": 0.0})]
 
@@ -269,12 +274,22 @@ def _reshape(operator: Operator, name: str, result: str, shape: Sequence[int]) -
 
 
 _ELEMENTWISE = ("add", "div", "floordiv", "fmax", "fmin", "max", "min", "mod", "mul", "pow", "sub")
-_COMPARISONS = ("equal", "greater_equal", "greater_than", "less_equal", "less_than", "not_equal")
+
+ALIGNED = (
+    *(f"elementwise_{name}" for name in _ELEMENTWISE),
+    "equal",
+    "greater_equal",
+    "greater_than",
+    "less_equal",
+    "less_than",
+    "not_equal",
+)
+"""Operators whose attribute ``axis`` says where Y's dimensions stand among X's."""
+
 _REDUCTIONS = ("all", "amax", "amin", "any", "max", "mean", "min", "prod", "sum")
 
 REWRITES: Mapping[str, Rewrite] = {
-    **{f"elementwise_{name}": _align for name in _ELEMENTWISE},
-    **dict.fromkeys(_COMPARISONS, _align),
+    **dict.fromkeys(ALIGNED, _align),
     **{f"reduce_{name}": _reduce for name in _REDUCTIONS},
     "arg_max": _argument,
     "arg_min": _argument,
@@ -288,6 +303,7 @@ REWRITES: Mapping[str, Rewrite] = {
     "fill_zeros_like": _zeros_like,
     "flatten": _flatten,
     "flatten2": _flatten,
+    "increment": _increment,
     "lookup_table": _without_last("Ids"),
     "matmul": _matmul,
     "mul": _mul,

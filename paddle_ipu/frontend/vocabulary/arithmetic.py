@@ -81,7 +81,8 @@ for _name, _phi in (
 row("atan2", "atan2", "x=X1 y=X2")
 row("clip", "clip", "x=X min=Min|@min:float32 max=Max|@max:float32")
 row("clip_by_norm", "clip_by_norm", "x=X", attributes="max_norm")
-row("increment", "increment_", "x=X", attributes="value=step?1.0")
+for _name in ("increment", "increment_"):
+    row(_name, _name, "x=X", attributes="value=step?1.0")
 row("lerp", "lerp", "x=X y=Y weight=Weight")
 row("pow", "pow", "x=X", attributes="y=factor?1.0")
 row(
