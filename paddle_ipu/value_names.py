@@ -24,9 +24,9 @@ def name_of(value: Any) -> str:
     operators are not touched.
 
     Args:
-        value: a ``paddle.pir.Value``.
+        value: a ``paddle.pir.Value``, or a ``Variable`` of a ProgramDesc, which always has a name.
     """
-    if value.has_name:
+    if not hasattr(value, "has_name") or value.has_name:
         return str(value.name)
     operator = value.get_defining_op()
     attribute = f"{_ATTRIBUTE}{value.index()}"

@@ -35,7 +35,7 @@ def refused(
     """Compiles what must be refused; program and scope stay as they were. Gives the message."""
     scope = initialised(built) if scope is None else scope
     wanted = [value if isinstance(value, str) else value.name for value in built.fetches]
-    held = [name for name in variables(built.startup) if scope.find_var(name) is not None]
+    held = [name for name in variables(built.main) if scope.find_var(name) is not None]
     text, before = str(built.main), snapshot(scope, held)
     compiler = paddle.static.IpuCompiledProgram(built.main, scope, strategy(options, **config))
     with pytest.raises(error, match=message) as caught:

@@ -466,7 +466,7 @@ def _logarithm() -> Built:
 def test_a_nan_names_its_operator_and_changes_nothing() -> None:
     built = _logarithm()
     both = pair(built, {"enable_floating_point_checks": True})
-    names = [n for n in variables(built.startup) if "learning_rate" not in n]
+    names = [n for n in variables(built.main) if "learning_rate" not in n]
     good = {"x": np.abs(rows(4)["x"])}
     both.step(good)
     both.weights_to_host()
@@ -507,7 +507,7 @@ def test_a_nan_in_a_later_micro_batch_is_found() -> None:
             "accumulation_factor": 2,
         },
     )
-    names = [n for n in variables(both.built.startup) if "learning_rate" not in n]
+    names = [n for n in variables(both.built.main) if "learning_rate" not in n]
     before = snapshot(both.ipu, names)
     feed = rows(16)
     feed["x"][13, 2] = np.inf

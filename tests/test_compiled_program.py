@@ -159,7 +159,7 @@ def test_the_learning_rate_variable_of_the_scope_counts() -> None:
 def test_compiling_leaves_program_and_scope_as_they_were() -> None:
     built = mlp(_adam)
     scope = initialised(built)
-    text, before = str(built.main), snapshot(scope, variables(built.startup))
+    text, before = str(built.main), snapshot(scope, variables(built.main))
     names = [value.name for value in built.fetches]
     text = str(built.main)
     paddle.static.IpuCompiledProgram(built.main, scope, strategy()).compile(["x", "y"], names)
@@ -315,7 +315,7 @@ def test_a_backend_takes_no_other_strategy(inference: Pair) -> None:
 
 def test_weights_to_host_writes_parameters_moments_and_powers() -> None:
     both = pair(mlp(_adam))
-    names = [n for n in variables(both.built.startup) if "learning_rate" not in n]
+    names = [n for n in variables(both.built.main) if "learning_rate" not in n]
     assert len(names) == 4 * 5
     before = snapshot(both.ipu, names)
     for step in range(2):
@@ -328,7 +328,7 @@ def test_weights_to_host_writes_parameters_moments_and_powers() -> None:
 
 def test_weights_go_to_the_scope_that_was_set() -> None:
     both = pair(mlp(_sgd))
-    names = variables(both.built.startup)
+    names = variables(both.built.main)
     other = copied(both.ipu, names)
     before = read(both.ipu, "linear_0.w_0")
     both.step(rows(4))
@@ -346,7 +346,7 @@ def _losses(both: Pair, steps: range) -> list[float]:
 
 def test_a_checkpoint_resumes_training(tmp_path: Path) -> None:
     built = mlp(_adam)
-    names = variables(built.startup)
+    names = variables(built.main)
     both = pair(built)
     _losses(both, range(3))
     with paddle.static.scope_guard(both.ipu):

@@ -218,7 +218,7 @@ def test_a_program_that_is_not_portable_is_refused(
 ) -> None:
     built = mlp(optimizer)
     scope = initialised(built)
-    before = snapshot(scope, variables(built.startup))
+    before = snapshot(scope, variables(built.main))
     compiler = paddle.static.IpuCompiledProgram(built.main, scope, strategy())
     with pytest.raises(
         NotPortableError,
