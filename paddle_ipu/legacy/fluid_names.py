@@ -230,6 +230,7 @@ FLUID_NAMES: tuple[FluidName, ...] = (
         {
             "fc": "paddle.static.nn.fc",
             "embedding": "paddle.static.nn.embedding; replaces a last dimension of size 1",
+            "instance_norm": "paddle.static.nn.instance_norm; scale and shift by default",
             "pool2d": f"{_F}.max_pool2d, {_F}.avg_pool2d",
             "adaptive_pool2d": f"{_F}.adaptive_avg_pool2d, {_F}.adaptive_max_pool2d",
         },
@@ -240,7 +241,7 @@ FLUID_NAMES: tuple[FluidName, ...] = (
             name: f"paddle.static.nn:{name}"
             for name in (
                 "conv2d conv3d conv2d_transpose conv3d_transpose batch_norm layer_norm group_norm "
-                "instance_norm prelu bilinear_tensor_product cond case switch_case while_loop "
+                "prelu bilinear_tensor_product cond case switch_case while_loop "
                 "py_func spectral_norm"
             ).split()
         },

@@ -14,6 +14,7 @@ from typing import Any
 
 import paddle
 import paddle.nn.functional as F  # noqa: N812
+from paddle.base import unique_name
 from paddle.base.layer_helper import LayerHelper
 from paddle.nn.initializer import Constant, Normal
 
@@ -61,6 +62,8 @@ def _bias(helper: Any, size: int, dtype: Any) -> Any:
 
 
 def _helper(layer: str, name: Any, param_attr: Any, bias_attr: Any = None) -> Any:
+    # Paddle 3.x numbers layers over all programs of a process, whatever `unique_name.guard` says.
+    name = name or unique_name.generate(layer)
     return LayerHelper(layer, name=name, param_attr=param_attr, bias_attr=bias_attr)
 
 
@@ -114,8 +117,8 @@ def _convolution(rank: int) -> Layer:
     ) -> Any:
         channels = _channels(input, data_format)
         groups = groups or 1
-        depthwise = rank == 2 and channels == groups != 1 and num_filters % channels == 0
-        kind = "depthwise_conv2d" if depthwise else f"conv{rank}d"
+        depthwise = rank == 2 and channels == groups and num_filters % channels == 0
+        kind = "depthwise_conv2d" if depthwise and not use_cudnn else f"conv{rank}d"
         helper = _helper(kind, name, param_attr, bias_attr)
         kernel = _tuple(filter_size, rank)
         start = Normal(0.0, math.sqrt(2.0 / (math.prod(kernel) * channels)))
@@ -272,10 +275,11 @@ def _group_norm(
 ) -> Any:
     helper = _helper("group_norm", name, param_attr, bias_attr)
     shape = [_channels(input, data_layout)]
+    # As in ProgramDesc programs, None makes no parameter.
     weight = bias = None
-    if param_attr is not False:
+    if param_attr:
         weight = _parameter(helper, helper.param_attr, shape, input.dtype, start=Constant(1.0))
-    if bias_attr is not False:
+    if bias_attr:
         bias = _parameter(helper, helper.bias_attr, shape, input.dtype, bias=True)
     result = F.group_norm(input, groups, epsilon, weight, bias, data_layout)
     return activated(result, act)
@@ -287,7 +291,7 @@ def _instance_norm(
     helper = _helper("instance_norm", name, param_attr, bias_attr)
     shape = [int(input.shape[1])]
     weight = bias = None
-    if param_attr is not False and bias_attr is not False:
+    if param_attr and bias_attr:
         weight = _parameter(helper, helper.param_attr, shape, input.dtype, start=Constant(1.0))
         bias = _parameter(helper, helper.bias_attr, shape, input.dtype, bias=True)
     return F.instance_norm(input, weight=weight, bias=bias, eps=epsilon)

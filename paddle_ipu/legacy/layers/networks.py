@@ -29,9 +29,29 @@ def fc(
         num_flatten_dims=num_flatten_dims,
         weight_attr=param_attr,
         bias_attr=bias_attr,
-        name=name,
+        # Paddle 3.x numbers layers over all programs of a process.
+        name=name or paddle.utils.unique_name.generate("fc"),
     )
     return activated(result, act)
+
+
+def instance_norm(
+    input: Any,
+    epsilon: float = 1e-5,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Every channel of every sample normalised, then scaled and shifted.
+
+    Today's makes scale and shift only where both attributes are given, this one unless they are
+    False.
+    """
+    if param_attr is None:
+        param_attr = paddle.ParamAttr()
+    if bias_attr is None:
+        bias_attr = paddle.ParamAttr()
+    return paddle.static.nn.instance_norm(input, epsilon, param_attr, bias_attr, name)
 
 
 def embedding(
