@@ -214,9 +214,8 @@ FLUID_NAMES: tuple[FluidName, ...] = (
         "layers.losses",
         {
             "cross_entropy": f"{_F}.cross_entropy(…, use_softmax=False, reduction='none')",
-            **_same_name(
-                "softmax_with_cross_entropy square_error_cost mse_loss log_loss label_smooth", _F
-            ),
+            "softmax_with_cross_entropy": f"{_F}.cross_entropy(…, reduction='none')",
+            **_same_name("square_error_cost mse_loss log_loss label_smooth", _F),
             "sigmoid_cross_entropy_with_logits": f"{_F}.binary_cross_entropy_with_logits; "
             "`ignore_index`, element by element",
             "identity_loss": "paddle.incubate.identity_loss",

@@ -37,14 +37,15 @@ def softmax_with_cross_entropy(
     axis: int = -1,
 ) -> Any:
     """The cross entropy of logits, one loss a row: shape [..., 1]; with the softmax where asked."""
-    return F.softmax_with_cross_entropy(
+    loss = F.cross_entropy(
         logits,
         label,
         soft_label=soft_label,
         ignore_index=ignore_index,
-        return_softmax=return_softmax,
+        reduction="none",
         axis=axis,
     )
+    return (loss, F.softmax(logits, axis=axis)) if return_softmax else loss
 
 
 def square_error_cost(input: Any, label: Any) -> Any:
