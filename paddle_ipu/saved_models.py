@@ -20,10 +20,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paddle_ipu import scope as scopes
-from paddle_ipu.errors import ModelFileError, NotSupported
+from paddle_ipu.errors import ModelFileError, NotSupported, UnsupportedOpError
 from paddle_ipu.persistence import loading
 
 if TYPE_CHECKING:
+    import onnx_ir as ir
+
     from paddle_ipu.frontend.parameter_files import Array
     from paddle_ipu.frontend.saved_model import ModelFiles, SavedModel
 
@@ -139,6 +141,8 @@ def _last_line(error: BaseException) -> str:
 
 
 def _from_program_desc(model: SavedModel) -> list[Any]:
+    from paddle_ipu.frontend import pir
+
     if model.is_annotated:
         # The translation drops where an operator belongs.
         return _for_ipu(model, "its operators are placed on IPUs, which a translation would lose")
@@ -147,7 +151,29 @@ def _from_program_desc(model: SavedModel) -> list[Any]:
     except _PADDLES_ERRORS as error:
         # It knows no translation for an operator, or the operator is not what it should be.
         return _for_ipu(model, f"Paddle cannot translate it to PIR ({_last_line(error)})")
+    lacking = _lacks(pir.read(program))
+    if lacking and _runs_on_ipu(model):
+        # The dialect has plain forms where the translation keeps old operators.
+        return _for_ipu(model, f"of its translation to PIR, {lacking}")
     return _as_pir(program, model)
+
+
+def _runs_on_ipu(model: SavedModel) -> bool:
+    try:
+        return not _lacks(model.program().graph())
+    except NotSupported:
+        return False
+
+
+def _lacks(graph: ir.Graph) -> str:
+    """What keeps a graph off the IPU, "" where every operator has a translator."""
+    from paddle_ipu.ops.translate import check_supported
+
+    try:
+        check_supported(graph, custom_ops=("fetch",))
+    except UnsupportedOpError as error:
+        return str(error)
+    return ""
 
 
 def _for_ipu(model: SavedModel, reason: str) -> list[Any]:
@@ -162,9 +188,10 @@ def _translated(model: SavedModel) -> Any:
     import paddle
     from paddle.base import core
 
-    from paddle_ipu.frontend import pir, program_desc
+    from paddle_ipu.frontend import expand_fused, pir, program_desc
 
-    program = paddle.pir.translate_to_pir(core.ProgramDesc(model.content))
+    plain = expand_fused.expanded(model.description, for_translation=True)
+    program = paddle.pir.translate_to_pir(core.ProgramDesc(plain.SerializeToString()))
     block = program.global_block()
     for op in list(block.ops):
         if op.name() == "pd_op.feed":

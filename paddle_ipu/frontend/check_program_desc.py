@@ -20,6 +20,9 @@ _DENSE = 7
 _TENSOR_FIELD = 3
 _ELEMENTS = frozenset({*range(7), *range(19, 25), 32, 33})
 
+_AXES = frozenset({"axis", "axes", "dim", "start_axis", "stop_axis", "begin_norm_axis"})
+_MAX_AXIS = 64
+
 WITHOUT_FILE = frozenset({9, 10, 15, 17})
 """Feed lists, fetch lists, readers and raw variables: persistable, and nothing of them is saved."""
 
@@ -144,6 +147,11 @@ def _operator(place: str, op: Any, visible: set[str], number: int, blocks: int) 
     if len(set(attributes)) != len(attributes):
         yield f"{place} has an attribute twice"
     for attribute in op.attrs:
+        if attribute.name in _AXES:
+            axes = [attribute.i, attribute.l, *attribute.ints, *attribute.longs]
+            if any(abs(axis) > _MAX_AXIS for axis in axes):
+                # Paddle's kernels count up to zero from a negative axis.
+                yield f"{place} has {max(axes, key=abs)} in {attribute.name!r}"
         inner = (
             [attribute.block_idx]
             if attribute.type == _BLOCK

@@ -1,0 +1,493 @@
+"""Writes the fused operators of Paddle's inference passes with the plain operators they stand for.
+
+``paddle.inference`` saves its optimised program where it is asked to (``enable_save_optim_model``),
+with operators that only its own kernels know:
+
+    fc                                 mul, elementwise_add, activation
+    fused_matmul                       reshape2 and transpose2 of X and Y, matmul_v2, scale,
+                                       elementwise_add, activation, transpose2 and reshape2
+    fused_conv2d, conv2d_fusion, ...   conv2d, elementwise_add, activation
+    fused_elementwise_add, ...         elementwise_add, ..., activation
+    batch_norm with fuse_with_relu     batch_norm, relu
+    skip_layernorm                     elementwise_add, layer_norm
+    fused_fc_elementwise_layernorm     fc, elementwise_add, layer_norm
+    fused_embedding_eltwise_layernorm  lookup_table_v2, elementwise_add, layer_norm
+
+A form that is refused, int8 for instance, stays as it is, and compiling it says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from paddle_ipu.annotations import ANNOTATIONS
+from paddle_ipu.frontend.check_program_desc import tensor_of
+
+_KEPT = frozenset({"op_role", "op_callstack", "op_device", "op_namescope", *ANNOTATIONS})
+
+_ACTIVATIONS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "relu": ("relu", {}),
+    "relu6": ("relu6", {"threshold": 6.0}),
+    "sigmoid": ("sigmoid", {}),
+    "tanh": ("tanh", {}),
+    "sqrt": ("sqrt", {}),
+    "abs": ("abs", {}),
+    "swish": ("swish", {"beta": 1.0}),
+    "gelu": ("gelu", {"approximate": False}),
+    "gelu_erf": ("gelu", {"approximate": False}),
+    "gelu_tanh": ("gelu", {"approximate": True}),
+}
+_IDENTITY = ("", "identity", "linear")
+
+_ONEDNN = ("use_mkldnn", "use_onednn")
+
+_UNFUSED_ATTRIBUTES: Mapping[str, Any] = {
+    "fused_output_scale": 1.0,
+    "fused_unsqueeze2_axes": [],
+    "fused_reshape2_shape": [],
+    "padding_weights": False,
+    "support_int8": False,
+    "enable_int8": False,
+    "force_fp32_output": False,
+    "scale_x": 1.0,
+    "scale_y": 1.0,
+    "scale_out": 1.0,
+}
+"""Attributes that change the result, and the value with which they do not."""
+
+
+Step = Callable[[str, str], None]
+"""Writes an operator from one variable to another."""
+
+
+class _RefusedError(Exception):
+    """This fused operator has no plain form here."""
+
+
+def expanded(desc: Any, for_translation: bool = False) -> Any:
+    """A ProgramDesc without the fused operators that have a plain form.
+
+    Args:
+        desc: a ``framework_pb2.ProgramDesc``; it is not changed.
+        for_translation: for Paddle's translation to PIR, which has no plain form of ``mul`` and
+            takes operators marked for oneDNN into a dialect of their own.
+
+    Returns:
+        `desc` itself where nothing is to be written anew, else a copy.
+    """
+    wanted = {*_FORMS, "mul"} if for_translation else set(_FORMS)
+    if not for_translation and not any(op.type in wanted for b in desc.blocks for op in b.ops):
+        return desc
+    copy = _new(desc)
+    copy.CopyFrom(desc)
+    for block in copy.blocks:
+        plain: list[Any] = []
+        variables = {var.name: var for var in block.vars}
+        for op in block.ops:
+            if for_translation:
+                for attribute in op.attrs:
+                    if attribute.name in _ONEDNN:
+                        attribute.b = False
+            form = _Form(variables, op)
+            try:
+                if op.type in wanted:
+                    _FORMS.get(op.type, _mul)(form)
+                    plain.extend(form.ops)
+                    variables.update((var.name, var) for var in form.variables)
+                    block.vars.extend(form.variables)
+                else:
+                    plain.append(op)
+            except _RefusedError:
+                plain.append(op)
+        del block.ops[:]
+        block.ops.extend(plain)
+    return copy
+
+
+class _Form:
+    """One fused operator and the plain ones written for it."""
+
+    def __init__(self, variables: Mapping[str, Any], op: Any) -> None:
+        self.type = str(op.type)
+        self.ops: list[Any] = []
+        self.variables: list[Any] = []
+        self._variables = variables
+        self._declared: dict[str, Any] = {}
+        self._op = op
+        self.attributes = {attr.name: _plain(attr) for attr in op.attrs}
+
+    def copy(self) -> Any:
+        """The operator itself."""
+        op = _new(self._op)
+        op.CopyFrom(self._op)
+        return op
+
+    def input(self, slot: str) -> str:
+        names = self.inputs(slot)
+        if len(names) != 1:
+            raise _RefusedError
+        return names[0]
+
+    def inputs(self, slot: str) -> list[str]:
+        return [
+            name for each in self._op.inputs if each.parameter == slot for name in each.arguments
+        ]
+
+    def optional(self, slot: str) -> str | None:
+        return next(iter(self.inputs(slot)), None)
+
+    def output(self, slot: str) -> str:
+        for each in self._op.outputs:
+            if each.parameter == slot and len(each.arguments) == 1:
+                return str(each.arguments[0])
+        raise _RefusedError
+
+    def shape(self, name: str) -> list[int]:
+        variable = self._declared.get(name) or self._variables.get(name)
+        tensor = None if variable is None else tensor_of(variable)
+        if tensor is None:
+            raise _RefusedError
+        return list(tensor.dims)
+
+    def refuse_unless_plain(self) -> None:
+        for name, neutral in _UNFUSED_ATTRIBUTES.items():
+            if self.attributes.get(name, neutral) != neutral:
+                raise _RefusedError
+
+    def temporary(self, like: str, shape: Sequence[int]) -> str:
+        """A new variable of another's dtype."""
+        self.shape(like)
+        variable = _new(self._variables[like])
+        variable.CopyFrom(self._variables[like])
+        number = len(self._declared)
+        variable.name = f"{like}.{self._op.type}.{number}"
+        while variable.name in self._variables:
+            variable.name += "_"
+        variable.persistable = variable.need_check_feed = False
+        tensor = tensor_of(variable)
+        del tensor.dims[:]
+        tensor.dims.extend(shape)
+        self._declared[variable.name] = variable
+        self.variables.append(variable)
+        return str(variable.name)
+
+    def add(
+        self,
+        type_: str,
+        inputs: Mapping[str, Sequence[str]],
+        outputs: Mapping[str, Sequence[str]],
+        attributes: Mapping[str, Any],
+    ) -> None:
+        """A plain operator, with the marks of the fused one."""
+        op = _new(self._op)
+        op.type = type_
+        for slots, named in ((op.inputs, inputs), (op.outputs, outputs)):
+            for slot, names in named.items():
+                slots.add(parameter=slot, arguments=names)
+        op.attrs.extend(attr for attr in self._op.attrs if attr.name in _KEPT)
+        for name, value in attributes.items():
+            _write(op.attrs.add(name=name, type=_kind(value)), value)
+        self.ops.append(op)
+
+    def one(self, type_: str, x: str, out: str, **attributes: Any) -> None:
+        """An operator from X to Out."""
+        self.add(type_, {"X": [x]}, {"Out": [out]}, attributes)
+
+    def finish(self, name: str, out: str, steps: Sequence[Step]) -> None:
+        """Steps of one shape from `name` to `out`; without one, `out` is a copy."""
+        if not steps:
+            self.one("assign", name, out)
+        for number, step in enumerate(steps, start=1):
+            result = out if number == len(steps) else self.temporary(out, self.shape(out))
+            step(name, result)
+            name = result
+
+    def plus(self, other: str, axis: int = -1) -> Step:
+        """The step that adds another tensor."""
+        return lambda x, y: self.add(
+            "elementwise_add", {"X": [x], "Y": [other]}, {"Out": [y]}, {"axis": axis}
+        )
+
+    def activation(self, name: str) -> list[Step]:
+        """The steps of an activation, none for the identity."""
+        if name in _IDENTITY:
+            return []
+        if name not in _ACTIVATIONS:
+            raise _RefusedError
+        type_, attributes = _ACTIVATIONS[name]
+        return [lambda x, y: self.one(type_, x, y, **attributes)]
+
+    def fused_activation(self, *names: str) -> list[Step]:
+        """The activation that one of these attributes names."""
+        found = [str(self.attributes.get(name, "")) for name in names]
+        return self.activation(next((name for name in found if name not in _IDENTITY), ""))
+
+
+def _new(message: Any) -> Any:
+    """An empty message of the same kind."""
+    kind: Any = type(message)
+    return kind()
+
+
+def _plain(attr: Any) -> Any:
+    field = {
+        0: "i",
+        1: "f",
+        2: "s",
+        3: "ints",
+        4: "floats",
+        5: "strings",
+        6: "b",
+        9: "l",
+        11: "longs",
+    }
+    if attr.type not in field:
+        return None
+    value = getattr(attr, field[attr.type])
+    return value if isinstance(value, (bool, int, float, str)) else list(value)
+
+
+def _kind(value: Any) -> int:
+    if isinstance(value, bool):
+        return 6
+    if isinstance(value, list):
+        return 3
+    return {int: 0, float: 1, str: 2}[type(value)]
+
+
+def _write(attr: Any, value: Any) -> None:
+    if isinstance(value, bool):
+        attr.b = value
+    elif isinstance(value, int):
+        attr.i = value
+    elif isinstance(value, float):
+        attr.f = value
+    elif isinstance(value, str):
+        attr.s = value
+    else:
+        attr.ints.extend(value)
+
+
+# -- products -------------------------------------------------------------------------------------
+
+
+def _mul(form: _Form) -> None:
+    x, y = form.input("X"), form.input("Y")
+    columns = int(form.attributes.get("x_num_col_dims", 1))
+    if int(form.attributes.get("y_num_col_dims", 1)) != 1:
+        raise _RefusedError
+    _product(form, x, y, form.output("Out"), columns)
+
+
+def _product(form: _Form, x: str, y: str, out: str, columns: int) -> None:
+    """X as a matrix whose rows are its first `columns` dimensions, times the matrix Y."""
+    dims = form.shape(x)
+    if len(form.shape(y)) != 2 or len(form.shape(out)) != columns + 1:
+        raise _RefusedError
+    if len(dims) != columns + 1:
+        inner = form.shape(y)[0]
+        # 0 keeps a dimension, known or not.
+        flat = form.temporary(x, [*dims[:columns], inner])
+        form.one("reshape2", x, flat, shape=[*[0] * columns, inner])
+        x = flat
+    form.add(
+        "matmul_v2", {"X": [x], "Y": [y]}, {"Out": [out]}, {"trans_x": False, "trans_y": False}
+    )
+
+
+def _product_like(form: _Form, x: str, weight: str, columns: int, like: str) -> str:
+    """The product in a new variable of another's shape."""
+    product = form.temporary(like, form.shape(like))
+    _product(form, x, weight, product, columns)
+    return product
+
+
+def _fc(form: _Form) -> None:
+    form.refuse_unless_plain()
+    out = form.output("Out")
+    columns = int(form.attributes.get("in_num_col_dims", 1))
+    product = _product_like(form, form.input("Input"), form.input("W"), columns, out)
+    bias, residual = form.optional("Bias"), form.optional("ResidualData")
+    steps = [form.plus(other) for other in (bias, residual) if other]
+    steps += form.fused_activation("activation_type", "fuse_activation")
+    form.finish(product, out, steps)
+
+
+def _fused_matmul(form: _Form) -> None:
+    form.refuse_unless_plain()
+    out = form.output("Out")
+    operands = []
+    for side in "XY":
+        name = form.input(side)
+        shape = list(form.attributes.get(f"fused_reshape_{side}") or [])
+        order = list(form.attributes.get(f"fused_transpose_{side}") or [])
+        if shape:
+            dims = form.shape(name)
+            known = [dims[at] if dim == 0 else dim for at, dim in enumerate(shape)]
+            reshaped = form.temporary(name, known)
+            form.one("reshape2", name, reshaped, shape=shape)
+            name = reshaped
+        if order:
+            dims = form.shape(name)
+            turned = form.temporary(form.input(side), [dims[axis] for axis in order])
+            form.one("transpose2", name, turned, axis=order)
+            name = turned
+        operands.append(name)
+    if form.attributes.get("fused_reshape_Out") or form.attributes.get("fused_transpose_Out"):
+        # Their product's shape is in no variable of the program.
+        raise _RefusedError
+    product = form.temporary(out, form.shape(out))
+    form.add(
+        "matmul_v2",
+        {"X": [operands[0]], "Y": [operands[1]]},
+        {"Out": [product]},
+        {
+            "trans_x": bool(form.attributes.get("trans_x", False)),
+            "trans_y": bool(form.attributes.get("trans_y", False)),
+        },
+    )
+    alpha = float(form.attributes.get("matmul_alpha", form.attributes.get("alpha", 1.0)))
+    steps: list[Step] = []
+    if alpha != 1.0:
+        steps.append(
+            lambda x, y: form.one("scale", x, y, scale=alpha, bias=0.0, bias_after_scale=True)
+        )
+    residual = form.optional("ResidualData")
+    if residual:
+        steps.append(form.plus(residual))
+    steps += form.fused_activation("fuse_activation")
+    form.finish(product, out, steps)
+
+
+# -- convolution and elementwise ------------------------------------------------------------------
+
+_CONVOLUTION = ("strides", "paddings", "padding_algorithm", "dilations", "groups", "data_format")
+
+
+def _conv2d(form: _Form) -> None:
+    form.refuse_unless_plain()
+    if form.inputs("Bias") and str(form.attributes.get("data_format", "NCHW")) == "NHWC":
+        raise _RefusedError
+    out = form.output("Output")
+    result = form.temporary(out, form.shape(out))
+    form.add(
+        "conv2d",
+        {"Input": [form.input("Input")], "Filter": [form.input("Filter")]},
+        {"Output": [result]},
+        {name: form.attributes[name] for name in _CONVOLUTION if name in form.attributes},
+    )
+    steps = []
+    bias, residual = form.optional("Bias"), form.optional("ResidualData")
+    if bias:
+        steps.append(form.plus(bias, axis=1))
+    if residual:
+        steps.append(form.plus(residual))
+    steps += form.fused_activation("activation", "fuse_activation")
+    form.finish(result, out, steps)
+
+
+def _batch_norm(form: _Form) -> None:
+    if not form.attributes.get("fuse_with_relu"):
+        raise _RefusedError
+    out = form.output("Y")
+    result = form.temporary(out, form.shape(out))
+    plain = form.copy()
+    for attribute in plain.attrs:
+        if attribute.name == "fuse_with_relu":
+            attribute.b = False
+    for slot in plain.outputs:
+        if slot.parameter == "Y":
+            slot.arguments[0] = result
+    form.ops.append(plain)
+    form.finish(result, out, form.activation("relu"))
+
+
+def _elementwise(form: _Form) -> None:
+    form.refuse_unless_plain()
+    out = form.output("Out")
+    result = form.temporary(out, form.shape(out))
+    form.add(
+        form.type.removeprefix("fused_"),
+        {"X": [form.input("X")], "Y": [form.input("Y")]},
+        {"Out": [result]},
+        {"axis": int(form.attributes.get("axis", -1))},
+    )
+    form.finish(result, out, form.fused_activation("fuse_activation"))
+
+
+# -- transformers ---------------------------------------------------------------------------------
+
+
+def _layer_norm(form: _Form, x: str, out: str, scale: str, bias: str) -> None:
+    axis = int(form.attributes.get("begin_norm_axis", 2))
+    rank = len(form.shape(out))
+    form.add(
+        "layer_norm",
+        {"X": [x], "Scale": [scale], "Bias": [bias]},
+        {"Y": [out]},
+        {
+            "epsilon": float(form.attributes.get("epsilon", 1e-5)),
+            "begin_norm_axis": axis if axis > 0 else axis + rank,
+        },
+    )
+
+
+def _skip_layernorm(form: _Form) -> None:
+    form.refuse_unless_plain()
+    out = form.output("Out")
+    total = form.temporary(out, form.shape(out))
+    form.plus(form.input("Y"))(form.input("X"), total)
+    _layer_norm(form, total, out, form.input("Scale"), form.input("Bias"))
+
+
+def _fc_layernorm(form: _Form) -> None:
+    form.refuse_unless_plain()
+    out = form.output("Out")
+    columns = int(form.attributes.get("x_num_col_dims", 1))
+    name = _product_like(form, form.input("X"), form.input("W"), columns, out)
+    steps = [form.plus(bias) for bias in form.inputs("Bias0")]
+    steps += form.activation(str(form.attributes.get("activation_type", "")))
+    steps.append(form.plus(form.input("Y")))
+    total = form.temporary(out, form.shape(out))
+    form.finish(name, total, steps)
+    _layer_norm(form, total, out, form.input("Scale"), form.input("Bias1"))
+
+
+def _embedding_layernorm(form: _Form) -> None:
+    form.refuse_unless_plain()
+    out = form.output("Out")
+    ids, tables = form.inputs("Ids"), form.inputs("Embs")
+    if len(ids) != len(tables) or not ids:
+        raise _RefusedError
+    total = ""
+    for number, (each, table) in enumerate(zip(ids, tables, strict=True)):
+        if len(form.shape(each)) != len(form.shape(out)) - 1:
+            raise _RefusedError
+        rows = form.temporary(out, form.shape(out))
+        form.add(
+            "lookup_table_v2", {"Ids": [each], "W": [table]}, {"Out": [rows]}, {"padding_idx": -1}
+        )
+        if number:
+            added = form.temporary(out, form.shape(out))
+            form.plus(rows)(total, added)
+            rows = added
+        total = rows
+    _layer_norm(form, total, out, form.input("Scale"), form.input("Bias"))
+
+
+_FORMS: Mapping[str, Callable[[_Form], None]] = {
+    "batch_norm": _batch_norm,
+    "fc": _fc,
+    "fused_matmul": _fused_matmul,
+    "fused_conv2d": _conv2d,
+    "conv2d_fusion": _conv2d,
+    "fused_conv2d_add_act": _conv2d,
+    "fused_elementwise_add": _elementwise,
+    "fused_elementwise_sub": _elementwise,
+    "fused_elementwise_mul": _elementwise,
+    "fused_elementwise_div": _elementwise,
+    "skip_layernorm": _skip_layernorm,
+    "fused_fc_elementwise_layernorm": _fc_layernorm,
+    "fused_embedding_eltwise_layernorm": _embedding_layernorm,
+}
