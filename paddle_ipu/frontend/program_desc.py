@@ -19,7 +19,7 @@ import onnx_ir as ir
 
 from paddle_ipu import dialect
 from paddle_ipu.errors import InvalidProgramError, NotSupported
-from paddle_ipu.frontend import legacy_forms, legacy_operator
+from paddle_ipu.frontend import expand_fused, legacy_forms, legacy_operator
 from paddle_ipu.frontend.legacy_operator import COMMON, EMPTY, Block, Operator, Variables
 from paddle_ipu.frontend.op_versions import check_versions
 from paddle_ipu.frontend.vocabulary import table
@@ -61,6 +61,7 @@ def read(program: Any, learning_rate_name: str | None = None) -> ir.Graph:
     """
     desc = parse(program)
     check_versions(desc)
+    desc = expand_fused.expanded(desc)
     reader = _Reader(desc, learning_rate_name)
     return reader.graph()
 
