@@ -66,8 +66,8 @@ def verify(
 
     Raises:
         VerificationError: a difference; it names the first diverging operator and the user's line.
-        NotSupported: the program draws random numbers, or Paddle's CPU executor cannot do what the
-            strategy asks for.
+        NotSupported: the program draws random numbers, or Paddle's CPU executor cannot run it, or
+            not do what the strategy asks for.
         ValueError: `steps` is less than one.
     """
     if steps < 1:
@@ -110,6 +110,7 @@ def prepare(
     declared = _declared(graph, feed)
     forward = bisection.read_forward(graph, duplicate, list(feed), fetches, values)
     bisection.check_deterministic(forward)
+    _check_known_to_paddle(duplicate, fetches)
     return Case(
         copy=duplicate,
         feed=declared,
@@ -121,6 +122,16 @@ def prepare(
         turns=turns,
         accumulates=accumulates,
     )
+
+
+def _check_known_to_paddle(duplicate: ProgramCopy, fetches: Sequence[str]) -> None:
+    for name in fetches:
+        if duplicate.value(name) is None:
+            raise NotSupported(
+                f"verify cannot fetch {name!r}: the IPU answers that name, but Paddle's program "
+                "has no variable of it to compare with. Leave it out; gradients of trained "
+                "parameters are compared without being fetched."
+            )
 
 
 def _strategy_for(graph: ir.Graph, feed: Mapping[str, Any]) -> Any:

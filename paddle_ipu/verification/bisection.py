@@ -208,13 +208,13 @@ def derivative_rows(
     numbers = {str(node.name): number for number, node in enumerate(forward.nodes)}
     rows = []
     for parameter, arrays in got.items():
-        reader = parts.readers[parameter]
-        place = [str(value.name) for value in reader.inputs if value is not None].index(parameter)
-        number = _number(reader, numbers)
+        operator, operand = _operand(parts.readers[parameter], parameter, numbers)
+        place = [value.name for value in operator.inputs if value is not None].index(operand)
+        number = numbers[str(operator.name)]
         node = forward.nodes[number]
         source = dialect.source_of(node)
         row = compare(
-            _operand_name(reader, parameter), got=arrays, expected=expected[parameter],
+            _operand_name(operator, operand), got=arrays, expected=expected[parameter],
             rtol=rtol, atol=atol, what=f"derivative of {node.op_type}", source=source,
         )  # fmt: skip
         verdict = AGREES if row.ok else DIVERGES
@@ -222,17 +222,18 @@ def derivative_rows(
     return [row for _, row in sorted(rows, key=lambda found: (-found[1].number, found[0]))]
 
 
-def _number(reader: ir.Node, numbers: Mapping[str, int]) -> int:
-    """The node of that name, or the first behind it that the program has too.
+def _operand(reader: ir.Node, parameter: str, numbers: Mapping[str, int]) -> tuple[ir.Node, str]:
+    """(the operator of the program that an operand is for, the operand there).
 
-    What the dialect puts before an operator, such as a reshape, is named after the operand.
+    What the dialect puts before an operator, such as a reshape, is named after the operand and
+    is not in the program.
     """
-    behind = [reader]
-    for node in behind:
+    behind = [(reader, parameter)]
+    for node, name in behind:
         if str(node.name) in numbers:
-            return numbers[str(node.name)]
-        behind.extend(use.node for value in node.outputs for use in value.uses())
-    raise AssertionError(f"{reader.name} leads to nothing in the program")
+            return node, name
+        behind.extend((use.node, str(value.name)) for value in node.outputs for use in value.uses())
+    raise AssertionError(f"{parameter} is read by nothing of the program")
 
 
 def _operand_name(node: ir.Node, value: str) -> str:

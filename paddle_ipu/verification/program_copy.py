@@ -61,7 +61,10 @@ class ProgramCopy(Protocol):
         """Whether the value is a float32 with a gradient."""
 
     def pruned(self, names: Sequence[str], training: bool) -> ProgramCopy:
-        """A copy without what neither `names` nor, in training, the optimizer needs."""
+        """A copy without what neither `names` nor, in training, the optimizer needs.
+
+        Without training it has no loss either.
+        """
 
     def as_computed(self, name: str) -> Any:
         """A value that is what `name` was before an operator wrote over it; it may be added."""
@@ -93,6 +96,12 @@ def copy_of(program: Any, *, without_dropout: bool = False) -> ProgramCopy:
         from paddle_ipu.verification.program_desc_copy import ProgramDescCopy
 
         return ProgramDescCopy.of(program, without_dropout)
+    if programs.is_saved(program):
+        raise NotSupported(
+            f"verify compares with Paddle's CPU kernels, which cannot run {program!r}: "
+            f"{program.reason}. Verify it under the Paddle version that saved it, where "
+            "paddle.static.load_inference_model gives a program of Paddle's own."
+        )
     raise NotSupported(
         f"verify takes a program built with Paddle, got {type(program).__module__}."
         f"{type(program).__name__}. Pass the program that IpuCompiledProgram takes."

@@ -17,10 +17,8 @@ import onnx_ir as ir
 
 from paddle_ipu.frontend import program_desc, programs
 from paddle_ipu.frontend.legacy_operator import EMPTY
+from paddle_ipu.passes.roles import BACKWARD, FORWARD, LOSS, OP_ROLE, OPTIMIZE
 from paddle_ipu.verification.program_copy import DROPOUT, Operand, not_a_variable
-
-_BACKWARD, _OPTIMIZE = 1, 2
-"""Bits of ``op_role``."""
 
 _SIDE_EFFECTS = frozenset({"print", "py_func", "assert"})
 
@@ -33,9 +31,13 @@ class ProgramDescCopy:
         self.program = program
         self._block = program.global_block()
         self._learning_rate_name = learning_rate_name
-        self._versions = {
-            name: (variable, op) for op, variable, name in _versions(program) if variable != name
-        }
+        self._versions: dict[str, tuple[str, Any]] = {}
+        self._has_gradient: dict[str, bool] = {}
+        for op, variable, name in _versions(program):
+            if variable != name:
+                self._versions[name] = (variable, op)
+            so_far = self._has_gradient.get(variable, True)
+            self._has_gradient[variable] = so_far and _has_gradient(op)
 
     @classmethod
     def of(cls, program: Any, without_dropout: bool) -> ProgramDescCopy:
@@ -52,6 +54,7 @@ class ProgramDescCopy:
                 block._remove_op(index, sync=False)
         if without_dropout:
             _switch_dropout_off(duplicate)
+        _make_gradients_dense(duplicate)
         _tell_versions_apart(duplicate)
         return cls(duplicate, programs.learning_rate_name(program))
 
@@ -72,8 +75,7 @@ class ProgramDescCopy:
 
     def is_differentiable(self, name: str) -> bool:
         variable, _ = self._versions.get(name, (name, None))
-        writers = [op for op in self._block.ops if variable in op.output_arg_names]
-        return all(map(_has_gradient, writers)) and _is_float(self._block.var(variable))
+        return self._has_gradient[variable] and _is_float(self._block.var(variable))
 
     def pruned(self, names: Sequence[str], training: bool) -> ProgramDescCopy:
         made = ProgramDescCopy(self.program.clone(), self._learning_rate_name)
@@ -234,12 +236,28 @@ def _switch_dropout_off(program: Any) -> None:
                 op.desc._set_bool_attr("is_test", True)
 
 
+def _make_gradients_dense(program: Any) -> None:
+    """Has embeddings compute whole gradients, not the rows they touched: those can be compared."""
+    from paddle.base import core
+
+    kinds = core.VarDesc.VarType
+    for block in program.blocks:
+        for op in block.ops:
+            if op.has_attr("is_sparse") and op.attr("is_sparse"):
+                op.desc._set_bool_attr("is_sparse", False)
+        for variable in block.vars.values():
+            if variable.type == kinds.SELECTED_ROWS:
+                variable.desc.set_type(kinds.LOD_TENSOR)
+
+
 def _prune(block: Any, wanted: set[str], training: bool) -> None:
     needed = set(wanted)
     for index in reversed(range(len(block.ops))):
         op = block.ops[index]
         if not needed.isdisjoint(op.output_arg_names) or _is_root(block, op, training):
             needed.update(op.input_arg_names)
+            if not training and op.attr(OP_ROLE) == FORWARD | LOSS:
+                op._set_attr(OP_ROLE, FORWARD)
         else:
             block._remove_op(index, sync=False)
 
@@ -247,7 +265,7 @@ def _prune(block: Any, wanted: set[str], training: bool) -> None:
 def _is_root(block: Any, op: Any, training: bool) -> bool:
     if op.type in _SIDE_EFFECTS:
         return True
-    if not training and int(op.attr("op_role")) & (_BACKWARD | _OPTIMIZE):
+    if not training and int(op.attr(OP_ROLE)) & (BACKWARD | OPTIMIZE):
         return False
     if op.has_attr("is_test") and op.attr("is_test"):
         return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import paddle
@@ -157,3 +158,30 @@ def test_a_variable_that_is_written_again_is_compared_as_it_was_each_time(
     first = rows[f"{hidden.name}@1"]
     assert first.verdict == DIVERGES and first.result.max_rel == pytest.approx(0.01, rel=1e-3)
     assert rows[hidden.name].verdict == rows[out.name].verdict == "agrees"
+
+
+def test_an_operand_behind_a_form_is_named_as_the_operators_own(
+    static_program: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``axis`` puts a reshape before the addition; the derivative is the addition's."""
+    monkeypatch.setitem(
+        registry._LOWERINGS,
+        ("ai.onnx", "Add"),
+        lambda context, x, _: x[0] + 0.9 * x[1] + 0.1 * jax.lax.stop_gradient(x[1]),
+    )
+    x, bias = data(), paddle.create_parameter([2], "float32", name="bias")
+    block = static_program.global_block()
+    out = block.create_var(name="out", dtype="float32", shape=[2, 3])
+    block.append_op(
+        type="elementwise_add", inputs={"X": x, "Y": bias}, outputs={"Out": out}, attrs={"axis": 0}
+    )
+    paddle.optimizer.SGD(0.1).minimize(paddle.mean(out))
+    scope = paddle.static.Scope()
+    with paddle.static.scope_guard(scope):
+        paddle.static.Executor(paddle.CPUPlace()).run(paddle.static.default_startup_program())
+    report = paddle_ipu.verify(
+        static_program, {"x": X}, [out], scope=scope, raise_on_mismatch=False
+    )
+    first = report.first_divergence
+    assert first is not None and first in report.derivatives
+    assert (first.operator, first.result.name) == ("add", "y")
