@@ -88,7 +88,9 @@ class IpuBackend:
         self._popart, self._builder = popart, builder
         self._session, self._device = session, device
         self._scope, self._weights, self._states = scope, dict(weights), tuple(states)
-        self.weights_from_host()
+        # The program's initialisers are the scope's weights.
+        session.weightsFromHost()
+        self._states_from_host()
         _live.add(self)
         _last = weakref.ref(self)
 
@@ -126,16 +128,24 @@ class IpuBackend:
         self._stale, self._ahead = False, 0
         weights = scopes.read(self._scope, self._weights)
         self._send({self._weights[name]: array for name, array in weights.items()})
-        # One at a time, each let go before the next: two copies of all of it may not fit.
+        self._states_from_host()
+
+    def _states_from_host(self) -> None:
+        # Large ones one at a time, each let go before the next: two copies of all may not fit.
+        small = {}
         for name in self._states:
             found = scopes.tensor(self._scope, name)
-            if found is not None:
-                array = scopes.view(found)
-                self._send({name: array})
-                if array.nbytes >= _WORTH_RELEASING:
-                    self._released[name] = (array.shape, array.dtype)
-                    del array
-                    found._clear()
+            if found is None:
+                continue
+            array = scopes.view(found)
+            if array.nbytes < _WORTH_RELEASING:
+                small[name] = array
+                continue
+            self._send({name: array})
+            self._released[name] = (array.shape, array.dtype)
+            del array
+            found._clear()
+        self._send(small)
 
     def _send(self, arrays: Mapping[str, Array]) -> None:
         self._session.writeWeights(self._popart.PyWeightsIO(arrays))

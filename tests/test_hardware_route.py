@@ -72,7 +72,6 @@ def test_a_portable_program_is_compiled_by_popart(popart: StandIn) -> None:
         "TrainingSession",
         "_Session.prepareDevice",
         "_Session.setRandomSeed",
-        "_Session.writeWeights",
         "_Session.weightsFromHost",
     ]
     found = [names.index(name) for name in order if name in names]

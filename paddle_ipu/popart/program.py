@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception
@@ -64,6 +65,15 @@ def _unknown_shape(value: ir.Value) -> popart_exception:
         f"[{' '.join(str(getattr(dim, 'value', dim)) for dim in dims)}], which uses an unknown "
         f"value '{name}'."
     )
+
+
+def tensors_of(graph: ir.Graph) -> dict[str, ir.Value]:
+    """Every tensor of a graph by its id."""
+    tensors = {str(value.name): value for value in graph.inputs}
+    tensors.update(graph.initializers)
+    for node in graph:
+        tensors.update((str(value.name), value) for value in node.outputs)
+    return tensors
 
 
 def dims_of(value: ir.Value) -> tuple[int, ...]:
@@ -137,3 +147,10 @@ def tensors_with_gradient(graph: ir.Graph, loss: str) -> set[str]:
 def is_float(value: ir.Value) -> bool:
     """True for floating-point tensors and those whose type is not known."""
     return value.dtype is None or value.dtype.is_floating_point()
+
+
+def rewrite(tensor: ir.ExternalTensor, array: np.ndarray[Any, Any]) -> None:
+    """Puts new values where an external tensor keeps its own."""
+    with open(tensor.path, "r+b") as file:
+        file.seek(tensor.offset or 0)
+        file.write(array.tobytes())

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
 
@@ -32,8 +33,10 @@ from paddle_ipu.popart.program import (
     dims_of,
     is_float,
     load_model,
+    rewrite,
     saved_state,
     size_of,
+    tensors_of,
     tensors_with_gradient,
 )
 from paddle_ipu.popart.stepio import PyStepIOCallback, element_details
@@ -69,7 +72,7 @@ class _Session:
         self._differentiated: set[str] = set()
         (patterns or Patterns()).check()
         self._graph = load_model(fnModel, inputShapeInfo).graph
-        self._tensors = _tensors(self._graph)
+        self._tensors = tensors_of(self._graph)
         self._loss = loss
         self._optimizer = optimizer
         self._host: dict[str, Any] = {
@@ -224,9 +227,19 @@ class _Session:
         self._executable.trace()
         self._report(50)
         cache = self._options.cachePath if self._options.enableEngineCaching else None
-        self._executable.compile(cache)
+        # XLA leaves Python's lock alone, and often a processor.
+        with ThreadPoolExecutor(1, "paddle_ipu-upload") as beside:
+            uploaded = beside.submit(self._upload_initialisers)
+            self._executable.compile(cache)
+            self._same_on_device.update(uploaded.result())
         self._report(100)
         self._prepared = True
+
+    def _upload_initialisers(self) -> list[str]:
+        kinds = self._executable.program.weights
+        arrays = {n: self._host_array(n, *kinds[n]) for n in self._host if n in kinds}
+        self._executable.upload(arrays, {})
+        return list(arrays)
 
     def setProgressListener(self, listener: ProgressListener | None) -> None:
         """Calls `listener(progress, total)` while ``prepareDevice`` works.
@@ -397,7 +410,7 @@ class _Session:
             assert value.dtype is not None
             array = array.astype(value.dtype.numpy(), copy=False)
             if isinstance(value.const_value, ir.ExternalTensor):
-                _rewrite(value.const_value, array)
+                rewrite(value.const_value, array)
             else:
                 value.const_value = ir.tensor(array, name=name)
         ir.save(model, filename)
@@ -571,15 +584,6 @@ class TrainingSession(_Session):
         self._optimizer = optimizer
 
 
-def _tensors(graph: ir.Graph) -> dict[str, ir.Value]:
-    """Every tensor of a graph by its id."""
-    tensors = {str(value.name): value for value in graph.inputs}
-    tensors.update(graph.initializers)
-    for node in graph:
-        tensors.update((str(value.name), value) for value in node.outputs)
-    return tensors
-
-
 def _require_fit(
     what: str, name: str, array: Array, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> None:
@@ -591,10 +595,3 @@ def _require_fit(
             f"Trying to {what} weights using tensor with non matching tensor info. Tensor ID: "
             f"{name}. Got {got}, expected {expected}"
         )
-
-
-def _rewrite(tensor: ir.ExternalTensor, array: Array) -> None:
-    """Puts new values where an external tensor keeps its own."""
-    with open(tensor.path, "r+b") as file:
-        file.seek(tensor.offset or 0)
-        file.write(array.tobytes())
