@@ -10,7 +10,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from paddle_ipu.frontend.vocabulary import Row
+    from paddle_ipu.frontend.vocabulary.row import Row
 
 PADDLE = "pd_op"
 """PIR's dialect of Paddle's operators; values are put into lists and named by others."""
@@ -22,12 +22,10 @@ def type_of(operator: Any) -> str:
     dialect, _, phi = name.rpartition(".")
     if dialect != PADDLE:
         return name
-    if phi in _types():
-        return _types()[phi]
-    forward, is_grad, _ = phi.partition("_grad")
-    for found in (forward, f"{forward}_"):
-        if is_grad and found in _types():
-            return f"{_types()[found]}_grad"
+    # An underscore behind the name marks work in place, which old types do not tell.
+    forward, is_grad, _ = phi.rstrip("_").partition("_grad")
+    if forward in _types():
+        return _types()[forward] + is_grad
     return phi
 
 
@@ -50,7 +48,8 @@ def result_of(operator: Any, slot: str) -> str:
 
 
 def _row(operator: Any) -> Row | None:
-    from paddle_ipu.frontend.vocabulary import TABLE
+    from paddle_ipu.frontend.vocabulary import table  # noqa: F401 - fills the next
+    from paddle_ipu.frontend.vocabulary.row import TABLE
 
     return TABLE.get(type_of(operator))
 
@@ -58,11 +57,13 @@ def _row(operator: Any) -> Row | None:
 @functools.cache
 def _types() -> dict[str, str]:
     # The vocabulary imports ONNX, which waits for the first use.
-    from paddle_ipu.frontend.vocabulary import TABLE
+    from paddle_ipu.frontend.vocabulary import table  # noqa: F401 - fills the next
+    from paddle_ipu.frontend.vocabulary.row import TABLE
 
     # Two that one old operator became.
     found = {"split_with_num": "split", "tril": "tril_triu", "triu": "tril_triu"}
     for legacy, row in TABLE.items():
-        if row.op not in found or legacy.endswith("2"):
-            found[row.op] = legacy
+        op = row.op.rstrip("_")
+        if op not in found or legacy.endswith("2"):
+            found[op] = legacy
     return found
