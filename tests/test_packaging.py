@@ -77,6 +77,8 @@ def run_installed(site: Path, snippet: str, autoload: str = "1") -> str:
     """
     packages = sysconfig.get_path("purelib")
     start = f"import site, sys; site.addsitedir({str(site)!r}); sys.path.append({packages!r})\n"
+    # What -S leaves undone and Paddle 2.6 reads.
+    start += "site.getusersitepackages()\n"
     done = subprocess.run(
         [sys.executable, "-P", "-S", "-c", start + snippet],
         capture_output=True,
