@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paddle_ipu import scope as scopes
-from paddle_ipu.errors import ModelFileError, NotSupported, UnsupportedOpError
+from paddle_ipu.errors import ModelFileError, NotSupported
 from paddle_ipu.persistence import loading
 
 if TYPE_CHECKING:
@@ -151,27 +151,20 @@ def _from_program_desc(model: SavedModel) -> list[Any]:
     except _PADDLES_ERRORS as error:
         # It knows no translation for an operator, or the operator is not what it should be.
         return _for_ipu(model, f"Paddle cannot translate it to PIR ({_last_line(error)})")
-    lacking = _lacks(pir.read(program))
-    if lacking and _runs_on_ipu(model):
+    lacking = _lacks(lambda: pir.read(program))
+    if lacking and not _lacks(lambda: model.program().graph()):
         # The dialect has plain forms where the translation keeps old operators.
         return _for_ipu(model, f"of its translation to PIR, {lacking}")
     return _as_pir(program, model)
 
 
-def _runs_on_ipu(model: SavedModel) -> bool:
-    try:
-        return not _lacks(model.program().graph())
-    except NotSupported:
-        return False
-
-
-def _lacks(graph: ir.Graph) -> str:
-    """What keeps a graph off the IPU, "" where every operator has a translator."""
+def _lacks(read: Callable[[], ir.Graph]) -> str:
+    """What keeps a program off the IPU, "" where every operator has a translator."""
     from paddle_ipu.ops.translate import check_supported
 
     try:
-        check_supported(graph, custom_ops=("fetch",))
-    except UnsupportedOpError as error:
+        check_supported(read(), custom_ops=("fetch",))
+    except NotSupported as error:
         return str(error)
     return ""
 

@@ -143,9 +143,6 @@ def _operator(place: str, op: Any, visible: set[str], number: int, blocks: int) 
             for name in slot.arguments:
                 if name != _EMPTY and name not in visible:
                     yield f"{place} names variable {name!r} in {slot.parameter}, which is not there"
-    attributes = [attribute.name for attribute in op.attrs]
-    if len(set(attributes)) != len(attributes):
-        yield f"{place} has an attribute twice"
     for attribute in op.attrs:
         if attribute.name in _AXES:
             axes = [attribute.i, attribute.l, *attribute.ints, *attribute.longs]

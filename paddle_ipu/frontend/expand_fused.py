@@ -6,12 +6,9 @@ with operators that only its own kernels know:
     fc                                 mul, elementwise_add, activation
     fused_matmul                       reshape2 and transpose2 of X and Y, matmul_v2, scale,
                                        elementwise_add, activation, transpose2 and reshape2
-    fused_conv2d, conv2d_fusion, ...   conv2d, elementwise_add, activation
+    fused_conv2d, ..._add_act          conv2d, elementwise_add, activation
     fused_elementwise_add, ...         elementwise_add, ..., activation
     batch_norm with fuse_with_relu     batch_norm, relu
-    skip_layernorm                     elementwise_add, layer_norm
-    fused_fc_elementwise_layernorm     fc, elementwise_add, layer_norm
-    fused_embedding_eltwise_layernorm  lookup_table_v2, elementwise_add, layer_norm
 
 A form that is refused, int8 for instance, stays as it is, and compiling it says so.
 """
@@ -50,9 +47,7 @@ _UNFUSED_ATTRIBUTES: Mapping[str, Any] = {
     "support_int8": False,
     "enable_int8": False,
     "force_fp32_output": False,
-    "scale_x": 1.0,
-    "scale_y": 1.0,
-    "scale_out": 1.0,
+    **{f"{scale}_{name}": 1.0 for scale in ("scale", "Scale") for name in ("x", "y", "out")},
 }
 """Attributes that change the result, and the value with which they do not."""
 
@@ -115,6 +110,7 @@ class _Form:
         self._variables = variables
         self._declared: dict[str, Any] = {}
         self._op = op
+        # Paddle's passes write some attributes twice; the last one counts.
         self.attributes = {attr.name: _plain(attr) for attr in op.attrs}
 
     def copy(self) -> Any:
@@ -416,78 +412,14 @@ def _elementwise(form: _Form) -> None:
     form.finish(result, out, form.fused_activation("fuse_activation"))
 
 
-# -- transformers ---------------------------------------------------------------------------------
-
-
-def _layer_norm(form: _Form, x: str, out: str, scale: str, bias: str) -> None:
-    axis = int(form.attributes.get("begin_norm_axis", 2))
-    rank = len(form.shape(out))
-    form.add(
-        "layer_norm",
-        {"X": [x], "Scale": [scale], "Bias": [bias]},
-        {"Y": [out]},
-        {
-            "epsilon": float(form.attributes.get("epsilon", 1e-5)),
-            "begin_norm_axis": axis if axis > 0 else axis + rank,
-        },
-    )
-
-
-def _skip_layernorm(form: _Form) -> None:
-    form.refuse_unless_plain()
-    out = form.output("Out")
-    total = form.temporary(out, form.shape(out))
-    form.plus(form.input("Y"))(form.input("X"), total)
-    _layer_norm(form, total, out, form.input("Scale"), form.input("Bias"))
-
-
-def _fc_layernorm(form: _Form) -> None:
-    form.refuse_unless_plain()
-    out = form.output("Out")
-    columns = int(form.attributes.get("x_num_col_dims", 1))
-    name = _product_like(form, form.input("X"), form.input("W"), columns, out)
-    steps = [form.plus(bias) for bias in form.inputs("Bias0")]
-    steps += form.activation(str(form.attributes.get("activation_type", "")))
-    steps.append(form.plus(form.input("Y")))
-    total = form.temporary(out, form.shape(out))
-    form.finish(name, total, steps)
-    _layer_norm(form, total, out, form.input("Scale"), form.input("Bias1"))
-
-
-def _embedding_layernorm(form: _Form) -> None:
-    form.refuse_unless_plain()
-    out = form.output("Out")
-    ids, tables = form.inputs("Ids"), form.inputs("Embs")
-    if len(ids) != len(tables) or not ids:
-        raise _RefusedError
-    total = ""
-    for number, (each, table) in enumerate(zip(ids, tables, strict=True)):
-        if len(form.shape(each)) != len(form.shape(out)) - 1:
-            raise _RefusedError
-        rows = form.temporary(out, form.shape(out))
-        form.add(
-            "lookup_table_v2", {"Ids": [each], "W": [table]}, {"Out": [rows]}, {"padding_idx": -1}
-        )
-        if number:
-            added = form.temporary(out, form.shape(out))
-            form.plus(rows)(total, added)
-            rows = added
-        total = rows
-    _layer_norm(form, total, out, form.input("Scale"), form.input("Bias"))
-
-
 _FORMS: Mapping[str, Callable[[_Form], None]] = {
     "batch_norm": _batch_norm,
     "fc": _fc,
     "fused_matmul": _fused_matmul,
     "fused_conv2d": _conv2d,
-    "conv2d_fusion": _conv2d,
     "fused_conv2d_add_act": _conv2d,
     "fused_elementwise_add": _elementwise,
     "fused_elementwise_sub": _elementwise,
     "fused_elementwise_mul": _elementwise,
     "fused_elementwise_div": _elementwise,
-    "skip_layernorm": _skip_layernorm,
-    "fused_fc_elementwise_layernorm": _fc_layernorm,
-    "fused_embedding_eltwise_layernorm": _embedding_layernorm,
 }
