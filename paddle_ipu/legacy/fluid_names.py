@@ -316,15 +316,21 @@ FLUID_NAMES: tuple[FluidName, ...] = (
             "Constant ConstantInitializer": "paddle.nn.initializer.constant:ConstantInitializer",
             "Uniform UniformInitializer": "paddle.nn.initializer.uniform:UniformInitializer",
             "Normal NormalInitializer": "paddle.nn.initializer.normal:NormalInitializer",
-            "TruncatedNormal TruncatedNormalInitializer": (
-                "paddle.nn.initializer.normal:TruncatedNormalInitializer"
-            ),
             "Xavier XavierInitializer": "paddle.nn.initializer.xavier:XavierInitializer",
             "MSRA MSRAInitializer": "paddle.nn.initializer.kaiming:MSRAInitializer",
             "NumpyArrayInitializer": "paddle.nn.initializer.assign:NumpyArrayInitializer",
             "Bilinear BilinearInitializer": "paddle.nn.initializer:Bilinear",
             "set_global_initializer": "paddle.nn.initializer:set_global_initializer",
         },
+    ),
+    *_family(
+        "paddle.fluid.initializer",
+        "fluid_training",
+        {
+            name: "paddle.nn.initializer.TruncatedNormal; cut off at two standard deviations"
+            for name in ("TruncatedNormal", "TruncatedNormalInitializer")
+        },
+        {"TruncatedNormal": "TruncatedNormalInitializer"},
     ),
     *_todays(
         "paddle.fluid.io",

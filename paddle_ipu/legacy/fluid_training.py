@@ -1,11 +1,13 @@
-"""``paddle.fluid.optimizer`` and ``paddle.fluid.regularizer``: today's classes, old arguments."""
+"""``paddle.fluid.optimizer``, ``regularizer``, ``initializer``: today's classes, old arguments."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import paddle
+from paddle.nn.initializer import normal
 
 _RENAMED = {"parameter_list": "parameters", "regularization": "weight_decay"}
 
@@ -143,3 +145,13 @@ def l1_decay(regularization_coeff: float = 0.0) -> Any:
 def l2_decay(regularization_coeff: float = 0.0) -> Any:
     """``paddle.fluid.regularizer.L2Decay``."""
     return paddle.regularizer.L2Decay(regularization_coeff)
+
+
+class TruncatedNormalInitializer(normal.TruncatedNormalInitializer):  # type: ignore[misc]
+    """A normal distribution cut off at two standard deviations; 3.x cuts off at -2 and 2."""
+
+    def __init__(self, loc: float = 0.0, scale: float = 1.0, seed: int = 0) -> None:
+        today = normal.TruncatedNormalInitializer.__init__
+        bounds = {"a": loc - 2.0 * scale, "b": loc + 2.0 * scale}
+        has_bounds = bounds.keys() <= inspect.signature(today).parameters.keys()
+        super().__init__(loc, scale, seed, **(bounds if has_bounds else {}))
