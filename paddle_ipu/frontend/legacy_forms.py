@@ -166,6 +166,8 @@ def _cross_entropy(operator: Operator, variables: Variables) -> list[Operator]:
 def _batch_norm(operator: Operator, variables: Variables) -> list[Operator]:
     """Without training the running statistics are written as they are read: nothing happens."""
     attributes = operator.attributes
+    in_place = operator.input("Mean") == operator.output("MeanOut")
+    operator = operator.changed(f"{operator.type}_") if in_place else operator
     if not attributes.get("is_test", False) and not attributes.get("use_global_stats", False):
         return [operator]
     outputs = {**operator.outputs, "MeanOut": [EMPTY], "VarianceOut": [EMPTY]}
@@ -175,12 +177,7 @@ def _batch_norm(operator: Operator, variables: Variables) -> list[Operator]:
 def _reduce(operator: Operator, variables: Variables) -> list[Operator]:
     """``reduce_all`` stands for every dimension; so does an empty list."""
     whole = bool(operator.attributes.get("reduce_all", False))
-    return [
-        operator.changed(
-            attributes={"dim": []} if whole else {},
-            without=() if operator.type == "reduce_prod" else ["reduce_all"],
-        )
-    ]
+    return [operator.changed(attributes={"dim": []} if whole else {}, without=["reduce_all"])]
 
 
 def _split(operator: Operator, variables: Variables) -> list[Operator]:
@@ -286,7 +283,7 @@ ALIGNED = (
 )
 """Operators whose attribute ``axis`` says where Y's dimensions stand among X's."""
 
-_REDUCTIONS = ("all", "amax", "amin", "any", "max", "mean", "min", "prod", "sum")
+_REDUCTIONS = ("all", "amax", "amin", "any", "max", "mean", "min", "sum")
 
 REWRITES: Mapping[str, Rewrite] = {
     **dict.fromkeys(ALIGNED, _align),

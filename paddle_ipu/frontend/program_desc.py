@@ -27,7 +27,7 @@ from paddle_ipu.frontend.vocabulary.row import Constant, Slot
 
 _OP_ROLE = "op_role"
 _FEED, _FETCH = "feed", "fetch"
-_STATISTICS = ("batch_norm", "sync_batch_norm")
+_STATISTICS = ("batch_norm_", "sync_batch_norm_")
 """Operators that write their running statistics in place, which without training are as before."""
 
 _DENSE, _SELECTED_ROWS = 7, 8

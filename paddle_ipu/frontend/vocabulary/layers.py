@@ -29,10 +29,10 @@ row(
     "adaptive?false ceil_mode?false global_pooling?false kernel_size=ksize paddings?[0,0] "
     "strides?[1,1]",
 )
-for _name in ("batch_norm", "sync_batch_norm"):
+for _name in ("batch_norm", "batch_norm_", "sync_batch_norm", "sync_batch_norm_"):
     row(
         _name,
-        f"{_name}_",
+        _name,
         "x=X mean=Mean variance=Variance scale=Scale bias=Bias",
         "out=Y mean_out=MeanOut variance_out=VarianceOut saved_mean=SavedMean "
         "saved_variance=SavedVariance reserve_space=ReserveSpace",
