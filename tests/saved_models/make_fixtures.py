@@ -40,7 +40,11 @@ def conv() -> Model:
     image = paddle.static.data("image", [-1, 3, 8, 8], "float32")
     norm = paddle.nn.BatchNorm2D(4)
     norm.eval()
-    x = F.relu(paddle.nn.Conv2D(3, 4, 3, padding=1)(image))
+    if OLD:
+        # The form whose bias Paddle's passes fuse.
+        x = paddle.static.nn.conv2d(image, 4, 3, padding=1, act="relu")
+    else:
+        x = F.relu(paddle.nn.Conv2D(3, 4, 3, padding=1)(image))
     x = F.max_pool2d(F.relu(norm(paddle.nn.Conv2D(4, 4, 3)(x))), 2)
     y = paddle.nn.Linear(36, 5)(paddle.flatten(x, 1))
     return [image], [y], {"image": _random(2, 3, 8, 8)}
