@@ -8,7 +8,7 @@ updates them in place.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -169,6 +169,13 @@ class Executable:
 
     def trace(self) -> None:
         """Traces the step; the first half of a compilation."""
+        self._traced = self._lowered_for(None)
+
+    def text_for(self, platform: str) -> str:
+        """The step as StableHLO for a platform of JAX's, whether this machine has it or not."""
+        return str(self._lowered_for(platform).as_text())
+
+    def _lowered_for(self, platform: str | None) -> Any:
         weights = {name: _spec(*kind) for name, kind in self.program.weights.items()}
         state = {
             name: _spec(shape, jnp.float32) for name, shape in self._state.device_shapes().items()
@@ -180,7 +187,11 @@ class Executable:
         scalars = _spec(self._scalars().shape, jnp.float32)
         counters = _spec((2,), jnp.uint32)
         step = jax.jit(self._step, donate_argnums=(0, 1))
-        self._traced = step.lower(weights, state, feeds, scalars, counters)
+        on_cpu = (platform or jax.default_backend()) == "cpu"
+        # Accelerators round the factors of float32 products unless told otherwise.
+        with nullcontext() if on_cpu else jax.default_matmul_precision("highest"):
+            traced = step.trace(weights, state, feeds, scalars, counters)
+            return traced.lower(lowering_platforms=None if platform is None else (platform,))
 
     def compile(self, cache_path: str | None = None) -> None:
         """Compiles the traced step; the second half of a compilation.

@@ -30,6 +30,8 @@ def _dense_forward(x: Any, weights: Any) -> tuple[Any, tuple[Any, Any]]:
 
 def _dense_backward(residuals: tuple[Any, Any], gradient: Any) -> tuple[Any, Any]:
     x, weights = residuals
+    if jax.default_backend() != "cpu":
+        return _contracted(gradient, weights, 1, 1), _contracted(x, gradient, 0, 0)
     # XLA's CPU backend is 6 to 18 % faster on row-major factors than on a contraction over the
     # rows of both (N = 512), the transpose included; the barrier keeps it from being folded back.
     turned = lax.optimization_barrier(lax.transpose(x, (1, 0)))  # type: ignore[no-untyped-call]
