@@ -1,0 +1,95 @@
+"""What Paddle's own functions see of weights that are on the device, on programs of either kind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import paddle
+import pytest
+
+from tests.training.side_by_side import Pair, mlp, pair, read, rows, strategy
+
+pytestmark = pytest.mark.usefixtures("static_mode")
+
+
+@pytest.fixture
+def trained() -> Pair:
+    """A program trained for two steps by both, whose Scope still holds the first weights."""
+    both = pair(mlp(lambda rate: paddle.optimizer.Adam(rate)))
+    for step in range(2):
+        both.step(rows(4, step))
+    return both
+
+
+def _tensor(array: np.ndarray) -> Any:
+    made = paddle.static.Scope().var("any").get_tensor()
+    made.set(array, paddle.CPUPlace())
+    return made
+
+
+def _executor() -> Any:
+    return paddle.static.Executor(paddle.CPUPlace())
+
+
+def test_an_inference_model_holds_the_trained_weights(trained: Pair, tmp_path: Path) -> None:
+    main, logits = trained.built.main, trained.built.values["logits"]
+    x = main.global_block().var("x")
+    path = str(tmp_path / "model")
+    with paddle.static.scope_guard(trained.ipu):
+        paddle.static.save_inference_model(
+            path, [x], [logits], _executor(), program=trained.program.org_program
+        )
+    feed = {"x": rows(4, 5)["x"]}
+    (expected,) = trained.on_cpu({**rows(4, 5)}, [logits])
+    with paddle.static.scope_guard(paddle.static.Scope()):
+        program, feeds, fetches = paddle.static.load_inference_model(path, _executor())
+        assert feeds == ["x"]
+        (cpu,) = _executor().run(program, feed=feed, fetch_list=fetches)
+        compiler = paddle.static.IpuCompiledProgram(
+            program, ipu_strategy=strategy(is_training=False)
+        )
+        compiled = compiler.compile(feeds, fetches)
+        (ipu,) = paddle.static.Executor(paddle.IPUPlace()).run(
+            compiled, feed=feed, fetch_list=fetches
+        )
+    # The CPU's own run of `expected` was one training step: its logits are of before the update.
+    np.testing.assert_allclose(cpu, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(ipu, cpu, rtol=1e-5, atol=1e-6)
+
+
+def test_a_state_dict_holds_the_trained_weights_and_takes_others(trained: Pair) -> None:
+    main = trained.built.main
+    name = sorted(trained.built.parameters)[0]
+    with paddle.static.scope_guard(trained.ipu):
+        held = {key: np.array(value) for key, value in main.state_dict().items()}
+    for parameter in trained.built.parameters:
+        np.testing.assert_allclose(
+            held[parameter], read(trained.cpu, parameter), rtol=1e-4, atol=1e-6
+        )
+    held[name] = held[name] + 1.0
+    for scope in (trained.ipu, trained.cpu):
+        # PIR's takes tensors only, and the scope shares their memory.
+        main.set_state_dict({key: _tensor(array) for key, array in held.items()}, scope)
+    cpu, ipu = trained.step(rows(4, 7))
+    np.testing.assert_allclose(ipu["loss"], cpu["loss"], rtol=1e-5)
+    trained.assert_equal_weights(1e-4)
+
+
+@pytest.mark.parametrize("how", ["clone", "normalize"])
+def test_an_inference_program_of_a_trained_one_compiles(trained: Pair, how: str) -> None:
+    main, logits = trained.built.main, trained.built.values["logits"]
+    if how == "clone":
+        program = main.clone(for_test=True)
+    else:
+        program = paddle.static.normalize_program(main, [main.global_block().var("x")], [logits])
+    trained.weights_to_host()
+    compiler = paddle.static.IpuCompiledProgram(program, trained.ipu, strategy(is_training=False))
+    compiled = compiler.compile(["x", "y"] if how == "clone" else ["x"], [logits.name])
+    feed = rows(4, 5) if how == "clone" else {"x": rows(4, 5)["x"]}
+    (got,) = paddle.static.Executor(paddle.IPUPlace()).run(
+        compiled, feed=feed, fetch_list=[logits.name]
+    )
+    (expected,) = trained.on_cpu(rows(4, 5), [logits])
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
