@@ -14,6 +14,8 @@ import pytest
 
 from paddle_ipu.frontend import legacy_forms, program_desc
 from paddle_ipu.frontend.vocabulary.row import TABLE, Constant, Row, Slot
+from paddle_ipu.ops import families  # noqa: F401 - registers the translators
+from paddle_ipu.ops.registry import translated_operators
 from tests.frontend.desc_builder import DescBuilder, attribute_kinds
 from tests.frontend.dialect_form import form
 
@@ -215,3 +217,18 @@ def _paddles_defaults(legacy: str) -> Mapping[str, Any]:
         # One that must be given ends the check; those before it are filled in.
         operator.check_attrs()
     return {name: operator.attr(name) for name in operator.attr_names()}
+
+
+_OF_PIR_ONLY = frozenset({"masked_fill", "shape64"})
+"""Translated operators that no ProgramDesc operator becomes."""
+
+
+def test_every_translated_operator_has_a_row() -> None:
+    known = {row.op.removesuffix("_") for row in TABLE.values()}
+    translated = {row.name.removesuffix("_") for row in translated_operators()}
+    assert translated - known == _OF_PIR_ONLY
+
+
+def test_every_row_has_a_test() -> None:
+    assert OLDER.keys() | READ_OTHERWISE | WRITTEN_AS.keys() <= TABLE.keys()
+    assert ATTRIBUTES.keys() <= TABLE.keys()
