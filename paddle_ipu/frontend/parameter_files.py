@@ -47,6 +47,9 @@ _DTYPES: Mapping[int, Any] = {
 }
 """``VarType.Type`` of framework.proto -> NumPy dtype."""
 
+IN_MEMORY = "the parameters in memory"
+"""What messages call parameters that are no file."""
+
 _MAX_LOD_LEVELS = 64
 _MAX_DIMS = 64
 _VARINT, _BYTES = 0, 2
@@ -67,7 +70,7 @@ def read_combined(source: Path | bytes, names: Iterable[str], where: str = "") -
         ModelFileError: the file is missing or damaged, or holds another number of variables.
     """
     expected = sorted(set(names))
-    where = where or ("the parameters" if isinstance(source, bytes) else str(source))
+    where = where or (IN_MEMORY if isinstance(source, bytes) else str(source))
     buffer = _content(source)
     arrays: dict[str, Array] = {}
     offset = 0

@@ -222,8 +222,8 @@ def locate(
     if not path.parent.is_dir():
         raise ModelFileError(f"there is no folder {path.parent}; path_prefix is {path}.{hint}")
     raise ModelFileError(
-        f"there is neither {' nor '.join(map(str, found))}.{hint or _models_in(path.parent)}"
-        f"{'' if hint else ' Check path_prefix.'}"
+        f"there is neither {' nor '.join(map(str, found))}{_models_in(path.parent)}."
+        f"{hint or ' Check path_prefix.'}"
     )
 
 
@@ -361,7 +361,7 @@ def _parameters(
     else:
         _refuse_pickle(where)
         arrays = parameter_files.read_combined(where, declared)
-    shown = "the parameters in memory" if isinstance(where, bytes) else str(where)
+    shown = parameter_files.IN_MEMORY if isinstance(where, bytes) else str(where)
     parameter_files.check_shapes(arrays, declared, shown)
     return arrays
 
@@ -377,9 +377,9 @@ def _refuse_pickle(where: Path | bytes) -> None:
         return
     if start[:1] == _PICKLE and start[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
         raise ModelFileError(
-            f"{'the parameters' if isinstance(where, bytes) else where}: a pickle, such as "
-            "paddle.save and paddle.static.save write, and no parameters of an inference model; a "
-            "pickle can run code, so it is not opened. Save the model with "
+            f"{parameter_files.IN_MEMORY if isinstance(where, bytes) else where}: a pickle, "
+            "such as paddle.save and paddle.static.save write, and no parameters of an inference "
+            "model; a pickle can run code, so it is not opened. Save the model with "
             "paddle.static.save_inference_model."
         )
 
