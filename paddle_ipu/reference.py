@@ -281,16 +281,22 @@ def _one_micro_batch(
     case: Case, names: Sequence[str], feed: Mapping[str, Array], state: State
 ) -> tuple[Results, Results]:
     """(the IPU's, the CPU's) values of `names`."""
-    strategy = copy.copy(case.strategy)
-    strategy._ipu_strategy = copy.deepcopy(case.strategy._ipu_strategy)
-    strategy.set_pipelining_config(enable_pipelining=False, batches_per_step=1)
-    strategy.set_options({"enable_gradient_accumulation": False, "accumulation_factor": 1})
+    strategy = _for_one_micro_batch(case.strategy)
     expected = Cpu(case, names, state, as_computed=True).run(feed)
     ipu = Ipu(case, strategy, 1, names, state)
     try:
         return ipu.run(feed), {name: [array] for name, array in expected.items()}
     finally:
         ipu.close()
+
+
+def _for_one_micro_batch(original: Any) -> Any:
+    """The same strategy without pipeline, loop and accumulation."""
+    strategy = copy.copy(original)
+    strategy._ipu_strategy = copy.deepcopy(original._ipu_strategy)
+    strategy.set_pipelining_config(enable_pipelining=False, batches_per_step=1)
+    strategy.set_options({"enable_gradient_accumulation": False, "accumulation_factor": 1})
+    return strategy
 
 
 def _compare_derivatives(
@@ -305,8 +311,16 @@ def _compare_derivatives(
     alone = isolate(paddle, case.copy, feed, results, state)
     if alone is None:
         return
+    # On one IPU: what was added to the program has no place.
+    strategy = _for_one_micro_batch(case.strategy)
+    strategy.set_graph_config(
+        num_ipus=1,
+        is_training=True,
+        micro_batch_size=int(strategy._ipu_strategy.snapshot()["micro_batch_size"]),
+        enable_manual_shard=False,
+    )
     scope = filled_scope(dict(alone.state))
-    parts = prepare(alone.program, alone.feed, [], scope, case.strategy)
+    parts = prepare(alone.program, alone.feed, [], scope, strategy)
     parameters = parts.forward.gradients
     got, expected = _one_micro_batch(parts, list(parameters), parts.feed, parts.state)
     report.derivatives = bisection.derivative_rows(

@@ -289,6 +289,23 @@ def test_an_operand_in_a_list_is_named_by_its_place(wrong_tanh_derivative: None)
     assert verdicts["tanh", "x"] == DIVERGES
 
 
+def test_a_wrong_derivative_is_found_on_several_ipus(wrong_tanh_derivative: None) -> None:
+    def network(x: Any, lines: dict[str, int]) -> list[Any]:
+        with paddle.static.ipu_shard_guard(index=0, stage=0):
+            hidden = paddle.tanh(paddle.nn.Linear(8, 8)(x))
+        with paddle.static.ipu_shard_guard(index=1, stage=1):
+            return [paddle.nn.functional.gelu(paddle.nn.Linear(8, 4)(hidden)).mean()]
+
+    made = paddle.static.IpuStrategy()
+    made.set_graph_config(num_ipus=2, is_training=True, enable_manual_shard=True)
+    made.set_pipelining_config(True, 1, enable_gradient_accumulation=True, accumulation_factor=4)
+    report = verify(build(network, optimizer=momentum), ipu_strategy=made, raise_on_mismatch=False)
+    wrong = [
+        (row.operator, row.result.name) for row in report.derivatives if row.verdict == DIVERGES
+    ]
+    assert wrong == [("tanh", "x")]
+
+
 def test_a_wrong_update_rule_is_a_weight_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     right = update_rules.RULES["momentum"]
 
@@ -431,6 +448,12 @@ def test_dropout_is_refused_with_its_line() -> None:
         NotSupported, match=rf"draws random numbers.*: {place}\. Pass without_dropout=True"
     ):
         verify(model)
+
+
+@pytest.mark.parametrize("draw", [paddle.randn, paddle.uniform])
+def test_random_tensors_are_refused(draw: Any) -> None:
+    with pytest.raises(NotSupported, match=r"draws random numbers.*feed other random tensors"):
+        verify(build(lambda x, _: [paddle.add(x, draw([6, 8]))]))
 
 
 def test_dropout_can_be_switched_off_on_both_sides() -> None:
