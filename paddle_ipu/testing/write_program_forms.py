@@ -73,9 +73,7 @@ def form_of(named: NamedProgram) -> Form:
         return values[name]
 
     return program_form(
-        lower_program(
-            named.program, named.feeds, named.fetches, parameter, training=named.training
-        )
+        lower_program(named.program, named.feeds, named.fetches, parameter, training=named.training)
     )
 
 
@@ -111,7 +109,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--out", type=Path, required=True, help="the JSON file to write")
     parser.add_argument(
-        "--programs", action="append", default=[], metavar="MODULE:NAME", help="a table of one's own"
+        "--programs",
+        action="append",
+        default=[],
+        metavar="MODULE:NAME",
+        help="a table of one's own",
     )
     given = parser.parse_args(arguments)
     written = {"paddle": str(paddle.__version__), "programs": all_forms(given.programs)}

@@ -126,7 +126,15 @@ _add(
     x=floats(-2.0, 0.0, 1.0, 1.5, 2.0, 30.0),
 )
 _add("softshrink", F.softshrink, gradient="x", x=floats(-2.0, -0.5, -0.25, 0.0, 0.5, 2.0))
-_add("hardshrink", F.hardshrink, gradient="x", x=floats(-2.0, -0.5, -0.25, 0.0, 0.5, 2.0))
+_add("hardshrink", F.hardshrink, gradient="x", x=floats(-2.0, -0.6, -0.25, 0.0, 0.4, 2.0))
+_add(
+    "hardshrink",
+    F.hardshrink,
+    gradient="x",
+    label="bounds",
+    since=Since("3.1", "the kernel makes the bounds zero"),
+    x=floats(-0.5, 0.5),
+)
 _add(
     "thresholded_relu",
     lambda x: F.thresholded_relu(x, 0.5),
@@ -168,7 +176,16 @@ _add(
     "round",
     paddle.round,
     gradient="x",
-    x=floats(-2.5, -1.5, -0.5, -0.2, 0.0, 0.49999997, 0.5, 1.5, 2.5, 8388609.0),
+    x=floats(-2.4, -1.6, -0.2, 0.0, 0.49999997, 1.6, 2.4, 8388609.0),
+)
+_add(
+    "round",
+    paddle.round,
+    gradient="x",
+    label="halves",
+    limitation="a half goes to the even neighbour; before Paddle 3.1 it goes away from zero",
+    since=Since("3.1", "the kernel rounds halves away from zero"),
+    x=floats(-2.5, -1.5, -0.5, 0.5, 1.5, 2.5),
 )
 TABLE.refuse(
     "round",

@@ -34,6 +34,14 @@ def shape(x: Any) -> Any:
     return paddle._C_ops.shape(x) if paddle.framework.in_pir_mode() else paddle.shape(x)
 
 
+def mean_all(x: Any) -> Any:
+    """The mean of all elements, which ``paddle.mean`` writes with another operator."""
+    if paddle.framework.in_pir_mode():
+        return paddle._C_ops.mean_all(x)
+    (mean,) = _append("mean", {"X": x}, ["Out"], x.dtype)
+    return mean
+
+
 def global_pool2d(x: Any, kind: str) -> Any:
     """Pooling over the whole image; `kind` is "max" or "avg"."""
     if paddle.framework.in_pir_mode():

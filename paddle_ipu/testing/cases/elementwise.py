@@ -22,6 +22,7 @@ from paddle_ipu.testing.operator_case import (
 TABLE = CaseTable()
 _add = TABLE.add
 
+_TIES = Since("3.1", "the kernel gives a tie's whole gradient to one side")
 _SPECIAL = floats(-np.inf, -1.0, 0.0, 1.0, np.inf, np.nan)
 
 
@@ -67,6 +68,7 @@ for _op, _function in (
         lambda x, y, f=_function: f(x, y),
         gradient="x y",
         label="ties",
+        since=_TIES if _op in ("maximum", "minimum") else None,
         x=floats(1.0, 2.0, -0.5, 0.0),
         y=floats(1.0, 3.0, -0.5, 0.0),
     )
@@ -191,8 +193,16 @@ _add(
     "clip",
     lambda x, i: [paddle.clip(x, -1.0, 1.0), paddle.clip(x, min=0.0), paddle.clip(i, 1, 3)],
     gradient="x",
-    x=floats(-2.0, -1.0, 0.0, 0.5, 1.0, 2.0),
+    x=floats(-2.0, -0.9, 0.1, 0.5, 0.9, 2.0),
     i=integers(6, dtype="int32"),
+)
+_add(
+    "clip",
+    lambda x: [paddle.clip(x, -1.0, 1.0), paddle.clip(x, min=0.0)],
+    gradient="x",
+    label="bounds",
+    since=Since("3.1", "the kernel's gradient is zero at the bounds"),
+    x=floats(-1.0, 0.0, 0.5, 1.0),
 )
 _add(
     "lerp",
@@ -312,6 +322,7 @@ _add(
         paddle.masked_fill(i, mask, 7),
     ],
     gradient="x",
+    since=Since("3.0", "the function writes where"),
     x=normal(2, 4),
     mask=bools(4),
     i=integers(2, 4, dtype="int32"),

@@ -238,20 +238,36 @@ _add(
 )
 _add(
     "mean_all",
-    lambda x, y: F.binary_cross_entropy(x, y),
+    by_operator.mean_all,
     gradient="x",
-    x=uniform(2, 3, high=0.9),
-    y=uniform(2, 3, low=0.0, high=1.0),
+    x=normal(2, 3),
 )
 _add(
     "sigmoid_cross_entropy_with_logits",
-    lambda x, y, p: [
+    lambda x, y: [
         F.binary_cross_entropy_with_logits(x, y, reduction="none"),
-        F.binary_cross_entropy_with_logits(x, y, pos_weight=p),
         F.sigmoid_focal_loss(x, y),
         by_operator.normalized_sigmoid_cross_entropy(x, y, ignore_index=1),
     ],
     gradient="x",
+    x=floats(-20.0, -1.0, 0.3, 2.0, 20.0),
+    y=floats(0.0, 1.0, 0.0, 0.5, 1.0),
+)
+_add(
+    "sigmoid_cross_entropy_with_logits",
+    lambda x, y: F.binary_cross_entropy_with_logits(x, y, reduction="none"),
+    gradient="x",
+    label="zero",
+    since=Since("3.0", "the kernel's gradient jumps at a logit of zero"),
+    x=floats(0.0, 0.0),
+    y=floats(0.0, 1.0),
+)
+_add(
+    "sigmoid_cross_entropy_with_logits",
+    lambda x, y, p: F.binary_cross_entropy_with_logits(x, y, pos_weight=p),
+    gradient="x",
+    label="weight of positives",
+    since=Since("3.0", "the kernel leaves the weight out where the logit is negative"),
     x=floats(-20.0, -1.0, 0.0, 2.0, 20.0),
     y=floats(0.0, 1.0, 0.0, 0.5, 1.0),
     p=floats(1.5),

@@ -258,7 +258,24 @@ _add(
         paddle.gather(x, n, axis=1),
         paddle.gather(x, c, axis=2),
     ],
+    x=normal(3, 3, 4),
+    n=np.asarray([2, 0, 2]),
+    c=np.asarray([[1], [3]], np.int32),
+)
+_add(
+    "gather",
+    lambda x, n: paddle.gather(x, n),
     gradient="x",
+    label="gradient",
+    x=normal(3, 3, 4),
+    n=np.asarray([2, 0, 2]),
+)
+_add(
+    "gather",
+    lambda x, n, c: [paddle.gather(x, n, axis=1), paddle.gather(x, c, axis=2)],
+    gradient="x",
+    label="gradient along other axes",
+    since=Since("3.1", "the kernel adds gradients of other elements"),
     x=normal(3, 3, 4),
     n=np.asarray([2, 0, 2]),
     c=np.asarray([[1], [3]], np.int32),
@@ -266,7 +283,6 @@ _add(
 _add(
     "gather",
     lambda x, c: paddle.gather(x, c, axis=-1),
-    gradient="x",
     label="negative axis",
     since=Since("3.0", "the operator reads the axis as it is, outside of the shape"),
     x=normal(3, 3, 4),
