@@ -179,10 +179,14 @@ class IpuProgram:
     def _fits(self, known: Feed, shape: tuple[int, ...]) -> bool:
         """Whether an array of the right size is laid out as rows, or as turns of the loops.
 
-        A dimension of 1 may be left out or added, as in labels [rows] for [rows, 1].
+        A dimension of 1 may be left out or added, as in labels [rows] for [rows, 1]. A flat feed
+        takes samples one by one, as in tokens [samples, length] for [samples * length], where every
+        micro-batch gets whole samples.
         """
         if len(shape) == len(known.shape):
             return shape[1:] == known.shape[1:]
+        if len(known.shape) == 1 and shape and shape[0] % self._rows == 0:
+            return True
         rows = (self._rows * known.shape[0], *known.shape[1:]) if known.shape else (self._rows,)
         turns = (*self._loop.values(), *known.shape)
         return _without_ones(shape) in (_without_ones(rows), _without_ones(turns))

@@ -326,10 +326,10 @@ FLUID_NAMES: tuple[FluidName, ...] = (
     *_family(
         "paddle.fluid.initializer",
         "fluid_training",
-        {
-            name: "paddle.nn.initializer.TruncatedNormal; cut off at two standard deviations"
-            for name in ("TruncatedNormal", "TruncatedNormalInitializer")
-        },
+        dict.fromkeys(
+            ("TruncatedNormal", "TruncatedNormalInitializer"),
+            "paddle.nn.initializer.TruncatedNormal; cut off at two standard deviations",
+        ),
         {"TruncatedNormal": "TruncatedNormalInitializer"},
     ),
     *_todays(
