@@ -33,6 +33,9 @@ _STATISTICS = ("batch_norm_", "sync_batch_norm_")
 _DENSE, _SELECTED_ROWS = 7, 8
 
 _BACKWARD = 1
+_PARAMETER = "param"
+"""The operand of every operator that updates a weight."""
+
 _PLACEMENT = ("ipu_index", "ipu_stage")
 _BOOKKEEPING = frozenset(
     {
@@ -336,6 +339,11 @@ class _Reader:
         if any(result.is_list for result in row.outputs):
             attributes["output_segments"] = output_segments
         self._append(operator, row.op, inputs, names, attributes, outputs)
+        if _PARAMETER in names:
+            # As in PIR, who reads a weight behind its update reads the weight; passes refuse it.
+            for value in inputs:
+                if value is not None and dialect.VARIABLE in value.meta:
+                    self._newest[value.meta[dialect.VARIABLE]] = value
         known = {result.slot for result in row.outputs}
         for slot, written in operator.outputs.items():
             if slot not in known:

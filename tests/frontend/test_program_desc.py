@@ -88,6 +88,17 @@ def test_the_first_version_of_a_weight_has_its_name(builder: DescBuilder) -> Non
     assert {value.meta[dialect.VARIABLE] for node in graph for value in node.outputs} == {"w"}
 
 
+def test_who_reads_a_weight_behind_its_update_reads_the_weight(builder: DescBuilder) -> None:
+    builder.variable("g", (3, 4), is_feed=True)
+    builder.variable("rate", (1,), persistable=True)
+    slots = {"Param": ["w"], "Grad": ["g"], "LearningRate": ["rate"]}
+    builder.operator("sgd", slots, {"ParamOut": ["w"]}, {"op_role": 2})
+    builder.operator("relu", {"X": ["w"]}, {"Out": ["y"]})
+    update, read = _read(builder)
+    assert update.outputs[0].name == "w@1"
+    assert [value.name for value in read.inputs if value is not None] == ["w"]
+
+
 def test_a_version_never_takes_the_name_of_a_variable(builder: DescBuilder) -> None:
     builder.variable("y@1")
     builder.operator("relu", {"X": ["x"]}, {"Out": ["y@1"]})

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from paddle_ipu.frontend import pir
+from paddle_ipu.frontend import programs
 from paddle_ipu.passes.pipeline import Compilation
 from paddle_ipu.value_names import name_of
 
@@ -22,7 +22,7 @@ def compilation_of(static_program: Any) -> Callable[..., Compilation]:
         strategy = paddle.static.IpuStrategy()
         strategy.set_options({"is_training": False, **options})
         names = [item if isinstance(item, str) else name_of(item) for item in fetches]
-        graph = pir.read(static_program, getattr(static_program, "lr_name", None))
+        graph = programs.read(static_program)
         return Compilation(graph, list(feeds), names, strategy._ipu_strategy.snapshot())
 
     return read

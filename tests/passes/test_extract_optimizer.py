@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import paddle
@@ -124,6 +125,8 @@ def test_training_without_an_optimizer_is_an_error(compilation_of: Read) -> None
 def test_what_is_not_supported_is_named(
     compilation_of: Read, make: Callable[[], Any], message: str
 ) -> None:
+    if "amsgrad" in message and "amsgrad" not in signature(paddle.optimizer.Adam).parameters:
+        pytest.skip("this version of Paddle has no amsgrad")
     compilation = _trained(compilation_of, make())
     with pytest.raises(NotSupported, match=message):
         ExtractOptimizer().run(compilation)
