@@ -95,10 +95,8 @@ def load(
         # It may be a sound program with what only Paddle itself can run.
         try:
             return _load_with_paddle(original, path_prefix, executor, options, files)
-        except _PADDLES_ERRORS as error:
-            raise ModelFileError(
-                f"{unsupported} Paddle's own reader: {_last_line(error)}"
-            ) from error
+        except ModelFileError as error:
+            raise ModelFileError(f"{unsupported} {error}") from unsupported
     if model.is_pir and here_pir and path_prefix is None:
         # Paddle's own function takes a path here, whatever its documentation says.
         return _as_pir(_deserialized(model), model)
@@ -127,8 +125,14 @@ def _load_with_paddle(
         folder = Path(os.path.abspath(path_prefix))
         if files.program.parent == folder:
             # Paddle looks for __model__ only where an option is given.
-            return list(original(str(folder), executor, model_filename=files.program.name))
-    return list(original(path_prefix, executor, **options))
+            path_prefix, options = str(folder), {"model_filename": files.program.name}
+    try:
+        return list(original(path_prefix, executor, **options))
+    except _PADDLES_ERRORS as error:
+        raise ModelFileError(
+            f"{files.where}: Paddle's own reader refuses it: {_last_line(error)} The file is "
+            "damaged or belongs to another version; save the model again."
+        ) from error
 
 
 def _last_line(error: BaseException) -> str:

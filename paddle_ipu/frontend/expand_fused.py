@@ -119,6 +119,20 @@ class _Form:
         op.CopyFrom(self._op)
         return op
 
+    def number(self, name: str, default: float) -> float:
+        """An attribute that is a number."""
+        value = self.attributes.get(name, default)
+        if not isinstance(value, (int, float)):
+            raise _RefusedError
+        return value
+
+    def numbers(self, name: str) -> list[int]:
+        """An attribute that is a list of integers, empty where there is none."""
+        value = self.attributes.get(name, [])
+        if not isinstance(value, list) or not all(isinstance(each, int) for each in value):
+            raise _RefusedError
+        return value
+
     def input(self, slot: str) -> str:
         names = self.inputs(slot)
         if len(names) != 1:
@@ -270,8 +284,8 @@ def _write(attr: Any, value: Any) -> None:
 
 def _mul(form: _Form) -> None:
     x, y = form.input("X"), form.input("Y")
-    columns = int(form.attributes.get("x_num_col_dims", 1))
-    if int(form.attributes.get("y_num_col_dims", 1)) != 1:
+    columns = int(form.number("x_num_col_dims", 1))
+    if int(form.number("y_num_col_dims", 1)) != 1:
         raise _RefusedError
     _product(form, x, y, form.output("Out"), columns)
 
@@ -302,7 +316,7 @@ def _product_like(form: _Form, x: str, weight: str, columns: int, like: str) -> 
 def _fc(form: _Form) -> None:
     form.refuse_unless_plain()
     out = form.output("Out")
-    columns = int(form.attributes.get("in_num_col_dims", 1))
+    columns = int(form.number("in_num_col_dims", 1))
     product = _product_like(form, form.input("Input"), form.input("W"), columns, out)
     bias, residual = form.optional("Bias"), form.optional("ResidualData")
     steps = [form.plus(other) for other in (bias, residual) if other]
@@ -316,16 +330,20 @@ def _fused_matmul(form: _Form) -> None:
     operands = []
     for side in "XY":
         name = form.input(side)
-        shape = list(form.attributes.get(f"fused_reshape_{side}") or [])
-        order = list(form.attributes.get(f"fused_transpose_{side}") or [])
+        shape = form.numbers(f"fused_reshape_{side}")
+        order = form.numbers(f"fused_transpose_{side}")
         if shape:
             dims = form.shape(name)
+            if any(dim == 0 for dim in shape[len(dims) :]):
+                raise _RefusedError
             known = [dims[at] if dim == 0 else dim for at, dim in enumerate(shape)]
             reshaped = form.temporary(name, known)
             form.one("reshape2", name, reshaped, shape=shape)
             name = reshaped
         if order:
             dims = form.shape(name)
+            if sorted(order) != list(range(len(dims))):
+                raise _RefusedError
             turned = form.temporary(form.input(side), [dims[axis] for axis in order])
             form.one("transpose2", name, turned, axis=order)
             name = turned
@@ -343,7 +361,7 @@ def _fused_matmul(form: _Form) -> None:
             "trans_y": bool(form.attributes.get("trans_y", False)),
         },
     )
-    alpha = float(form.attributes.get("matmul_alpha", form.attributes.get("alpha", 1.0)))
+    alpha = form.number("matmul_alpha", form.number("alpha", 1.0))
     steps: list[Step] = []
     if alpha != 1.0:
         steps.append(
@@ -407,7 +425,7 @@ def _elementwise(form: _Form) -> None:
         form.type.removeprefix("fused_"),
         {"X": [form.input("X")], "Y": [form.input("Y")]},
         {"Out": [result]},
-        {"axis": int(form.attributes.get("axis", -1))},
+        {"axis": int(form.number("axis", -1))},
     )
     form.finish(result, out, form.fused_activation("fuse_activation"))
 

@@ -7,8 +7,8 @@ version 1 to 3 (Paddle 3.0 to 3.2) differ in ``rms_norm`` and a few attention ke
 
 from __future__ import annotations
 
-# Each line: operand names, a colon, the operators that have them. A line without a colon goes on
-# with the operators of the one above.
+# Each line: operand names, a colon, the operators that have them. An indented line goes on with
+# the one above.
 _TABLE = """
 x: abs abs_ acos acos_ acosh acosh_ add_position_encoding all all_gather all_reduce all_reduce_
     all_to_all amax amin angle any argsort array_length array_to_tensor as_complex as_real asin
@@ -332,13 +332,10 @@ x z scale bias mean variance: fused_bn_add_activation
 
 def _parse(table: str) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
-    operands: tuple[str, ...] = ()
-    for line in table.strip().splitlines():
-        names, colon, operators = line.partition(":")
-        if colon:
-            operands = tuple(names.split())
-        for operator in (operators if colon else line).split():
-            found[operator] = operands
+    for line in table.strip().replace("\n    ", " ").splitlines():
+        names, _, operators = line.partition(":")
+        for operator in operators.split():
+            found[operator] = tuple(names.split())
     return found
 
 

@@ -188,6 +188,7 @@ class _Stream:
         if dtype == np.bool_:
             # Any byte may stand there; NumPy's own truth values are 0 and 1.
             flat = flat.view(np.uint8) != 0
+        flat.flags.writeable = False
         try:
             return flat.reshape(dims)
         except ValueError as error:

@@ -92,6 +92,13 @@ class SavedProgram:
             raise ModelFileError(f"{source}: {error}") from error
         except NotSupported as error:
             raise NotSupported(f"{source}: {error}") from error
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            # What Paddle itself made is of the kind it must be, and its readers trust that.
+            raise ModelFileError(
+                f"{source}: an operator has an attribute of the wrong kind or out of range "
+                f"({type(error).__name__}: {error}). The file is damaged; copy it anew or save "
+                "the model again."
+            ) from error
         values = {str(value.name): value for value in graph.inputs}
         for node in graph:
             values.update((str(value.name), value) for value in node.outputs)
@@ -327,9 +334,11 @@ def _declared_by_pir(program: pir_json.SavedPirProgram) -> dict[str, tuple[list[
     for op in program.global_block().ops:
         attributes = op.attrs()
         name = None
+        if not any(attributes.get("persistable", ())):
+            continue
         if op.name() == "builtin.parameter":
             name = attributes["parameter_name"]
-        elif op.name() == "pd_op.data" and any(attributes.get("persistable", ())):
+        elif op.name() == "pd_op.data":
             name = attributes["name"]
         if name is not None:
             declared[str(name)] = (op.result(0).shape, op.result(0).dtype)
