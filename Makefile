@@ -1,4 +1,5 @@
-# `make help` lists the targets. The environment is made in .venv on first use.
+# `make help` lists the targets. Environments are made on first use: .venv with the newest Paddle
+# that the package knows, .venv-2.6 and so on with an older one each.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -7,10 +8,22 @@ SOURCES = _paddle_ipu_autoload.py setup.py paddle_ipu passes ops tests examples 
 # Each of the test processes gets its share of the cores.
 TEST_PROCESSES ?= 2
 
-.PHONY: help bert venv format lint types imports test unit clean
+# The releases that older environments hold. 2.6 has the old API whole; 3.0 to 3.2 are tested in turns.
+PADDLE_2.6 = 2.6.2
+PADDLE_3.0 = 3.0.0
+PADDLE_3.1 = 3.1.1
+PADDLE_3.2 = 3.2.2
+# What `make test-all` runs beyond `make test`; `make test` runs one of them, in turns by commits.
+SHARES = unit-3.0 unit-3.1 unit-3.2 verify-bert
+TURN = $(shell git rev-list --count HEAD 2>/dev/null || date +%j)
+
+.PHONY: help bert venv format lint types imports test test-all share unit examples verify-bert clean
+.PHONY: unit-2.6 unit-3.0 unit-3.1 unit-3.2 venv-2.6 venv-3.0 venv-3.1 venv-3.2
+# Environments are kept, though only patterns name them.
+.PRECIOUS: .venv-%/installed
 
 help:  ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 12
+	@grep -E '^[a-z0-9.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
 
 bert: $(VENV)/installed-bert  ## pretrain a small BERT on the IPU Model; ARGS="--help" tells more
 	$(RUN)/python -m examples.bert.pretrain $(ARGS)
@@ -29,6 +42,17 @@ $(VENV)/installed: pyproject.toml setup.py
 	$(RUN)/python -m pip install --quiet --editable '.[dev,bert]'
 	@touch $@
 
+.venv-%/installed: pyproject.toml setup.py
+	$(PYTHON) -m venv .venv-$*
+	.venv-$*/bin/python -m pip install --quiet --upgrade pip
+	.venv-$*/bin/python -m pip install --quiet --editable '.[dev]' paddlepaddle==$(PADDLE_$*)
+	@touch $@
+
+venv-2.6: .venv-2.6/installed  ## make .venv-2.6 with Paddle 2.6 (venv-3.0, venv-3.1, venv-3.2: likewise)
+venv-3.0: .venv-3.0/installed
+venv-3.1: .venv-3.1/installed
+venv-3.2: .venv-3.2/installed
+
 format: venv  ## rewrite the sources in ruff's format
 	$(RUN)/ruff format $(SOURCES)
 	$(RUN)/ruff check --select I --fix $(SOURCES)
@@ -43,11 +67,33 @@ types: venv  ## check types with mypy --strict
 imports: venv  ## check who may import whom
 	$(RUN)/lint-imports --no-logo
 
-unit: venv  ## run the tests alone
-	$(RUN)/python -m pytest -n $(TEST_PROCESSES)
+# The comparison of both versions' programs, tests/versions, needs the other version's Python.
+unit: venv venv-2.6  ## run the tests, and compare programs with those of Paddle 2.6
+	PADDLE_IPU_PADDLE26_PYTHON=$(abspath .venv-2.6/bin/python) \
+		$(RUN)/python -m pytest -n $(TEST_PROCESSES)
 
-test: lint types imports unit  ## check everything: format, lint, types, imports, tests
+unit-2.6: venv-2.6  ## run the tests on Paddle 2.6 (unit-3.0, unit-3.1, unit-3.2: likewise)
+	.venv-2.6/bin/python -m pytest -n $(TEST_PROCESSES)
 
-clean:  ## remove what building and testing leave behind, .venv included
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache \
+unit-3.0 unit-3.1 unit-3.2: unit-%: venv-%
+	.venv-$*/bin/python -m pytest -n $(TEST_PROCESSES) $(CORE)
+
+examples: venv  ## run the examples at their smallest size
+	$(RUN)/python -m examples.bert.pretrain --preset smoke --output out/test
+
+verify-bert: venv  ## compare the small BERT's first steps with Paddle's CPU executor
+	$(RUN)/python -m examples.bert.pretrain --preset small --verify --output out/verify
+
+share: N = $(words $(SHARES))
+share: TAKEN = $(shell expr $(TURN) % $(words $(SHARES)) + 1)
+share:  ## run the share of test-all whose turn it is
+	@echo "share $(TAKEN) of $(N) of make test-all: $(word $(TAKEN),$(SHARES))"
+	$(MAKE) $(word $(TAKEN),$(SHARES))
+
+test: lint types imports unit unit-2.6 examples share  ## check everything, with a share of test-all
+
+test-all: lint types imports unit unit-2.6 examples $(SHARES)  ## check everything on every Paddle
+
+clean:  ## remove what building and testing leave behind, environments included
+	rm -rf $(VENV) .venv-2.6 .venv-3.0 .venv-3.1 .venv-3.2 build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache \
 		.import_linter_cache .hypothesis
