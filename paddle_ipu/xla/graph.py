@@ -122,6 +122,7 @@ class LoweredGraph:
             name: array + taps[name] if name in taps else array for name, array in values.items()
         }
         sources: Environment = {}
+        turned: Environment = {}
         for node in self.nodes:
             inputs = [None if name is None else env[name] for name in node.inputs]
             context = LoweringContext(
@@ -132,6 +133,7 @@ class LoweredGraph:
                 rng_key=_key_of(key, node.random_index),
                 num_outputs=len(node.outputs),
                 sources=[sources.get(name) if name else None for name in node.inputs],
+                turned=[turned.get(name) if name else None for name in node.inputs],
             )
             results = node.rule(context, inputs, node.attributes)
             if not isinstance(results, (tuple, list)):
@@ -145,11 +147,17 @@ class LoweredGraph:
                 env[name] = result
                 if node.op_type == "Reshape":
                     sources[name] = inputs[0]
+                elif _turns_a_matrix(node):
+                    turned[name] = inputs[0]
         return env
 
 
 def _key_of(key: jax.Array, index: int) -> Callable[[], jax.Array]:
     return lambda: jax.random.fold_in(key, index)
+
+
+def _turns_a_matrix(node: LoweredNode) -> bool:
+    return node.op_type == "Transpose" and list(node.attributes.get("perm", ())) == [1, 0]
 
 
 def _attributes(node: ir.Node) -> dict[str, Any]:

@@ -36,6 +36,7 @@ class LoweringContext:
         num_outputs: how many outputs the node declares.
         sources: for each input, what a Reshape made it of; None where it comes from another
             operator.
+        turned: for each input, the matrix of which it is the Transpose; None where it is of none.
     """
 
     domain: str
@@ -45,6 +46,7 @@ class LoweringContext:
     rng_key: Callable[[], jax.Array]
     num_outputs: int = 1
     sources: Sequence[Any] = ()
+    turned: Sequence[Any] = ()
 
     def static(self, inputs: Sequence[Any], index: int, what: str) -> np.ndarray[Any, Any]:
         """The constant input `index`, called `what` in the error if it is not constant."""

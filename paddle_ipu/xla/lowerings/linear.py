@@ -41,6 +41,42 @@ def _dense_backward(residuals: tuple[Any, Any], gradient: Any) -> tuple[Any, Any
 _dense.defvjp(_dense_forward, _dense_backward)
 
 
+@jax.custom_vjp
+def _projected(x: Any, table: Any) -> Any:
+    """[N, H] and [O, H] -> [N, O], the product with the second matrix's transpose."""
+    out = lax.optimization_barrier(_contracted(table, x, 1, 1))  # type: ignore[no-untyped-call]
+    return lax.transpose(out, (1, 0))
+
+
+def _projected_forward(x: Any, table: Any) -> tuple[Any, tuple[Any, Any]]:
+    return _projected(x, table), (x, table)
+
+
+def _projected_backward(residuals: tuple[Any, Any], gradient: Any) -> tuple[Any, Any]:
+    x, table = residuals
+    turned = lax.optimization_barrier(lax.transpose(x, (1, 0)))  # type: ignore[no-untyped-call]
+    return _contracted(gradient, table, 1, 0), _contracted(gradient, turned, 0, 1)
+
+
+_projected.defvjp(_projected_forward, _projected_backward)
+
+
+def _pays_to_turn(rows: int, table: Any) -> bool:
+    """Whether to make the transpose of a product with a large matrix instead of the product.
+
+    XLA's CPU backend first copies the second factor of ``x @ table.T``, transposed: a second word
+    embedding, in memory that is mapped anew each time, for a product with the few rows that are
+    masked. Of the transposed product it copies the rows instead. Measured for 80 rows and
+    [30522, 768] the step needs 94 MB less and the product half of the processor time; with rows
+    by the hundred it takes longer.
+    """
+    large = table.size * table.dtype.itemsize >= _LARGE
+    return large and rows <= _FEW and jax.default_backend() == "cpu"
+
+
+_FEW, _LARGE = 128, 1 << 26
+
+
 @lowering("ai.onnx", "MatMul")
 def matmul(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
     """NumPy's matmul: the last two axes multiply, those before broadcast."""
@@ -50,6 +86,9 @@ def matmul(context: LoweringContext, inputs: Sequence[Any], attributes: Attribut
     # As matrices, [B, S, H] x [H, O] has one product each way; over three axes the gradient of
     # the weights would copy the incoming gradient.
     rows = x.reshape(-1, x.shape[-1]) if x.ndim > 2 else x
+    table = context.turned[1] if context.turned else None
+    if table is not None and _pays_to_turn(rows.shape[0], table):
+        return _projected(rows, table).reshape(*x.shape[:-1], weights.shape[1])
     return _dense(rows, weights).reshape(*x.shape[:-1], weights.shape[1])
 
 
