@@ -169,7 +169,9 @@ def _translate_custom(context: TranslationContext, custom: CustomOp) -> str | Se
 
 
 _MATMULS = frozenset({"matmul", "bmm"})
-_OWN_ATTRIBUTES = frozenset({"ipu_index", "ipu_stage", "input_segments", "output_segments"})
+_OWN_ATTRIBUTES = frozenset(
+    {"ipu_index", "ipu_stage", "op_role", "input_segments", "output_segments"}
+)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Protocol
 
+from paddle_ipu.errors import NotSupported
 from paddle_ipu.frontend.legacy_operator import EMPTY, Operator
 
 
@@ -139,7 +140,7 @@ def _without_last(slot: str) -> Rewrite:
 def _fill_constant(operator: Operator, variables: Variables) -> list[Operator]:
     """``str_value`` holds what ``value`` cannot: whole numbers above 2**24, inf."""
     written = str(operator.attributes.get("str_value", ""))
-    value = {"value": float(written)} if written else {}
+    value = {"value": _number(operator, written)} if written else {}
     slots = ("ValueTensor", "ShapeTensor", "ShapeTensorList")
     by_tensor = operator.type == "fill_constant" and any(
         operator.inputs.get(slot) for slot in slots
@@ -149,6 +150,16 @@ def _fill_constant(operator: Operator, variables: Variables) -> list[Operator]:
             "full_with_tensor" if by_tensor else None, attributes=value, without=["str_value"]
         )
     ]
+
+
+def _number(operator: Operator, written: str) -> float:
+    try:
+        return float(written)
+    except ValueError as error:
+        raise NotSupported(
+            f"operator {operator.type}{operator.place}: str_value {written!r} is no real number, "
+            "which is all that IPU programs hold."
+        ) from error
 
 
 def _cross_entropy(operator: Operator, variables: Variables) -> list[Operator]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from paddle_ipu import dialect
+from paddle_ipu.annotations import ANNOTATIONS
 from paddle_ipu.errors import InvalidProgramError
 
 EMPTY = "@EMPTY@"
@@ -107,7 +108,7 @@ class Operator:
         )
 
 
-COMMON = ("op_role", "ipu_index", "ipu_stage", "__available_memory", "serialize_factor")
+COMMON = ("op_role", *ANNOTATIONS)
 """Attributes that any operator may have and that mean something on an IPU."""
 
 

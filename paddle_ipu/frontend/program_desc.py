@@ -359,7 +359,7 @@ class _Reader:
 
     def _add_unknown(self, operator: Operator) -> None:
         """An operator of no row, as it stands: only a custom operator's translator knows it."""
-        slots = [slot for slot, names in operator.inputs.items() if names]
+        slots = _declared_order(operator.type, list(operator.inputs))
         inputs = [
             self._find(operator, name)
             for slot in slots
@@ -373,8 +373,8 @@ class _Reader:
         }
         outputs = [
             self._result(name if self._is_tensor(name) else EMPTY, operator.type)
-            for names in operator.outputs.values()
-            for name in names
+            for slot in _declared_order(operator.type, list(operator.outputs), outputs=True)
+            for name in operator.outputs[slot]
         ]
         self._append(operator, operator.type, inputs, [], attributes, outputs)
 
@@ -453,6 +453,20 @@ def _carried(operator: Operator) -> dict[str, Any]:
     return {
         name: value for name, value in found.items() if name not in _PLACEMENT or int(value) >= 0
     }
+
+
+def _declared_order(op_type: str, slots: list[str], outputs: bool = False) -> list[str]:
+    """The slots as the operator was registered; a ProgramDesc has them in alphabetical order.
+
+    Where this process does not know the operator, they stay as they are.
+    """
+    from paddle.base.framework import OpProtoHolder
+
+    proto = OpProtoHolder.instance().op_proto_map.get(op_type)
+    if proto is None:
+        return slots
+    declared = [slot.name for slot in (proto.outputs if outputs else proto.inputs)]
+    return sorted(slots, key=lambda slot: declared.index(slot) if slot in declared else len(slots))
 
 
 def _is_reference(value: Any) -> bool:

@@ -176,7 +176,7 @@ def test_training_writes_running_statistics(builder: DescBuilder) -> None:
 
 def test_what_belongs_to_every_operator_is_kept(builder: DescBuilder) -> None:
     kept = {"op_role": 256, "ipu_index": 1, "ipu_stage": 2}
-    memory = {"__available_memory": 0.25, "serialize_factor": 4}
+    memory = {"__available_memory": 0.25, "serialize_factor": 4, "serialize_mode": "reducing_dim"}
     lost = {"op_device": "gpu", "op_namescope": "/", "use_mkldnn": False, "Scale_x": 1.0}
     builder.operator(
         "elementwise_add",
@@ -369,6 +369,13 @@ def test_a_written_value_is_exact(builder: DescBuilder) -> None:
     assert dialect.attribute(node, "value") == pytest.approx(16777217.0, abs=0)
 
 
+def test_a_written_value_that_is_no_number_is_refused(builder: DescBuilder) -> None:
+    attributes = {"shape": [1], "dtype": 23, "value": 0.0, "str_value": "1+2j"}
+    builder.operator("fill_constant", {}, {"Out": ["y"]}, attributes)
+    with pytest.raises(NotSupported, match=r"str_value '1\+2j' is no real number"):
+        _read(builder)
+
+
 def test_a_constant_of_tensors_is_computed(builder: DescBuilder) -> None:
     builder.variable("value", (1,), is_feed=True)
     builder.operator(
@@ -446,6 +453,19 @@ def test_every_unknown_operator_is_named_with_its_line(builder: DescBuilder) -> 
     assert dialect.attribute(next(iter(graph)), "beam") == 4
 
 
+def test_an_unknown_operators_operands_stand_as_it_was_registered(builder: DescBuilder) -> None:
+    # A ProgramDesc has the slots Index, Updates and X in alphabetical order.
+    for name in ("index", "updates"):
+        builder.variable(name, is_feed=True)
+    slots = {"Index": ["index"], "Updates": ["updates"], "X": ["x"]}
+    builder.operator("scatter_nd_add", slots, {"Out": ["y"]})
+    builder.operator("warp_sequence", slots, {"Out": ["y"]})
+    assert _text(_read(builder)) == [
+        "y@1 = scatter_nd_add(x, index, updates)",
+        "y = warp_sequence(index, updates, x)",
+    ]
+
+
 def test_a_newer_version_of_an_operator_is_refused(builder: DescBuilder) -> None:
     builder.operator("gather", {"X": ["x"], "Index": ["w"]}, {"Out": ["y"]}, {"axis": 0})
     builder.operator("relu", {"X": ["y"]}, {"Out": ["y"]})
@@ -470,6 +490,8 @@ def test_known_versions_are_read(builder: DescBuilder) -> None:
     [
         ("relu", {"negative": 0.5}, "operator relu: attribute 'negative' is not known here.* 0.5"),
         ("swish", {"beta": 2.0}, "operator swish: beta = 2.0 is not supported; only 1.0 is"),
+        ("relu6", {"threshold": 5.0}, "threshold = 5.0 is not supported; only 6.0 is"),
+        ("reduce_prod", {"out_dtype": 6}, "out_dtype = 6 is not supported; only -1 is"),
         ("hard_swish", {"offset": 1.0}, "offset = 1.0 is not supported; only 3.0 is"),
         ("cast", {"out_dtype": 77}, "'out_dtype' is dtype number 77"),
         ("cast", {}, "operator cast has no attribute 'out_dtype', which it needs for 'dtype'"),

@@ -70,6 +70,7 @@ WRITTEN_AS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 
 OLDER: Mapping[str, str] = {
     "reshape": "reshape2",
+    "reverse": "flip",
     "squeeze": "squeeze2",
     "top_k": "top_k_v2",
     "transpose": "transpose2",

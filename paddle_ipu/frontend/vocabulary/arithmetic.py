@@ -8,7 +8,7 @@ from paddle_ipu.frontend.vocabulary.row import row
 for _name in (
     "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_not", "ceil", "cos", "cosh",
     "erf", "exp", "expm1", "floor", "log", "log10", "log1p", "log2", "logical_not", "logsigmoid",
-    "reciprocal", "relu", "relu6", "rsqrt", "sigmoid", "sign", "silu", "sin", "sinh",
+    "reciprocal", "relu", "rsqrt", "sigmoid", "sign", "silu", "sin", "sinh",
     "softsign", "sqrt", "square", "squared_l2_norm", "tan", "tanh", "tanh_shrink",
 ):  # fmt: skip
     row(_name, _name, "x=X")
@@ -36,6 +36,7 @@ row("leaky_relu", "leaky_relu", "x=X", attributes="negative_slope=alpha?0.02")
 row("log_softmax", "log_softmax", "x=X", attributes="axis?-1")
 row("mish", "mish", "x=X", attributes="lambda=threshold?20.0")
 row("prelu", "prelu", "x=X alpha=Alpha", attributes='data_format?"NCHW" mode?"all"')
+row("relu6", "relu6", "x=X", fixed={"threshold": 6.0})
 row(
     "selu",
     "selu",

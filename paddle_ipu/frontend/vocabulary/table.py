@@ -54,9 +54,9 @@ WITHOUT_MEANING = frozenset(
         "data_format", "entry", "entry_config", "epmap", "exhaustive_search", "force_cpu",
         "force_fp32_output", "grad_inplace", "height_sections", "in_dtype", "infer_flags",
         "is_distributed", "is_test", "mkldnn_data_type", "onednn_data_type", "op_device",
-        "op_namescope", "op_role_var", "out_dtype", "place_type", "remote_prefetch", "scale_out",
+        "op_namescope", "op_role_var", "place_type", "remote_prefetch", "scale_out",
         "scale_x", "scale_y", "slot",
-        "table_class", "table_names", "threshold", "trainer_id", "use_addto", "use_cudnn",
+        "table_class", "table_names", "trainer_id", "use_addto", "use_cudnn",
         "use_mkldnn", "use_onednn", "use_quantizer", "with_quant_attr", "workspace_size_MB",
         "x_data_format", "y_data_format",
     }
@@ -69,7 +69,7 @@ Where one of them does mean something, the operator's row has it.
 _UNSET = {
     "fuse_activation": "", "fuse_alpha": 0.0, "fuse_beta": 0.0, "fuse_relu": False,
     "fuse_relu_before_depthwise_conv": False, "fuse_residual_connection": False,
-    "fuse_with_relu": False, "dtype": 5,
+    "fuse_with_relu": False, "dtype": 5, "out_dtype": -1,
 }  # fmt: skip
 """Attributes that must have this value in an operator whose row does not have them."""
 
