@@ -48,7 +48,8 @@ def verify(
     is a scheduler's present one throughout.
 
     Args:
-        program: a main program, for training or inference.
+        program: a main program, PIR or ProgramDesc, for training or inference; or what
+            ``paddle.static.load_inference_model`` gave.
         feed: name -> the rows of one whole run, as ``Executor.run`` takes them; every step gets it.
         fetch_list: names or variables.
         scope: holds the program's parameters; the global scope where None.

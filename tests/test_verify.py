@@ -13,13 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 import paddle
 import pytest
-from paddle.base.proto import framework_pb2
 
 import paddle_ipu
 from paddle_ipu import reference
 from paddle_ipu.errors import FetchError, NotSupported, VerificationError
 from paddle_ipu.frontend import programs
-from paddle_ipu.frontend.saved_model import SavedProgram
 from paddle_ipu.verification import sides
 from paddle_ipu.verification.report import DIVERGES, FOLLOWS, Comparison, compare
 from paddle_ipu.xla import lowerings, registry  # noqa: F401 - patched once they are registered
@@ -480,17 +478,6 @@ def test_other_refusals() -> None:
         paddle_ipu.verify(model.main, model.feed, ["Gradient___linear_0.w_0"], scope=model.scope)
     with pytest.raises(NotSupported, match="verify cannot compare use_no_bias_optimizer"):
         verify(model, ipu_strategy=strategy(True, 4, use_no_bias_optimizer=True))
-
-
-def test_a_program_that_only_the_ipu_runs_is_refused() -> None:
-    description = framework_pb2.ProgramDesc()
-    description.blocks.add(idx=0, parent_idx=-1)
-    program = SavedProgram("model.pdmodel", description, "Paddle cannot translate it to PIR (why)")
-    with pytest.raises(
-        NotSupported,
-        match=r"cannot run SavedProgram\('model\.pdmodel'.*\(why\)\. Verify it under the Paddle",
-    ):
-        paddle_ipu.verify(program, {}, [])
 
 
 def test_sparse_embeddings_are_compared_whole() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import onnx_ir as ir
@@ -111,6 +112,9 @@ class PirCopy:
                 name = str(attributes.get("parameter_name") or attributes["name"])
                 found[name] = list(op.result(0).shape)
         return found
+
+    def running(self) -> AbstractContextManager[Any]:
+        return nullcontext()
 
 
 def name_values(program: Any) -> None:

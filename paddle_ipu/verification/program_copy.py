@@ -7,6 +7,7 @@ fetches by name the CPU side finds among Paddle's values.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -78,6 +79,9 @@ class ProgramCopy(Protocol):
     def variables(self) -> Mapping[str, Sequence[int]]:
         """Name of a parameter or state -> its shape."""
 
+    def running(self) -> AbstractContextManager[Any]:
+        """The mode in which Paddle's executor takes the program."""
+
 
 def copy_of(program: Any, *, without_dropout: bool = False) -> ProgramCopy:
     """A copy of a program; the program stays as it is.
@@ -97,11 +101,16 @@ def copy_of(program: Any, *, without_dropout: bool = False) -> ProgramCopy:
 
         return ProgramDescCopy.of(program, without_dropout)
     if programs.is_saved(program):
-        raise NotSupported(
-            f"verify compares with Paddle's CPU kernels, which cannot run {program!r}: "
-            f"{program.reason}. Verify it under the Paddle version that saved it, where "
-            "paddle.static.load_inference_model gives a program of Paddle's own."
-        )
+        from paddle_ipu.verification.program_desc_copy import ProgramDescCopy
+
+        made = ProgramDescCopy.of_saved(program, without_dropout)
+        if made is None:
+            raise NotSupported(
+                f"verify compares with Paddle's CPU kernels, which cannot run {program!r}: "
+                f"{program.reason}. Verify it under the Paddle version that saved it, where "
+                "paddle.static.load_inference_model gives a program of Paddle's own."
+            )
+        return made
     raise NotSupported(
         f"verify takes a program built with Paddle, got {type(program).__module__}."
         f"{type(program).__name__}. Pass the program that IpuCompiledProgram takes."

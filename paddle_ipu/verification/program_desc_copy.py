@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -58,13 +59,27 @@ class ProgramDescCopy:
         _tell_versions_apart(duplicate)
         return cls(duplicate, programs.learning_rate_name(program))
 
+    @classmethod
+    def of_saved(cls, program: Any, without_dropout: bool) -> ProgramDescCopy | None:
+        """Copies a ``SavedProgram``; None where it is not a ProgramDesc."""
+        from paddle.base.framework import Program
+        from paddle.base.proto import framework_pb2
+
+        description = program._description
+        if not isinstance(description, framework_pb2.ProgramDesc):
+            return None
+        parsed = Program.parse_from_string(description.SerializeToString())
+        return cls.of(parsed, without_dropout)
+
     def read(self) -> ir.Graph:
         return program_desc.read(self.program, self._learning_rate_name)
 
     def fetch_name(self, item: Any) -> str:
         from paddle.base.framework import Variable
 
-        if not isinstance(item, Variable):
+        from paddle_ipu.frontend.saved_model import SavedTensor
+
+        if not isinstance(item, (Variable, SavedTensor)):
             raise not_a_variable(item)
         # By name, as Paddle's executor does: scripts fetch from clones by the variables they have.
         return str(item.name)
@@ -125,6 +140,13 @@ class ProgramDescCopy:
             for name, variable in self._block.vars.items()
             if variable.persistable and _is_dense(variable)
         }
+
+    def running(self) -> AbstractContextManager[Any]:
+        """Paddle 3 runs ProgramDesc programs with PIR switched off."""
+        from paddle import pir_utils
+
+        guard = getattr(pir_utils, "OldIrGuard", nullcontext)
+        return guard()
 
 
 def _fed(block: Any) -> set[str]:
@@ -256,16 +278,21 @@ def _prune(block: Any, wanted: set[str], training: bool) -> None:
         op = block.ops[index]
         if not needed.isdisjoint(op.output_arg_names) or _is_root(block, op, training):
             needed.update(op.input_arg_names)
-            if not training and op.attr(OP_ROLE) == FORWARD | LOSS:
+            if not training and _role(op) == FORWARD | LOSS:
                 op._set_attr(OP_ROLE, FORWARD)
         else:
             block._remove_op(index, sync=False)
 
 
+def _role(op: Any) -> int:
+    # Paddle's own passes make operators without a role; they are for inference.
+    return int(op.attr(OP_ROLE)) if op.has_attr(OP_ROLE) else FORWARD
+
+
 def _is_root(block: Any, op: Any, training: bool) -> bool:
     if op.type in _SIDE_EFFECTS:
         return True
-    if not training and int(op.attr(OP_ROLE)) & (BACKWARD | OPTIMIZE):
+    if not training and _role(op) & (BACKWARD | OPTIMIZE):
         return False
     if op.has_attr("is_test") and op.attr("is_test"):
         return False

@@ -108,18 +108,19 @@ class Cpu:
         pruned = case.copy.pruned(fetches, case.training)
         take = pruned.as_computed if as_computed else pruned.value
         self._fetches = {name: take(name) for name in fetches}
-        self._program, self._declared = pruned.program, pruned.feeds()
+        self._copy, self._declared = pruned, pruned.feeds()
         self._executor = paddle.static.Executor(paddle.CPUPlace())
         self._scope = filled_scope(state)
 
     def run(self, feed: Mapping[str, Array]) -> dict[str, Array]:
         """Runs one micro-batch."""
-        arrays = self._executor.run(
-            self._program,
-            feed={name: array for name, array in feed.items() if name in self._declared},
-            fetch_list=list(self._fetches.values()),
-            scope=self._scope,
-        )
+        with self._copy.running():
+            arrays = self._executor.run(
+                self._copy.program,
+                feed={name: array for name, array in feed.items() if name in self._declared},
+                fetch_list=list(self._fetches.values()),
+                scope=self._scope,
+            )
         return dict(zip(self._fetches, (np.array(array) for array in arrays), strict=True))
 
     def variables(self, names: Sequence[str]) -> State:
