@@ -193,7 +193,7 @@ _add("Optimizer", "planned", Number(low=0.0, high=1.0), {
         (1e-7, "Share of large gradients above which the loss scale is halved."),
 })
 
-_add("Precision", "planned", FLAG, {
+_add("Precision", "effective", FLAG, {
     "enable_fp16": (False, "Converts inference and `to_static` programs to half."),
 }, seam="")
 _add("Precision", "planned", FLAG, {

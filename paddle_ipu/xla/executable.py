@@ -21,7 +21,7 @@ from jax.experimental.compilation_cache import compilation_cache
 
 from paddle_ipu.errors import NumericalError
 from paddle_ipu.popart.program import device_dtype, dims_of
-from paddle_ipu.xla import memory
+from paddle_ipu.xla import half, memory
 from paddle_ipu.xla.graph import LoweredGraph, LoweredNode, is_float
 from paddle_ipu.xla.optimizer import Updater
 from paddle_ipu.xla.state import OptimizerState, owned
@@ -336,11 +336,11 @@ class Executable:
             if running:
                 share = 1.0 / (index.astype(jnp.float32) + 1.0)
                 total = {
-                    name: (t * (1.0 - share) + gradients[name] * share).astype(t.dtype)
+                    name: half.kept(half.widened(t) * (1.0 - share) + gradients[name] * share, t)
                     for name, t in total.items()
                 }
             else:
-                total = {n: t + gradients[n].astype(t.dtype) for n, t in total.items()}
+                total = {n: half.kept(half.widened(t) + gradients[n], t) for n, t in total.items()}
             return total, (anchors, finite)
 
         updater = self.program.updater
@@ -385,7 +385,7 @@ class Executable:
                 taps=taps,
                 listen=listen if program.check_floats else None,
             )
-            results = {name: jnp.asarray(env[name]) for name in wanted}
+            results = {name: graph.narrow.stored(name, jnp.asarray(env[name])) for name in wanted}
             if program.check_floats:
                 results["__finite__"] = jnp.stack(flags) if flags else jnp.ones((0,), bool)
             if program.loss is None:
@@ -395,6 +395,7 @@ class Executable:
                 return loss * scale.astype(loss.dtype), results
             return (loss if scale == 1.0 else loss * scale), results
 
+        weights = {name: half.widened(array) for name, array in weights.items()}
         trained = {name: weights[name] for name in self._trained}
         frozen = {name: array for name, array in weights.items() if name not in trained}
         if program.updater is None:
@@ -408,7 +409,7 @@ class Executable:
         finite = anchors.pop("__finite__", None)
         for name in tapped:
             gradient = gradients[name] if name in gradients else tap_gradients[name]
-            anchors[GRADIENT_PREFIX + name] = gradient
+            anchors[GRADIENT_PREFIX + name] = graph.narrow.stored(name, gradient)
         return gradients, anchors, finite
 
     def _taps(self, names: Sequence[str], weights: Tree) -> Tree:
@@ -419,7 +420,7 @@ class Executable:
             for value in node.outputs:
                 if value.name in names:
                     kinds[str(value.name)] = (dims_of(value), device_dtype(value))
-        return {name: jnp.zeros(*kinds[name]) for name in names}
+        return {name: half.widened(jnp.zeros(*kinds[name])) for name in names}
 
     def _update(
         self, weights: Tree, gradients: Tree, state: Tree, scalars: jax.Array

@@ -16,6 +16,7 @@ import onnx_ir as ir
 
 from paddle_ipu.errors import LoweringError
 from paddle_ipu.xla import lowerings  # noqa: F401 - registers the lowerings
+from paddle_ipu.xla.half import Narrow
 from paddle_ipu.xla.registry import Lowering, LoweringContext, find_lowering
 
 Environment = dict[str, Any]
@@ -79,6 +80,8 @@ class LoweredGraph:
                 + ", ".join(f"{op} (node {name})" for op, name in sorted(missing.items()))
                 + ". The IPU Model cannot run these PopART operators yet."
             )
+        self.narrow = Narrow(graph)
+        self.narrow.count_readers(node.inputs for node in self.nodes)
 
     def keep(self, needed: Sequence[str]) -> None:
         """Drops the nodes that `needed` values do not depend on."""
@@ -89,6 +92,7 @@ class LoweredGraph:
                 wanted.update(name for name in node.inputs if name is not None)
                 kept.append(node)
         self.nodes = kept[::-1]
+        self.narrow.count_readers(node.inputs for node in self.nodes)
 
     def reaching(self, target: str) -> set[str]:
         """Every value that `target` depends on, itself included."""
@@ -107,7 +111,7 @@ class LoweredGraph:
         taps: Mapping[str, jax.Array] | None = None,
         listen: Callable[[LoweredNode, Sequence[Any]], None] | None = None,
     ) -> Environment:
-        """Every value of the graph, given inputs and weights.
+        """Every value of the graph, given inputs and weights; those of half types in float32.
 
         Args:
             values: tensor id -> array, for all graph inputs and weights.
@@ -118,13 +122,17 @@ class LoweredGraph:
             listen: called with each node and its outputs.
         """
         taps = taps or {}
+        narrow = self.narrow
         env: Environment = {
-            name: array + taps[name] if name in taps else array for name, array in values.items()
+            name: array + taps[name] if name in taps else array
+            for name, array in ((n, narrow.source(n, array)) for n, array in values.items())
         }
         sources: Environment = {}
         turned: Environment = {}
         for node in self.nodes:
-            inputs = [None if name is None else env[name] for name in node.inputs]
+            inputs = [
+                None if name is None else narrow.operand(name, env[name]) for name in node.inputs
+            ]
             context = LoweringContext(
                 domain=node.domain,
                 op_type=node.op_type,
@@ -132,12 +140,17 @@ class LoweredGraph:
                 training=training,
                 rng_key=_key_of(key, node.random_index),
                 num_outputs=len(node.outputs),
+                dtypes=[narrow.dtypes.get(name) if name else None for name in node.inputs],
                 sources=[sources.get(name) if name else None for name in node.inputs],
                 turned=[turned.get(name) if name else None for name in node.inputs],
             )
             results = node.rule(context, inputs, node.attributes)
             if not isinstance(results, (tuple, list)):
                 results = (results,)
+            results = [
+                narrow.result(node.op_type, name, result)
+                for name, result in zip(node.outputs, results, strict=False)
+            ]
             if listen is not None:
                 listen(node, results)
             for name, result in zip(node.outputs, results, strict=False):

@@ -16,6 +16,7 @@ import numpy as np
 
 from paddle_ipu.errors import popart_runtime_error
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer, ParameterUpdate
+from paddle_ipu.xla import half
 
 Arrays = Mapping[str, jax.Array]
 Settings = Mapping[str, float]
@@ -182,7 +183,7 @@ class PaddleUpdater:
         self._updates = [u for u in optimizer.updates if u.parameter in tensors]
         self._tensors = tensors
         self.weights = tuple(tensors[update.parameter] for update in self._updates)
-        self.accumulator_dtype: str | None = None
+        self.accumulator_dtype: str | None = "float32"
         powers: dict[tuple[str, float], list[str]] = {}
         for update in self._updates:
             for role in update.states.keys() & set(_POWERS):
@@ -242,7 +243,7 @@ class PaddleUpdater:
                 known[key] = _numbers(update, corrected, scalars[0], powers)
             new, after = _updated(RULES[update.rule], settings, w, g, known[key], before)
             after |= {role: known[key][role] for role in powers}
-            new_weights[tensor] = new.astype(weights[tensor].dtype)
+            new_weights[tensor] = half.kept(new, weights[tensor])
             new_state.update({update.states[role]: array for role, array in after.items()})
         return new_weights, new_state
 

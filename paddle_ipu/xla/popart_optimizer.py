@@ -27,6 +27,7 @@ import numpy as np
 from paddle_ipu.errors import NotSupported, popart_runtime_error
 from paddle_ipu.popart.enums import DataType, SGDAccumulatorAndMomentum
 from paddle_ipu.popart.optimizer import SGD
+from paddle_ipu.xla import half
 
 Arrays = Mapping[str, jax.Array]
 _LR, _WD, _MM, _DM, _VS, _NUMBERS = range(6)
@@ -134,7 +135,7 @@ class SGDUpdater:
             else:
                 keep = 1 - row[_DM]
                 w = w * (1 - row[_LR] * keep * row[_WD]) - row[_LR] * keep * g
-            new_weights[name] = w.astype(weights[name].dtype)
+            new_weights[name] = half.kept(w, weights[name])
         return new_weights, new_state
 
     def _with_momentum(

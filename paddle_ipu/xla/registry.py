@@ -37,6 +37,7 @@ class LoweringContext:
         sources: for each input, what a Reshape made it of; None where it comes from another
             operator.
         turned: for each input, the matrix of which it is the Transpose; None where it is of none.
+        dtypes: for each input, ``float16`` or ``bfloat16`` where it is one; its array is float32.
     """
 
     domain: str
@@ -47,6 +48,7 @@ class LoweringContext:
     num_outputs: int = 1
     sources: Sequence[Any] = ()
     turned: Sequence[Any] = ()
+    dtypes: Sequence[str | None] = ()
 
     def static(self, inputs: Sequence[Any], index: int, what: str) -> np.ndarray[Any, Any]:
         """The constant input `index`, called `what` in the error if it is not constant."""

@@ -35,6 +35,7 @@ class Lowered:
         num_outputs: int = 1,
         training: bool = True,
         seed: int = 0,
+        dtypes: Sequence[str | None] = (),
     ) -> None:
         rule = find_lowering(domain, op_type)
         assert rule is not None, f"{domain}.{op_type} has no lowering"
@@ -42,7 +43,13 @@ class Lowered:
         self._attributes = dict(attributes or {})
         self._constant = frozenset(constant)
         self._context = LoweringContext(
-            domain, op_type, "node", training, lambda: jax.random.key(seed), num_outputs
+            domain,
+            op_type,
+            "node",
+            training,
+            lambda: jax.random.key(seed),
+            num_outputs,
+            dtypes=dtypes,
         )
 
     def constants(self, *inputs: Any) -> Any:

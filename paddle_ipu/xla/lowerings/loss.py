@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,20 +33,16 @@ def _reduced(
     )
 
 
-@jax.custom_jvp
-def _clamped_log(probability: Any) -> Any:
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _clamped_log(probability: Any, epsilon: float) -> Any:
     """log(max(p, epsilon)); its derivative 1 / max(p, epsilon) does not vanish below epsilon."""
-    return lax.log(jnp.maximum(probability, _epsilon(probability)))
-
-
-def _epsilon(probability: Any) -> float:
-    return 6.104e-05 if probability.dtype == jnp.float16 else 1e-7
+    return lax.log(jnp.maximum(probability, epsilon))
 
 
 @_clamped_log.defjvp
-def _clamped_log_jvp(primals: Any, tangents: Any) -> Any:
+def _clamped_log_jvp(epsilon: float, primals: Any, tangents: Any) -> Any:
     (probability,), (tangent,) = primals, tangents
-    return _clamped_log(probability), tangent / jnp.maximum(probability, _epsilon(probability))
+    return _clamped_log(probability, epsilon), tangent / jnp.maximum(probability, epsilon)
 
 
 @jax.custom_jvp
@@ -74,7 +71,9 @@ def nll(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes)
     """
     probabilities, labels = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
     picked = _picked(probabilities, labels)
-    loss = -(picked if attributes.get("inputIsLogProbability", 0) else _clamped_log(picked))
+    epsilon = 6.104e-05 if "float16" in context.dtypes[:1] else 1e-7
+    is_log = attributes.get("inputIsLogProbability", 0)
+    loss = -(picked if is_log else _clamped_log(picked, epsilon))
     ignored = attributes.get("ignoreIndex")
     if ignored is None:
         return _reduced(context, loss, attributes)

@@ -1,0 +1,167 @@
+"""Half precision on the IPU Model: float32 arithmetic, each result rounded once to half's grid.
+
+Inside a step a FLOAT16 or BFLOAT16 tensor is a float32 array that holds numbers of that type only.
+Weights, feeds and anchors are arrays of the type itself. The gradient of a half tensor is half as
+well, so the derivative of rounding is rounding.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import onnx_ir as ir
+from jax import lax
+
+NARROW: Mapping[ir.DataType, str] = {
+    ir.DataType.FLOAT16: "float16",
+    ir.DataType.BFLOAT16: "bfloat16",
+}
+"""Element types that are computed in float32, and NumPy's names of them."""
+
+_DTYPES: Mapping[str, Any] = {
+    "float16": np.dtype(np.float16),
+    "bfloat16": np.dtype(ml_dtypes.bfloat16),
+}
+
+MOVES = frozenset({
+    "Concat", "Detach", "Flatten", "Identity", "IpuCopy", "Neg", "Relu", "Reshape", "Slice",
+    "Split", "Squeeze", "Transpose", "Unsqueeze",
+})  # fmt: skip
+"""Operators that only move elements or change signs, and whose derivative does no more than that.
+
+Rounding before them is rounding after them.
+"""
+
+PICKS = frozenset({
+    "Abs", "ArgSort", "Expand", "Gather", "GatherND", "Max", "MaxPool", "Min", "Pad", "Tile",
+    "TopK", "Where",
+})  # fmt: skip
+"""Operators whose results are among their inputs' elements, and whose derivative may add."""
+
+
+def to_float16(x: jax.Array) -> jax.Array:
+    """float32 numbers rounded to float16's as NumPy casts: to the nearest, ties to even.
+
+    ``reduce_precision`` alone would turn float16's subnormal numbers into zeros.
+    """
+    subnormal = lax.round(x * 2.0**24, lax.RoundingMethod.TO_NEAREST_EVEN) * 2.0**-24
+    return jnp.where(jnp.abs(x) < 2.0**-14, subnormal, lax.reduce_precision(x, 5, 10))
+
+
+def to_bfloat16(x: jax.Array) -> jax.Array:
+    """float32 numbers rounded to bfloat16's: to the nearest, ties to even."""
+    return lax.reduce_precision(x, 8, 7)
+
+
+_ROUND: Mapping[str, Callable[[jax.Array], jax.Array]] = {
+    "float16": to_float16,
+    "bfloat16": to_bfloat16,
+}
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
+def rounded(x: jax.Array, dtype: str) -> jax.Array:
+    """Numbers of `dtype` nearest to those of a float32 array; cotangents are rounded likewise."""
+    return _ROUND[dtype](x)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
+def with_rounded_cotangent(x: jax.Array, dtype: str) -> jax.Array:
+    """The array itself, whose cotangents are rounded to `dtype`."""
+    return x
+
+
+rounded.defvjp(
+    lambda x, dtype: (_ROUND[dtype](x), None),
+    lambda dtype, _, cotangent: (_ROUND[dtype](cotangent),),
+)
+with_rounded_cotangent.defvjp(
+    lambda x, dtype: (x, None),
+    lambda dtype, _, cotangent: (_ROUND[dtype](cotangent),),
+)
+
+
+def is_narrow(array: Any) -> bool:
+    """Whether an array is of one of the types that are computed in float32."""
+    return hasattr(array, "dtype") and array.dtype.name in _DTYPES
+
+
+def widened(array: Any) -> Any:
+    """An array of float16 or bfloat16 as float32; any other as it is."""
+    return array.astype(np.float32) if is_narrow(array) else array
+
+
+def stored(array: Any, dtype: str | None) -> Any:
+    """A float32 array rounded and kept as `dtype`; as it is where `dtype` is not narrow."""
+    if dtype not in _DTYPES or array.dtype.name == dtype:
+        return array
+    # Rounded first: XLA may keep the precision that a conversion alone takes away.
+    return _ROUND[dtype](jnp.asarray(array, jnp.float32)).astype(_DTYPES[dtype])
+
+
+def kept(array: jax.Array, like: jax.Array) -> jax.Array:
+    """An array in the type of another, rounded where that is half."""
+    return stored(array, like.dtype.name) if is_narrow(like) else array.astype(like.dtype)
+
+
+class Narrow:
+    """Which tensors of a graph are half, and what is done to them.
+
+    Args:
+        graph: a PopART graph whose tensors are typed.
+    """
+
+    def __init__(self, graph: ir.Graph) -> None:
+        values = [*graph.inputs, *graph.initializers.values()]
+        values += [value for node in graph for value in node.outputs]
+        self.dtypes: dict[str, str] = {
+            str(value.name): NARROW[value.dtype] for value in values if value.dtype in NARROW
+        }
+        self._shared: frozenset[str] = frozenset()
+
+    def count_readers(self, reads: Iterable[Collection[str | None]]) -> None:
+        """Takes what each node reads: a gradient with several parts is a sum of rounded parts."""
+        seen: set[str] = set()
+        shared: set[str] = set()
+        for names in reads:
+            for name in names:
+                if name in self.dtypes:
+                    (shared if name in seen else seen).add(name)
+        self._shared = frozenset(shared)
+
+    def source(self, name: str, array: Any) -> Any:
+        """A weight or feed as the graph reads it."""
+        dtype = self.dtypes.get(name)
+        if dtype is None:
+            return array
+        array = widened(array)
+        return array if isinstance(array, np.ndarray) else with_rounded_cotangent(array, dtype)
+
+    def operand(self, name: str, array: Any) -> Any:
+        """A tensor as one of its readers takes it."""
+        if name not in self._shared or isinstance(array, np.ndarray):
+            return array
+        return with_rounded_cotangent(array, self.dtypes[name])
+
+    def result(self, op_type: str, name: str, array: Any) -> Any:
+        """An operator's result, rounded to the type of the tensor it becomes."""
+        dtype = self.dtypes.get(name)
+        if dtype is None:
+            return array
+        if isinstance(array, np.ndarray):
+            with np.errstate(over="ignore"):
+                return array.astype(_DTYPES[dtype]).astype(np.float32)
+        array = jnp.asarray(array, jnp.float32)
+        if op_type in MOVES:
+            return array
+        return (with_rounded_cotangent if op_type in PICKS else rounded)(array, dtype)
+
+    def stored(self, name: str, array: Any) -> Any:
+        """A tensor as it leaves the step."""
+        return stored(array, self.dtypes.get(name))
