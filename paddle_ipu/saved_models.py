@@ -5,7 +5,7 @@ is loaded as what this Paddle can run best:
 
     saved as      on Paddle 2.6          on Paddle 3.x
     ProgramDesc   Paddle's own loader    Paddle's translation to PIR, or a SavedProgram
-    PIR           a SavedProgram         Paddle's own loader
+    PIR           a SavedProgram         Paddle's own loader, or a SavedProgram if it is newer
 """
 
 from __future__ import annotations
@@ -97,6 +97,8 @@ def load(
             return _load_with_paddle(original, path_prefix, executor, options, files)
         except ModelFileError as error:
             raise ModelFileError(f"{unsupported} {error}") from unsupported
+    if model.is_pir and here_pir and _is_newer(model):
+        return _for_ipu(model, "a newer Paddle saved it, with attributes this one does not read")
     if model.is_pir and here_pir and path_prefix is None:
         # Paddle's own function takes a path here, whatever its documentation says.
         return _as_pir(_deserialized(model), model)
@@ -112,6 +114,16 @@ def _in_pir_mode() -> bool:
 
     in_pir_mode = getattr(paddle.framework, "in_pir_mode", None)
     return in_pir_mode is not None and bool(in_pir_mode())
+
+
+def _is_newer(model: SavedModel) -> bool:
+    """Whether a PIR program is of a newer version than this Paddle writes."""
+    import paddle
+
+    from paddle_ipu.frontend.pir_json import NEWEST_VERSION, VERSIONS
+
+    here = VERSIONS.get(".".join(paddle.__version__.split(".")[:2]), NEWEST_VERSION)
+    return int(model.description.version) > here
 
 
 def _load_with_paddle(

@@ -24,8 +24,11 @@ from typing import Any, NoReturn
 from paddle_ipu.errors import ModelFileError, NotSupported
 from paddle_ipu.frontend.operand_names import OPERAND_NAMES
 
-NEWEST_VERSION = 4
-"""The newest version of the format that is known: what Paddle 3.3 writes."""
+VERSIONS = {"3.0": 1, "3.1": 2, "3.2": 3, "3.3": 4}
+"""Paddle as major.minor -> the version of the format that it writes; it reads older ones too."""
+
+NEWEST_VERSION = max(VERSIONS.values())
+"""The newest version of the format that is known."""
 
 _DIALECTS = {"0": "builtin", "1": "pd_op", "2": "cf", "3": "custom_op", "4": "dist"}
 

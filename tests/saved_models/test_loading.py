@@ -151,3 +151,51 @@ def test_a_model_saved_from_an_ipu_program_holds_its_weights(tmp_path: Path) -> 
     )
     with paddle.static.scope_guard(paddle.static.Scope()):
         check(on_ipu(*load(str(tmp_path / "again")), data), wanted)
+
+
+@pytest.mark.skipif(not PIR, reason="Paddle 2 has no such option")
+def test_a_folder_of_separate_parameters_of_paddle_3_is_loaded(tmp_path: Path) -> None:
+    program, feeds, fetches = load(str(prefix("paddle_3_3/mlp")))
+    executor = paddle.static.Executor(paddle.CPUPlace())
+    variables = [v for v in program.list_vars() if v.has_name and v.name in feeds]
+    paddle.static.save_inference_model(
+        str(tmp_path / "m"), variables, fetches, executor, program=program, separate_parameters=True
+    )
+    data, wanted = recorded("paddle_3_3/mlp")
+    with paddle.static.scope_guard(paddle.static.Scope()):
+        check(on_ipu(*load(str(tmp_path)), data), wanted)
+
+
+@pytest.mark.parametrize(("version", "saved"), [(3, True), (4, False)])
+@pytest.mark.skipif(not PIR, reason="Paddle 2 reads no PIR program itself")
+def test_a_pir_program_of_a_newer_paddle_is_for_the_ipu(
+    monkeypatch: pytest.MonkeyPatch, version: int, saved: bool
+) -> None:
+    from paddle_ipu.frontend import pir_json
+
+    here = ".".join(paddle.__version__.split(".")[:2])
+    monkeypatch.setitem(pir_json.VERSIONS, here, version)
+    program, feeds, fetches = load(str(prefix("paddle_3_3/mlp")))
+    assert isinstance(program, SavedProgram) is saved
+    data, wanted = recorded("paddle_3_3/mlp")
+    check(on_ipu(program, feeds, fetches, data), wanted)
+
+
+def rewritten(name: str, folder: Path, old: bytes, new: bytes) -> str:
+    """A ProgramDesc model with the name of an operator or attribute written over."""
+    program, parameters = parts(name)
+    assert old in program
+    (folder / "m.pdmodel").write_bytes(program.replace(old, new))
+    (folder / "m.pdiparams").write_bytes(parameters)
+    return str(folder / "m")
+
+
+def test_an_operator_nobody_knows_is_named(tmp_path: Path) -> None:
+    with pytest.raises(NotSupported, match=r"gelo"):
+        on_ipu(*load(rewritten("paddle_2_6/mlp", tmp_path, b"\x1a\x04gelu", b"\x1a\x04gelo")), {})
+
+
+def test_a_fused_operator_without_a_plain_form_is_named(tmp_path: Path) -> None:
+    path = rewritten("paddle_2_6/conv_onednn", tmp_path, b"\x04relu", b"\x04rolu")
+    with pytest.raises(NotSupported, match=r"fused_conv2d"):
+        on_ipu(*load(path), {})

@@ -52,7 +52,13 @@ def test_control_flow_infinity_lists_and_omitted_operands(
     branch = paddle.static.nn.cond(paddle.sum(x) > 0, lambda: x + 1, lambda: x * 2)
     loop = paddle.static.nn.while_loop(lambda i, v: i < 10, lambda i, v: [i + 1, v * 2], [count, y])
     size = paddle.nn.functional.interpolate(paddle.reshape(x, [1, 1, -1, 4]), scale_factor=2)
-    fetches = [branch, loop[1], size, *paddle.topk(x, 2), *paddle.split(y, 2, axis=1)]
+    fetches = [
+        branch,
+        loop[1],
+        size,
+        *paddle.topk(x, 2),
+        *paddle.unbind(paddle.reshape(y, [2, -1])),
+    ]
     from paddle.base import core
 
     path = tmp_path / "m.json"
