@@ -47,6 +47,32 @@ def result_of(operator: Any, slot: str) -> str:
     return slot
 
 
+def was_attribute(operator: Any) -> bool:
+    """Whether it makes a constant that all its readers have as an attribute in a ProgramDesc."""
+    name: str = operator.name()
+    if name == f"{PADDLE}.full_int_array":
+        return True
+    if name != f"{PADDLE}.full":
+        return False
+    value = operator.result(0)
+    readers = value.all_used_ops()
+    return bool(readers) and all(_reads_as_attribute(reader, value) for reader in readers)
+
+
+def _reads_as_attribute(operator: Any, value: Any) -> bool:
+    row = _row(operator)
+    if row is None:
+        return False
+    places = [operand.is_same(value) for operand in operator.operands_source()]
+    names = list(operator.get_input_names())
+    constants = {
+        operand.name
+        for operand in row.inputs
+        if any(hasattr(source, "attribute") for source in operand.sources)
+    }
+    return {name for name, here in zip(names, places, strict=True) if here} <= constants
+
+
 def _row(operator: Any) -> Row | None:
     from paddle_ipu.frontend.vocabulary import table  # noqa: F401 - fills the next
     from paddle_ipu.frontend.vocabulary.row import TABLE

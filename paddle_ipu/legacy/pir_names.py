@@ -112,20 +112,14 @@ PIR_NAMES: tuple[PirName, ...] = (
             "output": "names of the variables of a result; its old slot finds it too: `Out`, `Y`",
             "input_arg_names": "names of the variables it reads",
             "output_arg_names": "names of the variables it makes",
+            "_rename_input": "makes it read another variable of the block",
+            "_rename_output": "gives a variable that it makes a new name; ValueError where another "
+            "has it",
             "block": "the block it is in",
             "idx": "its position in the block",
             "to_string": "the operator as text",
             "desc": "a view with `type`, `attr`, `has_attr`, `_set_attr`, `attr_names`, `input`, "
             "`output` and the names of what it reads and makes",
-        },
-    ),
-    *_refused(
-        "Operation",
-        {
-            "_rename_input": "the operator again, on the variable it is to read: PIR operators "
-            "hold values, not names",
-            "_rename_output": "name the variable where it is made: PIR operators hold values, not "
-            "names",
         },
     ),
     *_answered(

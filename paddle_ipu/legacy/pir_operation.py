@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from paddle_ipu.annotations import ANNOTATIONS, FLOATS_AS_TEXT
-from paddle_ipu.legacy.legacy_names import PADDLE, operand_of, result_of, type_of
+from paddle_ipu.legacy.legacy_names import PADDLE, operand_of, result_of, type_of, was_attribute
+from paddle_ipu.legacy.pir_block import block_has_var, block_var
 from paddle_ipu.value_names import name_of
 
 _OF_PADDLE = frozenset({"op_callstack", "stop_gradient", "struct_name"})
@@ -170,6 +171,44 @@ def operation_output(self: Any, name: str) -> list[str]:
     return _one(self, names, self.results(), found, "output")
 
 
+def operation_rename_input(self: Any, old_name: str, new_name: str) -> None:
+    """Makes it read another variable wherever it reads the old one; does nothing where it does not.
+
+    Raises:
+        ValueError: the block has no variable of the new name.
+    """
+    if old_name == new_name:
+        return
+    for index, value in enumerate(self.operands_source()):
+        if _is_variable(value) and name_of(value) == old_name:
+            self.operand(index).set_source(block_var(self.get_parent_block(), new_name))
+
+
+def operation_rename_output(self: Any, old_name: str, new_name: str) -> None:
+    """Gives a variable that it makes another name; does nothing where it makes none of that name.
+
+    Raises:
+        ValueError: another variable has the new name.
+    """
+    from paddle_ipu.frontend.pir import NAME_PREFIX
+
+    if old_name == new_name or old_name not in _arg_names(self.results()):
+        return
+    if block_has_var(self.get_parent_block(), new_name):
+        raise ValueError(
+            f"operator {type_of(self)}: {old_name!r} cannot be called {new_name!r}, the name of "
+            "another variable: a PIR program makes every variable once. Let what reads that one "
+            "read this, with _rename_input."
+        )
+    for index, value in enumerate(self.results()):
+        if _is_variable(value) and name_of(value) == old_name:
+            self.set_str_attr(f"{NAME_PREFIX}{index}", new_name)
+
+
+def _is_variable(value: Any) -> bool:
+    return value.initialized() and value.type().as_vec_type() is None
+
+
 operation_block = property(lambda self: self.get_parent_block())
 
 
@@ -187,7 +226,11 @@ def operation_to_string(self: Any, throw_on_error: bool = False) -> str:
 
 
 class OperatorView:
-    """What scripts ask of ``op.desc``."""
+    """What scripts ask of ``op.desc``.
+
+    PIR makes operators of some of 2.x's attributes. They have no placement of their own here, so
+    that a script that asks every operator for its IPU finds those that it built.
+    """
 
     def __init__(self, operator: Any) -> None:
         self._operator = operator
@@ -198,6 +241,8 @@ class OperatorView:
 
     def has_attr(self, name: str) -> bool:
         """Whether the operator has an attribute."""
+        if name in ANNOTATIONS and was_attribute(self._operator):
+            return False
         return bool(self._operator.has_attr(name))
 
     def attr(self, name: str) -> Any:

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 import paddle
-import pytest
 
 import paddle_ipu  # noqa: F401 - activates
-from paddle_ipu.legacy.fluid_names import FLUID_NAMES, FluidName
+from paddle_ipu.legacy.fluid_names import FLUID_NAMES
 from paddle_ipu.legacy.pir_names import PIR_NAMES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "old_api.md").read_text(encoding="utf-8")
@@ -32,10 +31,10 @@ def test_the_example_runs(static_mode: None) -> None:
     assert tested < losses[-1] < losses[0]
 
 
-@pytest.mark.parametrize("row", FLUID_NAMES, ids=lambda row: f"{row.module}.{row.name}")
-def test_it_has_every_name_of_fluid(row: FluidName) -> None:
-    section = PAGE.split(f"### `{row.module}`\n")[1].split("\n### ")[0]
-    assert f"| `{row.name}` |" in section
+def test_it_has_every_name_of_fluid() -> None:
+    sections = dict(re.findall(r"### `(.*?)`\n(.*?)(?=\n###|\Z)", PAGE, re.DOTALL))
+    missing = [row for row in FLUID_NAMES if f"| `{row.name}` |" not in sections[row.module]]
+    assert not missing
 
 
 def test_it_has_every_name_of_pir() -> None:

@@ -172,6 +172,51 @@ def test_the_shard_guard_is_seen_through_desc(static_mode: None) -> None:
     assert [op.desc.attr("ipu_index") for op in scales if op.desc.has_attr("ipu_index")] == [3]
 
 
+def test_constants_that_were_attributes_have_no_placement_in_desc(static_mode: None) -> None:
+    main = paddle.static.Program()
+    with paddle.static.program_guard(main, paddle.static.Program()):
+        x = paddle.static.data("x", [2, 2], "float32")
+        with paddle.static.ipu_shard_guard(index=1):
+            y = paddle.reshape(x * 2.0, [4])
+            paddle.nn.functional.dropout(paddle.mean(y, axis=0), 0.5)
+            paddle.full([4], 3.0)
+    placed = [op.type for op in main.global_block().ops if op.desc.has_attr("ipu_index")]
+    assert placed == ["scale", "reshape2", "reduce_mean", "dropout", "fill_constant"]
+
+
+def test_an_operator_is_told_to_read_another_variable(built: SimpleNamespace) -> None:
+    with paddle.static.program_guard(built.main):
+        zeros = paddle.zeros([2, 4])
+        y = built.product * zeros
+    times = built.main.global_block().ops[-1]
+    times._rename_input(zeros.name, built.product.name)
+    assert times.input_arg_names == [built.product.name] * 2
+    times._rename_input("nothing reads this", built.product.name)
+    feed = {"x": np.arange(6, dtype=np.float32).reshape(2, 3)}
+    exe = paddle.static.Executor(paddle.CPUPlace())
+    with paddle.static.scope_guard(paddle.static.Scope()):
+        exe.run(built.startup)
+        product, squared = exe.run(built.main, feed=feed, fetch_list=[built.product.name, y.name])
+    np.testing.assert_allclose(squared, product**2, rtol=1e-6)
+
+
+@pir_only
+def test_a_variable_gets_another_name(built: SimpleNamespace) -> None:
+    built.add._rename_output("nothing makes this", "other")
+    built.add._rename_output(built.y.name, "result")
+    assert built.add.output("Out") == ["result"]
+    assert built.y.name == "result"
+    assert built.block.has_var("result")
+
+
+@pir_only
+def test_a_name_is_not_given_twice(built: SimpleNamespace) -> None:
+    with pytest.raises(ValueError, match="cannot be called 'x', the name of another variable"):
+        built.add._rename_output(built.y.name, "x")
+    with pytest.raises(ValueError, match="var 'nothing' is not in this block"):
+        built.add._rename_input("bias", "nothing")
+
+
 def test_a_variable_reads_and_writes_the_scope(built: SimpleNamespace) -> None:
     scope = paddle.static.Scope()
     with paddle.static.scope_guard(scope):
