@@ -13,6 +13,10 @@ from paddle_ipu.errors import NotSupported
 from paddle_ipu.frontend import pir
 from paddle_ipu.value_names import name_of
 
+pytestmark = pytest.mark.skipif(
+    paddle.__version__.startswith("2."), reason="Paddle 2's programs are not PIR programs"
+)
+
 
 def _node(graph: ir.Graph, op_type: str) -> ir.Node:
     (found,) = [node for node in graph if node.op_type == op_type]
