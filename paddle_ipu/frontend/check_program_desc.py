@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from paddle_ipu.errors import InvalidProgramError, ModelFileError
+from paddle_ipu.errors import InvalidProgramError, ModelFileError, NotSupported
 
 NEWEST_VERSION = 3_003_999
 """The newest version of a saved program: major * 1000000 + minor * 1000 + patch; 0 is none."""
@@ -35,10 +35,10 @@ def read_checked(content: bytes, where: str) -> Any:
         where: what messages call the file.
 
     Raises:
-        ModelFileError: they are no complete ProgramDesc, a newer one, one that contradicts itself,
-            or one without feeds and fetches.
+        ModelFileError: they are no complete ProgramDesc, a newer one, one with an operator of an
+            unknown version, one that contradicts itself, or one without fetches.
     """
-    from paddle_ipu.frontend import program_desc
+    from paddle_ipu.frontend import op_versions, program_desc
 
     try:
         desc = program_desc.parse(content)
@@ -66,6 +66,10 @@ def read_checked(content: bytes, where: str) -> Any:
             "save the model again."
         )
     _check_signature(desc, where)
+    try:
+        op_versions.check_versions(desc)
+    except NotSupported as error:
+        raise ModelFileError(f"{where}: {error}") from error
     return desc
 
 

@@ -190,6 +190,18 @@ def test_newer_json(model: Any) -> None:
     refused(r"m\.json: version 5 of the PIR format; .*up to 4 \(Paddle 3\.3\)", str(path))
 
 
+def test_an_operator_of_an_unknown_version(model: Any) -> None:
+    path = model(OLD)
+
+    def newer(desc: Any) -> None:
+        field = desc.DESCRIPTOR.fields_by_number[5].name
+        pair = getattr(desc, field).pair.add(op_name="matmul_v2")
+        pair.op_version.version = 99
+
+    edited(path.with_suffix(".pdmodel"), newer)
+    refused(r"m\.pdmodel: .*matmul_v2.*99", str(path))
+
+
 def _operators(document: Any) -> Any:
     return document["program"]["regions"][0]["blocks"][0]["ops"]
 

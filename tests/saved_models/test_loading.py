@@ -135,7 +135,7 @@ def test_in_dynamic_mode_paddle_answers_itself() -> None:
 
 def test_a_model_saved_from_an_ipu_program_holds_its_weights(tmp_path: Path) -> None:
     """Saving asks the device first; the model then gives what the program gave."""
-    name = "paddle_3_3/mlp" if PIR else "paddle_2_6/mlp"
+    name = "paddle_2_6/mlp"
     program, feeds, fetches = load(str(prefix(name)))
     executor = paddle.static.Executor(paddle.CPUPlace())
     block = program.global_block()
@@ -155,13 +155,13 @@ def test_a_model_saved_from_an_ipu_program_holds_its_weights(tmp_path: Path) -> 
 
 @pytest.mark.skipif(not PIR, reason="Paddle 2 has no such option")
 def test_a_folder_of_separate_parameters_of_paddle_3_is_loaded(tmp_path: Path) -> None:
-    program, feeds, fetches = load(str(prefix("paddle_3_3/mlp")))
+    program, feeds, fetches = load(str(prefix("paddle_2_6/mlp")))
     executor = paddle.static.Executor(paddle.CPUPlace())
     variables = [v for v in program.list_vars() if v.has_name and v.name in feeds]
     paddle.static.save_inference_model(
         str(tmp_path / "m"), variables, fetches, executor, program=program, separate_parameters=True
     )
-    data, wanted = recorded("paddle_3_3/mlp")
+    data, wanted = recorded("paddle_2_6/mlp")
     with paddle.static.scope_guard(paddle.static.Scope()):
         check(on_ipu(*load(str(tmp_path)), data), wanted)
 
