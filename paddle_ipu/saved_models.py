@@ -188,7 +188,7 @@ def _lacks(read: Callable[[], ir.Graph]) -> str:
 def _for_ipu(model: SavedModel, reason: str) -> list[Any]:
     """A program for the IPU alone, its parameters in the global scope."""
     program = model.program(reason)
-    _fill_scope(model.parameters)
+    fill_scope(model.parameters)
     return [program, list(program.feed_names), list(program.fetch_targets)]
 
 
@@ -236,7 +236,7 @@ def _deserialized(model: SavedModel) -> Any:
 def _as_pir(program: Any, model: SavedModel) -> list[Any]:
     from paddle_ipu.frontend import program_desc
 
-    _fill_scope(model.parameters)
+    fill_scope(model.parameters)
     feeds = _feeds(program, model) if model.is_pir else program_desc.signature(model.description)[0]
     return [program, feeds, _fetched(program)]
 
@@ -254,7 +254,7 @@ def _fetched(program: Any) -> list[Any]:
     return [op.operand_source(0) for op in fetches]
 
 
-def _fill_scope(parameters: Mapping[str, Array]) -> None:
+def fill_scope(parameters: Mapping[str, Array]) -> None:
     """Copies arrays into the global scope's variables."""
     import paddle
 
@@ -263,4 +263,4 @@ def _fill_scope(parameters: Mapping[str, Array]) -> None:
         if array.dtype.name == "bfloat16":
             # Paddle takes the bits of bfloat16 as NumPy's uint16.
             array = array.view(np.uint16)
-        scopes.write(scope.var(name).get_tensor(), np.ascontiguousarray(array))
+        scopes.write(scope.var(name).get_tensor(), np.asarray(array, order="C"))

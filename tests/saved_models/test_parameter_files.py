@@ -179,3 +179,26 @@ def test_what_paddle_wrote(static_mode: None, tmp_path: Path) -> None:
     for name, array in arrays.items():
         assert found[name].dtype == array.dtype
         np.testing.assert_array_equal(found[name], array)
+
+
+def test_the_scope_gets_dtypes_and_shapes_as_they_are(static_mode: None) -> None:
+    import paddle
+
+    from paddle_ipu.saved_models import fill_scope
+
+    arrays = {
+        "half": np.arange(3, dtype="float16"),
+        "brain": np.arange(3).astype(ml_dtypes.bfloat16),
+        "scalar": np.array(2.5, "float32"),
+        "none": np.zeros((0, 2), "int64"),
+    }
+    with paddle.static.scope_guard(paddle.static.Scope()):
+        fill_scope(arrays)
+        scope = paddle.static.global_scope()
+        tensors = {name: scope.find_var(name).get_tensor() for name in arrays}
+    assert [tensor.shape() for tensor in tensors.values()] == [[3], [3], [], [0, 2]]
+    dtypes = [str(tensor._dtype()).rpartition(".")[2].lower() for tensor in tensors.values()]
+    assert dtypes == ["float16", "bfloat16", "float32", "int64"]
+    np.testing.assert_array_equal(
+        np.array(tensors["brain"]).view(ml_dtypes.bfloat16), arrays["brain"]
+    )
