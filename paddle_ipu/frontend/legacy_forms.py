@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Protocol
 
-from paddle_ipu.errors import NotSupported
+from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.frontend.legacy_operator import EMPTY, Operator
 
 
@@ -62,7 +62,7 @@ def _align(operator: Operator, variables: Variables) -> list[Operator]:
 
 def _mul(operator: Operator, variables: Variables) -> list[Operator]:
     """A product of matrices: the first ``num_col_dims`` dimensions are the rows of each."""
-    x, y, out = _one(operator, "X"), _one(operator, "Y"), str(operator.output("Out"))
+    x, y, out = _one(operator, "X"), _one(operator, "Y"), _out(operator)
     columns = int(operator.attributes.get("x_num_col_dims", 1))
     rows = int(operator.attributes.get("y_num_col_dims", 1))
     forms: list[Operator] = []
@@ -100,7 +100,7 @@ def _flatten_to(
 
 def _flatten(operator: Operator, variables: Variables) -> list[Operator]:
     """``flatten`` and ``flatten2`` make a matrix with `axis` dimensions as rows."""
-    x, out = _one(operator, "X"), str(operator.output("Out"))
+    x, out = _one(operator, "X"), _out(operator)
     axis = int(operator.attributes.get("axis", 1))
     shape = variables.shape(x)
     return [_reshape(operator, x, out, [_size(shape[:axis]), _size(shape[axis:])])]
@@ -112,7 +112,7 @@ def _matmul(operator: Operator, variables: Variables) -> list[Operator]:
     plain = operator.changed(without=["alpha"])
     if alpha == 1.0:
         return [plain]
-    out = str(operator.output("Out"))
+    out = _out(operator)
     product = variables.declare(out, variables.shape(out))
     return [
         plain.changed(outputs={"Out": [product]}),
@@ -168,7 +168,7 @@ def _cross_entropy(operator: Operator, variables: Variables) -> list[Operator]:
         operator.changed(
             "softmax_with_cross_entropy",
             {"Logits": [_one(operator, "X")], "Label": [_one(operator, "Label")]},
-            {"Softmax": [EMPTY], "Loss": [str(operator.output("Y"))]},
+            {"Softmax": [EMPTY], "Loss": [_out(operator, "Y")]},
             {"use_softmax": False},
         )
     ]
@@ -204,7 +204,7 @@ def _strided_slice(operator: Operator, variables: Variables) -> list[Operator]:
     computed = any(
         names and slot.startswith(("Ends", "Strides")) for slot, names in operator.inputs.items()
     )
-    if variables.version >= 3_000_000 or computed or len(ends) != len(strides):
+    if variables.version >= 3_000_000 or computed:
         return [operator]
     shape = variables.shape(_one(operator, "Input"))
     for at, axis in enumerate(operator.attributes["axes"]):
@@ -240,7 +240,7 @@ def _assign_value(operator: Operator, variables: Variables) -> list[Operator]:
     found = operator.attributes.get("values") or []
     for name in _VALUES:
         found = found or operator.attributes.get(name) or []
-    out = str(operator.output("Out"))
+    out = _out(operator)
     kept = variables.is_persistable(out)
     return [
         operator.changed(
@@ -254,7 +254,7 @@ def _assign_value(operator: Operator, variables: Variables) -> list[Operator]:
 
 def _assign(operator: Operator, variables: Variables) -> list[Operator]:
     """Into a persistable variable it is a side effect."""
-    out = str(operator.output("Out"))
+    out = _out(operator)
     if not variables.is_persistable(out):
         return [operator]
     return [operator.changed("assign_out_", {"X": [_one(operator, "X")], "Out": [out]})]
@@ -270,7 +270,22 @@ def _zeros_like(operator: Operator, variables: Variables) -> list[Operator]:
 
 
 def _one(operator: Operator, slot: str) -> str:
-    return str(operator.input(slot))
+    name = operator.input(slot)
+    if name is None:
+        raise InvalidProgramError(
+            f"operator {operator.type}{operator.place} has no input {slot}. The program is damaged."
+        )
+    return name
+
+
+def _out(operator: Operator, slot: str = "Out") -> str:
+    name = operator.output(slot)
+    if name is None:
+        raise InvalidProgramError(
+            f"operator {operator.type}{operator.place} has no output {slot}. The program is "
+            "damaged."
+        )
+    return name
 
 
 def _size(dims: Sequence[int]) -> int:

@@ -12,7 +12,8 @@ Operators, slots and attributes take phi's names and PIR's order by ``frontend/v
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import onnx_ir as ir
@@ -128,10 +129,7 @@ class _Reader:
         operators = [legacy_operator.parse(op) for op in block.ops]
         self._fed = {op.output("Out") for op in operators if op.type == _FEED}
         self._operators = [
-            form
-            for op in operators
-            if op.type not in (_FEED, _FETCH)
-            for form in legacy_forms.modern(op, self)
+            form for op in operators if op.type not in (_FEED, _FETCH) for form in self._modern(op)
         ]
         self._learning_rate_name = learning_rate_name
         self._inputs: list[ir.Value] = []
@@ -158,9 +156,14 @@ class _Reader:
             if name is not None and name not in others
         }
 
+    def _modern(self, operator: Operator) -> list[Operator]:
+        with _whole(operator):
+            return legacy_forms.modern(operator, self)
+
     def graph(self) -> ir.Graph:
         for operator in self._operators:
-            self._add(operator)
+            with _whole(operator):
+                self._add(operator)
         for name, variable in self._variables.items():
             declared = variable.persistable or variable.need_check_feed
             if declared and name not in self._newest and variable.type.type == _DENSE:
@@ -453,6 +456,18 @@ def _carried(operator: Operator) -> dict[str, Any]:
     return {
         name: value for name, value in found.items() if name not in _PLACEMENT or int(value) >= 0
     }
+
+
+@contextmanager
+def _whole(operator: Operator) -> Iterator[None]:
+    """An attribute of another kind, or a list of another length, is told as the damage it is."""
+    try:
+        yield
+    except (TypeError, ValueError, LookupError) as error:
+        raise InvalidProgramError(
+            f"operator {operator.type}{operator.place} contradicts itself "
+            f"({type(error).__name__}: {error}). The program is damaged."
+        ) from error
 
 
 def _declared_order(op_type: str, slots: list[str], outputs: bool = False) -> list[str]:

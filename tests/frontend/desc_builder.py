@@ -62,9 +62,11 @@ class DescBuilder:
             op.outputs.add(parameter=slot).arguments.extend(names)
         kinds = attribute_kinds().get(type, {})
         for name, value in (attributes or {}).items():
-            self._attribute(op, name, value, kinds.get(name, _kind(value)))
+            self.attribute(op, name, value, kinds.get(name))
 
-    def _attribute(self, op: Any, name: str, value: Any, kind: int) -> None:
+    def attribute(self, op: Any, name: str, value: Any, kind: int | None = None) -> None:
+        """Adds an attribute to an operator's message, of the `kind` or what fits the value."""
+        kind = _kind(value) if kind is None else kind
         if kind in (16, 17):
             # A scalar, or several: they are of a kind of their own in a message.
             attribute = op.attrs.add(name=name, type=kind)

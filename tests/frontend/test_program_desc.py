@@ -505,6 +505,47 @@ def test_an_attribute_that_may_change_the_result_is_refused(
         _read(builder)
 
 
+@pytest.mark.parametrize(
+    ("type", "attributes", "match"),
+    [
+        (
+            "strided_slice",
+            {"axes": [0, 1], "starts": [0], "ends": [-1], "strides": [-1]},
+            "operator strided_slice has no input Input. The program is damaged",
+        ),
+        ("cast", {"out_dtype": [5]}, r"operator cast contradicts itself \(TypeError: .*list"),
+        ("mul", {"x_num_col_dims": "two"}, r"operator mul contradicts itself \(ValueError: .*two"),
+    ],
+)
+def test_an_operator_that_contradicts_itself_is_named(
+    builder: DescBuilder, type: str, attributes: Mapping[str, Any], match: str
+) -> None:
+    slots = {"X": ["x"], "Y": ["w"]} if type == "mul" else {"X": ["x"]}
+    builder.operator(type, slots, {"Out": ["y"]})
+    op = builder.block.ops[-1]
+    for name, value in attributes.items():
+        builder.attribute(op, name, value)
+    with pytest.raises(InvalidProgramError, match=match):
+        _read(builder)
+
+
+def test_an_operator_without_its_result_is_named(builder: DescBuilder) -> None:
+    builder.operator("flatten2", {"X": ["x"]}, {}, {"axis": 1})
+    with pytest.raises(InvalidProgramError, match="operator flatten2 has no output Out"):
+        _read(builder)
+
+
+def test_a_nested_block_is_an_operator_without_translator(builder: DescBuilder) -> None:
+    builder.block.vars.add(name="scopes").type.type = 11
+    builder.operator("while", {"X": ["x"]}, {"Out": ["y"], "StepScopes": ["scopes"]})
+    builder.block.ops[-1].attrs.add(name="sub_block", type=8).block_idx = 1
+    builder.desc.blocks.add(idx=1, parent_idx=0)
+    builder.operator("relu", {"X": ["y"]}, {"Out": ["y"]})
+    graph = _read(builder)
+    with pytest.raises(UnsupportedOpError, match=r"while \(1x\)"):
+        check_supported(graph)
+
+
 def test_a_fused_activation_is_refused(builder: DescBuilder) -> None:
     slots = {"Input": ["x"], "Filter": ["w"]}
     builder.operator("conv2d", slots, {"Output": ["y"]}, {"fuse_activation": "relu"})
