@@ -153,6 +153,8 @@ def _translated(program: bytes) -> Any:
 @pytest.mark.parametrize("legacy", sorted(TABLE.keys() - OLDER.keys() - READ_OTHERWISE))
 def test_a_row_reads_as_paddles_translation(legacy: str) -> None:
     program = _program(legacy, TABLE[legacy], by_tensor=False)
+    if legacy == "repeat_interleave" and "output_size" not in attribute_kinds()[legacy]:
+        pytest.skip("this version of Paddle has no output_size")
     assert form(program_desc.read(program)) == form(_translated(program))
 
 
