@@ -120,8 +120,8 @@ def _compile(
     backend: IpuBackend,
     progress: Progress,
 ) -> IpuProgram:
+    from paddle_ipu import dialect, seam
     from paddle_ipu import scope as scopes
-    from paddle_ipu import seam
     from paddle_ipu.dump import Dump
     from paddle_ipu.frontend import programs
     from paddle_ipu.ops.translate import translate
@@ -132,6 +132,7 @@ def _compile(
     feeds, fetches = _names(feed_list, "feed_list"), _names(fetch_list, "fetch_list")
     graph = programs.read(program)
     declared = _declared_feeds(graph, feeds)
+    declared_dtypes = {name: dialect.dtype_name(value) for name, value in declared.items()}
     compilation = Compilation(graph, feeds, fetches, values)
     dump = Dump(values)
     dump.graph("frontend", graph)
@@ -140,12 +141,12 @@ def _compile(
     if seam.is_ours(popart):
         _check_custom(compilation, values)
     progress(10)
-    parameters = [str(v.name) for v in graph.inputs if v.meta["role"] != "feed"]
-    arrays = scopes.read(scope, parameters)
+    weights = {str(v.name): v for v in graph.inputs if v.meta[dialect.ROLE] != dialect.FEED}
+    arrays = scopes.read(scope, weights)
     translation = translate(
         graph,
         popart,
-        lambda name: arrays[name],
+        lambda name: _in_half(arrays[name], dialect.dtype_name(weights[name])),
         place=bool(values["enable_manual_shard"]),
         custom_ops=values.custom_ops,
     )
@@ -186,7 +187,7 @@ def _compile(
     return IpuProgram(
         program,
         backend,
-        _feeds(compilation, translation, declared),
+        _feeds(declared, declared_dtypes, translation),
         {name: _fetch(compilation, name, anchor) for name, anchor in anchors.items()},
         _loop(values),
         rate,
@@ -262,17 +263,24 @@ def _check_custom(compilation: Compilation, values: StrategyValues) -> None:
         )
 
 
+def _in_half(array: Any, dtype: str) -> Any:
+    """A weight as the program has it, where that or the scope's tensor is half."""
+    kinds = {array.dtype.name, dtype}
+    return array.astype(dtype) if len(kinds) > 1 and kinds & {"float16", "bfloat16"} else array
+
+
 def _feeds(
-    compilation: Compilation, translation: Translation, declared: Mapping[str, Any]
+    declared: Mapping[str, Any], dtypes: Mapping[str, str], translation: Translation
 ) -> dict[str, Feed]:
+    """Feeds as the user declared them; passes may have given them another dtype."""
     from paddle_ipu import dialect
     from paddle_ipu.ops.context import device_dtype
 
     feeds = {}
     for name, value in declared.items():
-        dtype = dialect.dtype_name(value)
         shape = tuple(dialect.dims_of(value))
-        feeds[name] = Feed(translation.feeds.get(name), shape, dtype, device_dtype(dtype))
+        on_device = device_dtype(dialect.dtype_name(value))
+        feeds[name] = Feed(translation.feeds.get(name), shape, dtypes[name], on_device)
     return feeds
 
 

@@ -113,6 +113,34 @@ _LOADING = tuple(
     )
 )
 
+_AMP_MODULES = ("paddle.static.amp.fp16_utils", "paddle.static.amp.decorator", "paddle.static.amp")
+
+_AMP = (
+    *(
+        Patch(
+            module,
+            attribute,
+            f"paddle_ipu.amp:{replacement}",
+            "cannot convert PIR programs, which the CPU wheel does not build in half",
+            wraps=True,
+            versions=WITH_PIR,
+        )
+        for attribute, replacement, modules in (
+            ("cast_model_to_fp16", "casting_models", _AMP_MODULES),
+            ("cast_parameters_to_fp16", "casting_parameters", _AMP_MODULES),
+            ("fp16_guard", "guarding", (_AMP_MODULES[0], _AMP_MODULES[2])),
+        )
+        for module in modules
+    ),
+    Patch(
+        "paddle.static.amp.fp16_lists",
+        "_get_sys_unsupported_list",
+        "paddle_ipu.amp:supporting_everything",
+        "asks for a GPU's kernels, of which the CPU wheel has none",
+        wraps=True,
+    ),
+)
+
 _OLD_API = tuple(
     Patch(
         "paddle.pir",
@@ -243,6 +271,7 @@ PATCHES: tuple[Patch, ...] = (
         "reads one of the two formats, and can end the process on a damaged file",
         wraps=True,
     ),
+    *_AMP,
     *_OLD_API,
     *_LAYERS_FOR_PIR,
     *_FLUID,

@@ -32,7 +32,7 @@ class _Guard:
 
     def watch(self, program: Any) -> None:
         """Remembers what the block under construction in `program` holds now."""
-        block = _pir.get_current_insertion_point().block()
+        block = current_block()
         if any(block == watched for _, watched, _ in self._watched):
             return
         before = frozenset(operator.id() for operator in block.ops)
@@ -60,6 +60,13 @@ class _Guard:
 
 
 _guards: list[_Guard] = []
+watchers: list[Any] = []
+"""Other guards, which are told of each program that becomes the default one: ``watch(program)``."""
+
+
+def current_block() -> Any:
+    """The block under construction."""
+    return _pir.get_current_insertion_point().block()
 
 
 def stamping(ipu_shard_guard: Callable[..., Any]) -> Callable[..., Any]:
@@ -95,7 +102,7 @@ def following_programs(switch_main_program: Callable[..., Any]) -> Callable[...,
     @functools.wraps(switch_main_program)
     def switch_and_watch(program: Any, insertion_point: Any = None) -> Any:
         previous = switch_main_program(program, insertion_point)
-        for guard in _guards:
+        for guard in (*_guards, *watchers):
             guard.watch(program)
         return previous
 

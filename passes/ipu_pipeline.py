@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from paddle_ipu.passes.bind_micro_batch import BindMicroBatch
 from paddle_ipu.passes.check_placement import CheckPlacement
+from paddle_ipu.passes.convert_to_half import ConvertToHalf
 from paddle_ipu.passes.delete_scale import DeleteScale
 from paddle_ipu.passes.extract_forward import ExtractForward
 from paddle_ipu.passes.extract_optimizer import ExtractOptimizer
@@ -12,6 +13,7 @@ from paddle_ipu.passes.pipeline import Pass
 PIPELINE: tuple[Pass, ...] = (
     ExtractOptimizer(),
     ExtractForward(),
+    ConvertToHalf(),
     BindMicroBatch(),
     DeleteScale(),
     CheckPlacement(),

@@ -17,7 +17,7 @@ from typing import Any
 import onnx_ir as ir
 
 from paddle_ipu import dialect
-from paddle_ipu.annotations import FLOATS_AS_TEXT
+from paddle_ipu.annotations import AMP, FLOATS_AS_TEXT
 from paddle_ipu.errors import NotSupported
 
 _DROPPED = frozenset(
@@ -114,6 +114,7 @@ class _Reader:
         else:
             role = dialect.STATE if persistable else dialect.FEED
         value.meta[dialect.ROLE] = role
+        value.meta[AMP] = attributes.get(AMP)
         value.meta[dialect.TRAINABLE] = bool(attributes.get("trainable", [False])[0])
         value.meta[dialect.CALLSTACK] = attributes.get("op_callstack", ())
         self._taken.add(name)

@@ -99,7 +99,7 @@ def widened(array: Any) -> Any:
 
 def stored(array: Any, dtype: str | None) -> Any:
     """A float32 array rounded and kept as `dtype`; as it is where `dtype` is not narrow."""
-    if dtype not in _DTYPES or array.dtype.name == dtype:
+    if dtype is None or dtype not in _DTYPES or array.dtype.name == dtype:
         return array
     # Rounded first: XLA may keep the precision that a conversion alone takes away.
     return _ROUND[dtype](jnp.asarray(array, jnp.float32)).astype(_DTYPES[dtype])
@@ -121,7 +121,9 @@ class Narrow:
         values = [*graph.inputs, *graph.initializers.values()]
         values += [value for node in graph for value in node.outputs]
         self.dtypes: dict[str, str] = {
-            str(value.name): NARROW[value.dtype] for value in values if value.dtype in NARROW
+            str(value.name): NARROW[value.dtype]
+            for value in values
+            if value.dtype is not None and value.dtype in NARROW
         }
         self._shared: frozenset[str] = frozenset()
 

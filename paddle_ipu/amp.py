@@ -1,0 +1,275 @@
+"""Paddle's automatic mixed precision for PIR programs.
+
+Stock Paddle changes the dtypes of a ProgramDesc program's variables. PIR types a program while it
+is built, and on the CPU wheel builds nothing in half; so here AMP's entry points write on each
+operator what it is to be computed in (``annotations.AMP``), and the program stays in float32 until
+``passes/convert_to_half.py`` retypes it. The rules are Paddle's, by the operators' old types.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import paddle
+
+from paddle_ipu import scope as scopes
+from paddle_ipu import shard_guard
+from paddle_ipu.annotations import AMP
+from paddle_ipu.errors import NotSupported
+from paddle_ipu.legacy.legacy_names import PADDLE, type_of, was_attribute
+from paddle_ipu.value_names import name_of
+
+GUARDED = "paddle_ipu.fp16_guard"
+"""Attribute of an operator that was built inside ``fp16_guard``."""
+
+_DTYPES = {"FP16": "float16", "FLOAT16": "float16", "BF16": "bfloat16", "BFLOAT16": "bfloat16"}
+_OF_PARAMETER = "builtin.parameter"
+
+
+def _is_pir(program: Any) -> bool:
+    return isinstance(program, paddle.pir.Program)
+
+
+def _name_of_dtype(dtype: Any) -> str:
+    found = _DTYPES.get(str(dtype).rpartition(".")[2].upper())
+    if found is None:
+        raise NotSupported(
+            f"automatic mixed precision to {dtype} is not supported; use float16 or bfloat16."
+        )
+    return found
+
+
+# -- what the operators of a program become --------------------------------------------------------
+
+
+class _Plan:
+    """Decides for every operator of a program, by Paddle's lists."""
+
+    def __init__(
+        self, program: Any, lists: Any, guarded: bool, dtype: str, level: str, promote: bool
+    ) -> None:
+        self._lists = lists
+        self._guarded = guarded
+        self._dtype = dtype
+        self._level = level
+        self._promote = promote
+        self._black = set(lists.black_list)
+        self.half_values: dict[str, Any] = {}
+        self._full_parameters: set[str] = set()
+        self.dtypes: list[tuple[Any, str]] = []
+        parameters = []
+        for operator in program.global_block().ops:
+            if operator.name() == _OF_PARAMETER:
+                parameters.append(operator)
+            elif operator.name().startswith(f"{PADDLE}.") and _is_processed(operator):
+                self._decide(operator)
+        for operator in parameters:
+            key = operator.result(0).id
+            half = key in self.half_values and key not in self._full_parameters
+            self.dtypes.append((operator, dtype if half else "float32"))
+
+    def _decide(self, operator: Any) -> None:
+        inputs = [value for value in operator.operands_source() if value.initialized()]
+        half = self._is_half(operator, inputs)
+        self.dtypes.append((operator, self._dtype if half else "float32"))
+        for value in inputs:
+            if half and _is_float(value):
+                self.half_values[value.id] = value
+            elif not half and operator_of(value) == _OF_PARAMETER:
+                self._full_parameters.add(value.id)
+        for value in operator.results():
+            if half and value.initialized() and _is_float(value):
+                self.half_values[value.id] = value
+
+    def _is_half(self, operator: Any, inputs: list[Any]) -> bool:
+        op_type, lists = type_of(operator), self._lists
+        if op_type in lists.unsupported_list or op_type in self._black:
+            return False
+        if any(_is_learning_rate(value) for value in inputs):
+            return False
+        if self._guarded and not operator.has_attr(GUARDED):
+            return False
+        if lists.black_varnames and self._touches(operator, inputs, lists.black_varnames):
+            return False
+        if op_type in lists.white_list:
+            return True
+        made_half = [value.id in self.half_values for value in inputs if _is_computed(value)]
+        if self._promote:
+            return all(made_half)
+        if self._level == "O2":
+            return True
+        return op_type in lists.gray_list and (not made_half or made_half[-1])
+
+    @staticmethod
+    def _touches(operator: Any, inputs: list[Any], names: Any) -> bool:
+        values = [*inputs, *(v for v in operator.results() if v.initialized())]
+        return any(v.type().as_vec_type() is None and name_of(v) in names for v in values)
+
+    def names(self) -> set[str]:
+        """Names of every variable that a half operator reads or makes."""
+        return {
+            name_of(value)
+            for key, value in self.half_values.items()
+            if key not in self._full_parameters
+            and value.type().as_vec_type() is None
+            and not was_attribute(value.get_defining_op())
+        }
+
+
+def _is_learning_rate(value: Any) -> bool:
+    """Whether it is a variable of that name: Paddle keeps optimizers in float32 by it."""
+    return operator_of(value) == _OF_PARAMETER and "learning_rate" in value.name
+
+
+def operator_of(value: Any) -> str:
+    """PIR's name of the operator that makes a value."""
+    return str(value.get_defining_op().name())
+
+
+def _is_computed(value: Any) -> bool:
+    return _is_float(value) and operator_of(value) not in (_OF_PARAMETER, f"{PADDLE}.data")
+
+
+def _is_float(value: Any) -> bool:
+    members = value.type().as_vec_type()
+    typed = value if members is None else members.as_list()[0]
+    return str(typed.dtype).rpartition(".")[2].upper() in ("FLOAT32", "FP32")
+
+
+def _is_processed(operator: Any) -> bool:
+    """Paddle leaves alone what names its own dtype, like ``full``, and what has no float input."""
+    if operator.name() == f"{PADDLE}.data":
+        return False
+    inputs = [value for value in operator.operands_source() if value.initialized()]
+    if inputs and not any(_is_float(value) for value in inputs):
+        return False
+    if type_of(operator) == "cast":
+        return False
+    attributes = operator.attrs()
+    return not any(
+        str(attributes.get(name)).rpartition(".")[2].upper() in ("FLOAT32", "FLOAT16", "FLOAT64")
+        for name in ("dtype", "out_dtype")
+    )
+
+
+# -- Paddle's entry points -------------------------------------------------------------------------
+
+
+def casting_models(cast_model_to_fp16: Callable[..., Any]) -> Callable[..., Any]:
+    """``cast_model_to_fp16`` that marks the operators of a PIR program."""
+
+    @functools.wraps(cast_model_to_fp16)
+    def cast(
+        program: Any,
+        amp_lists: Any = None,
+        use_fp16_guard: bool = True,
+        dest_type: Any = paddle.base.core.VarDesc.VarType.FP16,
+        level: str = "O2",
+        use_promote: bool = False,
+    ) -> Any:
+        if not _is_pir(program):
+            return cast_model_to_fp16(
+                program, amp_lists, use_fp16_guard, dest_type, level, use_promote
+            )
+        dtype = _name_of_dtype(dest_type)
+        from paddle.static.amp import fp16_lists
+
+        if amp_lists is None or level == "OD":
+            amp_lists = fp16_lists.AutoMixedPrecisionLists(dtype=dtype)
+        if level == "O2":
+            # Pure half keeps nothing in float32 but what the user lists.
+            amp_lists.black_list = amp_lists.black_list - fp16_lists.black_list
+        plan = _Plan(program, amp_lists, use_fp16_guard, dtype, level, use_promote)
+        for operator, wanted in plan.dtypes:
+            operator.set_str_attr(AMP, wanted)
+        return plan.names()
+
+    return cast
+
+
+def casting_parameters(cast_parameters_to_fp16: Callable[..., Any]) -> Callable[..., Any]:
+    """``cast_parameters_to_fp16`` that takes a PIR program too."""
+
+    @functools.wraps(cast_parameters_to_fp16)
+    def cast(
+        place: Any,
+        program: Any,
+        scope: Any = None,
+        to_fp16_var_names: Any = None,
+        *args: Any,
+        **keywords: Any,
+    ) -> None:
+        if not _is_pir(program):
+            cast_parameters_to_fp16(place, program, scope, to_fp16_var_names, *args, **keywords)
+            return
+        dest_type = args[0] if args else keywords.get("dest_type", "FP16")
+        if _name_of_dtype(dest_type) != "float16":
+            # The parameters are rounded when the program is compiled.
+            return
+        scope = paddle.static.global_scope() if scope is None else scope
+        wanted = set(to_fp16_var_names or ())
+        for operator in program.global_block().ops:
+            if operator.name() != _OF_PARAMETER:
+                continue
+            name = operator.attrs()["parameter_name"]
+            found = scopes.tensor(scope, name) if name in wanted else None
+            if found is not None:
+                found.set(np.array(scopes.view(found)).astype(np.float16), place)
+
+    return cast
+
+
+class _Guard:
+    """Marks what is built between two points of a program."""
+
+    def __init__(self, attribute: str) -> None:
+        self._attribute = attribute
+        self._watched: list[tuple[Any, Any, frozenset[int]]] = []
+
+    def watch(self, program: Any) -> None:
+        """Remembers what the block under construction in `program` holds now."""
+        block = shard_guard.current_block()
+        if any(block == watched for _, watched, _ in self._watched):
+            return
+        before = frozenset(operator.id() for operator in block.ops)
+        self._watched.append((program, block, before))
+
+    def finish(self) -> None:
+        for _, block, before in self._watched:
+            for operator in block.ops:
+                if operator.id() not in before and operator.name().startswith(f"{PADDLE}."):
+                    operator.set_bool_attr(self._attribute, True)
+
+
+def guarding(fp16_guard: Callable[..., Any]) -> Callable[..., Any]:
+    """``fp16_guard`` that marks the operators of PIR programs too."""
+
+    @contextlib.contextmanager
+    def guard() -> Iterator[None]:
+        marks = _Guard(GUARDED)
+        if paddle.base.framework.in_pir_mode():
+            marks.watch(paddle.static.default_main_program())
+        shard_guard.watchers.append(marks)
+        try:
+            with fp16_guard():
+                yield
+        finally:
+            shard_guard.watchers.remove(marks)
+            marks.finish()
+
+    return functools.wraps(fp16_guard)(guard)
+
+
+def supporting_everything(get_sys_unsupported_list: Callable[..., Any]) -> Callable[..., Any]:
+    """The list of operators without half kernels: an IPU has none such."""
+
+    @functools.wraps(get_sys_unsupported_list)
+    def unsupported(dtype: Any) -> tuple[str, set[str], Any]:
+        _, _, all_ops = get_sys_unsupported_list(dtype)
+        return "IPU", set(), all_ops
+
+    return unsupported

@@ -1,0 +1,121 @@
+"""Turns operators into half: all of them for ``enable_fp16``, else those that AMP has marked.
+
+x, w float32: y = matmul(x, w)  ->  x, w float16: y = matmul(x, w), y float16
+
+A program that holds half values already was converted by its author and stays as it is. AMP's
+entry points cannot convert a PIR program, so they write on each operator what it becomes
+(``annotations.AMP``); what stays in float32 then gets casts at its borders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx_ir as ir
+
+from paddle_ipu import dialect
+from paddle_ipu.annotations import AMP
+from paddle_ipu.passes.pipeline import Compilation
+
+_FULL = ir.DataType.FLOAT
+_HALF: Mapping[str, ir.DataType] = {
+    "float16": ir.DataType.FLOAT16,
+    "bfloat16": ir.DataType.BFLOAT16,
+}
+
+_NUMBERS = frozenset({
+    "atol", "end", "fill_value", "max", "min", "p", "pad_value", "rtol", "scale", "start", "step",
+    "stop", "value",
+})  # fmt: skip
+"""Operands that are numbers of the operator, not tensors, where they are constants."""
+
+_COPIED = ("ipu_index", "ipu_stage", "op_role")
+
+
+class ConvertToHalf:
+    """Retypes values and puts casts between half and float32."""
+
+    name = "convert_to_half"
+
+    def run(self, compilation: Compilation) -> bool:
+        graph = compilation.graph
+        marked = {id(node): str(dialect.attribute(node, AMP, "")) for node in graph}
+        if any(mark in _HALF for mark in marked.values()):
+            _Conversion(graph, marked, inputs_too=False).run()
+            return True
+        values = [*graph.inputs, *(value for node in graph for value in node.outputs)]
+        is_half = any(value.dtype in _HALF.values() for value in values)
+        if is_half or not compilation.options["enable_fp16"]:
+            return False
+        everything = {id(node): "float16" for node in graph}
+        _Conversion(graph, everything, inputs_too=True).run()
+        return True
+
+
+class _Conversion:
+    def __init__(self, graph: ir.Graph, wanted: Mapping[int, str], *, inputs_too: bool) -> None:
+        self._graph = graph
+        self._wanted = wanted
+        self._all = inputs_too
+        self._casts: dict[tuple[int, ir.DataType], ir.Value] = {}
+        self._retyped: set[int] = set()
+
+    def run(self) -> None:
+        for value in self._graph.inputs:
+            self._convert_input(value)
+        for node in list(self._graph):
+            if node.op_type in dialect.CONSTANT_OPS:
+                continue
+            half = _HALF.get(self._wanted[id(node)])
+            self._convert_operands(node, half)
+            if half is not None:
+                self._convert_results(node, half)
+
+    def _convert_input(self, value: ir.Value) -> None:
+        """A weight is what AMP says; in an all-half program every input is half."""
+        half = _HALF["float16"] if self._all else _HALF.get(str(value.meta.get(AMP)))
+        if half is not None and value.dtype == _FULL:
+            self._retype(value, half)
+
+    def _convert_operands(self, node: ir.Node, half: ir.DataType | None) -> None:
+        for index, (name, value) in enumerate(list(dialect.operands(node))):
+            if value is None or (name in _NUMBERS and dialect.constant(value) is not None):
+                continue
+            is_ours = value.dtype == _FULL or id(value) in self._retyped
+            if is_ours and value.dtype != (half or _FULL):
+                node.replace_input_with(index, self._cast(value, half or _FULL, node))
+
+    def _convert_results(self, node: ir.Node, half: ir.DataType) -> None:
+        for value in node.outputs:
+            if value.dtype == _FULL:
+                self._retype(value, half)
+        for name in ("dtype", "out_dtype"):
+            if dialect.attribute(node, name) == "float32":
+                node.attributes[name] = ir.AttrString(name, self._wanted[id(node)])
+
+    def _retype(self, value: ir.Value, dtype: ir.DataType) -> None:
+        value.type = ir.TensorType(dtype)
+        self._retyped.add(id(value))
+
+    def _cast(self, value: ir.Value, dtype: ir.DataType, reader: ir.Node) -> ir.Value:
+        """The value in another type, for all readers the same."""
+        key = (id(value), dtype)
+        if key not in self._casts:
+            name = next((n for n, half in _HALF.items() if half is dtype), "float32")
+            result = ir.Value(
+                name=f"{value.name}.cast_{name}", shape=value.shape, type=ir.TensorType(dtype)
+            )
+            copied = [reader.attributes[key] for key in _COPIED if key in reader.attributes]
+            node = ir.Node(
+                dialect.DOMAIN,
+                "cast",
+                [value],
+                [dialect.make_attribute("dtype", name), *copied],
+                outputs=[result],
+                name=result.name,
+            )
+            node.meta[dialect.CALLSTACK] = reader.meta.get(dialect.CALLSTACK, ())
+            node.meta[dialect.INPUT_NAMES] = ("x",)
+            self._graph.insert_before(reader, node)
+            self._casts[key] = result
+        return self._casts[key]
