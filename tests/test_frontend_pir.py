@@ -108,6 +108,9 @@ def test_an_attribute_without_a_form_is_refused(static_program: Any) -> None:
         pir._plain("odd", "what", object())
 
 
+@pytest.mark.skipif(
+    paddle.__version__.startswith("3.0"), reason="Paddle 3.0 refuses such data itself"
+)
 def test_a_dtype_the_ipu_lacks_is_refused(static_program: Any) -> None:
     paddle.static.data("x", [2], paddle.float8_e4m3fn)
     with pytest.raises(NotSupported, match="dtype float8_e4m3fn is not supported in IPU programs"):

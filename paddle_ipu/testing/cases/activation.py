@@ -201,6 +201,6 @@ _add(
     "round",
     paddle.round,
     label="integers",
-    since=Since("3.0", "the function takes no integers"),
+    since=Since("3.1", "the function takes no integers"),
     x=integers(4, low=-3, dtype="int32"),
 )

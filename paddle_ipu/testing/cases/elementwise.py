@@ -322,7 +322,7 @@ _add(
         paddle.masked_fill(i, mask, 7),
     ],
     gradient="x",
-    since=Since("3.0", "the function writes where"),
+    since=Since("3.1", "the function writes where"),
     x=normal(2, 4),
     mask=bools(4),
     i=integers(2, 4, dtype="int32"),
