@@ -92,7 +92,10 @@ def test_options_that_contradict_each_other() -> None:
 
 def test_options_without_effect_yet() -> None:
     refused(
-        NotSupported, "does not do yet:\n  enable_fp16 = True", mlp(_sgd), {"enable_fp16": True}
+        NotSupported,
+        "does not do yet:\n  compile_engine = False",
+        mlp(_sgd),
+        {"compile_engine": False},
     )
 
 

@@ -350,7 +350,7 @@ def test_only_planned_values_are_refused_at_compile(option: Option) -> None:
 
 
 def test_every_planned_option_is_in_one_message() -> None:
-    core = strategy(enable_fp16=True, virtual_graph_mode=2, enable_half_partial=True)
+    core = strategy(virtual_graph_mode=2, enable_half_partial=True)
     core.set_options({"location_weight": {"sharding_domain_with_all": 2}})
     core.enable_pattern("DisableAttnDropoutBwdPattern")
     with pytest.raises(NotSupported) as refused:
@@ -358,7 +358,6 @@ def test_every_planned_option_is_in_one_message() -> None:
     lines = str(refused.value).splitlines()[1:-1]
     assert [line.split()[0] for line in lines] == [
         "virtual_graph_mode",
-        "enable_fp16",
         "enable_half_partial",
         "location_weight",
         "enable_pattern('DisableAttnDropoutBwdPattern'):",

@@ -1,0 +1,75 @@
+"""Small PopART programs in half, run on the IPU Model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from paddle_ipu import popart
+
+Array = np.ndarray[Any, Any]
+
+
+def run(
+    feeds: Mapping[str, Array],
+    make: Callable[..., Mapping[str, str]],
+    dtype: str = "FLOAT16",
+) -> dict[str, Array]:
+    """Runs what `make(builder, *tensors)` builds forward; it gives name -> tensor to return."""
+    builder = popart.Builder(opsets={"ai.onnx": 11, "ai.graphcore": 1})
+    tensors = [
+        builder.addInputTensor(dtype, list(feed.shape), name) for name, feed in feeds.items()
+    ]
+    wanted = make(builder, *tensors)
+    anchors = {tensor: popart.AnchorReturnType("All") for tensor in wanted.values()}
+    session = popart.InferenceSession(
+        builder.getModelProto(),
+        popart.DataFlow(1, anchors),
+        popart.DeviceManager().createIpuModelDevice({}),
+    )
+    session.prepareDevice()
+    outputs = session.initAnchorArrays()
+    session.run(popart.PyStepIO(dict(zip(tensors, feeds.values(), strict=True)), outputs))
+    return {name: outputs[tensor] for name, tensor in wanted.items()}
+
+
+def train(
+    feed: Array,
+    weights: Sequence[Array],
+    make: Callable[..., str],
+    gradients_of: Callable[..., Mapping[str, str]] = lambda *tensors: {},
+    rate: float = 0.1,
+    accumulation: int = 1,
+) -> tuple[dict[str, Array], list[Array]]:
+    """One step of SGD on the loss that `make(builder, x, *weights)` gives.
+
+    Returns:
+        Gradients by the names of `gradients_of(x, *weights)`, and the new weights.
+    """
+    builder = popart.Builder(opsets={"ai.onnx": 11, "ai.graphcore": 1})
+    shape = [len(feed) // accumulation, *feed.shape[1:]]
+    x = builder.addInputTensor("FLOAT16", shape, "x")
+    tensors = [builder.addInitializedInputTensor(weight) for weight in weights]
+    loss = make(builder, x, *tensors)
+    wanted = {name: f"Gradient___{t}" for name, t in gradients_of(x, *tensors).items()}
+    options = popart.SessionOptions()
+    options.enableGradientAccumulation = accumulation > 1
+    options.accumulationFactor = accumulation
+    session = popart.TrainingSession(
+        builder.getModelProto(),
+        popart.DataFlow(1, {tensor: popart.AnchorReturnType("All") for tensor in wanted.values()}),
+        loss,
+        popart.SGD({"defaultLearningRate": (rate, False)}),
+        popart.DeviceManager().createIpuModelDevice({}),
+        userOptions=options,
+    )
+    session.prepareDevice()
+    session.weightsFromHost()
+    outputs = session.initAnchorArrays()
+    session.run(popart.PyStepIO({x: feed}, outputs))
+    session.weightsToHost()
+    after = [np.empty_like(weight) for weight in weights]
+    session.readWeights(popart.PyWeightsIO(dict(zip(tensors, after, strict=True))))
+    return {name: outputs[tensor] for name, tensor in wanted.items()}, after
