@@ -93,7 +93,7 @@ _add(
     lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
     gradient="q k v",
     label="causal attention",
-    since=Since("3.1", "the function writes an operator without a CPU kernel"),
+    since=Since("3.3", "the function writes an operator without a CPU kernel"),
     q=normal(2, 4, 2, 3),
     k=normal(2, 4, 2, 3, seed=1),
     v=normal(2, 4, 2, 3, seed=2),
