@@ -8,7 +8,8 @@ attributes ``input_segments`` and ``output_segments`` then give the length of ea
 
 What does not fit ONNX is kept beside it: a value's role in ``value.meta[ROLE]``, a node's operand
 names in ``node.meta[INPUT_NAMES]``, the user's Python stack in ``node.meta[CALLSTACK]``. Where a
-program writes variables again, ``value.meta[VARIABLE]`` is the one that a value is a version of.
+program writes variables again, ``value.meta[VARIABLE]`` is the one that a value is a version of;
+``value.meta[WRITTEN_AGAIN]`` marks a feed whose variable the program writes.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ ROLE = "role"
 FEED, PARAMETER, STATE, LEARNING_RATE = "feed", "parameter", "state", "learning_rate"
 TRAINABLE = "trainable"
 VARIABLE = "variable"
+WRITTEN_AGAIN = "written_again"
 INPUT_NAMES = "input_names"
 CALLSTACK = "callstack"
 

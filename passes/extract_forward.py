@@ -45,6 +45,11 @@ class ExtractForward:
                     f"fetch {fetch!r} names nothing in the program. Fetch a variable of the "
                     "program, by its name or by the variable itself."
                 )
+            if by_name[name].meta.get(dialect.WRITTEN_AGAIN):
+                raise NotSupported(
+                    f"fetch {fetch!r} is a feed that the program writes again. Fetch a copy: "
+                    "paddle.assign it to another variable after the write."
+                )
             outputs.append(by_name[name])
         if compilation.loss is not None:
             outputs.append(by_name[compilation.loss])

@@ -264,14 +264,7 @@ class _Reader:
         found = self._newest.get(name)
         if found is not None:
             return found
-        variable = self._variables.get(name)
         if self._writes[name] and not self._keeps_first(name):
-            if variable is not None and (variable.need_check_feed or name in self._fed):
-                raise NotSupported(
-                    f"operator {operator.type}{operator.place} reads the fed variable {name!r}, "
-                    "which the program writes again later. Write to another variable: a feed keeps "
-                    "its value."
-                )
             raise InvalidProgramError(
                 f"operator {operator.type}{operator.place} reads {name!r} before anything has "
                 "written it."
@@ -280,7 +273,11 @@ class _Reader:
 
     def _keeps_first(self, name: str) -> bool:
         """Whether the variable's name is that of its first version, which the graph is given."""
-        return self.is_persistable(name) or name in self._statistics
+        return self.is_persistable(name) or self._is_fed(name) or name in self._statistics
+
+    def _is_fed(self, name: str) -> bool:
+        variable = self._variables.get(name)
+        return name in self._fed or (variable is not None and bool(variable.need_check_feed))
 
     def _write(self, name: str) -> ir.Value:
         self._written[name] += 1
@@ -294,6 +291,9 @@ class _Reader:
             version += "_"
         self._taken.add(version)
         value = self._value(name, version)
+        before = self._newest.get(name)
+        if self._is_fed(name) and name not in self._statistics and before is not None:
+            before.meta[dialect.WRITTEN_AGAIN] = True
         self._newest[name] = value
         return value
 

@@ -178,7 +178,10 @@ def _versions(program: Any) -> Iterator[tuple[Any, str, str]]:
             written[name] += 1
             variable = block.vars.get(name)
             is_last = written[name] == writes[name]
-            if is_last and not (variable is not None and variable.persistable):
+            keeps_first = variable is not None and (
+                variable.persistable or variable.desc.need_check_feed()
+            )
+            if is_last and not keeps_first:
                 yield op, name, name
             else:
                 yield op, name, f"{name}@{written[name]}"

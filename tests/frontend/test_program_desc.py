@@ -588,10 +588,12 @@ def test_a_value_read_before_it_is_written_is_named(builder: DescBuilder) -> Non
         _read(builder)
 
 
-def test_writing_into_a_feed_is_refused(builder: DescBuilder) -> None:
+def test_a_feed_that_is_written_again_stays_the_input(builder: DescBuilder) -> None:
     builder.operator("relu", {"X": ["x"]}, {"Out": ["x"]})
-    with pytest.raises(NotSupported, match="reads the fed variable 'x', which the program writes"):
-        _read(builder)
+    builder.operator("tanh", {"X": ["x"]}, {"Out": ["y"]})
+    graph = _read(builder)
+    assert _text(graph) == ["x@1 = relu(x)", "y = tanh(x@1)"]
+    assert [value.name for value in graph.inputs if value.meta.get(dialect.WRITTEN_AGAIN)] == ["x"]
 
 
 def test_only_dense_tensors_are_read(builder: DescBuilder) -> None:

@@ -11,6 +11,7 @@ import paddle
 import pytest
 
 import paddle_ipu
+from paddle_ipu.errors import NotSupported
 from paddle_ipu.frontend import programs
 from paddle_ipu.verification.program_desc_copy import ProgramDescCopy
 from paddle_ipu.verification.report import DIVERGES
@@ -185,3 +186,15 @@ def test_an_operand_behind_a_form_is_named_as_the_operators_own(
     first = report.first_divergence
     assert first is not None and first in report.derivatives
     assert (first.operator, first.result.name) == ("add", "y")
+
+
+def test_a_feed_that_is_written_again_is_compared_version_by_version(static_program: Any) -> None:
+    x = paddle.static.data("x", [2, 3], "float32")
+    paddle.assign(paddle.tanh(x), output=x)
+    doubled = x * 2.0
+    total = x + doubled
+    feed = {"x": np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)}
+    report = paddle_ipu.verify(static_program, feed, [doubled, total], every_operator=True)
+    assert "x@1" in str(report)
+    with pytest.raises(NotSupported, match="fetch 'x' is a feed that the program writes again"):
+        paddle_ipu.verify(static_program, feed, [x])
