@@ -28,7 +28,7 @@ from paddle_ipu.frontend.vocabulary.row import Constant, Slot
 
 _OP_ROLE = "op_role"
 _FEED, _FETCH = "feed", "fetch"
-_STATISTICS = ("batch_norm_", "sync_batch_norm_")
+STATISTICS = ("batch_norm_", "sync_batch_norm_")
 """Operators that write their running statistics in place, which without training are as before."""
 
 _DENSE, _SELECTED_ROWS = 7, 8
@@ -144,14 +144,14 @@ class _Reader:
         others = {
             name
             for op in self._operators
-            if op.type not in _STATISTICS
+            if op.type not in STATISTICS
             for names in op.outputs.values()
             for name in names
         }
         self._statistics = {
             name
             for op in self._operators
-            if op.type in _STATISTICS
+            if op.type in STATISTICS
             for name in (op.input("Mean"), op.input("Variance"))
             if name is not None and name not in others
         }

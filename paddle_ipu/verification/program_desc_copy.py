@@ -16,6 +16,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from paddle_ipu import dialect
 from paddle_ipu.frontend import program_desc, programs
 from paddle_ipu.frontend.legacy_operator import EMPTY
 from paddle_ipu.passes.roles import BACKWARD, FORWARD, LOSS, OP_ROLE, OPTIMIZE
@@ -27,9 +28,12 @@ _SIDE_EFFECTS = frozenset({"print", "py_func", "assert"})
 class ProgramDescCopy:
     """A copy of a ``paddle.base.framework.Program``."""
 
-    def __init__(self, program: Any, learning_rate_name: str | None) -> None:
+    def __init__(
+        self, program: Any, learning_rate_name: str | None, feeds_written: frozenset[str]
+    ) -> None:
         """Takes a program that is a copy already, in which versions are told apart."""
         self.program = program
+        self._feeds_written = feeds_written
         self._block = program.global_block()
         self._learning_rate_name = learning_rate_name
         self._versions: dict[str, tuple[str, Any]] = {}
@@ -56,8 +60,15 @@ class ProgramDescCopy:
         if without_dropout:
             _switch_dropout_off(duplicate)
         _make_gradients_dense(duplicate)
+        written = {
+            name
+            for op in block.ops
+            if op.type not in program_desc.STATISTICS
+            for name in op.output_arg_names
+        }
+        feeds_written = frozenset(_fed(block) & written)
         _tell_versions_apart(duplicate)
-        return cls(duplicate, programs.learning_rate_name(program))
+        return cls(duplicate, programs.learning_rate_name(program), feeds_written)
 
     @classmethod
     def of_saved(cls, program: Any, without_dropout: bool) -> ProgramDescCopy | None:
@@ -72,7 +83,12 @@ class ProgramDescCopy:
         return cls.of(parsed, without_dropout)
 
     def read(self) -> ir.Graph:
-        return program_desc.read(self.program, self._learning_rate_name)
+        graph = program_desc.read(self.program, self._learning_rate_name)
+        for value in graph.inputs:
+            if value.name in self._feeds_written:
+                # Nothing writes the copy's feed, which would hide what the program does.
+                value.meta[dialect.WRITTEN_AGAIN] = True
+        return graph
 
     def fetch_name(self, item: Any) -> str:
         from paddle.base.framework import Variable
@@ -93,7 +109,7 @@ class ProgramDescCopy:
         return self._has_gradient[variable] and _is_float(self._block.var(variable))
 
     def pruned(self, names: Sequence[str], training: bool) -> ProgramDescCopy:
-        made = ProgramDescCopy(self.program.clone(), self._learning_rate_name)
+        made = ProgramDescCopy(self.program.clone(), self._learning_rate_name, self._feeds_written)
         _prune(made._block, {str(made._variable(name).name) for name in names}, training)
         return made
 
