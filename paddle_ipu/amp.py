@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -28,6 +29,7 @@ GUARDED = "paddle_ipu.fp16_guard"
 
 _DTYPES = {"FP16": "float16", "FLOAT16": "float16", "BF16": "bfloat16", "BFLOAT16": "bfloat16"}
 _OF_PARAMETER = "builtin.parameter"
+_NAMED = (_OF_PARAMETER, f"{PADDLE}.data")
 
 
 def _is_pir(program: Any) -> bool:
@@ -122,7 +124,7 @@ class _Plan:
 
 def _is_learning_rate(value: Any) -> bool:
     """Whether it is a variable of that name: Paddle keeps optimizers in float32 by it."""
-    return operator_of(value) == _OF_PARAMETER and "learning_rate" in value.name
+    return operator_of(value) in _NAMED and "learning_rate" in value.name
 
 
 def operator_of(value: Any) -> str:
@@ -131,7 +133,7 @@ def operator_of(value: Any) -> str:
 
 
 def _is_computed(value: Any) -> bool:
-    return _is_float(value) and operator_of(value) not in (_OF_PARAMETER, f"{PADDLE}.data")
+    return _is_float(value) and operator_of(value) not in _NAMED
 
 
 def _is_float(value: Any) -> bool:
@@ -224,10 +226,10 @@ def casting_parameters(cast_parameters_to_fp16: Callable[..., Any]) -> Callable[
 
 
 class _Guard:
-    """Marks what is built between two points of a program."""
+    """Sees what is built between two points of a program."""
 
-    def __init__(self, attribute: str) -> None:
-        self._attribute = attribute
+    def __init__(self, mark: Callable[[Any], None]) -> None:
+        self._mark = mark
         self._watched: list[tuple[Any, Any, frozenset[int]]] = []
 
     def watch(self, program: Any) -> None:
@@ -242,7 +244,20 @@ class _Guard:
         for _, block, before in self._watched:
             for operator in block.ops:
                 if operator.id() not in before and operator.name().startswith(f"{PADDLE}."):
-                    operator.set_bool_attr(self._attribute, True)
+                    self._mark(operator)
+
+
+@contextlib.contextmanager
+def _marking(mark: Callable[[Any], None]) -> Iterator[None]:
+    """Calls `mark` with each operator that is built in the block, at its end."""
+    guard = _Guard(mark)
+    guard.watch(paddle.static.default_main_program())
+    shard_guard.watchers.append(guard)
+    try:
+        yield
+    finally:
+        shard_guard.watchers.remove(guard)
+        guard.finish()
 
 
 def guarding(fp16_guard: Callable[..., Any]) -> Callable[..., Any]:
@@ -250,18 +265,81 @@ def guarding(fp16_guard: Callable[..., Any]) -> Callable[..., Any]:
 
     @contextlib.contextmanager
     def guard() -> Iterator[None]:
-        marks = _Guard(GUARDED)
-        if paddle.base.framework.in_pir_mode():
-            marks.watch(paddle.static.default_main_program())
-        shard_guard.watchers.append(marks)
-        try:
+        if not paddle.base.framework.in_pir_mode():
             with fp16_guard():
                 yield
-        finally:
-            shard_guard.watchers.remove(marks)
-            marks.finish()
+            return
+        with _marking(lambda operator: operator.set_bool_attr(GUARDED, True)):
+            yield
 
     return functools.wraps(fp16_guard)(guard)
+
+
+class _AutoCast:
+    """Marks operators as ``auto_cast`` would type them; parameters stay in float32."""
+
+    def __init__(self, white: set[str], black: set[str], level: str, dtype: str, promote: bool):
+        self._white = white
+        self._black = black
+        self._level = level
+        self._dtype = dtype
+        self._promote = promote
+
+    def __call__(self, operator: Any) -> None:
+        # An inner auto_cast has had the first word.
+        if not operator.has_attr(AMP) and _is_processed(operator):
+            operator.set_str_attr(AMP, self._dtype if self._is_half(operator) else "float32")
+
+    def _is_half(self, operator: Any) -> bool:
+        names = {type_of(operator), operator.name().removeprefix(f"{PADDLE}.").rstrip("_")}
+        if self._level == "O0" or names & self._black:
+            return False
+        if names & self._white:
+            return True
+        if self._level == "OD" or (self._level == "O2" and not self._promote):
+            return self._level == "O2"
+        floats = [v for v in operator.operands_source() if v.initialized() and _is_float(v)]
+        return bool(floats) and all(_is_marked_half(value) for value in floats)
+
+
+def _is_marked_half(value: Any) -> bool:
+    operator = value.get_defining_op()
+    if operator.name() == "builtin.combine":
+        return all(_is_marked_half(member) for member in operator.operands_source())
+    if was_attribute(operator):
+        return True
+    return bool(operator.has_attr(AMP)) and operator.attrs()[AMP] != "float32"
+
+
+def auto_casting(amp_guard: Callable[..., Any]) -> Callable[..., Any]:
+    """``paddle.amp.auto_cast`` that marks the operators of PIR programs."""
+
+    @contextlib.contextmanager
+    def guard(
+        enable: bool = True,
+        custom_white_list: Any = None,
+        custom_black_list: Any = None,
+        level: str = "O1",
+        dtype: Any = "float16",
+        use_promote: bool = True,
+    ) -> Iterator[None]:
+        lists = (custom_white_list, custom_black_list)
+        if not paddle.base.framework.in_pir_mode():
+            with amp_guard(enable, *lists, level, dtype, use_promote):
+                yield
+            return
+        level = level.upper() if enable else "O0"
+        name = _name_of_dtype(f".{getattr(dtype, 'name', dtype)}")
+        update_list = sys.modules["paddle.amp.auto_cast"]._update_list
+        white, black = update_list(*lists, level, name)
+        # Paddle checks the arguments, and is kept from casting while it builds.
+        with (
+            amp_guard(False, *lists, level, dtype, use_promote),
+            _marking(_AutoCast(white, black, level, name, use_promote)),
+        ):
+            yield
+
+    return functools.wraps(amp_guard)(guard)
 
 
 def supporting_everything(get_sys_unsupported_list: Callable[..., Any]) -> Callable[..., Any]:

@@ -129,6 +129,7 @@ _AMP = (
             ("cast_model_to_fp16", "casting_models", _AMP_MODULES),
             ("cast_parameters_to_fp16", "casting_parameters", _AMP_MODULES),
             ("fp16_guard", "guarding", (_AMP_MODULES[0], _AMP_MODULES[2])),
+            ("amp_guard", "auto_casting", ("paddle.amp.auto_cast", "paddle.amp")),
         )
         for module in modules
     ),

@@ -47,7 +47,7 @@ class ConvertToHalf:
         is_half = any(value.dtype in _HALF.values() for value in values)
         if is_half or not compilation.options["enable_fp16"]:
             return False
-        everything = {id(node): "float16" for node in graph}
+        everything = {key: mark or "float16" for key, mark in marked.items()}
         _Conversion(graph, everything, inputs_too=True).run()
         return True
 
