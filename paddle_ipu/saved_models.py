@@ -22,6 +22,7 @@ import numpy as np
 from paddle_ipu import scope as scopes
 from paddle_ipu.errors import ModelFileError, NotSupported
 from paddle_ipu.persistence import loading
+from paddle_ipu.value_names import NAME_PREFIX
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -197,7 +198,7 @@ def _translated(model: SavedModel) -> Any:
     import paddle
     from paddle.base import core
 
-    from paddle_ipu.frontend import expand_fused, pir, program_desc
+    from paddle_ipu.frontend import expand_fused, program_desc
 
     plain = expand_fused.expanded(model.description, for_translation=True)
     program = paddle.pir.translate_to_pir(core.ProgramDesc(plain.SerializeToString()))
@@ -217,7 +218,7 @@ def _translated(model: SavedModel) -> Any:
         if not value.has_name:
             # The name that the saved program has for it; PIR would have none.
             producer = value.get_defining_op()
-            producer.set_str_attr(f"{pir.NAME_PREFIX}{value.index()}", name)
+            producer.set_str_attr(f"{NAME_PREFIX}{value.index()}", name)
     return program
 
 

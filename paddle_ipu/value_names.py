@@ -13,7 +13,9 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-_ATTRIBUTE = "paddle_ipu.name."
+NAME_PREFIX = "paddle_ipu.name."
+"""Attribute under which an operator carries the name given to its result of that number."""
+
 _numbers = itertools.count()
 
 
@@ -29,7 +31,7 @@ def name_of(value: Any) -> str:
     if not hasattr(value, "has_name") or value.has_name:
         return str(value.name)
     operator = value.get_defining_op()
-    attribute = f"{_ATTRIBUTE}{value.index()}"
+    attribute = f"{NAME_PREFIX}{value.index()}"
     if operator.has_attr(attribute):
         return str(operator.str_attr(attribute))
     kind = operator.name().rpartition(".")[2]
@@ -80,8 +82,8 @@ def _named_in(block: Any) -> Iterator[tuple[str, Any]]:
     for operator in block.ops:
         for index in range(operator.num_results()):
             value = operator.result(index)
-            if operator.has_attr(f"{_ATTRIBUTE}{index}"):
-                yield str(operator.str_attr(f"{_ATTRIBUTE}{index}")), value
+            if operator.has_attr(f"{NAME_PREFIX}{index}"):
+                yield str(operator.str_attr(f"{NAME_PREFIX}{index}")), value
             if value.initialized() and value.has_name:
                 for name in value._names:
                     yield str(name), value

@@ -20,6 +20,7 @@ from typing import Any
 
 from paddle_ipu.annotations import ANNOTATIONS
 from paddle_ipu.frontend.check_program_desc import tensor_of
+from paddle_ipu.frontend.legacy_operator import FIELDS, plain_value
 
 _KEPT = frozenset({"op_role", "op_callstack", "op_device", "op_namescope", *ANNOTATIONS})
 
@@ -241,21 +242,8 @@ def _new(message: Any) -> Any:
 
 
 def _plain(attr: Any) -> Any:
-    field = {
-        0: "i",
-        1: "f",
-        2: "s",
-        3: "ints",
-        4: "floats",
-        5: "strings",
-        6: "b",
-        9: "l",
-        11: "longs",
-    }
-    if attr.type not in field:
-        return None
-    value = getattr(attr, field[attr.type])
-    return value if isinstance(value, (bool, int, float, str)) else list(value)
+    """The value; None for blocks, scalars and variables, which no fused operator has."""
+    return plain_value(attr) if attr.type in FIELDS else None
 
 
 def _kind(value: Any) -> int:

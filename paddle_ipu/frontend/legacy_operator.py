@@ -135,7 +135,7 @@ class Block:
     index: int
 
 
-_FIELDS: Mapping[int, str] = {
+FIELDS: Mapping[int, str] = {
     0: "i",
     1: "f",
     2: "s",
@@ -152,11 +152,16 @@ _FIELDS: Mapping[int, str] = {
 """``AttrType`` of framework.proto -> the field that holds the value."""
 
 
+def plain_value(attr: Any) -> Any:
+    """An attribute's number, string or list of them; its kind is one of `FIELDS`."""
+    value = getattr(attr, FIELDS[attr.type])
+    return value if isinstance(value, (bool, int, float, str)) else list(value)
+
+
 def _value(op_type: str, attr: Any) -> Any:
     kind = attr.type
-    if kind in _FIELDS:
-        value = getattr(attr, _FIELDS[kind])
-        return value if isinstance(value, (bool, int, float, str)) else list(value)
+    if kind in FIELDS:
+        return plain_value(attr)
     if kind == 8:
         return Block(attr.block_idx)
     if kind == 10:

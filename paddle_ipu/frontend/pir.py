@@ -19,12 +19,11 @@ import onnx_ir as ir
 from paddle_ipu import dialect
 from paddle_ipu.annotations import AMP, FLOATS_AS_TEXT
 from paddle_ipu.errors import NotSupported
+from paddle_ipu.value_names import NAME_PREFIX
 
 _DROPPED = frozenset(
     {"stop_gradient", "op_callstack", "struct_name", "place", "persistable", "op_role"}
 )
-NAME_PREFIX = "paddle_ipu.name."
-"""Attribute under which an operator carries the name given to its result of that number."""
 
 _PARAMETER = "builtin.parameter"
 _COMBINE, _SPLIT, _SLICE = "builtin.combine", "builtin.split", "builtin.slice"
@@ -90,7 +89,10 @@ class _Reader:
 
     def _take(self, op: Any, index: int, part: ir.Value | None) -> None:
         """A member of a list becomes the result of that number."""
-        self._values[op.result(index).id] = part
+        result = op.result(index)
+        self._values[result.id] = part
+        if part is not None and part.producer() is not None:
+            part.meta[dialect.STOPPED] = bool(result.stop_gradient)
         name = op.attrs().get(f"{NAME_PREFIX}{index}")
         if name is not None and part is not None and part.producer() is not None:
             part.name = name
@@ -181,6 +183,7 @@ class _Reader:
             members = result.type().as_vec_type()
             if members is None:
                 value = dialect.make_value(name, list(result.shape), _dtype(result))
+                value.meta[dialect.STOPPED] = bool(result.stop_gradient)
                 self._values[result.id] = value
                 outputs.append(value)
                 segments.append(1)

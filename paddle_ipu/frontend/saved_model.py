@@ -79,13 +79,14 @@ class SavedProgram:
         feed_names: in the order they were saved.
         fetch_targets: what it computes, in the order they were saved.
         source: the file it came from.
+        description: a ``framework_pb2.ProgramDesc`` or a ``pir_json.SavedPirProgram``.
         reason: why this Paddle has no program of its own for it.
     """
 
     def __init__(self, source: str, description: Any, reason: str = "") -> None:
         self.source = source
         self.reason = reason
-        self._description = description
+        self.description = description
         try:
             graph = self.graph()
         except InvalidProgramError as error:
@@ -119,11 +120,11 @@ class SavedProgram:
 
     def graph(self) -> ir.Graph:
         """A new dialect graph of the program; what a pass changes in it stays in it."""
-        if isinstance(self._description, pir_json.SavedPirProgram):
-            return pir.read(self._description)
+        if isinstance(self.description, pir_json.SavedPirProgram):
+            return pir.read(self.description)
         from paddle_ipu.frontend import program_desc
 
-        return program_desc.read(self._description)
+        return program_desc.read(self.description)
 
     def __repr__(self) -> str:
         return (

@@ -8,7 +8,7 @@ from typing import Any
 from paddle_ipu.annotations import ANNOTATIONS, FLOATS_AS_TEXT
 from paddle_ipu.legacy.legacy_names import PADDLE, operand_of, result_of, type_of, was_attribute
 from paddle_ipu.legacy.pir_block import block_has_var, block_var
-from paddle_ipu.value_names import name_of
+from paddle_ipu.value_names import NAME_PREFIX, name_of
 
 _OF_PADDLE = frozenset({"op_callstack", "stop_gradient", "struct_name"})
 _OF_OURS = "paddle_ipu."
@@ -190,8 +190,6 @@ def operation_rename_output(self: Any, old_name: str, new_name: str) -> None:
     Raises:
         ValueError: another variable has the new name.
     """
-    from paddle_ipu.frontend.pir import NAME_PREFIX
-
     if old_name == new_name or old_name not in _arg_names(self.results()):
         return
     if block_has_var(self.get_parent_block(), new_name):

@@ -12,6 +12,7 @@ from paddle_ipu.errors import FetchError
 from paddle_ipu.frontend import pir
 from paddle_ipu.passes.extract_forward import SIDE_EFFECTS
 from paddle_ipu.passes.extract_optimizer import OPTIMIZER_OPS
+from paddle_ipu.value_names import NAME_PREFIX
 from paddle_ipu.verification.program_copy import DROPOUT, Operand, not_a_variable
 
 _PARAMETER, _DATA = "builtin.parameter", "pd_op.data"
@@ -125,7 +126,7 @@ def name_values(program: Any) -> None:
         if op.name() == _SPLIT:
             stem = lists.get(op.operand_source(0).id, stem)
         for index in range(op.num_results()):
-            attribute = f"{pir.NAME_PREFIX}{index}"
+            attribute = f"{NAME_PREFIX}{index}"
             if not op.has_attr(attribute):
                 op.set_str_attr(attribute, f"{stem}.{index}")
             if _is_list(op.result(index)) and op.name() != _COMBINE:
@@ -144,7 +145,7 @@ def named_values(program: Any) -> Iterator[tuple[str, Any]]:
         for index, result in enumerate(op.results()):
             if not result.initialized():
                 continue
-            name = str(attributes[f"{pir.NAME_PREFIX}{index}"])
+            name = str(attributes[f"{NAME_PREFIX}{index}"])
             if op.name() == _COMBINE:
                 lists[result.id] = [names.get(v.id, "") for v in op.operands_source()]
                 continue

@@ -76,7 +76,7 @@ class ProgramDescCopy:
         from paddle.base.framework import Program
         from paddle.base.proto import framework_pb2
 
-        description = program._description
+        description = program.description
         if not isinstance(description, framework_pb2.ProgramDesc):
             return None
         parsed = Program.parse_from_string(description.SerializeToString())
