@@ -93,12 +93,12 @@ class SavedProgram:
             raise ModelFileError(f"{source}: {error}") from error
         except NotSupported as error:
             raise NotSupported(f"{source}: {error}") from error
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             # What Paddle itself made is of the kind it must be, and its readers trust that.
             raise ModelFileError(
                 f"{source}: an operator has an attribute of the wrong kind or out of range "
                 f"({type(error).__name__}: {error}). The file is damaged; copy it anew or save "
-                "the model again."
+                "the model again. If Paddle runs it, the fault is paddle_ipu's: report it."
             ) from error
         values = {str(value.name): value for value in graph.inputs}
         for node in graph:

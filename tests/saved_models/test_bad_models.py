@@ -14,6 +14,8 @@ import paddle
 import pytest
 
 from paddle_ipu.errors import ModelFileError, NotSupported
+from paddle_ipu.frontend import pir_json
+from paddle_ipu.frontend.saved_model import SavedProgram
 from tests.saved_models.models import parts, prefix
 
 OLD, NEW = "paddle_2_6/mlp", "paddle_3_3/mlp"
@@ -256,6 +258,29 @@ def test_an_attribute_of_an_unknown_kind(model: Any) -> None:
     message = r"m\.json: operator 5 .*'transpose_x' is of kind 0\.a_none, which the IPU"
     with pytest.raises((ModelFileError, NotSupported), match=message):
         load(str(path))
+
+
+def _memory_as(text: str) -> Callable[[Any], None]:
+    attribute = {"N": "__available_memory", "AT": {"#": "0.a_str", "D": text}}
+    return lambda document: _operators(document)[5]["A"].append(attribute)
+
+
+def test_an_attribute_that_cannot_be_read(model: Any) -> None:
+    file = model(NEW).with_suffix(".json")
+    edited(file, _memory_as("much"))
+    message = (
+        r"m\.json: an operator has an attribute of the wrong kind or out of range \(ValueError: "
+        r".*much.*\)\. The file is damaged.*If Paddle runs it, the fault is paddle_ipu's"
+    )
+    with pytest.raises(ModelFileError, match=message):
+        SavedProgram("m.json", pir_json.parse(file.read_bytes()))
+
+
+def test_a_fault_of_ours_is_not_told_as_damage(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed = pir_json.parse(model(NEW).with_suffix(".json").read_bytes())
+    monkeypatch.delattr(pir_json.Operation, "results")
+    with pytest.raises(AttributeError, match="results"):
+        SavedProgram("m.json", parsed)
 
 
 def _matmul(desc: Any) -> Any:
