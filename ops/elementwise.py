@@ -90,10 +90,11 @@ def clip(context: TranslationContext) -> str:
     return str(context.onnx.clip([x, *bounds]))
 
 
-@translator("lerp", emits="Sub Mul Add")
+@translator("lerp", emits="Sub Mul Add graphcore.Detach")
 def lerp(context: TranslationContext) -> str:
-    """``x + weight * (y - x)``."""
-    x, y, weight = context.input("x"), context.input("y"), context.input("weight")
+    """``x + weight * (y - x)``; no gradient flows to the weight."""
+    x, y = context.input("x"), context.input("y")
+    weight = str(context.graphcore.detach([context.input("weight")]))
     step = context.onnx.mul([weight, context.onnx.sub([y, x])])
     return str(context.onnx.add([x, step]))
 

@@ -19,7 +19,8 @@ REDUCTIONS = {0: "Sum", 1: "Mean", 2: "NoReduction"}
 def cross_entropy_with_softmax(context: TranslationContext) -> list[str | None]:
     """``-log(softmax(x)[label])`` along an axis, zero where the label is ``ignore_index``.
 
-    Results are the softmax and the loss, which keeps the class axis with length 1.
+    Results are the softmax and the loss, which keeps the class axis with length 1. No gradient
+    flows to soft labels.
     """
     logits, label = context.input("input"), context.input("label")
     axis = int(context.attr("axis", -1)) % context.rank(logits)
@@ -33,7 +34,7 @@ def cross_entropy_with_softmax(context: TranslationContext) -> list[str | None]:
     loss_shape = context.shape(logits)
     loss_shape[axis] = 1
     if context.attr("soft_label", 0):
-        weights, _ = on_last_axis(context, label, axis)
+        weights, _ = on_last_axis(context, str(context.graphcore.detach([label])), axis)
         products = context.onnx.mul([weights, logs])
         loss = str(context.onnx.neg([context.onnx.reducesum([products], [last], 0)]))
     else:
@@ -80,7 +81,10 @@ def _reduced(context: TranslationContext, loss: str, kind: str) -> str:
     return total
 
 
-@translator("nll_loss", emits="graphcore.Nll Gather Cast Equal Not Mul Div ReduceSum Transpose")
+@translator(
+    "nll_loss",
+    emits="graphcore.Nll graphcore.Detach Gather Cast Equal Not Mul Div ReduceSum Transpose",
+)
 def nll_loss(context: TranslationContext) -> list[str]:
     """``-weight[label] * input[label]``; its mean divides by the sum of the weights that count.
 
@@ -93,7 +97,8 @@ def nll_loss(context: TranslationContext) -> list[str]:
     is_ignored = context.onnx.equal([label, context.const(ignored, "int32")])
     counted = context.cast(str(context.onnx.logical_not([is_ignored])), context.dtype(loss))
     if context.has("weight"):
-        weights = str(context.onnx.gather([context.input("weight"), label], 0))
+        weight = context.graphcore.detach([context.input("weight")])
+        weights = str(context.onnx.gather([weight, label], 0))
         loss = str(context.onnx.mul([loss, weights]))
         counted = str(context.onnx.mul([counted, weights]))
     kind = str(context.attr("reduction", "mean"))
@@ -107,15 +112,14 @@ def nll_loss(context: TranslationContext) -> list[str]:
     return [loss, total]
 
 
-@translator("label_smooth", emits="Mul Add")
+@translator("label_smooth", emits="Mul Add graphcore.Detach")
 def label_smooth(context: TranslationContext) -> str:
     """``(1 - epsilon) * label + epsilon * prior``, a uniform prior unless one is given."""
     label = context.input("label")
     epsilon = float(context.attr("epsilon", 0.0))
     if context.has("prior_dist"):
-        prior = str(
-            context.onnx.mul([context.input("prior_dist"), context.const_like(epsilon, label)])
-        )
+        prior = str(context.graphcore.detach([context.input("prior_dist")]))
+        prior = str(context.onnx.mul([prior, context.const_like(epsilon, label)]))
     else:
         prior = context.const_like(epsilon / context.shape(label)[-1], label)
     kept = context.onnx.mul([label, context.const_like(1.0 - epsilon, label)])
@@ -163,20 +167,22 @@ def bce_loss(context: TranslationContext) -> str:
 @translator(
     "sigmoid_cross_entropy_with_logits",
     emits="Relu Max Mul Sub Less Neg Exp graphcore.Log1p Add Equal Not Where Softplus Cast "
-    "ReduceSum Div",
+    "ReduceSum Div graphcore.Detach",
 )
 def sigmoid_cross_entropy_with_logits(context: TranslationContext) -> str:
     """``max(x, 0) - x * label + log(1 + exp(-|x|))``, zero where the label is ``ignore_index``.
 
     With ``pos_weight`` it is ``(1 - label) * x + pos_weight * log(1 + exp(-x))``. ``normalize``
-    divides by the number of labels that count.
+    divides by the number of labels that count. A gradient flows to ``x`` only.
     """
-    x, label = context.input("x"), context.input("label")
+    x = context.input("x")
+    label = str(context.graphcore.detach([context.input("label")]))
     zero, one = context.const_like(0.0, x), context.const_like(1.0, x)
     if context.has("pos_weight"):
         miss = context.onnx.mul([context.onnx.sub([one, label]), x])
         soft = context.onnx.softplus([context.onnx.neg([x])])
-        loss = context.onnx.add([miss, context.onnx.mul([context.input("pos_weight"), soft])])
+        weight = context.graphcore.detach([context.input("pos_weight")])
+        loss = context.onnx.add([miss, context.onnx.mul([weight, soft])])
     else:
         linear = context.onnx.sub([context.onnx.relu([x]), context.onnx.mul([x, label])])
         # Paddle's derivative of |x| is 1 at 0 here, that of Abs 0.

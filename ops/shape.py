@@ -19,10 +19,16 @@ def cast(context: TranslationContext) -> str:
     return str(context.onnx.identity([x])) if result == x else result
 
 
-@translator("assign", "share_data", emits="Identity")
+@translator("assign", emits="Identity")
 def assign(context: TranslationContext) -> str:
     """The tensor itself."""
     return str(context.onnx.identity([context.input("x")]))
+
+
+@translator("share_data", emits="graphcore.Detach")
+def share_data(context: TranslationContext) -> str:
+    """The tensor itself, which no gradient passes: what ``x.detach()`` writes."""
+    return str(context.graphcore.detach([context.input("x")]))
 
 
 @translator("reshape", emits="Reshape")

@@ -10,6 +10,7 @@ What does not fit ONNX is kept beside it: a value's role in ``value.meta[ROLE]``
 names in ``node.meta[INPUT_NAMES]``, the user's Python stack in ``node.meta[CALLSTACK]``. Where a
 program writes variables again, ``value.meta[VARIABLE]`` is the one that a value is a version of;
 ``value.meta[WRITTEN_AGAIN]`` marks a feed whose variable the program writes.
+``value.meta[STOPPED]`` is the value's ``stop_gradient``.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ FEED, PARAMETER, STATE, LEARNING_RATE = "feed", "parameter", "state", "learning_
 TRAINABLE = "trainable"
 VARIABLE = "variable"
 WRITTEN_AGAIN = "written_again"
+STOPPED = "stopped"
 INPUT_NAMES = "input_names"
 CALLSTACK = "callstack"
 

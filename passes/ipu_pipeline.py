@@ -5,6 +5,7 @@ from __future__ import annotations
 from paddle_ipu.passes.bind_micro_batch import BindMicroBatch
 from paddle_ipu.passes.check_placement import CheckPlacement
 from paddle_ipu.passes.convert_to_half import ConvertToHalf
+from paddle_ipu.passes.cut_gradients import CutGradients
 from paddle_ipu.passes.delete_scale import DeleteScale
 from paddle_ipu.passes.extract_forward import ExtractForward
 from paddle_ipu.passes.extract_optimizer import ExtractOptimizer
@@ -13,6 +14,7 @@ from paddle_ipu.passes.pipeline import Pass
 PIPELINE: tuple[Pass, ...] = (
     ExtractOptimizer(),
     ExtractForward(),
+    CutGradients(),
     ConvertToHalf(),
     BindMicroBatch(),
     DeleteScale(),

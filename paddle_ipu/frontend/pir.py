@@ -89,7 +89,10 @@ class _Reader:
 
     def _take(self, op: Any, index: int, part: ir.Value | None) -> None:
         """A member of a list becomes the result of that number."""
-        self._values[op.result(index).id] = part
+        result = op.result(index)
+        self._values[result.id] = part
+        if part is not None and part.producer() is not None:
+            part.meta[dialect.STOPPED] = bool(result.stop_gradient)
         name = op.attrs().get(f"{NAME_PREFIX}{index}")
         if name is not None and part is not None and part.producer() is not None:
             part.name = name
@@ -180,6 +183,7 @@ class _Reader:
             members = result.type().as_vec_type()
             if members is None:
                 value = dialect.make_value(name, list(result.shape), _dtype(result))
+                value.meta[dialect.STOPPED] = bool(result.stop_gradient)
                 self._values[result.id] = value
                 outputs.append(value)
                 segments.append(1)

@@ -239,6 +239,8 @@ class _Reader:
             )
         value = dialect.make_value(version, tensor.dims, dtype)
         value.meta[dialect.VARIABLE] = name
+        variable = self._variables.get(name)
+        value.meta[dialect.STOPPED] = variable is not None and bool(variable.stop_gradient)
         return value
 
     def _add_input(self, name: str) -> ir.Value:
