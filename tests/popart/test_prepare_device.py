@@ -1,4 +1,4 @@
-"""``prepareDevice`` uploads weights beside XLA's compilation; the caller learns what fails there."""
+"""``prepareDevice`` uploads weights beside XLA's compilation; failures of both reach the caller."""
 
 from __future__ import annotations
 
