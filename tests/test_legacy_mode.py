@@ -43,7 +43,7 @@ for _ in range(5):
 compiler._backend.weights_to_host()
 for name in names:
     got, expected = (np.array(scope.find_var(name).get_tensor()) for scope in (ipu, cpu))
-    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
 print("equal")
 """
 

@@ -55,7 +55,7 @@ def test_an_inference_model_holds_the_trained_weights(trained: Pair, tmp_path: P
             compiled, feed=feed, fetch_list=fetches
         )
     # The CPU's own run of `expected` was one training step: its logits are of before the update.
-    np.testing.assert_allclose(cpu, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(cpu, expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(ipu, cpu, rtol=1e-5, atol=1e-6)
 
 
@@ -92,4 +92,4 @@ def test_an_inference_program_of_a_trained_one_compiles(trained: Pair, how: str)
         compiled, feed=feed, fetch_list=[logits.name]
     )
     (expected,) = trained.on_cpu(rows(4, 5), [logits])
-    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)

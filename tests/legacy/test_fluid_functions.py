@@ -44,7 +44,7 @@ def _check(results: list[Any], case: Case) -> None:
         array = np.asarray(got)
         assert array.shape == np.shape(wanted)
         assert array.dtype.kind == np.asarray(wanted).dtype.kind
-        np.testing.assert_allclose(array, wanted, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(array, wanted, rtol=1e-5, atol=1e-6)
 
 
 # Paddle 2.6 warns about its own `arange`.
@@ -123,12 +123,12 @@ def test_fc_flattens_adds_and_activates(static_mode: None) -> None:
     (got,), weights = run(lambda v: fc(v, 5, act="tanh"), {"x": x})
     assert weights["fc_0.w_0"].shape == (12, 5)
     expected = x.reshape(2, 12) @ weights["fc_0.w_0"] + weights["fc_0.b_0"]
-    np.testing.assert_allclose(got, np.tanh(expected), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(got, np.tanh(expected), rtol=1e-5, atol=1e-6)
     (got,), weights = run(
         lambda v: fc(input=[v, v], size=5, num_flatten_dims=2, bias_attr=False), {"x": x}
     )
     expected = x @ weights["fc_0.w_0"] + x @ weights["fc_0.w_1"]
-    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_instance_norm_scales_and_shifts_unless_told_not_to(static_mode: None) -> None:
@@ -137,10 +137,10 @@ def test_instance_norm_scales_and_shifts_unless_told_not_to(static_mode: None) -
     (got,), weights = run(lambda v: norm(v), {"x": x})
     w, b = (weights[f"instance_norm_0.{name}"].reshape(1, 3, 1, 1) for name in ("w_0", "b_0"))
     plain = (x - x.mean((2, 3), keepdims=True)) / np.sqrt(x.var((2, 3), keepdims=True) + 1e-5)
-    np.testing.assert_allclose(got, plain * w + b, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(got, plain * w + b, rtol=1e-5, atol=1e-6)
     (got,), weights = run(lambda v: norm(v, param_attr=False, bias_attr=False), {"x": x})
     assert not weights
-    np.testing.assert_allclose(got, plain, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(got, plain, rtol=1e-5, atol=1e-6)
 
 
 def test_simple_img_conv_pool(static_mode: None) -> None:
@@ -153,7 +153,7 @@ def test_simple_img_conv_pool(static_mode: None) -> None:
         for j in range(4):
             convolved[:, i, j] = (w * x[0, :, i : i + 2, j : j + 2]).sum((1, 2, 3)) + b
     pooled = np.maximum(convolved, 0).reshape(3, 2, 2, 2, 2).max((2, 4))
-    np.testing.assert_allclose(got[0], pooled, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(got[0], pooled, rtol=1e-5, atol=1e-6)
 
 
 def test_uniform_random_stays_in_its_bounds(static_mode: None) -> None:

@@ -43,7 +43,7 @@ def _normalized(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
 
 
 def _check(got: Array, expected: Array) -> None:
-    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_embedding() -> None:
