@@ -12,6 +12,8 @@ import onnx_ir as ir
 from paddle_ipu import dialect
 from paddle_ipu.passes.pipeline import Compilation
 
+_WITHOUT_GRADIENT = frozenset({"share_data", "full_like", "shape", "shape64", "numel"})
+"""Operators whose results no gradient passes as it is: those that read a shape, and a detach."""
 _COPIED = ("ipu_index", "ipu_stage", "op_role")
 
 
@@ -29,7 +31,9 @@ class CutGradients:
         behind_loss = _behind(compilation.value(str(compilation.loss)))
         changed = False
         for node in list(graph):
-            if node.op_type == "share_data" or not any(id(v) in moving for v in node.inputs):
+            if node.op_type in _WITHOUT_GRADIENT:
+                continue
+            if not any(id(value) in moving for value in node.inputs):
                 continue
             for value in node.outputs:
                 if not dialect.dtype_name(value).startswith(("float", "bfloat")):

@@ -58,3 +58,12 @@ def test_what_the_loss_does_not_need_is_left_as_it_is(compilation_of: Read) -> N
     ExtractOptimizer().run(compilation)
     ExtractForward().run(compilation)
     assert not CutGradients().run(compilation)
+
+
+def test_constants_in_the_shape_of_a_weighted_value_are_left(compilation_of: Read) -> None:
+    x = paddle.static.data("x", [4, 8], "float32")
+    hidden = paddle.nn.Linear(8, 6)(x)
+    zeros = paddle.zeros_like(hidden)
+    zeros.stop_gradient = True
+    compilation = _forward(compilation_of, paddle.mean(hidden + zeros))
+    assert not CutGradients().run(compilation)
