@@ -84,10 +84,17 @@ class ListType:
 
 
 class Value:
-    """A result, an operand, or the absence of one."""
+    """A result, an operand, or the absence of one.
+
+    Attributes:
+        id: its number in the file.
+        stop_gradient: whether no gradient passes it.
+    """
 
     def __init__(self, number: int, type_: TensorType | ListType, present: bool) -> None:
         self.id = number
+        # As in Paddle, what says nothing of it stops the gradient.
+        self.stop_gradient = True
         self._type = type_
         self._present = present
 
@@ -279,6 +286,9 @@ class _Parser:
             for block in self._array(self._object(region).get("blocks"), "blocks")
         ]
         results = [self._define(each, "%") for each in self._array(op.get("O"), "O")]
+        stopped = self._array(attributes.get("stop_gradient", []), "stop_gradient")
+        for result, stops in zip(results, stopped, strict=False):
+            result.stop_gradient = bool(stops)
         if name == "pd_op.feed":
             name = "pd_op.data"
         if name == "pd_op.data":
@@ -302,6 +312,7 @@ class _Parser:
         numbers = [*flags[:3], *of_result]
         for key, value in zip((*keys, *keys_of_result), numbers, strict=True):
             attributes[key] = [bool(self._integer(value, key))]
+        result.stop_gradient = attributes["stop_gradient"][0]
         return Operation("builtin.parameter", [], [result], attributes, [])
 
     def _claim(self, name: Any, results: Sequence[Value]) -> str:

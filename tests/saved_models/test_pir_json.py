@@ -23,7 +23,8 @@ SAVED = [name for name in NAMES if name.startswith("paddle_3")]
 
 def as_text(graph: Any) -> list[str]:
     values = [f"{value} {dict(value.meta)}" for value in graph.inputs]
-    return values + [f"{node} {dict(node.meta)}" for node in graph]
+    made = [f"{value} {dict(value.meta)}" for node in graph for value in node.outputs]
+    return values + made + [f"{node} {dict(node.meta)}" for node in graph]
 
 
 def by_paddle(path: Path) -> Any:
