@@ -82,20 +82,20 @@ def parse(program: Any) -> Any:
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
     from paddle.base.proto import framework_pb2
 
-    if isinstance(program, framework_pb2.ProgramDesc):
-        return program
-    data = program if isinstance(program, bytes) else program.desc.serialize_to_string()
-    try:
-        desc = framework_pb2.ProgramDesc.FromString(data)
-    except DecodeError as error:
-        raise InvalidProgramError(
-            f"the {len(data)} bytes are no complete ProgramDesc ({error}): the file is damaged, "
-            "cut off, or of another format."
-        ) from error
+    desc = program
+    if not isinstance(program, framework_pb2.ProgramDesc):
+        data = program if isinstance(program, bytes) else program.desc.serialize_to_string()
+        try:
+            desc = framework_pb2.ProgramDesc.FromString(data)
+        except DecodeError as error:
+            raise InvalidProgramError(
+                f"the {len(data)} bytes are no complete ProgramDesc ({error}): the file is "
+                "damaged, cut off, or of another format."
+            ) from error
     if not desc.blocks:
         raise InvalidProgramError(
-            f"the {len(data)} bytes hold a ProgramDesc without a block: the file is damaged, cut "
-            "off, or of another format."
+            "the ProgramDesc has no block, expected at least one: the file is damaged, cut off, or "
+            "of another format."
         )
     return desc
 
@@ -468,7 +468,8 @@ def _whole(operator: Operator) -> Iterator[None]:
     except (TypeError, ValueError, LookupError) as error:
         raise InvalidProgramError(
             f"operator {operator.type}{operator.place} contradicts itself "
-            f"({type(error).__name__}: {error}). The program is damaged."
+            f"({type(error).__name__}: {error}). The program is damaged; if Paddle runs it, the "
+            "fault is paddle_ipu's: report it."
         ) from error
 
 
