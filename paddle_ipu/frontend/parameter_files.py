@@ -15,7 +15,9 @@ own, named after it, beside ``__model__``.
 
 from __future__ import annotations
 
+import errno
 import math
+import stat
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -146,7 +148,10 @@ def _content(source: Path | bytes) -> memoryview:
     if isinstance(source, bytes):
         return memoryview(source)
     try:
-        if source.stat().st_size == 0 and source.is_file():
+        kept = source.stat()
+        if not stat.S_ISREG(kept.st_mode):
+            raise OSError(errno.EINVAL, "no ordinary file")
+        if kept.st_size == 0:
             return memoryview(b"")
         mapped: Any = np.memmap(source, dtype=np.uint8, mode="r")
         return memoryview(mapped)

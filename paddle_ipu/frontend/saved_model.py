@@ -11,6 +11,7 @@ No code in a file is run, no pickle is opened, and no file outside of the model'
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -300,6 +301,9 @@ def _program_bytes(files: ModelFiles) -> bytes:
         content = files.program
     else:
         try:
+            if files.program.is_fifo() or files.program.is_char_device():
+                # Reading would not end.
+                raise OSError(errno.EINVAL, "no ordinary file")
             content = files.program.read_bytes()
         except OSError as error:
             raise ModelFileError(

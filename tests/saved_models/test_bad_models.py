@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import shutil
 import zlib  # noqa: F401 - before paddle 2.6, which brings another one along
@@ -440,6 +441,20 @@ def test_a_parameters_name_leads_out_of_the_folder(tmp_path: Path, name: str) ->
 
     edited(folder / "__model__", rename)
     refused("whose file is outside of the model's folder. Nothing was read", str(folder))
+
+
+@pytest.mark.parametrize(
+    ("suffix", "what"), [(".pdmodel", "the program"), (".pdiparams", "the parameter file")]
+)
+def test_a_file_that_does_not_end(model: Any, suffix: str, what: str) -> None:
+    path = model(OLD)
+    file = path.with_suffix(suffix)
+    file.unlink()
+    file.symlink_to("/dev/zero")
+    refused(rf"m\{suffix}: {what} cannot be read: no ordinary file", str(path))
+    file.unlink()
+    os.mkfifo(file)
+    refused(rf"m\{suffix}: {what} cannot be read: no ordinary file", str(path))
 
 
 def test_a_link_leads_out_of_the_folder(tmp_path: Path) -> None:
