@@ -71,7 +71,7 @@ class _Plan:
                 self._decide(operator)
         for operator in parameters:
             key = operator.result(0).id
-            half = key in self.half_values and key not in self._full_parameters
+            half = key in self.half_values and key not in self._full_parameters and level == "O2"
             self.dtypes.append((operator, dtype if half else "float32"))
 
     def _decide(self, operator: Any) -> None:
@@ -287,12 +287,16 @@ class _AutoCast:
 
     def __call__(self, operator: Any) -> None:
         # An inner auto_cast has had the first word.
-        if not operator.has_attr(AMP) and _is_processed(operator):
+        if operator.has_attr(AMP):
+            return
+        if self._level == "O0":
+            operator.set_str_attr(AMP, "float32")
+        elif _is_processed(operator):
             operator.set_str_attr(AMP, self._dtype if self._is_half(operator) else "float32")
 
     def _is_half(self, operator: Any) -> bool:
         names = {type_of(operator), operator.name().removeprefix(f"{PADDLE}.").rstrip("_")}
-        if self._level == "O0" or names & self._black:
+        if names & self._black:
             return False
         if names & self._white:
             return True
@@ -300,6 +304,10 @@ class _AutoCast:
             return self._level == "O2"
         floats = [v for v in operator.operands_source() if v.initialized() and _is_float(v)]
         return bool(floats) and all(_is_marked_half(value) for value in floats)
+
+
+_casts: list[_AutoCast] = []
+"""Every ``auto_cast`` block that is open; one that is off matters inside another only."""
 
 
 def _is_marked_half(value: Any) -> bool:
@@ -329,17 +337,95 @@ def auto_casting(amp_guard: Callable[..., Any]) -> Callable[..., Any]:
                 yield
             return
         level = level.upper() if enable else "O0"
+        if level == "O0" and not _casts:
+            with amp_guard(False, *lists, level, dtype, use_promote):
+                yield
+            return
         name = _name_of_dtype(f".{getattr(dtype, 'name', dtype)}")
         update_list = sys.modules["paddle.amp.auto_cast"]._update_list
         white, black = update_list(*lists, level, name)
         # Paddle checks the arguments, and is kept from casting while it builds.
-        with (
-            amp_guard(False, *lists, level, dtype, use_promote),
-            _marking(_AutoCast(white, black, level, name, use_promote)),
-        ):
-            yield
+        marks = _AutoCast(white, black, level, name, use_promote)
+        _casts.append(marks)
+        try:
+            with amp_guard(False, *lists, level, dtype, use_promote), _marking(marks):
+                yield
+        finally:
+            _casts.remove(marks)
 
     return functools.wraps(amp_guard)(guard)
+
+
+def scaling_backward(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """``backward`` of a decorated optimizer: marks a PIR program and scales its loss."""
+
+    @functools.wraps(backward)
+    def scaled(
+        self: Any,
+        loss: Any,
+        startup_program: Any = None,
+        parameter_list: Any = None,
+        no_grad_set: Any = None,
+        callbacks: Any = None,
+    ) -> Any:
+        rest = (startup_program, parameter_list, no_grad_set, callbacks)
+        if not paddle.base.framework.in_pir_mode():
+            return backward(self, loss, *rest)
+        self._train_program = loss.block.program
+        self._float_status = None
+        with paddle.static.program_guard(self._train_program, startup_program):
+            self._init_amp_var()
+            guarded = self._use_fp16_guard if self._use_pure_fp16 else False
+            level = "O2" if self._use_pure_fp16 else self._amp_level
+            names = paddle.static.amp.cast_model_to_fp16(
+                self._train_program, self._amp_lists, guarded, self._amp_vartype, level,
+                self.use_promote,
+            )  # fmt: skip
+            self._to_fp16_var_names = names if self._use_pure_fp16 else None
+            self._scaled_loss = loss
+            if _scales(self):
+                self._loss_scaling = paddle.pir.core.create_persistable_value(
+                    dtype="float32",
+                    shape=[1],
+                    name=paddle.utils.unique_name.generate("loss_scaling"),
+                    initializer=paddle.nn.initializer.Constant(self._init_loss_scaling),
+                )
+                self._scaled_loss = loss * self._loss_scaling
+            return self._optimizer.backward(self._scaled_loss, *rest)
+
+    return scaled
+
+
+def unscaling_gradients(apply_gradients: Callable[..., Any]) -> Callable[..., Any]:
+    """``apply_gradients`` of a decorated optimizer, whose updates read the unscaled gradients.
+
+    Stock Paddle unscales them in place, which a PIR program does not tell.
+    """
+
+    @functools.wraps(apply_gradients)
+    def unscaled(self: Any, params_grads: Any) -> Any:
+        if not paddle.base.framework.in_pir_mode():
+            return apply_gradients(self, params_grads)
+        if not _scales(self):
+            return self._optimizer.apply_gradients(params_grads)
+        gradients = [gradient for _, gradient in params_grads]
+        ops = paddle._C_ops
+        gradients, found = ops.check_finite_and_unscale_(gradients, self._loss_scaling)
+        if self._use_dynamic_loss_scaling:
+            gradients = ops.update_loss_scaling_(
+                gradients, found, self._loss_scaling, self._num_good_steps, self._num_bad_steps,
+                self._incr_every_n_steps, self._decr_every_n_nan_or_inf, self._incr_ratio,
+                self._decr_ratio, False,
+            )[0]  # fmt: skip
+        return self._optimizer.apply_gradients(
+            [(param, new) for (param, _), new in zip(params_grads, gradients, strict=True)]
+        )
+
+    return unscaled
+
+
+def _scales(optimizer: Any) -> bool:
+    return bool(optimizer._use_dynamic_loss_scaling or optimizer._init_loss_scaling != 1.0)
 
 
 def supporting_everything(get_sys_unsupported_list: Callable[..., Any]) -> Callable[..., Any]:

@@ -202,8 +202,11 @@ class IpuBackend:
                 array = np.empty_like(scopes.view(found))
             else:
                 continue
-            session.readWeights(self._popart.PyWeightsIO({tensor_id: array}))
-            scopes.write(found, array)
+            # Counts are whole numbers in the scope only.
+            whole = array.dtype.kind == "i"
+            received = np.empty(array.shape, np.float32) if whole else array
+            session.readWeights(self._popart.PyWeightsIO({tensor_id: received}))
+            scopes.write(found, received.astype(array.dtype) if whole else received)
 
     def detach(self) -> None:
         """Gives the device back; the compiled program cannot run any more."""

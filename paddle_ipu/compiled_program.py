@@ -169,8 +169,7 @@ def _compile(
         # Nobody else could give it back.
         device.detach()
         raise
-    updates = () if optimizer is None else optimizer.updates
-    states = [name for update in updates for name in update.states.values()]
+    states = [] if optimizer is None else optimizer.state_names
     backend.attach(
         popart,
         session,

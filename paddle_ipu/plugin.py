@@ -115,6 +115,8 @@ _LOADING = tuple(
 
 _AMP_MODULES = ("paddle.static.amp.fp16_utils", "paddle.static.amp.decorator", "paddle.static.amp")
 
+_DECORATED = "OptimizerWithMixedPrecision"
+
 _AMP = (
     *(
         Patch(
@@ -130,6 +132,8 @@ _AMP = (
             ("cast_parameters_to_fp16", "casting_parameters", _AMP_MODULES),
             ("fp16_guard", "guarding", (_AMP_MODULES[0], _AMP_MODULES[2])),
             ("amp_guard", "auto_casting", ("paddle.amp.auto_cast", "paddle.amp")),
+            (f"{_DECORATED}.backward", "scaling_backward", _AMP_MODULES[1:2]),
+            (f"{_DECORATED}.apply_gradients", "unscaling_gradients", _AMP_MODULES[1:2]),
         )
         for module in modules
     ),

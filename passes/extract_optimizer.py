@@ -16,7 +16,7 @@ and from the raw gradients down to the ``full_like(loss, 1.0)`` where backward b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
@@ -26,7 +26,14 @@ from paddle_ipu.dialect import attribute, describe, operand, scalar_constant
 from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.passes import roles
 from paddle_ipu.passes.pipeline import Compilation
-from paddle_ipu.popart.paddle_optimizer import RULES, Clip, PaddleOptimizer, ParameterUpdate
+from paddle_ipu.popart.paddle_optimizer import (
+    MASTER,
+    RULES,
+    Clip,
+    LossScale,
+    PaddleOptimizer,
+    ParameterUpdate,
+)
 
 OPTIMIZER_OPS = frozenset(
     {
@@ -66,6 +73,13 @@ _STATE_OPERANDS = {
 }
 
 
+def _states(node: ir.Node, rule: str) -> dict[str, str]:
+    """State -> variable; half parameters of ``multi_precision`` have a float32 one beside them."""
+    states = {state: str(_required(node, _STATE_OPERANDS[state]).name) for state in RULES[rule]}
+    master = operand(node, "master_param") if attribute(node, "multi_precision", 0) else None
+    return states if master is None else {**states, MASTER: str(master.name)}
+
+
 class ExtractOptimizer:
     """Sets ``compilation.optimizer`` and ``compilation.loss``; the graph stays as it is."""
 
@@ -83,6 +97,7 @@ class ExtractOptimizer:
             )
         reading = _Reading()
         updates = tuple(reading.update(node) for node in nodes)
+        _check_updated_once(updates)
         names = set(reading.learning_rates)
         if len(names) > 1:
             raise NotSupported(
@@ -96,9 +111,24 @@ class ExtractOptimizer:
             loss_scaling=float(compilation.options["loss_scaling"]),
             bias_correction=not compilation.options["use_no_bias_optimizer"],
             gradients=reading.raw_gradients,
+            loss_scale=reading.loss_scale,
         )
-        compilation.loss = _find_loss(compilation.graph, list(reading.raw_values.values()))
+        loss = _find_loss(compilation.graph, list(reading.raw_values.values()))
+        compilation.loss = _without_scale(compilation.graph, loss, reading.loss_scale)
         return True
+
+
+def _check_updated_once(updates: Sequence[ParameterUpdate]) -> None:
+    seen: set[str] = set()
+    for update in updates:
+        if update.parameter in seen:
+            raise NotSupported(
+                f"parameter {update.parameter!r} is updated more than once a step. Under Paddle 3 "
+                f"each layer that is given ParamAttr(name={update.parameter!r}) makes a parameter "
+                "and updates it alone: use one layer of paddle.nn, or its weight, in all places; "
+                "and call minimize once."
+            )
+        seen.add(update.parameter)
 
 
 @dataclass
@@ -109,6 +139,7 @@ class _Reading:
     learning_rates: dict[str, None] = field(default_factory=dict)
     raw_gradients: dict[str, str] = field(default_factory=dict)
     raw_values: dict[str, ir.Value] = field(default_factory=dict)
+    loss_scale: LossScale | None = None
     _groups: dict[object, int] = field(default_factory=dict)
 
     def update(self, node: ir.Node) -> ParameterUpdate:
@@ -118,8 +149,6 @@ class _Reading:
                 f"optimizer {node.op_type} (at {dialect.source_of(node)}) is not supported yet; "
                 f"supported: {', '.join(sorted(RULES))}."
             )
-        if attribute(node, "multi_precision", 0):
-            raise NotSupported(f"{describe(node)}: multi_precision=True is not supported yet.")
         if attribute(node, "lazy_mode", 0):
             raise NotSupported(
                 f"{describe(node)}: lazy_mode=True updates touched rows only and is not supported; "
@@ -132,6 +161,7 @@ class _Reading:
         learning_rate, factor = _learning_rate(_required(node, "learning_rate"))
         self.learning_rates[learning_rate] = None
         raw, l2, clip = self._follow(gradient, parameter)
+        raw = self._unscaled(raw)
         _check_unchanged(raw, parameter)
         self.raw_gradients[str(raw.name)] = str(parameter.name)
         self.raw_values[str(raw.name)] = raw
@@ -139,13 +169,23 @@ class _Reading:
             parameter=str(parameter.name),
             rule=rule,
             settings=_SETTINGS[rule](node),
-            states={
-                state: str(_required(node, _STATE_OPERANDS[state]).name) for state in RULES[rule]
-            },
+            states=_states(node, rule),
             learning_rate_scale=factor,
             l2=l2,
             clip=clip,
         )
+
+    def _unscaled(self, gradient: ir.Value) -> ir.Value:
+        """The gradient of the scaled loss, where AMP scales it."""
+        node = gradient.producer()
+        while node is not None and str(node.op_type).rstrip("_") in _LOSS_SCALING:
+            if self.loss_scale is None:
+                self.loss_scale = _loss_scale(node)
+            # Gradients come first among operands and among results.
+            found = node.inputs[list(node.outputs).index(gradient)]
+            assert found is not None
+            gradient, node = found, found.producer()
+        return gradient
 
     def _follow(
         self, gradient: ir.Value, parameter: ir.Value
@@ -162,6 +202,45 @@ class _Reading:
                 self.clips.append(kind)
             clip = self._groups[group]
         return gradient, l2, clip
+
+
+_LOSS_SCALING = frozenset({"check_finite_and_unscale", "update_loss_scaling"})
+
+
+def _loss_scale(node: ir.Node) -> LossScale:
+    """What an operator of `_LOSS_SCALING` does, the last one before the optimizer."""
+
+    def variable(name: str) -> str:
+        value = _required(node, name)
+        return str(value.meta.get(dialect.VARIABLE, value.name))
+
+    if str(node.op_type).startswith("check"):
+        return LossScale(variable("scale"))
+    return LossScale(
+        variable("prev_loss_scaling"),
+        variable("in_good_steps"),
+        variable("in_bad_steps"),
+        int(attribute(node, "incr_every_n_steps")),
+        int(attribute(node, "decr_every_n_nan_or_inf")),
+        float(attribute(node, "incr_ratio")),
+        float(attribute(node, "decr_ratio")),
+    )
+
+
+def _without_scale(graph: ir.Graph, loss: str, scale: LossScale | None) -> str:
+    """The loss itself, where AMP multiplies it before backward."""
+    if scale is None:
+        return loss
+    for node in graph:
+        if node.op_type == "multiply" and node.outputs[0].name == loss:
+            factors = [value for value in node.inputs if value is not None]
+            rest = [v for v in factors if v.meta.get(dialect.VARIABLE, v.name) != scale.variable]
+            if len(rest) == 1:
+                return str(rest[0].name)
+    raise NotSupported(
+        f"the loss {loss!r} is not a product with the loss scaling {scale.variable!r}, by which "
+        "gradients are divided. Let the optimizer of paddle.static.amp.decorate scale it."
+    )
 
 
 _MIRRORS: Mapping[str, frozenset[str]] = {
@@ -185,7 +264,7 @@ def _check_unchanged(raw: ir.Value, parameter: ir.Value) -> None:
         node = stack.pop().producer()
         if node is None or str(node.op_type).endswith(("_grad", "_grad_")):
             continue
-        if node.op_type == "add_n":
+        if node.op_type == "add_n" or _is_cast_of_floats(node):
             stack.extend(value for value in node.inputs if value is not None)
         elif not _mirrors_forward(node, parameter):
             raise NotSupported(
@@ -193,6 +272,13 @@ def _check_unchanged(raw: ir.Value, parameter: ir.Value) -> None:
                 "optimizer reads it, which is not supported yet. Clips and L2Decay that are "
                 "given to the optimizer are."
             )
+
+
+def _is_cast_of_floats(node: ir.Node) -> bool:
+    """AMP casts gradients; what they lose by it the device loses too, or keeps."""
+    values = (*node.inputs, *node.outputs)
+    floats = [v is not None and v.dtype is not None and v.dtype.is_floating_point() for v in values]
+    return node.op_type == "cast" and all(floats)
 
 
 def _mirrors_forward(node: ir.Node, parameter: ir.Value) -> bool:

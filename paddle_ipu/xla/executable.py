@@ -287,11 +287,11 @@ class Executable:
             low = jax.random.fold_in(jax.random.key(0), counters[0] + micro_batch)
             return jax.random.fold_in(low, counters[1] + micro_batch)
 
-        scale = 1.0 if program.updater is None else program.updater.loss_scale(scalars)
-
         def batch(carry: tuple[Tree, Tree], turn: tuple[jax.Array, Tree]) -> tuple[Any, Any]:
             weights, state = carry
             index, feeds = turn
+            updater = program.updater
+            scale = 1.0 if updater is None else updater.loss_scale(scalars, state)
             gradients, anchors, finite = self._accumulate(
                 weights, feeds, lambda k: key(index * micro + k), scale
             )
@@ -409,6 +409,8 @@ class Executable:
         finite = anchors.pop("__finite__", None)
         for name in tapped:
             gradient = gradients[name] if name in gradients else tap_gradients[name]
+            if program.updater.unscales_anchors:
+                gradient = gradient / scale
             anchors[GRADIENT_PREFIX + name] = graph.narrow.stored(name, gradient)
         return gradients, anchors, finite
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from paddle_ipu.errors import popart_runtime_error
-from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer, ParameterUpdate
+from paddle_ipu.popart.paddle_optimizer import MASTER, LossScale, PaddleOptimizer, ParameterUpdate
 from paddle_ipu.xla import half
 
 Arrays = Mapping[str, jax.Array]
@@ -38,8 +38,12 @@ class Updater(Protocol):
     alike: Sequence[tuple[str, ...]]
     """State arrays of one element that stay equal once they are: every update does the same."""
 
-    def loss_scale(self, scalars: jax.Array) -> float | jax.Array:
+    def loss_scale(self, scalars: jax.Array, state: Arrays) -> float | jax.Array:
         """Factor on the loss's gradient; the gradients given to :meth:`apply` are without it."""
+
+    @property
+    def unscales_anchors(self) -> bool:
+        """Gradients that a run returns are without the factor too."""
 
     def initial_state(self, weights: Arrays) -> dict[str, np.ndarray[Any, Any]]:
         """State before the first step, where the host gives none."""
@@ -170,6 +174,21 @@ def _updated(
     return rule(dict(settings), w, g, n, s)
 
 
+def _adapted(scale: LossScale, finite: jax.Array, state: Arrays) -> dict[str, jax.Array]:
+    """The next loss scaling and its counts, as Paddle's ``update_loss_scaling`` gives them."""
+    factor, good = state[scale.variable], state[scale.good_steps]
+    bad = state[scale.bad_steps]
+    good, bad = jnp.where(finite, good + 1, 0.0), jnp.where(finite, 0.0, bad + 1)
+    grown, shrunk = factor * scale.incr_ratio, jnp.maximum(factor * scale.decr_ratio, 1.0)
+    grows, shrinks = good == scale.incr_every, bad == scale.decr_every
+    factor = jnp.where(grows & jnp.isfinite(grown), grown, factor)
+    return {
+        scale.variable: jnp.where(shrinks, shrunk, factor),
+        scale.good_steps: jnp.where(grows, 0.0, good),
+        scale.bad_steps: jnp.where(shrinks, 0.0, bad),
+    }
+
+
 class PaddleUpdater:
     """Runs a :class:`PaddleOptimizer`; state arrays go by their variable names.
 
@@ -191,15 +210,23 @@ class PaddleUpdater:
                 powers.setdefault((role, beta), []).append(update.states[role])
         self.alike: Sequence[tuple[str, ...]] = [tuple(names) for names in powers.values()]
 
-    def loss_scale(self, scalars: jax.Array) -> float:
-        return self._optimizer.loss_scaling
+    def loss_scale(self, scalars: jax.Array, state: Arrays) -> float | jax.Array:
+        scale = self._optimizer.loss_scale
+        if scale is None:
+            return self._optimizer.loss_scaling
+        return state[scale.variable].reshape(()) * self._optimizer.loss_scaling
+
+    @property
+    def unscales_anchors(self) -> bool:
+        return self._optimizer.loss_scale is not None
 
     def state_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+        scale = self._optimizer.loss_scale
         return {
             name: (1,) if role in _POWERS else shapes[self._tensors[update.parameter]]
             for update in self._updates
             for role, name in update.states.items()
-        }
+        } | dict.fromkeys(() if scale is None else scale.variables, (1,))
 
     def initial_state(self, weights: Arrays) -> dict[str, np.ndarray[Any, Any]]:
         shapes = self.state_shapes({name: array.shape for name, array in weights.items()})
@@ -207,6 +234,11 @@ class PaddleUpdater:
         for update in self._updates:
             for role in update.states.keys() & set(_POWERS):
                 state[update.states[role]][:] = update.settings[role.removesuffix("_pow")]
+            if MASTER in update.states:
+                kept = np.asarray(weights[self._tensors[update.parameter]], np.float32)
+                state[update.states[MASTER]][:] = kept
+        if self._optimizer.loss_scale is not None:
+            state[self._optimizer.loss_scale.variable][:] = 1.0
         return state
 
     def scalars(self) -> np.ndarray[Any, Any]:
@@ -223,17 +255,24 @@ class PaddleUpdater:
     def apply(
         self, weights: Arrays, gradients: Arrays, state: Arrays, scalars: jax.Array
     ) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
-        clipped = self._clip({
+        wide = {
             update.parameter: gradients[tensor].astype(jnp.float32)
             for update, tensor in zip(self._updates, self.weights, strict=True)
-        })  # fmt: skip
+        }
+        scale = self._optimizer.loss_scale
+        finite = None
+        if scale is not None:
+            finite = jnp.stack([jnp.all(jnp.isfinite(array)) for array in wide.values()]).all()
+            wide = {name: jnp.where(finite, array, 0.0) for name, array in wide.items()}
+        clipped = self._clip(wide)
         new_weights, new_state = dict(weights), dict(state)
         known: dict[Any, Arrays] = {}
         for update, tensor in zip(self._updates, self.weights, strict=True):
-            w = weights[tensor].astype(jnp.float32)
+            master = update.states.get(MASTER)
+            w = weights[tensor].astype(jnp.float32) if master is None else state[master]
             g = clipped[update.parameter]
             g = g + update.l2 * w if update.l2 else g
-            before = {role: state[name] for role, name in update.states.items()}
+            before = {r: state[name] for r, name in update.states.items() if r != MASTER}
             powers = {role: before.pop(role) for role in _POWERS if role in before}
             settings = tuple(sorted(update.settings.items()))
             # Most parameters share these numbers.
@@ -243,8 +282,19 @@ class PaddleUpdater:
                 known[key] = _numbers(update, corrected, scalars[0], powers)
             new, after = _updated(RULES[update.rule], settings, w, g, known[key], before)
             after |= {role: known[key][role] for role in powers}
+            if finite is not None and powers:
+                # Adam and its kin leave a bad step out; the others take a gradient of zero.
+                new = jnp.where(finite, new, w)
+                after = {
+                    role: jnp.where(finite, array, state[update.states[role]])
+                    for role, array in after.items()
+                }
+            if master is not None:
+                after[MASTER] = new
             new_weights[tensor] = half.kept(new, weights[tensor])
             new_state.update({update.states[role]: array for role, array in after.items()})
+        if scale is not None and finite is not None and scale.good_steps:
+            new_state.update(_adapted(scale, finite, state))
         return new_weights, new_state
 
     def _clip(self, gradients: dict[str, jax.Array]) -> dict[str, jax.Array]:

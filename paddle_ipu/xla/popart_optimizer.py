@@ -93,7 +93,9 @@ class SGDUpdater:
         numbers = [values.get(name).val() for name in self.weights for values in maps]
         return np.asarray([optimizer.getLossScalingVal(), *numbers], np.float32)
 
-    def loss_scale(self, scalars: jax.Array) -> float | jax.Array:
+    unscales_anchors = False
+
+    def loss_scale(self, scalars: jax.Array, state: Arrays) -> float | jax.Array:
         scaling = self._optimizer.lossScaling()
         return scaling.val() if scaling.isConst() else scalars[0]
 

@@ -58,6 +58,12 @@ ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
     "transpose2": {"axis": [0, 2, 1]},
     "reshape2": {"shape": [2, 12]},
     "unstack": {"num": 2},
+    "update_loss_scaling": {
+        "decr_every_n_nan_or_inf": 2,
+        "decr_ratio": 0.8,
+        "incr_every_n_steps": 1000,
+        "incr_ratio": 2.0,
+    },
 }
 """Attributes of an operator's program beside the defaults of its row."""
 

@@ -4,6 +4,22 @@ from __future__ import annotations
 
 from paddle_ipu.frontend.vocabulary.row import row
 
+# Loss scaling.
+row(
+    "check_finite_and_unscale",
+    "check_finite_and_unscale_",
+    "x=X* scale=Scale",
+    "out=Out* found_infinite=FoundInfinite",
+)
+row(
+    "update_loss_scaling",
+    "update_loss_scaling_",
+    "x=X* found_infinite=FoundInfinite prev_loss_scaling=PrevLossScaling in_good_steps=InGoodSteps "
+    "in_bad_steps=InBadSteps stop_update=StopUpdate|@stop_update:bool?false",
+    "out=Out* loss_scaling=LossScaling out_good_steps=OutGoodSteps out_bad_steps=OutBadSteps",
+    "decr_every_n_nan_or_inf decr_ratio incr_every_n_steps incr_ratio",
+)
+
 # Optimizers.
 row(
     "sgd",
