@@ -252,6 +252,14 @@ def test_damaged_json(model: Any, message: str) -> None:
     refused(rf"m\.json: .*{message}", str(path))
 
 
+def test_a_scalar_that_is_no_number(model: Any) -> None:
+    file = model(NEW).with_suffix(".json")
+    edited(file, put("A", 0, "AT", {"#": "1.a_scalar", "D": ["complex64", [1, 2]]}))
+    message = r"m: operator 5 .*'transpose_x' is the scalar \['complex64', \[1, 2"
+    with pytest.raises(NotSupported, match=message):
+        pir_json.parse(file.read_bytes(), "m")
+
+
 def test_an_attribute_of_an_unknown_kind(model: Any) -> None:
     path = model(NEW)
     edited(path.with_suffix(".json"), put("A", 0, "AT", "#", "0.a_none"))
