@@ -28,6 +28,7 @@ class ExtractForward:
 
     def run(self, compilation: Compilation) -> bool:
         graph = compilation.graph
+        _refuse_writes(graph, training=compilation.training)
         gradients = compilation.optimizer.gradients if compilation.optimizer else {}
         by_name = {str(value.name): value for value in graph.inputs}
         for node in graph:
@@ -100,6 +101,45 @@ def _refuse_backward(graph: ir.Graph, sinks: list[tuple[str, ir.Node | None]]) -
                 f"{name} depends on {dialect.describe(found[-1])}, an operator of backward or of "
                 "the optimizer. Fetch forward values, or the gradient of a parameter itself."
             )
+
+
+_WRITES_IN_PLACE = {"increment_": 0, "average_accumulates_": 1}
+"""Operators of PIR that are not in `SIDE_EFFECTS` -> the first operand that they write."""
+
+_LOSS_SCALING = frozenset({"check_finite_and_unscale_", "update_loss_scaling_"})
+
+
+def _refuse_writes(graph: ir.Graph, *, training: bool) -> None:
+    """Refuses writes to what the program keeps: a device keeps what the optimizer updates."""
+    kept = {
+        str(value.name)
+        for value in graph.inputs
+        if value.meta.get(dialect.ROLE) in (dialect.PARAMETER, dialect.STATE)
+    }
+    for node in graph:
+        for name in _written(node, training=training):
+            if name in kept:
+                raise NotSupported(
+                    f"{dialect.describe(node)} writes {name!r}, which the program keeps from run "
+                    "to run. On an IPU only the optimizer's operators do that: keep counts and "
+                    "averages in Python, or in a program for the CPU."
+                )
+
+
+def _written(node: ir.Node, *, training: bool) -> list[str]:
+    """Names of the variables that a node of forward writes again, or one beside the updates."""
+    role = roles.role_of(node)
+    if role is None:
+        position = _WRITES_IN_PLACE.get(str(node.op_type))
+        first = None if position is None else node.inputs[position]
+        return [] if first is None else [str(first.name)]
+    is_forward = role in (roles.FORWARD, roles.LOSS)
+    is_beside = training and role == roles.OPTIMIZE and not is_update(node)
+    if not (is_forward or is_beside) or str(node.op_type).startswith("batch_norm"):
+        return []
+    if node.op_type in _LOSS_SCALING:
+        return []
+    return [str(value.meta.get(dialect.VARIABLE)) for value in node.outputs]
 
 
 def _refuse_updated_reads(nodes: list[ir.Node]) -> None:
