@@ -203,7 +203,7 @@ class Executable:
         if self._traced is None:
             self.trace()
         with _kept_in(cache_path):
-            self._compiled = self._traced.compile()
+            self._compiled = self._traced.compile(compiler_options=dict(half.COMPILER_OPTIONS))
         self._traced = None
         memory.give_back_unused()
 

@@ -20,8 +20,13 @@ Array = np.ndarray[Any, Any]
 HALVES = np.arange(65536, dtype=np.uint16).view(np.float16)
 BFLOATS = np.arange(65536, dtype=np.uint16).view(ml_dtypes.bfloat16)
 
-_to_float16 = jax.jit(half.to_float16)
-_to_bfloat16 = jax.jit(half.to_bfloat16)
+
+def _jit(function: Any) -> Any:
+    return jax.jit(function, compiler_options=dict(half.COMPILER_OPTIONS))
+
+
+_to_float16 = _jit(half.to_float16)
+_to_bfloat16 = _jit(half.to_bfloat16)
 
 
 def _as_numpy_casts(values: Array) -> Array:
@@ -94,17 +99,17 @@ def test_cotangents_are_rounded(function: Any) -> None:
     def backward(x: Any, cotangent: Any) -> Any:
         return jax.vjp(lambda x: function(x, "float16"), x)[1](cotangent)[0]
 
-    _same(jax.jit(backward)(x, cotangent), _as_numpy_casts(cotangent))
+    _same(_jit(backward)(x, cotangent), _as_numpy_casts(cotangent))
 
 
 def test_only_the_value_is_left_alone() -> None:
     x = np.linspace(-3, 3, 64, dtype=np.float32)
-    _same(jax.jit(lambda x: half.with_rounded_cotangent(x, "float16"))(x), x)
-    _same(jax.jit(lambda x: half.rounded(x, "float16"))(x), _as_numpy_casts(x))
+    _same(_jit(lambda x: half.with_rounded_cotangent(x, "float16"))(x), x)
+    _same(_jit(lambda x: half.rounded(x, "float16"))(x), _as_numpy_casts(x))
 
 
 def test_what_is_stored_is_rounded_once() -> None:
     x = np.geomspace(1e-9, 1e6, 1000, dtype=np.float32)
-    kept = np.asarray(jax.jit(lambda x: half.stored(x * jnp.float32(1.0), "float16"))(x))
+    kept = np.asarray(_jit(lambda x: half.stored(x * jnp.float32(1.0), "float16"))(x))
     assert kept.dtype == np.float16
     _same(kept.astype(np.float32), _as_numpy_casts(x))
