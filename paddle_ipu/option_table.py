@@ -194,7 +194,7 @@ _add("Optimizer", "planned", Number(low=0.0, high=1.0), {
 })
 
 _add("Precision", "effective", FLAG, {
-    "enable_fp16": (False, "Converts inference and `to_static` programs to half."),
+    "enable_fp16": (False, "Converts the program to half, unless it holds half values already."),
 }, seam="")
 _add("Precision", "planned", FLAG, {
     "enable_half_partial": (False, "Sets `partials_type_matmuls` and convolutions to half."),
