@@ -15,6 +15,7 @@ program writes variables again, ``value.meta[VARIABLE]`` is the one that a value
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -65,6 +66,8 @@ POPART_DTYPES: Mapping[str, str] = {
 
 _NAMES = {onnx: paddle for paddle, onnx in DTYPES.items()}
 _LIBRARY = re.compile(r"[/\\\\](paddle|decorator)[/\\\\]|decorator\.py$|^<decorator-gen")
+_OWN = f"{os.path.dirname(os.path.abspath(__file__))}{os.sep}"
+_CASES = f"{_OWN}testing{os.sep}"
 _FRAME = re.compile(r'^\s*File "(?P<file>.+)", line (?P<line>\d+), in ')
 
 
@@ -118,15 +121,21 @@ def source_of(node: ir.Node) -> str:
 def source_line(callstack: Sequence[str]) -> str:
     """``file:line`` of the user's call in a stack that Paddle recorded, "" where there is none.
 
-    The user's call is the innermost frame outside Paddle's own package and ``decorator``, which
-    Paddle wraps its functions with.
+    The user's call is the innermost frame outside Paddle's own package, ``decorator``, which
+    Paddle wraps its functions with, and this package, which does too; its operator cases are users.
     """
     frame = ""
     for line in callstack:
         match = _FRAME.match(line)
-        if match and not _LIBRARY.search(match["file"]):
+        if match and not _is_library(match["file"]):
             frame = f"{match['file']}:{match['line']}"
     return frame
+
+
+def _is_library(file: str) -> bool:
+    if file.startswith(_OWN):
+        return not file.startswith(_CASES)
+    return _LIBRARY.search(file) is not None
 
 
 def describe(node: ir.Node) -> str:

@@ -12,6 +12,8 @@ import paddle
 import pytest
 
 import paddle_ipu  # noqa: F401 - activates
+from paddle_ipu import dialect
+from paddle_ipu.frontend import programs
 from tests.legacy.static_run import Array, run
 
 nn = paddle.static.nn
@@ -185,3 +187,11 @@ def test_what_pir_cannot_express_is_refused() -> None:
         run(lambda x: nn.conv2d_transpose(x, 3), {"x": IMAGE})
     with pytest.raises(ValueError, match="act='nothing': expected None or one of abs,"):
         run(lambda x: nn.conv2d(x, 3, 3, act="nothing"), {"x": IMAGE})
+
+
+def test_the_line_of_an_operator_is_that_of_the_users_call(static_program: Any) -> None:
+    x = paddle.static.data("x", [2, 4], "float32")
+    nn.fc(nn.batch_norm(x, is_test=True), 3)
+    lines = {dialect.source_of(node) for node in programs.read(static_program)}
+    files = {line.rpartition(":")[0] for line in lines if line}
+    assert files == {__file__}
