@@ -304,9 +304,14 @@ def _fetch(compilation: Compilation, name: str, anchor: str) -> Fetch:
     """A fetch; PopART's gradients are those of the scaled loss, Paddle's are not."""
     from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
 
-    optimizer = compilation.optimizer
-    scaled = optimizer is not None and anchor.startswith(GRADIENT_PREFIX)
-    scale = optimizer.loss_scaling if optimizer is not None and scaled else 1.0
+    optimizer, scale = compilation.optimizer, 1.0
+    # By a scale of the program's own the device divides, and by the option's with it.
+    if (
+        optimizer is not None
+        and optimizer.loss_scale is None
+        and anchor.startswith(GRADIENT_PREFIX)
+    ):
+        scale = optimizer.loss_scaling
     return Fetch(anchor, _fetch_dtype(compilation, name), scale)
 
 

@@ -48,7 +48,7 @@ class ParameterUpdate:
         parameter: the parameter's name.
         rule: a key of :data:`RULES`.
         settings: the rule's numbers (``beta1``, ``epsilon``, ``mu``, ``coeff``, …).
-        states: state name in :data:`RULES`, or :data:`MASTER` -> the variable that holds it in the scope.
+        states: state name in :data:`RULES`, or :data:`MASTER` -> its variable in the scope.
         learning_rate_scale: the parameter's own factor on the learning rate.
         l2: coefficient of L2 decay added to the gradient after clipping.
         clip: index in :attr:`PaddleOptimizer.clips`, None for no clipping.

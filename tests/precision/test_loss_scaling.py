@@ -32,6 +32,7 @@ class Trained:
         feed: Array = X,
         rule: str = "Adam",
         multi_precision: bool = False,
+        option: float = 1.0,
         **scaling: Any,
     ) -> None:
         paddle.enable_static()
@@ -64,13 +65,16 @@ class Trained:
         self.main = main
         strategy = paddle.static.IpuStrategy()
         strategy.set_graph_config(is_training=True)
+        strategy.set_options({"loss_scaling": option})
         ipu = paddle.static.IpuCompiledProgram(main, self.scope, strategy)
-        program = ipu.compile(["x"], [loss])
+        gradient = f"Gradient___{main.all_parameters()[0].name}"
+        program = ipu.compile(["x"], [loss, gradient])
         executor = paddle.static.Executor(paddle.IPUPlace())
-        self.losses = [
-            float(executor.run(program, feed={"x": feed}, fetch_list=[loss])[0])
-            for _ in range(steps)
-        ]
+        self.losses, self.gradients = [], []
+        for _ in range(steps):
+            fetched = executor.run(program, feed={"x": feed}, fetch_list=[loss, gradient])
+            self.losses.append(float(fetched[0]))
+            self.gradients.append(fetched[1])
         ipu._backend.weights_to_host()
         self.after = self.parameters(main)
 
@@ -101,6 +105,14 @@ def test_scaling_changes_no_loss() -> None:
     np.testing.assert_allclose(scaled.losses, plain.losses, rtol=5e-3)
     assert scaled.losses[-1] < scaled.losses[0]
     assert scaled.variable("loss_scaling_0")[0] == 1024
+
+
+def test_fetched_gradients_are_without_any_scale() -> None:
+    plain = Trained(1)
+    for option in (1.0, 4.0):
+        scaled = Trained(1, option=option, init_loss_scaling=8.0, use_dynamic_loss_scaling=False)
+        # Half has 11 bits, and a gradient is made from several numbers in half.
+        np.testing.assert_allclose(scaled.gradients[0], plain.gradients[0], rtol=2e-2, atol=2e-4)
 
 
 def test_good_steps_raise_the_scale() -> None:
