@@ -13,6 +13,8 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
+from paddle_ipu.errors import InvalidProgramError
+
 NAME_PREFIX = "paddle_ipu.name."
 """Attribute under which an operator carries the name given to its result of that number."""
 
@@ -27,9 +29,19 @@ def name_of(value: Any) -> str:
 
     Args:
         value: a ``paddle.pir.Value``, or a ``Variable`` of a ProgramDesc, which always has a name.
+
+    Raises:
+        InvalidProgramError: it is neither.
     """
     if not hasattr(value, "has_name") or value.has_name:
-        return str(value.name)
+        name = getattr(value, "name", None)
+        if name is None:
+            raise InvalidProgramError(
+                f"expected a variable of a program, or its name, got {value!r} of type "
+                f"{type(value).__name__}. Feeds and fetches are what paddle.static.data and the "
+                "layers returned, or their names."
+            )
+        return str(name)
     operator = value.get_defining_op()
     attribute = f"{NAME_PREFIX}{value.index()}"
     if operator.has_attr(attribute):

@@ -248,6 +248,17 @@ def test_a_feed_that_is_no_dict(inference: Pair, feed: Any, message: str) -> Non
         paddle.static.Executor(paddle.IPUPlace()).run(inference.program, feed=feed, fetch_list=[])
 
 
+def test_a_fetch_that_is_neither_a_variable_nor_a_name(inference: Pair) -> None:
+    message = (
+        r"expected a variable of a program, or its name, got 3 of type int\. Feeds and fetches"
+    )
+    executor = paddle.static.Executor(paddle.IPUPlace())
+    with pytest.raises(InvalidProgramError, match=message):
+        executor.run(inference.program, feed=rows(4), fetch_list=[3])
+    with pytest.raises(InvalidProgramError, match=message):
+        inference.compiler.compile(["x"], [3])
+
+
 def test_a_fetch_that_was_not_compiled(inference: Pair) -> None:
     with pytest.raises(
         FetchError,
