@@ -159,6 +159,18 @@ _OLD_API = tuple(
     for row in PIR_NAMES
 )
 
+_SAVING_COPIES = tuple(
+    Patch(
+        module,
+        "normalize_pir_program",
+        "paddle_ipu.legacy.variables_of_copies:normalizing",
+        "does not know the variables of the program that a program to save was cloned from",
+        wraps=True,
+        versions=WITH_PIR,
+    )
+    for module in ("paddle.static.pir_io", "paddle.static.io")
+)
+
 _LAYERS_FOR_PIR = tuple(
     Patch(
         module,
@@ -278,6 +290,7 @@ PATCHES: tuple[Patch, ...] = (
     ),
     *_AMP,
     *_OLD_API,
+    *_SAVING_COPIES,
     *_LAYERS_FOR_PIR,
     *_FLUID,
 )

@@ -9,6 +9,7 @@ import numpy as np
 import paddle
 import pytest
 
+from paddle_ipu.errors import InvalidProgramError
 from tests.training.side_by_side import Pair, mlp, pair, read, rows, strategy
 
 pytestmark = pytest.mark.usefixtures("static_mode")
@@ -93,3 +94,41 @@ def test_an_inference_program_of_a_trained_one_compiles(trained: Pair, how: str)
     )
     (expected,) = trained.on_cpu(rows(4, 5), [logits])
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_clone_is_saved_with_the_variables_of_the_program(tmp_path: Path) -> None:
+    built = mlp(lambda rate: paddle.optimizer.SGD(rate))
+    copy = built.main.clone(for_test=True)
+    both = pair(built)
+    logits = built.values["logits"]
+    x = built.main.global_block().var("x")
+    path = str(tmp_path / "model")
+    with paddle.static.scope_guard(both.cpu):
+        paddle.static.save_inference_model(path, [x], [logits], _executor(), program=copy)
+        feed = rows(4)
+        (expected,) = _executor().run(copy, feed=feed, fetch_list=[logits.name])
+    with paddle.static.scope_guard(paddle.static.Scope()):
+        program, feeds, fetches = paddle.static.load_inference_model(path, _executor())
+        assert feeds == ["x"]
+        (got,) = _executor().run(program, feed={"x": feed["x"]}, fetch_list=fetches)
+    np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.skipif(
+    paddle.__version__.startswith("2."), reason="Paddle 2 looks the name up in the program"
+)
+def test_a_variable_of_an_unrelated_program_is_not_saved(tmp_path: Path) -> None:
+    built, other = mlp(None), mlp(None)
+    x = built.main.global_block().var("x")
+    with pytest.raises(
+        InvalidProgramError,
+        match=r"fetch_vars holds 'add_\d+\.tmp_0' of another program, and the program to save has "
+        r"no variable of that name\. Give variables of the program itself",
+    ):
+        paddle.static.save_inference_model(
+            str(tmp_path / "model"),
+            [x],
+            [other.values["logits"]],
+            _executor(),
+            program=built.main,
+        )
