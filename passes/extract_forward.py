@@ -46,6 +46,11 @@ class ExtractForward:
                     f"fetch {fetch!r} names nothing in the program. Fetch a variable of the "
                     "program, by its name or by the variable itself."
                 )
+            if by_name[name].meta.get(dialect.ROLE) == dialect.LEARNING_RATE:
+                raise NotSupported(
+                    f"fetch {fetch!r} is the learning rate, which the device is told beside the "
+                    "program. Ask the scheduler: scheduler.get_lr()."
+                )
             if by_name[name].meta.get(dialect.WRITTEN_AGAIN):
                 raise NotSupported(
                     f"fetch {fetch!r} is a feed that the program writes again. Fetch a copy: "

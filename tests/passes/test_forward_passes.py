@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import paddle
 import pytest
 
 from paddle_ipu import dialect
 from paddle_ipu.errors import FetchError, InvalidProgramError, NotSupported
+from paddle_ipu.frontend import programs
 from paddle_ipu.passes.bind_micro_batch import BindMicroBatch
 from paddle_ipu.passes.delete_scale import DeleteScale
 from paddle_ipu.passes.extract_forward import ExtractForward
@@ -143,3 +145,15 @@ def test_a_fetch_behind_backward_is_refused(compilation_of: Read) -> None:
     ExtractOptimizer().run(compilation)
     with pytest.raises(NotSupported, match=r"depends on \w+_grad.*, an operator of backward"):
         ExtractForward().run(compilation)
+
+
+def test_a_learning_rate_is_not_fetched(static_program: Any) -> None:
+    x = paddle.static.data("x", [2, 3], "float32")
+    loss = paddle.mean(paddle.nn.Linear(3, 1)(x))
+    paddle.optimizer.SGD(paddle.optimizer.lr.StepDecay(0.1, 1)).minimize(loss)
+    name = programs.learning_rate_name(static_program)
+    compiler = paddle.static.IpuCompiledProgram(static_program, ipu_strategy=None)
+    with pytest.raises(
+        NotSupported, match=rf"fetch '{name}' is the learning rate, .*: scheduler\.get_lr\(\)"
+    ):
+        compiler.compile(["x"], [loss, name])
