@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import sys
 import weakref
@@ -20,7 +19,8 @@ Array = np.ndarray[Any, Any]
 _live: weakref.WeakSet[IpuBackend]
 _last: weakref.ref[IpuBackend] | None = None
 
-_turns = itertools.count(1)
+_turn = 0
+"""Counts how often a device got ahead of its Scope."""
 
 _WORTH_RELEASING = 1 << 16
 """Bytes from which on an array of optimizer state in the Scope is let go."""
@@ -45,8 +45,10 @@ class IpuBackend:
         self._states: Sequence[str] = ()
         self._trains = False
         self._stale = False
-        # When the device last got ahead of the Scope, as a number of `_turns`; 0 while it is not.
+        # The `_turn` in which the device last got ahead of the Scope; 0 while it is not.
         self._ahead = 0
+        # The `_turn` up to which what other programs trained is on this device.
+        self._seen = 0
         # Optimizer state that the Scope was relieved of, shape and dtype by name: for Adam it is
         # twice as large as the weights. `weights_to_host` brings it back, and so does whatever
         # reads the Scope through Paddle's API (`paddle.static.save`, another program's run).
@@ -102,11 +104,28 @@ class IpuBackend:
             BackendUnavailableError: the backend was reset or detached.
         """
         self._require_session()
+        if self._seen != _turn:
+            self._take_what_others_trained()
         if self._stale:
             self.weights_from_host()
         if self._trains:
-            self._ahead = next(_turns)
+            self._ahead = self._seen = _next_turn()
         return self._session
+
+    def _take_what_others_trained(self) -> None:
+        """Programs that share variables in one Scope share their values, as on the CPU."""
+        newer = [
+            other
+            for other in live_backends()
+            if other is not self
+            and other.ahead > self._seen
+            and other._scope is self._scope
+            and not self._weights.keys().isdisjoint(other._weights)
+        ]
+        for other in sorted(newer, key=lambda backend: backend.ahead):
+            other.update_scope()
+            self._stale = True
+        self._seen = _turn
 
     def _require_session(self) -> None:
         if self._session is None:
@@ -230,7 +249,7 @@ class IpuBackend:
             # What the old Scope was relieved of is its own again.
             self.update_scope()
         self._scope = scope
-        self._ahead = next(_turns)
+        self._ahead = _next_turn()
 
     def set_ipu_strategy(self, strategy: Any) -> None:
         """Takes the strategy the program was compiled with, which it has already.
@@ -296,6 +315,12 @@ class LastBackend:
 
 
 _live = weakref.WeakSet()
+
+
+def _next_turn() -> int:
+    global _turn
+    _turn += 1
+    return _turn
 
 
 @contextmanager

@@ -48,7 +48,17 @@ class IpuCompiledProgram:
                 "paddle.static.default_main_program()."
             )
         self._scope = paddle.static.global_scope() if scope is None else scope
+        if not hasattr(self._scope, "find_var"):
+            raise InvalidProgramError(
+                f"IpuCompiledProgram: scope must be a paddle.static.Scope, got {_kind(scope)}. "
+                "Leave it out for the global scope."
+            )
         self._ipu_strategy = paddle.static.IpuStrategy() if ipu_strategy is None else ipu_strategy
+        if not hasattr(self._ipu_strategy, "_ipu_strategy"):
+            raise InvalidProgramError(
+                f"IpuCompiledProgram: ipu_strategy must be a paddle.static.IpuStrategy, got "
+                f"{_kind(ipu_strategy)}. Leave it out for one with default options."
+            )
         self._backend = IpuBackend(self._ipu_strategy._ipu_strategy)
 
     def compile(self, feed_list: Sequence[Any], fetch_list: Sequence[Any]) -> IpuProgram:
@@ -86,6 +96,10 @@ class IpuCompiledProgram:
         progress(100)
         self._ipu_strategy.need_compile = False
         return compiled
+
+
+def _kind(given: object) -> str:
+    return f"{type(given).__name__} ({given!r})"
 
 
 def _progress(values: StrategyValues) -> Progress:
@@ -161,25 +175,28 @@ def _compile(
     rate = _learning_rate(program, scope, optimizer)
     device = seam.acquire(popart, int(values["num_ipus"]), int(values["tiles_per_ipu"]))
     first = None if to_popart is None else to_popart(optimizer, rate() if rate else 0.0)
+    states = [] if optimizer is None else optimizer.state_names
     try:
         session = _session(
             popart, device, translation, compilation, values, anchors, first, progress
         )
+        backend.attach(
+            popart,
+            session,
+            device,
+            translation.builder,
+            scope,
+            translation.weights,
+            states,
+            trains=compilation.training,
+        )
     except BaseException:
         # Nobody else could give it back.
-        device.detach()
+        if backend.is_attached:
+            backend.reset()
+        else:
+            device.detach()
         raise
-    states = [] if optimizer is None else optimizer.state_names
-    backend.attach(
-        popart,
-        session,
-        device,
-        translation.builder,
-        scope,
-        translation.weights,
-        states,
-        trains=compilation.training,
-    )
     because = [f"operator ai.paddle_ipu.{name}" for name in extensions]
     if own_rule and optimizer is not None:
         because += sorted({f"Paddle's {update.rule} rule" for update in optimizer.updates})

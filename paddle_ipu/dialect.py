@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -65,7 +66,9 @@ POPART_DTYPES: Mapping[str, str] = {
 """Paddle's dtype names and PopART's."""
 
 _NAMES = {onnx: paddle for paddle, onnx in DTYPES.items()}
-_LIBRARY = re.compile(r"[/\\\\](paddle|decorator)[/\\\\]|decorator\.py$|^<decorator-gen")
+_LIBRARY = re.compile(
+    r"[/\\](site|dist)-packages[/\\](paddle|decorator)[/\\]|[/\\]decorator\.py$|^<decorator-gen"
+)
 _OWN = f"{os.path.dirname(os.path.abspath(__file__))}{os.sep}"
 _CASES = f"{_OWN}testing{os.sep}"
 _FRAME = re.compile(r'^\s*File "(?P<file>.+)", line (?P<line>\d+), in ')
@@ -135,7 +138,11 @@ def source_line(callstack: Sequence[str]) -> str:
 def _is_library(file: str) -> bool:
     if file.startswith(_OWN):
         return not file.startswith(_CASES)
-    return _LIBRARY.search(file) is not None
+    if _LIBRARY.search(file) is not None:
+        return True
+    # Paddle may lie elsewhere: in a source tree, or in a folder of PYTHONPATH.
+    paddle = getattr(sys.modules.get("paddle"), "__file__", None)
+    return paddle is not None and file.startswith(f"{os.path.dirname(paddle)}{os.sep}")
 
 
 def describe(node: ir.Node) -> str:

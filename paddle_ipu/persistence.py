@@ -31,9 +31,11 @@ def loading(original: Callable[..., Any]) -> Callable[..., Any]:
     def with_stale_devices(*args: Any, **keywords: Any) -> Any:
         # What is trained so far and not loaded must not be lost with the device's copy.
         update_scopes()
-        result = original(*args, **keywords)
-        for backend in live_backends():
-            backend.mark_stale()
-        return result
+        try:
+            return original(*args, **keywords)
+        finally:
+            # A load that fails half-way has written a part.
+            for backend in live_backends():
+                backend.mark_stale()
 
     return with_stale_devices

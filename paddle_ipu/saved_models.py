@@ -165,9 +165,8 @@ def _from_program_desc(model: SavedModel) -> list[Any]:
         return _for_ipu(model, "its operators are placed on IPUs, which a translation would lose")
     try:
         program = _translated(model)
-    except _PADDLES_ERRORS as error:
-        # It knows no translation for an operator, or the operator is not what it should be.
-        return _for_ipu(model, f"Paddle cannot translate it to PIR ({_last_line(error)})")
+    except _TranslationError as error:
+        return _for_ipu(model, f"Paddle cannot translate it to PIR ({error})")
     lacking = _lacks(lambda: pir.read(program))
     if lacking and not _lacks(lambda: model.program().graph()):
         # The dialect has plain forms where the translation keeps old operators.
@@ -193,15 +192,36 @@ def _for_ipu(model: SavedModel, reason: str) -> list[Any]:
     return [program, list(program.feed_names), list(program.fetch_targets)]
 
 
+class _TranslationError(Exception):
+    """Paddle knows no translation of an operator, or the program is not what was saved."""
+
+
 def _translated(model: SavedModel) -> Any:
     """Paddle's own translation, with feeds as ``paddle.static.data`` makes them."""
-    import paddle
-    from paddle.base import core
-
     from paddle_ipu.frontend import expand_fused, program_desc
 
     plain = expand_fused.expanded(model.description, for_translation=True)
-    program = paddle.pir.translate_to_pir(core.ProgramDesc(plain.SerializeToString()))
+    serialised = plain.SerializeToString()
+    try:
+        program = _translation_with_feeds(serialised)
+    except _PADDLES_ERRORS as error:
+        raise _TranslationError(_last_line(error)) from error
+    feeds, fetches = program_desc.signature(model.description)
+    if sorted(feeds) != sorted(_feeds(program, model)) or len(fetches) != len(_fetched(program)):
+        raise _TranslationError("its feeds or fetches are not those of the program")
+    for name, value in zip(fetches, _fetched(program), strict=True):
+        if not value.has_name:
+            # The name that the saved program has for it; PIR would have none.
+            producer = value.get_defining_op()
+            producer.set_str_attr(f"{NAME_PREFIX}{value.index()}", name)
+    return program
+
+
+def _translation_with_feeds(serialised: bytes) -> Any:
+    import paddle
+    from paddle.base import core
+
+    program = paddle.pir.translate_to_pir(core.ProgramDesc(serialised))
     block = program.global_block()
     for op in list(block.ops):
         if op.name() == "pd_op.feed":
@@ -211,14 +231,6 @@ def _translated(model: SavedModel) -> Any:
             value.get_defining_op().move_before(op)
             fed.replace_all_uses_with(value)
             block.remove_op(op)
-    feeds, fetches = program_desc.signature(model.description)
-    if sorted(feeds) != sorted(_feeds(program, model)) or len(fetches) != len(_fetched(program)):
-        raise ValueError("its feeds or fetches are not those of the program")
-    for name, value in zip(fetches, _fetched(program), strict=True):
-        if not value.has_name:
-            # The name that the saved program has for it; PIR would have none.
-            producer = value.get_defining_op()
-            producer.set_str_attr(f"{NAME_PREFIX}{value.index()}", name)
     return program
 
 

@@ -30,6 +30,7 @@ from tests.training.side_by_side import (
     initialised,
     mlp,
     pair,
+    read,
     rows,
     snapshot,
     strategy,
@@ -530,3 +531,36 @@ def test_a_nan_in_a_later_micro_batch_is_found() -> None:
     both.weights_to_host()
     for name, array in before.items():
         np.testing.assert_array_equal(np.array(both.ipu.find_var(name).get_tensor()), array)
+
+
+# -- the compiler ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("argument", "kind"), [("scope", "Scope"), ("ipu_strategy", "IpuStrategy")]
+)
+def test_arguments_of_another_kind(argument: str, kind: str) -> None:
+    with pytest.raises(
+        InvalidProgramError,
+        match=rf"{argument} must be a paddle\.static\.{kind}, got str \('fast'\)\. Leave it out",
+    ):
+        paddle.static.IpuCompiledProgram(paddle.static.Program(), **{argument: "fast"})
+
+
+def test_a_failed_upload_gives_the_device_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    built = mlp(_adam)
+    scope = initialised(built)
+    before = snapshot(scope, variables(built.main))
+    compiler = paddle.static.IpuCompiledProgram(built.main, scope, strategy())
+
+    def fail(backend: Any) -> None:
+        raise MemoryError("the device is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(compiler._backend), "_states_from_host", fail)
+        with pytest.raises(MemoryError, match="the device is full"):
+            compiler.compile(built.feeds, built.fetches)
+    assert not compiler._backend.is_attached
+    for name, array in before.items():
+        np.testing.assert_array_equal(read(scope, name), array)
+    assert compiler.compile(built.feeds, built.fetches)

@@ -258,6 +258,37 @@ def test_of_two_training_programs_the_one_run_last_is_saved(tmp_path: Path) -> N
         np.testing.assert_array_equal(read(both.ipu, "linear_0.w_0"), saved)
 
 
+def test_programs_of_one_scope_share_what_is_trained() -> None:
+    both = pair(mlp(_sgd))
+    compiler = paddle.static.IpuCompiledProgram(
+        both.built.main, both.ipu, strategy(is_training=False)
+    )
+    testing = compiler.compile(both.built.feeds, both.built.fetches)
+    for step in range(3):
+        both.step(rows(4, step))
+        # What training fetched next is the loss before its update: that of the weights so far.
+        (tested,) = _run(testing, rows(4, step + 1), [both.built.values["loss"]])
+        expected, trained = both.step(rows(4, step + 1))
+        np.testing.assert_allclose(tested, expected["loss"], rtol=1e-5)
+        np.testing.assert_allclose(trained["loss"], expected["loss"], rtol=1e-5)
+    both.assert_equal_weights(1e-5)
+
+
+def test_two_programs_train_one_set_of_weights_by_turns() -> None:
+    both, alone = pair(mlp(_sgd)), pair(mlp(_sgd))
+    other = paddle.static.IpuCompiledProgram(both.built.main, both.ipu, strategy())
+    program = other.compile(both.built.feeds, both.built.fetches)
+    for step in range(4):
+        if step % 2:
+            both.on_ipu(rows(4, step))
+        else:
+            _run(program, rows(4, step), both.built.fetches)
+        alone.on_ipu(rows(4, step))
+    both.compiler._backend.weights_to_host()
+    alone.compiler._backend.weights_to_host()
+    np.testing.assert_array_equal(read(both.ipu, "linear_0.w_0"), read(alone.ipu, "linear_0.w_0"))
+
+
 @pytest.mark.parametrize("how", ["reset", "detach"])
 def test_reset_and_detach_of_the_instance_are_for_all(
     how: str, monkeypatch: pytest.MonkeyPatch

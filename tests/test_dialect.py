@@ -96,6 +96,6 @@ def test_a_node_is_described_by_the_users_line() -> None:
     node.meta[dialect.CALLSTACK] = (
         '  File "/home/me/train.py", line 12, in main',
         "    paddle.tanh(x)",
-        '  File "/lib/paddle/tensor/ops.py", line 900, in tanh',
+        '  File "/lib/site-packages/paddle/tensor/ops.py", line 900, in tanh',
     )
     assert dialect.describe(node) == "tanh at /home/me/train.py:12"

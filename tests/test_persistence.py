@@ -10,7 +10,8 @@ import paddle
 import pytest
 
 from paddle_ipu.errors import InvalidProgramError
-from tests.training.side_by_side import Pair, mlp, pair, read, rows, strategy
+from paddle_ipu.persistence import loading
+from tests.training.side_by_side import Pair, mlp, pair, read, rows, strategy, write
 
 pytestmark = pytest.mark.usefixtures("static_mode")
 
@@ -132,3 +133,17 @@ def test_a_variable_of_an_unrelated_program_is_not_saved(tmp_path: Path) -> None
             _executor(),
             program=built.main,
         )
+
+
+def test_a_load_that_fails_half_way_counts_as_far_as_it_came(trained: Pair) -> None:
+    trained.compiler._backend.weights_to_host()
+
+    def load() -> None:
+        for scope in (trained.cpu, trained.ipu):
+            write(scope, "linear_0.w_0", np.zeros_like(read(scope, "linear_0.w_0")))
+        raise OSError("the disk is gone")
+
+    with pytest.raises(OSError, match="the disk is gone"):
+        loading(load)()
+    expected, got = trained.step(rows(4, 3))
+    np.testing.assert_allclose(got["loss"], expected["loss"], rtol=1e-5)

@@ -99,6 +99,7 @@ class Executable:
     _lowered: LoweredGraph | None = None
     _traced: Any = None
     _compiled: Any = None
+    _fits_state: bool = True
     _cache_path: str | None = None
     _trained: tuple[str, ...] = ()
     _state: OptimizerState = field(default_factory=lambda: OptimizerState({}, ()))
@@ -227,8 +228,11 @@ class Executable:
                 state are as before the run.
         """
         if self._state.split_unequal():
+            self._fits_state = False
+        if not self._fits_state:
             self.trace()
             self.compile(self._cache_path)
+            self._fits_state = True
         counters = np.asarray(self._seed_words(0), np.uint32)
         weights, state, anchors, finite = self._compiled(
             self.weights, self._state.arrays(), dict(feeds), self._scalars(), counters
