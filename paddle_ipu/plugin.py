@@ -279,6 +279,13 @@ PATCHES: tuple[Patch, ...] = (
         "runs compiled programs; passes every other program on",
         wraps=True,
     ),
+    Patch(
+        "paddle.optimizer.optimizer",
+        "Optimizer.backward",
+        "paddle_ipu.no_grad_set:marking",
+        "leaves no trace of `no_grad_set` in the program",
+        wraps=True,
+    ),
     *_SAVING,
     *_LOADING,
     *_everywhere(

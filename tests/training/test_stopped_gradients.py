@@ -86,3 +86,23 @@ def test_gradients_stop_where_they_do_on_the_cpu(loss_of: Loss) -> None:
         cpu, ipu = both.step({"x": rows(4, step)["x"]})
         np.testing.assert_allclose(ipu["hidden"], cpu["hidden"], rtol=1e-5, atol=1e-6)
     both.assert_equal_weights(1e-5)
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_gradients_stop_at_the_values_of_no_grad_set(by_name: bool) -> None:
+    if by_name and not paddle.__version__.startswith("2."):
+        pytest.skip("Paddle 3 takes values only")
+
+    def make() -> tuple[list[str], dict[str, Any], Any]:
+        x = paddle.static.data("x", [-1, 8], "float32")
+        hidden = paddle.tanh(paddle.nn.Linear(8, 6)(x))
+        doubled = hidden * 2.0
+        loss = paddle.mean(paddle.nn.Linear(6, 6)(hidden)) + paddle.mean(doubled * doubled)
+        stopped = {doubled.name if by_name else doubled}
+        paddle.optimizer.SGD(0.5).minimize(loss, no_grad_set=stopped)
+        return ["x"], {"loss": loss}, None
+
+    both = pair(build(make))
+    for step in range(3):
+        both.step({"x": rows(4, step)["x"]})
+    both.assert_equal_weights(1e-5)
