@@ -26,6 +26,10 @@ def test_the_example_runs(static_mode: None) -> None:
     feed = {"x": np.ones((4, 8), np.float32)}
     with paddle.static.scope_guard(scope):
         exe.run(startup)
+        for parameter in main.all_parameters():
+            # Far from the optimum, so that each step of Adam leads towards it.
+            start = np.full(parameter.shape, 0.5, np.float32)
+            scope.find_var(parameter.name).get_tensor().set(start, paddle.CPUPlace())
         losses = [exe.run(main, feed=feed, fetch_list=[loss.name])[0] for _ in range(5)]
         (tested,) = exe.run(names["test_program"], feed=feed, fetch_list=[loss.name])
     assert tested < losses[-1] < losses[0]
