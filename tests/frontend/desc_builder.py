@@ -6,6 +6,11 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
+import onnx_ir as ir
+
+from paddle_ipu import dialect
+from paddle_ipu.frontend import program_desc
+
 _DTYPES = {"bool": 0, "int32": 2, "int64": 3, "float32": 5}
 _FIELDS = {
     0: "i", 1: "f", 2: "s", 3: "ints", 4: "floats", 5: "strings", 6: "b", 7: "bools",
@@ -109,3 +114,26 @@ def _kind(value: Any) -> int:
         first = value[0] if value else 0
         return {int: 3, float: 4, str: 5}[type(first)]
     return {bool: 6, int: 0, float: 1, str: 2}[type(value)]
+
+
+def read(builder: DescBuilder) -> ir.Graph:
+    """The dialect graph of what was built."""
+    return program_desc.read(builder.serialized())
+
+
+def text(graph: ir.Graph) -> list[str]:
+    """Each node as ``results = operator(operands)``; constants and empty places are left out."""
+    lines: list[str] = []
+    for node in graph:
+        if node.op_type not in ("full", "full_int_array"):
+            given = [value for value in node.inputs if value is not None]
+            names = [str(value.name) for value in given if dialect.constant(value) is None]
+            results = ", ".join(str(value.name) for value in node.outputs)
+            lines.append(f"{results} = {node.op_type}({', '.join(names)})")
+    return lines
+
+
+def constants(node: ir.Node) -> dict[str, Any]:
+    """Operand name -> value, of a node's constant operands."""
+    found = {name: dialect.constant(value) for name, value in dialect.operands(node)}
+    return {name: array.tolist() for name, array in found.items() if array is not None}

@@ -1,0 +1,173 @@
+"""program_desc: old and special forms of operators become plain ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from paddle_ipu import dialect
+from paddle_ipu.errors import NotSupported
+from tests.frontend.desc_builder import DescBuilder, constants, read, text
+
+
+@pytest.mark.parametrize(
+    ("dims", "axis", "aligned"), [((3,), 1, [3, 1]), ((2, 3), 0, [2, 3, 1]), ((2,), 0, [2, 1, 1])]
+)
+def test_an_axis_aligns_the_second_operand(
+    builder: DescBuilder, dims: Sequence[int], axis: int, aligned: Sequence[int]
+) -> None:
+    builder.variable("b", dims, is_feed=True)
+    builder.operator("elementwise_mul", {"X": ["x"], "Y": ["b"]}, {"Out": ["y"]}, {"axis": axis})
+    _, reshape, multiply = read(builder)
+    assert constants(reshape) == {"shape": aligned}
+    assert dialect.dims_of(reshape.outputs[0]) == aligned
+    assert multiply.op_type == "multiply"
+    assert multiply.inputs[1] is reshape.outputs[0]
+
+
+@pytest.mark.parametrize("axis", [-1, 1])
+def test_trailing_dimensions_need_no_alignment(builder: DescBuilder, axis: int) -> None:
+    builder.operator("elementwise_add", {"X": ["x"], "Y": ["w"]}, {"Out": ["y"]}, {"axis": axis})
+    assert text(read(builder)) == ["y = add(x, w)"]
+
+
+@pytest.mark.parametrize(
+    ("x", "columns", "y", "rows", "shapes"),
+    [
+        ((5, 12), 1, (12, 7), 1, []),
+        ((2, 3, 4), 2, (4, 7), 1, []),
+        ((5, 3, 4), 1, (12, 7), 1, [[5, 12]]),
+        ((-1, 3, 4), 1, (12, 7), 1, [[-1, 12]]),
+        ((5, 12), 1, (3, 4, 7), 2, [[12, 7]]),
+        ((5, 12), 1, (12, 7, 2), 1, [[12, 14], [5, 7, 2]]),
+        ((2, 3, 2, 2), 2, (4, 7), 1, [[6, 4], [2, 3, 7]]),
+    ],
+)
+def test_mul_is_a_product_of_matrices(
+    x: Sequence[int], columns: int, y: Sequence[int], rows: int, shapes: Sequence[Sequence[int]]
+) -> None:
+    builder = DescBuilder()
+    builder.variable("x", x, is_feed=True)
+    builder.variable("y", y, is_feed=True)
+    builder.variable("out", [*x[:columns], *y[rows:]])
+    attributes = {"x_num_col_dims": columns, "y_num_col_dims": rows}
+    builder.operator("mul", {"X": ["x"], "Y": ["y"]}, {"Out": ["out"]}, attributes)
+    graph = read(builder)
+    reshapes = [constants(node)["shape"] for node in graph if node.op_type == "reshape"]
+    assert reshapes == [list(shape) for shape in shapes]
+    (product,) = (node for node in graph if node.op_type == "matmul")
+    values = {
+        str(value.name): np.ones([abs(dim) for dim in dialect.dims_of(value)])
+        for value in product.inputs
+        if value is not None
+    }
+    shape = np.matmul(*values.values()).shape
+    assert list(shape) == [abs(dim) for dim in dialect.dims_of(product.outputs[0])]
+    assert list(graph)[-1].outputs[0].name == "out"
+
+
+def test_the_first_matmul_scales_its_product(builder: DescBuilder) -> None:
+    attributes = {"transpose_Y": True, "transpose_X": False, "alpha": 0.125}
+    builder.operator("matmul", {"X": ["x"], "Y": ["w"]}, {"Out": ["y"]}, attributes)
+    product, _, scale = read(builder)
+    assert (product.op_type, dialect.attribute(product, "transpose_y")) == ("matmul", 1)
+    assert scale.inputs[0] is product.outputs[0]
+    assert constants(scale) == {"scale": [0.125]}
+    assert scale.outputs[0].name == "y"
+
+
+def test_the_first_lookup_table_takes_a_column_of_ids(builder: DescBuilder) -> None:
+    builder.variable("ids", (5, 1), "int64", is_feed=True)
+    builder.operator("lookup_table", {"W": ["w"], "Ids": ["ids"]}, {"Out": ["y"]})
+    _, squeeze, embedding = read(builder)
+    assert (squeeze.op_type, constants(squeeze)) == ("squeeze", {"axis": [-1]})
+    assert dialect.dims_of(squeeze.outputs[0]) == [5]
+    assert [value.name for value in embedding.inputs if value is not None][1] == "w"
+    assert dialect.attribute(embedding, "padding_idx") == -1
+
+
+def test_the_first_one_hot_takes_a_column_of_ids(builder: DescBuilder) -> None:
+    builder.variable("ids", (5, 1), "int64", is_feed=True)
+    builder.operator("one_hot", {"X": ["ids"]}, {"Out": ["y"]}, {"depth": 7})
+    nodes = [node for node in read(builder) if node.op_type not in ("full", "full_int_array")]
+    assert [node.op_type for node in nodes] == ["squeeze", "one_hot"]
+    assert constants(nodes[1]) == {"num_classes": [7]}
+
+
+@pytest.mark.parametrize(
+    ("old", "attributes", "expected", "name", "numbers"),
+    [
+        ("expand", {"expand_times": [2, 1, 1]}, "tile", "repeat_times", [2, 1, 1]),
+        ("flatten", {"axis": 1}, "reshape", "shape", [2, 12]),
+        ("flatten2", {"axis": 2}, "reshape", "shape", [6, 4]),
+        ("flatten2", {"axis": 0}, "reshape", "shape", [1, 24]),
+        ("reduce_sum", {"reduce_all": True, "dim": [1]}, "sum", "axis", []),
+        ("fill_zeros_like", {}, "full_like", "value", [0.0]),
+    ],
+)
+def test_an_old_form_becomes_a_plain_operator(
+    builder: DescBuilder,
+    old: str,
+    attributes: Mapping[str, Any],
+    expected: str,
+    name: str,
+    numbers: Sequence[float],
+) -> None:
+    builder.operator(old, {"X": ["x"]}, {"Out": ["y"]}, attributes)
+    *_, node = read(builder)
+    assert node.op_type == expected
+    assert constants(node) == {name: numbers}
+
+
+@pytest.mark.parametrize("type", ["cross_entropy", "cross_entropy2"])
+def test_a_loss_of_probabilities_is_one_without_softmax(builder: DescBuilder, type: str) -> None:
+    builder.variable("label", (2, 3, 1), "int64", is_feed=True)
+    builder.operator(type, {"X": ["x"], "Label": ["label"]}, {"Y": ["y"]}, {"ignore_index": 5})
+    (node,) = read(builder)
+    assert node.op_type == "cross_entropy_with_softmax"
+    assert dialect.attribute(node, "use_softmax") == 0
+    assert dialect.attribute(node, "ignore_index") == 5
+    assert node.outputs[1].name == "y"
+
+
+def test_a_written_value_is_exact(builder: DescBuilder) -> None:
+    attributes = {"shape": [1], "dtype": 3, "value": 16777216.0, "str_value": "16777217"}
+    builder.operator("fill_constant", {}, {"Out": ["y"]}, attributes)
+    (node,) = read(builder)
+    assert dialect.attribute(node, "dtype") == "int64"
+    assert dialect.attribute(node, "value") == pytest.approx(16777217.0, abs=0)
+
+
+def test_a_written_value_that_is_no_number_is_refused(builder: DescBuilder) -> None:
+    attributes = {"shape": [1], "dtype": 23, "value": 0.0, "str_value": "1+2j"}
+    builder.operator("fill_constant", {}, {"Out": ["y"]}, attributes)
+    with pytest.raises(NotSupported, match=r"str_value '1\+2j' is no real number"):
+        read(builder)
+
+
+def test_a_constant_of_tensors_is_computed(builder: DescBuilder) -> None:
+    builder.variable("value", (1,), is_feed=True)
+    builder.operator(
+        "fill_constant", {"ValueTensor": ["value"]}, {"Out": ["y"]}, {"shape": [2], "dtype": 5}
+    )
+    *_, node = read(builder)
+    assert node.op_type == "full_with_tensor"
+    assert dialect.operand(node, "value") is not None
+    assert constants(node) == {"shape": [2]}
+
+
+@pytest.mark.parametrize(
+    ("version", "end", "expected"),
+    [(2_006_002, -1, -(2**31)), (2_006_002, -5, 0), (2_006_002, -2, -2), (3_000_000, -5, -5)],
+)
+def test_paddle_2_slices_backwards_in_its_own_way(version: int, end: int, expected: int) -> None:
+    builder = DescBuilder(version)
+    builder.variable("x", (4,), is_feed=True)
+    builder.variable("y", (4,))
+    attributes = {"axes": [0], "starts": [3], "ends": [end], "strides": [-1]}
+    builder.operator("strided_slice", {"Input": ["x"]}, {"Out": ["y"]}, attributes)
+    *_, node = read(builder)
+    assert constants(node) == {"starts": [3], "ends": [expected], "strides": [-1]}
