@@ -65,7 +65,13 @@ def _weight_of_lerp(hidden: Any, head: Any) -> Any:
         _detached,
         _marked,
         _marked_behind_a_scale,
-        _marked_part,
+        pytest.param(
+            _marked_part,
+            marks=pytest.mark.skipif(
+                paddle.__version__.startswith("3.0"),
+                reason="Paddle 3.0's own backward fails where a part of a list is stopped",
+            ),
+        ),
         _marked_labels,
         _under_no_grad,
         _soft_labels,
