@@ -21,6 +21,7 @@ from paddle_ipu import scope as scopes
 from paddle_ipu import shard_guard
 from paddle_ipu.annotations import AMP
 from paddle_ipu.errors import NotSupported
+from paddle_ipu.frontend.programs import is_pir
 from paddle_ipu.legacy.legacy_names import PADDLE, type_of, was_attribute
 from paddle_ipu.value_names import name_of
 
@@ -30,10 +31,6 @@ GUARDED = "paddle_ipu.fp16_guard"
 _DTYPES = {"FP16": "float16", "FLOAT16": "float16", "BF16": "bfloat16", "BFLOAT16": "bfloat16"}
 _OF_PARAMETER = "builtin.parameter"
 _NAMED = (_OF_PARAMETER, f"{PADDLE}.data")
-
-
-def _is_pir(program: Any) -> bool:
-    return isinstance(program, paddle.pir.Program)
 
 
 def _name_of_dtype(dtype: Any) -> str:
@@ -173,7 +170,7 @@ def casting_models(cast_model_to_fp16: Callable[..., Any]) -> Callable[..., Any]
         level: str = "O2",
         use_promote: bool = False,
     ) -> Any:
-        if not _is_pir(program):
+        if not is_pir(program):
             return cast_model_to_fp16(
                 program, amp_lists, use_fp16_guard, dest_type, level, use_promote
             )
@@ -205,7 +202,7 @@ def casting_parameters(cast_parameters_to_fp16: Callable[..., Any]) -> Callable[
         *args: Any,
         **keywords: Any,
     ) -> None:
-        if not _is_pir(program):
+        if not is_pir(program):
             cast_parameters_to_fp16(place, program, scope, to_fp16_var_names, *args, **keywords)
             return
         dest_type = args[0] if args else keywords.get("dest_type", "FP16")
