@@ -1,0 +1,205 @@
+"""What a row of the table of PopART operators is, and how one is written.
+
+Builder methods, checks and shapes all come from these rows. Rows of ``ai.onnx`` follow opset 11,
+those of ``ai.graphcore`` opset 1; ``ai.paddle_ipu`` is this package's own domain, which only the
+IPU Model lowers. INT64 stays INT64 in the graph as PopART's builder keeps it; PopART's devices
+narrow it to INT32, so values must fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+import onnx_ir as ir
+
+from paddle_ipu.popart.shape_inference.context import Infer, InferenceContext
+
+ONNX = "ai.onnx"
+GRAPHCORE = "ai.graphcore"
+PADDLE_IPU = "ai.paddle_ipu"
+
+AttributeKind = Literal[
+    "int", "float", "string", "ints", "floats", "strings", "tensor", "dtype", "bool", "enum", "comm"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """One attribute of an operator.
+
+    Attributes:
+        kind: how the value is written. `dtype` takes PopART's type name and writes ONNX's number;
+            `enum` takes an enumeration member or its number and writes the number, or, for a loss
+            reduction, the string; `comm` takes a CommGroup and writes [type, size]; `bool` writes
+            an int.
+        default: written when the caller gives nothing; None and empty lists are not written.
+        required: the caller must give it.
+        argument: the builder's name of the argument, where it differs from the attribute's.
+    """
+
+    kind: AttributeKind
+    default: Any = None
+    required: bool = False
+    argument: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpSchema:
+    """One PopART operator.
+
+    Attributes:
+        version: the operator-set version that defined this form, as PopART prints it.
+        outputs: fewest and most outputs; the builder method takes `num_outputs` if they differ or
+            if `counted` is set.
+        attributes: by ONNX name, in the order of the builder method's arguments.
+        input_dtypes: allowed element types by position, the last repeated.
+        constant_inputs: positions whose value must be known when the graph is built.
+        portable: PopART itself has it.
+        differentiable: a gradient flows through it; none flows through Detach.
+    """
+
+    domain: str
+    op_type: str
+    builder_name: str
+    min_inputs: int
+    max_inputs: int | None
+    outputs: tuple[int, int | None]
+    attributes: MappingProxyType[str, Attribute]
+    input_dtypes: tuple[frozenset[ir.DataType], ...]
+    constant_inputs: tuple[int, ...]
+    infer: Infer
+    version: int = 1
+    portable: bool = True
+    differentiable: bool = True
+    counted: bool = False
+    identifier: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "identifier", f"{self.domain}.{self.op_type}:{self.version}")
+
+    def check_dtypes(self, ctx: InferenceContext) -> None:
+        """Raises when an input has an element type the operator does not take."""
+        last = len(self.input_dtypes) - 1
+        for index, info in enumerate(ctx.inputs):
+            allowed = self.input_dtypes[index if index < last else last]
+            if info is not None and info.dtype not in allowed:
+                names = ", ".join(sorted(dtype.name for dtype in allowed))
+                raise ctx.error(
+                    f"input {index} '{ctx.input_id(index)}' is {info}, expected one of {names}"
+                )
+
+
+_D = ir.DataType
+FLOATS = frozenset({_D.FLOAT, _D.FLOAT16, _D.BFLOAT16, _D.DOUBLE})
+INTS = frozenset({_D.INT8, _D.INT16, _D.INT32, _D.INT64, _D.UINT8, _D.UINT16, _D.UINT32, _D.UINT64})
+NUMBERS = FLOATS | INTS
+BOOLS = frozenset({_D.BOOL})
+ANY = frozenset(_D) - {_D.UNDEFINED}
+
+_ROWS: dict[tuple[str, str], OpSchema] = {}
+_BY_BUILDER_NAME: dict[tuple[str, str], OpSchema] = {}
+
+
+def register(schema: OpSchema) -> OpSchema:
+    """Adds a row; a second one of the same operator or builder name raises ValueError."""
+    key, named = (schema.domain, schema.op_type), (schema.domain, schema.builder_name)
+    if key in _ROWS or named in _BY_BUILDER_NAME:
+        raise ValueError(
+            f"{schema.domain}.{schema.op_type} ({schema.builder_name}) is listed twice"
+        )
+    _ROWS[key] = _BY_BUILDER_NAME[named] = schema
+    return schema
+
+
+def schema_of(domain: str, op_type: str) -> OpSchema | None:
+    """The row of an operator, or None; the domain "" means ``ai.onnx``."""
+    return _ROWS.get((domain or ONNX, op_type))
+
+
+def all_schemas() -> list[OpSchema]:
+    """Every row, in the table's order."""
+    return list(_ROWS.values())
+
+
+Types = frozenset[ir.DataType]
+
+
+def _row(
+    domain: str,
+    op_type: str,
+    inputs: int | tuple[int, int | None],
+    infer: Infer,
+    dtypes: Types | tuple[Types, ...] = NUMBERS,
+    attributes: Iterable[tuple[str, Attribute]] = (),
+    *,
+    name: str | None = None,
+    outputs: int | tuple[int, int | None] = 1,
+    constants: tuple[int, ...] = (),
+    version: int = 1,
+    differentiable: bool = True,
+    counted: bool = False,
+) -> None:
+    low, high = (inputs, inputs) if isinstance(inputs, int) else inputs
+    register(
+        OpSchema(
+            domain=domain,
+            op_type=op_type,
+            builder_name=name or op_type.lower(),
+            min_inputs=low,
+            max_inputs=high,
+            outputs=(outputs, outputs) if isinstance(outputs, int) else outputs,
+            attributes=MappingProxyType(dict(attributes)),
+            input_dtypes=dtypes if isinstance(dtypes, tuple) else (dtypes,),
+            constant_inputs=constants,
+            infer=infer,
+            version=version,
+            portable=domain != PADDLE_IPU,
+            differentiable=differentiable,
+            counted=counted,
+        )
+    )
+
+
+def int_(name: str, default: int | None = None, required: bool = False) -> tuple[str, Attribute]:
+    """An integer attribute."""
+    return name, Attribute("int", default, required)
+
+
+def float_(name: str, default: float | None = None) -> tuple[str, Attribute]:
+    """A number; required where it has no default."""
+    return name, Attribute("float", default, default is None)
+
+
+def ints(name: str, required: bool = False) -> tuple[str, Attribute]:
+    """A list of integers."""
+    return name, Attribute("ints", None, required)
+
+
+def reduction() -> tuple[str, Attribute]:
+    """How a loss is reduced; ``Mean`` by default."""
+    return "reduction", Attribute("enum", "Mean")
+
+
+def onnx_row(*args: Any, **keywords: Any) -> None:
+    """A row of ``ai.onnx``."""
+    _row(ONNX, *args, **keywords)
+
+
+def graphcore_row(*args: Any, **keywords: Any) -> None:
+    """A row of ``ai.graphcore``."""
+    _row(GRAPHCORE, *args, **keywords)
+
+
+def paddle_ipu_row(*args: Any, **keywords: Any) -> None:
+    """A row of ``ai.paddle_ipu``, which only the IPU Model lowers."""
+    _row(PADDLE_IPU, *args, **keywords)
+
+
+def family(row: Callable[..., None], names: str, *args: Any, **keywords: Any) -> None:
+    """Rows that differ only in type and version: ``"Abs:6 Exp:6"``."""
+    for entry in names.split():
+        op_type, version = entry.split(":")
+        row(op_type, *args, version=int(version), **keywords)

@@ -1,0 +1,1 @@
+"""The rows of the table of PopART operators, by domain and family."""
