@@ -12,6 +12,8 @@ from paddle_ipu.testing.compare import Tolerance
 
 Array = np.ndarray[Any, Any]
 Build = Callable[..., Any]
+Oracle = Callable[..., Any]
+Judge = Callable[[Sequence[Array]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,11 @@ class OperatorCase:
         tolerance: instead of the defaults by dtype, with its reason.
         limitation: where the operator is known to differ from Paddle beside this row.
         since: the first Paddle that can build and run it, where that is not every one.
+        oracle: where Paddle has no CPU kernel, the same in NumPy: one array for each input in
+            order -> one output or a sequence of them. It must compute in the precision of its
+            inputs; gradients are compared with its central differences in float64.
+        judge: for random results: raises AssertionError where the outputs do not follow the
+            distribution, or are not random at all. Nothing else is compared then.
     """
 
     op: str
@@ -60,6 +67,8 @@ class OperatorCase:
     tolerance: Tolerance | None = None
     limitation: str = ""
     since: Since | None = None
+    oracle: Oracle | None = None
+    judge: Judge | None = None
 
     @property
     def name(self) -> str:
@@ -108,12 +117,24 @@ class CaseTable:
         tolerance: Tolerance | None = None,
         limitation: str = "",
         since: Since | None = None,
+        oracle: Oracle | None = None,
+        judge: Judge | None = None,
         **inputs: Array,
     ) -> None:
         """Adds a row; `gradient` names inputs separated by blanks."""
-        names = gradient.split()
         self.rows.append(
-            OperatorCase(op, build, inputs, names, label, tolerance, limitation, since)
+            OperatorCase(
+                op=op,
+                build=build,
+                inputs=inputs,
+                gradient=gradient.split(),
+                label=label,
+                tolerance=tolerance,
+                limitation=limitation,
+                since=since,
+                oracle=oracle,
+                judge=judge,
+            )
         )
 
     def refuse(
