@@ -99,7 +99,7 @@ def _distance(got: Array, expected: Array) -> Array:
     if got.dtype.kind in "biu":
         # Two integers above 2**53 may differ and yet be one float64.
         apart = np.abs(got.astype(np.float64) - expected.astype(np.float64))
-        return np.maximum(apart, (got != expected).astype(np.float64))
+        return np.asarray(np.maximum(apart, (got != expected).astype(np.float64)))
     left, right = got.astype(np.float64), expected.astype(np.float64)
     with np.errstate(invalid="ignore"):
         distance = np.where(left == right, 0.0, np.abs(left - right))
