@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from paddle_ipu.popart.op_schema import (
     GRAPHCORE,
+    NEWEST_OPSETS,
     ONNX,
     PADDLE_IPU,
     Attribute,
@@ -14,6 +15,8 @@ from paddle_ipu.popart.op_schema import (
     all_schemas,
     register,
     schema_of,
+    schema_of_node,
+    schemas_of_opset,
 )
 from paddle_ipu.popart.operators import (  # noqa: F401 - they fill the table
     graphcore,
@@ -22,10 +25,13 @@ from paddle_ipu.popart.operators import (  # noqa: F401 - they fill the table
     onnx_network,
     onnx_reduction,
     paddle_ipu,
+    paddle_linear_algebra,
+    paddle_math,
 )
 
 __all__ = [
     "GRAPHCORE",
+    "NEWEST_OPSETS",
     "ONNX",
     "PADDLE_IPU",
     "Attribute",
@@ -33,4 +39,6 @@ __all__ = [
     "all_schemas",
     "register",
     "schema_of",
+    "schema_of_node",
+    "schemas_of_opset",
 ]

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from paddle_ipu.testing.cases import activation, convolution, elementwise, network, reduce, shape
+from paddle_ipu.testing.cases import (
+    activation,
+    convolution,
+    elementwise,
+    linear_algebra,
+    network,
+    ordering,
+    reduce,
+    shape,
+    special,
+    statistics,
+)
 from paddle_ipu.testing.operator_case import OperatorCase, RefusedCase
 
 _TABLES = (
@@ -14,6 +25,10 @@ _TABLES = (
     shape.TABLE,
     network.TABLE,
     convolution.TABLE,
+    special.TABLE,
+    statistics.TABLE,
+    ordering.TABLE,
+    linear_algebra.TABLE,
 )
 
 CASES: tuple[OperatorCase, ...] = tuple(row for table in _TABLES for row in table.rows)

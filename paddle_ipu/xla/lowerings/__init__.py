@@ -9,11 +9,15 @@ from paddle_ipu.xla.lowerings import (
     elementwise,
     indexing,
     linear,
+    linear_algebra,
     loss,
     normalization,
+    ordering,
     random,
     reduction,
     shape,
+    special,
+    statistics,
 )
 
 __all__ = [
@@ -23,9 +27,13 @@ __all__ = [
     "elementwise",
     "indexing",
     "linear",
+    "linear_algebra",
     "loss",
     "normalization",
+    "ordering",
     "random",
     "reduction",
     "shape",
+    "special",
+    "statistics",
 ]

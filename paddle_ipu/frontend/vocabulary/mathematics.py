@@ -1,0 +1,1 @@
+"""Rows of special functions, statistics, order and linear algebra."""

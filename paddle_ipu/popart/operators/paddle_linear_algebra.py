@@ -1,0 +1,1 @@
+"""Rows of ai.paddle_ipu: linear algebra."""

@@ -1,0 +1,1 @@
+"""Inference of counts, medians and searches."""

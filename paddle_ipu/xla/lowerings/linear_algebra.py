@@ -1,0 +1,1 @@
+"""Linear algebra: decompositions, solvers, determinants, norms and products of matrices."""

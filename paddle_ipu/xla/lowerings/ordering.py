@@ -1,0 +1,1 @@
+"""What depends on the order of elements: running extremes and products, ranks, searches."""

@@ -1,0 +1,1 @@
+"""Statistics: variances, medians, histograms and counts."""
