@@ -17,7 +17,7 @@ import onnx_ir as ir
 from paddle_ipu.errors import LoweringError
 from paddle_ipu.xla import lowerings  # noqa: F401 - registers the lowerings
 from paddle_ipu.xla.half import Narrow
-from paddle_ipu.xla.registry import Lowering, LoweringContext, find_lowering
+from paddle_ipu.xla.registry import Lowering, LoweringContext, find_lowering, is_random
 
 Environment = dict[str, Any]
 
@@ -27,7 +27,8 @@ class LoweredNode:
     """A node with its rule and its attributes as plain Python values.
 
     Attributes:
-        random_index: the number of this node among those that draw random numbers.
+        random_index: the number of this node among those that draw random numbers; None for one
+            that draws none.
     """
 
     name: str
@@ -37,11 +38,7 @@ class LoweredNode:
     inputs: tuple[str | None, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
-    random_index: int
-
-
-RANDOM_OPS = frozenset({"Dropout", "ShapedDropout", "RandomNormal", "RandomUniform",
-                        "RandomNormalLike", "RandomUniformLike"})  # fmt: skip
+    random_index: int | None
 
 
 class LoweredGraph:
@@ -70,10 +67,10 @@ class LoweredGraph:
                     inputs=tuple(None if v is None else str(v.name) for v in node.inputs),
                     outputs=tuple(str(v.name) for v in node.outputs),
                     attributes=_attributes(node),
-                    random_index=random,
+                    random_index=random if is_random(domain, node.op_type) else None,
                 )
             )
-            random += node.op_type in RANDOM_OPS
+            random += is_random(domain, node.op_type)
         if missing:
             raise LoweringError(
                 "no lowering for "
@@ -138,7 +135,7 @@ class LoweredGraph:
                 op_type=node.op_type,
                 name=node.name,
                 training=training,
-                rng_key=_key_of(key, node.random_index),
+                rng_key=_key_of(key, node),
                 num_outputs=len(node.outputs),
                 dtypes=[narrow.dtypes.get(name) if name else None for name in node.inputs],
                 sources=[sources.get(name) if name else None for name in node.inputs],
@@ -165,8 +162,16 @@ class LoweredGraph:
         return env
 
 
-def _key_of(key: jax.Array, index: int) -> Callable[[], jax.Array]:
-    return lambda: jax.random.fold_in(key, index)
+def _key_of(key: jax.Array, node: LoweredNode) -> Callable[[], jax.Array]:
+    def own() -> jax.Array:
+        if node.random_index is None:
+            raise LoweringError(
+                f"{node.domain}.{node.op_type} ({node.name}) draws random numbers; register its "
+                "lowering with random=True."
+            )
+        return jax.random.fold_in(key, node.random_index)
+
+    return own
 
 
 def _turns_a_matrix(node: LoweredNode) -> bool:

@@ -21,6 +21,7 @@ Array = jax.Array | np.ndarray[Any, Any]
 Lowering = Callable[["LoweringContext", Sequence[Any], Attributes], Any]
 
 _LOWERINGS: dict[tuple[str, str], Lowering] = {}
+_RANDOM: set[tuple[str, str]] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +33,13 @@ class LoweringContext:
         op_type: the operator's type, for instance ``MatMul``.
         name: the node's name, for messages.
         training: True in a training session; dropout is the identity otherwise.
-        rng_key: gives this operator's own random key of the current micro-batch.
+        rng_key: gives this operator's own random key of the current micro-batch; raises where
+            the lowering was not registered as random.
         num_outputs: how many outputs the node declares.
         sources: for each input, what a Reshape made it of; None where it comes from another
             operator.
         turned: for each input, the matrix of which it is the Transpose; None where it is of none.
+        kernel: of an operator that runs on the host, its kernel; see ``paddle_ipu.cpu_kernels``.
         dtypes: for each input, ``float16`` or ``bfloat16`` where it is one; its array is float32.
     """
 
@@ -49,6 +52,7 @@ class LoweringContext:
     sources: Sequence[Any] = ()
     turned: Sequence[Any] = ()
     dtypes: Sequence[str | None] = ()
+    kernel: Any = None
 
     def static(self, inputs: Sequence[Any], index: int, what: str) -> np.ndarray[Any, Any]:
         """The constant input `index`, called `what` in the error if it is not constant."""
@@ -62,8 +66,16 @@ class LoweringContext:
         return np.asarray(value)
 
 
-def lowering(domain: str, *op_types: str) -> Callable[[Lowering], Lowering]:
-    """Registers a function as the lowering of `op_types` in `domain`; a second one raises."""
+def lowering(
+    domain: str, *op_types: str, random: bool = False
+) -> Callable[[Lowering], Lowering]:
+    """Registers a function as the lowering of `op_types` in `domain`; a second one raises.
+
+    Args:
+        domain: ``ai.onnx``, ``ai.graphcore`` or ``ai.paddle_ipu``.
+        op_types: the operators.
+        random: it draws from ``context.rng_key``.
+    """
 
     def register(rule: Lowering) -> Lowering:
         for op_type in op_types:
@@ -71,6 +83,8 @@ def lowering(domain: str, *op_types: str) -> Callable[[Lowering], Lowering]:
             if key in _LOWERINGS:
                 raise ValueError(f"{domain}.{op_type} already has a lowering: {_LOWERINGS[key]}")
             _LOWERINGS[key] = rule
+            if random:
+                _RANDOM.add(key)
         return rule
 
     return register
@@ -79,6 +93,11 @@ def lowering(domain: str, *op_types: str) -> Callable[[Lowering], Lowering]:
 def find_lowering(domain: str, op_type: str) -> Lowering | None:
     """The lowering of an operator, or None."""
     return _LOWERINGS.get((domain, op_type))
+
+
+def is_random(domain: str, op_type: str) -> bool:
+    """Whether the operator's lowering draws random numbers."""
+    return (domain, op_type) in _RANDOM
 
 
 def lowered_operators() -> list[tuple[str, str]]:

@@ -33,7 +33,7 @@ def _dropped(x: Any, mask: Any, ratio: float) -> Any:
     return jnp.where(mask, x * (1 / (1 - ratio)), jnp.zeros_like(x))
 
 
-@lowering("ai.onnx", "Dropout")
+@lowering("ai.onnx", "Dropout", random=True)
 def dropout(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
     """Zeros each element with probability ``ratio`` and scales the rest by 1 / (1 - ratio).
 
@@ -49,7 +49,7 @@ def dropout(context: LoweringContext, inputs: Sequence[Any], attributes: Attribu
     return (out, mask) if context.num_outputs > 1 else out
 
 
-@lowering("ai.graphcore", "ShapedDropout")
+@lowering("ai.graphcore", "ShapedDropout", random=True)
 def shaped_dropout(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
     """Dropout with a mask of the attribute ``shape``, broadcast to the input."""
     x = jnp.asarray(inputs[0])
