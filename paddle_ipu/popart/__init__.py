@@ -36,7 +36,10 @@ _NAMES_BY_MODULE = {
         reservedRandomSeedPrefix reservedRestoredPrefix reservedStashedPrefix reservedStepPrefix
         reservedUpdatedVarPrefix versionNumber versionString
     """,
-    "paddle_ipu.popart.opsets": "AiGraphcoreOpset1 AiOnnxOpset11 AiPaddleIpuOpset1",
+    "paddle_ipu.popart.opsets": """
+        AiGraphcoreOpset1 AiOnnxOpset10 AiOnnxOpset11 AiOnnxOpset6 AiOnnxOpset7 AiOnnxOpset8
+        AiOnnxOpset9 AiPaddleIpuOpset1
+    """,
     "paddle_ipu.popart.optimizer": """
         Adam Adaptive ClipNormSettings ConstSGD Optimizer OptimizerValue OptimizerValueMap SGD
     """,

@@ -7,41 +7,39 @@ until a ModelProto is asked for.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-import onnx
 import onnx_ir as ir
 
 from paddle_ipu.errors import NotSupported, popart_exception
 from paddle_ipu.popart.annotations import Annotations, attribute_of
 from paddle_ipu.popart.enums import RecomputeType
-from paddle_ipu.popart.opsets import AiGraphcoreOpset1, AiOnnxOpset11, AiPaddleIpuOpset1
+from paddle_ipu.popart.graph_types import infer_outputs, info_of, read_model, type_graph
+from paddle_ipu.popart.opsets import (
+    ONNX_NAMESPACES,
+    AiGraphcoreOpset1,
+    AiOnnxOpset6,
+    AiOnnxOpset7,
+    AiOnnxOpset8,
+    AiOnnxOpset9,
+    AiOnnxOpset10,
+    AiOnnxOpset11,
+    AiPaddleIpuOpset1,
+)
 from paddle_ipu.popart.options import InputSettings
-from paddle_ipu.popart.schema import OpSchema, schema_of
-from paddle_ipu.popart.shape_inference.constants import constant_of
-from paddle_ipu.popart.shape_inference.context import InferenceContext
+from paddle_ipu.popart.schema import NEWEST_OPSETS, OpSchema, schema_of
 from paddle_ipu.popart.tensorinfo import TensorInfo
 
-_SUPPORTED_OPSETS = {"ai.onnx": 11, "ai.graphcore": 1, "ai.paddle_ipu": 1}
 _DEFAULT_ONNX_OPSET = 10
+# The ONNX IR version that PopART writes with ai.onnx opsets up to 8; with later ones it is 4.
+_OLD_IR_VERSION, _LAST_OPSET_OF_IT = 3, 8
 _graph_numbers = itertools.count()
 
 Array = np.ndarray[Any, Any]
-
-
-def info_of(value: ir.Value) -> TensorInfo | None:
-    """The static type of a value, or None when it is not known."""
-    shape, dtype = value.shape, value.dtype
-    if shape is None or dtype is None:
-        return None
-    dims = tuple(shape)
-    if not all(isinstance(dim, int) for dim in dims):
-        return None
-    return TensorInfo.of(dtype, dims)  # type: ignore[arg-type]
 
 
 class Builder(Annotations):
@@ -61,17 +59,6 @@ class Builder(Annotations):
     ) -> None:
         super().__init__()
         self._chosen_onnx: int | None = None
-        for domain, version in (opsets or {}).items():
-            supported = _SUPPORTED_OPSETS.get(domain)
-            if version != supported:
-                raise NotSupported(
-                    f"opset {version} of domain {domain} is not supported: this package has "
-                    f"{', '.join(f'{d} {v}' for d, v in _SUPPORTED_OPSETS.items())}. "
-                    f"PopART's default for ai.onnx is {_DEFAULT_ONNX_OPSET}; pass "
-                    'opsets={"ai.onnx": 11, "ai.graphcore": 1}'
-                )
-        if opsets and "ai.onnx" in opsets:
-            self._chosen_onnx = opsets["ai.onnx"]
         self._values: dict[str, ir.Value] = {}
         self._next_clash: dict[str, int] = {}
         self._nodes_by_outputs: dict[frozenset[str], ir.Node] = {}
@@ -83,7 +70,9 @@ class Builder(Annotations):
             type_graph(self._model.graph)
             self._adopt()
         self._graph = self._model.graph
-        self._onnx = AiOnnxOpset11(self)
+        for domain, version in {**(opsets or {}), **self._graph.opset_imports}.items():
+            self._choose_opset(domain or "ai.onnx", version)
+        self._onnx = {version: made(self) for version, made in ONNX_NAMESPACES.items()}
         self.aiGraphcore = AiGraphcoreOpset1(self)
         self.aiGraphcoreOpset1 = self.aiGraphcore
         self.aiPaddleIpuOpset1 = AiPaddleIpuOpset1(self)
@@ -94,21 +83,61 @@ class Builder(Annotations):
         return self._model
 
     @property
-    def aiOnnxOpset11(self) -> AiOnnxOpset11:
-        """Operators of ai.onnx opset 11."""
-        self._chosen_onnx = 11
-        return self._onnx
+    def aiOnnx(self) -> Any:
+        """Operators of the chosen ai.onnx opset; without a choice of 10, as in PopART."""
+        return self._onnx_opset(self._chosen_onnx or _DEFAULT_ONNX_OPSET)
 
     @property
-    def aiOnnx(self) -> AiOnnxOpset11:
-        """Operators of the chosen ai.onnx opset; without a choice PopART takes 10."""
-        if self._chosen_onnx is None:
-            raise NotSupported(
-                f"builder.aiOnnx without opsets means ai.onnx opset {_DEFAULT_ONNX_OPSET}, as in "
-                "PopART, and this package has opset 11. Use builder.aiOnnxOpset11 or "
-                'Builder(opsets={"ai.onnx": 11, "ai.graphcore": 1})'
+    def aiOnnxOpset6(self) -> AiOnnxOpset6:
+        """Operators of ai.onnx opset 6."""
+        return cast(AiOnnxOpset6, self._onnx_opset(6))
+
+    @property
+    def aiOnnxOpset7(self) -> AiOnnxOpset7:
+        """Operators of ai.onnx opset 7."""
+        return cast(AiOnnxOpset7, self._onnx_opset(7))
+
+    @property
+    def aiOnnxOpset8(self) -> AiOnnxOpset8:
+        """Operators of ai.onnx opset 8."""
+        return cast(AiOnnxOpset8, self._onnx_opset(8))
+
+    @property
+    def aiOnnxOpset9(self) -> AiOnnxOpset9:
+        """Operators of ai.onnx opset 9."""
+        return cast(AiOnnxOpset9, self._onnx_opset(9))
+
+    @property
+    def aiOnnxOpset10(self) -> AiOnnxOpset10:
+        """Operators of ai.onnx opset 10."""
+        return cast(AiOnnxOpset10, self._onnx_opset(10))
+
+    @property
+    def aiOnnxOpset11(self) -> AiOnnxOpset11:
+        """Operators of ai.onnx opset 11."""
+        return cast(AiOnnxOpset11, self._onnx_opset(11))
+
+    def _onnx_opset(self, version: int) -> Any:
+        if self._chosen_onnx not in (None, version):
+            raise RuntimeError(
+                f"Invalid opset '{version}' selected. Opset for domain ai.onnx already defined as "
+                f"{self._chosen_onnx}"
             )
-        return self._onnx
+        self._choose_opset("ai.onnx", version)
+        return self._onnx[version]
+
+    def _choose_opset(self, domain: str, version: int) -> None:
+        """Takes note of an operator set that the user or an imported model names."""
+        newest = NEWEST_OPSETS.get(domain)
+        known = ONNX_NAMESPACES if domain == "ai.onnx" else (newest, None)
+        if newest is not None and version not in known:
+            raise NotSupported(
+                f"opset {version} of domain {domain} is not supported: PopART has ai.onnx 6 to 11 "
+                "and ai.graphcore 1"
+            )
+        if domain == "ai.onnx":
+            self._chosen_onnx = version
+            self._model.ir_version = 4 if version > _LAST_OPSET_OF_IT else _OLD_IR_VERSION
 
     # Inputs and outputs
 
@@ -175,8 +204,11 @@ class Builder(Annotations):
         attributes: Sequence[ir.Attr],
         num_outputs: int,
         debug_context: str,
+        opset: int,
     ) -> list[str]:
         """Appends a node of `schema` and returns the ids of its typed outputs.
+
+        The operator's domain is at `opset` from then on.
 
         Raises:
             popart_exception: arity, an unknown input, or types and shapes that do not fit.
@@ -201,8 +233,9 @@ class Builder(Annotations):
         for name in names:
             self._claim(name)
         domain = "" if schema.domain == "ai.onnx" else schema.domain
-        self._require_opset(domain, _SUPPORTED_OPSETS[schema.domain])
+        self._require_opset(domain, opset)
         node = self._append(domain, schema.op_type, values, attributes, names, infos, debug_context)
+        node.version = opset
         if schema.op_type == "Constant":
             node.outputs[0].const_value = node.attributes["value"].as_tensor()
         return names
@@ -219,9 +252,11 @@ class Builder(Annotations):
     ) -> list[str]:
         """Appends an operator by name; the outputs of one without a schema row are untyped."""
         written = [attribute_of(key, value) for key, value in attributes.items()]
-        schema = schema_of(domain, opName)
+        onnx_opset = self._chosen_onnx or NEWEST_OPSETS["ai.onnx"]
+        opset = NEWEST_OPSETS.get(domain, 1) if domain not in ("", "ai.onnx") else onnx_opset
+        schema = schema_of(domain, opName, opset)
         if schema is not None:
-            return self.emit(schema, inputs, written, numOutputs, name)
+            return self.emit(schema, inputs, written, numOutputs, name, opset)
         values = [self._known(item) if item else None for item in inputs]
         names = [self._next_id(f"{opName}:{at}") for at in range(numOutputs)]
         self._require_opset(domain, 1)
@@ -273,7 +308,7 @@ class Builder(Annotations):
         """Marks tensors as kept for the backward pass: one Identity each, whose ids return."""
         results = []
         for name in nodeOutputNames:
-            output = str(self.aiOnnxOpset11.identity([name], "Checkpoint"))
+            output = str(self.aiOnnx.identity([name], "Checkpoint"))
             checkpoint = int(RecomputeType.Checkpoint)
             self.addNodeAttribute("__recompute_output_in_backward_pass", checkpoint, {output})
             self.addNodeAttribute("__exclude_patterns", ["PreUniRepl", "PostNRepl"], {output})
@@ -429,87 +464,6 @@ class Builder(Annotations):
         for node in graph:
             for value in node.outputs:
                 self._values[str(value.name)] = value
-
-
-def infer_outputs(
-    schema: OpSchema,
-    inputs: Sequence[ir.Value | None],
-    attributes: Iterable[ir.Attr],
-    output_ids: Sequence[str],
-) -> list[TensorInfo]:
-    """The types of a node's outputs; popart_exception when its inputs do not fit."""
-    infos: list[TensorInfo | None] = []
-    for value in inputs:
-        info = None if value is None else info_of(value)
-        if info is None and value is not None:
-            raise popart_exception(
-                f"{schema.identifier}: the shape of its input '{value.name}' is not known"
-            )
-        infos.append(info)
-    ids = ["" if value is None else str(value.name) for value in inputs]
-    plain = {attribute.name: attribute.value for attribute in attributes}
-    for name, attribute in schema.attributes.items():
-        if name not in plain and attribute.default is not None:
-            plain[name] = attribute.default
-    context = InferenceContext(
-        schema.identifier,
-        infos,
-        plain,
-        len(output_ids),
-        input_ids=ids,
-        output_ids=output_ids,
-        constant=_constants(inputs),
-    )
-    schema.check_dtypes(context)
-    return schema.infer(context)
-
-
-def fill_types(node: ir.Node, schema: OpSchema) -> None:
-    """Infers the outputs of a node that is already in a graph and writes their types."""
-    names = [str(value.name) for value in node.outputs]
-    infos = infer_outputs(schema, node.inputs, node.attributes.values(), names)
-    for value, info in zip(node.outputs, infos, strict=False):
-        value.type, value.shape = ir.TensorType(info.dtype), ir.Shape(info.dims)
-
-
-def _constants(inputs: Sequence[ir.Value | None]) -> Callable[[int], Array | None]:
-    def constant(index: int) -> Array | None:
-        value = inputs[index]
-        return None if value is None else constant_of(value)
-
-    return constant
-
-
-def type_graph(graph: ir.Graph) -> None:
-    """Infers the types of an imported graph's tensors, node by node."""
-    for value in (*graph.inputs, *graph.initializers.values()):
-        if value.const_value is not None and value.shape is None:
-            value.shape = ir.Shape(list(value.const_value.numpy().shape))
-            value.type = ir.TensorType(value.const_value.dtype)
-    for node in graph:
-        schema = schema_of(node.domain, node.op_type)
-        if schema is None:
-            continue
-        if node.op_type == "Constant" and "value" in node.attributes:
-            node.outputs[0].const_value = node.attributes["value"].as_tensor()
-        fill_types(node, schema)
-
-
-def read_model(source: bytes | str | Path) -> ir.Model:
-    """An ONNX model, serialised or by file name, checked, as onnx_ir's.
-
-    Raises:
-        popart_exception: an operator set that PopART does not read.
-    """
-    proto = onnx.load_model_from_string(source) if isinstance(source, bytes) else onnx.load(source)
-    onnx.checker.check_model(proto)
-    for opset in proto.opset_import:
-        if opset.domain in ("", "ai.onnx") and not 6 <= opset.version <= 11:
-            raise popart_exception(
-                f"Encountered ONNX opset version {opset.version}, Maximimum supported opset is 11, "
-                "minimum 6 and default 10."
-            )
-    return ir.serde.deserialize_model(proto)
 
 
 def _input_arguments(

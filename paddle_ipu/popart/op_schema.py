@@ -1,7 +1,8 @@
 """What a row of the table of PopART operators is, and how one is written.
 
-Builder methods, checks and shapes all come from these rows. Rows of ``ai.onnx`` follow opset 11,
-those of ``ai.graphcore`` opset 1; ``ai.paddle_ipu`` is this package's own domain, which only the
+Builder methods, checks and shapes all come from these rows. An operator of ``ai.onnx`` has a row
+for each form that the operator sets 6 to 11 know, told apart by the set that defined it; those of
+``ai.graphcore`` follow opset 1; ``ai.paddle_ipu`` is this package's own domain, which only the
 IPU Model lowers. INT64 stays INT64 in the graph as PopART's builder keeps it; PopART's devices
 narrow it to INT32, so values must fit.
 """
@@ -59,6 +60,7 @@ class OpSchema:
         constant_inputs: positions whose value must be known when the graph is built.
         portable: PopART itself has it.
         differentiable: a gradient flows through it; none flows through Detach.
+        implemented: False where PopART's builder writes the operator and its sessions refuse it.
     """
 
     domain: str
@@ -75,6 +77,7 @@ class OpSchema:
     portable: bool = True
     differentiable: bool = True
     counted: bool = False
+    implemented: bool = True
     identifier: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -99,29 +102,53 @@ NUMBERS = FLOATS | INTS
 BOOLS = frozenset({_D.BOOL})
 ANY = frozenset(_D) - {_D.UNDEFINED}
 
-_ROWS: dict[tuple[str, str], OpSchema] = {}
-_BY_BUILDER_NAME: dict[tuple[str, str], OpSchema] = {}
+NEWEST_OPSETS = {ONNX: 11, GRAPHCORE: 1, PADDLE_IPU: 1}
+"""The newest operator set of each domain."""
+
+_ROWS: dict[tuple[str, str], list[OpSchema]] = {}
+_BY_BUILDER_NAME: dict[tuple[str, str], str] = {}
 
 
 def register(schema: OpSchema) -> OpSchema:
-    """Adds a row; a second one of the same operator or builder name raises ValueError."""
+    """Adds a row; a second one of the same form, or of the same builder name, raises ValueError."""
     key, named = (schema.domain, schema.op_type), (schema.domain, schema.builder_name)
-    if key in _ROWS or named in _BY_BUILDER_NAME:
+    forms = _ROWS.get(key, [])
+    taken = _BY_BUILDER_NAME.get(named, schema.op_type) != schema.op_type
+    if taken or any(form.version == schema.version for form in forms):
         raise ValueError(
             f"{schema.domain}.{schema.op_type} ({schema.builder_name}) is listed twice"
         )
-    _ROWS[key] = _BY_BUILDER_NAME[named] = schema
+    _ROWS[key] = sorted([*forms, schema], key=lambda form: form.version)
+    _BY_BUILDER_NAME[named] = schema.op_type
     return schema
 
 
-def schema_of(domain: str, op_type: str) -> OpSchema | None:
-    """The row of an operator, or None; the domain "" means ``ai.onnx``."""
-    return _ROWS.get((domain or ONNX, op_type))
+def schema_of(domain: str, op_type: str, opset: int | None = None) -> OpSchema | None:
+    """The row of an operator, or None; the domain "" means ``ai.onnx``.
+
+    Args:
+        opset: the operator set whose form is meant; the newest one by default.
+    """
+    domain = domain or ONNX
+    forms = _ROWS.get((domain, op_type), ())
+    known = [form for form in forms if opset is None or form.version <= opset]
+    return known[-1] if known else None
+
+
+def schema_of_node(node: ir.Node) -> OpSchema | None:
+    """The row of a node by the operator set it was written in, or None."""
+    return schema_of(node.domain, node.op_type, node.version)
 
 
 def all_schemas() -> list[OpSchema]:
-    """Every row, in the table's order."""
-    return list(_ROWS.values())
+    """Every row, in the table's order; the forms of one operator together."""
+    return [form for forms in _ROWS.values() for form in forms]
+
+
+def schemas_of_opset(domain: str, opset: int) -> list[OpSchema]:
+    """The form of each operator that an operator set of a domain has."""
+    found = (schema_of(domain, op_type, opset) for owner, op_type in _ROWS if owner == domain)
+    return [schema for schema in found if schema is not None]
 
 
 Types = frozenset[ir.DataType]
@@ -138,29 +165,33 @@ def _row(
     name: str | None = None,
     outputs: int | tuple[int, int | None] = 1,
     constants: tuple[int, ...] = (),
-    version: int = 1,
+    version: int | tuple[int, ...] = 1,
     differentiable: bool = True,
     counted: bool = False,
+    implemented: bool = True,
 ) -> None:
     low, high = (inputs, inputs) if isinstance(inputs, int) else inputs
-    register(
-        OpSchema(
-            domain=domain,
-            op_type=op_type,
-            builder_name=name or op_type.lower(),
-            min_inputs=low,
-            max_inputs=high,
-            outputs=(outputs, outputs) if isinstance(outputs, int) else outputs,
-            attributes=MappingProxyType(dict(attributes)),
-            input_dtypes=dtypes if isinstance(dtypes, tuple) else (dtypes,),
-            constant_inputs=constants,
-            infer=infer,
-            version=version,
-            portable=domain != PADDLE_IPU,
-            differentiable=differentiable,
-            counted=counted,
+    written = MappingProxyType(dict(attributes))
+    for one in (version,) if isinstance(version, int) else version:
+        register(
+            OpSchema(
+                domain=domain,
+                op_type=op_type,
+                builder_name=name or op_type.lower(),
+                min_inputs=low,
+                max_inputs=high,
+                outputs=(outputs, outputs) if isinstance(outputs, int) else outputs,
+                attributes=written,
+                input_dtypes=dtypes if isinstance(dtypes, tuple) else (dtypes,),
+                constant_inputs=constants,
+                infer=infer,
+                version=one,
+                portable=domain != PADDLE_IPU,
+                differentiable=differentiable,
+                counted=counted,
+                implemented=implemented,
+            )
         )
-    )
 
 
 def int_(name: str, default: int | None = None, required: bool = False) -> tuple[str, Attribute]:
@@ -199,7 +230,7 @@ def paddle_ipu_row(*args: Any, **keywords: Any) -> None:
 
 
 def family(row: Callable[..., None], names: str, *args: Any, **keywords: Any) -> None:
-    """Rows that differ only in type and version: ``"Abs:6 Exp:6"``."""
+    """Rows that differ only in type and version: ``"Abs:6 Equal:7,11"``."""
     for entry in names.split():
-        op_type, version = entry.split(":")
-        row(op_type, *args, version=int(version), **keywords)
+        op_type, versions = entry.split(":")
+        row(op_type, *args, version=tuple(map(int, versions.split(","))), **keywords)

@@ -20,7 +20,7 @@ from paddle_ipu.popart.schema import (
     PADDLE_IPU,
     Attribute,
     OpSchema,
-    all_schemas,
+    schemas_of_opset,
 )
 from paddle_ipu.popart.tensorinfo import dtype_from_string
 
@@ -38,6 +38,7 @@ class Emitter(Protocol):
         attributes: Sequence[ir.Attr],
         num_outputs: int,
         debug_context: str,
+        opset: int,
     ) -> list[str]:
         """Appends one node and returns the ids of its outputs."""
 
@@ -212,7 +213,7 @@ def _make_method(schema: OpSchema) -> OpMethod:
                 raise incompatible(given, keywords, "'num_outputs' must be a number of outputs.")
         if not isinstance(debug_context, str):
             raise incompatible(given, keywords, "'debugContext' must be a string.")
-        outputs = self._builder.emit(schema, inputs, written, count, debug_context)
+        outputs = self._builder.emit(schema, inputs, written, count, debug_context, self.version)
         return outputs if as_list else outputs[0]
 
     method.__name__ = schema.builder_name
@@ -240,6 +241,41 @@ class _Namespace:
         return f"{type(self).__name__}"
 
 
+class AiOnnxOpset6(_Namespace):
+    """``ai.onnx`` opset 6."""
+
+    domain = ONNX
+    version = 6
+
+
+class AiOnnxOpset7(_Namespace):
+    """``ai.onnx`` opset 7."""
+
+    domain = ONNX
+    version = 7
+
+
+class AiOnnxOpset8(_Namespace):
+    """``ai.onnx`` opset 8."""
+
+    domain = ONNX
+    version = 8
+
+
+class AiOnnxOpset9(_Namespace):
+    """``ai.onnx`` opset 9."""
+
+    domain = ONNX
+    version = 9
+
+
+class AiOnnxOpset10(_Namespace):
+    """``ai.onnx`` opset 10."""
+
+    domain = ONNX
+    version = 10
+
+
 class AiOnnxOpset11(_Namespace):
     """``ai.onnx`` opset 11."""
 
@@ -261,17 +297,36 @@ class AiPaddleIpuOpset1(_Namespace):
     version = 1
 
 
-NAMESPACES: tuple[type[_Namespace], ...] = (AiOnnxOpset11, AiGraphcoreOpset1, AiPaddleIpuOpset1)
+ONNX_NAMESPACES: dict[int, type[_Namespace]] = {
+    namespace.version: namespace
+    for namespace in (
+        AiOnnxOpset6,
+        AiOnnxOpset7,
+        AiOnnxOpset8,
+        AiOnnxOpset9,
+        AiOnnxOpset10,
+        AiOnnxOpset11,
+    )
+}
+"""The operator sets of ``ai.onnx`` that PopART has."""
+
+NAMESPACES = (*ONNX_NAMESPACES.values(), AiGraphcoreOpset1, AiPaddleIpuOpset1)
 
 
 def operator_methods(namespace: type[_Namespace]) -> list[str]:
     """Names of the operator methods of a namespace, sorted."""
-    return sorted(
-        schema.builder_name for schema in all_schemas() if schema.domain == namespace.domain
-    )
+    forms = schemas_of_opset(namespace.domain, namespace.version)
+    return sorted(schema.builder_name for schema in forms)
 
 
-for _schema in all_schemas():
-    for _namespace in NAMESPACES:
-        if _namespace.domain == _schema.domain:
-            setattr(_namespace, _schema.builder_name, _make_method(_schema))
+def _fill(namespaces: Sequence[type[_Namespace]]) -> None:
+    """Gives each namespace a method for each operator; operator sets share those of one form."""
+    made: dict[str, OpMethod] = {}
+    for namespace in namespaces:
+        for schema in schemas_of_opset(namespace.domain, namespace.version):
+            if schema.identifier not in made:
+                made[schema.identifier] = _make_method(schema)
+            setattr(namespace, schema.builder_name, made[schema.identifier])
+
+
+_fill(NAMESPACES)

@@ -25,6 +25,7 @@ from paddle_ipu.popart.operators import (  # noqa: F401 - they fill the table
     onnx_network,
     onnx_reduction,
     paddle_ipu,
+    paddle_kernel,
     paddle_linear_algebra,
     paddle_math,
 )

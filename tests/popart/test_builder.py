@@ -188,13 +188,47 @@ def test_an_operator_that_does_not_exist(builder: Builder) -> None:
 
 
 def test_opsets() -> None:
-    with pytest.raises(NotSupported, match=r"builder.aiOnnx without opsets means ai.onnx opset 10"):
-        _ = Builder().aiOnnx
-    with pytest.raises(NotSupported, match=r"opset 10 of domain ai.onnx is not supported"):
-        Builder(opsets={"ai.onnx": 10, "ai.graphcore": 1})
     builder = Builder()
     assert builder.aiOnnxOpset11 is builder.aiOnnx
     assert builder.aiGraphcore is builder.aiGraphcoreOpset1
+    with pytest.raises(NotSupported, match=r"opset 5 of domain ai.onnx is not supported: PopART"):
+        Builder(opsets={"ai.onnx": 5})
+    with pytest.raises(NotSupported, match=r"opset 2 of domain ai.graphcore is not supported"):
+        Builder(opsets={"ai.graphcore": 2})
+
+
+def test_ai_onnx_without_a_choice_is_opset_10() -> None:
+    builder = Builder()
+    x = builder.addInputTensor("FLOAT", [2])
+    builder.aiOnnx.sin([x])
+    assert builder.aiOnnx is builder.aiOnnxOpset10
+    assert builder.model.graph.opset_imports == {"": 10}
+
+
+@pytest.mark.parametrize("opset", range(6, 12))
+def test_one_opset_of_a_domain_for_a_builder(opset: int) -> None:
+    builder = Builder(opsets={"ai.onnx": opset})
+    x = builder.addInputTensor("FLOAT", [2])
+    builder.aiOnnx.sin([x]) if opset > 6 else builder.aiOnnx.exp([x])
+    assert getattr(builder, f"aiOnnxOpset{opset}") is builder.aiOnnx
+    assert builder.model.graph.opset_imports == {"": opset}
+    assert builder.model.ir_version == (3 if opset < 9 else 4)
+    other = 6 if opset != 6 else 7
+    with pytest.raises(
+        RuntimeError,
+        match=f"Invalid opset '{other}' selected. Opset for domain ai.onnx already defined as "
+        f"{opset}",
+    ):
+        getattr(builder, f"aiOnnxOpset{other}")
+
+
+def test_the_opset_of_an_imported_model_stays() -> None:
+    builder = Builder(opsets={"ai.onnx": 9})
+    builder.aiOnnx.sin([builder.addInputTensor("FLOAT", [2], "x")])
+    again = Builder(builder.getModelProto())
+    assert again.aiOnnx is again.aiOnnxOpset9
+    with pytest.raises(RuntimeError, match="already defined as 9"):
+        _ = again.aiOnnxOpset11
 
 
 def test_defaults_are_written_and_empty_lists_are_not(builder: Builder) -> None:

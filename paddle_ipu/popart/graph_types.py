@@ -1,0 +1,115 @@
+"""Types of a graph's tensors: read from a model, or inferred node by node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from paddle_ipu.errors import popart_exception
+from paddle_ipu.popart.schema import OpSchema, schema_of_node
+from paddle_ipu.popart.shape_inference.constants import constant_of
+from paddle_ipu.popart.shape_inference.context import InferenceContext
+from paddle_ipu.popart.tensorinfo import TensorInfo
+
+Array = np.ndarray[Any, Any]
+
+
+def info_of(value: ir.Value) -> TensorInfo | None:
+    """The static type of a value, or None when it is not known."""
+    shape, dtype = value.shape, value.dtype
+    if shape is None or dtype is None:
+        return None
+    dims = tuple(shape)
+    if not all(isinstance(dim, int) for dim in dims):
+        return None
+    return TensorInfo.of(dtype, dims)  # type: ignore[arg-type]
+
+
+def infer_outputs(
+    schema: OpSchema,
+    inputs: Sequence[ir.Value | None],
+    attributes: Iterable[ir.Attr],
+    output_ids: Sequence[str],
+) -> list[TensorInfo]:
+    """The types of a node's outputs; popart_exception when its inputs do not fit."""
+    infos: list[TensorInfo | None] = []
+    for value in inputs:
+        info = None if value is None else info_of(value)
+        if info is None and value is not None:
+            raise popart_exception(
+                f"{schema.identifier}: the shape of its input '{value.name}' is not known"
+            )
+        infos.append(info)
+    ids = ["" if value is None else str(value.name) for value in inputs]
+    plain = {attribute.name: attribute.value for attribute in attributes}
+    for name, attribute in schema.attributes.items():
+        if name not in plain and attribute.default is not None:
+            plain[name] = attribute.default
+    context = InferenceContext(
+        schema.identifier,
+        infos,
+        plain,
+        len(output_ids),
+        input_ids=ids,
+        output_ids=output_ids,
+        constant=_constants(inputs),
+    )
+    schema.check_dtypes(context)
+    return schema.infer(context)
+
+
+def fill_types(node: ir.Node, schema: OpSchema) -> None:
+    """Infers the outputs of a node that is already in a graph and writes their types."""
+    names = [str(value.name) for value in node.outputs]
+    infos = infer_outputs(schema, node.inputs, node.attributes.values(), names)
+    for value, info in zip(node.outputs, infos, strict=False):
+        value.type, value.shape = ir.TensorType(info.dtype), ir.Shape(info.dims)
+
+
+def _constants(inputs: Sequence[ir.Value | None]) -> Callable[[int], Array | None]:
+    def constant(index: int) -> Array | None:
+        value = inputs[index]
+        return None if value is None else constant_of(value)
+
+    return constant
+
+
+def type_graph(graph: ir.Graph) -> None:
+    """Infers the types of an imported graph's tensors, node by node."""
+    for value in (*graph.inputs, *graph.initializers.values()):
+        if value.const_value is not None and value.shape is None:
+            value.shape = ir.Shape(list(value.const_value.numpy().shape))
+            value.type = ir.TensorType(value.const_value.dtype)
+    for node in graph:
+        schema = schema_of_node(node)
+        if schema is None:
+            continue
+        if node.op_type == "Constant" and "value" in node.attributes:
+            node.outputs[0].const_value = node.attributes["value"].as_tensor()
+        fill_types(node, schema)
+
+
+def read_model(source: bytes | str | Path) -> ir.Model:
+    """An ONNX model, serialised or by file name, checked, as onnx_ir's.
+
+    Raises:
+        popart_exception: an operator set that PopART does not read.
+    """
+    proto = onnx.load_model_from_string(source) if isinstance(source, bytes) else onnx.load(source)
+    onnx.checker.check_model(proto)
+    for opset in proto.opset_import:
+        if opset.domain in ("", "ai.onnx") and not 6 <= opset.version <= 11:
+            raise popart_exception(
+                f"Encountered ONNX opset version {opset.version}, Maximimum supported opset is 11, "
+                "minimum 6 and default 10."
+            )
+    model = ir.serde.deserialize_model(proto)
+    opsets = model.graph.opset_imports
+    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+        node.version = opsets.get(node.domain, opsets.get("ai.onnx") if not node.domain else None)
+    return model
