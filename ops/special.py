@@ -1,1 +1,117 @@
 """Special functions: gamma, Bessel and error functions, and their like."""
+
+from __future__ import annotations
+
+import math
+
+from paddle_ipu import dialect
+from paddle_ipu.ops.context import TranslationContext
+from paddle_ipu.ops.registry import translator
+
+
+def _unary(paddle_name: str, op_type: str) -> None:
+    @translator(paddle_name, emits=f"paddle_ipu.{op_type}")
+    def translate(context: TranslationContext) -> str:
+        return context.extension(op_type, [context.input("x")])[0]
+
+
+for _paddle_name, _op_type in (
+    ("digamma", "Digamma"),
+    ("erfinv", "ErfInv"),
+    ("gammaln", "Lgamma"),
+    ("i0", "BesselI0"),
+    ("i0e", "BesselI0e"),
+    ("i1", "BesselI1"),
+    ("i1e", "BesselI1e"),
+    ("lgamma", "Lgamma"),
+):
+    _unary(_paddle_name, _op_type)
+
+
+@translator("polygamma", emits="paddle_ipu.Polygamma")
+def polygamma(context: TranslationContext) -> str:
+    """The n-th derivative of digamma."""
+    return context.extension("Polygamma", [context.input("x")], {"n": int(context.attr("n"))})[0]
+
+
+@translator("gammaincc", emits="paddle_ipu.Gammaincc")
+def gammaincc(context: TranslationContext) -> str:
+    """The regularized upper incomplete gamma function; no gradient flows to ``x``, its order."""
+    return context.extension("Gammaincc", [context.input("x"), context.input("y")])[0]
+
+
+@translator("nextafter", emits="paddle_ipu.NextAfter")
+def nextafter(context: TranslationContext) -> str:
+    """The number that follows ``x`` in the direction of ``y``."""
+    return context.extension("NextAfter", [context.input("x"), context.input("y")])[0]
+
+
+@translator("copysign", emits="paddle_ipu.CopySign")
+def copysign(context: TranslationContext) -> str:
+    """``|x|`` with the sign of ``y``, that of zeros too."""
+    x, y = (context.cast(context.input(name), context.output_dtype()) for name in "xy")
+    return context.extension("CopySign", [x, y])[0]
+
+
+@translator("heaviside", emits="Equal Greater Sign Where")
+def heaviside(context: TranslationContext) -> str:
+    """1 where ``x`` is positive, 0 where negative, ``y`` at zero."""
+    x, y = context.input("x"), context.input("y")
+    zero = context.const_like(0, x)
+    # Sign is 1 there, and gives x its gradient, which is zero.
+    step = context.onnx.where([context.onnx.greater([x, zero]), context.onnx.sign([x]), zero])
+    return str(context.onnx.where([context.onnx.equal([x, zero]), y, step]))
+
+
+@translator("angle", emits="Less IsNaN Where")
+def angle(context: TranslationContext) -> str:
+    """Of a real number: pi where it is negative, else 0; NaN stays."""
+    x = context.input("x")
+    zero = context.const_like(0.0, x)
+    negative = context.onnx.less([x, zero])
+    found = context.onnx.where([negative, context.const_like(math.pi, x), zero])
+    return str(context.onnx.where([context.onnx.isnan([x]), x, found]))
+
+
+@translator("logit", emits="Clip Sub Div Log Less Greater Or Where")
+def logit(context: TranslationContext) -> str:
+    """``log(x / (1 - x))`` with ``x`` kept ``eps`` away from 0 and 1; NaN outside where it is 0."""
+    x, eps = context.input("x"), float(context.attr("eps", 1e-6))
+    one = context.const_like(1.0, x)
+    inside = x
+    if eps:
+        bounds = [context.const_like(bound, x) for bound in (eps, 1.0 - eps)]
+        inside = str(context.onnx.clip([x, *bounds]))
+    odds = context.onnx.div([inside, context.onnx.sub([one, inside])])
+    found = str(context.onnx.log([odds]))
+    if eps:
+        return found
+    outside = context.onnx.logical_or(
+        [context.onnx.less([x, context.const_like(0.0, x)]), context.onnx.greater([x, one])]
+    )
+    return str(context.onnx.where([outside, context.const_like(math.nan, x), found]))
+
+
+def _paddle_dtype(context: TranslationContext) -> str:
+    return dialect.dtype_name(context.node.outputs[0])
+
+
+def _shift(paddle_name: str, op_type: str) -> None:
+    @translator(
+        paddle_name,
+        emits=f"paddle_ipu.{op_type}",
+        limits="int64 is refused: its bits do not fit the device's 32",
+    )
+    def translate(context: TranslationContext) -> str:
+        if _paddle_dtype(context) == "int64":
+            raise context.refuse(
+                "int64 is shifted in the device's 32 bits, which gives other numbers; cast to "
+                "int32 first."
+            )
+        pair = [context.input("x"), context.input("y")]
+        attributes = {"arithmetic": int(context.attr("is_arithmetic", 1))}
+        return context.extension(op_type, pair, attributes)[0]
+
+
+_shift("bitwise_left_shift", "LeftShift")
+_shift("bitwise_right_shift", "RightShift")

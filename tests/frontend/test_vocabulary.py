@@ -56,6 +56,7 @@ ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
     "take_along_axis": {"Axis": 1},
     "transpose": {"axis": [0, 2, 1]},
     "transpose2": {"axis": [0, 2, 1]},
+    "polygamma": {"n": 2},
     "reshape2": {"shape": [2, 12]},
     "unstack": {"num": 2},
     "update_loss_scaling": {

@@ -1,1 +1,18 @@
 """Rows of special functions, statistics, order and linear algebra."""
+
+from __future__ import annotations
+
+from paddle_ipu.frontend.vocabulary.row import row
+
+# Operators of Paddle 2.5 and later have phi's own names for their slots.
+for _name in ("angle", "digamma", "erfinv", "lgamma"):
+    row(_name, _name, "x=X")
+for _name in ("gammaln", "i0", "i0e", "i1", "i1e", "rint"):
+    row(_name, _name, "x=x", "out=out")
+for _name in ("copysign", "gammaincc", "nextafter", "trunc_divide"):
+    row(_name, _name, "x=x y=y", "out=out")
+for _name in ("bitwise_left_shift", "bitwise_right_shift"):
+    row(_name, _name, "x=x y=y", "out=out", "is_arithmetic?true")
+row("elementwise_heaviside", "heaviside", "x=X y=Y")
+row("logit", "logit", "x=X", attributes="eps?1e-6")
+row("polygamma", "polygamma", "x=x", "out=out", "n")
