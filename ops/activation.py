@@ -34,6 +34,7 @@ for _paddle_name, _builder_name, _op_type in (
     ("log1p", "log1p", "graphcore.Log1p"),
     ("reciprocal", "reciprocal", "Reciprocal"),
     ("relu", "relu", "Relu"),
+    ("rint", "round", "Round"),
     ("sigmoid", "sigmoid", "Sigmoid"),
     ("sign", "sign", "Sign"),
     ("sin", "sin", "Sin"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx_ir as ir
 
 from paddle_ipu.ops.context import TranslationContext
 from paddle_ipu.ops.registry import translator
@@ -131,6 +132,65 @@ def _finite_test(paddle_name: str) -> None:
 _FINITE_TESTS = {"isnan": "IsNaN", "isinf": "IsInf", "isfinite": "IsNaN IsInf Or Not"}
 for _name in _FINITE_TESTS:
     _finite_test(_name)
+
+
+def _close(context: TranslationContext) -> str:
+    """``|x - y| <= atol + rtol * |y|``; NaN is close to NaN where ``equal_nan`` is set."""
+    x, y = context.input("x"), context.input("y")
+    relative, absolute = (
+        context.const_like(_number(context, name), x) for name in ("rtol", "atol")
+    )
+    distance = context.onnx.abs([context.onnx.sub([x, y])])
+    allowed = context.onnx.add([absolute, context.onnx.mul([relative, context.onnx.abs([y])])])
+    near = context.onnx.logical_or(
+        [context.onnx.less([distance, allowed]), context.onnx.equal([distance, allowed])]
+    )
+    near = context.onnx.logical_or([near, context.onnx.equal([x, y])])
+    if not context.attr("equal_nan", 0):
+        return str(near)
+    both = context.onnx.logical_and([context.onnx.isnan([x]), context.onnx.isnan([y])])
+    return str(context.onnx.logical_or([near, both]))
+
+
+def _number(context: TranslationContext, name: str) -> float:
+    if context.has(name):
+        return float(context.static(name).reshape(()))
+    return float(context.attr(name))
+
+
+def _all(context: TranslationContext, truths: str) -> str:
+    """Whether every element is true, with rank 0."""
+    numbers = context.cast(truths, "int32")
+    axes = list(range(context.rank(truths)))
+    return context.cast(
+        str(context.onnx.reducemin([numbers], axes, 0)) if axes else numbers, "bool"
+    )
+
+
+_CLOSE = "Sub Abs Mul Add Less Equal Or And IsNaN"
+
+
+@translator("isclose", emits=_CLOSE)
+def isclose(context: TranslationContext) -> str:
+    """Element by element, whether two tensors are close."""
+    return _close(context)
+
+
+@translator("allclose", emits=f"{_CLOSE} Cast ReduceMin")
+def allclose(context: TranslationContext) -> str:
+    """Whether two tensors are close everywhere."""
+    return _all(context, _close(context))
+
+
+@translator("equal_all", emits="Equal Cast ReduceMin")
+def equal_all(context: TranslationContext) -> str:
+    """Whether two tensors have one shape and the same elements."""
+    x, y = context.input("x"), context.input("y")
+    # A PIR program declares the operands' dtype.
+    context.node.outputs[0].dtype = ir.DataType.BOOL
+    if context.shape(x) != context.shape(y):
+        return context.const(np.asarray(False))
+    return _all(context, str(context.onnx.equal([x, y])))
 
 
 @translator("masked_fill", emits="Where")

@@ -20,19 +20,57 @@ _binary("divide", "div", "Div")
 _binary("multiply", "mul", "Mul")
 _binary("maximum", "max", "Max")
 _binary("minimum", "min", "Min")
-_binary("elementwise_pow", "pow", "Pow")
 
 
-@translator("floor_divide", emits="Div Floor", limits="integer tensors must be constant")
-def floor_divide(context: TranslationContext) -> str:
-    """``floor(x / y)``."""
+@translator("elementwise_pow", emits="Pow Abs Equal Less Not And Where")
+def elementwise_pow(context: TranslationContext) -> str:
+    """``x ** y``; of integers with ``y`` negative, what is left of ``1 / x ** -y``."""
     x, y = context.input("x"), context.input("y")
+    if context.is_float(x):
+        return str(context.onnx.pow([x, y]))
+    power = context.onnx.pow([x, context.onnx.abs([y])])
+    unit = context.onnx.equal([context.onnx.abs([x]), context.const_like(1, x)])
+    negative = context.onnx.less([y, context.const_like(0, y)])
+    vanishes = context.onnx.logical_and([negative, context.onnx.logical_not([unit])])
+    return str(context.onnx.where([vanishes, context.const_like(0, x), power]))
+
+
+@translator(
+    "floor_divide",
+    emits="Div Mul Sub Add Floor Equal Less Not And Where Cast graphcore.Fmod",
+)
+def floor_divide(context: TranslationContext) -> str:
+    """``floor(x / y)``; of floats by the remainder, since a quotient may be rounded up."""
+    x, y = context.input("x"), context.input("y")
+    zero = context.const_like(0, x)
+    if context.is_float(x):
+        rest = context.graphcore.fmod([x, y])
+        quotient = context.onnx.div([context.onnx.sub([x, rest]), y])
+    else:
+        quotient = context.onnx.div([x, y])
+        rest = context.onnx.sub([x, context.onnx.mul([quotient, y])])
+    signs = [context.onnx.less([rest, zero]), context.onnx.less([y, zero])]
+    opposite = context.onnx.logical_not([context.onnx.equal(signs)])
+    inexact = context.onnx.logical_not([context.onnx.equal([rest, zero])])
+    step = context.cast(str(context.onnx.logical_and([inexact, opposite])), context.dtype(x))
+    whole = str(context.onnx.sub([quotient, step]))
     if not context.is_float(x):
-        raise context.refuse(
-            "floor division of integer tensors computed at run time is not supported yet; "
-            "constants are folded. Cast to float32 first."
-        )
-    return str(context.onnx.floor([context.onnx.div([x, y])]))
+        return whole
+    # What lies next to a whole number is that number.
+    near = context.onnx.floor([context.onnx.add([whole, context.const_like(0.5, x)])])
+    by_zero = context.onnx.equal([y, zero])
+    return str(context.onnx.where([by_zero, context.onnx.div([x, y]), near]))
+
+
+@translator("trunc_divide", emits="Div Floor Ceil Less Where")
+def trunc_divide(context: TranslationContext) -> str:
+    """``x / y`` rounded towards zero."""
+    quotient = str(context.onnx.div([context.input("x"), context.input("y")]))
+    if not context.is_float(quotient):
+        return quotient
+    negative = context.onnx.less([quotient, context.const_like(0.0, quotient)])
+    whole = [context.onnx.ceil([quotient]), context.onnx.floor([quotient])]
+    return str(context.onnx.where([negative, *whole]))
 
 
 @translator("remainder", emits="graphcore.Remainder")

@@ -20,4 +20,5 @@ from paddle_ipu.ops import (  # noqa: F401
     shape,
     special,
     statistics,
+    vector_norm,
 )

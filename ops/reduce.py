@@ -108,43 +108,6 @@ _quantifier("any", "reducemax", "ReduceMax")
 _quantifier("all", "reducemin", "ReduceMin")
 
 
-@translator(
-    "p_norm",
-    emits="ReduceL1 ReduceL2 ReduceMax ReduceMin ReduceSum Abs Pow",
-    limits="p must not be 0",
-)
-def p_norm(context: TranslationContext) -> str:
-    """``sum(|x| ** p) ** (1 / p)`` along an axis or over everything; largest |x| at infinity."""
-    x = context.input("x")
-    keep = int(context.attr("keepdim", 0))
-    order = float(context.attr("porder", 2.0))
-    rank = context.rank(x)
-    whole = bool(context.attr("asvector", 0))
-    axes = list(range(rank)) if whole else [int(context.attr("axis", -1)) % rank]
-    if order == 1.0:
-        return str(context.onnx.reducel1([x], axes, keep))
-    if order == 2.0:
-        return str(context.onnx.reducel2([x], axes, keep))
-    size = context.onnx.abs([x])
-    if order == float("inf"):
-        return str(context.onnx.reducemax([size], axes, keep))
-    if order == float("-inf"):
-        return str(context.onnx.reducemin([size], axes, keep))
-    if order == 0.0:
-        raise context.refuse("p=0 counts what is not zero and is not supported; compare and sum.")
-    powers = context.onnx.pow([size, context.const_like(order, x)])
-    total = context.onnx.reducesum([powers], axes, keep)
-    return str(context.onnx.pow([total, context.const_like(1.0 / order, x)]))
-
-
-@translator("frobenius_norm", emits="ReduceL2", limits="the axes must be constant")
-def frobenius_norm(context: TranslationContext) -> str:
-    """``sqrt(sum(x * x))`` along some axes or over everything."""
-    x = context.input("x")
-    keep = int(context.attr("keep_dim", 0))
-    return str(context.onnx.reducel2([x], _axes(context, x, "axis"), keep))
-
-
 @translator("argsort", emits="graphcore.Sort")
 def argsort(context: TranslationContext) -> list[str]:
     """The elements in order along an axis, and where they stood."""

@@ -14,10 +14,12 @@ from paddle_ipu.errors import NotSupported
 from paddle_ipu.frontend.vocabulary import table
 
 KNOWN: Mapping[str, int] = {
+    "allclose": 2,
     "argsort": 1,
     "assign_value": 1,
     "clip": 1,
     "conv2d": 1,
+    "cumprod": 1,
     "cumsum": 1,
     "depthwise_conv2d": 1,
     "elementwise_add": 1,
@@ -32,6 +34,7 @@ KNOWN: Mapping[str, int] = {
     "greater_equal": 1,
     "greater_than": 1,
     "hard_shrink": 1,
+    "histogram": 1,
     "instance_norm": 1,
     "kldiv_loss": 1,
     "lamb": 1,
@@ -41,6 +44,7 @@ KNOWN: Mapping[str, int] = {
     "linspace": 1,
     "lookup_table": 1,
     "lookup_table_v2": 1,
+    "lstsq": 1,
     "matmul": 1,
     "max_pool2d_with_index": 1,
     "mish": 1,
@@ -52,6 +56,7 @@ KNOWN: Mapping[str, int] = {
     "round": 1,
     "softplus": 1,
     "thresholded_relu": 1,
+    "trace": 1,
 }
 
 

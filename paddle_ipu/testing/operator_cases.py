@@ -15,6 +15,7 @@ from paddle_ipu.testing.cases import (
     shape,
     special,
     statistics,
+    vector_norm,
 )
 from paddle_ipu.testing.operator_case import OperatorCase, RefusedCase
 
@@ -27,6 +28,7 @@ _TABLES = (
     convolution.TABLE,
     special.TABLE,
     statistics.TABLE,
+    vector_norm.TABLE,
     ordering.TABLE,
     linear_algebra.TABLE,
 )

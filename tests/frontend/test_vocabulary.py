@@ -56,7 +56,9 @@ ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
     "take_along_axis": {"Axis": 1},
     "transpose": {"axis": [0, 2, 1]},
     "transpose2": {"axis": [0, 2, 1]},
+    "norm": {"axis": 1, "epsilon": 0.5, "is_test": False},
     "polygamma": {"n": 2},
+    "renorm": {"p": 1.5, "axis": 1, "max_norm": 2.0},
     "reshape2": {"shape": [2, 12]},
     "unstack": {"num": 2},
     "update_loss_scaling": {

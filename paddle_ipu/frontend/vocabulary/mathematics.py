@@ -13,6 +13,18 @@ for _name in ("copysign", "gammaincc", "nextafter", "trunc_divide"):
     row(_name, _name, "x=x y=y", "out=out")
 for _name in ("bitwise_left_shift", "bitwise_right_shift"):
     row(_name, _name, "x=x y=y", "out=out", "is_arithmetic?true")
+for _name in ("allclose", "isclose"):
+    row(
+        _name,
+        _name,
+        'x=Input y=Other rtol=Rtol|@rtol:float64?"1e-5" atol=Atol|@atol:float64?"1e-8"',
+        attributes="equal_nan?false",
+    )
+row("equal_all", "equal_all", "x=X y=Y")
+row("dist", "dist", "x=X y=Y", attributes="p?2.0")
+row("l1_norm", "l1_norm", "x=X")
+row("norm", "norm", "x=X", "out=Out norm=Norm", "axis epsilon is_test")
+row("renorm", "renorm", "x=X", attributes="p axis max_norm")
 row("elementwise_heaviside", "heaviside", "x=X y=Y")
 row("logit", "logit", "x=X", attributes="eps?1e-6")
 row("polygamma", "polygamma", "x=x", "out=out", "n")

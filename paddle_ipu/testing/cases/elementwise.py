@@ -95,18 +95,36 @@ _add(
     i=integers(4),
     j=integers(4, low=1, seed=1),
 )
+_WHOLE = np.asarray([-7, 7, -7, 7, -6, 0, -1, 2147483647, -2147483648], np.int32)
+_DIVISORS = np.asarray([2, -2, -2, 2, 3, -3, 5, 7, 3], np.int32)
+_add(
+    "floor_divide",
+    lambda x, y, i, j: [paddle.floor_divide(x, y), paddle.floor_divide(i, j)],
+    x=floats(-7.0, -6.0, 6.0, 7.0, 0.0, -7.5, 7.5),
+    y=floats(2.0, 2.0, -4.0, 2.0, 3.0, -2.0, -2.0),
+    i=_WHOLE,
+    j=_DIVISORS,
+)
+_add(
+    "floor_divide", paddle.floor_divide, label="int64", x=integers(6, low=-9), y=integers(6, low=1)
+)
 _add(
     "floor_divide",
     paddle.floor_divide,
-    x=floats(-7.0, -6.0, 6.0, 7.0, 0.0),
-    y=floats(2.0, 2.0, -4.0, 2.0, 3.0),
+    label="rounded quotients",
+    since=Since("3.2", "the kernel rounds the quotient before it takes the floor"),
+    x=floats(1.0, -1.0, 0.6, 5.0, -5.0),
+    y=floats(0.1, 0.1, 0.2, 0.0, np.inf),
 )
-TABLE.refuse(
-    "floor_divide",
-    paddle.floor_divide,
-    "floor division of integer tensors computed at run time",
-    x=integers(3),
-    y=integers(3, low=1),
+_add("remainder", paddle.mod, label="signs", x=_WHOLE, y=_DIVISORS)
+_add(
+    "trunc_divide",
+    lambda x, y, i, j: [paddle._C_ops.trunc_divide(x, y), paddle._C_ops.trunc_divide(i, j)],
+    since=Since("3.2", "the operator does not exist"),
+    x=floats(-7.0, -6.0, 6.0, 7.0, 0.0, -7.5, 7.5),
+    y=floats(2.0, 2.0, -4.0, 2.0, 3.0, -2.0, 2.0),
+    i=_WHOLE,
+    j=_DIVISORS,
 )
 _add(
     "remainder",
@@ -131,6 +149,13 @@ _add(
     gradient="x y",
     x=floats(0.5, 1.0, 2.0, 3.0),
     y=floats(2.0, -1.0, 0.5, 0.0),
+)
+_add(
+    "elementwise_pow",
+    paddle.pow,
+    label="integers",
+    x=np.asarray([-3, 2, 0, 0, 5, 1, -1, -1, 7, 3], np.int32),
+    y=np.asarray([3, -1, 0, 3, 13, -4, -3, -4, 11, 19], np.int32),
 )
 _add(
     "pow",
@@ -290,6 +315,49 @@ for _op, _function in (
     ("isfinite", paddle.isfinite),
 ):
     _add(_op, lambda x, i, f=_function: [f(x), f(i)], x=_SPECIAL, i=integers(3, dtype="int32"))
+
+_NEAR = floats(-np.inf, -1.00001, 1e-9, 1.0001, -np.inf, np.nan)
+for _op, _function in (("isclose", paddle.isclose), ("allclose", paddle.allclose)):
+    _add(
+        _op,
+        lambda x, y, f=_function: [
+            f(x, y),
+            f(x, x),
+            f(x, x, equal_nan=True),
+            f(x, y, rtol=0.0, atol=1e-3),
+            f(x, y, 0.01, 0.0),
+            f(y, y, equal_nan=True),
+        ],
+        x=_SPECIAL,
+        y=_NEAR,
+    )
+    _add(
+        _op,
+        _function,
+        label="scalars",
+        x=np.float32(1.0).reshape(()),
+        y=np.float32(1.0).reshape(()),
+    )
+_add(
+    "equal_all",
+    lambda x, y, i, b: [
+        paddle.equal_all(x, x),
+        paddle.equal_all(x, y),
+        paddle.equal_all(i, i),
+        paddle.equal_all(b, b),
+    ],
+    x=floats(1.0, 2.0),
+    y=floats(1.0, 2.5),
+    i=integers(3),
+    b=bools(2, 2),
+)
+_add(
+    "equal_all",
+    paddle.equal_all,
+    label="shapes",
+    x=np.ones((2, 1), np.float32),
+    y=floats(1.0, 2.0),
+)
 
 
 def _attention_mask(shape: tuple[int, ...]) -> Array:

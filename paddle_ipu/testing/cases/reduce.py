@@ -144,36 +144,4 @@ _add(
     x=normal(3, 4),
 )
 
-_add(
-    "p_norm",
-    lambda x: [paddle.norm(x), paddle.norm(x, 2, axis=1), paddle.norm(x, 2, axis=0, keepdim=True)],
-    gradient="x",
-    x=normal(3, 4),
-)
-_add("p_norm", lambda x: paddle.norm(x, 1, axis=1), gradient="x", label="one", x=normal(3, 4))
-_add(
-    "p_norm",
-    lambda x: [paddle.norm(x, np.inf, axis=1), paddle.norm(x, -np.inf, axis=1)],
-    gradient="x",
-    label="infinity",
-    x=normal(3, 4),
-)
-_add("p_norm", lambda x: paddle.norm(x, 3, axis=1), gradient="x", label="three", x=uniform(3, 4))
-_add(
-    "p_norm",
-    lambda x: paddle.norm(x, 2, axis=1),
-    gradient="x",
-    label="zero",
-    x=np.asarray([[0.0, 0.0], [3.0, 4.0]], np.float32),
-)
-_add(
-    "frobenius_norm",
-    lambda x: [
-        paddle.norm(x, "fro", axis=[0, 1]),
-        paddle.norm(x, "fro", axis=[-1, 1], keepdim=True),
-    ],
-    gradient="x",
-    x=normal(2, 3, 4),
-)
-TABLE.refuse("p_norm", lambda x: paddle.norm(x, 0, axis=1), "p=0 counts", x=normal(2, 3))
 _add("sqrt", lambda x: paddle.std(x), gradient="x", label="standard deviation", x=normal(3, 4))

@@ -92,6 +92,13 @@ _add(
 )
 _add("logit", lambda x: paddle.logit(x, 0.0), label="outside", x=floats(-0.5, 0.0, 0.4, 1.0, 1.5))
 
+_add(
+    "rint",
+    lambda x: paddle._C_ops.rint(x),
+    gradient="x",
+    since=Since("3.0", "the operator does not exist"),
+    x=floats(-1.5, -0.5, 0.5, 1.5, 2.5, 0.2),
+)
 _SHIFTS = Since("3.0", "the function does not exist")
 for _op in ("bitwise_left_shift", "bitwise_right_shift"):
     _add(

@@ -1,0 +1,142 @@
+"""Norms of vectors and matrices, distances, and what is scaled by them."""
+
+from __future__ import annotations
+
+import math
+
+from paddle_ipu import dialect
+from paddle_ipu.ops.context import TranslationContext
+from paddle_ipu.ops.registry import translator
+
+
+def _largest(context: TranslationContext, x: str, builder: str, axes: list[int], keep: int) -> str:
+    """The extreme of ``|x|``, with each of several that reach it given the whole gradient."""
+    size = context.onnx.abs([x])
+    extreme = getattr(context.onnx, builder)
+    found = context.graphcore.detach([extreme([size], axes, keep)])
+    reached = context.onnx.equal([size, context.graphcore.detach([extreme([size], axes, 1)])])
+    finite = context.onnx.logical_not([context.onnx.isinf([size])])
+    # A difference of zero, which carries the derivative of |x|.
+    step = context.onnx.sub([size, context.graphcore.detach([size])])
+    chosen = context.onnx.logical_and([reached, finite])
+    steps = context.onnx.where([chosen, step, context.const_like(0.0, x)])
+    return str(context.onnx.add([found, context.onnx.reducesum([steps], axes, keep)]))
+
+
+def _norm(context: TranslationContext, x: str, order: float, axes: list[int], keep: int) -> str:
+    if order == 0.0:
+        # Sign gives the count its gradient, which is zero.
+        return str(context.onnx.reducesum([context.onnx.abs([context.onnx.sign([x])])], axes, keep))
+    if order == 1.0:
+        return str(context.onnx.reducel1([x], axes, keep))
+    if order == 2.0:
+        return str(context.onnx.reducel2([x], axes, keep))
+    if math.isinf(order):
+        builder = "reducemax" if order > 0 else "reducemin"
+        return _largest(context, x, builder, axes, keep)
+    powers = context.onnx.pow([context.onnx.abs([x]), context.const_like(order, x)])
+    total = context.onnx.reducesum([powers], axes, keep)
+    zero = context.const_like(0.0, x)
+    is_zero = context.onnx.equal([total, zero])
+    # Zero has no slope, where 0 ** (1 / p) would have an infinite one.
+    safe = context.onnx.where([is_zero, context.const_like(1.0, x), total])
+    root = context.onnx.pow([safe, context.const_like(1.0 / order, x)])
+    return str(context.onnx.where([is_zero, zero, root]))
+
+
+_NORM = (
+    "ReduceL1 ReduceL2 ReduceMax ReduceMin ReduceSum Abs Sign Pow Equal Where Not And IsInf Sub "
+    "Add graphcore.Detach"
+)
+
+
+@translator("p_norm", emits=_NORM)
+def p_norm(context: TranslationContext) -> str:
+    """``sum(|x| ** p) ** (1 / p)`` along an axis or over everything; the largest ``|x|`` at
+    infinity, the smallest at minus infinity, the count of what is not zero at 0."""
+    x = context.input("x")
+    rank = context.rank(x)
+    whole = bool(context.attr("asvector", 0)) or rank == 0
+    axes = list(range(rank)) if whole else [int(context.attr("axis", -1)) % rank]
+    order = float(context.attr("porder", 2.0))
+    return _norm(context, x, order, axes, int(context.attr("keepdim", 0)))
+
+
+@translator("dist", emits=_NORM)
+def dist(context: TranslationContext) -> str:
+    """The p-norm of ``x - y``, over everything."""
+    difference = str(context.onnx.sub([context.input("x"), context.input("y")]))
+    axes = list(range(context.rank(difference)))
+    return _norm(context, difference, float(context.attr("p", 2.0)), axes, 0)
+
+
+@translator("frobenius_norm", emits="ReduceL2", limits="the axes must be constant")
+def frobenius_norm(context: TranslationContext) -> str:
+    """``sqrt(sum(x * x))`` along some axes or over everything."""
+    x = context.input("x")
+    rank = context.rank(x)
+    axes = context.ints("axis") if context.has("axis") else list(context.attr("axis", ()))
+    if not axes or context.attr("reduce_all", 0):
+        axes = list(range(rank))
+    axes = sorted(axis % rank for axis in axes)
+    return str(context.onnx.reducel2([x], axes, int(context.attr("keep_dim", 0))))
+
+
+@translator("l1_norm", emits="ReduceL1")
+def l1_norm(context: TranslationContext) -> str:
+    """The sum of all ``|x|``."""
+    x = context.input("x")
+    return str(context.onnx.reducel1([x], list(range(context.rank(x))), 0))
+
+
+@translator("squared_l2_norm", emits="ReduceSumSquare Reshape")
+def squared_l2_norm(context: TranslationContext) -> str:
+    """The sum of all ``x * x``, as a vector of one element."""
+    x = context.input("x")
+    total = str(context.onnx.reducesumsquare([x], list(range(context.rank(x))), 0))
+    return context.reshape(total, dialect.dims_of(context.node.outputs[0]))
+
+
+@translator("norm", emits="ReduceSumSquare Add Sqrt Div graphcore.Detach")
+def norm(context: TranslationContext) -> list[str]:
+    """``x / sqrt(sum(x * x) + epsilon)`` along an axis, and that root, which has no gradient."""
+    x = context.input("x")
+    axis = int(context.attr("axis")) % context.rank(x)
+    total = context.onnx.reducesumsquare([x], [axis], 1)
+    epsilon = context.const_like(float(context.attr("epsilon")), x)
+    length = str(context.onnx.sqrt([context.onnx.add([total, epsilon])]))
+    return [str(context.onnx.div([x, length])), str(context.graphcore.detach([length]))]
+
+
+@translator("clip_by_norm", emits="ReduceL2 Greater Div Where Mul")
+def clip_by_norm(context: TranslationContext) -> str:
+    """``x`` scaled to the length ``max_norm`` where it is longer."""
+    x = context.input("x")
+    length = context.onnx.reducel2([x], list(range(context.rank(x))), 0)
+    limit = context.const_like(float(context.attr("max_norm")), x)
+    factor = context.onnx.where(
+        [
+            context.onnx.greater([length, limit]),
+            context.onnx.div([limit, length]),
+            context.const_like(1.0, x),
+        ]
+    )
+    return str(context.onnx.mul([x, factor]))
+
+
+@translator("renorm", emits="Abs Pow ReduceSum Greater Div Where Mul")
+def renorm(context: TranslationContext) -> str:
+    """Slices along an axis, scaled to the p-norm ``max_norm`` where theirs is larger."""
+    x = context.input("x")
+    rank, order = context.rank(x), float(context.attr("p"))
+    kept = int(context.attr("axis")) % rank
+    powers = context.onnx.pow([context.onnx.abs([x]), context.const_like(order, x)])
+    total = context.onnx.reducesum([powers], [axis for axis in range(rank) if axis != kept], 1)
+    one = context.const_like(1.0, x)
+    limit = float(context.attr("max_norm"))
+    longer = context.onnx.greater([total, context.const_like(limit**order, x)])
+    # A slice that stays has the length 1 here, since the root of zero has an infinite slope.
+    measured = context.onnx.where([longer, total, one])
+    length = context.onnx.pow([measured, context.const_like(1.0 / order, x)])
+    scaled = context.onnx.div([context.const_like(limit, x), length])
+    return str(context.onnx.mul([x, context.onnx.where([longer, scaled, one])]))
