@@ -174,12 +174,21 @@ def _cross_entropy(operator: Operator, variables: Variables) -> list[Operator]:
     ]
 
 
+def _truncated(operator: Operator, variables: Variables) -> list[Operator]:
+    """Without bounds, as Paddle 2 writes it, the normal numbers of two standard deviations."""
+    if "a" in operator.attributes:
+        return [operator]
+    mean, std = (float(operator.attributes[name]) for name in ("mean", "std"))
+    return [operator.changed(attributes={"a": mean - 2 * std, "b": mean + 2 * std})]
+
+
 def _batch_norm(operator: Operator, variables: Variables) -> list[Operator]:
     """Without training the running statistics are written as they are read: nothing happens."""
     attributes = operator.attributes
     in_place = operator.input("Mean") == operator.output("MeanOut")
     operator = operator.changed(f"{operator.type}_") if in_place else operator
-    if not attributes.get("is_test", False) and not attributes.get("use_global_stats", False):
+    is_test = attributes.get("is_test", False) and not attributes.get("trainable_statistics", False)
+    if not is_test and not attributes.get("use_global_stats", False):
         return [operator]
     outputs = {**operator.outputs, "MeanOut": [EMPTY], "VarianceOut": [EMPTY]}
     return [operator.changed(outputs=outputs)]
@@ -337,5 +346,6 @@ REWRITES: Mapping[str, Rewrite] = {
     "sync_batch_norm": _batch_norm,
     "tril_triu": _triangle,
     "tril_triu_grad": _triangle,
+    "truncated_gaussian_random": _truncated,
 }
 """ProgramDesc operator -> what writes it with plain ones."""

@@ -19,15 +19,25 @@ from paddle_ipu.popart.op_schema import (
     schemas_of_opset,
 )
 from paddle_ipu.popart.operators import (  # noqa: F401 - they fill the table
+    control_flow,
     graphcore,
+    graphcore_indexing,
     onnx_data,
     onnx_elementwise,
     onnx_network,
+    onnx_older,
+    onnx_random,
+    onnx_recurrent,
     onnx_reduction,
+    onnx_unimplemented,
+    paddle_indexing,
     paddle_ipu,
+    paddle_vision,
     paddle_kernel,
     paddle_linear_algebra,
     paddle_math,
+    paddle_random,
+    paddle_recurrent,
 )
 
 __all__ = [

@@ -171,3 +171,17 @@ def test_paddle_2_slices_backwards_in_its_own_way(version: int, end: int, expect
     builder.operator("strided_slice", {"Input": ["x"]}, {"Out": ["y"]}, attributes)
     *_, node = read(builder)
     assert constants(node) == {"starts": [3], "ends": [expected], "strides": [-1]}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, (-5.0, 7.0)), ({"a": -1.0, "b": 2.0}, (-1.0, 2.0))],
+    ids=["paddle 2", "paddle 3"],
+)
+def test_paddle_2_truncates_at_two_standard_deviations(
+    builder: DescBuilder, given: dict[str, float], expected: tuple[float, float]
+) -> None:
+    attributes = {"shape": [2], "mean": 1.0, "std": 3.0, "seed": 0, "dtype": 5, **given}
+    builder.operator("truncated_gaussian_random", {}, {"Out": ["y"]}, attributes)
+    (node,) = read(builder)
+    assert (dialect.attribute(node, "a"), dialect.attribute(node, "b")) == expected

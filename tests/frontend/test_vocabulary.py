@@ -28,6 +28,7 @@ ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
     "arg_min": {"axis": -2},
     "assign_value": {**_MATRIX, "fp32_values": [1.0, 2.5, 3.0, 4.0, 5.0, 6.0]},
     "batch_norm": {"is_test": False, "use_global_stats": False},
+    "class_center_sample": {"num_classes": 9, "num_samples": 5, "nranks": 1},
     "cast": {"in_dtype": 5, "out_dtype": 3},
     "clip": {"min": -0.5, "max": 2.0},
     "clip_by_norm": {"max_norm": 0.5},
@@ -49,6 +50,7 @@ ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
     "pad": {"paddings": [0, 1, 0, 1, 0, 1]},
     "pad3d": {"paddings": [0, 1, 0, 1, 0, 1]},
     "pool2d": {"ksize": [2, 2], "pooling_type": "max"},
+    "rnn": {"mode": "LSTM"},
     "sequence_mask": {"out_dtype": 3},
     "slice": {"axes": [0], "starts": [0], "ends": [1]},
     "split": {"sections": [1, 1], "num": 0},
@@ -59,8 +61,13 @@ ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
     "norm": {"axis": 1, "epsilon": 0.5, "is_test": False},
     "polygamma": {"n": 2},
     "renorm": {"p": 1.5, "axis": 1, "max_norm": 2.0},
+    "random": {"from": 1, "to": 7},
+    "randint": {"low": 1, "high": 7, "seed": 0, "dtype": 5},
+    "randperm": {"n": 5},
     "reshape2": {"shape": [2, 12]},
     "unstack": {"num": 2},
+    "truncated_gaussian_random": {"shape": [2, 3], "a": -1.0, "b": 3.0},
+    "uniform_random_batch_size_like": {"shape": [2, 3]},
     "update_loss_scaling": {
         "decr_every_n_nan_or_inf": 2,
         "decr_ratio": 0.8,
@@ -90,7 +97,7 @@ OLDER: Mapping[str, str] = {
 READ_OTHERWISE = frozenset(
     {
         "assign_out_", "assign_value_", "batch_norm_", "expand", "full_with_tensor", "increment_",
-        "lookup_table", "mul", "one_hot", "sync_batch_norm", "sync_batch_norm_",
+        "lookup_table", "mul", "one_hot", "rnn", "sync_batch_norm", "sync_batch_norm_",
     }
 )  # fmt: skip
 """Rows of ``test_program_desc``: in place, by tensor, of forms that Paddle 3 writes otherwise."""

@@ -12,6 +12,8 @@ from paddle_ipu.frontend.vocabulary import (  # noqa: F401 - they fill the table
     layers,
     mathematics,
     optimizers,
+    random,
+    recurrent,
     shapes,
 )
 from paddle_ipu.frontend.vocabulary.row import TABLE, Attribute, Operand, Result, Row, Slot

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from paddle_ipu.errors import LoweringError
 from paddle_ipu.xla.lowerings.arrays import where_in_program
@@ -58,3 +59,144 @@ def shaped_dropout(context: LoweringContext, inputs: Sequence[Any], attributes: 
         return x
     shape = tuple(int(size) for size in attributes["shape"])
     return _dropped(x, _keep_mask(context, shape, ratio), ratio)
+
+
+def _key(context: LoweringContext, attributes: Attributes) -> jax.Array:
+    """The operator's own key, or that of the attribute ``seed`` where it has one."""
+    seed = int(attributes.get("seed", 0) or 0)
+    if seed == 0:
+        return context.rng_key()
+    low = jax.random.key(np.uint32(seed & 0xFFFFFFFF))
+    return jax.random.fold_in(low, np.uint32(seed >> 32 & 0xFFFFFFFF))
+
+
+def _shape(attributes: Attributes) -> tuple[int, ...]:
+    return tuple(int(size) for size in attributes.get("shape") or ())
+
+
+def _normal(key: jax.Array, shape: tuple[int, ...], attributes: Attributes) -> Any:
+    """Numbers of mean ``mean`` and standard deviation ``scale``."""
+    drawn = jax.random.normal(key, shape, jnp.float32)
+    return drawn * float(attributes.get("scale", 1.0)) + float(attributes.get("mean", 0.0))
+
+
+def _uniform(key: jax.Array, shape: tuple[int, ...], attributes: Attributes) -> Any:
+    """Numbers in [``low``, ``high``)."""
+    low, high = np.float32(attributes.get("low", 0.0)), np.float32(attributes.get("high", 1.0))
+    drawn = jax.random.uniform(key, shape, jnp.float32) * (high - low) + low
+    # Rounding may reach the upper bound, which does not belong to the interval.
+    return jnp.minimum(drawn, np.nextafter(high, low))
+
+
+@lowering("ai.onnx", "RandomNormal", random=True)
+@lowering("ai.paddle_ipu", "SeededNormal", random=True)
+def random_normal(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """Normal numbers of the attribute ``shape``."""
+    return _normal(_key(context, attributes), _shape(attributes), attributes)
+
+
+@lowering("ai.onnx", "RandomUniform", random=True)
+@lowering("ai.paddle_ipu", "SeededUniform", random=True)
+def random_uniform(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """Uniform numbers of the attribute ``shape``."""
+    return _uniform(_key(context, attributes), _shape(attributes), attributes)
+
+
+@lowering("ai.onnx", "RandomNormalLike", random=True)
+def random_normal_like(
+    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
+) -> Any:
+    """Normal numbers in the shape of the input."""
+    return _normal(context.rng_key(), inputs[0].shape, attributes)
+
+
+@lowering("ai.onnx", "RandomUniformLike", random=True)
+def random_uniform_like(
+    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
+) -> Any:
+    """Uniform numbers in the shape of the input."""
+    return _uniform(context.rng_key(), inputs[0].shape, attributes)
+
+
+@lowering("ai.paddle_ipu", "TruncatedNormal", random=True)
+def truncated_normal(
+    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
+) -> Any:
+    """Normal numbers of which only those between ``low`` and ``high`` count."""
+    mean, scale = float(attributes["mean"]), float(attributes["scale"])
+    low, high = ((float(attributes[name]) - mean) / scale for name in ("low", "high"))
+    drawn = jax.random.truncated_normal(
+        _key(context, attributes), low, high, _shape(attributes), jnp.float32
+    )
+    return drawn * scale + mean
+
+
+@lowering("ai.paddle_ipu", "RandomInteger", random=True)
+def random_integer(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """Whole numbers in [``low``, ``high``)."""
+    low, high = int(attributes["low"]), int(attributes["high"])
+    return jax.random.randint(context.rng_key(), _shape(attributes), low, high, jnp.int32)
+
+
+@lowering("ai.paddle_ipu", "RandomPermutation", random=True)
+def random_permutation(
+    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
+) -> Any:
+    """The numbers from 0 to ``n`` - 1 in random order."""
+    return jax.random.permutation(context.rng_key(), jnp.arange(int(attributes["n"])))
+
+
+@lowering("ai.paddle_ipu", "Poisson", random=True)
+def poisson(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """A Poisson number for each rate."""
+    rate = jnp.asarray(inputs[0])
+    return jax.random.poisson(context.rng_key(), rate).astype(rate.dtype)
+
+
+@lowering("ai.paddle_ipu", "Gamma", random=True)
+def gamma(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """A gamma number of scale 1 for each shape parameter."""
+    alpha = jax.lax.stop_gradient(jnp.asarray(inputs[0]))
+    return jax.random.gamma(context.rng_key(), alpha)
+
+
+@lowering("ai.paddle_ipu", "Binomial", random=True)
+def binomial(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """How many of `count` trials succeed, each with the given probability."""
+    count, probability = (jnp.asarray(value, jnp.float32) for value in inputs)
+    return jax.random.binomial(context.rng_key(), count, probability).astype(jnp.int32)
+
+
+@lowering("ai.paddle_ipu", "Multinomial", random=True)
+def multinomial(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """Indices drawn in proportion to weights [..., C].
+
+    Without ``replacement`` the largest of logarithms plus Gumbel noise are, in order, such draws.
+    """
+    logs = jnp.log(jnp.asarray(inputs[0]))
+    count = int(attributes["num_samples"])
+    if attributes.get("replacement", 0):
+        shape = (count, *logs.shape[:-1])
+        drawn = jax.random.categorical(context.rng_key(), logs, shape=shape)
+        return jnp.moveaxis(drawn, 0, -1).astype(jnp.int32)
+    noise = jax.random.gumbel(context.rng_key(), logs.shape, jnp.float32)
+    return jax.lax.top_k(logs + noise, count)[1]
+
+
+@lowering("ai.paddle_ipu", "ClassCenterSample", random=True)
+def class_center_sample(
+    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
+) -> Any:
+    """(position of each label among the sampled classes, the ``num_samples`` classes).
+
+    The classes that have labels come first, in ascending order; the others are random.
+    """
+    label = jnp.asarray(inputs[0]).reshape(-1)
+    classes, count = int(attributes["num_classes"]), int(attributes["num_samples"])
+    present = jnp.zeros(classes, jnp.bool_).at[label].set(True)
+    noise = jax.random.uniform(_key(context, attributes), (classes,))
+    order = jnp.lexsort(
+        (jnp.where(present, jnp.arange(classes, dtype=jnp.float32), noise), ~present)
+    )
+    position = jnp.cumsum(present) - 1
+    return position[label].reshape(inputs[0].shape).astype(jnp.int32), order[:count]

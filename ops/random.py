@@ -1,0 +1,300 @@
+"""Random numbers: drawn anew in every micro-batch, from the session's seed.
+
+Where an operator has a seed of its own, Paddle's kernels give the same numbers in every run, and
+so does the IPU Model; PopART's operators have none, so that form is not portable.
+"""
+
+from __future__ import annotations
+
+from paddle_ipu import dialect
+from paddle_ipu.ops.context import TranslationContext, product
+from paddle_ipu.ops.registry import translator
+
+
+def _float_dtype(context: TranslationContext) -> str:
+    dtype = context.output_dtype()
+    if dtype not in ("float16", "bfloat16", "float32"):
+        raise context.refuse(f"it cannot draw {dtype}; draw float32 and cast the result.")
+    return dtype
+
+
+def normal(
+    context: TranslationContext, shape: list[int], mean: float, std: float, seed: int = 0
+) -> str:
+    """Normal numbers of a static shape, in the dtype of the node's result."""
+    dtype = int(dialect.DTYPES[_float_dtype(context)])
+    if seed == 0:
+        return str(context.onnx.randomnormal(shape, dtype, mean, std))
+    attributes = {"shape": shape, "dtype": dtype, "mean": mean, "scale": std, "seed": seed}
+    return context.extension("SeededNormal", [], attributes)[0]
+
+
+def uniform(
+    context: TranslationContext,
+    shape: list[int],
+    low: float,
+    high: float,
+    seed: int = 0,
+    dtype: str | None = None,
+) -> str:
+    """Numbers in [low, high) of a static shape, by default in the dtype of the node's result."""
+    number = int(dialect.DTYPES[dtype or _float_dtype(context)])
+    if seed == 0:
+        return str(context.onnx.randomuniform(shape, number, high, low))
+    attributes = {"shape": shape, "dtype": number, "low": low, "high": high, "seed": seed}
+    return context.extension("SeededUniform", [], attributes)[0]
+
+
+def _seed(context: TranslationContext) -> int:
+    return int(context.attr("seed", 0))
+
+
+def _number(context: TranslationContext, name: str) -> float:
+    return float(context.static(name).reshape(()))
+
+
+def _refuse_diagonal(context: TranslationContext) -> None:
+    if int(context.attr("diag_num", 0)) != 0:
+        raise context.refuse("diag_num is not supported; write the diagonal with paddle.diag.")
+
+
+@translator(
+    "gaussian", emits="RandomNormal paddle_ipu.SeededNormal", limits="the shape is constant"
+)
+def gaussian(context: TranslationContext) -> str:
+    """Normal numbers of a mean and a standard deviation."""
+    mean, std = float(context.attr("mean", 0.0)), float(context.attr("std", 1.0))
+    return normal(context, context.ints("shape"), mean, std, _seed(context))
+
+
+@translator("gaussian_inplace", emits="RandomNormal paddle_ipu.SeededNormal")
+def gaussian_inplace(context: TranslationContext) -> str:
+    """Normal numbers in a tensor's shape."""
+    mean, std = float(context.attr("mean", 0.0)), float(context.attr("std", 1.0))
+    return normal(context, context.shape(context.input("x")), mean, std, _seed(context))
+
+
+@translator(
+    "uniform",
+    emits="RandomUniform paddle_ipu.SeededUniform",
+    limits="shape and bounds are constant",
+)
+def uniform_(context: TranslationContext) -> str:
+    """Numbers in [min, max)."""
+    low, high = _number(context, "min"), _number(context, "max")
+    return uniform(context, context.ints("shape"), low, high, _seed(context))
+
+
+@translator(
+    "uniform_inplace", emits="RandomUniform paddle_ipu.SeededUniform", limits="without a diagonal"
+)
+def uniform_inplace(context: TranslationContext) -> str:
+    """Numbers in [min, max) in a tensor's shape."""
+    _refuse_diagonal(context)
+    low, high = float(context.attr("min", -1.0)), float(context.attr("max", 1.0))
+    return uniform(context, context.shape(context.input("x")), low, high, _seed(context))
+
+
+@translator(
+    "uniform_random_batch_size_like",
+    emits="RandomUniform paddle_ipu.SeededUniform",
+    limits="without a diagonal",
+)
+def uniform_random_batch_size_like(context: TranslationContext) -> str:
+    """Numbers in [min, max) of a shape, one of whose sizes is that of the input."""
+    _refuse_diagonal(context)
+    shape = [int(size) for size in context.attr("shape")]
+    size = context.shape(context.input("input"))[int(context.attr("input_dim_idx", 0))]
+    shape[int(context.attr("output_dim_idx", 0))] = size
+    low, high = float(context.attr("min", -1.0)), float(context.attr("max", 1.0))
+    return uniform(context, shape, low, high, _seed(context))
+
+
+@translator(
+    "truncated_gaussian_random",
+    emits="paddle_ipu.TruncatedNormal",
+)
+def truncated_gaussian_random(context: TranslationContext) -> str:
+    """Normal numbers between ``a`` and ``b``; Paddle 2 has two standard deviations for them."""
+    mean, std = float(context.attr("mean", 0.0)), float(context.attr("std", 1.0))
+    attributes = {
+        "shape": [int(size) for size in context.attr("shape")],
+        "dtype": int(dialect.DTYPES[_float_dtype(context)]),
+        "mean": mean,
+        "scale": std,
+        "low": float(context.attr("a", -2.0)),
+        "high": float(context.attr("b", 2.0)),
+        "seed": _seed(context),
+    }
+    return context.extension("TruncatedNormal", [], attributes)[0]
+
+
+def _integers(context: TranslationContext, shape: list[int], low: int, high: int) -> str:
+    if not -(2**31) <= low < high <= 2**31 - 1:
+        raise context.refuse(
+            f"numbers from {low} to {high} do not fit the device's 32 bits; draw smaller ones."
+        )
+    drawn = context.extension("RandomInteger", [], {"shape": shape, "low": low, "high": high})[0]
+    return context.cast(drawn, context.output_dtype())
+
+
+@translator("randint", emits="paddle_ipu.RandomInteger", limits="shape and bounds are constant")
+def randint(context: TranslationContext) -> str:
+    """Whole numbers in [low, high)."""
+    low, high = int(context.attr("low")), int(context.attr("high"))
+    return _integers(context, context.ints("shape"), low, high)
+
+
+@translator("random", emits="paddle_ipu.RandomInteger Cast")
+def random(context: TranslationContext) -> str:
+    """Whole numbers in [from, to) in a tensor's shape and dtype."""
+    low, high = int(context.attr("from")), int(context.attr("to"))
+    return _integers(context, context.shape(context.input("x")), low, high)
+
+
+@translator("randperm", emits="paddle_ipu.RandomPermutation Cast", limits="n is constant")
+def randperm(context: TranslationContext) -> str:
+    """The numbers from 0 to n - 1 in random order."""
+    order = context.extension("RandomPermutation", [], {"n": int(context.attr("n"))})[0]
+    return context.cast(order, context.output_dtype())
+
+
+@translator("bernoulli", emits="RandomUniform Less Cast")
+def bernoulli(context: TranslationContext) -> str:
+    """One with the given probability, else zero."""
+    x = context.input("x")
+    # In float32 also for half: rounded to half, a number may become 1.
+    drawn = uniform(context, context.shape(x), 0.0, 1.0, dtype="float32")
+    hit = context.onnx.less([drawn, context.cast(x, "float32")])
+    return context.cast(str(hit), context.output_dtype())
+
+
+@translator("binomial", emits="paddle_ipu.Binomial")
+def binomial(context: TranslationContext) -> str:
+    """How many of ``count`` trials succeed, each with probability ``prob``."""
+    count = context.cast(context.input("count"), "float32")
+    return context.extension("Binomial", [count, context.input("prob")])[0]
+
+
+@translator("multinomial", emits="paddle_ipu.Multinomial", limits="num_samples is constant")
+def multinomial(context: TranslationContext) -> str:
+    """Indices drawn in proportion to weights [..., C], with or without replacement."""
+    x = context.input("x")
+    count, again = int(_number(context, "num_samples")), int(context.attr("replacement", 0))
+    classes = context.shape(x)[-1]
+    if not again and count > classes:
+        raise context.refuse(
+            f"{count} samples of {classes} categories need replacement=True; draw fewer."
+        )
+    attributes = {"num_samples": count, "replacement": again}
+    return context.extension("Multinomial", [x], attributes)[0]
+
+
+@translator("poisson", emits="paddle_ipu.Poisson")
+def poisson(context: TranslationContext) -> str:
+    """A Poisson number for each rate."""
+    return context.extension("Poisson", [context.input("x")])[0]
+
+
+@translator("standard_gamma", emits="paddle_ipu.Gamma")
+def standard_gamma(context: TranslationContext) -> str:
+    """A gamma number of scale 1 for each shape parameter."""
+    return context.extension("Gamma", [context.input("x")])[0]
+
+
+@translator("dirichlet", emits="paddle_ipu.Gamma ReduceSum Div")
+def dirichlet(context: TranslationContext) -> str:
+    """Positive numbers that sum to 1 along the last axis: gamma numbers over their sum."""
+    drawn = context.extension("Gamma", [context.input("alpha")])[0]
+    total = context.onnx.reducesum([drawn], [context.rank(drawn) - 1], 1)
+    return str(context.onnx.div([drawn, total]))
+
+
+@translator("exponential", emits="RandomUniform Sub Log Mul")
+def exponential(context: TranslationContext) -> str:
+    """Exponential numbers of rate ``lam``: ``-log(u) / lam`` for u in (0, 1]."""
+    x = context.input("x")
+    drawn = context.onnx.sub(
+        [context.const_like(1.0, x), uniform(context, context.shape(x), 0.0, 1.0)]
+    )
+    rate = context.const_like(-1.0 / float(context.attr("lam", 1.0)), x)
+    return str(context.onnx.mul([context.onnx.log([drawn]), rate]))
+
+
+@translator("rrelu", emits="RandomUniform Less Where Mul")
+def rrelu(context: TranslationContext) -> list[str]:
+    """``x`` times a number in [lower, upper) where it is negative; their mean outside training.
+
+    The second result is the factor of each element.
+    """
+    x = context.input("x")
+    lower, upper = float(context.attr("lower", 0.125)), float(context.attr("upper", 1.0 / 3.0))
+    if context.attr("is_test", 0):
+        drawn = context.const_like((lower + upper) / 2.0, x)
+    else:
+        drawn = uniform(context, context.shape(x), lower, upper)
+    negative = context.onnx.less([x, context.const_like(0.0, x)])
+    factor = str(context.onnx.where([negative, drawn, context.const_like(1.0, x)]))
+    return [str(context.onnx.mul([x, factor])), factor]
+
+
+@translator(
+    "gumbel_softmax",
+    emits="RandomUniform Max Log Neg Add Sub Mul Softmax Transpose ArgMax OneHot graphcore.Detach",
+    limits="with hard=True the gradient is that of the soft sample, as documented; Paddle's kernel "
+    "gives zero",
+)
+def gumbel_softmax(context: TranslationContext) -> str:
+    """``softmax((x + noise) / temperature)``, or its largest element as one of zeros and ones.
+
+    As in Paddle's kernel, the derivative is that of the softmax alone, without the division.
+    """
+    x = context.input("x")
+    axis = int(context.attr("axis", -1)) % context.rank(x)
+    drawn = uniform(context, context.shape(x), 0.0, 1.0)
+    # The smallest normal number stands for 0, whose logarithm is not finite.
+    drawn = str(context.onnx.max([drawn, context.const_like(2.0**-126, x)]))
+    noise = context.onnx.neg([context.onnx.log([context.onnx.neg([context.onnx.log([drawn])])])])
+    still = str(context.graphcore.detach([x]))
+    scale = context.const_like(1.0 / float(context.attr("temperature", 1.0)), x)
+    value = context.onnx.mul([context.onnx.add([still, noise]), scale])
+    logits = str(context.onnx.add([value, context.onnx.sub([x, still])]))
+    last = context.rank(x) - 1
+    order = [*(at for at in range(last + 1) if at != axis), axis]
+    moved = logits if axis == last else str(context.onnx.transpose([logits], order))
+    soft = str(context.onnx.softmax([moved], last))
+    if context.attr("hard", 0):
+        index = context.onnx.argmax([soft], last, 0)
+        size = context.const(context.shape(soft)[last], "int32")
+        off_and_on = context.const([0.0, 1.0], context.dtype(x))
+        hard = context.onnx.onehot([index, size, off_and_on], -1)
+        soft = str(
+            context.onnx.add([context.onnx.sub([hard, context.graphcore.detach([soft])]), soft])
+        )
+    back = [order.index(at) for at in range(last + 1)]
+    return soft if axis == last else str(context.onnx.transpose([soft], back))
+
+
+@translator(
+    "class_center_sample",
+    emits="paddle_ipu.ClassCenterSample",
+    limits="there may not be more labels than samples; one rank",
+)
+def class_center_sample(context: TranslationContext) -> list[str]:
+    """The classes that have labels and random others, and where each label is among them."""
+    label = context.input("label")
+    count = int(context.attr("num_samples"))
+    labels = product(context.shape(label))
+    if labels > count:
+        raise context.refuse(
+            f"{labels} labels may be of more classes than num_samples={count}, and the number of "
+            "sampled classes would not be known; raise num_samples."
+        )
+    if int(context.attr("nranks", 1)) != 1:
+        raise context.refuse("classes over several ranks are not supported; use nranks=1.")
+    attributes = {
+        "num_classes": int(context.attr("num_classes")),
+        "num_samples": count,
+        "seed": int(context.attr("seed", 0)) if context.attr("fix_seed", 0) else 0,
+    }
+    return context.extension("ClassCenterSample", [context.cast(label, "int32")], attributes, 2)
