@@ -35,7 +35,7 @@ def infer_outputs(
     inputs: Sequence[ir.Value | None],
     attributes: Iterable[ir.Attr],
     output_ids: Sequence[str],
-) -> list[TensorInfo]:
+) -> Sequence[TensorInfo | None]:
     """The types of a node's outputs; popart_exception when its inputs do not fit."""
     infos: list[TensorInfo | None] = []
     for value in inputs:
@@ -68,6 +68,8 @@ def fill_types(node: ir.Node, schema: OpSchema) -> None:
     names = [str(value.name) for value in node.outputs]
     infos = infer_outputs(schema, node.inputs, node.attributes.values(), names)
     for value, info in zip(node.outputs, infos, strict=False):
+        if info is None:
+            continue
         value.type, value.shape = ir.TensorType(info.dtype), ir.Shape(info.dims)
 
 

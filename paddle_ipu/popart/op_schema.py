@@ -171,7 +171,8 @@ def _row(
     implemented: bool = True,
 ) -> None:
     low, high = (inputs, inputs) if isinstance(inputs, int) else inputs
-    written = MappingProxyType(dict(attributes))
+    # Those that must be given come first, as in PopART's bindings.
+    written = MappingProxyType(dict(sorted(attributes, key=lambda item: not item[1].required)))
     for one in (version,) if isinstance(version, int) else version:
         register(
             OpSchema(

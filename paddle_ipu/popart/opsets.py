@@ -120,7 +120,7 @@ def _parameters(schema: OpSchema) -> list[_Parameter]:
     for name, attribute in schema.attributes.items():
         default = _REQUIRED if attribute.required else attribute.default
         found.append(_Parameter(attribute.argument or name, attribute.kind, default))
-    if schema.op_type == "Constant":
+    if schema.op_type == "Constant" and schema.version == 11:
         found.append(_Parameter("is_value_sparse", "bool", False))
     found.append(_Parameter("debugContext", "str", ""))
     late = [p.name for p, q in itertools.pairwise(found) if q.default is _REQUIRED is not p.default]

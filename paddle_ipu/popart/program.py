@@ -10,9 +10,9 @@ import numpy as np
 import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception
-from paddle_ipu.popart.builder import info_of, read_model, type_graph
 from paddle_ipu.popart.dataflow import InputShapeInfo
-from paddle_ipu.popart.schema import schema_of
+from paddle_ipu.popart.graph_types import info_of, read_model, type_graph
+from paddle_ipu.popart.schema import schema_of_node
 
 _DEVICE_DTYPES = {"int64": "int32", "uint64": "uint32", "float64": "float32"}
 _STATE_PREFIXES = ("Accl___", "Accl1___", "Accl2___", "Accl3___", "Step___")
@@ -43,6 +43,7 @@ def load_model(model: Any, shapes: InputShapeInfo | None = None) -> ir.Model:
             f"{type(model).__name__}"
         )
     graph = loaded.graph
+    _refuse_unimplemented(graph)
     for value in graph.inputs:
         name = str(value.name)
         if name in graph.initializers or info_of(value) is not None:
@@ -54,6 +55,14 @@ def load_model(model: Any, shapes: InputShapeInfo | None = None) -> ir.Model:
     if loaded is not model:
         type_graph(graph)
     return loaded
+
+
+def _refuse_unimplemented(graph: ir.Graph) -> None:
+    """popart_exception if PopART only has a builder method for an operator of the graph."""
+    for node in ir.traversal.RecursiveGraphIterator(graph):
+        schema = schema_of_node(node)
+        if schema is not None and not schema.implemented:
+            raise popart_exception(f"No class for {schema.identifier}")
 
 
 def _unknown_shape(value: ir.Value) -> popart_exception:
@@ -132,7 +141,7 @@ def tensors_with_gradient(graph: ir.Graph, loss: str) -> set[str]:
     for node in reversed(graph):
         if found.isdisjoint(str(value.name) for value in node.outputs):
             continue
-        schema = schema_of(node.domain, node.op_type)
+        schema = schema_of_node(node)
         if schema is not None and not schema.differentiable:
             continue
         skipped = _RUNNING_STATISTICS if node.op_type == "BatchNormalization" else ()

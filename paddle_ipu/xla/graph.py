@@ -15,6 +15,8 @@ import numpy as np
 import onnx_ir as ir
 
 from paddle_ipu.errors import LoweringError
+from paddle_ipu.popart.schema import schema_of_node
+from paddle_ipu.popart.shape_inference.constants import constant_of
 from paddle_ipu.xla import lowerings  # noqa: F401 - registers the lowerings
 from paddle_ipu.xla.half import Narrow
 from paddle_ipu.xla.registry import Lowering, LoweringContext, find_lowering, is_random
@@ -29,6 +31,7 @@ class LoweredNode:
     Attributes:
         random_index: the number of this node among those that draw random numbers; None for one
             that draws none.
+        constants: initializers that the operator takes as constants, by input.
     """
 
     name: str
@@ -39,6 +42,7 @@ class LoweredNode:
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
     random_index: int | None
+    constants: Mapping[int, np.ndarray[Any, Any]]
 
 
 class LoweredGraph:
@@ -68,6 +72,7 @@ class LoweredGraph:
                     outputs=tuple(str(v.name) for v in node.outputs),
                     attributes=_attributes(node),
                     random_index=random if is_random(domain, node.op_type) else None,
+                    constants=_constants(node),
                 )
             )
             random += is_random(domain, node.op_type)
@@ -130,6 +135,9 @@ class LoweredGraph:
             inputs = [
                 None if name is None else narrow.operand(name, env[name]) for name in node.inputs
             ]
+            for index, constant in node.constants.items():
+                if not training or constant.dtype.kind in "iu":
+                    inputs[index] = constant
             context = LoweringContext(
                 domain=node.domain,
                 op_type=node.op_type,
@@ -176,6 +184,18 @@ def _key_of(key: jax.Array, node: LoweredNode) -> Callable[[], jax.Array]:
 
 def _turns_a_matrix(node: LoweredNode) -> bool:
     return node.op_type == "Transpose" and list(node.attributes.get("perm", ())) == [1, 0]
+
+
+def _constants(node: ir.Node) -> dict[int, np.ndarray[Any, Any]]:
+    """Initializers at the inputs that must be constant; training may change those of floats."""
+    schema = schema_of_node(node)
+    found: dict[int, np.ndarray[Any, Any]] = {}
+    for index in () if schema is None else schema.constant_inputs:
+        value = node.inputs[index] if index < len(node.inputs) else None
+        constant = None if value is None or not value.is_initializer() else constant_of(value)
+        if constant is not None:
+            found[index] = constant
+    return found
 
 
 def _attributes(node: ir.Node) -> dict[str, Any]:

@@ -232,17 +232,25 @@ def flatten(ctx: InferenceContext) -> list[TensorInfo]:
 
 def pad(ctx: InferenceContext) -> list[TensorInfo]:
     """Pad-11: (data, pads, value); pads holds all begins, then all ends, and may be negative."""
+    ctx.same_dtype(0, 2)
+    return _padded(ctx, ctx.constant_ints(1, "pads"))
+
+
+def pad_by_attributes(ctx: InferenceContext) -> list[TensorInfo]:
+    """Pad-2: like Pad-11, with pads and value as attributes."""
+    return _padded(ctx, list(ctx.attributes["pads"]))
+
+
+def _padded(ctx: InferenceContext, pads: list[int]) -> list[TensorInfo]:
     x = ctx.info(0)
     rank = len(x.dims)
     if ctx.attributes["mode"] not in ("constant", "reflect", "edge"):
         raise ctx.error(f"mode is '{ctx.attributes['mode']}', expected constant, reflect or edge")
-    pads = ctx.constant_ints(1, "pads")
     if len(pads) != 2 * rank:
         raise ctx.error(
             f"pads {pads} must hold a begin and an end for each of the {rank} dimensions of "
             f"{shape_string(x.dims)}"
         )
-    ctx.same_dtype(0, 2)
     dims = tuple(dim + pads[axis] + pads[axis + rank] for axis, dim in enumerate(x.dims))
     if any(dim < 0 for dim in dims):
         raise ctx.error(f"pads {pads} cut more than there is of {shape_string(x.dims)}")
