@@ -21,7 +21,7 @@ NOT_LOWERED = {
 
 
 def test_every_operator_of_the_table_has_a_lowering() -> None:
-    rows = {(row.domain, row.op_type) for row in all_schemas()}
+    rows = {(row.domain, row.op_type) for row in all_schemas() if row.implemented}
     assert rows - set(lowered_operators()) == set(NOT_LOWERED)
 
 

@@ -48,10 +48,11 @@ def test_rows_of_ai_onnx_agree_with_onnx() -> None:
                 assert attribute.required, (row.identifier, name)
             written = {"INT": {"int", "dtype"}, "FLOAT": {"float"}, "INTS": {"ints"}}
             written |= {"STRING": {"string"}, "TENSOR": {"tensor"}}
+            written |= {"FLOATS": {"floats"}, "STRINGS": {"strings"}, "GRAPH": {"graph"}}
             kinds = written[str(known.type).rpartition(".")[2]]
             assert attribute.kind in kinds, (row.identifier, name)
             default = known.default_value
-            if default.name and not attribute.required:
+            if default.name and not attribute.required and not attribute.kind.endswith("s"):
                 value = onnx.helper.get_attribute_value(default)
                 # PopART cuts Selu's constants after six digits.
                 expected = (

@@ -73,7 +73,9 @@ def test_operator_arguments_agree_with_the_bindings() -> None:
         "ai.graphcore": popart_stand_in_tables.GRAPHCORE_OPERATORS,
     }
     for domain, table in tables.items():
-        rows = {row.builder_name for row in all_schemas() if row.domain == domain}
+        rows = {
+            row.builder_name for row in all_schemas() if row.domain == domain and row.implemented
+        }
         # A new row belongs into the stand-in's table too, as PopART's binding has it.
         assert rows == set(table), domain
         for method, text in table.items():

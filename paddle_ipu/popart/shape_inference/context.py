@@ -64,6 +64,16 @@ class InferenceContext:
         """An exception about this operator, its name first."""
         return popart_exception(f"{self.op} {message}")
 
+    @property
+    def input_ids(self) -> Sequence[str]:
+        """The tensor ids of the inputs, empty for an omitted one."""
+        return self._input_ids
+
+    @property
+    def output_ids(self) -> Sequence[str]:
+        """The tensor ids of the outputs."""
+        return self._output_ids
+
     def input_id(self, index: int) -> str:
         """The tensor id of an input."""
         return self._input_ids[index]
@@ -154,7 +164,8 @@ class InferenceContext:
         return info
 
 
-Infer = Callable[[InferenceContext], list[TensorInfo]]
+Infer = Callable[[InferenceContext], Sequence[TensorInfo | None]]
+"""Types the outputs of an operator; None where one cannot be known."""
 
 
 def same_as_first(ctx: InferenceContext) -> list[TensorInfo]:

@@ -24,6 +24,46 @@ def binary(ctx: InferenceContext) -> list[TensorInfo]:
     return [TensorInfo.of(dtype, ctx.broadcast(left.dims, right.dims))]
 
 
+def _on_axis(ctx: InferenceContext) -> tuple[int, ...]:
+    """The first input's shape; with `broadcast` the second's lies in it, from `axis` on."""
+    left, right, axis = ctx.info(0).dims, ctx.info(1).dims, ctx.attributes.get("axis")
+    if left == right:
+        return left
+    if not ctx.attributes.get("broadcast"):
+        raise ctx.error(
+            f"takes inputs of one shape unless 'broadcast' is 1, got {list(left)} and {list(right)}"
+        )
+    start = len(left) - len(right) if axis is None else ctx.axis(axis, len(left), inclusive=True)
+    part = left[start : start + len(right)] if start >= 0 else ()
+    fits = len(part) == len(right) and all(b in (1, a) for a, b in zip(part, right, strict=True))
+    if not fits:
+        raise ctx.error(f"cannot lay {list(right)} into {list(left)} at axis {start}")
+    return left
+
+
+def binary_on_axis(ctx: InferenceContext) -> list[TensorInfo]:
+    """Two inputs of one type; the second broadcasts as opset 6 has it."""
+    return [TensorInfo.of(ctx.same_dtype(0, 1), _on_axis(ctx))]
+
+
+def comparison_on_axis(ctx: InferenceContext) -> list[TensorInfo]:
+    """Two inputs of one type to booleans; the second broadcasts as opset 6 has it."""
+    ctx.same_dtype(0, 1)
+    return [TensorInfo.of(ir.DataType.BOOL, _on_axis(ctx))]
+
+
+def variadic_of_one_shape(ctx: InferenceContext) -> list[TensorInfo]:
+    """Any number of inputs of one type and shape (Sum, Max, Min, Mean of opset 6)."""
+    dims = ctx.info(0).dims
+    for index in range(1, len(ctx.inputs)):
+        if ctx.info(index).dims != dims:
+            raise ctx.error(
+                f"takes inputs of one shape up to opset 7, got {list(dims)} and "
+                f"{list(ctx.info(index).dims)}"
+            )
+    return variadic(ctx)
+
+
 def variadic(ctx: InferenceContext) -> list[TensorInfo]:
     """Any number of inputs of one type, broadcast (Sum, Max, Min, Mean)."""
     count = len(ctx.inputs)

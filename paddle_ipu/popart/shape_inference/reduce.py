@@ -38,9 +38,17 @@ def softmax(ctx: InferenceContext) -> list[TensorInfo]:
 
 def topk(ctx: InferenceContext) -> list[TensorInfo]:
     """(values, indices) of the k largest or smallest along one axis."""
+    return _largest(ctx, ctx.constant_ints(1, "k"))
+
+
+def topk_by_attribute(ctx: InferenceContext) -> list[TensorInfo]:
+    """TopK of opset 1, with k as an attribute."""
+    return _largest(ctx, [ctx.attributes["k"]])
+
+
+def _largest(ctx: InferenceContext, wanted: list[int]) -> list[TensorInfo]:
     x = ctx.expect_rank(0, 1)
     axis = ctx.axis(ctx.attributes["axis"], len(x.dims))
-    wanted = ctx.constant_ints(1, "k")
     if len(wanted) != 1 or not 0 <= wanted[0] <= x.dims[axis]:
         raise ctx.error(
             f"k is {wanted}, expected one value in 0..{x.dims[axis]}, the size of axis {axis}"

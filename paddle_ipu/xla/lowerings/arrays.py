@@ -87,6 +87,16 @@ def input_or_none(inputs: Sequence[Any], index: int) -> Any:
     return inputs[index] if index < len(inputs) else None
 
 
+def on_axis(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    """The operands; the second shaped to lie on ``axis`` of the first, as opset 6 broadcasts."""
+    axis = attributes.get("axis")
+    if not attributes.get("broadcast") or axis is None:
+        return inputs
+    first, second = inputs
+    behind = first.ndim - int(axis) % max(first.ndim, 1) - second.ndim
+    return first, second.reshape(second.shape + (1,) * behind)
+
+
 def integers(attributes: Attributes, name: str) -> list[int] | None:
     """The integer list attribute `name`, or None where it is absent."""
     value = attributes.get(name)

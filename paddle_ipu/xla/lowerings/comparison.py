@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from paddle_ipu.xla.lowerings.arrays import are_constants
+from paddle_ipu.xla.lowerings.arrays import are_constants, on_axis
 from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
 
 
@@ -17,6 +17,7 @@ def _rule(name: str) -> Callable[..., Any]:
     on_constants, on_tensors = getattr(np, name), getattr(jnp, name)
 
     def rule(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+        inputs = on_axis(inputs, attributes)
         if are_constants(inputs):
             return np.asarray(on_constants(*inputs))
         return on_tensors(*inputs)

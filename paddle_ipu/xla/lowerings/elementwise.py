@@ -17,6 +17,7 @@ from paddle_ipu.xla.lowerings.arrays import (
     array_module,
     input_or_none,
     is_floating,
+    on_axis,
     where_in_program,
 )
 from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
@@ -25,18 +26,21 @@ from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
 @lowering("ai.onnx", "Add")
 def add(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
     """Sum of two tensors."""
+    inputs = on_axis(inputs, attributes)
     return np.asarray(np.add(*inputs)) if are_constants(inputs) else jnp.add(*inputs)
 
 
 @lowering("ai.onnx", "Sub")
 def sub(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
     """Difference of two tensors."""
+    inputs = on_axis(inputs, attributes)
     return np.asarray(np.subtract(*inputs)) if are_constants(inputs) else jnp.subtract(*inputs)
 
 
 @lowering("ai.onnx", "Mul")
 def mul(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
     """Product of two tensors."""
+    inputs = on_axis(inputs, attributes)
     return np.asarray(np.multiply(*inputs)) if are_constants(inputs) else jnp.multiply(*inputs)
 
 
@@ -49,6 +53,7 @@ def _truncated_quotient(dividend: Any, divisor: Any) -> Any:
 @lowering("ai.onnx", "Div")
 def div(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
     """Quotient of two tensors; integers round towards zero."""
+    inputs = on_axis(inputs, attributes)
     dividend, divisor = inputs
     if are_constants(inputs) and not is_floating(dividend) and np.all(divisor != 0):
         return _truncated_quotient(dividend, divisor)
@@ -71,7 +76,7 @@ def _constant_power(base: Any, exponent: float) -> Any:
 @lowering("ai.onnx", "Pow")
 def pow_(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
     """First tensor to the power of the second."""
-    base, exponent = inputs
+    base, exponent = on_axis(inputs, attributes)
     if isinstance(exponent, np.ndarray) and exponent.size == 1 and is_floating(base):
         result = _constant_power(jnp.asarray(base), float(exponent.reshape(())))
         if result is not None:

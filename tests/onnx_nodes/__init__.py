@@ -1,0 +1,1 @@
+"""ONNX's own node tests as of opset 11, run through an InferenceSession: `make onnx-nodes`."""

@@ -1,0 +1,189 @@
+"""The forms of operators that ai.onnx's operator sets 6 to 10 have: built, imported and run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from paddle_ipu.errors import popart_exception
+from paddle_ipu.popart.builder import Builder
+from paddle_ipu.popart.opsets import ONNX_NAMESPACES, operator_methods
+from paddle_ipu.popart.schema import schema_of, schemas_of_opset
+from tests.popart.session_programs import infer, run
+
+X = np.array([[[1.0, -2.0, 3.0], [0.5, 4.0, -1.0]]], np.float32)
+Y = np.array([2.0, 3.0], np.float32)
+
+
+@pytest.mark.parametrize("opset", range(6, 12))
+def test_each_form_is_the_one_that_onnx_gives_the_opset(opset: int) -> None:
+    for schema in schemas_of_opset("ai.onnx", opset):
+        known = onnx.defs.get_schema(schema.op_type, opset, "")
+        assert schema.version == known.since_version, schema.identifier
+
+
+@pytest.mark.parametrize(
+    ("opset", "method", "there"),
+    [
+        (6, "sin", False),
+        (7, "sin", True),
+        (8, "where", False),
+        (9, "where", True),
+        (9, "mod", False),
+        (10, "mod", True),
+        (10, "round", False),
+        (11, "round", True),
+    ],
+)
+def test_a_namespace_has_the_operators_of_its_opset(opset: int, method: str, there: bool) -> None:
+    assert (method in operator_methods(ONNX_NAMESPACES[opset])) is there
+    namespace = getattr(Builder(), f"aiOnnxOpset{opset}")
+    if not there:
+        with pytest.raises(AttributeError, match=f"ai.onnx opset {opset} has no operator method"):
+            getattr(namespace, method)
+
+
+def _apply(ops: Any, x: str, y: str, form: str) -> str | list[str]:
+    forms = {
+        "add": lambda: ops.add([x, y], axis=1, broadcast=1),
+        "sub": lambda: ops.sub([x, y], 1, 1),
+        "mul": lambda: ops.mul([x, y], axis=-2, broadcast=1),
+        "div": lambda: ops.div([x, y], axis=1, broadcast=1),
+        "pow": lambda: ops.pow([x, y], axis=1, broadcast=1),
+        "greater": lambda: ops.greater([x, y], axis=1, broadcast=1),
+        "max": lambda: ops.max([x, x]),
+        "clip": lambda: ops.clip([x], max=2.0, min=-1.0),
+        "clip below": lambda: ops.clip([x], min=0.0),
+        "slice": lambda: ops.slice([x], [3, 2], [1, 0], [2, 1]),
+        "pad": lambda: ops.pad([x], [0, 1, 0, 0, 0, 2], value=7.0),
+        "pad edge": lambda: ops.pad([x], [0, 0, 1, 0, 0, 1], "edge"),
+        "topk": lambda: ops.topk([x], 2),
+        "dropout": lambda: ops.dropout([x], 1, 0, 0.25)[0],
+        "softmax": lambda: ops.softmax([x], 1),
+        "flatten": lambda: ops.flatten([x], 2),
+    }
+    result: str | list[str] = forms[form]()
+    return result
+
+
+_SOFTMAX = np.exp(X) / np.exp(X).sum((1, 2), keepdims=True)
+OPSET_6: dict[str, Any] = {
+    "add": X + Y[:, None],
+    "sub": X - Y[:, None],
+    "mul": X * Y[:, None],
+    "div": X / Y[:, None],
+    "pow": X ** Y[:, None],
+    "greater": Y[:, None] < X,
+    "max": X,
+    "clip": X.clip(-1, 2),
+    "clip below": X.clip(0),
+    "slice": X[:, 0:2, 1:3],
+    "pad": np.pad(X, [(0, 0), (1, 0), (0, 2)], constant_values=7.0),
+    "pad edge": np.pad(X, [(0, 0), (0, 0), (1, 1)], "edge"),
+    "topk": (np.sort(X)[..., :0:-1], np.argsort(X)[..., :0:-1]),
+    "dropout": X,
+    "softmax": _SOFTMAX,
+    "flatten": X.reshape(2, 3),
+}
+
+
+@pytest.mark.parametrize("form", OPSET_6)
+def test_forms_of_opset_6(form: str, tmp_path: Path) -> None:
+    """From the builder's model, and from a file."""
+    make = Builder(opsets={"ai.onnx": 6})
+    x, y = make.addInputTensor("FLOAT", [1, 2, 3], "x"), make.addInputTensor("FLOAT", [2], "y")
+    made = _apply(make.aiOnnx, x, y, form)
+    names = [made] if isinstance(made, str) else made
+    expected = OPSET_6[form] if isinstance(OPSET_6[form], tuple) else (OPSET_6[form],)
+    file = tmp_path / "model.onnx"
+    for name in names:
+        make.addOutputTensor(name)
+    make.saveModelProto(file)
+    onnx.checker.check_model(str(file), full_check=True)
+    for model in (make.model, str(file)):
+        got = run(infer(model, dict.fromkeys(names, "All")), {"x": X, "y": Y})
+        for name, array in zip(names, expected, strict=True):
+            assert got[name].shape == array.shape
+            np.testing.assert_allclose(got[name], array, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda ops: ops.add(["x", "y"]), "takes inputs of one shape unless 'broadcast' is 1"),
+        (lambda ops: ops.add(["x", "y"], 2, 1), r"cannot lay \[2\] into \[1, 2, 3\] at axis 2"),
+        (lambda ops: ops.add(["y", "x"], broadcast=1), r"cannot lay \[1, 2, 3\] into \[2\]"),
+        (lambda ops: ops.max(["x", "y"]), "takes inputs of one shape up to opset 7"),
+        (lambda ops: ops.topk(["x"], 4), r"k is \[4\], expected one value in 0..3"),
+    ],
+)
+def test_what_opset_6_does_not_take(call: Any, message: str) -> None:
+    make = Builder(opsets={"ai.onnx": 6})
+    make.addInputTensor("FLOAT", [1, 2, 3], "x")
+    make.addInputTensor("FLOAT", [2], "y")
+    with pytest.raises(popart_exception, match=message):
+        call(make.aiOnnx)
+
+
+@pytest.mark.parametrize(
+    ("opset", "identifier"),
+    [
+        (6, "ai.onnx.TopK:1"),
+        (9, "ai.onnx.TopK:1"),
+        (10, "ai.onnx.TopK:10"),
+        (11, "ai.onnx.TopK:11"),
+        (None, "ai.onnx.TopK:11"),
+    ],
+)
+def test_an_opset_decides_which_form_is_meant(opset: int | None, identifier: str) -> None:
+    schema = schema_of("", "TopK", opset)
+    assert schema is not None
+    assert schema.identifier == identifier
+
+
+def test_an_error_names_the_form() -> None:
+    make = Builder(opsets={"ai.onnx": 7})
+    x = make.addInputTensor("FLOAT", [2, 3])
+    y = make.addInputTensor("FLOAT", [2, 4])
+    with pytest.raises(popart_exception, match=r"on 'Op\(ai.onnx.Equal:7"):
+        a, b = (make.aiOnnx.cast([name], "INT32") for name in (x, y))
+        make.aiOnnx.equal([a, b])
+
+
+@pytest.mark.parametrize(
+    ("opset", "build", "name"),
+    [
+        (11, lambda ops, x: ops.hardmax([x]), "ai.onnx.Hardmax:11"),
+        (10, lambda ops, x: ops.hardmax([x]), "ai.onnx.Hardmax:1"),
+        (11, lambda ops, x: ops.nonzero([x]), "ai.onnx.NonZero:9"),
+        (11, lambda ops, x: ops.logical_xor([ops.cast([x], "BOOL")] * 2), "ai.onnx.Xor:7"),
+        (9, lambda ops, x: ops.size([x]), "ai.onnx.Size:1"),
+        (11, lambda ops, x: ops.unique([x], 1)[0], "ai.onnx.Unique:11"),
+        (6, lambda ops, x: ops.less([x, x]), "ai.onnx.Less:1"),
+    ],
+)
+def test_a_session_refuses_what_popart_does_not_implement(
+    opset: int, build: Any, name: str
+) -> None:
+    make = Builder(opsets={"ai.onnx": opset})
+    x = make.addInputTensor("FLOAT", [2, 3], "x")
+    y = build(make.aiOnnx, x)
+    for model in (make.model, make.getModelProto()):
+        with pytest.raises(popart_exception, match=f"No class for {name}$"):
+            infer(model, {y: "All"})
+
+
+def test_onnx_types_what_popart_does_not_implement() -> None:
+    make = Builder(opsets={"ai.onnx": 11})
+    x = make.addInputTensor("FLOAT", [2, 3, 3])
+    assert make.getTensorShape(make.aiOnnx.det([x])) == [2]
+    assert make.getTensorDtypeString(make.aiOnnx.size([x])) == "int64"
+    with pytest.raises(popart_exception, match="NonZero:0 is not an known tensor"):
+        make.getTensorShape(make.aiOnnx.nonzero([x]))
+    vector = make.addInputTensor("FLOAT", [3])
+    with pytest.raises(popart_exception, match=r"Op\(ai.onnx.Det:11, inputs=\[input/1\]"):
+        make.aiOnnx.det([vector])
