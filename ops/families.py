@@ -11,6 +11,7 @@ from paddle_ipu.ops import (  # noqa: F401
     convolution,
     creation,
     custom,
+    einsum,
     elementwise,
     graph_message,
     indexing,

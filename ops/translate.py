@@ -7,7 +7,7 @@ translator are reported all at once, before anything is emitted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +23,10 @@ from paddle_ipu.ops.context import TranslationContext, device_dtype
 from paddle_ipu.ops.registry import find_translator
 from paddle_ipu.strategy import CustomOp
 
+Kind = tuple[tuple[int, ...], str]
+Fallback = Callable[[ir.Node, Sequence[Kind | None]], Any]
+"""Gives what runs an operator on the host, for the (shape, dtype) of each of its inputs."""
+
 ParameterReader = Callable[[str], np.ndarray[Any, Any]]
 
 
@@ -37,6 +41,7 @@ class Translation:
         tensors: name of a graph output -> tensor.
         origins: tensor -> the dialect node it comes from.
         matmuls: the outputs of each matrix product.
+        kernels: first result of an operator that runs on the host -> what runs it.
         extensions: type of each ``ai.paddle_ipu`` operator -> the first node that needs it.
     """
 
@@ -46,7 +51,7 @@ class Translation:
     tensors: dict[str, str] = field(default_factory=dict)
     origins: Mapping[str, ir.Node] = field(default_factory=dict)
     extensions: Mapping[str, ir.Node] = field(default_factory=dict)
-
+    kernels: dict[str, Any] = field(default_factory=dict)
     matmuls: list[set[str]] = field(default_factory=list)
 
     @property
@@ -55,18 +60,26 @@ class Translation:
         return not self.extensions
 
 
-def check_supported(graph: ir.Graph, custom_ops: Collection[str] = ()) -> None:
+def _nothing_on_host(op_type: str) -> bool:
+    return False
+
+
+def check_supported(
+    graph: ir.Graph,
+    custom_ops: Collection[str] = (),
+    on_host: Callable[[str], bool] = _nothing_on_host,
+) -> None:
     """Raises one error that lists every operator without a translator.
 
     Raises:
         UnsupportedOpError: there is at least one.
     """
     missing: dict[str, list[str]] = {}
-    for node in graph:
+    for node in dialect.walk(graph):
         op_type = str(node.op_type)
         if op_type in dialect.CONSTANT_OPS or op_type in custom_ops:
             continue
-        if find_translator(op_type) is None:
+        if find_translator(op_type) is None and not on_host(op_type):
             missing.setdefault(op_type, []).append(dialect.source_of(node) or "unknown line")
     if missing:
         lines = [
@@ -76,7 +89,9 @@ def check_supported(graph: ir.Graph, custom_ops: Collection[str] = ()) -> None:
         raise UnsupportedOpError(
             f"{len(missing)} operator(s) of the program have no translator:\n"
             + "\n".join(lines)
-            + "\nReplace them, or open an issue naming them; docs/operators.md lists what there is."
+            + "\nReplace them, or run them on Paddle's CPU kernels: ipu_strategy.set_options("
+            "{'cpu_fallback': True}). What a custom operator means paddle_ipu.register_custom_op "
+            "says. docs/operators.md lists what there is."
         )
 
 
@@ -86,6 +101,9 @@ def translate(
     read_parameter: ParameterReader,
     place: bool = False,
     custom_ops: Mapping[str, CustomOp] | None = None,
+    on_host: Callable[[str], bool] = _nothing_on_host,
+    fallback: Fallback | None = None,
+    writes: Mapping[str, str] | None = None,
 ) -> Translation:
     """Emits the PopART program of a dialect graph.
 
@@ -95,13 +113,16 @@ def translate(
         read_parameter: gives a parameter's value; the array is kept by reference.
         place: write virtual graphs and pipeline stages.
         custom_ops: Paddle operator -> the PopART operator the user maps it to.
+        on_host: whether `fallback` runs an operator that has no translator.
+        fallback: gives what runs such an operator.
+        writes: parameter or state -> the graph output that is its value in the next run.
 
     Raises:
         UnsupportedOpError: operators without a translator.
         NotSupported: an operator used in a way its translator refuses.
     """
     custom_ops = custom_ops or {}
-    check_supported(graph, custom_ops)
+    check_supported(graph, custom_ops, on_host)
     builder = popart.Builder(opsets={"ai.onnx": 11, "ai.graphcore": 1})
     context = TranslationContext(builder, popart)
     result = Translation(builder, origins=context.origins, extensions=context.extensions)
@@ -116,37 +137,77 @@ def translate(
             tensor = builder.addInitializedInputTensor(array, debugContext=name)
             result.weights[name] = str(tensor)
         context.tensors[id(value)] = str(tensor)
-    for node in graph:
-        context.node = node
-        if node.op_type in dialect.CONSTANT_OPS:
-            constant = dialect.constant(node.outputs[0])
-            assert constant is not None
-            context.constants[id(node.outputs[0])] = constant
-            continue
-        custom = custom_ops.get(str(node.op_type))
-        if custom is None and fold(context):
-            continue
-        outputs: str | Sequence[str | None] | np.ndarray[Any, Any]
-        with _placed(builder, node, place), _told_where(node):
-            if custom is not None:
-                outputs = _translate_custom(context, custom)
-            else:
-                row = find_translator(str(node.op_type))
-                assert row is not None
-                outputs = row.translate(context)
-                if str(node.op_type) in _MATMULS and isinstance(outputs, str):
-                    result.matmuls.append({outputs})
-        if isinstance(outputs, np.ndarray):
-            context.constants[id(node.outputs[0])] = outputs
-            continue
-        for value, tensor_id in zip(
-            node.outputs, [outputs] if isinstance(outputs, str) else outputs, strict=False
-        ):
-            if tensor_id is not None:
-                context.tensors[id(value)] = tensor_id
+
+    def emit(context: TranslationContext, nodes: Iterable[ir.Node]) -> None:
+        for node in nodes:
+            context.node = node
+            if node.op_type in dialect.CONSTANT_OPS:
+                constant = dialect.constant(node.outputs[0])
+                assert constant is not None
+                context.constants[id(node.outputs[0])] = constant
+                continue
+            custom = custom_ops.get(str(node.op_type))
+            if custom is None and fold(context):
+                continue
+            outputs: str | Sequence[str | None] | np.ndarray[Any, Any]
+            with _placed(context.builder, node, place), _told_where(node):
+                if custom is not None:
+                    outputs = _translate_custom(context, custom)
+                else:
+                    row = find_translator(str(node.op_type))
+                    if row is None:
+                        assert fallback is not None
+                        outputs = _run_on_host(context, fallback, result.kernels)
+                    else:
+                        outputs = row.translate(context)
+                    is_product = str(node.op_type) in _MATMULS and not context.is_nested
+                    if is_product and isinstance(outputs, str):
+                        result.matmuls.append({outputs})
+            if isinstance(outputs, np.ndarray):
+                context.constants[id(node.outputs[0])] = outputs
+                continue
+            for value, tensor_id in zip(
+                node.outputs, [outputs] if isinstance(outputs, str) else outputs, strict=False
+            ):
+                if tensor_id is not None:
+                    context.tensors[id(value)] = tensor_id
+
+    context.emit = emit
+    emit(context, graph)
     for value in graph.outputs:
         result.tensors[str(value.name)] = context.tensor(value)
+    written = {str(value.name): value.producer() for value in graph.outputs}
+    for name, value_name in (writes or {}).items():
+        context.node = written[value_name] or context.node
+        with _placed(builder, context.node, place):
+            variable, updater = result.weights[name], result.tensors[value_name]
+            context.graphcore.copyvarupdate([variable, updater])
     return result
+
+
+def _run_on_host(
+    context: TranslationContext, fallback: Fallback, kernels: dict[str, Any]
+) -> Sequence[str | None]:
+    """An operator that calls the host, where Paddle's CPU kernel runs."""
+    node = context.node
+    tensors = [None if value is None else context.tensor(value) for value in node.inputs]
+    kernel = fallback(
+        node,
+        [None if t is None else (tuple(context.shape(t)), context.dtype(t)) for t in tensors],
+    )
+    kinds = [kind for kind in kernel.results if kind is not None]
+    made = context.extension(
+        "CpuKernel",
+        [tensors[index] for index in kernel.operands],
+        {
+            "operator": str(node.op_type),
+            "results": [f"{dtype}[{','.join(map(str, shape))}]" for shape, dtype in kinds],
+        },
+        len(kinds),
+    )
+    kernels[made[0]] = kernel
+    given = iter(made)
+    return [None if kind is None else next(given) for kind in kernel.results]
 
 
 def _translate_custom(context: TranslationContext, custom: CustomOp) -> str | Sequence[str | None]:

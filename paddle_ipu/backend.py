@@ -43,7 +43,7 @@ class IpuBackend:
         self._why_gone = "nothing was compiled with it"
         self._weights: Mapping[str, str] = {}
         self._states: Sequence[str] = ()
-        self._trains = False
+        self._changes = False
         self._stale = False
         # The `_turn` in which the device last got ahead of the Scope; 0 while it is not.
         self._ahead = 0
@@ -71,7 +71,7 @@ class IpuBackend:
         weights: Mapping[str, str],
         states: Sequence[str],
         *,
-        trains: bool,
+        changes: bool,
     ) -> None:
         """Takes a prepared session and puts the scope's values on its device.
 
@@ -83,10 +83,10 @@ class IpuBackend:
             scope: where weights are read from and written to.
             weights: parameter name -> weight tensor.
             states: names of optimizer state variables, which are their tensors' ids too.
-            trains: a run changes the weights.
+            changes: a run changes weights: it trains them, or the program writes to them.
         """
         global _last
-        self._trains = trains
+        self._changes = changes
         self._popart, self._builder = popart, builder
         self._session, self._device = session, device
         self._scope, self._weights, self._states = scope, dict(weights), tuple(states)
@@ -98,7 +98,7 @@ class IpuBackend:
 
     @property
     def session(self) -> Any:
-        """The live session, for a run: the device is ahead of the scope then if it trains.
+        """The live session, for a run: the device is ahead of the scope then if it changes weights.
 
         Raises:
             BackendUnavailableError: the backend was reset or detached.
@@ -108,7 +108,7 @@ class IpuBackend:
             self._take_what_others_trained()
         if self._stale:
             self.weights_from_host()
-        if self._trains:
+        if self._changes:
             self._ahead = self._seen = _next_turn()
         return self._session
 
@@ -190,10 +190,10 @@ class IpuBackend:
     def weights_to_host(self) -> None:
         """Writes weights and optimizer state from the device into the Scope.
 
-        A program that does not train has none to write, but into a Scope of ``set_scope``.
+        A program that changes none has none to write, but into a Scope of ``set_scope``.
         """
         self._require_session()
-        self._write(everything=self._trains or self._ahead > 0)
+        self._write(everything=self._changes or self._ahead > 0)
 
     def update_scope(self) -> None:
         """Does what ``weights_to_host`` does, as far as the device is ahead of the Scope."""
@@ -221,8 +221,8 @@ class IpuBackend:
                 array = np.empty_like(scopes.view(found))
             else:
                 continue
-            # Counts are whole numbers in the scope only.
-            whole = array.dtype.kind == "i"
+            # Counts of the optimizer are whole numbers in the scope only.
+            whole = array.dtype.kind == "i" and name in self._states
             received = np.empty(array.shape, np.float32) if whole else array
             session.readWeights(self._popart.PyWeightsIO({tensor_id: received}))
             scopes.write(found, received.astype(array.dtype) if whole else received)

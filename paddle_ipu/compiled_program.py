@@ -7,12 +7,13 @@ session (``popart``), upload weights (``backend``). Heavy modules are imported b
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from paddle_ipu.backend import IpuBackend
-from paddle_ipu.errors import FeedError, InvalidProgramError, NotSupported, UnsupportedOpError
+from paddle_ipu.errors import FeedError, InvalidProgramError, NotSupported
 from paddle_ipu.executor import Feed, Fetch, IpuProgram
 from paddle_ipu.strategy import StrategyValues, check_consistent, check_supported
 from paddle_ipu.value_names import name_of
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from paddle_ipu.passes.pipeline import Compilation
 
 Progress = Callable[[int], None]
+
+_LOG = logging.getLogger("paddle_ipu")
 
 
 class IpuCompiledProgram:
@@ -152,22 +155,23 @@ def _compile(
     dump.graph("frontend", graph)
     run_passes(PIPELINE, compilation, dump.graph)
     _check_fed(compilation)
-    if seam.is_ours(popart):
-        _check_custom(compilation, values)
     progress(10)
     weights = {str(v.name): v for v in graph.inputs if v.meta[dialect.ROLE] != dialect.FEED}
     arrays = scopes.read(scope, weights)
+    written = compilation.state_writes()
     translation = translate(
         graph,
         popart,
         lambda name: _in_half(arrays[name], dialect.dtype_name(weights[name])),
         place=bool(values["enable_manual_shard"]),
-        custom_ops=values.custom_ops,
+        custom_ops=_custom_ops(popart, values),
+        **_host(popart, values),
+        writes=written,
     )
     progress(25)
     anchors = _anchors(compilation, translation)
     optimizer = _restrict(compilation, translation)
-    to_popart, own_rule = _optimizer_for(popart, optimizer, translation)
+    to_popart, own_rule = _optimizer_for(popart, optimizer, translation, written)
     extensions = {name: _place(node) for name, node in translation.extensions.items()}
     seam.check_portable(popart, extensions, optimizer if own_rule else None)
     _record_memory(translation, values)
@@ -188,7 +192,7 @@ def _compile(
             scope,
             translation.weights,
             states,
-            trains=compilation.training,
+            changes=compilation.training or bool(written),
         )
     except BaseException:
         # Nobody else could give it back.
@@ -212,6 +216,7 @@ def _compile(
         popart,
         because,
         _describer(translation),
+        list(translation.kernels.values()),
     )
 
 
@@ -261,22 +266,37 @@ def _check_fed(compilation: Compilation) -> None:
         )
 
 
-def _check_custom(compilation: Compilation, values: StrategyValues) -> None:
-    """The IPU Model has no custom operators; one may only stand for an operator it has."""
-    from paddle_ipu.popart.schema import schema_of
+def _custom_ops(popart: Any, values: StrategyValues) -> Mapping[str, Any]:
+    """The custom operators that the device can run; the SDK has the user's compiled ones."""
+    from paddle_ipu import seam
+    from paddle_ipu.custom_ops import known_custom_ops
 
-    unknown = {
-        f"{custom.domain}.{custom.popart_op} for {_place(node)}": None
-        for node in compilation.graph
-        if (custom := values.custom_ops.get(str(node.op_type))) is not None
-        and schema_of(custom.domain, custom.popart_op) is None
-    }
-    if unknown:
-        raise UnsupportedOpError(
-            "add_custom_op maps to operators that the IPU Model does not have: "
-            f"{', '.join(unknown)}. Map to an operator of ai.onnx or ai.graphcore; a compiled "
-            "custom operator runs with Graphcore's SDK only."
-        )
+    return known_custom_ops(values.custom_ops) if seam.is_ours(popart) else values.custom_ops
+
+
+def _host(popart: Any, values: StrategyValues) -> dict[str, Any]:
+    """What runs on Paddle's CPU kernels: with ``cpu_fallback`` whatever has no translator.
+
+    On the IPU Model also a custom operator of which it has nothing but the user's CPU kernel.
+    """
+    from paddle_ipu import seam
+    from paddle_ipu.cpu_kernels import kernel_of
+
+    if not seam.is_ours(popart):
+        return {}
+    everything = bool(values["cpu_fallback"])
+
+    def fallback(node: Any, kinds: Any) -> Any:
+        if not everything:
+            _LOG.warning(
+                "%s: the IPU Model does not know %s; the operator's CPU kernel runs in its place. "
+                "paddle_ipu.register_custom_op says what it means.",
+                _place(node),
+                values.custom_ops[str(node.op_type)],
+            )
+        return kernel_of(node, kinds)
+
+    return {"on_host": lambda name: everything or name in values.custom_ops, "fallback": fallback}
 
 
 def _in_half(array: Any, dtype: str) -> Any:
@@ -313,7 +333,7 @@ def _anchors(compilation: Compilation, translation: Translation) -> dict[str, st
         elif of != name:
             anchors[name] = GRADIENT_PREFIX + translation.tensors[of]
         else:
-            anchors[name] = translation.tensors[name]
+            anchors[name] = translation.tensors[compilation.writes.get(name, name)]
     return anchors
 
 
@@ -361,13 +381,13 @@ def _restrict(compilation: Compilation, translation: Translation) -> Any:
 
 
 def _optimizer_for(
-    popart: Any, optimizer: Any, translation: Translation
+    popart: Any, optimizer: Any, translation: Translation, written: Collection[str]
 ) -> tuple[Callable[[Any, float], Any] | None, bool]:
     """(what makes PopART's optimizer for a learning rate, whether it is Paddle's own rule)."""
     if optimizer is None:
         return None, False
     trained = {update.parameter for update in optimizer.updates}
-    if optimizer.is_plain_sgd and trained == set(translation.weights):
+    if optimizer.is_plain_sgd and trained.union(written) == set(translation.weights):
 
         def sgd(description: Any, rate: float) -> Any:
             return popart.SGD(
@@ -454,6 +474,7 @@ def _session(
         session = popart.InferenceSession(**arguments)
     if seam.is_ours(popart):
         session.setProgressListener(lambda done, total: progress(25 + 74 * done // total))
+        session.setCpuKernels(translation.kernels)
     session.prepareDevice()
     if int(values["random_seed"]) != RANDOM_SEED_UNSET:
         session.setRandomSeed(int(values["random_seed"]))

@@ -10,14 +10,14 @@ import onnx_ir as ir
 
 from paddle_ipu import dialect
 from paddle_ipu.errors import FetchError, NotSupported
-from paddle_ipu.passes import roles
+from paddle_ipu.passes import roles, state_writes
 from paddle_ipu.passes.extract_optimizer import is_update
 from paddle_ipu.passes.pipeline import Compilation
 
 GRADIENT_PREFIX = "Gradient___"
 """Before a value's name, in training: a fetch of the loss's gradient with respect to it."""
 
-SIDE_EFFECTS = frozenset({"print", "py_func", "assert", "assign_out_", "assign_value_"})
+SIDE_EFFECTS = frozenset({"print", "py_func", "assert"})
 """Operators that do something even where nobody reads their result."""
 
 
@@ -28,7 +28,7 @@ class ExtractForward:
 
     def run(self, compilation: Compilation) -> bool:
         graph = compilation.graph
-        _refuse_writes(graph, training=compilation.training)
+        writes = state_writes.find(compilation)
         gradients = compilation.optimizer.gradients if compilation.optimizer else {}
         by_name = {str(value.name): value for value in graph.inputs}
         for node in graph:
@@ -56,14 +56,25 @@ class ExtractForward:
                     f"fetch {fetch!r} is a feed that the program writes again. Fetch a copy: "
                     "paddle.assign it to another variable after the write."
                 )
-            outputs.append(by_name[name])
+            found = by_name[name]
+            outputs.append(writes.newest.get(name, found) if name == fetch else found)
         if compilation.loss is not None:
             outputs.append(by_name[compilation.loss])
-        roots = [node for node in graph if _has_side_effect(node)]
+        outputs += writes.states.values()
+        roots = [node for node in graph if node.op_type in SIDE_EFFECTS]
         needed = _needed([*(output.producer() for output in outputs), *roots])
         dropped = [node for node in graph if id(node) not in needed]
         if any(id(node) in needed and _is_backward(node) for node in graph):
-            sinks = [(f"fetch {output.name!r}", output.producer()) for output in outputs]
+            written = {id(value): name for name, value in writes.states.items()}
+            sinks = [
+                (
+                    f"what is written to {written[id(output)]!r}"
+                    if id(output) in written
+                    else f"fetch {output.name!r}",
+                    output.producer(),
+                )
+                for output in outputs
+            ]
             sinks += [(dialect.describe(root), root) for root in roots]
             _refuse_backward(graph, sinks)
         if compilation.training:
@@ -76,9 +87,14 @@ class ExtractForward:
         for output in dict.fromkeys(outputs):
             graph.outputs.append(output)
         read = {id(value) for node in graph for value in node.inputs} | {id(v) for v in outputs}
-        unread = [value for value in graph.inputs if id(value) not in read]
+        unread = [
+            value
+            for value in graph.inputs
+            if id(value) not in read and value.name not in writes.states
+        ]
         for value in unread:
             graph.inputs.remove(value)
+        compilation.writes = {name: str(value.name) for name, value in writes.newest.items()}
         return bool(dropped)
 
 
@@ -108,45 +124,6 @@ def _refuse_backward(graph: ir.Graph, sinks: list[tuple[str, ir.Node | None]]) -
             )
 
 
-_WRITES_IN_PLACE = {"increment_": 0, "average_accumulates_": 1}
-"""Operators of PIR that are not in `SIDE_EFFECTS` -> the first operand that they write."""
-
-_LOSS_SCALING = frozenset({"check_finite_and_unscale_", "update_loss_scaling_"})
-
-
-def _refuse_writes(graph: ir.Graph, *, training: bool) -> None:
-    """Refuses writes to what the program keeps: a device keeps what the optimizer updates."""
-    kept = {
-        str(value.name)
-        for value in graph.inputs
-        if value.meta.get(dialect.ROLE) in (dialect.PARAMETER, dialect.STATE)
-    }
-    for node in graph:
-        for name in _written(node, training=training):
-            if name in kept:
-                raise NotSupported(
-                    f"{dialect.describe(node)} writes {name!r}, which the program keeps from run "
-                    "to run. On an IPU only the optimizer's operators do that: keep counts and "
-                    "averages in Python, or in a program for the CPU."
-                )
-
-
-def _written(node: ir.Node, *, training: bool) -> list[str]:
-    """Names of the variables that a node of forward writes again, or one beside the updates."""
-    role = roles.role_of(node)
-    if role is None:
-        position = _WRITES_IN_PLACE.get(str(node.op_type))
-        first = None if position is None else node.inputs[position]
-        return [] if first is None else [str(first.name)]
-    is_forward = role in (roles.FORWARD, roles.LOSS)
-    is_beside = training and role == roles.OPTIMIZE and not is_update(node)
-    if not (is_forward or is_beside) or str(node.op_type).startswith("batch_norm"):
-        return []
-    if node.op_type in _LOSS_SCALING:
-        return []
-    return [str(value.meta.get(dialect.VARIABLE)) for value in node.outputs]
-
-
 def _refuse_updated_reads(nodes: list[ir.Node]) -> None:
     """Refuses to read a parameter behind its update: the device runs forward before all updates."""
     updated: set[int] = set()
@@ -161,12 +138,6 @@ def _refuse_updated_reads(nodes: list[ir.Node]) -> None:
                     "it, which is not supported yet. Build it before optimizer.minimize(loss), or "
                     "fetch the parameter itself."
                 )
-
-
-def _has_side_effect(node: ir.Node) -> bool:
-    if node.op_type in ("batch_norm_", "sync_batch_norm_"):
-        return not dialect.attribute(node, "is_test", 0)
-    return node.op_type in SIDE_EFFECTS
 
 
 def _needed(roots: list[ir.Node | None]) -> set[int]:

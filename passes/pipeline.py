@@ -8,11 +8,12 @@ later stage needs is still there.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import onnx_ir as ir
 
+from paddle_ipu import dialect
 from paddle_ipu.errors import PaddleIpuError, PassError
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 
@@ -30,6 +31,8 @@ class Compilation:
         options: the strategy's values by option name.
         optimizer: set by ``extract_optimizer`` in training.
         loss: name of the loss, set by ``extract_optimizer`` in training.
+        writes: overwritten value -> the value it holds at the end of a run, set by
+            ``extract_forward``; of a parameter or state, its value in the next run.
     """
 
     graph: ir.Graph
@@ -38,11 +41,21 @@ class Compilation:
     options: Mapping[str, Any]
     optimizer: PaddleOptimizer | None = None
     loss: str | None = None
+    writes: dict[str, str] = field(default_factory=dict)
 
     @property
     def training(self) -> bool:
         """True when weights are updated."""
         return bool(self.options["is_training"])
+
+    def state_writes(self) -> dict[str, str]:
+        """Parameter or state -> the value it has in the next run."""
+        kept = {
+            str(value.name)
+            for value in self.graph.inputs
+            if value.meta.get(dialect.ROLE) in (dialect.PARAMETER, dialect.STATE)
+        }
+        return {name: value for name, value in self.writes.items() if name in kept}
 
     def value(self, name: str) -> ir.Value | None:
         """The graph's value called `name`, or None."""

@@ -46,6 +46,18 @@ ONNX_OPERATORS = {
     "dropout": "(args, num_outputs, ratio:float=0.5) -> list",
     "elu": "(args, alpha:float=1.0)",
     "gather": "(args, axis:int=0)",
+    **{
+        layer: (
+            "(args, num_outputs, activation_alpha:floats=[], activation_beta:floats=[], "
+            "activations:strings=[], clip:float=None, direction:str='forward', "
+            f"hidden_size:int=None{last}) -> list"
+        )
+        for layer, last in (
+            ("gru", ", linear_before_reset:int=0"),
+            ("lstm", ", input_forget:int=0"),
+            ("rnn", ""),
+        )
+    },
     "instancenormalization": "(args, epsilon:float=1e-05)",
     "isinf": "(args, detect_negative:int=1, detect_positive:int=1)",
     "gemm": "(args, alpha:float=1.0, beta:float=1.0, transA:int=0, transB:int=0)",
@@ -67,13 +79,14 @@ ONNX_OPERATORS = {
 GRAPHCORE_OPERATORS = {
     **dict.fromkeys(
         "atan2 bitwiseand bitwisenot bitwiseor bitwisexnor bitwisexor "
-        "detach expm1 fmod gelu geluerf log1p nearbyint nop remainder round swish".split(),
+        "copyvarupdate detach expm1 fmod gelu geluerf log1p nearbyint nop remainder round swish".split(),
         _SAME,
     ),
     "batchnormalization": "(args, num_outputs, epsilon:float=1e-05, momentum:float=0.9) -> list",
     "groupnormalization": "(args, num_groups:int, epsilon:float=1e-05) -> list",
     "identityloss": "(args, reduction:reduction=Mean)",
     "l1loss": "(args, lambda:float, reduction:reduction=Mean)",
+    "lstm": "(args, outputFullSequence:int=1) -> list",
     "nllloss": (
         "(args, reduction:reduction=Mean, ignoreIndex:int=None, inputIsLogProbability:bool=False)"
     ),
@@ -102,7 +115,7 @@ _CAMEL = (
     "IsNaN IsInf BitwiseAnd BitwiseOr BitwiseXor BitwiseNot BitwiseXnor "
     "ArgMin TopK OneHot CumSum MaxPool AveragePool GlobalAveragePool GlobalMaxPool "
     "BatchNormalization GeluErf GroupNormalization ScaledAdd ReplicatedAllReduce NearbyInt "
-    "InstanceNormalization ShapedDropout TensorRemap"
+    "InstanceNormalization ShapedDropout TensorRemap LSTM GRU RNN"
 )
 _TYPE_BY_LOWER = {name.lower(): name for name in _CAMEL.split()}
 
@@ -147,6 +160,8 @@ KINDS: dict[str, Any] = {
     "count": int,
     "int": int,
     "ints": list[int],
+    "floats": list[float],
+    "strings": list[str],
     "float": float,
     "str": str,
     "bool": bool,

@@ -183,10 +183,13 @@ def _truncated(operator: Operator, variables: Variables) -> list[Operator]:
 
 
 def _batch_norm(operator: Operator, variables: Variables) -> list[Operator]:
-    """Without training the running statistics are written as they are read: nothing happens."""
+    """Without training the running statistics are written as they are read: nothing happens.
+
+    ``sync_batch_norm``, over all devices, is the same on one.
+    """
     attributes = operator.attributes
     in_place = operator.input("Mean") == operator.output("MeanOut")
-    operator = operator.changed(f"{operator.type}_") if in_place else operator
+    operator = operator.changed("batch_norm_" if in_place else "batch_norm")
     is_test = attributes.get("is_test", False) and not attributes.get("trainable_statistics", False)
     if not is_test and not attributes.get("use_global_stats", False):
         return [operator]

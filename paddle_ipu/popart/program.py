@@ -18,6 +18,7 @@ _DEVICE_DTYPES = {"int64": "int32", "uint64": "uint32", "float64": "float32"}
 _STATE_PREFIXES = ("Accl___", "Accl1___", "Accl2___", "Accl3___", "Step___")
 # A BatchNormalization's gradient goes to its first three inputs, not to the running statistics.
 _RUNNING_STATISTICS = (3, 4)
+_WRITTEN_STATISTICS = (1, 2)
 
 
 def load_model(model: Any, shapes: InputShapeInfo | None = None) -> ir.Model:
@@ -150,7 +151,52 @@ def tensors_with_gradient(graph: ir.Graph, loss: str) -> set[str]:
             for index, value in enumerate(node.inputs)
             if value is not None and index not in skipped and is_float(value)
         )
+        found.update(str(value.name) for value in read_by_subgraphs(node) if is_float(value))
     return found
+
+
+def read_by_subgraphs(node: ir.Node) -> list[ir.Value]:
+    """What the subgraphs of an operator read of the graphs around them."""
+    found: dict[str, ir.Value] = {}
+    for attribute in node.attributes.values():
+        if attribute.type == ir.AttributeType.GRAPH:
+            block = attribute.as_graph()
+            made = tensors_of(block)
+            for inner in block:
+                for value in (*inner.inputs, *read_by_subgraphs(inner)):
+                    if value is not None and value.name not in made:
+                        found[str(value.name)] = value
+    return list(found.values())
+
+
+def variable_writes(graph: ir.Graph, *, training: bool) -> dict[str, str]:
+    """Variable -> the tensor that is its value after an execution of the graph.
+
+    ``CopyVarUpdate`` writes its first input. A BatchNormalization in training form writes its
+    running statistics in a training session, where they are variables.
+
+    Raises:
+        popart_exception: a ``CopyVarUpdate`` of a tensor that is no variable.
+    """
+    writes: dict[str, str] = {}
+    for node in graph:
+        if node.op_type == "CopyVarUpdate":
+            variable, result = node.inputs[0], node.outputs[0]
+            if variable is None or variable.name not in graph.initializers:
+                raise popart_exception(
+                    f"CopyVarUpdate ({node.name}) updates '{variable and variable.name}', which "
+                    "is no variable; make it with addInitializedInputTensor"
+                )
+            writes[str(variable.name)] = str(result.name)
+        elif training and node.op_type == "BatchNormalization" and len(node.outputs) > 1:
+            for read, written in zip(_RUNNING_STATISTICS, _WRITTEN_STATISTICS, strict=True):
+                value = node.inputs[read]
+                producer = None if value is None else value.producer()
+                if producer is not None and producer.op_type == "Detach":
+                    value = producer.inputs[0]
+                if value is not None and value.name in graph.initializers:
+                    writes[str(value.name)] = str(node.outputs[written].name)
+    return writes
 
 
 def is_float(value: ir.Value) -> bool:

@@ -38,6 +38,7 @@ from paddle_ipu.popart.program import (
     size_of,
     tensors_of,
     tensors_with_gradient,
+    variable_writes,
 )
 from paddle_ipu.popart.stepio import PyStepIOCallback, element_details
 from paddle_ipu.popart.tensorinfo import TensorInfo
@@ -105,15 +106,6 @@ class _Session:
                 "enableGradientAccumulation is false, but accumulationFactor > 1. Either enable "
                 "gradient accumulation, or set the accumulation factor to 1."
             )
-        running = [
-            n for n in self._graph if n.op_type == "BatchNormalization" and len(n.outputs) > 1
-        ]
-        if training and running:
-            raise NotSupported(
-                f"{running[0].name}: BatchNormalization in its training form writes running "
-                "statistics back, which the IPU Model does not do yet. Use its inference form, "
-                "with one output."
-            )
         if options.enableGradientAccumulation and not training:
             raise popart_exception("Gradient Accumulation only available when training.")
         if options.replicatedGraphCount > 1 and not options.enableReplicatedGraphs:
@@ -164,6 +156,7 @@ class _Session:
             if value.name not in state
         }
         weights = {name: kinds.pop(name) for name in self._graph.initializers if name in kinds}
+        writes = variable_writes(self._graph, training=self._loss is not None)
         anchors = []
         for anchor in self.dataFlow.anchors():
             kind = self.dataFlow.art(anchor)
@@ -176,6 +169,7 @@ class _Session:
                 graph=self._graph,
                 inputs=kinds,
                 weights=weights,
+                writes=writes,
                 anchors=tuple(anchors),
                 batches_per_step=self.dataFlow.batchesPerStep(),
                 accumulation_factor=self.accumulationFactor,
@@ -193,7 +187,12 @@ class _Session:
         from paddle_ipu.xla.optimizer import PaddleUpdater
         from paddle_ipu.xla.popart_optimizer import SGDUpdater
 
-        weights = [name for name, value in self._graph.initializers.items() if is_float(value)]
+        writes = variable_writes(self._graph, training=True)
+        weights = [
+            name
+            for name, value in self._graph.initializers.items()
+            if is_float(value) and name not in writes
+        ]
         if isinstance(self._optimizer, PaddleOptimizer):
             return PaddleUpdater(self._optimizer, {name: name for name in weights})
         if isinstance(self._optimizer, SGD):
@@ -248,6 +247,10 @@ class _Session:
         """
         self._progress = listener
 
+    def setCpuKernels(self, kernels: Mapping[str, Any]) -> None:
+        """Says what runs each ``ai.paddle_ipu.CpuKernel``, by its first result; PopART has none."""
+        self._executable.set_cpu_kernels(kernels)
+
     def _report(self, percent: int) -> None:
         if self._progress is not None:
             self._progress(percent, 100)
@@ -280,8 +283,9 @@ class _Session:
         self._uploaded = True
 
     def _changed_by_runs(self) -> set[str]:
-        updater = self._executable.program.updater
-        return set() if updater is None else {*updater.weights, *self._executable.state_names}
+        program, names = self._executable.program, self._executable.state_names
+        trained = () if program.updater is None else (*program.updater.weights, *names)
+        return {*trained, *program.writes}
 
     def _host_array(self, name: str, shape: tuple[int, ...], dtype: str) -> Array:
         return np.asarray(self._host[name]).astype(dtype, copy=False).reshape(shape)

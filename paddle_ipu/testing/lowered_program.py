@@ -53,4 +53,5 @@ def lower_program(
     options = strategy._ipu_strategy.snapshot()
     compilation = Compilation(graph, list(feeds), names, options)
     run_passes(PIPELINE, compilation)
-    return LoweredProgram(compilation, translate(graph, popart, parameter))
+    translation = translate(graph, popart, parameter, writes=compilation.state_writes())
+    return LoweredProgram(compilation, translation)

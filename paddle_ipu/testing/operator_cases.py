@@ -14,6 +14,7 @@ from paddle_ipu.testing.cases import (
     linear_algebra,
     network,
     ordering,
+    products,
     pooling,
     random,
     recurrent,
@@ -43,6 +44,7 @@ _TABLES = (
     special.TABLE,
     statistics.TABLE,
     vector_norm.TABLE,
+    products.TABLE,
     ordering.TABLE,
     linear_algebra.TABLE,
 )

@@ -59,6 +59,8 @@ class StepProgram:
         graph: the PopART graph.
         inputs: input tensor id -> (micro-batch shape, dtype).
         weights: ids of the initialised inputs -> (shape, dtype).
+        writes: weight -> the tensor that is its value in the next micro-batch, of those that the
+            graph itself writes.
         anchors: what a run returns.
         batches_per_step: turns of the outer loop.
         accumulation_factor: micro-batches before an update.
@@ -73,6 +75,7 @@ class StepProgram:
     inputs: Mapping[str, tuple[tuple[int, ...], str]]
     weights: Mapping[str, tuple[tuple[int, ...], str]]
     anchors: Sequence[Anchor]
+    writes: Mapping[str, str] = field(default_factory=dict)
     batches_per_step: int = 1
     accumulation_factor: int = 1
     mean: bool = False
@@ -109,7 +112,8 @@ class Executable:
         program = self.program
         graph = LoweredGraph(program.graph)
         tensors = [a.tensor.removeprefix(GRADIENT_PREFIX) for a in program.anchors]
-        graph.keep([*tensors, *([program.loss] if program.loss else [])])
+        loss = [program.loss] if program.loss else []
+        graph.keep([*tensors, *loss, *program.writes.values()])
         self._lowered = graph
         if program.updater is not None and program.loss is not None:
             reached = graph.reaching(program.loss)
@@ -137,6 +141,11 @@ class Executable:
         for name, array in updater.initial_state(self.weights).items():
             if name not in self._state:
                 self._state.put(name, array)
+
+    def set_cpu_kernels(self, kernels: Mapping[str, Any]) -> None:
+        """Gives the operators that run on the host what runs them there."""
+        assert self._lowered is not None
+        self._lowered.kernels = dict(kernels)
 
     def reserve_memory(self) -> None:
         """Makes room for the step's temporary buffers, which every run then uses again."""
@@ -296,9 +305,10 @@ class Executable:
             index, feeds = turn
             updater = program.updater
             scale = 1.0 if updater is None else updater.loss_scale(scalars, state)
-            gradients, anchors, finite = self._accumulate(
+            gradients, written, anchors, finite = self._accumulate(
                 weights, feeds, lambda k: key(index * micro + k), scale
             )
+            weights = {**weights, **written}
             if program.updater is not None:
                 new_weights, new_state = self._update(weights, gradients, state, scalars)
                 if finite is not None:
@@ -317,7 +327,7 @@ class Executable:
         carry, (anchors, finite) = _loop(
             batch, (weights, state), batches, (jnp.arange(batches, dtype=jnp.uint32), feeds)
         )
-        if finite is not None and program.updater is not None:
+        if finite is not None and (program.updater is not None or program.writes):
             # One bad batch undoes the whole run.
             ok = jnp.all(finite)
             carry = jax.tree.map(lambda new, old: jnp.where(ok, new, old), carry, (weights, state))
@@ -326,17 +336,21 @@ class Executable:
 
     def _accumulate(
         self, weights: Tree, feeds: Tree, key: Callable[[Any], jax.Array], scale: Scale
-    ) -> tuple[Tree, Tree, jax.Array | None]:
-        """Gradients of one batch, summed or averaged over its micro-batches, and its anchors."""
+    ) -> tuple[Tree, Tree, Tree, jax.Array | None]:
+        """Gradients of one batch, summed or averaged over its micro-batches; what the graph has
+        written; the batch's anchors."""
         micro = self.program.accumulation_factor
         if micro == 1:
-            gradients, anchors, finite = self._micro_batch(weights, feeds, key(0), scale)
-            return _divided(gradients, scale), anchors, finite
+            gradients, written, anchors, finite = self._micro_batch(weights, feeds, key(0), scale)
+            return _divided(gradients, scale), written, anchors, finite
         running = self.program.mean and self.program.running_mean
 
-        def turn(total: Tree, item: tuple[jax.Array, Tree]) -> tuple[Tree, Any]:
+        def turn(carry: tuple[Tree, Tree], item: tuple[jax.Array, Tree]) -> tuple[Any, Any]:
+            total, written = carry
             index, fed = item
-            gradients, anchors, finite = self._micro_batch(weights, fed, key(index), scale)
+            gradients, written, anchors, finite = self._micro_batch(
+                {**weights, **written}, fed, key(index), scale
+            )
             if running:
                 share = 1.0 / (index.astype(jnp.float32) + 1.0)
                 total = {
@@ -345,7 +359,7 @@ class Executable:
                 }
             else:
                 total = {n: half.kept(half.widened(t) + gradients[n], t) for n, t in total.items()}
-            return total, (anchors, finite)
+            return (total, written), (anchors, finite)
 
         updater = self.program.updater
         dtype = None if updater is None else updater.accumulator_dtype
@@ -353,16 +367,18 @@ class Executable:
             name: jnp.zeros_like(weights[name], dtype or weights[name].dtype)
             for name in self._trained
         }
-        total, (anchors, finite) = lax.scan(
-            turn, zeros, (jnp.arange(micro, dtype=jnp.uint32), feeds)
+        before = {name: weights[name] for name in self.program.writes}
+        (total, written), (anchors, finite) = lax.scan(
+            turn, (zeros, before), (jnp.arange(micro, dtype=jnp.uint32), feeds)
         )
         whole = scale * micro if self.program.mean and not running else scale
-        return _divided(total, whole), anchors, finite
+        return _divided(total, whole), written, anchors, finite
 
     def _micro_batch(
         self, weights: Tree, feeds: Tree, key: jax.Array, scale: Scale
-    ) -> tuple[Tree, Tree, jax.Array | None]:
+    ) -> tuple[Tree, Tree, Tree, jax.Array | None]:
         program = self.program
+        stored = weights
         graph = self._lowered
         assert graph is not None
         wanted = [a.tensor for a in program.anchors if not a.tensor.startswith(GRADIENT_PREFIX)]
@@ -372,7 +388,9 @@ class Executable:
             if a.tensor.startswith(GRADIENT_PREFIX)
         ]
 
-        def forward(trained: Tree, taps: Tree, frozen: Tree) -> tuple[jax.Array, Tree]:
+        def forward(
+            trained: Tree, taps: Tree, frozen: Tree
+        ) -> tuple[jax.Array, tuple[Tree, Tree]]:
             flags: list[jax.Array] = []
             self._checked = []
 
@@ -390,24 +408,28 @@ class Executable:
                 listen=listen if program.check_floats else None,
             )
             results = {name: graph.narrow.stored(name, jnp.asarray(env[name])) for name in wanted}
+            written = {
+                name: half.kept(jnp.asarray(env[tensor]), stored[name])
+                for name, tensor in program.writes.items()
+            }
             if program.check_floats:
                 results["__finite__"] = jnp.stack(flags) if flags else jnp.ones((0,), bool)
             if program.loss is None:
-                return jnp.zeros(()), results
+                return jnp.zeros(()), (results, written)
             loss = jnp.asarray(env[program.loss]).reshape(())
             if isinstance(scale, jax.Array):
-                return loss * scale.astype(loss.dtype), results
-            return (loss if scale == 1.0 else loss * scale), results
+                return loss * scale.astype(loss.dtype), (results, written)
+            return (loss if scale == 1.0 else loss * scale), (results, written)
 
         weights = {name: half.widened(array) for name, array in weights.items()}
         trained = {name: weights[name] for name in self._trained}
         frozen = {name: array for name, array in weights.items() if name not in trained}
         if program.updater is None:
-            _, anchors = forward(trained, {}, frozen)
+            _, (anchors, written) = forward(trained, {}, frozen)
             finite = anchors.pop("__finite__", None)
-            return {}, anchors, finite
+            return {}, written, anchors, finite
         taps = self._taps([name for name in tapped if name not in trained], weights)
-        (_, anchors), (gradients, tap_gradients) = jax.value_and_grad(
+        (_, (anchors, written)), (gradients, tap_gradients) = jax.value_and_grad(
             forward, argnums=(0, 1), has_aux=True
         )(trained, taps, frozen)
         finite = anchors.pop("__finite__", None)
@@ -416,7 +438,7 @@ class Executable:
             if program.updater.unscales_anchors:
                 gradient = gradient / scale
             anchors[GRADIENT_PREFIX + name] = graph.narrow.stored(name, gradient)
-        return gradients, anchors, finite
+        return gradients, written, anchors, finite
 
     def _taps(self, names: Sequence[str], weights: Tree) -> Tree:
         """Zeros to add to tensors, to differentiate with respect to them."""

@@ -22,6 +22,7 @@ from paddle_ipu.popart.shape_inference.context import same_as_first
 family(graphcore_row, "Gelu:1 GeluErf:1 Log1p:1 Expm1:1 Swish:1", 1, same_as_first, FLOATS)
 family(graphcore_row, "Round:1 NearbyInt:1", 1, same_as_first, FLOATS)
 family(graphcore_row, "Detach:1 Nop:1", 1, same_as_first, ANY, differentiable=False)
+graphcore_row("CopyVarUpdate", 2, shaping.copy_var_update, ANY, differentiable=False)
 graphcore_row("Scale", 1, same_as_first, NUMBERS, [float_("scale")])
 graphcore_row(
     "ScaledAdd",

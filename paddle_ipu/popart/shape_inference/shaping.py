@@ -290,6 +290,17 @@ def constant_of_shape(ctx: InferenceContext) -> list[TensorInfo]:
     return [TensorInfo.of(ir.DataType.FLOAT if value is None else value.dtype, dims)]
 
 
+def copy_var_update(ctx: InferenceContext) -> list[TensorInfo]:
+    """(variable, updater of the same type) -> the variable."""
+    variable, updater = ctx.info(0), ctx.info(1)
+    if (variable.dims, variable.dtype) != (updater.dims, updater.dtype):
+        raise ctx.error(
+            f"updates variable '{ctx.input_id(0)}', which is {variable}, with "
+            f"'{ctx.input_id(1)}', which is {updater}; both must have the same shape and type"
+        )
+    return [variable]
+
+
 def reverse(ctx: InferenceContext) -> list[TensorInfo]:
     """The input with `dimensions` flipped."""
     x = ctx.info(0)

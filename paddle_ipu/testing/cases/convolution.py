@@ -1,4 +1,4 @@
-"""Cases of convolution, pooling and the normalisations of images."""
+"""Cases of convolution, its transpose, and the normalisations of images."""
 
 from __future__ import annotations
 
@@ -47,128 +47,158 @@ _add(
 )
 _add(
     "conv2d",
-    lambda x, w: F.conv1d(x, w, padding=1),
-    gradient="x w",
+    lambda x, w, b: [
+        F.conv2d(x, w, b, data_format="NHWC"),
+        F.conv2d(x, w, stride=[2, 1], padding=[1, 0, 2, 1], data_format="NHWC"),
+        F.conv2d(x, w, padding="SAME", dilation=2, data_format="NHWC"),
+    ],
+    gradient="x w b",
+    label="channels last",
+    x=normal(2, 6, 7, 4),
+    w=normal(3, 4, 3, 2),
+    b=normal(3),
+)
+_add(
+    "conv2d",
+    lambda x, w, b: [
+        F.conv1d(x, w, padding=1),
+        F.conv1d(x, w, b, stride=2, padding="SAME", dilation=2),
+    ],
+    gradient="x w b",
     label="one axis",
     x=normal(2, 3, 8),
     w=normal(4, 3, 3),
+    b=normal(4),
+)
+_add(
+    "conv2d",
+    lambda x, w: F.conv1d(x, w, padding=1, groups=2, data_format="NLC"),
+    gradient="x w",
+    label="one axis, channels last",
+    x=normal(2, 8, 4),
+    w=normal(4, 2, 3),
 )
 _add(
     "depthwise_conv2d",
-    lambda x, w: F.conv2d(x, w, padding=1, groups=4),
+    lambda x, w: [
+        F.conv2d(x, w, padding=1, groups=4),
+        F.conv2d(x, w, stride=2, padding="SAME", dilation=2, groups=4),
+    ],
     gradient="x w",
     x=_IMAGE,
+    w=normal(8, 1, 3, 3),
+)
+_add(
+    "depthwise_conv2d",
+    lambda x, w: F.conv2d(x, w, stride=2, padding=1, groups=4, data_format="NHWC"),
+    gradient="x w",
+    label="channels last",
+    x=normal(2, 6, 7, 4),
     w=normal(4, 1, 3, 3),
 )
-TABLE.refuse(
-    "conv2d",
-    lambda x, w: F.conv2d(x, w, data_format="NHWC"),
-    "data_format must be NCHW",
-    x=normal(1, 6, 6, 2),
-    w=normal(3, 2, 3, 3),
-)
 _add(
-    "pool2d",
-    lambda x: [
-        F.max_pool2d(x, 2, 2),
-        F.max_pool2d(x, 3, stride=2, padding=1, ceil_mode=True),
-        F.max_pool2d(x, [2, 3], stride=1, padding=[1, 0, 1, 1]),
-        F.max_pool2d(x, 3, stride=2, padding="SAME"),
-        F.adaptive_max_pool2d(x, 1),
+    "conv3d",
+    lambda x, w, b: [
+        F.conv3d(x, w, b),
+        F.conv3d(x, w, stride=[1, 2, 1], padding=[1, 0, 1, 1, 0, 1], dilation=[1, 1, 2]),
+        F.conv3d(x, w, padding="SAME", stride=2),
     ],
-    gradient="x",
-    x=_IMAGE,
+    gradient="x w b",
+    x=normal(2, 2, 4, 5, 6),
+    w=normal(3, 2, 2, 3, 2),
+    b=normal(3),
 )
 _add(
-    "pool2d",
-    lambda x: [by_operator.global_pool2d(x, kind) for kind in ("max", "avg")],
-    gradient="x",
-    label="global",
-    x=_IMAGE,
+    "conv3d",
+    lambda x, w: F.conv3d(x, w, padding=1, groups=2, data_format="NDHWC"),
+    gradient="x w",
+    label="channels last and groups",
+    x=normal(1, 4, 3, 5, 4),
+    w=normal(4, 2, 3, 2, 2),
 )
 _add(
-    "pool2d",
-    lambda x: F.max_pool2d(x, 2, 2),
-    gradient="x",
-    label="ties",
-    x=np.ones((1, 1, 4, 4), np.float32),
-)
-_add(
-    "pool2d",
-    lambda x: [
-        F.avg_pool2d(x, 2, 2),
-        F.avg_pool2d(x, 3, stride=2, padding=1),
-        F.avg_pool2d(x, 3, stride=2, padding=1, exclusive=False),
-        F.avg_pool2d(x, 3, stride=2, padding=1, ceil_mode=True),
-        F.adaptive_avg_pool2d(x, 1),
-        F.adaptive_avg_pool2d(x, [3, 7]),
+    "conv2d_transpose",
+    lambda x, w, b: [
+        F.conv2d_transpose(x, w, b),
+        F.conv2d_transpose(x, w, stride=2, padding=1, output_padding=1),
+        F.conv2d_transpose(x, w, stride=[3, 2], padding=[1, 0, 2, 1], dilation=[1, 2]),
+        F.conv2d_transpose(x, w, stride=2, output_size=[10, 11]),
     ],
-    gradient="x",
-    label="average",
-    x=_IMAGE,
-)
-TABLE.refuse(
-    "pool2d",
-    lambda x: F.adaptive_avg_pool2d(x, 4),
-    "does not divide the input's",
-    x=normal(1, 2, 6, 6),
-)
-TABLE.refuse(
-    "pool2d",
-    lambda x: F.avg_pool2d(x, 3, 2, ceil_mode=True, exclusive=False),
-    "exclusive=False with ceil_mode=True",
-    x=normal(1, 2, 6, 6),
-)
-TABLE.refuse(
-    "pool2d",
-    lambda x: F.avg_pool2d(x, 2, data_format="NHWC"),
-    "data_format must be NCHW",
-    x=normal(1, 6, 6, 2),
+    gradient="x w b",
+    x=normal(2, 4, 4, 5),
+    w=normal(4, 3, 3, 2),
+    b=normal(3),
 )
 _add(
-    "max_pool2d_with_index",
-    lambda x: [F.adaptive_max_pool2d(x, 1), F.adaptive_max_pool2d(x, [3, 7])],
-    gradient="x",
-    x=_IMAGE,
-)
-TABLE.refuse(
-    "max_pool2d_with_index",
-    lambda x: F.max_pool2d(x, 2, 2, return_mask=True),
-    "its indices cannot be read",
-    x=_IMAGE,
-)
-_add(
-    "batch_norm",
-    lambda x, m, v, w, b: [
-        F.batch_norm(x, m, v, w, b),
-        F.batch_norm(x, m, v, w, b, use_global_stats=True, epsilon=1e-3),
-        F.batch_norm(x[:, :, 0, 0], m, v, w, b),
+    "conv2d_transpose",
+    lambda x, w: [
+        F.conv2d_transpose(x, w, padding="SAME", stride=2),
+        F.conv2d_transpose(x, w, padding="VALID", groups=2),
     ],
-    x=_IMAGE,
-    m=normal(4),
-    v=uniform(4),
-    w=uniform(4, seed=1),
-    b=normal(4, seed=1),
+    gradient="x w",
+    label="named padding and groups",
+    x=normal(2, 4, 4, 5),
+    w=normal(4, 3, 3, 3),
 )
-TABLE.refuse(
-    "batch_norm",
-    lambda x, m, v, w, b: F.batch_norm(x, m, v, w, b, training=True),
-    "batch statistics are not supported yet",
-    x=_IMAGE,
-    m=normal(4),
-    v=uniform(4),
-    w=uniform(4),
-    b=normal(4),
+_add(
+    "conv2d_transpose",
+    lambda x, w, b: F.conv2d_transpose(x, w, b, stride=2, padding=1, data_format="NHWC"),
+    gradient="x w b",
+    label="channels last",
+    x=normal(2, 4, 5, 4),
+    w=normal(4, 3, 3, 2),
+    b=normal(3),
 )
-TABLE.refuse(
-    "batch_norm",
-    lambda x, m, v, w, b: F.batch_norm(x, m, v, w, b, data_format="NHWC"),
-    "data_format must be NCHW",
-    x=normal(1, 2, 2, 4),
-    m=normal(4),
-    v=uniform(4),
-    w=uniform(4),
-    b=normal(4),
+_add(
+    "conv2d_transpose",
+    lambda x, w, b: [
+        F.conv1d_transpose(x, w, b, stride=2, output_padding=1),
+        F.conv1d_transpose(x, w, stride=2, padding=1, output_size=10),
+    ],
+    gradient="x w b",
+    label="one axis",
+    x=normal(2, 4, 5),
+    w=normal(4, 3, 3),
+    b=normal(3),
+)
+_add(
+    "depthwise_conv2d_transpose",
+    lambda x, w: [
+        F.conv2d_transpose(x, w, stride=2, padding=1, groups=4),
+        F.conv2d_transpose(x, w, stride=2, output_size=[10, 11], dilation=[1, 2], groups=4),
+    ],
+    gradient="x w",
+    x=normal(2, 4, 4, 4),
+    w=normal(4, 1, 3, 2),
+)
+_add(
+    "depthwise_conv2d_transpose",
+    lambda x, w: F.conv2d_transpose(x, w, stride=2, groups=4, data_format="NHWC"),
+    gradient="x w",
+    label="channels last",
+    x=normal(2, 4, 5, 4),
+    w=normal(4, 1, 3, 3),
+)
+_add(
+    "conv3d_transpose",
+    lambda x, w, b: [
+        F.conv3d_transpose(x, w, b),
+        F.conv3d_transpose(x, w, stride=2, padding=[1, 0, 1], output_padding=[1, 0, 1]),
+        F.conv3d_transpose(x, w, stride=2, padding="SAME", dilation=[1, 2, 1]),
+        F.conv3d_transpose(x, w, stride=2, output_size=[8, 8, 7]),
+    ],
+    gradient="x w b",
+    x=normal(1, 2, 3, 4, 3),
+    w=normal(2, 3, 3, 2, 2),
+    b=normal(3),
+)
+_add(
+    "conv3d_transpose",
+    lambda x, w: F.conv3d_transpose(x, w, stride=2, groups=2, data_format="NDHWC"),
+    gradient="x w",
+    label="channels last and groups",
+    x=normal(1, 3, 2, 3, 4),
+    w=normal(4, 2, 3, 2, 2),
 )
 _add(
     "group_norm",
