@@ -12,6 +12,7 @@ from paddle_ipu.ops import (  # noqa: F401
     creation,
     custom,
     einsum,
+    einsum,
     elementwise,
     graph_message,
     indexing,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from paddle_ipu import dialect
-from paddle_ipu.ops.context import TranslationContext
+from paddle_ipu.ops.context import TranslationContext, product
 from paddle_ipu.ops.registry import translator
 
 
@@ -27,15 +29,15 @@ def matmul(context: TranslationContext) -> str:
         x = _transposed(context, x)
     if context.attr("transpose_y", 0):
         y = _transposed(context, y)
-    product = str(context.onnx.matmul([x, y]))
+    result = str(context.onnx.matmul([x, y]))
     factor = context.attr("serialize_factor")
     if factor is not None:
         mode = context.attr("serialize_mode", "output_channels")
-        context.builder.setSerializeMatMul({product}, mode, int(factor), True)
+        context.builder.setSerializeMatMul({result}, mode, int(factor), True)
     memory = dialect.attribute(context.node, "__available_memory")
     if memory is not None:
-        context.builder.setAvailableMemoryProportion(product, float(memory))
-    return product
+        context.builder.setAvailableMemoryProportion(result, float(memory))
+    return result
 
 
 @translator("bmm", emits="MatMul")
@@ -64,3 +66,127 @@ def addmm(context: TranslationContext) -> str:
     x, y, addend = context.input("x"), context.input("y"), context.input("input")
     alpha, beta = float(context.attr("alpha", 1.0)), float(context.attr("beta", 1.0))
     return str(context.onnx.gemm([x, y, addend], alpha, beta))
+
+
+@translator("baddbmm", emits="MatMul Mul Add")
+def baddbmm(context: TranslationContext) -> str:
+    """``beta * input + alpha * x @ y`` of stacks of matrices."""
+    addend = context.input("input")
+    stack = str(context.onnx.matmul([context.input("x"), context.input("y")]))
+    terms = []
+    for term, name in ((addend, "beta"), (stack, "alpha")):
+        factor = float(context.attr(name, 1.0))
+        scaled = context.onnx.mul([term, context.const_like(factor, term)])
+        terms.append(str(scaled))
+    return str(context.onnx.add(terms))
+
+
+@translator("linear_v2", emits="MatMul Transpose Add")
+def linear_v2(context: TranslationContext) -> str:
+    """``input @ weight + bias``, the weight transposed where asked."""
+    weight = context.input("weight")
+    if context.attr("transpose_weight", 0):
+        weight = _transposed(context, weight)
+    found = context.onnx.matmul([context.input("input"), weight])
+    return str(context.onnx.add([found, context.input("bias")]))
+
+
+@translator("matmul_with_flatten", emits="Reshape MatMul")
+def matmul_with_flatten(context: TranslationContext) -> str:
+    """The product of two tensors as matrices, whose rows are their first dimensions."""
+    x, y = context.input("x"), context.input("y")
+    left, right = context.shape(x), context.shape(y)
+    rows = int(context.attr("x_num_col_dims", 1))
+    summed = int(context.attr("y_num_col_dims", 1))
+    matrices = [
+        context.reshape(x, [product(left[:rows]), product(left[rows:])]),
+        context.reshape(y, [product(right[:summed]), product(right[summed:])]),
+    ]
+    found = str(context.onnx.matmul(matrices))
+    return context.reshape(found, [*left[:rows], *right[summed:]])
+
+
+@translator("multi_dot", emits="MatMul")
+def multi_dot(context: TranslationContext) -> str:
+    """The product of a chain of matrices, in the order that multiplies least."""
+    chain = context.inputs("x")
+    ends = [context.shape(tensor) for tensor in chain]
+    sizes = [ends[0][0] if len(ends[0]) == 2 else 1, *(dims[-1] for dims in ends)]
+    if len(ends[-1]) == 1:
+        sizes[-2:] = [ends[-1][0], 1]
+    # Dynamic programming over where the last product splits a part of the chain.
+    cost: dict[tuple[int, int], tuple[int, int]] = {(at, at): (0, at) for at in range(len(chain))}
+    for length in range(1, len(chain)):
+        for first in range(len(chain) - length):
+            last = first + length
+            cost[first, last] = min(
+                (
+                    cost[first, cut][0]
+                    + cost[cut + 1, last][0]
+                    + sizes[first] * sizes[cut + 1] * sizes[last + 1],
+                    cut,
+                )
+                for cut in range(first, last)
+            )
+
+    def part(first: int, last: int) -> str:
+        if first == last:
+            return chain[first]
+        cut = cost[first, last][1]
+        return str(context.onnx.matmul([part(first, cut), part(cut + 1, last)]))
+
+    return part(0, len(chain) - 1)
+
+
+@translator("bilinear", emits="MatMul Mul ReduceSum Transpose Add")
+def bilinear(context: TranslationContext) -> str:
+    """``x[n] @ weight[k] @ y[n] + bias[k]`` for each n and k."""
+    forms = context.onnx.matmul([context.input("x"), context.input("weight")])
+    products = context.onnx.mul([forms, context.input("y")])
+    found = str(context.onnx.transpose([context.onnx.reducesum([products], [2], 0)], [1, 0]))
+    bias = context.optional("bias")
+    return found if bias is None else str(context.onnx.add([found, bias]))
+
+
+@translator("cross", emits="Gather Mul Sub")
+def cross(context: TranslationContext) -> str:
+    """The vector product along an axis of size 3, by default the first such axis."""
+    x, y = context.input("x"), context.input("y")
+    axis, shape = int(context.attr("axis", 9)), context.shape(x)
+    axis = shape.index(3) if axis == 9 else axis % len(shape)
+    next_, after = (context.const(np.asarray(order), "int32") for order in ([1, 2, 0], [2, 0, 1]))
+
+    def turned(tensor: str, order: str) -> str:
+        return str(context.onnx.gather([tensor, order], axis))
+
+    first = context.onnx.mul([turned(x, next_), turned(y, after)])
+    second = context.onnx.mul([turned(x, after), turned(y, next_)])
+    return str(context.onnx.sub([first, second]))
+
+
+@translator("kron", emits="Reshape Mul")
+def kron(context: TranslationContext) -> str:
+    """Every element of ``x`` times all of ``y``, block by block."""
+    x, y = context.input("x"), context.input("y")
+    rank = max(context.rank(x), context.rank(y))
+    left = [1] * (rank - context.rank(x)) + context.shape(x)
+    right = [1] * (rank - context.rank(y)) + context.shape(y)
+    blocks = context.reshape(x, [size for dim in left for size in (dim, 1)])
+    inner = context.reshape(y, [size for dim in right for size in (1, dim)])
+    products = str(context.onnx.mul([blocks, inner]))
+    return context.reshape(products, [a * b for a, b in zip(left, right, strict=True)])
+
+
+@translator("reduce_as", emits="ReduceSum Identity")
+def reduce_as(context: TranslationContext) -> str:
+    """The sum of ``x`` over the axes that ``target`` lacks or has with size 1."""
+    x = context.input("x")
+    shape = context.shape(x)
+    target = dialect.dims_of(context.values("target")[0])
+    extra = len(shape) - len(target)
+    ones = [axis for axis in range(extra, len(shape)) if shape[axis] != target[axis - extra]]
+    if ones:
+        x = str(context.onnx.reducesum([x], ones, 1))
+    if extra:
+        return str(context.onnx.reducesum([x], list(range(extra)), 0))
+    return x if ones else str(context.onnx.identity([x]))

@@ -32,6 +32,7 @@ ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
     "cast": {"in_dtype": 5, "out_dtype": 3},
     "clip": {"min": -0.5, "max": 2.0},
     "clip_by_norm": {"max_norm": 0.5},
+    "einsum": {"equation": "abc,bcd->ad"},
     "eye": {"num_rows": 3, "num_columns": 4},
     "fill_constant": {"shape": [2, 3], "value": 1.5, "str_value": "1.5"},
     "fill_constant_batch_size_like": {"shape": [-1, 3], "str_value": ""},
@@ -238,7 +239,7 @@ def _paddles_defaults(legacy: str) -> Mapping[str, Any]:
     return {name: operator.attr(name) for name in operator.attr_names()}
 
 
-_OF_PIR_ONLY = frozenset({"masked_fill", "shape64"})
+_OF_PIR_ONLY = frozenset({"masked_fill", "matmul_with_flatten", "shape64"})
 """Translated operators that no ProgramDesc operator becomes."""
 
 

@@ -28,3 +28,26 @@ row("renorm", "renorm", "x=X", attributes="p axis max_norm")
 row("elementwise_heaviside", "heaviside", "x=X y=Y")
 row("logit", "logit", "x=X", attributes="eps?1e-6")
 row("polygamma", "polygamma", "x=x", "out=out", "n")
+
+# Products.
+row("baddbmm", "baddbmm", "input=Input x=X y=Y", attributes="alpha=Alpha?1.0 beta=Beta?1.0")
+row("bilinear_tensor_product", "bilinear", "x=X y=Y weight=Weight bias=Bias")
+row("cross", "cross", "x=X y=Y", attributes="axis=dim?9")
+row(
+    "einsum",
+    "einsum",
+    "x=Operands*",
+    "out=Out inner_cache=InnerCache* xshape=XShape*",
+    "equation",
+)
+row("kron", "kron", "x=X y=Y")
+row(
+    "linear_v2",
+    "linear_v2",
+    "input=input weight=weight bias=bias",
+    "out=out",
+    "transpose_weight?false",
+)
+row("multi_dot", "multi_dot", "x=X*")
+row("reduce_as", "reduce_as", "x=x target=target", "out=out")
+row("trace", "trace", "x=Input", attributes="axis1?0 axis2?1 offset?0")

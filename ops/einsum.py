@@ -1,0 +1,139 @@
+"""Einstein sums as sums, transposes and matrix products, and diagonals."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from paddle_ipu.ops.context import TranslationContext, product
+from paddle_ipu.ops.registry import translator
+
+
+def diagonal(context: TranslationContext, x: str, first: int, second: int, offset: int = 0) -> str:
+    """The diagonal of two axes, as the last one; `offset` counts to the right of the main one."""
+    rank, shape = context.rank(x), context.shape(x)
+    rest = [axis for axis in range(rank) if axis not in (first, second)]
+    rows, columns = shape[first], shape[second]
+    order = [*rest, first, second]
+    if order != list(range(rank)):
+        x = str(context.onnx.transpose([x], order))
+    flat = context.reshape(x, [*(shape[axis] for axis in rest), rows * columns])
+    row, column = max(-offset, 0), max(offset, 0)
+    length = max(min(rows - row, columns - column), 0)
+    places = (row + np.arange(length)) * columns + column + np.arange(length)
+    return str(context.onnx.gather([flat, context.const(places, "int32")], len(rest)))
+
+
+@translator("trace", emits="Transpose Reshape Gather ReduceSum")
+def trace(context: TranslationContext) -> str:
+    """The sum of the diagonal of two axes."""
+    x = context.input("x")
+    rank = context.rank(x)
+    first, second = (int(context.attr(name)) % rank for name in ("axis1", "axis2"))
+    found = diagonal(context, x, first, second, int(context.attr("offset", 0)))
+    return str(context.onnx.reducesum([found], [rank - 2], 0))
+
+
+class _Term:
+    """A tensor and the label of each of its dimensions."""
+
+    def __init__(self, context: TranslationContext, tensor: str, labels: list[str]) -> None:
+        self.tensor, self.labels, self._context = tensor, labels, context
+
+    def size(self, label: str) -> int:
+        return self._context.shape(self.tensor)[self.labels.index(label)]
+
+    def take_diagonals(self) -> None:
+        """Leaves each label once."""
+        for label in sorted(set(self.labels)):
+            while self.labels.count(label) > 1:
+                first, second = [at for at, one in enumerate(self.labels) if one == label][:2]
+                self.tensor = diagonal(self._context, self.tensor, first, second)
+                rest = [one for at, one in enumerate(self.labels) if at not in (first, second)]
+                self.labels = [*rest, label]
+
+    def drop(self, gone: list[str]) -> None:
+        """Sums over labels."""
+        if gone:
+            axes = sorted(self.labels.index(label) for label in gone)
+            self.tensor = str(self._context.onnx.reducesum([self.tensor], axes, 0))
+            self.labels = [label for label in self.labels if label not in gone]
+
+    def squeeze(self, gone: list[str]) -> None:
+        """Leaves out labels of size 1."""
+        kept = [label for label in self.labels if label not in gone]
+        sizes = [self.size(label) for label in kept]
+        self.tensor = self._context.reshape(self.tensor, sizes)
+        self.labels = kept
+
+    def arrange(self, order: list[str]) -> None:
+        """Transposes to an order of labels."""
+        if self.labels != order:
+            axes = [self.labels.index(label) for label in order]
+            self.tensor = str(self._context.onnx.transpose([self.tensor], axes))
+            self.labels = order
+
+    def as_stack(self, *groups: list[str]) -> str:
+        """The tensor with each group of labels as one dimension."""
+        sizes = [product([self.size(label) for label in group]) for group in groups]
+        self.arrange([label for group in groups for label in group])
+        return self._context.reshape(self.tensor, sizes)
+
+
+def _product(context: TranslationContext, left: _Term, right: _Term, kept: set[str]) -> _Term:
+    """The product of two terms, summed over the labels that are not kept."""
+    for term, other in ((left, right), (right, left)):
+        shared = [label for label in term.labels if label in other.labels]
+        term.squeeze([one for one in shared if term.size(one) == 1 and other.size(one) > 1])
+        term.drop([one for one in term.labels if one not in other.labels and one not in kept])
+    shared = [label for label in left.labels if label in right.labels]
+    batch = [label for label in shared if label in kept]
+    summed = [label for label in shared if label not in kept]
+    rows = [label for label in left.labels if label not in shared]
+    columns = [label for label in right.labels if label not in shared]
+    sizes = [left.size(label) for label in (*batch, *rows)] + [right.size(one) for one in columns]
+    stacks = [left.as_stack(batch, rows, summed), right.as_stack(batch, summed, columns)]
+    tensor = context.reshape(str(context.onnx.matmul(stacks)), sizes)
+    return _Term(context, tensor, [*batch, *rows, *columns])
+
+
+def _labels(written: str, rank: int, most: int) -> list[str]:
+    """One label a dimension; those of an ellipsis are numbers, the last being ``most - 1``."""
+    before, dots, after = written.partition("...")
+    hidden = rank - len(before) - len(after) if dots else 0
+    return [*before, *(str(number) for number in range(most - hidden, most)), *after]
+
+
+@translator("einsum", emits="ReduceSum Transpose Reshape MatMul Gather Identity")
+def einsum(context: TranslationContext) -> list[str | None]:
+    """Products of tensors, summed over labels, as ``numpy.einsum`` writes them."""
+    tensors = context.inputs("x")
+    equation = str(context.attr("equation")).replace(" ", "")
+    written, arrow, result = equation.partition("->")
+    operands = written.split(",")
+    ranks = [context.rank(tensor) for tensor in tensors]
+    most = max(
+        rank - len(text) + 3 if "..." in text else 0
+        for text, rank in zip(operands, ranks, strict=True)
+    )
+    terms = [
+        _Term(context, tensor, _labels(text, rank, most))
+        for tensor, text, rank in zip(tensors, operands, ranks, strict=True)
+    ]
+    everything = [label for term in terms for label in term.labels]
+    if arrow:
+        wanted = _labels(result, most + len(result.replace("...", "")), most)
+    else:
+        once = sorted({one for one in everything if one.isalpha() and everything.count(one) == 1})
+        wanted = [*(str(number) for number in range(most)), *once]
+    for term in terms:
+        term.take_diagonals()
+    found = terms[0]
+    for at, term in enumerate(terms[1:], start=1):
+        later = {label for other in terms[at + 1 :] for label in other.labels}
+        found = _product(context, found, term, later | set(wanted))
+    found.drop([label for label in found.labels if label not in wanted])
+    found.arrange(wanted)
+    if found.tensor in tensors:
+        found.tensor = str(context.onnx.identity([found.tensor]))
+    rest: list[str | None] = [None] * (len(context.node.outputs) - 1)
+    return [found.tensor, *rest]
