@@ -1,0 +1,120 @@
+"""Recurrent networks: what ``paddle.nn.LSTM``, ``GRU`` and ``SimpleRNN`` write, and `gru_unit`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from paddle_ipu.ops.context import TranslationContext
+from paddle_ipu.ops.registry import translator
+
+_ORDER = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN_TANH": (0,), "RNN_RELU": (0,)}
+"""Where ONNX's gates stand among Paddle's: of LSTM input, forget, cell, output, of GRU reset,
+update, cell."""
+
+
+def _in_onnx_order(context: TranslationContext, tensor: str, order: Sequence[int]) -> str:
+    if len(order) == 1:
+        return tensor
+    size = context.shape(tensor)[0] // len(order)
+    parts = context.onnx.split([tensor], len(order), 0, [size] * len(order))
+    return str(context.onnx.concat([parts[gate] for gate in order], 0))
+
+
+def _front(context: TranslationContext, tensor: str) -> str:
+    """[...] as [1, ...]: ONNX's axis of directions."""
+    return context.reshape(tensor, [1, *context.shape(tensor)])
+
+
+class _Layers:
+    """One `rnn` node: the layers of one mode, its weights by layer and direction."""
+
+    def __init__(self, context: TranslationContext) -> None:
+        self.context = context
+        self.mode = str(context.attr("mode"))
+        self.order = _ORDER[self.mode]
+        self.weights = context.inputs("weight_list")
+        self.lengths = context.optional("sequence_length")
+        self.directions = 2 if context.attr("is_bidirec", 0) else 1
+        self.count = int(context.attr("num_layers", 1))
+        states = context.inputs("pre_state")
+        rows = self.count * self.directions
+        self.states: list[list[str]] = [
+            [state] if rows == 1 else list(context.onnx.split([state], rows, 0, [1] * rows))
+            for state in states
+        ]
+
+    def of(self, layer: int, direction: int) -> tuple[str, str, str]:
+        """ONNX's W, R and B of one layer and direction; Paddle has all weights, then all biases."""
+        at = 2 * (layer * self.directions + direction)
+        biases = at + 2 * self.count * self.directions
+        ordered = [
+            _in_onnx_order(self.context, tensor, self.order)
+            for tensor in (*self.weights[at : at + 2], *self.weights[biases : biases + 2])
+        ]
+        both = str(self.context.onnx.concat(ordered[2:], 0))
+        w, r, b = (_front(self.context, tensor) for tensor in (*ordered[:2], both))
+        return w, r, b
+
+    def run(self, x: str, layer: int, direction: int) -> list[str]:
+        """Y [T, N, H] and the last states [1, N, H] of one layer in one direction."""
+        context, at = self.context, layer * self.directions + direction
+        operands = [x, *self.of(layer, direction)]
+        states = [rows[at] for rows in self.states]
+        if self.lengths is not None and (direction or self.mode != "LSTM"):
+            y, *last = context.extension(
+                "Recurrent",
+                [*operands, self.lengths, *states],
+                {"mode": self.mode, "reverse": direction},
+                1 + len(states),
+            )
+        else:
+            if direction:
+                operands[0] = str(context.graphcore.reverse([x], [0]))
+            y, *last = self._onnx([*operands, self.lengths or "", *states])
+        y = context.reshape(y, [*context.shape(x)[:2], context.shape(states[0])[2]])
+        if direction and self.lengths is None:
+            y = str(context.graphcore.reverse([y], [0]))
+        return [y, *last]
+
+    def _onnx(self, operands: list[str]) -> list[str]:
+        onnx = self.context.onnx
+        if self.mode == "LSTM":
+            return list(onnx.lstm(operands, 3, clip=None))
+        if self.mode == "GRU":
+            return list(onnx.gru(operands, 2, clip=None, linear_before_reset=1))
+        activation = self.mode.removeprefix("RNN_").title()
+        return list(onnx.rnn(operands, 2, activations=[activation], clip=None))
+
+
+@translator(
+    "rnn",
+    emits="LSTM GRU RNN Split Concat Reshape Dropout Mul graphcore.Reverse paddle_ipu.Recurrent",
+    limits="of weights as arrays; the dropout state and the reserve cannot be read",
+)
+def rnn(context: TranslationContext) -> list[str | None]:
+    """Layers of LSTM, GRU or plain RNN over x [T, N, I], in one direction or both.
+
+    Each step past the end of a sequence gives 0 and leaves its states. Between layers, dropout.
+    """
+    layers = _Layers(context)
+    x, p = context.input("x"), float(context.attr("dropout_prob", 0.0))
+    if context.is_used(1) or context.is_used(2 + len(layers.states)):
+        raise context.refuse("its dropout state and its reserve cannot be read.")
+    last: list[list[str]] = []
+    for layer in range(layers.count):
+        if layer and p > 0.0 and not context.attr("is_test", 0):
+            if p >= 1.0:
+                x = str(context.onnx.mul([x, context.const_like(0.0, x)]))
+            else:
+                x = str(context.onnx.dropout([x], 1, p)[0])
+        every = []
+        for direction in range(layers.directions):
+            y, *states = layers.run(x, layer, direction)
+            every.append(y)
+            last.append(states)
+        x = every[0] if len(every) == 1 else str(context.onnx.concat(every, 2))
+    final = [
+        rows[0] if len(rows) == 1 else str(context.onnx.concat(list(rows), 0))
+        for rows in zip(*last, strict=True)
+    ]
+    return [x, None, *final, None]

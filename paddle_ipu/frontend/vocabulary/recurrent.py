@@ -1,0 +1,15 @@
+"""Rows of recurrent networks."""
+
+from __future__ import annotations
+
+from paddle_ipu.frontend.vocabulary.row import row
+
+# PIR has one operand more, the dropout state, which nothing here reads.
+row(
+    "rnn",
+    "rnn",
+    "x=Input pre_state=PreState* weight_list=WeightList* sequence_length=SequenceLength",
+    "out=Out dropout_state_out=DropoutState state=State* reserve=Reserve",
+    "dropout_prob?0.0 hidden_size?100 input_size?10 is_bidirec?false is_test?false mode "
+    "num_layers?1 seed?0",
+)

@@ -1,0 +1,145 @@
+"""Lowerings of recurrent layers: one product for the inputs of all steps, then a scan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from paddle_ipu.xla.lowerings.arrays import input_or_none
+from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+
+States = tuple[Any, ...]
+Step = Callable[[Any, States], States]
+"""(what the input gives each gate [N, G * H], states before) -> states after; h is the first."""
+
+_ACTIVATIONS: Mapping[str, Callable[[Any], Any]] = {
+    "Sigmoid": jax.nn.sigmoid,
+    "Tanh": jnp.tanh,
+    "Relu": jax.nn.relu,
+}
+
+
+def _scan(step: Step, gates: Any, states: States, lengths: Any, reverse: bool) -> list[Any]:
+    """Every h [T, N, H] and the last states; past the end of a sequence h is 0, states stay."""
+
+    def body(before: States, at: tuple[Any, Any]) -> tuple[States, Any]:
+        time, inputs = at
+        after = step(inputs, before)
+        if lengths is None:
+            return after, after[0]
+        inside = (time < lengths)[:, None]
+        kept = tuple(jnp.where(inside, a, b) for a, b in zip(after, before, strict=True))
+        return kept, jnp.where(inside, after[0], jnp.zeros((), after[0].dtype))
+
+    times = jnp.arange(gates.shape[0], dtype=jnp.int32)
+    last, every = lax.scan(body, states, (times, gates), reverse=reverse)
+    return [every, *last]
+
+
+def _projected(x: Any, weights: Any, bias: Any) -> Any:
+    """x [T, N, I] times weights [G * H, I] transposed, and the bias [G * H]."""
+    product = jnp.matmul(x.reshape(-1, x.shape[-1]), weights.T)
+    return (product + bias).reshape(*x.shape[:2], weights.shape[0])
+
+
+def _lstm(r: Any, f: Callable[[Any], Any], g: Callable[[Any], Any]) -> Step:
+    """Gates in ONNX's order: input, output, forget, cell."""
+
+    def step(gates: Any, states: States) -> States:
+        h, c = states
+        i, o, forget, cell = jnp.split(gates + jnp.matmul(h, r.T), 4, axis=-1)
+        c = f(forget) * c + f(i) * g(cell)
+        return f(o) * g(c), c
+
+    return step
+
+
+def _gru(r: Any, bias: Any, after: bool) -> Step:
+    """Gates in ONNX's order: update, reset, hidden; `after` resets what the product gives."""
+    size = r.shape[1]
+
+    def step(gates: Any, states: States) -> States:
+        (h,) = states
+        z_x, r_x, h_x = jnp.split(gates, 3, axis=-1)
+        rows = 3 * size if after else 2 * size
+        z_h, r_h, *h_h = jnp.split(jnp.matmul(h, r[:rows].T) + bias[:rows], rows // size, axis=-1)
+        update, reset = jax.nn.sigmoid(z_x + z_h), jax.nn.sigmoid(r_x + r_h)
+        of_h = reset * h_h[0] if after else jnp.matmul(reset * h, r[rows:].T) + bias[rows:]
+        candidate = jnp.tanh(h_x + of_h)
+        return ((1 - update) * candidate + update * h,)
+
+    return step
+
+
+def _rnn(r: Any, activation: Callable[[Any], Any]) -> Step:
+    def step(gates: Any, states: States) -> States:
+        return (activation(gates + jnp.matmul(states[0], r.T)),)
+
+    return step
+
+
+def _layer(
+    kind: str, inputs: Sequence[Any], names: Sequence[str], attributes: Attributes, reverse: bool
+) -> list[Any]:
+    """One layer in ONNX's layout: Y [T, 1, N, H] and the last states [1, N, H]."""
+    x, w, r = (jnp.asarray(value) for value in inputs[:3])
+    w, r = w[0], r[0]
+    bias = input_or_none(inputs, 3)
+    both = jnp.zeros(2 * w.shape[0], x.dtype) if bias is None else jnp.asarray(bias)[0]
+    of_x, of_h = jnp.split(both, 2)
+    lengths = input_or_none(inputs, 4)
+    states = tuple(
+        jnp.zeros((x.shape[1], r.shape[1]), x.dtype) if given is None else jnp.asarray(given)[0]
+        for given in (input_or_none(inputs, 5 + at) for at in range(2 if kind == "LSTM" else 1))
+    )
+    used = [_ACTIVATIONS[name] for name in names]
+    if kind == "GRU":
+        gates = _projected(x, w, of_x)
+        step = _gru(r, of_h, bool(attributes.get("linear_before_reset", 0)))
+    else:
+        gates = _projected(x, w, of_x + of_h)
+        step = _lstm(r, used[0], used[1]) if kind == "LSTM" else _rnn(r, used[0])
+    every, *last = _scan(step, gates, states, lengths, reverse)
+    return [every[:, None], *(state[None] for state in last)]
+
+
+@lowering("ai.onnx", "LSTM", "GRU", "RNN")
+def recurrent(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """One layer, forward; see `popart.shape_inference.recurrent` for the layouts."""
+    defaults = {"LSTM": ["Sigmoid", "Tanh"], "GRU": [], "RNN": ["Tanh"]}[context.op_type]
+    given = list(attributes.get("activations") or [])
+    names = [*given[: len(defaults)], *defaults[len(given) :]]
+    return _layer(context.op_type, inputs, names, attributes, False)[: context.num_outputs]
+
+
+@lowering("ai.paddle_ipu", "Recurrent")
+def masked(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """One layer of Paddle's `rnn` over sequences of given lengths, from either end."""
+    kind, _, activation = str(attributes["mode"]).partition("_")
+    names = ["Sigmoid", "Tanh"] if kind == "LSTM" else [activation.title()] if activation else []
+    reverse = bool(attributes.get("reverse", 0))
+    return _layer(kind, inputs, names, {"linear_before_reset": 1}, reverse)
+
+
+@lowering("ai.graphcore", "LSTM")
+def poplar_lstm(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """Poplar's layout: gates forget, input, cell, output; input and hidden rows in one array."""
+    x, weights = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
+    hidden = weights.shape[2]
+    order = [1, 3, 0, 2]
+    turned = jnp.transpose(weights[jnp.asarray(order)], (0, 2, 1)).reshape(4 * hidden, -1)
+    bias, states = input_or_none(inputs, 2), input_or_none(inputs, 3)
+    both = None
+    if bias is not None:
+        one = jnp.asarray(bias)[jnp.asarray(order)].reshape(1, -1)
+        both = jnp.concatenate([one, jnp.zeros_like(one)], axis=1)
+    h, c = (None, None) if states is None else (states[:1], states[1:])
+    w, r = turned[None, :, : x.shape[2]], turned[None, :, x.shape[2] :]
+    given = [x, w, r, both, input_or_none(inputs, 4), h, c]
+    every, last, cell = _layer("LSTM", given, ["Sigmoid", "Tanh"], {}, False)
+    out = every[:, 0] if attributes.get("output_full_sequence", 1) else last[0]
+    return out, cell[0]
