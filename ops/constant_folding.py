@@ -23,7 +23,7 @@ def fold(context: TranslationContext) -> bool:
     """Folds the context's node when all its operands are constants; True when it did."""
     node = context.node
     name = str(node.op_type)
-    folder = FOLDERS.get(name)
+    folder = find_folder(name)
     operands = [value for value in node.inputs if value is not None]
     if folder is None or not operands:
         return False
@@ -35,6 +35,11 @@ def fold(context: TranslationContext) -> bool:
     dtype = dialect.dtype_name(node.outputs[0])
     context.constants[id(node.outputs[0])] = result.astype(dtype)
     return True
+
+
+def find_folder(op_type: str) -> Folder | None:
+    """What evaluates an operator; an in-place form has that of the plain one."""
+    return FOLDERS.get(op_type) or FOLDERS.get(op_type.removesuffix("_"))
 
 
 def _binary(function: Callable[..., Any]) -> Folder:
@@ -75,6 +80,17 @@ FOLDERS: Mapping[str, Folder] = {
     "floor_divide": _binary(np.floor_divide),
     "maximum": _binary(np.maximum),
     "minimum": _binary(np.minimum),
+    "remainder": _binary(np.remainder),
+    "equal": _binary(np.equal),
+    "not_equal": _binary(np.not_equal),
+    "less_than": _binary(np.less),
+    "less_equal": _binary(np.less_equal),
+    "greater_than": _binary(np.greater),
+    "greater_equal": _binary(np.greater_equal),
+    "logical_and": _binary(np.logical_and),
+    "logical_or": _binary(np.logical_or),
+    "logical_not": lambda context: np.logical_not(context.static("x")),
+    "increment": lambda context: np.asarray(context.static("x") + context.attr("value", 1.0)),
     "scale": _scale,
     "slice": _slice,
     "stack": _stack,

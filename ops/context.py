@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,17 @@ class TranslationContext:
         self.origins: dict[str, ir.Node] = {}
         self.extensions: dict[str, ir.Node] = {}
         self._emitted: dict[tuple[Any, ...], str] = {}
+        self.emit: Callable[[TranslationContext, Iterable[ir.Node]], None] = _cannot_emit
+        self.is_nested = False
+
+    # -- blocks --------------------------------------------------------------------------------
+
+    def nested(self, builder: Any) -> TranslationContext:
+        """A context for a block of the node, with no tensors yet, that emits through `builder`."""
+        made = TranslationContext(builder, self._popart)
+        made.node, made.emit, made.is_nested = self.node, self.emit, True
+        made.origins, made.extensions = self.origins, self.extensions
+        return made
 
     # -- operands ------------------------------------------------------------------------------
 
@@ -202,10 +213,18 @@ class TranslationContext:
         """The module's ``ReductionType`` of that name."""
         return getattr(self._popart.ReductionType, name)
 
+    def scatter_reduction(self, name: str) -> Any:
+        """The module's ``ScatterReduction`` of that name."""
+        return getattr(self._popart.ScatterReduction, name)
+
     def note(self, outputs: str | Sequence[str]) -> None:
         """Remembers the node that tensors come from."""
         for output in [outputs] if isinstance(outputs, str) else outputs:
             self.origins[str(output)] = self.node
+
+
+def _cannot_emit(context: TranslationContext, nodes: Iterable[ir.Node]) -> None:
+    raise ValueError("nodes are emitted by ops.translate.translate, which has not begun")
 
 
 class _Namespace:

@@ -10,7 +10,9 @@ What does not fit ONNX is kept beside it: a value's role in ``value.meta[ROLE]``
 names in ``node.meta[INPUT_NAMES]``, the user's Python stack in ``node.meta[CALLSTACK]``. Where a
 program writes variables again, ``value.meta[VARIABLE]`` is the one that a value is a version of;
 ``value.meta[WRITTEN_AGAIN]`` marks a feed whose variable the program writes.
-``value.meta[STOPPED]`` is the value's ``stop_gradient``.
+``value.meta[STOPPED]`` is the value's ``stop_gradient``. ``node.meta[MADE_FROM]`` is what a node was
+read from; for an operator of a ProgramDesc, ``node.meta[OPERAND_VARIABLES]`` and
+``node.meta[RESULT_VARIABLES]`` then name the variable of each input and output.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,8 +34,11 @@ TRAINABLE = "trainable"
 VARIABLE = "variable"
 WRITTEN_AGAIN = "written_again"
 STOPPED = "stopped"
+DIFFERENTIATED = "differentiated"
 INPUT_NAMES = "input_names"
 CALLSTACK = "callstack"
+MADE_FROM = "made_from"
+OPERAND_VARIABLES, RESULT_VARIABLES = "operand_variables", "result_variables"
 
 DTYPES: Mapping[str, ir.DataType] = {
     "bool": ir.DataType.BOOL,
@@ -100,6 +105,8 @@ def make_attribute(name: str, value: Any) -> ir.Attr:
         return ir.AttrFloat32(name, float(value))
     if isinstance(value, str):
         return ir.AttrString(name, value)
+    if isinstance(value, ir.Graph):
+        return ir.AttrGraph(name, value)
     items = list(value)
     if all(isinstance(item, (bool, int, np.integer)) for item in items):
         return ir.AttrInt64s(name, [int(item) for item in items])
@@ -114,6 +121,31 @@ def attribute(node: ir.Node, name: str, default: Any = None) -> Any:
     """The Python value of attribute `name`, or `default` where the node has none."""
     found = node.attributes.get(name)
     return default if found is None else found.value
+
+
+def blocks(node: ir.Node) -> list[ir.Graph]:
+    """The blocks of a control-flow node; none of any other."""
+    return [found.value for found in node.attributes.values() if _is_block(found)]
+
+
+def _is_block(found: ir.Attr) -> bool:
+    return found.type == ir.AttributeType.GRAPH
+
+
+def walk(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
+    """Every node, each before those of its blocks."""
+    for node in nodes:
+        yield node
+        for block in blocks(node):
+            yield from walk(block)
+
+
+def graphs(graph: ir.Graph) -> Iterator[ir.Graph]:
+    """A graph, then the blocks in it."""
+    yield graph
+    for node in graph:
+        for block in blocks(node):
+            yield from graphs(block)
 
 
 def source_of(node: ir.Node) -> str:
@@ -183,6 +215,9 @@ def constant(value: ir.Value | None) -> np.ndarray[Any, Any] | None:
 
 CONSTANT_OPS = frozenset({"full", "full_int_array", "assign_value"})
 """Operators without inputs whose result is written in their attributes."""
+
+THEN, ELSE, BODY = "then_branch", "else_branch", "body"
+COND, CARRIED, CAPTURED = "cond", "carried", "captured"
 
 
 def scalar_constant(value: ir.Value | None) -> float | None:

@@ -39,7 +39,7 @@ class ConvertToHalf:
 
     def run(self, compilation: Compilation) -> bool:
         graph = compilation.graph
-        marked = {id(node): str(dialect.attribute(node, AMP, "")) for node in graph}
+        marked = {id(n): str(dialect.attribute(n, AMP, "")) for n in dialect.walk(graph)}
         if any(mark in _HALF for mark in marked.values()):
             _Conversion(graph, marked, inputs_too=False).run()
             return True
@@ -65,6 +65,9 @@ class _Conversion:
             self._convert_input(value)
         for node in list(self._graph):
             if node.op_type in dialect.CONSTANT_OPS:
+                continue
+            if dialect.blocks(node):
+                self._convert_blocks(node)
                 continue
             half = _HALF.get(self._wanted[id(node)])
             self._convert_operands(node, half)
@@ -93,19 +96,36 @@ class _Conversion:
             if dialect.attribute(node, name) == "float32":
                 node.attributes[name] = ir.AttrString(name, self._wanted[id(node)])
 
+    def _convert_blocks(self, node: ir.Node) -> None:
+        """What goes into blocks and comes out of them is half where all is, else float32."""
+        half = _HALF["float16"] if self._all else None
+        self._convert_operands(node, half)
+        for block in dialect.blocks(node):
+            inside = _Conversion(block, self._wanted, inputs_too=self._all)
+            inside.run()
+            for at, value in enumerate(block.outputs):
+                is_ours = value.dtype == _FULL or id(value) in inside._retyped
+                if is_ours and value.dtype != (half or _FULL):
+                    block.outputs[at] = inside._cast(value, half or _FULL, None)
+        for value in node.outputs:
+            if half is not None and value.dtype == _FULL:
+                self._retype(value, half)
+
     def _retype(self, value: ir.Value, dtype: ir.DataType) -> None:
         value.type = ir.TensorType(dtype)
         self._retyped.add(id(value))
 
-    def _cast(self, value: ir.Value, dtype: ir.DataType, reader: ir.Node) -> ir.Value:
-        """The value in another type, for all readers the same."""
+    def _cast(self, value: ir.Value, dtype: ir.DataType, reader: ir.Node | None) -> ir.Value:
+        """The value in another type, for all readers the same; None reads behind all nodes."""
         key = (id(value), dtype)
         if key not in self._casts:
             name = next((n for n, half in _HALF.items() if half is dtype), "float32")
             result = ir.Value(
                 name=f"{value.name}.cast_{name}", shape=value.shape, type=ir.TensorType(dtype)
             )
-            copied = [reader.attributes[key] for key in _COPIED if key in reader.attributes]
+            near = reader or value.producer()
+            from_near = {} if near is None else near.attributes
+            copied = [from_near[key] for key in _COPIED if key in from_near]
             node = ir.Node(
                 dialect.DOMAIN,
                 "cast",
@@ -114,8 +134,13 @@ class _Conversion:
                 outputs=[result],
                 name=result.name,
             )
-            node.meta[dialect.CALLSTACK] = reader.meta.get(dialect.CALLSTACK, ())
+            node.meta[dialect.CALLSTACK] = (
+                () if near is None else near.meta.get(dialect.CALLSTACK, ())
+            )
             node.meta[dialect.INPUT_NAMES] = ("x",)
-            self._graph.insert_before(reader, node)
+            if reader is None:
+                self._graph.append(node)
+            else:
+                self._graph.insert_before(reader, node)
             self._casts[key] = result
         return self._casts[key]

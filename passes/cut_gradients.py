@@ -7,6 +7,8 @@ The device derives gradients itself, and ``share_data`` is what no gradient pass
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import onnx_ir as ir
 
 from paddle_ipu import dialect
@@ -28,27 +30,63 @@ class CutGradients:
         graph = compilation.graph
         trained = {update.parameter for update in compilation.optimizer.updates}
         moving = {id(value) for value in graph.inputs if value.name in trained}
-        behind_loss = _behind(compilation.value(str(compilation.loss)))
-        changed = False
-        for node in list(graph):
-            if node.op_type in _WITHOUT_GRADIENT:
-                continue
-            if not any(id(value) in moving for value in node.inputs):
-                continue
-            for value in node.outputs:
-                if not dialect.dtype_name(value).startswith(("float", "bfloat")):
-                    continue
-                if not value.meta.get(dialect.STOPPED):
-                    moving.add(id(value))
-                elif id(value) in behind_loss:
-                    _cut(graph, node, value)
-                    changed = True
-        return changed
+        return _cut_stopped(graph, moving, _behind([compilation.value(str(compilation.loss))]))
 
 
-def _behind(loss: ir.Value | None) -> set[int]:
+def _cut_stopped(
+    graph: ir.Graph, moving: set[int], behind_loss: set[int], *, is_block: bool = False
+) -> bool:
+    """Cuts behind stopped values; `moving`, which have a gradient, grow by those of the graph."""
+    changed = False
+    for node in list(graph):
+        if node.op_type in _WITHOUT_GRADIENT:
+            continue
+        if not any(id(value) in moving for value in node.inputs):
+            continue
+        results: Iterable[ir.Value] = node.outputs
+        if dialect.blocks(node):
+            results, cut = _enter_blocks(node, moving)
+            changed = cut or changed
+        for value in results:
+            if not dialect.dtype_name(value).startswith(("float", "bfloat")):
+                continue
+            if not value.meta.get(dialect.STOPPED):
+                moving.add(id(value))
+                if id(value) in behind_loss:
+                    node.meta[dialect.DIFFERENTIATED] = True
+            elif id(value) in behind_loss:
+                _cut(graph, node, value, is_block=is_block)
+                changed = True
+    return changed
+
+
+def _enter_blocks(node: ir.Node, moving: set[int]) -> tuple[list[ir.Value], bool]:
+    """(the results of a control-flow node that have a gradient, whether its blocks changed)."""
+    changed, results = False, set[int]()
+    for block in dialect.blocks(node):
+        behind = _behind(block.outputs)
+        # An operand moves a block's input; what a body yields moves the carried value behind it.
+        is_body = len(block.outputs) > len(node.outputs)
+        yielded = block.outputs[1:] if is_body else block.outputs
+        inside = {
+            id(inner)
+            for outer, inner in zip(node.inputs[1:], block.inputs, strict=True)
+            if id(outer) in moving
+        }
+        while True:
+            changed = _cut_stopped(block, inside, behind, is_block=True) or changed
+            found = {at for at, value in enumerate(yielded) if id(value) in inside}
+            carried = {id(block.inputs[at]) for at in found} if is_body else set()
+            if carried <= inside:
+                break
+            inside |= carried
+        results |= found
+    return [node.outputs[at] for at in sorted(results)], changed
+
+
+def _behind(results: Iterable[ir.Value | None]) -> set[int]:
     found: set[int] = set()
-    stack = [loss]
+    stack = list(results)
     while stack:
         value = stack.pop()
         if value is None or id(value) in found:
@@ -59,7 +97,7 @@ def _behind(loss: ir.Value | None) -> set[int]:
     return found
 
 
-def _cut(graph: ir.Graph, node: ir.Node, value: ir.Value) -> None:
+def _cut(graph: ir.Graph, node: ir.Node, value: ir.Value, *, is_block: bool) -> None:
     result = ir.Value(name=f"{value.name}.stopped", shape=value.shape, type=value.type)
     uses = list(value.uses())
     cut = ir.Node(
@@ -74,4 +112,8 @@ def _cut(graph: ir.Graph, node: ir.Node, value: ir.Value) -> None:
     cut.meta[dialect.INPUT_NAMES] = ("x",)
     for use in uses:
         use.node.replace_input_with(use.idx, result)
+    if is_block:
+        for at, yielded in enumerate(graph.outputs):
+            if yielded is value:
+                graph.outputs[at] = result
     graph.insert_after(node, cut)

@@ -5,6 +5,8 @@ y = scale(x, 1.0, bias=0.0)  ->  y is x
 
 from __future__ import annotations
 
+import onnx_ir as ir
+
 from paddle_ipu import dialect
 from paddle_ipu.passes.pipeline import Compilation
 
@@ -15,18 +17,25 @@ class DeleteScale:
     name = "delete_scale"
 
     def run(self, compilation: Compilation) -> bool:
-        dead = []
-        for node in compilation.graph:
-            if node.op_type.removesuffix("_") != "scale":
-                continue
-            source, result = node.inputs[0], node.outputs[0]
-            factor = dialect.scalar_constant(dialect.operand(node, "scale"))
-            if source is None or factor != 1.0 or dialect.attribute(node, "bias", 0.0) != 0.0:
-                continue
-            if result.is_graph_output():
-                continue
-            for use in result.uses():
-                use.node.replace_input_with(use.idx, source)
-            dead.append(node)
-        compilation.graph.remove(dead, safe=False)
-        return bool(dead)
+        changed = False
+        for graph in dialect.graphs(compilation.graph):
+            changed = _delete(graph) or changed
+        return changed
+
+
+def _delete(graph: ir.Graph) -> bool:
+    dead = []
+    for node in graph:
+        if node.op_type.removesuffix("_") != "scale":
+            continue
+        source, result = node.inputs[0], node.outputs[0]
+        factor = dialect.scalar_constant(dialect.operand(node, "scale"))
+        if source is None or factor != 1.0 or dialect.attribute(node, "bias", 0.0) != 0.0:
+            continue
+        if result.is_graph_output():
+            continue
+        for use in result.uses():
+            use.node.replace_input_with(use.idx, source)
+        dead.append(node)
+    graph.remove(dead, safe=False)
+    return bool(dead)

@@ -264,7 +264,7 @@ def _check_unchanged(raw: ir.Value, parameter: ir.Value) -> None:
         node = stack.pop().producer()
         if node is None or str(node.op_type).endswith(("_grad", "_grad_")):
             continue
-        if node.op_type == "add_n" or _is_cast_of_floats(node):
+        if node.op_type == "add_n" or _is_cast_of_floats(node) or _hands_on(node):
             stack.extend(value for value in node.inputs if value is not None)
         elif not _mirrors_forward(node, parameter):
             raise NotSupported(
@@ -272,6 +272,15 @@ def _check_unchanged(raw: ir.Value, parameter: ir.Value) -> None:
                 "optimizer reads it, which is not supported yet. Clips and L2Decay that are "
                 "given to the optimizer are."
             )
+
+
+def _hands_on(node: ir.Node) -> bool:
+    """Whether control flow of backward only chooses among gradients, as after a cond that does."""
+    plain = {"add_n", "full_like", *dialect.CONSTANT_OPS}
+    inner = [found for block in dialect.blocks(node) for found in block]
+    return node.op_type == "if" and all(
+        found.op_type in plain or _hands_on(found) for found in inner
+    )
 
 
 def _is_cast_of_floats(node: ir.Node) -> bool:

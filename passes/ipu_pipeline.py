@@ -10,10 +10,12 @@ from paddle_ipu.passes.delete_scale import DeleteScale
 from paddle_ipu.passes.extract_forward import ExtractForward
 from paddle_ipu.passes.extract_optimizer import ExtractOptimizer
 from paddle_ipu.passes.pipeline import Pass
+from paddle_ipu.passes.prune_blocks import PruneBlocks
 
 PIPELINE: tuple[Pass, ...] = (
     ExtractOptimizer(),
     ExtractForward(),
+    PruneBlocks(),
     CutGradients(),
     ConvertToHalf(),
     BindMicroBatch(),

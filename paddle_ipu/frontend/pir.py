@@ -7,18 +7,24 @@ results, and the operators that name values become the graph's inputs:
     builtin.parameter {parameter_name}        -> input, role parameter (or learning_rate)
     pd_op.data {name, persistable: [true]}    -> input, role state
     pd_op.data {name}                         -> input, role feed
+
+``pd_op.if`` and ``pd_op.while`` become nodes with blocks. Backward has them too, beside stacks that
+carry values from forward: there they are ``if_grad`` and ``while_grad`` without blocks, and the
+operators of stacks are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import onnx_ir as ir
 
 from paddle_ipu import dialect
-from paddle_ipu.annotations import AMP, FLOATS_AS_TEXT
+from paddle_ipu.annotations import AMP, ANNOTATIONS, FLOATS_AS_TEXT
 from paddle_ipu.errors import NotSupported
+from paddle_ipu.frontend import control_flow
+from paddle_ipu.frontend.control_flow import Region
 from paddle_ipu.value_names import NAME_PREFIX
 
 _DROPPED = frozenset(
@@ -27,6 +33,9 @@ _DROPPED = frozenset(
 
 _PARAMETER = "builtin.parameter"
 _COMBINE, _SPLIT, _SLICE = "builtin.combine", "builtin.split", "builtin.slice"
+_IF, _WHILE, _YIELD = "pd_op.if", "pd_op.while", "cf.yield"
+_STACKS = frozenset({"cf.stack_create", "cf.tuple_push", "cf.has_elements"})
+_FROM_STACK = "cf.tuple_pop"
 
 
 def read(program: Any, learning_rate_name: str | None = None) -> ir.Graph:
@@ -58,32 +67,40 @@ def read(program: Any, learning_rate_name: str | None = None) -> ir.Graph:
 class _Reader:
     """Walks the operators of a block once, keeping which dialect value each PIR value became."""
 
-    def __init__(self, learning_rate_name: str | None) -> None:
+    def __init__(self, learning_rate_name: str | None, outside: _Reader | None = None) -> None:
         self.inputs: list[ir.Value] = []
-        self.nodes: list[ir.Node] = []
+        self.region = Region()
+        self.nodes = self.region.nodes
         self._learning_rate_name = learning_rate_name
+        self._outside = outside
         self._values: dict[str, ir.Value | None] = {}
         self._lists: dict[str, list[ir.Value | None]] = {}
-        self._taken: set[str] = set()
+        self._taken: set[str] = set() if outside is None else outside._taken
 
     def add(self, op: Any) -> None:
         name = op.name()
-        if name == _COMBINE:
+        if name in (_IF, _WHILE):
+            self._add_control_flow(op, name)
+        elif name in _STACKS:
+            self._values.update((result.id, None) for result in op.results())
+        elif name == _YIELD:
+            self.region.results = [self._yielded(value) for value in op.operands_source()]
+        elif name == _COMBINE:
             self._lists[op.result(0).id] = [self._find(v) for v in op.operands_source()]
         elif name == _SPLIT:
             self._split(op)
         elif name == _SLICE:
             # Paddle's translation of a ProgramDesc takes the members of a list one by one.
-            parts = self._lists[op.operand_source(0).id]
+            parts = self._members(op.operand_source(0))
             self._take(op, 0, parts[int(op.attrs()["index"])])
         elif name == _PARAMETER or name == "pd_op.data":
-            self._add_input(op, name == _PARAMETER)
+            self._main()._add_input(op, name == _PARAMETER)
         else:
             self._add_node(op, name)
 
     def _split(self, op: Any) -> None:
         """The members of a list; one that an operator made takes the name it got here."""
-        parts = self._lists[op.operand_source(0).id]
+        parts = self._members(op.operand_source(0))
         for index, part in enumerate(parts):
             self._take(op, index, part)
 
@@ -101,7 +118,28 @@ class _Reader:
     def _find(self, value: Any) -> ir.Value | None:
         if not value.initialized():
             return None
+        if value.id in self._values or self._outside is None:
+            return self._values[value.id]
+        outer = self._outside._find(value)
+        self._values[value.id] = None if outer is None else self.region.capture(outer)
         return self._values[value.id]
+
+    def _is_list(self, value: Any) -> bool:
+        if value.id in self._lists:
+            return True
+        return self._outside is not None and self._outside._is_list(value)
+
+    def _members(self, value: Any) -> list[ir.Value | None]:
+        """The members of a list, which an operator outside may have made."""
+        if value.id not in self._lists and self._outside is not None:
+            outer = self._outside._members(value)
+            self._lists[value.id] = [
+                None if member is None else self.region.capture(member) for member in outer
+            ]
+        return self._lists[value.id]
+
+    def _main(self) -> _Reader:
+        return self if self._outside is None else self._outside._main()
 
     def _add_input(self, op: Any, is_parameter: bool) -> None:
         attributes = op.attrs()
@@ -147,15 +185,71 @@ class _Reader:
         )
         node.meta[dialect.CALLSTACK] = _callstack(op, attributes)
         node.meta[dialect.INPUT_NAMES] = _input_names(op, name)
+        node.meta[dialect.MADE_FROM] = op
         self.nodes.append(node)
+
+    # Blocks.
+
+    def _add_control_flow(self, op: Any, name: str) -> None:
+        attributes = op.attrs()
+        if _is_backward(op):
+            read = dict(_gradients_read(op))
+            operands = [self._find(value) for value in read.values() if self._knows(value)]
+            outputs, _ = self._results(op, f"{name.partition('.')[2]}_grad", attributes)
+            node = control_flow.backward(f"{name.partition('.')[2]}_grad", [*operands], outputs)
+            node.meta[dialect.INPUT_NAMES] = ("out_grad",) * len(operands)
+        elif name == _IF:
+            cond = self._find(op.operand_source(0))
+            then, otherwise = (self._read_block(block) for block in op.blocks())
+            outputs, _ = self._results(op, "if", attributes)
+            assert cond is not None
+            node = control_flow.condition(cond, then, otherwise, outputs)
+        else:
+            cond, *carried = [self._find(value) for value in op.operands_source()]
+            (body,) = (self._read_block(block) for block in op.blocks())
+            outputs, _ = self._results(op, "while", attributes)
+            assert cond is not None
+            node = control_flow.loop(
+                cond, [value for value in carried if value is not None], body, outputs
+            )
+        for key in ANNOTATIONS:
+            if key in attributes:
+                node.attributes.add(dialect.make_attribute(key, attributes[key]))
+        node.meta[dialect.CALLSTACK] = _callstack(op, attributes)
+        self.nodes.append(node)
+
+    def _read_block(self, block: Any) -> Region:
+        reader = _Reader(None, self)
+        for number, argument in enumerate(block.args()):
+            name = self._fresh(f"argument.{len(self.nodes)}.{number}")
+            value = dialect.make_value(name, list(argument.shape), _dtype(argument))
+            value.meta[dialect.STOPPED] = bool(argument.stop_gradient)
+            reader._values[argument.id] = value
+            reader.region.arguments.append(value)
+        for op in block.ops:
+            reader.add(op)
+        return reader.region
+
+    def _yielded(self, value: Any) -> ir.Value:
+        found = self._find(value)
+        if found is None:
+            raise NotSupported(
+                "a block of cond or while_loop returns nothing in the place of a tensor. Return a "
+                "tensor from every branch."
+            )
+        return found
+
+    def _knows(self, value: Any) -> bool:
+        known = value.id in self._values and self._values[value.id] is not None
+        return known or (self._outside is not None and self._outside._knows(value))
 
     def _gather(self, op: Any) -> tuple[list[ir.Value | None], list[int] | None]:
         inputs: list[ir.Value | None] = []
         segments: list[int] = []
         has_list = False
         for value in op.operands_source():
-            if value.initialized() and value.id in self._lists:
-                parts = self._lists[value.id]
+            if value.initialized() and self._is_list(value):
+                parts = self._members(value)
                 inputs.extend(parts)
                 segments.append(len(parts))
                 has_list = True
@@ -207,6 +301,32 @@ class _Reader:
         return name
 
 
+def _is_backward(op: Any) -> bool:
+    """Whether control flow takes values from forward's stacks."""
+    return any(
+        inner.name() == _FROM_STACK or _is_backward(inner)
+        for block in op.blocks()
+        for inner in block.ops
+    )
+
+
+def _gradients_read(op: Any) -> Iterator[tuple[str, Any]]:
+    """(id, value) of all that control flow of backward reads as a gradient."""
+    blocks = list(op.blocks())
+    values = op.operands_source()
+    if not blocks and op.name().endswith(("_grad", "_grad_")):
+        names = op.get_input_names()
+        values = [value for name, value in zip(names, values, strict=True) if name[-5:] == "_grad"]
+    elif op.name() in ("pd_op.full_like", *_STACKS, _FROM_STACK):
+        values = []
+    for value in values:
+        if value.initialized():
+            yield value.id, value
+    for block in blocks:
+        for inner in block.ops:
+            yield from _gradients_read(inner)
+
+
 def _dtype(typed: Any) -> str:
     name = str(typed.dtype).rpartition(".")[2].lower()
     if name not in dialect.DTYPES:
@@ -227,6 +347,9 @@ def _callstack(op: Any, attributes: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _input_names(op: Any, name: str) -> Sequence[str]:
+    if name.startswith("custom_op."):
+        # As a custom operator's author wrote them: X, Out@GRAD.
+        return tuple(slot.lower().replace("@grad", "_grad") for slot in op.get_input_names())
     # Paddle knows operand names of its own dialect only, without control flow.
     named = name.startswith("pd_op.") and not list(op.blocks())
     return tuple(op.get_input_names()) if named else ()

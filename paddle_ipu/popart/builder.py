@@ -60,6 +60,9 @@ class Builder(Annotations):
         super().__init__()
         self._chosen_onnx: int | None = None
         self._values: dict[str, ir.Value] = {}
+        self._parent: Builder | None = None
+        # Ids are unique over a builder, its parents and its subgraphs, which share these two.
+        self._names: set[str] = set()
         self._next_clash: dict[str, int] = {}
         self._nodes_by_outputs: dict[frozenset[str], ir.Node] = {}
         if modelProtoOrFilename is None:
@@ -139,6 +142,39 @@ class Builder(Annotations):
             self._chosen_onnx = version
             self._model.ir_version = 4 if version > _LAST_OPSET_OF_IT else _OLD_IR_VERSION
 
+    # Subgraphs
+
+    def createSubgraphBuilder(self) -> Builder:
+        """A builder for the body of an If, Loop, Scan or Call, which knows this one's tensors."""
+        made = Builder()
+        made._parent, made._names, made._next_clash = self, self._names, self._next_clash
+        made._chosen_onnx = self._chosen_onnx
+        return made
+
+    def addInputTensorFromParentGraph(self, tensorId: str) -> None:
+        """Lets a subgraph read a tensor of the graph around it, by the same id.
+
+        Raises:
+            popart_exception: this is no subgraph, or nothing around it has that tensor.
+        """
+        if self._parent is None:
+            raise popart_exception(
+                f"Cannot add '{tensorId}' from the parent graph: this builder is not one that "
+                "createSubgraphBuilder made"
+            )
+        self._parent._known(tensorId)
+
+    def addUntypedInputTensor(self, debugContext: str = "") -> str:
+        """Refused: tensors are typed as they are made, so an input must have its type.
+
+        Raises:
+            NotSupported: always.
+        """
+        raise NotSupported(
+            f"addUntypedInputTensor('{debugContext}'): shapes are inferred while a graph is built. "
+            "Give the input its type: addInputTensor(TensorInfo)"
+        )
+
     # Inputs and outputs
 
     def addInputTensor(
@@ -183,7 +219,13 @@ class Builder(Annotations):
 
     def addOutputTensor(self, outputName: str) -> None:
         """Makes a tensor an output of the graph."""
-        self._graph.outputs.append(self._known(outputName))
+        value = self._known(outputName)
+        if self._parent is not None and outputName not in self._values:
+            raise popart_exception(
+                f"Tensor '{outputName}' belongs to the graph around this subgraph and cannot be an "
+                "output of it. Make it an output of an Identity here"
+            )
+        self._graph.outputs.append(value)
 
     def _input(self, info: TensorInfo, name: str) -> ir.Value:
         value = ir.Value(
@@ -297,6 +339,8 @@ class Builder(Annotations):
         return node
 
     def _require_opset(self, domain: str, version: int) -> None:
+        if self._parent is not None:
+            self._parent._require_opset(domain, version)
         have = self._graph.opset_imports.setdefault(domain, version)
         if have != version:
             raise popart_exception(
@@ -324,24 +368,32 @@ class Builder(Annotations):
 
     def _propose(self, name: str) -> str:
         base = "/".join((*self._name_scopes, name)) if self._name_scopes else name
-        if base not in self._values:
+        if base not in self._names:
             return base
         number = self._next_clash.get(base, 1)
-        while (candidate := f"{base}/{number}") in self._values:
+        while (candidate := f"{base}/{number}") in self._names:
             number += 1
         self._next_clash[base] = number
         return candidate
 
     def _claim(self, name: str) -> None:
         self._values[name] = ir.Value(name=name)
+        self._names.add(name)
 
     def _next_id(self, name: str) -> str:
         proposed = self._propose(name)
         self._claim(proposed)
         return proposed
 
+    def _find(self, name: str) -> ir.Value | None:
+        """A tensor of this graph, or of one around it."""
+        found = self._values.get(name)
+        if found is None and self._parent is not None:
+            return self._parent._find(name)
+        return found
+
     def _known(self, name: str) -> ir.Value:
-        value = self._values.get(name)
+        value = self._find(name)
         if value is None:
             if not self._values:
                 raise popart_exception(f"Unknown tensor '{name}' (there are no valid tensors yet).")
@@ -378,7 +430,7 @@ class Builder(Annotations):
 
     def info(self, tensor_id: str) -> TensorInfo:
         """The static type of a tensor."""
-        value = self._values.get(tensor_id)
+        value = self._find(tensor_id)
         info = None if value is None else info_of(value)
         if info is None:
             raise popart_exception(
@@ -464,6 +516,7 @@ class Builder(Annotations):
         for node in graph:
             for value in node.outputs:
                 self._values[str(value.name)] = value
+        self._names.update(self._values)
 
 
 def _input_arguments(

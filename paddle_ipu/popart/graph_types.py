@@ -82,7 +82,7 @@ def _constants(inputs: Sequence[ir.Value | None]) -> Callable[[int], Array | Non
 
 
 def type_graph(graph: ir.Graph) -> None:
-    """Infers the types of an imported graph's tensors, node by node."""
+    """Infers the types of an imported graph's tensors, node by node, those of subgraphs first."""
     for value in (*graph.inputs, *graph.initializers.values()):
         if value.const_value is not None and value.shape is None:
             value.shape = ir.Shape(list(value.const_value.numpy().shape))
@@ -93,6 +93,9 @@ def type_graph(graph: ir.Graph) -> None:
             continue
         if node.op_type == "Constant" and "value" in node.attributes:
             node.outputs[0].const_value = node.attributes["value"].as_tensor()
+        for attribute in node.attributes.values():
+            if attribute.type == ir.AttributeType.GRAPH:
+                type_graph(attribute.as_graph())
         fill_types(node, schema)
 
 

@@ -23,7 +23,18 @@ GRAPHCORE = "ai.graphcore"
 PADDLE_IPU = "ai.paddle_ipu"
 
 AttributeKind = Literal[
-    "int", "float", "string", "ints", "floats", "strings", "tensor", "dtype", "bool", "enum", "comm"
+    "int",
+    "float",
+    "string",
+    "ints",
+    "floats",
+    "strings",
+    "tensor",
+    "dtype",
+    "bool",
+    "enum",
+    "comm",
+    "graph",
 ]
 
 
@@ -35,7 +46,7 @@ class Attribute:
         kind: how the value is written. `dtype` takes PopART's type name and writes ONNX's number;
             `enum` takes an enumeration member or its number and writes the number, or, for a loss
             reduction, the string; `comm` takes a CommGroup and writes [type, size]; `bool` writes
-            an int.
+            an int; `graph` takes the subgraph's builder.
         default: written when the caller gives nothing; None and empty lists are not written.
         required: the caller must give it.
         argument: the builder's name of the argument, where it differs from the attribute's.

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import onnx_ir as ir
 
-from paddle_ipu.popart.enums import ReductionType
+from paddle_ipu.popart.enums import ReductionType, ScatterReduction
 from paddle_ipu.popart.schema import (
     GRAPHCORE,
     ONNX,
@@ -92,6 +92,8 @@ def make_attribute(name: str, kind: str, value: Any) -> ir.Attr:
         if not isinstance(value, np.ndarray):
             raise TypeError
         return ir.AttrTensor(name, ir.Tensor(np.ascontiguousarray(value).reshape(value.shape)))
+    if kind == "graph":
+        return ir.AttrGraph(name, value.model.graph)
     raise AssertionError(f"unknown kind {kind} of attribute {name}")
 
 
@@ -99,6 +101,9 @@ def _enum_attribute(name: str, value: Any) -> ir.Attr:
     if name == "reduction":
         if isinstance(value, ReductionType):
             return ir.AttrString(name, value.onnx_name)
+        if isinstance(value, ScatterReduction):
+            written = "none" if value is ScatterReduction.NoReduction else value.name.lower()
+            return ir.AttrString(name, written)
         return ir.AttrString(name, _text(value))
     return ir.AttrInt64(name, int(value))
 

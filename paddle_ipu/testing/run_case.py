@@ -11,6 +11,7 @@ import numpy as np
 import paddle
 
 import paddle_ipu
+from paddle_ipu import dialect
 from paddle_ipu.frontend import programs
 from paddle_ipu.testing.compare import assert_same
 from paddle_ipu.testing.lowered_program import lower_program
@@ -42,7 +43,7 @@ class BuiltCase:
 
     def operators(self) -> set[str]:
         """The phi names of the program's operators."""
-        return {str(node.op_type) for node in programs.read(self.program)}
+        return {str(node.op_type) for node in dialect.walk(programs.read(self.program))}
 
     def scope(self) -> Any:
         """A new scope that holds the parameters."""

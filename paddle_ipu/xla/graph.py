@@ -5,8 +5,9 @@ This runs while JAX traces, once for a compilation; nothing of it is left in the
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -19,7 +20,13 @@ from paddle_ipu.popart.schema import schema_of_node
 from paddle_ipu.popart.shape_inference.constants import constant_of
 from paddle_ipu.xla import lowerings  # noqa: F401 - registers the lowerings
 from paddle_ipu.xla.half import Narrow
-from paddle_ipu.xla.registry import Lowering, LoweringContext, find_lowering, is_random
+from paddle_ipu.xla.registry import (
+    BlockContext,
+    Lowering,
+    LoweringContext,
+    find_lowering,
+    is_random,
+)
 
 Environment = dict[str, Any]
 
@@ -32,6 +39,8 @@ class LoweredNode:
         random_index: the number of this node among those that draw random numbers; None for one
             that draws none.
         constants: initializers that the operator takes as constants, by input.
+        blocks: its subgraphs, by attribute.
+        captured: what the subgraphs read of the graph around them, at the end of `inputs`.
     """
 
     name: str
@@ -43,18 +52,82 @@ class LoweredNode:
     attributes: Mapping[str, Any]
     random_index: int | None
     constants: Mapping[int, np.ndarray[Any, Any]]
+    blocks: Mapping[str, LoweredBlock] = field(default_factory=dict)
+    captured: tuple[str, ...] = ()
+
+
+class LoweredBlock:
+    """A subgraph of an operator; it reads tensors of the graph around it by their ids.
+
+    Attributes:
+        graph: its nodes.
+        inputs: ids of its own inputs.
+        outputs: ids of what it gives.
+        captured: ids of the tensors around it that it reads.
+    """
+
+    def __init__(self, graph: ir.Graph, missing: dict[str, str]) -> None:
+        self.graph = LoweredGraph(graph, missing)
+        self.inputs = tuple(str(value.name) for value in graph.inputs)
+        self.outputs = tuple(str(value.name) for value in graph.outputs)
+        self._stored = {
+            str(name): value.const_value.numpy()
+            for name, value in graph.initializers.items()
+            if value.const_value is not None and name not in self.inputs
+        }
+        made = {*self.inputs, *self._stored}
+        made.update(name for node in self.graph.nodes for name in node.outputs)
+        self.graph.keep(self.outputs)
+        read = [name for node in self.graph.nodes for name in node.inputs if name is not None]
+        found = dict.fromkeys([*read, *self.outputs])
+        self.captured = tuple(name for name in found if name not in made)
+
+    def run(
+        self,
+        around: Mapping[str, Any],
+        training: bool,
+        arguments: Sequence[Any],
+        key: jax.Array,
+    ) -> list[Any]:
+        """What the subgraph gives for `arguments`, its inputs in order.
+
+        Args:
+            around: captured id -> array.
+            training: as in a training session.
+            key: the random key of this evaluation.
+        """
+        values = {**self._stored, **around, **dict(zip(self.inputs, arguments, strict=True))}
+        env = self.graph.evaluate(values, training=training, key=key)
+        return [env[name] for name in self.outputs]
+
+    def origin(self, output: int) -> Any:
+        """What an output is without evaluating: an input's id, a constant, else None."""
+        name: str | None = self.outputs[output]
+        makers = {made: node for node in self.graph.nodes for made in node.outputs}
+        while name in makers and makers[name].op_type == "Identity":
+            name = makers[name].inputs[0]
+        if name in self.inputs:
+            return name
+        if name in makers and makers[name].op_type == "Constant":
+            return np.asarray(makers[name].attributes["value"])
+        return self._stored.get(str(name))
 
 
 class LoweredGraph:
     """The nodes of a PopART graph, each with its lowering.
 
+    Attributes:
+        kernels: first result of an operator that runs on the host -> what runs it there.
+
     Raises:
         LoweringError: operators without a lowering; the message lists all of them.
     """
 
-    def __init__(self, graph: ir.Graph) -> None:
+    def __init__(self, graph: ir.Graph, missing: dict[str, str] | None = None) -> None:
         self.nodes: list[LoweredNode] = []
-        missing: dict[str, str] = {}
+        self.kernels: Mapping[str, Any] = {}
+        is_block = missing is not None
+        missing = {} if missing is None else missing
         random = 0
         for node in graph:
             domain = node.domain or "ai.onnx"
@@ -62,21 +135,32 @@ class LoweredGraph:
             if rule is None:
                 missing[f"{domain}.{node.op_type}"] = str(node.name)
                 continue
+            blocks = {
+                name: LoweredBlock(found.as_graph(), missing)
+                for name, found in node.attributes.items()
+                if found.type == ir.AttributeType.GRAPH
+            }
+            captured = tuple(
+                dict.fromkeys(name for block in blocks.values() for name in block.captured)
+            )
+            own = tuple(None if v is None else str(v.name) for v in node.inputs)
             self.nodes.append(
                 LoweredNode(
                     name=str(node.name),
                     domain=domain,
                     op_type=node.op_type,
                     rule=rule,
-                    inputs=tuple(None if v is None else str(v.name) for v in node.inputs),
+                    inputs=own + captured,
                     outputs=tuple(str(v.name) for v in node.outputs),
                     attributes=_attributes(node),
                     random_index=random if is_random(domain, node.op_type) else None,
+                    blocks=blocks,
+                    captured=captured,
                     constants=_constants(node),
                 )
             )
             random += is_random(domain, node.op_type)
-        if missing:
+        if missing and not is_block:
             raise LoweringError(
                 "no lowering for "
                 + ", ".join(f"{op} (node {name})" for op, name in sorted(missing.items()))
@@ -148,8 +232,11 @@ class LoweredGraph:
                 dtypes=[narrow.dtypes.get(name) if name else None for name in node.inputs],
                 sources=[sources.get(name) if name else None for name in node.inputs],
                 turned=[turned.get(name) if name else None for name in node.inputs],
+                kernel=self.kernels.get(node.outputs[0]) if self.kernels else None,
+                blocks=_entered(node, inputs, training),
             )
-            results = node.rule(context, inputs, node.attributes)
+            own = inputs[: len(inputs) - len(node.captured)]
+            results = node.rule(context, own, node.attributes)
             if not isinstance(results, (tuple, list)):
                 results = (results,)
             results = [
@@ -182,6 +269,21 @@ def _key_of(key: jax.Array, node: LoweredNode) -> Callable[[], jax.Array]:
     return own
 
 
+def _entered(
+    node: LoweredNode, inputs: Sequence[Any], training: bool
+) -> Mapping[str, BlockContext]:
+    """The blocks of a node with the arrays that they read around them."""
+    if not node.blocks:
+        return {}
+    around = dict(zip(node.captured, inputs[len(inputs) - len(node.captured) :], strict=True))
+    return {
+        name: BlockContext(
+            functools.partial(block.run, around, training), block.origin, block.inputs
+        )
+        for name, block in node.blocks.items()
+    }
+
+
 def _turns_a_matrix(node: LoweredNode) -> bool:
     return node.op_type == "Transpose" and list(node.attributes.get("perm", ())) == [1, 0]
 
@@ -201,7 +303,7 @@ def _constants(node: ir.Node) -> dict[int, np.ndarray[Any, Any]]:
 def _attributes(node: ir.Node) -> dict[str, Any]:
     plain: dict[str, Any] = {}
     for name, attribute in node.attributes.items():
-        if name.startswith("__"):
+        if name.startswith("__") or attribute.type == ir.AttributeType.GRAPH:
             continue
         value = attribute.value
         plain[name] = value.numpy() if isinstance(value, ir.TensorProtocol) else value

@@ -33,8 +33,8 @@ COMPILER_OPTIONS: Mapping[str, bool] = {"xla_allow_excess_precision": False}
 """For XLA, which otherwise takes a conversion to half and back for one that changes nothing."""
 
 MOVES = frozenset({
-    "Concat", "Detach", "Flatten", "Identity", "IpuCopy", "Neg", "Relu", "Reshape", "Slice",
-    "Split", "Squeeze", "Transpose", "Unsqueeze",
+    "Call", "Concat", "Detach", "Flatten", "Identity", "If", "IpuCopy", "Loop", "Neg", "Relu",
+    "Reshape", "Scan", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze",
 })  # fmt: skip
 """Operators that only move elements or change signs, and whose derivative does no more than that.
 
@@ -122,7 +122,7 @@ class Narrow:
 
     def __init__(self, graph: ir.Graph) -> None:
         values = [*graph.inputs, *graph.initializers.values()]
-        values += [value for node in graph for value in node.outputs]
+        values += [value for node in graph for value in (*node.inputs, *node.outputs) if value]
         self.dtypes: dict[str, str] = {
             str(value.name): NARROW[value.dtype]
             for value in values

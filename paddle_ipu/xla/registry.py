@@ -8,7 +8,7 @@ arrays; an omitted optional input is ``None``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -22,6 +22,22 @@ Lowering = Callable[["LoweringContext", Sequence[Any], Attributes], Any]
 
 _LOWERINGS: dict[tuple[str, str], Lowering] = {}
 _RANDOM: set[tuple[str, str]] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class BlockContext:
+    """A subgraph of the operator that is lowered.
+
+    Attributes:
+        run: (its inputs, a random key) -> its outputs.
+        origin: number of an output -> the id of the input that it is, or its constant value, or
+            None where it is computed.
+        inputs: ids of its inputs.
+    """
+
+    run: Callable[[Sequence[Any], jax.Array], list[Any]]
+    origin: Callable[[int], Any]
+    inputs: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +56,7 @@ class LoweringContext:
             operator.
         turned: for each input, the matrix of which it is the Transpose; None where it is of none.
         kernel: of an operator that runs on the host, its kernel; see ``paddle_ipu.cpu_kernels``.
+        blocks: the operator's subgraphs, by attribute.
         dtypes: for each input, ``float16`` or ``bfloat16`` where it is one; its array is float32.
     """
 
@@ -53,6 +70,7 @@ class LoweringContext:
     turned: Sequence[Any] = ()
     dtypes: Sequence[str | None] = ()
     kernel: Any = None
+    blocks: Mapping[str, BlockContext] = field(default_factory=dict)
 
     def static(self, inputs: Sequence[Any], index: int, what: str) -> np.ndarray[Any, Any]:
         """The constant input `index`, called `what` in the error if it is not constant."""
@@ -66,9 +84,7 @@ class LoweringContext:
         return np.asarray(value)
 
 
-def lowering(
-    domain: str, *op_types: str, random: bool = False
-) -> Callable[[Lowering], Lowering]:
+def lowering(domain: str, *op_types: str, random: bool = False) -> Callable[[Lowering], Lowering]:
     """Registers a function as the lowering of `op_types` in `domain`; a second one raises.
 
     Args:

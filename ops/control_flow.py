@@ -1,0 +1,305 @@
+"""Translators of control flow: ``if`` becomes PopART's If, ``while`` its Loop.
+
+Blocks are emitted through a builder of their own; what they read from around them they name. A
+condition that is a constant of the program leaves one branch, emitted in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from paddle_ipu import dialect
+from paddle_ipu.ops.constant_folding import find_folder, fold
+from paddle_ipu.ops.context import TranslationContext
+from paddle_ipu.ops.registry import translator
+
+_MOST_TURNS = 2**31 - 1
+_LONGEST_SIMULATION = 20_000
+
+
+@translator("if", emits="If")
+def if_(context: TranslationContext) -> Sequence[str | None]:
+    """One branch or the other, by a condition of one element."""
+    node = context.node
+    condition = context.values(dialect.COND)[0]
+    captured = context.values(dialect.CAPTURED)
+    branches: tuple[ir.Graph, ir.Graph] = (context.attr(dialect.ELSE), context.attr(dialect.THEN))
+    known = context.constants.get(id(condition))
+    if known is not None:
+        chosen = branches[bool(known.reshape(-1)[0])]
+        inside = context.nested(context.builder)
+        _bind(context, inside, chosen.inputs, captured)
+        inside.emit(inside, chosen)
+        return [
+            _handed_on(context, inside, value, result)
+            for value, result in zip(chosen.outputs, node.outputs, strict=True)
+        ]
+    builders = []
+    for branch in branches:
+        inside = context.nested(context.builder.createSubgraphBuilder())
+        _bind(context, inside, branch.inputs, captured)
+        inside.emit(inside, branch)
+        _yield(inside, branch.outputs)
+        builders.append(inside)
+    _check_branches(context, builders[1], builders[0])
+    outputs = context.onnx.logical_if(
+        [_scalar(context, condition)],
+        len(node.outputs),
+        builders[0].builder,
+        builders[1].builder,
+    )
+    return [str(output) for output in outputs]
+
+
+def _check_branches(
+    context: TranslationContext, then: TranslationContext, otherwise: TranslationContext
+) -> None:
+    pairs = zip(_yielded(then), _yielded(otherwise), strict=True)
+    for number, (first, second) in enumerate(pairs):
+        kinds = [(then.shape(first), then.dtype(first)),
+                 (otherwise.shape(second), otherwise.dtype(second))]  # fmt: skip
+        if kinds[0] != kinds[1]:
+            raise context.refuse(
+                f"result {number} is {_kind(*kinds[0])} of the true branch and {_kind(*kinds[1])} "
+                "of the false one. An IPU program has static shapes: let both branches return the "
+                "same shape and dtype."
+            )
+
+
+def _yielded(context: TranslationContext) -> list[str]:
+    return [str(name) for name in context.builder.getOutputTensorIds()]
+
+
+def _kind(shape: Sequence[int], dtype: str) -> str:
+    return f"{dtype} {list(shape)}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """A ``while`` node without the carried values that its body hands on as they are.
+
+    Attributes:
+        carried: numbers of the others, which change from turn to turn.
+        kept: numbers of those.
+    """
+
+    body: ir.Graph
+    values: Sequence[ir.Value]
+    captured: Sequence[ir.Value]
+    carried: Sequence[int]
+    kept: Sequence[int]
+
+    @classmethod
+    def of(cls, context: TranslationContext) -> _Loop:
+        body: ir.Graph = context.attr(dialect.BODY)
+        values = context.values(dialect.CARRIED)
+        kept = [
+            at for at, _ in enumerate(values) if _origin(body.outputs[1 + at]) is body.inputs[at]
+        ]
+        carried = [at for at, _ in enumerate(values) if at not in kept]
+        return cls(body, values, context.values(dialect.CAPTURED), carried, kept)
+
+    def constants(self, context: TranslationContext) -> tuple[list[ir.Value], list[ir.Value]]:
+        """(the body's inputs that no turn changes, the values outside that they stand for)."""
+        first = len(self.values)
+        inner = [self.body.inputs[at] for at in self.kept] + list(self.body.inputs[first:])
+        return inner, [self.values[at] for at in self.kept] + list(self.captured)
+
+
+def _origin(value: ir.Value) -> ir.Value:
+    """The value that operators which copy were given."""
+    node = value.producer()
+    while node is not None and node.op_type in ("assign", "share_data"):
+        source = node.inputs[0]
+        assert source is not None
+        value, node = source, source.producer()
+    return value
+
+
+@translator(
+    "while", emits="Loop",
+    limits="carried values keep their shape; in training the number of turns must be a constant",
+)  # fmt: skip
+def while_(context: TranslationContext) -> Sequence[str | None]:
+    """A loop; one whose condition follows from constants runs a constant number of turns."""
+    node = context.node
+    loop = _Loop.of(context)
+    condition = context.values(dialect.COND)[0]
+    turns = _count_turns(context, loop, condition)
+    if turns is None and node.meta.get(dialect.DIFFERENTIATED):
+        raise context.refuse(
+            "the number of turns depends on values that are computed at run time, and such a loop "
+            "has no gradient on an IPU. Count in the loop with a variable that starts at a "
+            "constant, steps by a constant and is compared with a constant, or stop the gradient "
+            "of what the loop returns."
+        )
+    results: list[str | None] = [None] * len(node.outputs)
+    for at in loop.kept:
+        results[at] = _handed_on(context, context, loop.values[at], node.outputs[at])
+    if turns == 0 or not loop.carried:
+        for at in loop.carried:
+            results[at] = _handed_on(context, context, loop.values[at], node.outputs[at])
+        return results
+    first = [context.tensor(loop.values[at]) for at in loop.carried]
+    inside = context.nested(context.builder.createSubgraphBuilder())
+    _emit_body(inside, context, loop, first, is_counted=turns is not None)
+    _check_carried(context, inside, loop, first)
+    if turns is None:
+        most, going = context.const(np.asarray(_MOST_TURNS), "int32"), _scalar(context, condition)
+    else:
+        most, going = context.const(np.asarray(turns), "int32"), context.const(np.asarray(True))
+    outputs = context.onnx.loop([most, going, *first], len(first), inside.builder)
+    for at, output in zip(loop.carried, outputs, strict=True):
+        results[at] = str(output)
+    return results
+
+
+def _emit_body(
+    inside: TranslationContext,
+    outside: TranslationContext,
+    loop: _Loop,
+    first: Sequence[str],
+    *,
+    is_counted: bool,
+) -> None:
+    builder, body = inside.builder, loop.body
+    builder.addInputTensor("INT32", [], debugContext="iteration")
+    builder.addInputTensor("BOOL", [], debugContext="condition")
+    for at, tensor in zip(loop.carried, first, strict=True):
+        dtype = dialect.POPART_DTYPES[outside.dtype(tensor)]
+        inside.tensors[id(body.inputs[at])] = str(
+            builder.addInputTensor(dtype, outside.shape(tensor), debugContext="carried")
+        )
+    _bind(outside, inside, *loop.constants(outside))
+    nexts = [body.outputs[1 + at] for at in loop.carried]
+    if is_counted:
+        inside.emit(inside, _needed_for(body, nexts))
+        builder.addOutputTensor(inside.onnx.identity([inside.const(np.asarray(True))]))
+    else:
+        inside.emit(inside, _needed_for(body, [body.outputs[0], *nexts]))
+        going = _scalar(inside, body.outputs[0])
+        builder.addOutputTensor(inside.onnx.identity([going]))
+    _yield(inside, nexts)
+
+
+def _check_carried(
+    context: TranslationContext, inside: TranslationContext, loop: _Loop, first: Sequence[str]
+) -> None:
+    for at, before, after in zip(loop.carried, first, _yielded(inside)[1:], strict=True):
+        kinds = ((context.shape(before), context.dtype(before)),
+                 (inside.shape(after), inside.dtype(after)))  # fmt: skip
+        if kinds[0] != kinds[1]:
+            raise context.refuse(
+                f"loop variable {at} goes into the body as {_kind(*kinds[0])} and comes out as "
+                f"{_kind(*kinds[1])}. An IPU program has static shapes: write into a tensor of the "
+                "final shape instead of growing one."
+            )
+
+
+def _count_turns(context: TranslationContext, loop: _Loop, condition: ir.Value) -> int | None:
+    """How often a loop runs where that follows from constants, else None."""
+    going = context.constants.get(id(condition))
+    if going is None:
+        return None
+    if not going.reshape(-1)[0]:
+        return 0
+    body, inputs = loop.body, {id(value): at for at, value in enumerate(loop.body.inputs)}
+    wanted = [body.outputs[0]]
+    counters: list[int] = []
+    while True:
+        nodes = _needed_for(body, wanted)
+        read = {id(value) for node in nodes for value in node.inputs} | {id(v) for v in wanted}
+        found = [at for key, at in inputs.items() if key in read and at in loop.carried]
+        if found == counters:
+            break
+        counters = found
+        wanted = [body.outputs[0], *(body.outputs[1 + at] for at in counters)]
+    if any(node.op_type not in dialect.CONSTANT_OPS and find_folder(str(node.op_type)) is None
+           for node in nodes):  # fmt: skip
+        return None
+    known = {
+        id(inner): context.constants[id(outer)]
+        for inner, outer in zip(*loop.constants(context), strict=True)
+        if id(outer) in context.constants
+    }
+    counts = {at: context.constants.get(id(loop.values[at])) for at in counters}
+    if any(count is None for count in counts.values()):
+        return None
+    scratch = context.nested(context.builder)
+    for turn in range(1, _LONGEST_SIMULATION):
+        scratch.constants = {**known, **{id(body.inputs[at]): n for at, n in counts.items()}}
+        for node in nodes:
+            scratch.node = node
+            if node.op_type in dialect.CONSTANT_OPS:
+                constant = dialect.constant(node.outputs[0])
+                assert constant is not None
+                scratch.constants[id(node.outputs[0])] = constant
+            elif not fold(scratch):
+                return None
+        going = scratch.constants.get(id(body.outputs[0]))
+        if going is None:
+            return None
+        if not going.reshape(-1)[0]:
+            return turn
+        counts = {at: scratch.constants[id(body.outputs[1 + at])] for at in counters}
+    return None
+
+
+def _needed_for(graph: ir.Graph, values: Iterable[ir.Value]) -> list[ir.Node]:
+    """The nodes of a block that values depend on, in order."""
+    needed: set[int] = set()
+    stack = [value.producer() for value in values]
+    while stack:
+        node = stack.pop()
+        if node is not None and id(node) not in needed:
+            needed.add(id(node))
+            stack.extend(value.producer() for value in node.inputs if value is not None)
+    return [node for node in graph if id(node) in needed]
+
+
+def _bind(
+    context: TranslationContext,
+    inside: TranslationContext,
+    inner: Iterable[ir.Value],
+    outer: Iterable[ir.Value],
+) -> None:
+    """Gives a block's inputs the values outside that they stand for; constants stay constants."""
+    for stand_in, value in zip(inner, outer, strict=True):
+        constant = context.constants.get(id(value))
+        if constant is not None:
+            inside.constants[id(stand_in)] = constant
+            continue
+        tensor = context.tensor(value)
+        if inside.builder is not context.builder:
+            inside.builder.addInputTensorFromParentGraph(tensor)
+        inside.tensors[id(stand_in)] = tensor
+
+
+def _yield(inside: TranslationContext, values: Iterable[ir.Value]) -> None:
+    """Makes values the outputs of a block, each a tensor of its own that the block makes."""
+    for value in values:
+        inside.builder.addOutputTensor(inside.onnx.identity([inside.tensor(value)]))
+
+
+def _handed_on(
+    context: TranslationContext, inside: TranslationContext, value: ir.Value, result: ir.Value
+) -> str | None:
+    """A value as the result of the node: None where it is a constant, and stays one."""
+    constant = inside.constants.get(id(value))
+    if constant is None:
+        return inside.tensor(value)
+    context.constants[id(result)] = constant
+    return None
+
+
+def _scalar(context: TranslationContext, condition: ir.Value) -> str:
+    """A condition as PopART takes it, without dimensions."""
+    tensor = context.tensor(condition)
+    shape = context.shape(tensor)
+    if any(size != 1 for size in shape):
+        raise context.refuse(f"the condition must have one element, got shape {shape}.")
+    return context.reshape(context.cast(tensor, "bool"), [])

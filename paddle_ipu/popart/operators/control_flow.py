@@ -1,0 +1,57 @@
+"""Rows of the operators that run subgraphs: If, Loop and Scan of ai.onnx, Call of ai.graphcore."""
+
+from __future__ import annotations
+
+from paddle_ipu.popart.op_schema import (
+    ANY,
+    BOOLS,
+    INTS,
+    Attribute,
+    graphcore_row,
+    int_,
+    ints,
+    onnx_row,
+)
+from paddle_ipu.popart.shape_inference import control_flow
+
+
+def _graph(name: str) -> tuple[str, Attribute]:
+    return name, Attribute("graph", required=True)
+
+
+onnx_row(
+    "If",
+    1,
+    control_flow.if_,
+    BOOLS,
+    [_graph("else_branch"), _graph("then_branch")],
+    name="logical_if",
+    outputs=(1, None),
+    version=(1, 11),
+)
+onnx_row(
+    "Loop",
+    (2, None),
+    control_flow.loop,
+    (INTS, BOOLS, ANY),
+    [_graph("body")],
+    outputs=(1, None),
+    version=(1, 11),
+)
+onnx_row(
+    "Scan",
+    (1, None),
+    control_flow.scan,
+    ANY,
+    [
+        _graph("body"),
+        int_("num_scan_inputs", required=True),
+        ints("scan_input_axes"),
+        ints("scan_input_directions"),
+        ints("scan_output_axes"),
+        ints("scan_output_directions"),
+    ],
+    outputs=(1, None),
+    version=(9, 11),
+)
+graphcore_row("Call", (1, None), control_flow.call, ANY, [_graph("callee")], outputs=(1, None))

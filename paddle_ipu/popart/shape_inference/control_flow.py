@@ -1,0 +1,118 @@
+"""Types of the results of operators that run subgraphs, which are typed as they are built."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from paddle_ipu.popart.shape_inference.context import InferenceContext
+from paddle_ipu.popart.tensorinfo import TensorInfo
+
+
+def _infos(ctx: InferenceContext, values: Sequence[ir.Value], what: str) -> list[TensorInfo]:
+    found = []
+    for value in values:
+        shape = None if value.shape is None else tuple(value.shape)
+        if value.dtype is None or shape is None or not all(isinstance(dim, int) for dim in shape):
+            raise ctx.error(f"the shape of {what} '{value.name}' is not known")
+        found.append(TensorInfo.of(value.dtype, shape))  # type: ignore[arg-type]
+    return found
+
+
+def _expect_count(ctx: InferenceContext, what: str, got: int, expected: int) -> None:
+    if got != expected:
+        raise ctx.error(f"has {got} {what}, expected {expected}")
+
+
+def _expect_same(
+    ctx: InferenceContext, got: Sequence[TensorInfo], expected: Sequence[TensorInfo], what: str
+) -> None:
+    for number, (first, second) in enumerate(zip(got, expected, strict=True)):
+        if (first.dtype, first.dims) != (second.dtype, second.dims):
+            raise ctx.error(f"{what} {number} is {first}, expected {second}")
+
+
+def if_(ctx: InferenceContext) -> list[TensorInfo]:
+    """What both branches give: the same types, one for each output."""
+    then: ir.Graph = ctx.attributes["then_branch"]
+    otherwise: ir.Graph = ctx.attributes["else_branch"]
+    if ctx.info(0).nelms() != 1:
+        raise ctx.error(f"the condition is {ctx.info(0)}, expected one element")
+    for name, branch in (("then_branch", then), ("else_branch", otherwise)):
+        _expect_count(ctx, f"outputs of its {name}", len(branch.outputs), ctx.num_outputs)
+        _expect_count(ctx, f"inputs of its {name}", len(branch.inputs), 0)
+    outputs = _infos(ctx, then.outputs, "output")
+    _expect_same(
+        ctx, _infos(ctx, otherwise.outputs, "output"), outputs, "output of its else_branch"
+    )
+    return outputs
+
+
+def loop(ctx: InferenceContext) -> list[TensorInfo]:
+    """The carried tensors' types, then those of what each turn adds, one row a turn."""
+    body: ir.Graph = ctx.attributes["body"]
+    carried = [ctx.info(index) for index in range(2, len(ctx.inputs))]
+    rows = ctx.num_outputs - len(carried)
+    _expect_count(ctx, "inputs of its body", len(body.inputs), 2 + len(carried))
+    _expect_count(ctx, "outputs of its body", len(body.outputs), 1 + ctx.num_outputs)
+    _expect_same(
+        ctx, _infos(ctx, body.inputs[2:], "input"), carried, "input of its body for carried tensor"
+    )
+    outputs = _infos(ctx, body.outputs[1:], "output")
+    _expect_same(ctx, outputs[: len(carried)], carried, "output of its body for carried tensor")
+    if not rows:
+        return carried
+    if not ctx.has(0):
+        raise ctx.error("stacks outputs of its body and has no maximum of turns, input 0")
+    turns = ctx.constant_ints(0, "maximum of turns")[0]
+    return carried + [TensorInfo.of(i.dtype, (turns, *i.dims)) for i in outputs[len(carried) :]]
+
+
+def scan(ctx: InferenceContext) -> list[TensorInfo]:
+    """The states' types, then those of what each turn adds, joined along the output axes."""
+    body: ir.Graph = ctx.attributes["body"]
+    count = int(ctx.attributes["num_scan_inputs"])
+    states = len(ctx.inputs) - count
+    if not 1 <= count <= len(ctx.inputs):
+        raise ctx.error(f"num_scan_inputs is {count}, expected 1..{len(ctx.inputs)}")
+    _expect_count(ctx, "inputs of its body", len(body.inputs), len(ctx.inputs))
+    _expect_count(ctx, "outputs of its body", len(body.outputs), ctx.num_outputs)
+    expected = [ctx.info(index) for index in range(states)]
+    axes = ctx.attributes.get("scan_input_axes") or [0] * count
+    lengths = set()
+    for index, axis in zip(range(states, len(ctx.inputs)), axes, strict=True):
+        info = ctx.info(index)
+        at = ctx.axis(int(axis), len(info.dims))
+        lengths.add(info.dims[at])
+        expected.append(TensorInfo.of(info.dtype, info.dims[:at] + info.dims[at + 1 :]))
+    if len(lengths) != 1:
+        raise ctx.error(f"its scan inputs have different lengths: {sorted(lengths)}")
+    _expect_same(ctx, _infos(ctx, body.inputs, "input"), expected, "input of its body")
+    outputs = _infos(ctx, body.outputs, "output")
+    _expect_same(ctx, outputs[:states], expected[:states], "state that its body gives")
+    rows = outputs[states:]
+    output_axes = ctx.attributes.get("scan_output_axes") or [0] * len(rows)
+    (length,) = lengths
+    joined = []
+    for info, axis in zip(rows, output_axes, strict=True):
+        at = ctx.axis(int(axis), len(info.dims) + 1)
+        joined.append(TensorInfo.of(info.dtype, (*info.dims[:at], length, *info.dims[at:])))
+    return expected[:states] + joined
+
+
+def call(ctx: InferenceContext) -> list[TensorInfo]:
+    """What the subgraph gives."""
+    callee: ir.Graph = ctx.attributes["callee"]
+    for what, got, expected in (
+        ("inputs", len(ctx.inputs), len(callee.inputs)),
+        ("outputs", ctx.num_outputs, len(callee.outputs)),
+    ):
+        if got != expected:
+            raise ctx.error(
+                f"For CallOp '{ctx.op}', number of {what} ({got}) does not match that of the "
+                f"callee subgraph ({expected})"
+            )
+    given = [ctx.info(index) for index in range(len(ctx.inputs))]
+    _expect_same(ctx, given, _infos(ctx, callee.inputs, "input"), "input")
+    return _infos(ctx, callee.outputs, "output")

@@ -1,0 +1,99 @@
+"""Clears the blocks of control flow of what their results do not need.
+
+if(p, x, w) {then: y = relu(x); z = exp(w); yield y}  ->  if(p, x) {then: y = relu(x); yield y}
+
+Values that no block reads any longer are no longer handed in.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from paddle_ipu import dialect
+from paddle_ipu.dialect import describe
+from paddle_ipu.errors import NotSupported
+from paddle_ipu.passes.extract_forward import SIDE_EFFECTS
+from paddle_ipu.passes.pipeline import Compilation
+
+_STATISTICS = ("batch_norm_", "sync_batch_norm_")
+
+
+class PruneBlocks:
+    """Drops dead operators of blocks and values that are handed in for nothing."""
+
+    name = "prune_blocks"
+
+    def run(self, compilation: Compilation) -> bool:
+        return _prune_nodes(compilation.graph)
+
+
+def _prune_nodes(graph: ir.Graph) -> bool:
+    changed = False
+    for node in list(graph):
+        for block in dialect.blocks(node):
+            _refuse_writes(node, block)
+            changed = _drop_dead(block) or changed
+            changed = _prune_nodes(block) or changed
+        if dialect.blocks(node):
+            changed = _drop_captures(node) or changed
+    return changed
+
+
+def _refuse_writes(owner: ir.Node, block: ir.Graph) -> None:
+    for node in block:
+        if node.op_type in _STATISTICS and not dialect.attribute(node, "is_test", 0):
+            raise NotSupported(
+                f"{describe(node)} updates its running statistics inside a block of {owner.op_type}"
+                ", which the device does once a step only. Move the layer out of the block, or "
+                "give it use_global_stats=True."
+            )
+        if node.op_type in ("assign_out_", "assign_value_"):
+            raise NotSupported(
+                f"{describe(node)} writes a variable from inside a block of {owner.op_type}. "
+                "Return the value from the block's function instead."
+            )
+
+
+def _drop_dead(block: ir.Graph) -> bool:
+    needed: set[int] = set()
+    stack = [value.producer() for value in block.outputs]
+    stack += [node for node in block if node.op_type in SIDE_EFFECTS]
+    while stack:
+        node = stack.pop()
+        if node is None or id(node) in needed:
+            continue
+        needed.add(id(node))
+        stack.extend(value.producer() for value in node.inputs if value is not None)
+    dead = [node for node in block if id(node) not in needed]
+    for node in dead:
+        for index in range(len(node.inputs)):
+            node.replace_input_with(index, None)
+    block.remove(dead, safe=False)
+    return bool(dead)
+
+
+def _drop_captures(node: ir.Node) -> bool:
+    """Takes away operands whose stand-ins no block reads or yields."""
+    *before, count = dialect.attribute(node, "input_segments")
+    blocks = dialect.blocks(node)
+    arguments = len(blocks[0].inputs) - count
+    kept = [
+        at for at in range(count) if any(_is_read(block.inputs[arguments + at]) for block in blocks)
+    ]
+    if len(kept) == count:
+        return False
+    first = len(node.inputs) - count
+    operands = [node.inputs[first + at] for at in kept]
+    for block in blocks:
+        inputs = [block.inputs[arguments + at] for at in kept]
+        del block.inputs[arguments:]
+        block.inputs.extend(inputs)
+    for at, operand in enumerate(operands):
+        node.replace_input_with(first + at, operand)
+    node.resize_inputs(first + len(kept))
+    node.attributes["input_segments"] = ir.AttrInt64s("input_segments", [*before, len(kept)])
+    return True
+
+
+def _is_read(value: ir.Value) -> bool:
+    return bool(value.uses()) or value.is_graph_output()
