@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from paddle_ipu.ops.context import TranslationContext
-from paddle_ipu.ops.image_layout import channels_back, channels_first, explicit_pads, is_channels_last
+from paddle_ipu.ops.image_layout import (
+    channels_back,
+    channels_first,
+    explicit_pads,
+    is_channels_last,
+)
 from paddle_ipu.ops.registry import translator
-
-_NHWC = "data_format must be NCHW; transpose before and after."
 
 
 @translator("conv2d", "depthwise_conv2d", "conv3d", emits="Conv Transpose")
@@ -92,36 +93,3 @@ def _dilated(context: TranslationContext, weights: str, dilations: Sequence[int]
     spatial = context.shape_const(range(2, rank))
     starts = context.shape_const([0] * len(kernel))
     return str(context.onnx.slice([merged, starts, context.shape_const(ends), spatial]))
-
-
-def _grouped(context: TranslationContext, groups: int) -> list[str | None]:
-    x = context.input("x")
-    channels = context.shape(x)[1]
-    if context.is_used(1) or context.is_used(2):
-        raise context.refuse("its mean and variance results cannot be read; compute them apart.")
-    scale = context.optional("scale") or context.const(np.ones(channels), context.dtype(x))
-    bias = context.optional("bias") or context.const(np.zeros(channels), context.dtype(x))
-    epsilon = float(context.attr("epsilon", 1e-5))
-    result = context.graphcore.groupnormalization([x, scale, bias], groups, epsilon)[0]
-    return [str(result), None, None]
-
-
-_UNREAD = "the mean and variance results cannot be read"
-
-
-@translator(
-    "group_norm",
-    emits="graphcore.GroupNormalization",
-    limits=f"{_UNREAD}; data_format must be NCHW",
-)
-def group_norm(context: TranslationContext) -> list[str | None]:
-    """Normalises each group of channels of a sample."""
-    if context.attr("data_format", "NCHW") not in ("NCHW", "NCDHW", "NCL", "NC", "AnyLayout"):
-        raise context.refuse(_NHWC)
-    return _grouped(context, int(context.attr("groups", 1)))
-
-
-@translator("instance_norm", emits="graphcore.GroupNormalization", limits=_UNREAD)
-def instance_norm(context: TranslationContext) -> list[str | None]:
-    """Normalises each channel of a sample."""
-    return _grouped(context, context.shape(context.input("x"))[1])

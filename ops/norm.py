@@ -5,6 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from paddle_ipu.ops.context import TranslationContext, product
+from paddle_ipu.ops.image_layout import (
+    channels_back,
+    channels_first,
+    is_channels_last,
+    per_channel,
+)
 from paddle_ipu.ops.registry import translator
 
 
@@ -64,6 +70,92 @@ def layer_norm(context: TranslationContext) -> list[str | None]:
         [flat, scale, bias], 1, float(context.attr("epsilon", 1e-5))
     )[0]
     return [context.reshape(str(result), shape), None, None]
+
+
+def _grouped(context: TranslationContext, groups: int, last: bool) -> list[str | None]:
+    x = channels_first(context, context.input("x"), last)
+    channels = context.shape(x)[1]
+    if context.is_used(1) or context.is_used(2):
+        raise context.refuse("its mean and variance results cannot be read; compute them apart.")
+    scale = context.optional("scale") or context.const(np.ones(channels), context.dtype(x))
+    bias = context.optional("bias") or context.const(np.zeros(channels), context.dtype(x))
+    epsilon = float(context.attr("epsilon", 1e-5))
+    result = context.graphcore.groupnormalization([x, scale, bias], groups, epsilon)[0]
+    return [channels_back(context, str(result), last), None, None]
+
+
+_UNREAD = "the mean and variance results cannot be read"
+
+
+@translator("group_norm", emits="graphcore.GroupNormalization Transpose", limits=_UNREAD)
+def group_norm(context: TranslationContext) -> list[str | None]:
+    """Normalises each group of channels of a sample."""
+    return _grouped(context, int(context.attr("groups", 1)), is_channels_last(context))
+
+
+@translator("instance_norm", emits="graphcore.GroupNormalization", limits=_UNREAD)
+def instance_norm(context: TranslationContext) -> list[str | None]:
+    """Normalises each channel of a sample of [N, C, spatial axes]."""
+    return _grouped(context, context.shape(context.input("x"))[1], last=False)
+
+
+@translator("affine_channel", emits="Mul Add Reshape")
+def affine_channel(context: TranslationContext) -> str:
+    """``x * scale + bias`` by channel."""
+    x, last = context.input("x"), is_channels_last(context, "data_layout")
+    rank = context.rank(x)
+    scale, bias = (
+        per_channel(context, context.input(name), rank, last) for name in ("scale", "bias")
+    )
+    return str(context.onnx.add([context.onnx.mul([x, scale]), bias]))
+
+
+@translator(
+    "spectral_norm",
+    emits="Reshape Transpose MatMul ReduceSumSquare ReduceSum Sqrt Add Sub Mul Div "
+    "graphcore.Detach",
+)
+def spectral_norm(context: TranslationContext) -> str:
+    """``weight / sigma``, sigma its largest singular value by power iteration from u and v.
+
+    The weight is a matrix [dim, the rest] (Miyato et al., arXiv:1802.05957). The gradient is the
+    one that Paddle's kernel computes, which is not that of the formula.
+    """
+    weight = context.input("weight")
+    shape, dim = context.shape(weight), int(context.attr("dim", 0))
+    order = [dim, *(axis for axis in range(len(shape)) if axis != dim)]
+    turned = weight if dim == 0 else str(context.onnx.transpose([weight], order))
+    rows = shape[dim]
+    matrix = context.reshape(turned, [rows, product(shape) // max(rows, 1)])
+    u = context.reshape(context.input("u"), [rows, 1])
+    v = context.reshape(context.input("v"), [context.shape(matrix)[1], 1])
+    across = str(context.onnx.transpose([matrix], [1, 0]))
+    eps = context.const_like(float(context.attr("eps", 1e-12)), weight)
+    for _ in range(int(context.attr("power_iters", 1))):
+        v = _unit(context, str(context.onnx.matmul([across, u])), eps)
+        u = _unit(context, str(context.onnx.matmul([matrix, v])), eps)
+    left = context.onnx.transpose([u], [1, 0])
+    sigma = context.onnx.matmul([context.onnx.matmul([left, matrix]), v])
+    sigma = context.reshape(str(sigma), [])
+    normal = context.onnx.div([matrix, sigma])
+    # Paddle's gradient by weight is that of the result times this factor, element by element.
+    outer = context.onnx.matmul([u, context.onnx.transpose([v], [1, 0])])
+    pull = context.onnx.mul([outer, context.onnx.reducesum([normal], None, 0)])
+    one = context.const_like(1.0, weight)
+    factor = context.onnx.div([context.onnx.sub([one, pull]), sigma])
+    fixed, factor, still = (
+        str(context.graphcore.detach([tensor])) for tensor in (normal, factor, matrix)
+    )
+    moving = context.onnx.mul([context.onnx.sub([matrix, still]), factor])
+    result = context.reshape(str(context.onnx.add([fixed, moving])), [shape[at] for at in order])
+    if dim == 0:
+        return result
+    return str(context.onnx.transpose([result], [order.index(at) for at in range(len(shape))]))
+
+
+def _unit(context: TranslationContext, vector: str, eps: str) -> str:
+    length = context.onnx.sqrt([context.onnx.reducesumsquare([vector], None, 1)])
+    return str(context.onnx.div([vector, context.onnx.add([length, eps])]))
 
 
 @translator(

@@ -13,6 +13,7 @@ from paddle_ipu.testing.cases import (
     elementwise,
     linear_algebra,
     network,
+    normalization,
     ordering,
     products,
     pooling,
@@ -49,6 +50,7 @@ _TABLES = (
     products.TABLE,
     ordering.TABLE,
     linear_algebra.TABLE,
+    normalization.TABLE,
 )
 
 CASES: tuple[OperatorCase, ...] = tuple(row for table in _TABLES for row in table.rows)

@@ -12,9 +12,11 @@ from paddle_ipu.frontend.vocabulary import (  # noqa: F401 - they fill the table
     layers,
     mathematics,
     optimizers,
+    quantization,
     random,
     recurrent,
     shapes,
+    vision,
 )
 from paddle_ipu.frontend.vocabulary.row import TABLE, Attribute, Operand, Result, Row, Slot
 

@@ -24,6 +24,18 @@ onnx_row(
     version=11,
 )
 onnx_row(
+    "ConvTranspose",
+    (2, 3),
+    nn.conv_transpose,
+    FLOATS,
+    [
+        ints("dilations"),
+        int_("group", 1),
+        *map(ints, ("kernel_shape", "output_padding", "output_shape", "pads", "strides")),
+    ],
+    version=(1, 11),
+)
+onnx_row(
     "MaxPool",
     1,
     nn.pool,

@@ -74,6 +74,46 @@ def conv(ctx: InferenceContext) -> list[TensorInfo]:
     return [TensorInfo.of(dtype, (x[0], w[0], *_window_dims(ctx, x[2:], kernel)))]
 
 
+def conv_transpose(ctx: InferenceContext) -> list[TensorInfo]:
+    """(x [N, C, *spatial], w [C, M / group, *kernel], bias [M]) -> [N, M, *out].
+
+    out is ``stride * (size - 1) + output_padding + kernel - pads``, or ``output_shape``.
+    """
+    dtype = ctx.same_dtype(0, 1, 2)
+    x = ctx.expect_rank(0, 3).dims
+    w = ctx.expect_rank(1, len(x), len(x)).dims
+    rank, attributes = len(x) - 2, ctx.attributes
+    group = attributes["group"]
+    if x[1] != w[0] or group < 1 or x[1] % group:
+        raise popart_exception(
+            f"Unexpected number of channels in the input tensor: {x[1]}. Given non-transposed "
+            f"weight tensor of shape {shape_string(w)}, transposed convolution expects input "
+            f"tensor of size {shape_string(x)} to have {w[0]} channels."
+        )
+    if set(attributes.get("dilations") or [1]) != {1}:
+        raise popart_exception("Non default value for dilations is not supported.")
+    channels = w[1] * group
+    if ctx.has(2) and ctx.info(2).dims != (channels,):
+        raise ctx.error(f"the bias must have shape [{channels}], got {ctx.info(2)}")
+    given = list(attributes.get("output_shape") or [])
+    if len(given) not in (0, rank):
+        raise ctx.error(f"output_shape {given} must have {rank} sizes, one a spatial dimension")
+    strides = list(attributes.get("strides") or [1] * rank)
+    pads = list(attributes.get("pads") or [0] * (2 * rank))
+    extra = list(attributes.get("output_padding") or [0] * rank)
+    out = given or [
+        strides[axis] * (x[axis + 2] - 1)
+        + extra[axis]
+        + w[axis + 2]
+        - pads[axis]
+        - pads[axis + rank]
+        for axis in range(rank)
+    ]
+    if any(size < 1 for size in out):
+        raise ctx.error(f"has invalid output shape, {_list(out)}")
+    return [TensorInfo.of(dtype, (x[0], channels, *out))]
+
+
 def pool(ctx: InferenceContext) -> list[TensorInfo]:
     """x [N, C, *spatial] -> [N, C, *out]."""
     x = ctx.expect_rank(0, 3)

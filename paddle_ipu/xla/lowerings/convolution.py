@@ -1,4 +1,4 @@
-"""Lowerings of convolution and pooling over tensors [N, C, spatial axes]."""
+"""Lowerings of convolution and its transpose over tensors [N, C, spatial axes]."""
 
 from __future__ import annotations
 
@@ -6,22 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from paddle_ipu.errors import LoweringError
-from paddle_ipu.xla.lowerings.arrays import (
-    input_or_none,
-    integers,
-    is_floating,
-    where_in_program,
-)
+from paddle_ipu.xla.lowerings.arrays import input_or_none, integers, where_in_program
 from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
 
 Padding = list[tuple[int, int]]
 
 
-def _padding(
+def explicit_padding(
     context: LoweringContext,
     attributes: Attributes,
     sizes: Sequence[int],
@@ -81,7 +75,7 @@ def conv(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
         x,
         weights,
         window_strides=strides,
-        padding=_padding(context, attributes, x.shape[2:], windows, strides),
+        padding=explicit_padding(context, attributes, x.shape[2:], windows, strides),
         rhs_dilation=dilations,
         feature_group_count=group,
         dimension_numbers=_channels_first(x.ndim),
@@ -89,92 +83,37 @@ def conv(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
     return out if bias is None else out + jnp.reshape(bias, (1, -1) + (1,) * rank)
 
 
-def _pool_geometry(
-    context: LoweringContext, x: Any, attributes: Attributes
-) -> tuple[list[int], list[int], Padding]:
-    """(kernel, strides, padding) of the spatial axes; with ``ceil_mode`` the padding grows."""
-    rank = x.ndim - 2
-    kernel = [int(size) for size in attributes["kernel_shape"]]
-    strides = integers(attributes, "strides") or [1] * rank
-    padding = _padding(context, attributes, x.shape[2:], kernel, strides)
-    if attributes.get("ceil_mode", 0) and attributes.get("auto_pad", "NOTSET") == "NOTSET":
-        padding = [
-            (before, after + -(size + before + after - window) % stride)
-            for size, window, stride, (before, after) in zip(
-                x.shape[2:], kernel, strides, padding, strict=True
-            )
-        ]
-    return kernel, strides, padding
+@lowering("ai.onnx", "ConvTranspose")
+def conv_transpose(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """The transpose of a convolution with weights [C, M / group, ...], plus a bias [M].
 
-
-def _window_max(x: Any, kernel: list[int], strides: list[int], padding: Padding) -> Any:
-    """Maximum of each window; the gradient goes to its first maximum, as in Paddle."""
-    lowest = -np.inf if is_floating(x) else np.iinfo(x.dtype).min
-    return lax.reduce_window(
-        x,
-        np.asarray(lowest, x.dtype),
-        lax.max,
-        (1, 1, *kernel),
-        (1, 1, *strides),
-        [(0, 0), (0, 0), *padding],
-    )
-
-
-@lowering("ai.onnx", "MaxPool")
-def max_pool(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """Maximum of each window; padding never wins."""
-    x = jnp.asarray(inputs[0])
-    dilations = integers(attributes, "dilations") or [1]
-    if attributes.get("storage_order", 0) or set(dilations) != {1} or context.num_outputs > 1:
-        raise LoweringError(
-            f"{where_in_program(context)}: max pooling has no indices output, no dilations and "
-            f"storage_order 0 only; got {context.num_outputs} outputs, dilations {dilations} "
-            f"and storage_order {attributes.get('storage_order', 0)}."
-        )
-    return _window_max(x, *_pool_geometry(context, x, attributes))
-
-
-@lowering("ai.onnx", "AveragePool")
-def average_pool(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """Mean of each window over the elements inside the tensor.
-
-    With ``count_include_pad`` the elements of ``pads`` count as zeros; those that ``ceil_mode``
-    adds never count.
+    With ``output_shape`` the pads are what makes the output that long, an odd rest at the start.
     """
-    x = jnp.asarray(inputs[0])
-    kernel, strides, padding = _pool_geometry(context, x, attributes)
-    total = lax.reduce_window(
+    x, weights = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
+    bias, rank = input_or_none(inputs, 2), x.ndim - 2
+    strides = integers(attributes, "strides") or [1] * rank
+    extra = integers(attributes, "output_padding") or [0] * rank
+    pads = integers(attributes, "pads") or [0] * (2 * rank)
+    wanted, kernel = integers(attributes, "output_shape"), weights.shape[2:]
+    padding: Padding = []
+    for axis in range(rank):
+        before, after = pads[axis], pads[axis + rank]
+        if wanted:
+            full = strides[axis] * (x.shape[axis + 2] - 1) + extra[axis] + kernel[axis]
+            before = (full - wanted[axis]) // 2
+            after = full - wanted[axis] - before
+        padding.append((kernel[axis] - 1 - before, kernel[axis] - 1 + extra[axis] - after))
+    group = int(attributes.get("group", 1))
+    channels, each = weights.shape[0] // group, weights.shape[1]
+    turned = weights.reshape(group, channels, each, *kernel).swapaxes(1, 2)
+    turned = turned.reshape(group * each, channels, *kernel)
+    out = lax.conv_general_dilated(
         x,
-        np.zeros((), x.dtype),
-        lax.add,
-        (1, 1, *kernel),
-        (1, 1, *strides),
-        [(0, 0), (0, 0), *padding],
+        jnp.flip(turned, axis=tuple(range(2, x.ndim))),
+        window_strides=[1] * rank,
+        padding=padding,
+        lhs_dilation=strides,
+        feature_group_count=group,
+        dimension_numbers=_channels_first(x.ndim),
     )
-    include = bool(attributes.get("count_include_pad", 0))
-    declared = _padding(context, attributes, x.shape[2:], kernel, strides)
-    count: Any = np.ones((), x.dtype)
-    for axis, out_size in enumerate(total.shape[2:]):
-        size, (before, after) = x.shape[2 + axis], declared[axis]
-        starts = np.arange(out_size) * strides[axis] - before
-        low, high = (-before, size + after) if include else (0, size)
-        inside = np.minimum(starts + kernel[axis], high) - np.maximum(starts, low)
-        count = count[..., None] * inside.astype(x.dtype)
-    return total / count
-
-
-@lowering("ai.onnx", "GlobalAveragePool")
-def global_average_pool(
-    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
-) -> Any:
-    """Mean over the spatial axes, which stay with size 1."""
-    x = jnp.asarray(inputs[0])
-    return jnp.mean(x, axis=tuple(range(2, x.ndim)), keepdims=True)
-
-
-@lowering("ai.onnx", "GlobalMaxPool")
-def global_max_pool(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """Maximum over the spatial axes, which stay with size 1."""
-    x = jnp.asarray(inputs[0])
-    spatial = x.ndim - 2
-    return _window_max(x, list(x.shape[2:]), [1] * spatial, [(0, 0)] * spatial)
+    return out if bias is None else out + jnp.reshape(bias, (1, -1) + (1,) * rank)

@@ -1,0 +1,64 @@
+"""Images in Paddle's layouts, [N, C, spatial axes] or [N, spatial axes, C], and their padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from paddle_ipu.ops.context import TranslationContext
+
+_CHANNELS_LAST = frozenset({"NHWC", "NDHWC", "NLC", "NWC"})
+
+
+def is_channels_last(context: TranslationContext, attribute: str = "data_format") -> bool:
+    """True when the node's layout attribute puts the channels behind the spatial axes."""
+    return str(context.attr(attribute, "NCHW")) in _CHANNELS_LAST
+
+
+def channels_first(context: TranslationContext, x: str, last: bool) -> str:
+    """`x` as [N, C, spatial axes]; `last` tells that its channels are the last axis."""
+    rank = context.rank(x)
+    if not last or rank < 3:
+        return x
+    return str(context.onnx.transpose([x], [0, rank - 1, *range(1, rank - 1)]))
+
+
+def channels_back(context: TranslationContext, x: str, last: bool) -> str:
+    """The inverse of `channels_first`."""
+    rank = context.rank(x)
+    if not last or rank < 3:
+        return x
+    return str(context.onnx.transpose([x], [0, *range(2, rank), 1]))
+
+
+def per_channel(context: TranslationContext, vector: str, rank: int, last: bool = False) -> str:
+    """A vector [C] shaped to broadcast against an image of that rank."""
+    count = context.shape(vector)[0]
+    if last or rank < 2:
+        return context.reshape(vector, [1] * (rank - 1) + [count])
+    return context.reshape(vector, [1, count] + [1] * (rank - 2))
+
+
+def explicit_pads(
+    context: TranslationContext,
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+) -> tuple[list[int], list[int]]:
+    """Padding before and after each spatial axis, by Paddle's three ways to say it.
+
+    SAME makes the output ``ceil(size / stride)`` long, an odd rest at the end; dilations count 1
+    there. EXPLICIT gives one number an axis, or a pair an axis.
+    """
+    algorithm = str(context.attr("padding_algorithm", "EXPLICIT"))
+    if algorithm == "VALID":
+        return [0] * len(sizes), [0] * len(sizes)
+    if algorithm == "SAME":
+        totals = [
+            max((-(-size // stride) - 1) * stride + window - size, 0)
+            for size, window, stride in zip(sizes, kernel, strides, strict=True)
+        ]
+        return [total // 2 for total in totals], [total - total // 2 for total in totals]
+    given = [int(width) for width in context.attr("paddings")]
+    if len(given) == len(sizes):
+        return given, list(given)
+    return given[::2], given[1::2]

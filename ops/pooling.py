@@ -1,0 +1,245 @@
+"""Pooling of images [N, C, spatial axes] or [N, spatial axes, C]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from paddle_ipu.ops.context import TranslationContext
+from paddle_ipu.ops.image_layout import (
+    channels_back,
+    channels_first,
+    explicit_pads,
+    is_channels_last,
+)
+from paddle_ipu.ops.registry import translator
+
+
+class Windows(NamedTuple):
+    """The windows of one axis: from `starts` up to `ends`, and the size each is divided by."""
+
+    starts: list[int]
+    ends: list[int]
+    divisors: list[int]
+
+
+class _Geometry(NamedTuple):
+    """Windows of one size: kernel, stride, and padding before and after, for each axis."""
+
+    kernel: list[int]
+    strides: list[int]
+    before: list[int]
+    after: list[int]
+
+
+@translator(
+    "pool2d",
+    "pool3d",
+    emits="MaxPool AveragePool GlobalMaxPool GlobalAveragePool Pad Transpose Mul "
+    "paddle_ipu.SumOfWindows",
+    limits="no adaptive maximum, which Paddle writes as max_pool2d_with_index",
+)
+def pool2d(context: TranslationContext) -> str:
+    """Maximum or mean of the windows of an image."""
+    last = is_channels_last(context)
+    x = channels_first(context, context.input("x"), last)
+    kind = str(context.attr("pooling_type", "max"))
+    if kind == "max" and context.attr("adaptive", 0):
+        raise context.refuse(
+            "Paddle's own kernel ignores adaptive where the maximum is taken; write "
+            "adaptive_max_pool, which is another operator."
+        )
+    pooled = _max_pool(context, x) if kind == "max" else _average_pool(context, x)
+    return channels_back(context, pooled, last)
+
+
+@translator(
+    "max_pool2d_with_index",
+    "max_pool3d_with_index",
+    emits="MaxPool GlobalMaxPool paddle_ipu.MaxOfWindows",
+)
+def max_pool_with_index(context: TranslationContext) -> list[str | None]:
+    """Maximum of the windows of an image [N, C, spatial axes], and where it is in the image."""
+    x = context.input("x")
+    if not context.is_used(1):
+        return [_max_pool(context, x), None]
+    sizes = context.shape(x)[2:]
+    if context.attr("global_pooling", 0):
+        windows = [_even(size, size, 1, 0, 0, False) for size in sizes]
+    elif context.attr("adaptive", 0):
+        windows = [_adaptive(*pair) for pair in zip(sizes, _kernel(context), strict=True)]
+    else:
+        windows = _all_even(_geometry(context, sizes), sizes, bool(context.attr("ceil_mode", 0)))
+    largest, where = max_of_windows(context, x, windows)
+    return [largest, where]
+
+
+@translator("lp_pool2d", emits="Pow Transpose paddle_ipu.SumOfWindows")
+def lp_pool2d(context: TranslationContext) -> str:
+    """``sum(x ** p) ** (1 / p)`` of the windows of an image."""
+    last = is_channels_last(context)
+    x = channels_first(context, context.input("x"), last)
+    sizes, p = context.shape(x)[2:], float(context.attr("norm_type"))
+    if context.attr("global_pooling", 0):
+        windows = [_even(size, size, 1, 0, 0, False) for size in sizes]
+    elif context.attr("adaptive", 0):
+        windows = [_adaptive(*pair) for pair in zip(sizes, _kernel(context), strict=True)]
+    else:
+        windows = _all_even(_geometry(context, sizes), sizes, bool(context.attr("ceil_mode", 0)))
+    power = str(context.onnx.pow([x, context.const_like(p, x)]))
+    total = _sum_of_windows(context, power, windows)
+    root = str(context.onnx.pow([total, context.const_like(1.0 / p, x)]))
+    return channels_back(context, root, last)
+
+
+@translator("fractional_max_pool2d", "fractional_max_pool3d", emits="paddle_ipu.MaxOfWindows")
+def fractional_max_pool(context: TranslationContext) -> list[str | None]:
+    """Maximum of windows whose starts a random number moves, and where it is in the image."""
+    x = context.input("x")
+    u = float(context.attr("random_u", 0.0))
+    if u == 0.0:
+        raise context.refuse(
+            "random_u 0 draws the windows anew in each run, which a compiled program cannot do; "
+            "give random_u a number between 0 and 1."
+        )
+    sizes, wanted = context.shape(x)[2:], [int(size) for size in context.attr("output_size")]
+    kernel = [int(size) for size in context.attr("kernel_size") or ()] or [0] * len(sizes)
+    windows = [_fractional(*given, u) for given in zip(sizes, wanted, kernel, strict=True)]
+    largest, where = max_of_windows(context, x, windows)
+    return [largest, where]
+
+
+def _kernel(context: TranslationContext) -> list[int]:
+    if context.has("kernel_size"):
+        return context.ints("kernel_size")
+    return [int(size) for size in context.attr("kernel_size")]
+
+
+def _geometry(context: TranslationContext, sizes: Sequence[int]) -> _Geometry:
+    kernel, strides = _kernel(context), [int(stride) for stride in context.attr("strides")]
+    before, after = explicit_pads(context, sizes, kernel, strides)
+    return _Geometry(kernel, strides, before, after)
+
+
+def _even(size: int, kernel: int, stride: int, before: int, after: int, ceil: bool) -> Windows:
+    """Windows of one size.
+
+    Paddle's kernel ends a window at ``size + before`` when it counts what to divide by, whatever
+    the padding after is.
+    """
+    room = size - kernel + before + after + (stride - 1 if ceil else 0)
+    starts = [at * stride - before for at in range(room // stride + 1)]
+    ends = [min(start + kernel, size + before) for start in starts]
+    divisors = [end - start for start, end in zip(starts, ends, strict=True)]
+    return Windows([max(start, 0) for start in starts], [min(end, size) for end in ends], divisors)
+
+
+def _all_even(geometry: _Geometry, sizes: Sequence[int], ceil: bool) -> list[Windows]:
+    return [_even(*given, ceil) for given in zip(sizes, *geometry, strict=True)]
+
+
+def _adaptive(size: int, wanted: int) -> Windows:
+    """`wanted` windows that cover the axis; they overlap where their number does not divide it."""
+    starts = [at * size // wanted for at in range(wanted)]
+    ends = [-(-(at + 1) * size // wanted) for at in range(wanted)]
+    return Windows(starts, ends, [end - start for start, end in zip(starts, ends, strict=True)])
+
+
+def _fractional(size: int, wanted: int, kernel: int, u: float) -> Windows:
+    """Windows of fractional max pooling (Graham, arXiv:1412.6071), as Paddle rounds them.
+
+    Without a kernel they are disjoint, and u is scaled so that they stay inside the axis. All
+    numbers are float32.
+    """
+    alpha = np.float32(size - kernel) / np.float32(wanted - (1 if kernel else 0))
+    shift = np.float32(u)
+    if not kernel:
+        base = size // wanted
+        highest = np.float32(base + 2) / alpha - np.float32(1)
+        at_the_end = np.float32(size + 1 - base) / alpha - np.float32(wanted - 1)
+        shift *= min(highest, at_the_end)
+    places = [
+        int((np.float32(at) + shift) * alpha) - int(shift * alpha) for at in range(wanted + 1)
+    ]
+    starts = places[:-1]
+    ends = [start + kernel for start in starts] if kernel else places[1:]
+    ends = [min(end, size) for end in ends]
+    return Windows(starts, ends, [end - start for start, end in zip(starts, ends, strict=True)])
+
+
+def _windows(windows: Sequence[Windows]) -> dict[str, list[int]]:
+    return {
+        "counts": [len(axis.starts) for axis in windows],
+        "starts": [start for axis in windows for start in axis.starts],
+        "ends": [end for axis in windows for end in axis.ends],
+    }
+
+
+def max_of_windows(context: TranslationContext, x: str, windows: Sequence[Windows]) -> list[str]:
+    """The maximum of each window of `x` and its position in the flattened image."""
+    return context.extension("MaxOfWindows", [x], _windows(windows), 2)
+
+
+def _sum_of_windows(context: TranslationContext, x: str, windows: Sequence[Windows]) -> str:
+    return context.extension("SumOfWindows", [x], _windows(windows))[0]
+
+
+def _is_regular(sizes: Sequence[int], wanted: Sequence[int]) -> bool:
+    return all(size % count == 0 for size, count in zip(sizes, wanted, strict=True))
+
+
+def _max_pool(context: TranslationContext, x: str) -> str:
+    sizes = context.shape(x)[2:]
+    adaptive, kernel = bool(context.attr("adaptive", 0)), _kernel(context)
+    if context.attr("global_pooling", 0) or (adaptive and set(kernel) == {1}):
+        return str(context.onnx.globalmaxpool([x]))
+    if adaptive and not _is_regular(sizes, kernel):
+        return max_of_windows(
+            context, x, [_adaptive(*pair) for pair in zip(sizes, kernel, strict=True)]
+        )[0]
+    kernel, strides, before, after = (
+        _divided(sizes, kernel) if adaptive else _geometry(context, sizes)
+    )
+    ceil = int(context.attr("ceil_mode", 0) and not adaptive)
+    return str(context.onnx.maxpool([x], 1, kernel, ceil, [], before + after, 0, strides)[0])
+
+
+def _divided(sizes: Sequence[int], wanted: Sequence[int]) -> _Geometry:
+    """Windows side by side, `wanted` of them an axis."""
+    kernel = [size // count for size, count in zip(sizes, wanted, strict=True)]
+    return _Geometry(kernel, kernel, [0] * len(kernel), [0] * len(kernel))
+
+
+def _average_pool(context: TranslationContext, x: str) -> str:
+    sizes = context.shape(x)[2:]
+    adaptive, kernel = bool(context.attr("adaptive", 0)), _kernel(context)
+    if context.attr("global_pooling", 0) or (adaptive and set(kernel) == {1}):
+        return str(context.onnx.globalaveragepool([x]))
+    if adaptive and not _is_regular(sizes, kernel):
+        return _mean_of_windows(
+            context, x, [_adaptive(*pair) for pair in zip(sizes, kernel, strict=True)]
+        )
+    geometry = _divided(sizes, kernel) if adaptive else _geometry(context, sizes)
+    kernel, strides, before, after = geometry
+    ceil = bool(context.attr("ceil_mode", 0)) and not adaptive
+    if adaptive or context.attr("exclusive", 1):
+        return str(context.onnx.averagepool([x], kernel, int(ceil), 0, before + after, strides))
+    windows = _all_even(geometry, sizes, ceil)
+    if any(set(axis.divisors) != {size} for axis, size in zip(windows, kernel, strict=True)):
+        return _mean_of_windows(context, x, windows)
+    # PopART counts no padding: what counts is made part of the image.
+    pads = context.shape_const([0, 0, *before, 0, 0, *after])
+    padded = str(context.onnx.pad([x, pads, context.const_like(0.0, x)]))
+    return str(context.onnx.averagepool([padded], kernel, 0, 0, [0] * 2 * len(kernel), strides))
+
+
+def _mean_of_windows(context: TranslationContext, x: str, windows: Sequence[Windows]) -> str:
+    total = _sum_of_windows(context, x, windows)
+    sizes = np.ones([1] * len(windows))
+    for at, axis in enumerate(windows):
+        shape = [1] * len(windows)
+        shape[at] = len(axis.divisors)
+        sizes = sizes * np.asarray(axis.divisors).reshape(shape)
+    return str(context.onnx.mul([total, context.const(1.0 / sizes, context.dtype(x))]))

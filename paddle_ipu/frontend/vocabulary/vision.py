@@ -1,0 +1,76 @@
+"""Rows of convolution in three dimensions, its transpose, and pooling with indices."""
+
+from __future__ import annotations
+
+from paddle_ipu.frontend.vocabulary.row import row
+
+row(
+    "conv3d",
+    "conv3d",
+    "input=Input filter=Filter",
+    "out=Output",
+    'data_format?"NCDHW" dilations?[1,1,1] groups?1 padding_algorithm?"EXPLICIT" '
+    "paddings?[0,0,0] strides?[1,1,1]",
+)
+for _name in ("conv2d_transpose", "depthwise_conv2d_transpose"):
+    row(
+        _name,
+        _name,
+        "x=Input filter=Filter output_size=@output_size?[]",
+        "out=Output",
+        'data_format?"NCHW" dilations?[1,1] groups?1 output_padding?[] '
+        'padding_algorithm?"EXPLICIT" paddings?[0,0] strides?[1,1]',
+    )
+row(
+    "conv3d_transpose",
+    "conv3d_transpose",
+    "x=Input filter=Filter",
+    "out=Output",
+    'data_format?"NCHW" dilations?[1,1,1] groups?1 output_padding?[] output_size?[] '
+    'padding_algorithm?"EXPLICIT" paddings?[0,0,0] strides?[1,1,1]',
+)
+row(
+    "pool3d",
+    "pool3d",
+    "x=X",
+    attributes='adaptive?false ceil_mode?false data_format?"NCDHW" exclusive?true '
+    'global_pooling?false kernel_size=ksize padding_algorithm?"EXPLICIT" paddings?[0,0,0] '
+    "pooling_type strides?[1,1,1]",
+)
+row(
+    "max_pool3d_with_index",
+    "max_pool3d_with_index",
+    "x=X",
+    "out=Out mask=Mask",
+    "adaptive?false ceil_mode?false global_pooling?false kernel_size=ksize paddings?[0,0,0] "
+    "strides?[1,1,1]",
+)
+row(
+    "lp_pool2d",
+    "lp_pool2d",
+    "x=x",
+    "out=out",
+    'adaptive?false ceil_mode?false data_format?"NCHW" exclusive?true global_pooling?false '
+    'kernel_size norm_type padding_algorithm?"EXPLICIT" paddings?[0,0] pooling_type strides?[1,1]',
+)
+for _name in ("fractional_max_pool2d", "fractional_max_pool3d"):
+    row(
+        _name,
+        _name,
+        "x=x",
+        "out=out mask=mask",
+        "kernel_size output_size random_u?0.0 return_mask?true",
+    )
+
+row(
+    "affine_channel",
+    "affine_channel",
+    "x=X scale=Scale bias=Bias",
+    attributes='data_layout?"AnyLayout"',
+)
+row(
+    "spectral_norm",
+    "spectral_norm",
+    "weight=Weight u=U v=V",
+    attributes="dim?0 eps?1e-12 power_iters?1",
+)

@@ -1,0 +1,116 @@
+"""Uses of operators on images that Paddle's public API does not reach, or not in every version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import paddle
+
+
+def append_operator(
+    kind: str,
+    inputs: Mapping[str, Any],
+    outputs: Sequence[str],
+    dtype: Any,
+    **attributes: Any,
+) -> list[Any]:
+    """Appends a ProgramDesc operator and returns its outputs, in the order of their slots."""
+    from paddle.base.layer_helper import LayerHelper
+
+    helper = LayerHelper(kind)
+    made = {slot: helper.create_variable_for_type_inference(dtype) for slot in outputs}
+    given = {slot: value for slot, value in inputs.items() if value is not None}
+    helper.append_op(type=kind, inputs=given, outputs=made, attrs=attributes)
+    return list(made.values())
+
+
+def pool2d(
+    x: Any, size: int, kind: str, adaptive: bool = False, global_pooling: bool = False
+) -> Any:
+    """Pooling to `size` outputs an axis, or over the whole image; `kind` is "max" or "avg"."""
+    return _pool(x, [size] * 2, kind, adaptive, global_pooling)
+
+
+def pool3d(
+    x: Any, size: int, kind: str, adaptive: bool = False, global_pooling: bool = False
+) -> Any:
+    """`pool2d` of a volume."""
+    return _pool(x, [size] * 3, kind, adaptive, global_pooling)
+
+
+def _pool(x: Any, sizes: list[int], kind: str, adaptive: bool, global_pooling: bool) -> Any:
+    rank = len(sizes)
+    layout = "NCHW" if rank == 2 else "NCDHW"
+    ones, zeros = [1] * rank, [0] * rank
+    if paddle.framework.in_pir_mode():
+        write = paddle._C_ops.pool2d if rank == 2 else paddle._C_ops.pool3d
+        return write(
+            x, sizes, ones, zeros, False, True, layout, kind, global_pooling, adaptive, "EXPLICIT"
+        )
+    (pooled,) = append_operator(
+        f"pool{rank}d",
+        {"X": x},
+        ["Out"],
+        x.dtype,
+        pooling_type=kind,
+        ksize=sizes,
+        strides=ones,
+        paddings=zeros,
+        global_pooling=global_pooling,
+        adaptive=adaptive,
+    )
+    return pooled
+
+
+def fractional_max_pool2d(x: Any, output_size: list[int]) -> Any:
+    """Fractional max pooling that draws its windows itself."""
+    return paddle._C_ops.fractional_max_pool2d(x, output_size, [0, 0], 0.0, True)[0]
+
+
+def group_norm(
+    x: Any,
+    groups: int,
+    weight: Any = None,
+    bias: Any = None,
+    epsilon: float = 1e-5,
+    layout: str = "NCHW",
+) -> Any:
+    """``paddle.nn.functional.group_norm``, which Paddle 2.6 does not have."""
+    if paddle.framework.in_pir_mode():
+        return paddle._C_ops.group_norm(x, weight, bias, epsilon, groups, layout)
+    normal, _, _ = append_operator(
+        "group_norm",
+        {"X": x, "Scale": weight, "Bias": bias},
+        ["Y", "Mean", "Variance"],
+        x.dtype,
+        groups=groups,
+        epsilon=epsilon,
+        data_layout=layout,
+    )
+    return normal
+
+
+def affine_channel(x: Any, scale: Any, bias: Any, layout: str) -> Any:
+    """``x * scale + bias`` by channel."""
+    if paddle.framework.in_pir_mode():
+        return paddle._C_ops.affine_channel(x, scale, bias, layout)
+    inputs = {"X": x, "Scale": scale, "Bias": bias}
+    return append_operator("affine_channel", inputs, ["Out"], x.dtype, data_layout=layout)[0]
+
+
+def spectral_norm(
+    weight: Any, u: Any, v: Any, dim: int, power_iters: int, eps: float = 1e-12
+) -> Any:
+    """The weight divided by its largest singular value."""
+    if paddle.framework.in_pir_mode():
+        return paddle._C_ops.spectral_norm(weight, u, v, dim, power_iters, eps)
+    return append_operator(
+        "spectral_norm",
+        {"Weight": weight, "U": u, "V": v},
+        ["Out"],
+        weight.dtype,
+        dim=dim,
+        power_iters=power_iters,
+        eps=eps,
+    )[0]

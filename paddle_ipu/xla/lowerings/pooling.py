@@ -1,0 +1,106 @@
+"""Lowerings of pooling over tensors [N, C, spatial axes]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from paddle_ipu.errors import LoweringError
+from paddle_ipu.xla.lowerings.arrays import integers, is_floating, where_in_program
+from paddle_ipu.xla.lowerings.convolution import Padding, explicit_padding
+from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+
+
+def _pool_geometry(
+    context: LoweringContext, x: Any, attributes: Attributes
+) -> tuple[list[int], list[int], Padding]:
+    """(kernel, strides, padding) of the spatial axes; with ``ceil_mode`` the padding grows."""
+    rank = x.ndim - 2
+    kernel = [int(size) for size in attributes["kernel_shape"]]
+    strides = integers(attributes, "strides") or [1] * rank
+    padding = explicit_padding(context, attributes, x.shape[2:], kernel, strides)
+    if attributes.get("ceil_mode", 0) and attributes.get("auto_pad", "NOTSET") == "NOTSET":
+        padding = [
+            (before, after + -(size + before + after - window) % stride)
+            for size, window, stride, (before, after) in zip(
+                x.shape[2:], kernel, strides, padding, strict=True
+            )
+        ]
+    return kernel, strides, padding
+
+
+def _window_max(x: Any, kernel: list[int], strides: list[int], padding: Padding) -> Any:
+    """Maximum of each window; the gradient goes to its first maximum, as in Paddle."""
+    lowest = -np.inf if is_floating(x) else np.iinfo(x.dtype).min
+    return lax.reduce_window(
+        x,
+        np.asarray(lowest, x.dtype),
+        lax.max,
+        (1, 1, *kernel),
+        (1, 1, *strides),
+        [(0, 0), (0, 0), *padding],
+    )
+
+
+@lowering("ai.onnx", "MaxPool")
+def max_pool(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """Maximum of each window; padding never wins."""
+    x = jnp.asarray(inputs[0])
+    dilations = integers(attributes, "dilations") or [1]
+    if attributes.get("storage_order", 0) or set(dilations) != {1} or context.num_outputs > 1:
+        raise LoweringError(
+            f"{where_in_program(context)}: max pooling has no indices output, no dilations and "
+            f"storage_order 0 only; got {context.num_outputs} outputs, dilations {dilations} "
+            f"and storage_order {attributes.get('storage_order', 0)}."
+        )
+    return _window_max(x, *_pool_geometry(context, x, attributes))
+
+
+@lowering("ai.onnx", "AveragePool")
+def average_pool(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """Mean of each window over the elements inside the tensor.
+
+    With ``count_include_pad`` the elements of ``pads`` count as zeros; those that ``ceil_mode``
+    adds never count.
+    """
+    x = jnp.asarray(inputs[0])
+    kernel, strides, padding = _pool_geometry(context, x, attributes)
+    total = lax.reduce_window(
+        x,
+        np.zeros((), x.dtype),
+        lax.add,
+        (1, 1, *kernel),
+        (1, 1, *strides),
+        [(0, 0), (0, 0), *padding],
+    )
+    include = bool(attributes.get("count_include_pad", 0))
+    declared = explicit_padding(context, attributes, x.shape[2:], kernel, strides)
+    count: Any = np.ones((), x.dtype)
+    for axis, out_size in enumerate(total.shape[2:]):
+        size, (before, after) = x.shape[2 + axis], declared[axis]
+        starts = np.arange(out_size) * strides[axis] - before
+        low, high = (-before, size + after) if include else (0, size)
+        inside = np.minimum(starts + kernel[axis], high) - np.maximum(starts, low)
+        count = count[..., None] * inside.astype(x.dtype)
+    return total / count
+
+
+@lowering("ai.onnx", "GlobalAveragePool")
+def global_average_pool(
+    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
+) -> Any:
+    """Mean over the spatial axes, which stay with size 1."""
+    x = jnp.asarray(inputs[0])
+    return jnp.mean(x, axis=tuple(range(2, x.ndim)), keepdims=True)
+
+
+@lowering("ai.onnx", "GlobalMaxPool")
+def global_max_pool(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """Maximum over the spatial axes, which stay with size 1."""
+    x = jnp.asarray(inputs[0])
+    spatial = x.ndim - 2
+    return _window_max(x, list(x.shape[2:]), [1] * spatial, [(0, 0)] * spatial)

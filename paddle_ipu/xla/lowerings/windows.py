@@ -1,0 +1,78 @@
+"""Lowerings of pooling over windows whose sizes differ, of tensors [N, C, spatial axes]."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+
+
+class _Axis(NamedTuple):
+    """The windows of one axis.
+
+    Attributes:
+        positions: [windows, longest] positions inside the axis.
+        inside: [windows, longest] which of them belong to the window.
+    """
+
+    positions: np.ndarray[Any, Any]
+    inside: np.ndarray[Any, Any]
+
+
+def _axes(attributes: Attributes, sizes: Sequence[int]) -> Iterator[_Axis]:
+    """Each spatial axis: ``starts`` and ``ends`` list the windows of the first axis first."""
+    at = 0
+    for count, size in zip(attributes["counts"], sizes, strict=True):
+        starts = np.asarray(attributes["starts"][at : at + count])
+        ends = np.asarray(attributes["ends"][at : at + count])
+        at += count
+        longest = max(int((ends - starts).max(initial=1)), 1)
+        positions = starts[:, None] + np.arange(longest)
+        yield _Axis(np.clip(positions, 0, size - 1), positions < ends[:, None])
+
+
+@lowering("ai.paddle_ipu", "SumOfWindows")
+def sum_of_windows(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """The sum of each window, axis after axis."""
+    x = jnp.asarray(inputs[0])
+    for at, axis in enumerate(_axes(attributes, x.shape[2:]), start=2):
+        apart = jnp.take(x, axis.positions, axis=at, mode="clip")
+        inside = axis.inside.reshape(axis.inside.shape + (1,) * (x.ndim - at - 1))
+        x = jnp.sum(jnp.where(inside, apart, np.zeros((), x.dtype)), axis=at + 1)
+    return x
+
+
+@lowering("ai.paddle_ipu", "MaxOfWindows")
+def max_of_windows(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """The maximum of each window, and its position in the flattened image.
+
+    Of equal elements the first counts, for the position and for the gradient, as in Paddle.
+    """
+    x = jnp.asarray(inputs[0])
+    sizes = x.shape[2:]
+    axes = list(_axes(attributes, sizes))
+    rank = len(axes)
+    counts, lengths = zip(*(axis.positions.shape for axis in axes), strict=True)
+    # [window of each axis, place in the window of each axis] -> position in the image.
+    flat, inside = np.zeros(counts + lengths, np.int32), np.ones(counts + lengths, bool)
+    for at, axis in enumerate(axes):
+        shape = [1] * (2 * rank)
+        shape[at], shape[rank + at] = axis.positions.shape
+        flat += (axis.positions * math.prod(sizes[at + 1 :])).reshape(shape).astype(np.int32)
+        inside &= axis.inside.reshape(shape)
+    windows = math.prod(counts)
+    flat, inside = flat.reshape(windows, -1), inside.reshape(windows, -1)
+    image = x.reshape(*x.shape[:2], -1)
+    apart = jnp.take(lax.stop_gradient(image), flat, axis=2, mode="clip")
+    lowest = np.asarray(-np.inf, x.dtype)
+    place = jnp.argmax(jnp.where(inside, apart, lowest), axis=-1)
+    where = jnp.take_along_axis(jnp.asarray(flat)[None, None], place[..., None], axis=-1)[..., 0]
+    largest = jnp.take_along_axis(image, where, axis=2)
+    out = (*x.shape[:2], *counts)
+    return largest.reshape(out), where.astype(jnp.int32).reshape(out)
