@@ -34,6 +34,7 @@ class Row:
 
 
 _TRANSLATORS: dict[str, Row] = {}
+_CUSTOM: dict[str, Row] = {}
 
 
 def translator(*names: str, emits: str, limits: str = "") -> Callable[[Translator], Translator]:
@@ -55,11 +56,24 @@ def translator(*names: str, emits: str, limits: str = "") -> Callable[[Translato
     return register
 
 
+def custom_translator(name: str) -> Callable[[Translator], Translator]:
+    """Registers the translator of a custom operator, which no Paddle has; a second one raises."""
+
+    def register(function: Translator) -> Translator:
+        if name in _CUSTOM:
+            raise ValueError(f"{name} already has a translator: {_CUSTOM[name]}")
+        _CUSTOM[name] = Row(name, function, ())
+        return function
+
+    return register
+
+
 def find_translator(op_type: str) -> Row | None:
     """The translator of `op_type`; an in-place form (``relu_``) has that of the plain one."""
-    return _TRANSLATORS.get(op_type) or _TRANSLATORS.get(op_type.removesuffix("_"))
+    plain = op_type.removesuffix("_")
+    return _TRANSLATORS.get(op_type) or _TRANSLATORS.get(plain) or _CUSTOM.get(op_type)
 
 
 def translated_operators() -> list[Row]:
-    """Every row, sorted by name."""
+    """Every row of an operator of Paddle's own, sorted by name."""
     return [_TRANSLATORS[name] for name in sorted(_TRANSLATORS)]

@@ -13,12 +13,13 @@ import _paddle_ipu_autoload
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from paddle_ipu import errors, popart
+    from paddle_ipu.custom_ops import register_custom_op
     from paddle_ipu.plugin import activate, deactivate, is_active
     from paddle_ipu.reference import verify
 
 __version__ = "0.1.0"
 
-__all__ = ["activate", "deactivate", "errors", "is_active", "popart", "verify"]
+__all__ = ["activate", "deactivate", "errors", "is_active", "popart", "register_custom_op", "verify"]
 
 _PUBLIC_NAMES = {
     "activate": "paddle_ipu.plugin:activate",
@@ -26,6 +27,7 @@ _PUBLIC_NAMES = {
     "errors": "paddle_ipu.errors",
     "is_active": "paddle_ipu.plugin:is_active",
     "popart": "paddle_ipu.popart",
+    "register_custom_op": "paddle_ipu.custom_ops:register_custom_op",
     "verify": "paddle_ipu.reference:verify",
 }
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from paddle_ipu.backend import IpuBackend, restore_state
+from paddle_ipu.compile_report import CompileReport, HostOperator
 from paddle_ipu.errors import FeedError, FetchError, NotSupported, NumericalError
 from paddle_ipu.frontend.programs import is_saved
 from paddle_ipu.value_names import find, name_of
@@ -73,6 +74,7 @@ class IpuProgram:
         popart: Any,
         not_portable_because: Sequence[str],
         describe: Callable[[str], str],
+        kernels: Sequence[Any] = (),
     ) -> None:
         self.org_program = org_program
         self.feeds = feeds
@@ -87,6 +89,8 @@ class IpuProgram:
         self._to_popart = to_popart
         self._popart = popart
         self._describe = describe
+        self._kernels = kernels
+        self._runs = 0
         self._outputs: dict[str, tuple[tuple[int, ...], Any]] | None = None
 
     @property
@@ -103,6 +107,23 @@ class IpuProgram:
     def portable(self) -> bool:
         """True when Graphcore's SDK can run the program too."""
         return not self.not_portable_because
+
+    def report(self) -> CompileReport:
+        """What became of the program, and what its operators on the host cost so far."""
+        return CompileReport(
+            portable=self.portable,
+            not_portable_because=self.not_portable_because,
+            on_host=[
+                HostOperator(
+                    kernel.operator,
+                    kernel.place,
+                    kernel.calls,
+                    kernel.seconds / self._runs if self._runs else None,
+                )
+                for kernel in self._kernels
+            ],
+            steps=self._runs,
+        )
 
     def run(
         self, feed: Mapping[str, Any] | None, fetch_list: Any, return_numpy: bool = True
@@ -136,6 +157,13 @@ class IpuProgram:
                 where = self._describe(error.node)
                 error.args = (f"{error.args[0]} It comes from Paddle's {where}.",)
             raise
+        except Exception as error:
+            failed = next((kernel for kernel in self._kernels if kernel.error is not None), None)
+            if failed is None:
+                raise
+            cause, failed.error = failed.error, None
+            raise cause from error
+        self._runs += 1
         results = [_result(fetch, outputs[fetch.anchor]) for fetch in wanted]
         return results if return_numpy else [_dense(array) for array in results]
 

@@ -398,6 +398,10 @@ _add("Compilation", "recorded", StringMap(), {
     "lstm_options": ({}, "Poplar options of LSTMs."),
 }, refuses=_refuse_half_partials)
 
+_add("CPU fallback", "effective", FLAG, {
+    "cpu_fallback": (False, "Run operators without a translator on Paddle's CPU kernels."),
+}, seam="")
+
 _add("Custom operators", "effective", OperatorMapping(), {
     "custom_op": ({}, "Maps one Paddle operator to a PopART one; what `add_custom_op` sets."),
 }, seam="Builder.customOp")

@@ -300,6 +300,13 @@ PATCHES: tuple[Patch, ...] = (
     *_SAVING_COPIES,
     *_LAYERS_FOR_PIR,
     *_FLUID,
+    *_everywhere(
+        ("paddle.utils.cpp_extension.cpp_extension", "paddle.utils.cpp_extension"),
+        "load",
+        "paddle_ipu.cpp_extension:loading",
+        "stops at sources that include Graphcore's headers, where there is no SDK",
+        wraps=True,
+    ),
 )
 
 _ABSENT = object()

@@ -360,18 +360,6 @@ def test_an_error_of_popart_names_the_users_line() -> None:
     assert re.fullmatch(rf"while translating Paddle's add at {HERE}:\d+", note)
 
 
-def test_a_custom_operator_that_the_ipu_model_lacks() -> None:
-    mapping = {"paddle_op": "tanh", "popart_op": "Mine", "domain": "custom.ops", "version": 1}
-    refused(
-        UnsupportedOpError,
-        r"add_custom_op maps to operators that the IPU Model does not have: custom.ops.Mine for "
-        r"tanh at .*side_by_side.py:\d+. Map to an operator of ai.onnx or ai.graphcore",
-        mlp(None),
-        {"custom_op": mapping},
-        is_training=False,
-    )
-
-
 def test_training_without_an_optimizer() -> None:
     refused(
         InvalidProgramError,

@@ -449,7 +449,15 @@ class _Reader:
         )
         node.meta[dialect.CALLSTACK] = operator.callstack
         node.meta[dialect.INPUT_NAMES] = tuple(names)
+        node.meta[dialect.MADE_FROM] = operator
+        node.meta[dialect.OPERAND_VARIABLES] = [_variable(value) for value in inputs]
+        node.meta[dialect.RESULT_VARIABLES] = [_variable(value) for value in outputs]
         self._nodes.append(node)
+
+
+def _variable(value: ir.Value | None) -> str | None:
+    """The variable that a value is a version of."""
+    return None if value is None else value.meta.get(dialect.VARIABLE, value.name)
 
 
 def _carried(operator: Operator) -> dict[str, Any]:

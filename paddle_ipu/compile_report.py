@@ -1,0 +1,55 @@
+"""What a compiled program is made of, and what its operators on the host cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class HostOperator:
+    """An operator that Paddle's CPU kernel runs inside the step.
+
+    Attributes:
+        operator: its phi name.
+        place: the operator with the user's line.
+        calls: how often it ran forward so far; more than once a step with micro-batches.
+        seconds_per_step: time on the host so far, backward and copies included, for each run; None
+            before the first.
+    """
+
+    operator: str
+    place: str
+    calls: int
+    seconds_per_step: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CompileReport:
+    """What became of a program; ``str`` gives it as text.
+
+    Attributes:
+        portable: Graphcore's SDK can run it too.
+        not_portable_because: what keeps it off the hardware.
+        on_host: operators without a translator, on Paddle's CPU kernels.
+        steps: how often the program has run.
+    """
+
+    portable: bool
+    not_portable_because: Sequence[str]
+    on_host: Sequence[HostOperator]
+    steps: int
+
+    def __str__(self) -> str:
+        lines = [f"steps run: {self.steps}"]
+        if self.portable:
+            lines.append("portable: yes")
+        else:
+            lines.append("portable: no, the IPU Model alone runs it")
+            lines += [f"  {reason}" for reason in self.not_portable_because]
+        lines.append(f"operators on Paddle's CPU kernels: {len(self.on_host) or 'none'}")
+        for found in self.on_host:
+            cost = found.seconds_per_step
+            each = "not run yet" if cost is None else f"{cost * 1e3:.3f} ms a step"
+            lines.append(f"  {found.place}: {each}")
+        return "\n".join(lines)

@@ -1,0 +1,66 @@
+"""``paddle.utils.cpp_extension.load`` where a custom operator has a half for PopART.
+
+The half for Paddle's CPU compiles as always. A source that includes headers of Graphcore's SDK is
+left out where there is none.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from paddle_ipu import seam
+from paddle_ipu.errors import BackendUnavailableError
+
+_LOG = logging.getLogger("paddle_ipu")
+_SDK_HEADER = re.compile(
+    r'^\s*#\s*include\s*[<"](?P<header>(?:popart|popops|poplin|popnn|poputil|poprand|poplar)/[^>"]+)',
+    re.MULTILINE,
+)
+
+
+def loading(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``load`` that leaves out what needs Graphcore's headers, with a line that says so."""
+
+    @functools.wraps(original)
+    def load(name: str, sources: Sequence[str], *args: Any, **keywords: Any) -> Any:
+        return original(name, _buildable(name, sources), *args, **keywords)
+
+    return load
+
+
+def _buildable(name: str, sources: Sequence[str]) -> Sequence[str]:
+    if seam.sdk_installed():
+        return sources
+    needs = {source: header for source in sources if (header := _sdk_header(source))}
+    if not needs:
+        return sources
+    for source, header in needs.items():
+        _LOG.warning(
+            "%s: %s includes <%s> of Graphcore's SDK, which is not installed; it is left out.",
+            name,
+            os.path.basename(source),
+            header,
+        )
+    kept = [source for source in sources if source not in needs]
+    if not kept:
+        raise BackendUnavailableError(
+            f"cpp_extension.load({name!r}): every source includes headers of Graphcore's SDK, "
+            "which is not installed. Give that of the CPU kernel (PD_BUILD_OP) too."
+        )
+    return kept
+
+
+def _sdk_header(source: str) -> str | None:
+    """The first header of the SDK that a source file includes, None without one."""
+    try:
+        with open(source, encoding="utf-8", errors="replace") as file:
+            match = _SDK_HEADER.search(file.read())
+    except OSError:
+        # The compiler says what is wrong with it.
+        return None
+    return match["header"] if match else None

@@ -1,0 +1,111 @@
+"""What custom operators mean on the IPU Model, in Python.
+
+A custom operator of Paddle has a C++ half for the CPU, and for hardware a C++ half for PopART. The
+IPU Model takes a function on JAX arrays instead; the derivative is JAX's unless one is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from paddle_ipu.errors import OptionError
+from paddle_ipu.strategy import CustomOp
+
+Forward = Callable[..., Any]
+Backward = Callable[..., Any]
+
+_REGISTERED: dict[str, CustomOp] = {}
+
+
+def register_custom_op(
+    paddle_op: str,
+    forward: Forward,
+    *,
+    backward: Backward | None = None,
+    popart_op: str | None = None,
+    domain: str = "custom.ops",
+    version: int = 1,
+) -> None:
+    """Says what a custom operator computes on the IPU Model.
+
+    Args:
+        paddle_op: the operator's name in Paddle programs.
+        forward: ``forward(*inputs, **attributes) -> output or sequence of outputs`` on JAX arrays,
+            a pure function that JAX can trace. Half inputs arrive as float32, 64-bit ones in 32.
+        backward: ``backward(inputs, outputs, gradients, **attributes) -> gradients of the inputs``,
+            None for one that has none; JAX differentiates `forward` where there is no `backward`.
+        popart_op, domain, version: the operator it is in the PopART program, as in
+            ``IpuStrategy.add_custom_op``, for a program that the SDK may run too; `popart_op` is
+            `paddle_op` by default.
+
+    Raises:
+        OptionError: a name that is taken, or is that of an operator PopART or this package has.
+    """
+    from paddle_ipu.popart.op_schema import ANY, OpSchema, register
+    from paddle_ipu.popart.schema import schema_of
+    from paddle_ipu.popart.shape_inference.context import InferenceContext
+    from paddle_ipu.popart.tensorinfo import TensorInfo
+
+    custom = CustomOp(paddle_op, popart_op or paddle_op, domain, version)
+    if paddle_op in _REGISTERED:
+        raise OptionError(
+            f"register_custom_op: {paddle_op!r} is registered already, as {_REGISTERED[paddle_op]}."
+        )
+    if schema_of(domain, custom.popart_op) is not None:
+        raise OptionError(
+            f"register_custom_op: {domain}.{custom.popart_op} is an operator that the IPU Model "
+            f"has. To use it for {paddle_op!r}, map to it: "
+            f"ipu_strategy.add_custom_op({paddle_op!r}, {custom.popart_op!r}, {domain!r})."
+        )
+
+    def infer(context: InferenceContext) -> list[TensorInfo]:
+        from paddle_ipu.xla.custom import result_kinds
+
+        kinds = [
+            None if info is None else (tuple(info.dims), info.dtype) for info in context.inputs
+        ]
+        found = result_kinds(f"{domain}.{custom.popart_op}", forward, kinds, context.attributes)
+        return [TensorInfo(dtype, list(shape)) for shape, dtype in found]
+
+    register(
+        OpSchema(
+            domain=domain,
+            op_type=custom.popart_op,
+            builder_name=custom.popart_op.lower(),
+            min_inputs=0,
+            max_inputs=None,
+            outputs=(1, None),
+            attributes=MappingProxyType({}),
+            input_dtypes=(ANY,),
+            constant_inputs=(),
+            infer=infer,
+            version=version,
+        )
+    )
+    _lower(custom, forward, backward)
+    _REGISTERED[paddle_op] = custom
+
+
+def _lower(custom: CustomOp, forward: Forward, backward: Backward | None) -> None:
+    from paddle_ipu.xla.custom import register_function
+
+    register_function(custom.domain, custom.popart_op, forward, backward)
+
+
+def registered_custom_ops() -> Mapping[str, CustomOp]:
+    """Paddle operator -> the PopART operator that a function was registered for."""
+    return MappingProxyType(_REGISTERED)
+
+
+def known_custom_ops(mapped: Mapping[str, CustomOp]) -> dict[str, CustomOp]:
+    """The custom operators that the IPU Model can run, a strategy's mappings before all others."""
+    from paddle_ipu.popart.schema import schema_of
+
+    found = {**_REGISTERED, **mapped}
+    return {
+        name: custom
+        for name, custom in found.items()
+        if schema_of(custom.domain, custom.popart_op) is not None
+    }

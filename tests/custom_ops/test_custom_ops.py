@@ -1,0 +1,309 @@
+"""Custom operators in C++, built by ``cpp_extension.load``, and what they mean on the IPU Model."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import paddle
+import pytest
+
+import paddle_ipu
+from paddle_ipu import custom_ops
+from paddle_ipu.errors import (
+    BackendUnavailableError,
+    LoweringError,
+    NotSupported,
+    OptionError,
+    UnsupportedOpError,
+)
+from paddle_ipu.popart import op_schema
+from paddle_ipu.xla import registry as lowerings
+
+HERE = Path(__file__).parent
+X = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+PROBABILITIES = np.full((3, 4), 0.25, np.float32)
+LABELS = np.asarray([2, 0, 3], np.int64)
+
+
+@pytest.fixture(autouse=True)
+def _static() -> Iterator[None]:
+    paddle_ipu.activate()
+    paddle.enable_static()
+    yield
+    paddle.disable_static()
+
+
+@pytest.fixture(autouse=True)
+def _unregistered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is gone after it."""
+    monkeypatch.setattr(custom_ops, "_REGISTERED", dict(custom_ops._REGISTERED))
+    monkeypatch.setattr(op_schema, "_ROWS", dict(op_schema._ROWS))
+    monkeypatch.setattr(op_schema, "_BY_BUILDER_NAME", dict(op_schema._BY_BUILDER_NAME))
+    monkeypatch.setattr(lowerings, "_LOWERINGS", dict(lowerings._LOWERINGS))
+
+
+@pytest.fixture(scope="module")
+def operators(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The module of the compiled operators; the compiler runs once."""
+    if shutil.which("g++") is None:
+        pytest.skip("custom operators need g++")
+    paddle_ipu.activate()
+    folder = tmp_path_factory.mktemp("custom_ops")
+    with warnings.catch_warnings():
+        # Setuptools and Paddle warn of their own ways while they compile.
+        warnings.simplefilter("ignore")
+        yield paddle.utils.cpp_extension.load(
+            name="paddle_ipu_test_ops",
+            sources=[str(HERE / "custom_ops.cc"), str(HERE / "half_for_popart.cc")],
+            extra_cxx_cflags=["-O1", "-DONNX_NAMESPACE=onnx"],
+            build_directory=str(folder),
+        )
+
+
+class Program:
+    """A parameter ``w`` that is `x`, what `build` makes of it, its weighted sum, and SGD."""
+
+    def __init__(self, build: Callable[[Any], Any], value: Any = X) -> None:
+        self.main, self.start = paddle.static.Program(), paddle.static.Program()
+        with (
+            paddle.static.program_guard(self.main, self.start),
+            paddle.utils.unique_name.guard(),
+        ):
+            weight = paddle.create_parameter(
+                list(value.shape), "float32", name="w",
+                default_initializer=paddle.nn.initializer.Assign(value),
+            )  # fmt: skip
+            scale = paddle.static.data("scale", [1], "float32")
+            self.out = build(weight)
+            self.loss = paddle.sum(self.out * self.out) * scale
+            paddle.optimizer.SGD(0.5).minimize(self.loss)
+        self.feed = {"scale": np.ones(1, np.float32)}
+
+    def _scope(self) -> Any:
+        scope = paddle.static.Scope()
+        paddle.static.Executor().run(self.start, scope=scope)
+        return scope
+
+    def on_cpu(self) -> tuple[Any, Any]:
+        """The operator's result and the weight after one step, by Paddle's CPU executor."""
+        scope = self._scope()
+        out = paddle.static.Executor().run(
+            self.main, feed=self.feed, fetch_list=[self.out], scope=scope
+        )[0]
+        return out, np.array(scope.find_var("w").get_tensor())
+
+    def on_ipu(self, *mapping: Any) -> tuple[Any, Any, Any]:
+        """The same on the IPU Model, and the compiled program's report."""
+        strategy = paddle.static.IpuStrategy()
+        strategy.set_graph_config(num_ipus=1, is_training=True, micro_batch_size=1)
+        if mapping:
+            strategy.add_custom_op(*mapping)
+        scope = self._scope()
+        compiled = paddle.static.IpuCompiledProgram(
+            self.main, scope=scope, ipu_strategy=strategy
+        ).compile(list(self.feed), [self.out])
+        (out,) = compiled.run(self.feed, [self.out])
+        compiled._backend.weights_to_host()
+        return out, np.array(scope.find_var("w").get_tensor()), compiled.report()
+
+
+def _leaky(x: Any, alpha: float) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.where(x > 0, x, alpha * x)
+
+
+@pytest.fixture
+def leaky(operators: Any) -> Program:
+    return Program(lambda w: operators.test_leaky(w, alpha=0.25))
+
+
+def test_a_registered_function_gives_the_kernels_numbers(leaky: Program) -> None:
+    paddle_ipu.register_custom_op("test_leaky", _leaky)
+    expected, weight = leaky.on_cpu()
+    out, trained, report = leaky.on_ipu()
+    np.testing.assert_allclose(out, expected, rtol=1e-6)
+    np.testing.assert_allclose(trained, weight, rtol=1e-6, atol=1e-7)
+    assert not report.on_host and report.portable
+
+
+def test_a_derivative_of_ones_own(leaky: Program) -> None:
+    def backward(inputs: Any, outputs: Any, gradients: Any, alpha: float) -> Any:
+        assert alpha == 0.25 and len(inputs) == len(outputs) == 1
+        return (3.0 * gradients[0],)
+
+    paddle_ipu.register_custom_op("test_leaky", _leaky, backward=backward)
+    out, trained, _ = leaky.on_ipu()
+    np.testing.assert_allclose(trained, X - 0.5 * 3 * 2 * out, rtol=1e-5, atol=1e-6)
+
+
+def test_a_mapping_finds_the_function_by_its_popart_name(leaky: Program) -> None:
+    paddle_ipu.register_custom_op("test_leaky", _leaky, popart_op="Leaky", domain="mine")
+    expected, _ = leaky.on_cpu()
+    out, _, report = leaky.on_ipu("test_leaky", "Leaky", "mine", 1)
+    np.testing.assert_allclose(out, expected, rtol=1e-6)
+    assert not report.on_host
+
+
+def test_a_mapping_to_an_operator_of_popart(leaky: Program) -> None:
+    expected, weight = leaky.on_cpu()
+    out, trained, _ = leaky.on_ipu("test_leaky", "LeakyRelu", "ai.onnx", 6)
+    np.testing.assert_allclose(out, expected, rtol=1e-6)
+    np.testing.assert_allclose(trained, weight, rtol=1e-6, atol=1e-7)
+
+
+def test_a_mapped_operator_without_meaning_runs_its_cpu_kernel(
+    leaky: Program, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected, weight = leaky.on_cpu()
+    with caplog.at_level(logging.WARNING, "paddle_ipu"):
+        out, trained, report = leaky.on_ipu("test_leaky", "Leaky")
+    np.testing.assert_allclose(out, expected, rtol=1e-6)
+    np.testing.assert_allclose(trained, weight, rtol=1e-6, atol=1e-7)
+    assert [found.operator for found in report.on_host] == ["test_leaky"]
+    assert "domain: custom.ops, type: Leaky" in caplog.text
+    assert "the operator's CPU kernel runs in its place" in caplog.text
+
+
+def test_an_operator_that_nobody_knows_is_refused(leaky: Program) -> None:
+    with pytest.raises(UnsupportedOpError, match=r"(?s)test_leaky \(1x\).*register_custom_op"):
+        leaky.on_ipu()
+
+
+def test_the_half_for_popart_is_left_out_with_one_line(
+    operators: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    from paddle_ipu.cpp_extension import _buildable
+
+    sources = [str(HERE / "custom_ops.cc"), str(HERE / "half_for_popart.cc")]
+    with caplog.at_level(logging.WARNING, "paddle_ipu"):
+        assert _buildable("mine", sources) == sources[:1]
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "mine: half_for_popart.cc includes <popart/op.hpp> of Graphcore's SDK, which is not "
+        "installed; it is left out."
+    )
+    assert callable(operators.test_leaky)
+
+
+def test_sources_for_popart_alone_are_refused() -> None:
+    with pytest.raises(BackendUnavailableError, match="every source includes headers of Graph"):
+        paddle.utils.cpp_extension.load("mine", [str(HERE / "half_for_popart.cc")])
+
+
+def test_with_the_sdk_all_sources_are_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    from paddle_ipu import cpp_extension, seam
+
+    monkeypatch.setattr(seam, "sdk_installed", lambda: True)
+    sources = [str(HERE / "half_for_popart.cc")]
+    assert cpp_extension._buildable("mine", sources) == sources
+
+
+# -- operators of published scripts -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["identity", "checkpointoutput"])
+def test_what_passes_a_tensor_on(name: str, operators: Any) -> None:
+    program = Program(lambda w: getattr(operators, name)(w) * 1.5)
+    expected, weight = program.on_cpu()
+    out, trained, report = program.on_ipu()
+    np.testing.assert_array_equal(out, expected)
+    np.testing.assert_allclose(trained, weight, rtol=1e-6, atol=1e-7)
+    assert report.portable and not report.on_host
+
+
+def test_detach_stops_the_gradient(operators: Any) -> None:
+    program = Program(lambda w: operators.detach(w) * w)
+    out, trained, _ = program.on_ipu()
+    np.testing.assert_allclose(out, X * X, rtol=1e-6)
+    np.testing.assert_allclose(trained, X - 0.5 * 2 * X**3, rtol=1e-5, atol=1e-6)
+
+
+def test_tied_gather_takes_rows(operators: Any) -> None:
+    rows = np.asarray([2, 0, 2], np.int64)
+    program = Program(lambda w: operators.tied_gather(w, paddle.assign(rows)))
+    expected, weight = program.on_cpu()
+    out, trained, _ = program.on_ipu()
+    np.testing.assert_array_equal(out, expected)
+    np.testing.assert_allclose(trained, weight, rtol=1e-6, atol=1e-7)
+
+
+def _nll(p: Any, reduction: int, ignored: int | None) -> Any:
+    losses = -np.log(p[np.arange(3), LABELS]) * (LABELS != ignored)
+    if reduction == 2:
+        return losses
+    total = losses.sum()
+    return np.asarray([total if reduction == 0 else total / np.sum(LABELS != ignored)])
+
+
+@pytest.mark.parametrize("ignored", [None, 0])
+@pytest.mark.parametrize("reduction", [0, 1, 2])
+def test_custom_nll_loss(operators: Any, reduction: int, ignored: int | None) -> None:
+    p = np.random.default_rng(3).dirichlet(np.ones(4), 3).astype(np.float32)
+    program = Program(
+        lambda w: operators.custom_nll_loss(
+            w, paddle.assign(LABELS), reduction, str(ignored), False
+        ),
+        p,
+    )
+    out, trained, _ = program.on_ipu()
+    expected = _nll(p, reduction, ignored)
+    np.testing.assert_allclose(out, expected, rtol=1e-6)
+    count = np.sum(LABELS != ignored) if reduction == 1 else 1
+    gradient = np.zeros_like(p)
+    for row, label in enumerate(LABELS):
+        loss = expected[row] if reduction == 2 else expected[0]
+        if label != ignored:
+            gradient[row, label] = -2 * loss / (p[row, label] * count)
+    np.testing.assert_allclose(trained, p - 0.5 * gradient, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((5, "None", False), "reduction is 5; expected 0"),
+        ((1, "zero", False), "ignoreIndex is 'zero'; expected an integer or 'None'"),
+    ],
+)
+def test_wrong_attributes_of_custom_nll_loss(
+    operators: Any, arguments: Sequence[Any], message: str
+) -> None:
+    program = Program(
+        lambda w: operators.custom_nll_loss(w, paddle.assign(LABELS), *arguments), PROBABILITIES
+    )
+    with pytest.raises(NotSupported, match=f"custom_nll_loss.*{message}"):
+        program.on_ipu()
+
+
+# -- registering --------------------------------------------------------------------------------
+
+
+def test_a_second_function_for_one_operator_is_refused() -> None:
+    paddle_ipu.register_custom_op("mine", _leaky)
+    with pytest.raises(OptionError, match="'mine' is registered already"):
+        paddle_ipu.register_custom_op("mine", _leaky)
+
+
+def test_operators_of_popart_are_not_replaced() -> None:
+    with pytest.raises(OptionError, match=r"ai.onnx.Relu is an operator that the IPU Model has"):
+        paddle_ipu.register_custom_op("mine", _leaky, popart_op="Relu", domain="ai.onnx")
+
+
+def test_a_function_that_fails_is_named_with_its_inputs(leaky: Program) -> None:
+    paddle_ipu.register_custom_op("test_leaky", lambda x: x)
+    with pytest.raises(
+        LoweringError, match=r"(?s)custom.ops.test_leaky.*shape=\(3, 4\).*'alpha': 0.25.*alpha"
+    ):
+        leaky.on_ipu()
+
+
+def test_a_backward_with_too_few_gradients_is_named(leaky: Program) -> None:
+    paddle_ipu.register_custom_op("test_leaky", _leaky, backward=lambda *given, alpha: ())
+    with pytest.raises(LoweringError, match=r"backward gave 0 gradient\(s\) for 1 input"):
+        leaky.on_ipu()
