@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["activate", "deactivate", "errors", "is_active", "popart", "register_custom_op", "verify"]
+__all__ = [
+    "activate",
+    "deactivate",
+    "errors",
+    "is_active",
+    "popart",
+    "register_custom_op",
+    "verify",
+]
 
 _PUBLIC_NAMES = {
     "activate": "paddle_ipu.plugin:activate",

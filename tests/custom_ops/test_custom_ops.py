@@ -235,11 +235,11 @@ def test_tied_gather_takes_rows(operators: Any) -> None:
 
 
 def _nll(p: Any, reduction: int, ignored: int | None) -> Any:
-    losses = -np.log(p[np.arange(3), LABELS]) * (LABELS != ignored)
+    losses = -np.log(p[np.arange(3), LABELS]) * (ignored != LABELS)
     if reduction == 2:
         return losses
     total = losses.sum()
-    return np.asarray([total if reduction == 0 else total / np.sum(LABELS != ignored)])
+    return np.asarray([total if reduction == 0 else total / np.sum(ignored != LABELS)])
 
 
 @pytest.mark.parametrize("ignored", [None, 0])
@@ -255,7 +255,7 @@ def test_custom_nll_loss(operators: Any, reduction: int, ignored: int | None) ->
     out, trained, _ = program.on_ipu()
     expected = _nll(p, reduction, ignored)
     np.testing.assert_allclose(out, expected, rtol=1e-6)
-    count = np.sum(LABELS != ignored) if reduction == 1 else 1
+    count = np.sum(ignored != LABELS) if reduction == 1 else 1
     gradient = np.zeros_like(p)
     for row, label in enumerate(LABELS):
         loss = expected[row] if reduction == 2 else expected[0]

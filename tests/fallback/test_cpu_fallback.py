@@ -11,8 +11,10 @@ import pytest
 
 import paddle_ipu
 from paddle_ipu.errors import NotSupported, PaddleIpuError, UnsupportedOpError
-from paddle_ipu.ops import families  # noqa: F401 - fills the table
-from paddle_ipu.ops import registry
+from paddle_ipu.ops import (
+    families,  # noqa: F401 - fills the table
+    registry,
+)
 from paddle_ipu.testing.compare import assert_same
 
 X = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
