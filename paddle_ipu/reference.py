@@ -188,7 +188,8 @@ def _verify(
             "accumulation; every micro-batch ran from the same weights"
         )
     fetches = list(dict.fromkeys([*case.fetches, *case.forward.gradients]))
-    updated = {} if case.accumulates else bisection.updated_variables(case.forward)
+    written = bisection.written_variables(case.forward)
+    updated = written if case.accumulates else bisection.updated_variables(case.forward)
     ipu = Ipu(case, case.strategy, case.turns, fetches, case.state)
     cpu = Cpu(case, fetches, case.state)
     got: Results = {name: [] for name in fetches}
@@ -203,7 +204,7 @@ def _verify(
     for _ in range(steps):
         for turn in range(case.turns):
             if case.accumulates:
-                cpu.restore(case.state)
+                cpu.restore({n: array for n, array in case.state.items() if n not in written})
             for name, array in cpu.run(case.micro_batch(turn)).items():
                 expected[name].append(array)
     cpu_variables = cpu.variables(list(updated))
@@ -250,11 +251,13 @@ def _compare_operators(case: Case, report: VerificationReport) -> None:
     differing = [row.micro_batch for row in rows if row.micro_batch is not None]
     turn = min(differing, default=0)
     state = dict(case.state)
-    if turn and not case.accumulates:
+    if turn:
+        moving = bisection.written_variables(case.forward) if case.accumulates else state
         before = Cpu(case, case.fetches, case.state)
         for earlier in range(turn):
+            before.restore({n: array for n, array in case.state.items() if n not in moving})
             before.run(case.micro_batch(earlier % case.turns))
-        state = before.variables(list(state))
+        state.update(before.variables(list(moving)))
         report.notes.append(
             f"operators are compared on micro-batch {turn}, from the CPU's weights at that point"
         )

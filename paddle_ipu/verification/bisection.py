@@ -46,6 +46,7 @@ class Forward:
         readers: parameter -> the first node that reads it.
         optimizer: the optimizer, None in inference.
         sources: parameter -> line of the operator that updates it.
+        writes: parameter or state -> the operator that gives it its value in the next run.
     """
 
     nodes: Sequence[ir.Node]
@@ -54,6 +55,7 @@ class Forward:
     readers: Mapping[str, ir.Node]
     optimizer: PaddleOptimizer | None
     sources: Mapping[str, str]
+    writes: Mapping[str, ir.Node]
 
 
 def read_forward(
@@ -78,6 +80,12 @@ def read_forward(
         for value in node.inputs:
             if value is not None and value.producer() is None:
                 readers.setdefault(str(value.name), node)
+    writes = {}
+    for name, written in compilation.state_writes().items():
+        value = compilation.value(written)
+        producer = None if value is None else value.producer()
+        assert producer is not None
+        writes[name] = producer
     optimizer = compilation.optimizer
     gradients = {} if optimizer is None else optimizer.gradients
     return Forward(
@@ -95,12 +103,13 @@ def read_forward(
         readers,
         optimizer,
         sources,
+        writes,
     )
 
 
 def updated_variables(forward: Forward) -> dict[str, tuple[str, str]]:
-    """Variable -> (what it is, line of its update), for all that a training step changes."""
-    found: dict[str, tuple[str, str]] = {}
+    """Variable -> (what it is, line of its update), for all that a step changes."""
+    found = written_variables(forward)
     for update in () if forward.optimizer is None else forward.optimizer.updates:
         if update.parameter not in forward.readers:
             continue
@@ -109,6 +118,14 @@ def updated_variables(forward: Forward) -> dict[str, tuple[str, str]]:
         for role, name in update.states.items():
             found[name] = (f"{role} of {update.parameter}, updated by rule {update.rule}", source)
     return found
+
+
+def written_variables(forward: Forward) -> dict[str, tuple[str, str]]:
+    """Variable -> (what it is, line of the write), for all that forward writes."""
+    return {
+        name: (f"variable written by {node.op_type}", dialect.source_of(node))
+        for name, node in forward.writes.items()
+    }
 
 
 def sources(forward: Forward) -> dict[str, str]:

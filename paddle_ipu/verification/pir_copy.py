@@ -12,6 +12,7 @@ from paddle_ipu.errors import FetchError
 from paddle_ipu.frontend import pir
 from paddle_ipu.passes.extract_forward import SIDE_EFFECTS
 from paddle_ipu.passes.extract_optimizer import OPTIMIZER_OPS
+from paddle_ipu.passes.state_writes import IN_PLACE
 from paddle_ipu.value_names import NAME_PREFIX
 from paddle_ipu.verification.program_copy import DROPOUT, Operand, not_a_variable
 
@@ -187,8 +188,8 @@ def _prune(program: Any, wanted: Sequence[Any], training: bool) -> None:
 
 def _is_root(op: Any, training: bool) -> bool:
     name = op.name().rpartition(".")[2]
-    if name in ("batch_norm_", "sync_batch_norm_"):
-        return not op.attrs()["is_test"]
+    if name in IN_PLACE:
+        return True
     return name in SIDE_EFFECTS or (training and name in OPTIMIZER_OPS)
 
 
