@@ -174,6 +174,22 @@ def _cross_entropy(operator: Operator, variables: Variables) -> list[Operator]:
     ]
 
 
+def _linear_quantisation(operator: Operator, variables: Variables) -> list[Operator]:
+    """Paddle 2 has bits instead of bounds, and takes whole numbers for what it makes floats of."""
+    forms = []
+    if "qmax" not in operator.attributes:
+        levels = 2 ** (int(operator.attributes.get("bit_length", 8)) - 1)
+        operator = operator.changed(attributes={"qmin": -levels, "qmax": levels - 1})
+    x, scale = _one(operator, "X"), _one(operator, "Scale")
+    dtypes = variables.dtype(x), variables.dtype(scale)
+    if dtypes[0] != dtypes[1]:
+        name = variables.declare(scale, variables.shape(x))
+        attributes = {"in_dtype": dtypes[0], "out_dtype": dtypes[1]}
+        forms.append(operator.beside("cast", x, name, attributes))
+        operator = operator.changed(inputs={**operator.inputs, "X": [name]})
+    return [*forms, operator]
+
+
 def _truncated(operator: Operator, variables: Variables) -> list[Operator]:
     """Without bounds, as Paddle 2 writes it, the normal numbers of two standard deviations."""
     if "a" in operator.attributes:
@@ -333,6 +349,7 @@ REWRITES: Mapping[str, Rewrite] = {
     "batch_norm": _batch_norm,
     "cross_entropy": _cross_entropy,
     "cross_entropy2": _cross_entropy,
+    "dequantize_linear": _linear_quantisation,
     "fill_constant": _fill_constant,
     "fill_constant_batch_size_like": _fill_constant,
     "fill_zeros_like": _zeros_like,
@@ -343,6 +360,7 @@ REWRITES: Mapping[str, Rewrite] = {
     "matmul": _matmul,
     "mul": _mul,
     "one_hot": _without_last("X"),
+    "quantize_linear": _linear_quantisation,
     "range": _range,
     "split": _split,
     "strided_slice": _strided_slice,

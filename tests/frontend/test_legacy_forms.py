@@ -185,3 +185,31 @@ def test_paddle_2_truncates_at_two_standard_deviations(
     builder.operator("truncated_gaussian_random", {}, {"Out": ["y"]}, attributes)
     (node,) = read(builder)
     assert (dialect.attribute(node, "a"), dialect.attribute(node, "b")) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "bounds"),
+    [({}, (-128, 127)), ({"bit_length": 4}, (-8, 7)), ({"qmin": -3, "qmax": 3}, (-3, 3))],
+    ids=str,
+)
+def test_bits_become_bounds(
+    builder: DescBuilder, given: dict[str, int], bounds: tuple[int, int]
+) -> None:
+    _quantisation(builder, "quantize_linear", "float32", given)
+    (node,) = read(builder)
+    assert (dialect.attribute(node, "qmin"), dialect.attribute(node, "qmax")) == bounds
+
+
+def test_whole_numbers_are_cast_before_their_scale_is_taken(builder: DescBuilder) -> None:
+    _quantisation(builder, "dequantize_linear", "int32", {"quant_axis": 1})
+    cast, node = read(builder)
+    assert (cast.op_type, dialect.attribute(cast, "dtype")) == ("cast", "float32")
+    assert dialect.operand(node, "x") is cast.outputs[0]
+
+
+def _quantisation(builder: DescBuilder, kind: str, dtype: str, attributes: dict[str, int]) -> None:
+    for name, dims, of in (("q", (2, 3), dtype), ("s", (3,), "float32"), ("z", (1,), "float32")):
+        builder.variable(name, dims, of, is_feed=True)
+    builder.variable("r", (2, 3))
+    inputs = {"X": ["q"], "Scale": ["s"], "ZeroPoint": ["z"]}
+    builder.operator(kind, inputs, {"Y": ["r"]}, attributes)

@@ -28,7 +28,11 @@ def call(
     """
     if paddle.framework.in_pir_mode():
         results = getattr(paddle._C_ops, kind)(*arguments)
-        return list(results) if isinstance(results, (list, tuple)) else [results]
+        results = list(results) if isinstance(results, (list, tuple)) else [results]
+        if any(isinstance(result, bool) for result in results):
+            # Paddle gives True for a result it takes for optional.
+            results = results[0].get_defining_op().results()
+        return results
     from paddle.base.layer_helper import LayerHelper
 
     kind = legacy or kind

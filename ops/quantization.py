@@ -1,0 +1,321 @@
+"""Quantisation as training and exported models simulate it: whole numbers kept as floats."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from paddle_ipu.ops.context import TranslationContext
+from paddle_ipu.ops.registry import translator
+
+_FP8 = (448, 57344)
+"""Largest numbers by which Paddle tells its two 8-bit float formats."""
+
+
+def _levels(context: TranslationContext) -> int:
+    """The largest whole number of ``bit_length`` bits."""
+    return 2 ** (int(context.attr("bit_length", 8)) - 1) - 1
+
+
+def _abs_max(context: TranslationContext, x: str, axis: int | None = None) -> str:
+    """The largest magnitude: of all elements [1], or for each index of an axis [C]."""
+    rank = context.rank(x)
+    others = [at for at in range(rank) if at != axis]
+    # No gradient flows through a scale.
+    sizes = str(context.onnx.abs([context.graphcore.detach([x])]))
+    largest = str(context.onnx.reducemax([sizes], others, 0)) if others else sizes
+    return context.reshape(largest, [1]) if axis is None else largest
+
+
+def _along(context: TranslationContext, scale: str, x: str, axis: int | None) -> str:
+    """A scale in a shape that broadcasts to `x`: a scalar, or along an axis."""
+    if axis is None:
+        return context.reshape(scale, [])
+    dims = [1] * context.rank(x)
+    dims[axis] = context.shape(x)[axis]
+    return context.reshape(scale, dims)
+
+
+def _rounded(context: TranslationContext, x: str) -> str:
+    """The nearest whole number, halves away from zero."""
+    size = str(context.onnx.abs([x]))
+    floor = str(context.onnx.floor([size]))
+    part = context.onnx.sub([size, floor])
+    up = context.onnx.logical_not([context.onnx.less([part, context.const_like(0.5, x)])])
+    whole = context.onnx.add([floor, context.cast(str(up), context.dtype(x))])
+    return str(context.onnx.mul([whole, context.onnx.sign([x])]))
+
+
+def _quantized(
+    context: TranslationContext, x: str, scale: str, levels: int, axis: int | None
+) -> str:
+    """``round(levels / scale * x)``; ``round_type`` 0 rounds halves to even, 1 away from zero.
+
+    The first bounds the result to [-levels - 1, levels], the second ``x`` to [-scale, scale].
+    """
+    scale = _along(context, scale, x, axis)
+    enough = context.onnx.greater([scale, context.const_like(1e-30, x)])
+    raised = context.onnx.add([scale, context.const_like(1e-6, x)])
+    divisor = context.onnx.where([enough, scale, raised])
+    inverse = context.onnx.div([context.const_like(1.0, x), divisor])
+    factor = str(context.onnx.mul([context.const_like(float(levels), x), inverse]))
+    if int(context.attr("round_type", 1)) == 0:
+        near = str(context.onnx.round([context.onnx.mul([factor, x])]))
+        low, high = context.const_like(-levels - 1.0, x), context.const_like(float(levels), x)
+        return str(context.onnx.max([context.onnx.min([near, high]), low]))
+    bottom = context.onnx.sub([context.const_like(0.0, x), scale])
+    bounded = context.onnx.max([context.onnx.min([x, scale]), bottom])
+    return _rounded(context, str(context.onnx.mul([factor, bounded])))
+
+
+def _restored(
+    context: TranslationContext, x: str, scale: str, levels: float, axis: int | None
+) -> str:
+    """``x * scale / levels``."""
+    product = context.onnx.mul([x, _along(context, scale, x, axis)])
+    return str(context.onnx.div([product, context.const_like(levels, x)]))
+
+
+def _straight_through(context: TranslationContext, x: str, value: str) -> str:
+    """`value`, with the derivative of `x`."""
+    rest = context.onnx.sub([x, context.graphcore.detach([x])])
+    return str(context.onnx.add([context.graphcore.detach([value]), rest]))
+
+
+def _simulated(
+    context: TranslationContext, x: str, scale: str, axis: int | None, restore: bool
+) -> str:
+    levels = _levels(context)
+    value = _quantized(context, x, scale, levels, axis)
+    if not restore:
+        return value
+    return _straight_through(context, x, _restored(context, value, scale, levels, axis))
+
+
+@translator(
+    "fake_quantize_abs_max",
+    emits="Abs ReduceMax Reshape Greater Add Where Div Mul Max Min Round Floor Sub Less Not Cast "
+    "Sign graphcore.Detach",
+)
+def fake_quantize_abs_max(context: TranslationContext) -> list[str]:
+    """Whole numbers of ``bit_length`` bits, the largest magnitude for the largest; and that."""
+    x = context.input("x")
+    scale = _abs_max(context, x)
+    return [_simulated(context, x, scale, None, restore=False), scale]
+
+
+@translator(
+    "fake_quantize_dequantize_abs_max",
+    emits="Abs ReduceMax Reshape Greater Add Where Div Mul Max Min Round Floor Sub Less Not Cast "
+    "Sign graphcore.Detach",
+)
+def fake_quantize_dequantize_abs_max(context: TranslationContext) -> list[str]:
+    """What is left of ``x`` in ``bit_length`` bits; the gradient passes straight through."""
+    x = context.input("x")
+    scale = _abs_max(context, x)
+    return [_simulated(context, x, scale, None, restore=True), scale]
+
+
+def _channel(context: TranslationContext) -> int:
+    return int(context.attr("quant_axis", 0))
+
+
+@translator(
+    "fake_channel_wise_quantize_abs_max",
+    emits="Abs ReduceMax Reshape Greater Add Where Div Mul Max Min Round Floor Sub Less Not Cast "
+    "Sign graphcore.Detach",
+    limits="is_test=False",
+)
+def fake_channel_wise_quantize_abs_max(context: TranslationContext) -> list[str]:
+    """`fake_quantize_abs_max` for each index of an axis; the scales are [C]."""
+    if context.attr("is_test", 0):
+        raise context.refuse(
+            "with is_test its scales are what an earlier run left in its result; use "
+            "quantize_linear, which has them as an input."
+        )
+    x = context.input("x")
+    scale = _abs_max(context, x, _channel(context))
+    return [_simulated(context, x, scale, _channel(context), restore=False), scale]
+
+
+@translator(
+    "fake_channel_wise_quantize_dequantize_abs_max",
+    emits="Abs ReduceMax Reshape Greater Add Where Div Mul Max Min Round Floor Sub Less Not Cast "
+    "Sign graphcore.Detach",
+)
+def fake_channel_wise_quantize_dequantize_abs_max(context: TranslationContext) -> list[str]:
+    """`fake_quantize_dequantize_abs_max` for each index of an axis; the scales are [C]."""
+    x = context.input("x")
+    scale = _abs_max(context, x, _channel(context))
+    return [_simulated(context, x, scale, _channel(context), restore=True), scale]
+
+
+def _averaged(context: TranslationContext, x: str, rate: float) -> tuple[str, str, str]:
+    """(scale, state, accumulator) of the moving average of the largest magnitude."""
+    decay = context.const_like(rate, x)
+    state = context.onnx.mul([context.input("in_state"), decay])
+    state = str(context.onnx.add([state, context.const_like(1.0, x)]))
+    kept = context.onnx.mul([context.input("in_accum"), decay])
+    accumulated = str(context.onnx.add([kept, _abs_max(context, x)]))
+    return str(context.onnx.div([accumulated, state])), state, accumulated
+
+
+def _moving_average(context: TranslationContext, restore: bool) -> list[str | None]:
+    x = context.input("x")
+    if context.attr("is_test", 0):
+        scale = context.input("in_scale")
+        return [_simulated(context, x, scale, None, restore), None, None, None]
+    scale, state, accumulated = _averaged(context, x, float(context.attr("moving_rate", 0.9)))
+    return [_simulated(context, x, scale, None, restore), scale, state, accumulated]
+
+
+@translator(
+    "fake_quantize_moving_average_abs_max",
+    emits="Abs ReduceMax Reshape Greater Add Where Div Mul Max Min Floor Sub Less Not Cast "
+    "Sign graphcore.Detach",
+)
+def fake_quantize_moving_average_abs_max(context: TranslationContext) -> list[str | None]:
+    """`fake_quantize_abs_max` with the moving average of the largest magnitude.
+
+    Results are the numbers, the scale, the state and the accumulator of the average; with
+    ``is_test`` the first only, by the scale that is given.
+    """
+    return _moving_average(context, restore=False)
+
+
+@translator(
+    "fake_quantize_dequantize_moving_average_abs_max",
+    emits="Abs ReduceMax Reshape Greater Add Where Div Mul Max Min Floor Sub Less Not Cast "
+    "Sign graphcore.Detach",
+)
+def fake_quantize_dequantize_moving_average_abs_max(
+    context: TranslationContext,
+) -> list[str | None]:
+    """`fake_quantize_dequantize_abs_max` with the moving average of the largest magnitude."""
+    return _moving_average(context, restore=True)
+
+
+@translator(
+    "fake_quantize_range_abs_max",
+    emits="Reshape Greater Add Where Div Mul Max Min Floor Sub Less Not Cast Abs Sign",
+    limits="is_test=True",
+)
+def fake_quantize_range_abs_max(context: TranslationContext) -> list[str | None]:
+    """`fake_quantize_abs_max` by a scale that is given."""
+    if not context.attr("is_test", 0):
+        raise context.refuse(
+            "in training it reads its window of scales from its own result of the run before; use "
+            "fake_quantize_moving_average_abs_max."
+        )
+    x = context.input("x")
+    return [_simulated(context, x, context.input("in_scale"), None, restore=False), None, None]
+
+
+@translator(
+    "moving_average_abs_max_scale",
+    emits="Identity Abs ReduceMax Reshape Mul Add Div graphcore.Detach",
+)
+def moving_average_abs_max_scale(context: TranslationContext) -> list[str | None]:
+    """``x``, and the moving average of its largest magnitude: scale, state, accumulator."""
+    x = context.input("x")
+    same = str(context.onnx.identity([x]))
+    if context.attr("is_test", 0):
+        return [same, None, None, None]
+    return [same, *_averaged(context, x, float(context.attr("moving_rate", 0.9)))]
+
+
+def _linear_levels(context: TranslationContext) -> int:
+    levels = int(context.attr("qmax", _levels(context)))
+    if levels in _FP8:
+        raise context.refuse(
+            f"qmax={levels} asks for 8-bit floats, which are not supported; use whole numbers."
+        )
+    return levels
+
+
+@translator(
+    "quantize_linear",
+    emits="Identity Abs ReduceMax Reshape Greater Add Where Div Mul Max Min Round Floor Sub Less "
+    "Not Cast Sign graphcore.Detach",
+    limits="no 8-bit floats; the zero point is not read, as in Paddle",
+)
+def quantize_linear(context: TranslationContext) -> list[str | None]:
+    """``round(x / scale * qmax)`` by one scale, or one for each index of ``quant_axis``.
+
+    In training the scale is computed: a moving average of the largest magnitude, or the largest
+    of each index. Results are the numbers, state and accumulator of the average, and the scale.
+    """
+    x = context.input("x")
+    levels, given = _linear_levels(context), int(context.attr("quant_axis", 0))
+    axis = None if given < 0 else given
+    state = accumulated = None
+    scale: str | None = None
+    if not context.attr("is_test", 1):
+        if axis is None:
+            scale, state, accumulated = _averaged(context, x, 0.9)
+        else:
+            scale = _abs_max(context, x, axis)
+    if context.attr("only_observer", 0):
+        return [str(context.onnx.identity([x])), state, accumulated, scale]
+    by = context.input("scale") if scale is None else scale
+    return [_quantized(context, x, by, levels, axis), state, accumulated, scale]
+
+
+@translator(
+    "dequantize_linear",
+    emits="Identity Reshape Mul Div",
+    limits="no 8-bit floats; the zero point is not read, as in Paddle",
+)
+def dequantize_linear(context: TranslationContext) -> list[str | None]:
+    """``x * scale / qmax`` by one scale, or one for each index of ``quant_axis``."""
+    scale = context.input("scale")
+    x = context.input("x")
+    if context.attr("only_observer", 0):
+        return [str(context.onnx.identity([x])), None, None, None]
+    given = int(context.attr("quant_axis", 0))
+    axis = None if given < 0 else given
+    return [_restored(context, x, scale, float(_linear_levels(context)), axis), None, None, None]
+
+
+@translator("fake_dequantize_max_abs", emits="Reshape Mul Div")
+def fake_dequantize_max_abs(context: TranslationContext) -> str:
+    """``x * scale / max_range``."""
+    x, scale = context.input("x"), context.input("scale")
+    return _restored(context, x, scale, float(context.attr("max_range")), None)
+
+
+@translator("fake_channel_wise_dequantize_max_abs", emits="Reshape Mul Div")
+def fake_channel_wise_dequantize_max_abs(context: TranslationContext) -> str:
+    """``x * scale / levels`` for each index of an axis; a second scale is one for all."""
+    x, scales = context.input("x"), context.inputs("scales")
+    bits = [int(count) for count in context.attr("quant_bits", [8])]
+    if len(scales) == 1:
+        return _restored(context, x, scales[0], 2.0 ** (bits[0] - 1) - 1, _channel(context))
+    columns = max(int(context.attr("x_num_col_dims", 1)), 1)
+    product = context.onnx.mul([x, _along(context, scales[0], x, columns)])
+    levels = (2.0 ** (bits[0] - 1) - 1) * (2.0 ** (bits[1] - 1) - 1)
+    return _restored(context, str(product), scales[1], levels, None)
+
+
+def _types_as_float(context: TranslationContext) -> None:
+    """Paddle 3 types the result as the whole numbers it is made of; its kernel writes floats."""
+    context.node.outputs[0].dtype = ir.DataType.FLOAT
+
+
+@translator("dequantize_abs_max", emits="Cast Reshape Mul Div")
+def dequantize_abs_max(context: TranslationContext) -> str:
+    """``x * scale / max_range`` of whole numbers."""
+    _types_as_float(context)
+    scale = context.input("scale")
+    x = context.cast(context.input("x"), context.dtype(scale))
+    return _restored(context, x, scale, float(context.attr("max_range")), None)
+
+
+@translator("dequantize_log", emits="Cast Less Add Where Gather Neg")
+def dequantize_log(context: TranslationContext) -> str:
+    """``table[x]``, for numbers below zero ``-table[x + 128]``."""
+    _types_as_float(context)
+    x, table = context.cast(context.input("x"), "int32"), context.input("dict")
+    negative = str(context.onnx.less([x, context.const(0, "int32")]))
+    raised = context.onnx.add([x, context.const(128, "int32")])
+    found = str(context.onnx.gather([table, context.onnx.where([negative, raised, x])], 0))
+    return str(context.onnx.where([negative, context.onnx.neg([found]), found]))
