@@ -9,7 +9,7 @@ entry points cannot convert a PIR program, so they write on each operator what i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import onnx_ir as ir
 
@@ -29,6 +29,9 @@ _NUMBERS = frozenset({
 })  # fmt: skip
 """Operands that are numbers of the operator, not tensors, where they are constants."""
 
+_BATCH_NORMS = frozenset({"batch_norm", "batch_norm_"})
+_STATISTICS = ("mean", "variance")
+
 _COPIED = ("ipu_index", "ipu_stage", "op_role")
 
 
@@ -41,22 +44,60 @@ class ConvertToHalf:
         graph = compilation.graph
         marked = {id(n): str(dialect.attribute(n, AMP, "")) for n in dialect.walk(graph)}
         if any(mark in _HALF for mark in marked.values()):
-            _Conversion(graph, marked, inputs_too=False).run()
+            conversion = _Conversion(graph, marked, inputs_too=False)
+            conversion.run()
+            _keep_states(compilation, conversion)
             return True
         values = [*graph.inputs, *(value for node in graph for value in node.outputs)]
         is_half = any(value.dtype in _HALF.values() for value in values)
         if is_half or not compilation.options["enable_fp16"]:
             return False
         everything = {key: mark or "float16" for key, mark in marked.items()}
-        _Conversion(graph, everything, inputs_too=True).run()
+        conversion = _Conversion(
+            graph, everything, inputs_too=True, kept=compilation.state_writes()
+        )
+        conversion.run()
+        _keep_states(compilation, conversion)
         return True
 
 
+def _keep_states(compilation: Compilation, conversion: _Conversion) -> None:
+    """What is written to a variable has the variable's type."""
+    graph = compilation.graph
+    variables = {str(value.name): value for value in graph.inputs}
+    outputs = {str(value.name): value for value in graph.outputs}
+    for name, written in compilation.state_writes().items():
+        value, dtype = outputs[written], variables[name].dtype
+        if value.dtype != dtype and dtype is not None:
+            cast = conversion._cast(value, dtype, None)
+            graph.outputs.append(cast)
+            compilation.writes[name] = str(cast.name)
+
+
+def _statistics(graph: ir.Graph) -> set[str]:
+    """The running statistics of batch normalisations, which Paddle keeps in float32."""
+    return {
+        str(value.name)
+        for node in graph
+        if node.op_type in _BATCH_NORMS
+        for name, value in dialect.operands(node)
+        if name in _STATISTICS and value is not None
+    }
+
+
 class _Conversion:
-    def __init__(self, graph: ir.Graph, wanted: Mapping[int, str], *, inputs_too: bool) -> None:
+    def __init__(
+        self,
+        graph: ir.Graph,
+        wanted: Mapping[int, str],
+        *,
+        inputs_too: bool,
+        kept: Collection[str] = (),
+    ) -> None:
         self._graph = graph
         self._wanted = wanted
         self._all = inputs_too
+        self._kept = set(kept) | _statistics(graph)
         self._casts: dict[tuple[int, ir.DataType], ir.Value] = {}
         self._retyped: set[int] = set()
 
@@ -70,6 +111,9 @@ class _Conversion:
                 self._convert_blocks(node)
                 continue
             half = _HALF.get(self._wanted[id(node)])
+            if str(node.op_type).startswith("increment"):
+                # A count in half would stop at 2048.
+                half = None
             self._convert_operands(node, half)
             if half is not None:
                 self._convert_results(node, half)
@@ -77,6 +121,8 @@ class _Conversion:
     def _convert_input(self, value: ir.Value) -> None:
         """A weight is what AMP says; in an all-half program every input is half."""
         half = _HALF["float16"] if self._all else _HALF.get(str(value.meta.get(AMP)))
+        if value.name in self._kept:
+            return
         if half is not None and value.dtype == _FULL:
             self._retype(value, half)
 
@@ -85,11 +131,15 @@ class _Conversion:
             if value is None or (name in _NUMBERS and dialect.constant(value) is not None):
                 continue
             is_ours = value.dtype == _FULL or id(value) in self._retyped
-            if is_ours and value.dtype != (half or _FULL):
-                node.replace_input_with(index, self._cast(value, half or _FULL, node))
+            wanted = half or _FULL
+            if node.op_type in _BATCH_NORMS and name in _STATISTICS:
+                wanted = _FULL
+            if is_ours and value.dtype != wanted:
+                node.replace_input_with(index, self._cast(value, wanted, node))
 
     def _convert_results(self, node: ir.Node, half: ir.DataType) -> None:
-        for value in node.outputs:
+        only_first = node.op_type in _BATCH_NORMS
+        for value in node.outputs[:1] if only_first else node.outputs:
             if value.dtype == _FULL:
                 self._retype(value, half)
         for name in ("dtype", "out_dtype"):
