@@ -72,6 +72,16 @@ class NumericalError(PaddleIpuError, ArithmeticError):
     node: str | None = None
 
 
+class IndexRangeError(PaddleIpuError, IndexError):
+    """An operator was given an index, or a loss a label, that does not exist.
+
+    Attributes:
+        node: name of the PopART node.
+    """
+
+    node: str | None = None
+
+
 class BackendUnavailableError(PaddleIpuError):
     """The device asked for is not there, or the compiled program was reset or detached."""
 

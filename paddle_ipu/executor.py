@@ -11,7 +11,13 @@ import numpy as np
 
 from paddle_ipu.backend import IpuBackend, restore_state
 from paddle_ipu.compile_report import CompileReport, HostOperator
-from paddle_ipu.errors import FeedError, FetchError, NotSupported, NumericalError
+from paddle_ipu.errors import (
+    FeedError,
+    FetchError,
+    IndexRangeError,
+    NotSupported,
+    NumericalError,
+)
 from paddle_ipu.frontend.programs import is_saved
 from paddle_ipu.value_names import find, name_of
 
@@ -138,6 +144,7 @@ class IpuProgram:
         Raises:
             FeedError: a feed is missing, unknown, or of a wrong shape, dtype or number of rows.
             FetchError: a fetch that was not compiled.
+            IndexRangeError: an id or a label that is fed, or computed, does not exist.
             NumericalError: floating-point checks are on and a result is not finite.
         """
         session = self._backend.session
@@ -152,7 +159,7 @@ class IpuProgram:
         outputs = {name: np.empty(*kind) for name, kind in self._outputs.items()}
         try:
             session.run(self._popart.PyStepIO(inputs, outputs))
-        except NumericalError as error:
+        except (NumericalError, IndexRangeError) as error:
             if error.node is not None:
                 where = self._describe(error.node)
                 error.args = (f"{error.args[0]} It comes from Paddle's {where}.",)

@@ -19,10 +19,11 @@ import onnx_ir as ir
 from jax import lax
 from jax.experimental.compilation_cache import compilation_cache
 
-from paddle_ipu.errors import NumericalError
+from paddle_ipu.errors import NumericalError, popart_runtime_error
 from paddle_ipu.popart.program import device_dtype, dims_of
-from paddle_ipu.xla import half, memory
+from paddle_ipu.xla import half, index_ranges, memory
 from paddle_ipu.xla.graph import LoweredGraph, LoweredNode, is_float
+from paddle_ipu.xla.lowerings.effects import ABORTED
 from paddle_ipu.xla.optimizer import Updater
 from paddle_ipu.xla.state import OptimizerState, owned
 
@@ -107,6 +108,7 @@ class Executable:
     _trained: tuple[str, ...] = ()
     _state: OptimizerState = field(default_factory=lambda: OptimizerState({}, ()))
     _checked: list[LoweredNode] = field(default_factory=list)
+    _ranges: Sequence[index_ranges.IndexRange] = ()
 
     def __post_init__(self) -> None:
         program = self.program
@@ -233,9 +235,19 @@ class Executable:
         """One run; feeds and results have the loop dimensions in front.
 
         Raises:
+            IndexRangeError: an operator was given an index that does not exist.
             NumericalError: floats are checked and an operator gave NaN or infinity; weights and
                 state are as before the run.
+            popart_runtime_error: an Abort stopped the program; its weights are lost.
         """
+        try:
+            return self._run(feeds)
+        except jax.errors.JaxRuntimeError as error:
+            if ABORTED in str(error):
+                raise popart_runtime_error(ABORTED) from error
+            raise
+
+    def _run(self, feeds: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
         if self._state.split_unequal():
             self._fits_state = False
         if not self._fits_state:
@@ -254,7 +266,11 @@ class Executable:
             self.program.batches_per_step * self.program.accumulation_factor
         )
         self.seed = low | high << 32
-        return {name: np.asarray(array) for name, array in anchors.items()}
+        extremes = anchors.pop(index_ranges.NAME, None)
+        results = {name: np.asarray(array) for name, array in anchors.items()}
+        if extremes is not None:
+            index_ranges.judge(self._ranges, np.asarray(extremes))
+        return results
 
     def _seed_words(self, later: int) -> tuple[int, int]:
         """Low and high word of the seed, some micro-batches later."""
@@ -332,6 +348,8 @@ class Executable:
             ok = jnp.all(finite)
             carry = jax.tree.map(lambda new, old: jnp.where(ok, new, old), carry, (weights, state))
         kept = {a.tensor: self._keep(a, anchors[a.tensor], carry[0]) for a in program.anchors}
+        if index_ranges.NAME in anchors:
+            kept[index_ranges.NAME] = anchors[index_ranges.NAME]
         return carry[0], carry[1], kept, finite
 
     def _accumulate(
@@ -388,9 +406,7 @@ class Executable:
             if a.tensor.startswith(GRADIENT_PREFIX)
         ]
 
-        def forward(
-            trained: Tree, taps: Tree, frozen: Tree
-        ) -> tuple[jax.Array, tuple[Tree, Tree]]:
+        def forward(trained: Tree, taps: Tree, frozen: Tree) -> tuple[jax.Array, tuple[Tree, Tree]]:
             flags: list[jax.Array] = []
             self._checked = []
 
@@ -400,13 +416,16 @@ class Executable:
                     self._checked.append(node)
                     flags.append(_all_finite(floats))
 
+            ranges = index_ranges.IndexRanges()
             env = graph.evaluate(
                 {**frozen, **trained, **feeds},
                 training=program.updater is not None,
                 key=key,
                 taps=taps,
                 listen=listen if program.check_floats else None,
+                ranges=ranges,
             )
+            self._ranges = tuple(ranges.ranges)
             results = {name: graph.narrow.stored(name, jnp.asarray(env[name])) for name in wanted}
             written = {
                 name: half.kept(jnp.asarray(env[tensor]), stored[name])
@@ -414,6 +433,8 @@ class Executable:
             }
             if program.check_floats:
                 results["__finite__"] = jnp.stack(flags) if flags else jnp.ones((0,), bool)
+            if ranges.ranges:
+                results[index_ranges.NAME] = ranges.stacked()
             if program.loss is None:
                 return jnp.zeros(()), (results, written)
             loss = jnp.asarray(env[program.loss]).reshape(())

@@ -20,11 +20,13 @@ from paddle_ipu.popart.schema import schema_of_node
 from paddle_ipu.popart.shape_inference.constants import constant_of
 from paddle_ipu.xla import lowerings  # noqa: F401 - registers the lowerings
 from paddle_ipu.xla.half import Narrow
+from paddle_ipu.xla.index_ranges import IndexRanges
 from paddle_ipu.xla.registry import (
     BlockContext,
     Lowering,
     LoweringContext,
     find_lowering,
+    has_effect,
     is_random,
 )
 
@@ -170,11 +172,11 @@ class LoweredGraph:
         self.narrow.count_readers(node.inputs for node in self.nodes)
 
     def keep(self, needed: Sequence[str]) -> None:
-        """Drops the nodes that `needed` values do not depend on."""
+        """Drops the nodes that `needed` values do not depend on, but for those with effects."""
         wanted = set(needed)
         kept = []
         for node in reversed(self.nodes):
-            if wanted.intersection(node.outputs):
+            if wanted.intersection(node.outputs) or has_effect(node.domain, node.op_type):
                 wanted.update(name for name in node.inputs if name is not None)
                 kept.append(node)
         self.nodes = kept[::-1]
@@ -196,6 +198,7 @@ class LoweredGraph:
         key: jax.Array,
         taps: Mapping[str, jax.Array] | None = None,
         listen: Callable[[LoweredNode, Sequence[Any]], None] | None = None,
+        ranges: IndexRanges | None = None,
     ) -> Environment:
         """Every value of the graph, given inputs and weights; those of half types in float32.
 
@@ -206,6 +209,7 @@ class LoweredGraph:
             taps: tensor id -> zeros added to that input, weight or result, to differentiate with
                 respect to it.
             listen: called with each node and its outputs.
+            ranges: collects the indices that operators take, where they are to be watched.
         """
         taps = taps or {}
         narrow = self.narrow
@@ -232,8 +236,10 @@ class LoweredGraph:
                 dtypes=[narrow.dtypes.get(name) if name else None for name in node.inputs],
                 sources=[sources.get(name) if name else None for name in node.inputs],
                 turned=[turned.get(name) if name else None for name in node.inputs],
-                kernel=self.kernels.get(node.outputs[0]) if self.kernels else None,
+                kernel=self.kernels.get(node.outputs[0]) if self.kernels and node.outputs else None,
                 blocks=_entered(node, inputs, training),
+                ranges=ranges,
+                input_ids=node.inputs,
             )
             own = inputs[: len(inputs) - len(node.captured)]
             results = node.rule(context, own, node.attributes)

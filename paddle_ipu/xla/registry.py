@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from paddle_ipu.errors import LoweringError
+from paddle_ipu.xla.index_ranges import IndexRange, IndexRanges
 
 Attributes = Mapping[str, Any]
 Array = jax.Array | np.ndarray[Any, Any]
@@ -22,6 +23,7 @@ Lowering = Callable[["LoweringContext", Sequence[Any], Attributes], Any]
 
 _LOWERINGS: dict[tuple[str, str], Lowering] = {}
 _RANDOM: set[tuple[str, str]] = set()
+_EFFECTS: set[tuple[str, str]] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,8 @@ class LoweringContext:
         turned: for each input, the matrix of which it is the Transpose; None where it is of none.
         kernel: of an operator that runs on the host, its kernel; see ``paddle_ipu.cpu_kernels``.
         blocks: the operator's subgraphs, by attribute.
+        input_ids: tensor ids of the inputs, None for an omitted one.
+        ranges: watches indices, by `within`.
         dtypes: for each input, ``float16`` or ``bfloat16`` where it is one; its array is float32.
     """
 
@@ -71,6 +75,24 @@ class LoweringContext:
     dtypes: Sequence[str | None] = ()
     kernel: Any = None
     blocks: Mapping[str, BlockContext] = field(default_factory=dict)
+    ranges: IndexRanges | None = None
+    input_ids: Sequence[str | None] = ()
+
+    def within(
+        self, what: str, indices: Any, low: int, high: int, ignored: int | None = None
+    ) -> None:
+        """Has the run raise IndexRangeError for an index that is not in `low` to `high`.
+
+        Inside a subgraph nothing is watched: whether it runs at all is known at run time only.
+
+        Args:
+            what: how the message names one, for instance ``index``.
+            indices: integers of any shape.
+            ignored: a number that is no index.
+        """
+        if self.ranges is not None:
+            taken = IndexRange(self.name, self.op_type, what, low, high, ignored)
+            self.ranges.add(taken, indices)
 
     def static(self, inputs: Sequence[Any], index: int, what: str) -> np.ndarray[Any, Any]:
         """The constant input `index`, called `what` in the error if it is not constant."""
@@ -84,13 +106,16 @@ class LoweringContext:
         return np.asarray(value)
 
 
-def lowering(domain: str, *op_types: str, random: bool = False) -> Callable[[Lowering], Lowering]:
+def lowering(
+    domain: str, *op_types: str, random: bool = False, effect: bool = False
+) -> Callable[[Lowering], Lowering]:
     """Registers a function as the lowering of `op_types` in `domain`; a second one raises.
 
     Args:
         domain: ``ai.onnx``, ``ai.graphcore`` or ``ai.paddle_ipu``.
         op_types: the operators.
         random: it draws from ``context.rng_key``.
+        effect: it does something on the host, whether its outputs are wanted or not.
     """
 
     def register(rule: Lowering) -> Lowering:
@@ -101,6 +126,8 @@ def lowering(domain: str, *op_types: str, random: bool = False) -> Callable[[Low
             _LOWERINGS[key] = rule
             if random:
                 _RANDOM.add(key)
+            if effect:
+                _EFFECTS.add(key)
         return rule
 
     return register
@@ -114,6 +141,11 @@ def find_lowering(domain: str, op_type: str) -> Lowering | None:
 def is_random(domain: str, op_type: str) -> bool:
     """Whether the operator's lowering draws random numbers."""
     return (domain, op_type) in _RANDOM
+
+
+def has_effect(domain: str, op_type: str) -> bool:
+    """Whether the operator's lowering does something on the host."""
+    return (domain, op_type) in _EFFECTS
 
 
 def lowered_operators() -> list[tuple[str, str]]:

@@ -27,10 +27,11 @@ def _from_the_front(indices: Any, size: int) -> Any:
 def gather(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
     """Slices of `data` along ``axis`` (default 0) at `indices`; those below 0 count from the end.
 
-    Indices out of range read the nearest slice.
+    Indices out of range raise.
     """
     data, indices = inputs
     axis = checked_axis(context, int(attributes.get("axis", 0)), data.ndim)
+    context.within("index", indices, -data.shape[axis], data.shape[axis] - 1)
     if are_constants(inputs):
         return np.asarray(np.take(data, indices, axis=axis))
     if isinstance(indices, np.ndarray) and indices.ndim == 0:
@@ -47,6 +48,8 @@ def gather_nd(context: LoweringContext, inputs: Sequence[Any], attributes: Attri
     if indices.shape[-1] == 0:
         return jnp.broadcast_to(data, indices.shape[:-1] + data.shape)
     position = tuple(indices[..., axis] for axis in range(indices.shape[-1]))
+    for size, part in zip(data.shape, position, strict=False):
+        context.within("index", part, -size, size - 1)
     return data.at[position].get(mode="clip")
 
 
@@ -58,6 +61,7 @@ def take_along_axis(context: LoweringContext, inputs: Sequence[Any], attributes:
     """
     data, indices = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
     axis = checked_axis(context, int(attributes["axis"]), data.ndim)
+    context.within("index", indices, -data.shape[axis], data.shape[axis] - 1)
     cut = [slice(None) if at == axis else slice(size) for at, size in enumerate(indices.shape)]
     indices = _from_the_front(indices, data.shape[axis])
     return jnp.take_along_axis(data[tuple(cut)], indices, axis=axis, mode="clip")

@@ -62,6 +62,10 @@ def _picked_jvp(primals: Any, tangents: Any) -> Any:
     return _picked(x, labels), jnp.sum(jnp.where(hit, tangent, jnp.zeros_like(tangent)), axis=-1)
 
 
+def _watch(context: LoweringContext, labels: Any, classes: int, ignored: Any) -> None:
+    context.within("label", labels, 0, classes - 1, None if ignored is None else int(ignored))
+
+
 @lowering("ai.graphcore", "Nll")
 def nll(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
     """Negative log likelihood of `labels` [...] under probabilities [..., C].
@@ -70,11 +74,12 @@ def nll(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes)
     ignored, at least 1. Probabilities are clamped at 1e-7 (float16: 6.104e-05).
     """
     probabilities, labels = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
+    ignored = attributes.get("ignoreIndex")
+    _watch(context, labels, probabilities.shape[-1], ignored)
     picked = _picked(probabilities, labels)
     epsilon = 6.104e-05 if "float16" in context.dtypes[:1] else 1e-7
     is_log = attributes.get("inputIsLogProbability", 0)
     loss = -(picked if is_log else _clamped_log(picked, epsilon))
-    ignored = attributes.get("ignoreIndex")
     if ignored is None:
         return _reduced(context, loss, attributes)
     counted = labels != int(ignored)
@@ -87,8 +92,9 @@ def nll(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes)
 def log_nll(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
     """``-log_probs[..., label]`` for each label; zero where it is ``ignore_index``."""
     log_probabilities, labels = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
-    loss = -_picked(log_probabilities, labels)
     ignored = attributes.get("ignore_index")
+    _watch(context, labels, log_probabilities.shape[-1], ignored)
+    loss = -_picked(log_probabilities, labels)
     if ignored is None:
         return loss
     return jnp.where(labels == int(ignored), jnp.zeros_like(loss), loss)
