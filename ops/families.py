@@ -5,6 +5,7 @@ from __future__ import annotations
 from paddle_ipu.ops import (  # noqa: F401
     activation,
     arrangement,
+    attention,
     batch_norm,
     comparison,
     control_flow,
@@ -15,6 +16,7 @@ from paddle_ipu.ops import (  # noqa: F401
     elementwise,
     graph_message,
     indexing,
+    interpolation,
     linear,
     linear_algebra,
     loss,

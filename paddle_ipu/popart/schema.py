@@ -21,7 +21,10 @@ from paddle_ipu.popart.op_schema import (
 from paddle_ipu.popart.operators import (  # noqa: F401 - they fill the table
     control_flow,
     graphcore,
+    graphcore_data,
+    graphcore_effects,
     graphcore_indexing,
+    graphcore_spline,
     onnx_data,
     onnx_elementwise,
     onnx_network,
@@ -32,12 +35,12 @@ from paddle_ipu.popart.operators import (  # noqa: F401 - they fill the table
     onnx_unimplemented,
     paddle_indexing,
     paddle_ipu,
-    paddle_vision,
     paddle_kernel,
     paddle_linear_algebra,
     paddle_math,
     paddle_random,
     paddle_recurrent,
+    paddle_vision,
 )
 
 __all__ = [

@@ -9,8 +9,10 @@ from paddle_ipu.testing.cases import (
     arrangement,
     batch_norm,
     control_flow,
+    attention,
     convolution,
     elementwise,
+    interpolation,
     linear_algebra,
     network,
     normalization,
@@ -41,6 +43,7 @@ _TABLES = (
     pooling.TABLE,
     batch_norm.TABLE,
     state.TABLE,
+    attention.TABLE,
     recurrent.TABLE,
     random.TABLE,
     quantization.TABLE,
@@ -51,6 +54,7 @@ _TABLES = (
     ordering.TABLE,
     linear_algebra.TABLE,
     normalization.TABLE,
+    interpolation.TABLE,
 )
 
 CASES: tuple[OperatorCase, ...] = tuple(row for table in _TABLES for row in table.rows)

@@ -9,6 +9,7 @@ from paddle_ipu.frontend import legacy_forms
 from paddle_ipu.frontend.legacy_operator import COMMON, DTYPES, Operator, Variables
 from paddle_ipu.frontend.vocabulary import (  # noqa: F401 - they fill the table
     arithmetic,
+    attention,
     layers,
     mathematics,
     optimizers,

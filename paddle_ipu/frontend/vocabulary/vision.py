@@ -74,3 +74,11 @@ row(
     "weight=Weight u=U v=V",
     attributes="dim?0 eps?1e-12 power_iters?1",
 )
+for _name in ("bicubic", "bilinear", "linear", "nearest", "trilinear"):
+    row(
+        f"{_name}_interp_v2",
+        f"{_name}_interp",
+        "x=X out_size=OutSize size_tensor=SizeTensor* scale_tensor=Scale",
+        attributes='align_corners?true align_mode?1 data_format=data_layout?"NCHW" '
+        'interp_method?"bilinear" out_d?0 out_h?0 out_w?0 scale?[]',
+    )

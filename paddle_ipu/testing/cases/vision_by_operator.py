@@ -114,3 +114,21 @@ def spectral_norm(
         power_iters=power_iters,
         eps=eps,
     )[0]
+
+
+def nearest_interp(x: Any, size: list[int], align_corners: bool) -> Any:
+    """Interpolation by the nearest element, whose corners ``interpolate`` does not align."""
+    if paddle.framework.in_pir_mode():
+        return paddle._C_ops.nearest_interp(
+            x, None, None, None, "NCHW", 0, *size, [], "nearest", align_corners, 1
+        )
+    return append_operator(
+        "nearest_interp_v2",
+        {"X": x},
+        ["Out"],
+        x.dtype,
+        out_h=size[0],
+        out_w=size[1],
+        interp_method="nearest",
+        align_corners=align_corners,
+    )[0]

@@ -1,0 +1,153 @@
+"""Interpolation of images: [N, C, spatial axes] or [N, spatial axes, C] made larger or smaller.
+
+Where each result reads is known while translating, and the axes follow one another: along each,
+a result is a weighted sum of one, two or four Gathers with constant indices. That is exact, and
+PopART trains it, which it does not do for a linear Resize.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from paddle_ipu.ops.context import TranslationContext
+from paddle_ipu.ops.image_layout import is_channels_last
+from paddle_ipu.ops.registry import translator
+
+_Taps = list[tuple["np.ndarray[Any, Any]", "np.ndarray[Any, Any] | None"]]
+"""Positions along an axis, one for each result, and their weights (None for ones)."""
+
+
+@translator("nearest_interp", emits="Gather", limits="sizes and scales must be constant")
+def nearest_interp(context: TranslationContext) -> str:
+    """The element that is next on the left; the nearest one with align_corners."""
+
+    def taps(size: int, length: int, ratio: np.float32) -> _Taps:
+        half = 0.5 if context.attr("align_corners", 1) else 0.0
+        positions = (ratio * np.arange(length, dtype=np.float32)).astype(np.float64) + half
+        return [(np.minimum(positions.astype(np.int64), size - 1), None)]
+
+    return _interpolated(context, taps)
+
+
+@translator(
+    "linear_interp",
+    "bilinear_interp",
+    "trilinear_interp",
+    emits="Gather Mul Add",
+    limits="sizes and scales must be constant",
+)
+def linear_interp(context: TranslationContext) -> str:
+    """The mean of the two elements on either side, weighted by nearness, along each axis."""
+    centred = not context.attr("align_corners", 1) and int(context.attr("align_mode", 1)) == 0
+
+    def taps(size: int, length: int, ratio: np.float32) -> _Taps:
+        at = np.arange(length)
+        wide = np.float64(ratio) * (at + 0.5) - 0.5 if centred else ratio * at.astype(np.float32)
+        low = np.maximum(wide.astype(np.int64), 0)
+        right = (np.maximum(wide, 0).astype(np.float32) - low.astype(np.float32)).clip(0)
+        low = np.minimum(low, size - 1)
+        return [
+            (low, np.float32(1) - right),
+            (np.minimum(low + 1, size - 1), right),
+        ]
+
+    return _interpolated(context, taps)
+
+
+@translator("bicubic_interp", emits="Gather Mul Add", limits="sizes and scales must be constant")
+def bicubic_interp(context: TranslationContext) -> str:
+    """Cubic convolution (Keys, 1981) with a = -0.75; the border is repeated."""
+
+    def taps(size: int, length: int, ratio: np.float32) -> _Taps:
+        at = np.arange(length)
+        if context.attr("align_corners", 1):
+            wide = (ratio * at.astype(np.float32)).astype(np.float32)
+        else:
+            wide = (np.float64(ratio) * (at + 0.5) - 0.5).astype(np.float32)
+        low = np.floor(wide)
+        right = (wide - low).astype(np.float64)
+        a = -0.75
+        weights = [_cubic_outer(right + 1, a), _cubic_inner(right, a)]
+        weights += [_cubic_inner(1 - right, a), _cubic_outer(2 - right, a)]
+        return [
+            (np.clip(low + offset, 0, size - 1).astype(np.int64), weight)
+            for offset, weight in zip((-1, 0, 1, 2), weights, strict=True)
+        ]
+
+    return _interpolated(context, taps)
+
+
+def _cubic_inner(x: Any, a: float) -> Any:
+    return ((a + 2) * x - (a + 3)) * x * x + 1
+
+
+def _cubic_outer(x: Any, a: float) -> Any:
+    return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+
+
+def _interpolated(context: TranslationContext, taps: Any) -> str:
+    x = context.input("x")
+    shape, last = context.shape(x), is_channels_last(context)
+    spatial = list(range(1, len(shape) - 1)) if last else list(range(2, len(shape)))
+    sizes = [shape[axis] for axis in spatial]
+    lengths, scales = _lengths(context, sizes)
+    if lengths == sizes:
+        return x
+    for axis, size, length, scale in zip(spatial, sizes, lengths, scales, strict=True):
+        x = _along(context, x, axis, taps(size, length, _ratio(context, size, length, scale)))
+    return x
+
+
+def _along(context: TranslationContext, x: str, axis: int, taps: _Taps) -> str:
+    terms = []
+    for positions, weights in taps:
+        term = str(context.onnx.gather([x, context.const(positions, "int32")], axis))
+        if weights is not None:
+            shape = [1] * context.rank(x)
+            shape[axis] = len(weights)
+            weight = context.const(np.asarray(weights).reshape(shape), context.dtype(x))
+            term = str(context.onnx.mul([term, weight]))
+        terms.append(term)
+    total = terms[0]
+    for term in terms[1:]:
+        total = str(context.onnx.add([total, term]))
+    return total
+
+
+def _ratio(context: TranslationContext, size: int, length: int, scale: float) -> np.float32:
+    """How far apart two neighbouring results read, in float32 as Paddle's kernel has it."""
+    if length <= 1:
+        return np.float32(0)
+    if context.attr("align_corners", 1):
+        return np.float32(size - 1) / np.float32(length - 1)
+    if scale > 0:
+        return np.float32(1.0 / float(np.float32(scale)))
+    return np.float32(size) / np.float32(length)
+
+
+def _lengths(context: TranslationContext, sizes: Sequence[int]) -> tuple[list[int], list[float]]:
+    """The length of each axis of the result, and its scale; 0 where sizes are given instead.
+
+    Sizes in tensors count first, then scales, then sizes in attributes.
+    """
+    rank = len(sizes)
+    names = ("out_d", "out_h", "out_w")[-rank:]
+    if context.has("size_tensor"):
+        return context.ints("size_tensor"), [0.0] * rank
+    if context.has("scale_tensor"):
+        scales = [float(scale) for scale in context.static("scale_tensor").reshape(-1)]
+    else:
+        scales = [float(scale) for scale in context.attr("scale") or ()]
+    scales = scales * rank if len(scales) == 1 else scales
+    lengths = [int(context.attr(name, 0)) for name in names]
+    if scales:
+        lengths = [
+            int(np.float32(size) * np.float32(scale))
+            for size, scale in zip(sizes, scales, strict=True)
+        ]
+    if context.has("out_size"):
+        lengths = context.ints("out_size")
+    return lengths, scales or [0.0] * rank
