@@ -17,7 +17,7 @@ ONNX_OPERATORS = {
     **dict.fromkeys(
         "abs acos acosh add asin asinh atan atanh ceil clip cos cosh div equal erf exp expand "
         "floor globalaveragepool globalmaxpool greater identity less log logical_and logical_not "
-        "isnan logical_or matmul max mean min mul neg pow reciprocal relu reshape round shape "
+        "isnan logical_or matmul max mean min mul neg pow prelu reciprocal relu reshape round shape "
         "sigmoid sign sin sinh slice softplus softsign sqrt sub sum tan tanh tile where".split(),
         _SAME,
     ),
@@ -43,6 +43,7 @@ ONNX_OPERATORS = {
         "strides:ints=[])"
     ),
     "cumsum": "(args, exclusive:int=0, reverse:int=0)",
+    "depthtospace": "(args, blocksize:int, mode:str='DCR')",
     "dropout": "(args, num_outputs, ratio:float=0.5) -> list",
     "elu": "(args, alpha:float=1.0)",
     "gather": "(args, axis:int=0)",
@@ -71,8 +72,11 @@ ONNX_OPERATORS = {
     "onehot": "(args, axis:int=-1)",
     "pad": "(args, mode:str='constant')",
     "selu": "(args, alpha:float=1.67326, gamma:float=1.0507)",
+    "shrink": "(args, bias:float=0.0, lambd:float=0.5)",
+    "spacetodepth": "(args, blocksize:int)",
     "split": "(args, num_outputs, axis:int=0, split:ints=[]) -> list",
     "squeeze": "(args, axes:ints=[])",
+    "thresholdedrelu": "(args, alpha:float=1.0)",
     "topk": "(args, axis:int=-1, largest:int=1, sorted:int=1) -> list",
     "unsqueeze": "(args, axes:ints)",
 }
@@ -83,6 +87,19 @@ GRAPHCORE_OPERATORS = {
         _SAME,
     ),
     "batchnormalization": "(args, num_outputs, epsilon:float=1e-05, momentum:float=0.9) -> list",
+    "abort": _SAME,
+    "depthtospace": "(args, blocksize:int, mode:str='DCR')",
+    "incrementmod": "(args, increment:float, modulus:float)",
+    "init": "(shape:ints, data_type:int, init_type:int, batch_axis:int=-1)",
+    "normalize_image": "(args, scale:float)",
+    "printtensor": (
+        "(args, print_gradient:int=1, title:str='', summariseThreshold:int=1000, edgeItems:int=3, "
+        "maxLineWidth:int=75, digits:int=8, floatFormat:int=0, separator:str=' ', "
+        "openBracket:str='[', closeBracket:str=']')"
+    ),
+    "replicatedreducescatter": "(args, collectiveOperator:collective=None, commGroup:group=None)",
+    "splinebasis": "(args, degree:int=1) -> list",
+    "splineweighting": _SAME,
     "groupnormalization": "(args, num_groups:int, epsilon:float=1e-05) -> list",
     "identityloss": "(args, reduction:reduction=Mean)",
     "l1loss": "(args, lambda:float, reduction:reduction=Mean)",
@@ -108,6 +125,7 @@ _TYPES = {
     ("ai.graphcore", "nllloss"): "Nll",
     ("ai.graphcore", "l1loss"): "L1",
     ("ai.graphcore", "identityloss"): "IdentityLoss",
+    ("ai.graphcore", "normalize_image"): "NormalizeImage",
 }
 _CAMEL = (
     "LogSoftmax LeakyRelu HardSigmoid MatMul ConstantOfShape ReduceMean ReduceSum ReduceMax "
@@ -115,7 +133,9 @@ _CAMEL = (
     "IsNaN IsInf BitwiseAnd BitwiseOr BitwiseXor BitwiseNot BitwiseXnor "
     "ArgMin TopK OneHot CumSum MaxPool AveragePool GlobalAveragePool GlobalMaxPool "
     "BatchNormalization GeluErf GroupNormalization ScaledAdd ReplicatedAllReduce NearbyInt "
-    "InstanceNormalization ShapedDropout TensorRemap LSTM GRU RNN"
+    "InstanceNormalization ShapedDropout TensorRemap LSTM GRU RNN "
+    "PRelu ThresholdedRelu DepthToSpace "
+    "SpaceToDepth IncrementMod PrintTensor ReplicatedReduceScatter SplineBasis SplineWeighting"
 )
 _TYPE_BY_LOWER = {name.lower(): name for name in _CAMEL.split()}
 

@@ -262,7 +262,7 @@ class Builder(Annotations):
                 f"{low}..{'inf' if high is None else high}"
             )
         most = schema.outputs[1]
-        if num_outputs < 1 or (most is not None and num_outputs > most):
+        if (num_outputs < 1 and most != 0) or (most is not None and num_outputs > most):
             raise popart_exception(
                 f"{schema.op_type} has an invalid number of outputs {num_outputs}. Must be between "
                 f"0..{'inf' if most is None else most}"

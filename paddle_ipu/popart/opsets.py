@@ -219,6 +219,8 @@ def _make_method(schema: OpSchema) -> OpMethod:
         if not isinstance(debug_context, str):
             raise incompatible(given, keywords, "'debugContext' must be a string.")
         outputs = self._builder.emit(schema, inputs, written, count, debug_context, self.version)
+        if not outputs:
+            return None
         return outputs if as_list else outputs[0]
 
     method.__name__ = schema.builder_name

@@ -16,6 +16,7 @@ from tests.popart.session_programs import builder, infer, run
 
 NOT_LOWERED = {
     ("ai.graphcore", "ReplicatedAllReduce"): "there are no replicas to reduce over yet",
+    ("ai.graphcore", "ReplicatedReduceScatter"): "there are no replicas to scatter to yet",
 }
 """Operators that the builder writes, for real hardware, and the IPU Model refuses; and why."""
 

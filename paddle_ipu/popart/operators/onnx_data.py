@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paddle_ipu.popart.op_schema import ANY, INTS, NUMBERS, Attribute, int_, ints, onnx_row
-from paddle_ipu.popart.shape_inference import shaping
+from paddle_ipu.popart.shape_inference import images, shaping
 
 onnx_row("Reshape", 2, shaping.reshape, (ANY, INTS), constants=(1,), version=5)
 onnx_row("Transpose", 1, shaping.transpose, ANY, [ints("perm")])
@@ -33,6 +33,15 @@ onnx_row(
     constants=(1, 2),
     version=11,
 )
+onnx_row(
+    "DepthToSpace",
+    1,
+    images.depth_to_space,
+    ANY,
+    [int_("blocksize", required=True), ("mode", Attribute("string", "DCR"))],
+    version=11,
+)
+onnx_row("SpaceToDepth", 1, images.space_to_depth, ANY, [int_("blocksize", required=True)])
 onnx_row(
     "OneHot",
     3,

@@ -60,6 +60,9 @@ onnx_row(
     version=10,
     differentiable=False,
 )
+onnx_row("PRelu", 2, elementwise.prelu, NUMBERS, version=9)
+family(onnx_row, "Shrink:9", 1, same_as_first, NUMBERS, [float_("bias", 0.0), float_("lambd", 0.5)])
+family(onnx_row, "ThresholdedRelu:10", 1, same_as_first, FLOATS, [float_("alpha", 1.0)])
 onnx_row("Where", 3, elementwise.where, (BOOLS, ANY), version=9)
 onnx_row("Clip", (1, 3), elementwise.clip, NUMBERS, constants=(1, 2), version=11)
 onnx_row("Cast", 1, elementwise.cast, ANY, [("to", Attribute("dtype", required=True))], version=9)

@@ -99,6 +99,8 @@ _older("TopK:10", [int_("axis", -1)])
 _GEMM = [float_("alpha", 1.0), float_("beta", 1.0), int_("transA", 0), int_("transB", 0)]
 _older("Gemm:7,9", min_inputs=3)
 _older("Gemm:6", [*_GEMM[:2], int_("broadcast", 0), *_GEMM[2:]], min_inputs=3)
+_older("DepthToSpace:1", [int_("blocksize", required=True)])
+_older("PRelu:6,7", implemented=False)
 _older("Dropout:6", [int_("is_test", 0), float_("ratio", 0.5)])
 _NORM = [float_("epsilon", 1e-5), float_("momentum", 0.9), int_("spatial", 1)]
 _older("BatchNormalization:7", _NORM)

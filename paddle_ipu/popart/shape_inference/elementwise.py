@@ -86,6 +86,15 @@ def where(ctx: InferenceContext) -> list[TensorInfo]:
     return [TensorInfo.of(ctx.same_dtype(1, 2), _broadcast_all(ctx, 3))]
 
 
+def prelu(ctx: InferenceContext) -> list[TensorInfo]:
+    """(x, slope): the slope broadcasts to x."""
+    ctx.same_dtype(0, 1)
+    x, slope = ctx.info(0), ctx.info(1)
+    if ctx.broadcast(x.dims, slope.dims) != x.dims:
+        raise ctx.error(f"the slope {slope} does not broadcast to {x}")
+    return [x]
+
+
 def clip(ctx: InferenceContext) -> list[TensorInfo]:
     """(x, min, max): the bounds are scalars of x's type."""
     ctx.same_dtype(0, 1, 2)

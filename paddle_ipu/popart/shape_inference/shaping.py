@@ -6,6 +6,7 @@ from math import prod
 
 import onnx_ir as ir
 
+from paddle_ipu.popart.enums import DataType, InitType
 from paddle_ipu.popart.shape_inference.context import InferenceContext
 from paddle_ipu.popart.tensorinfo import TensorInfo, shape_string
 
@@ -299,6 +300,19 @@ def copy_var_update(ctx: InferenceContext) -> list[TensorInfo]:
             f"'{ctx.input_id(1)}', which is {updater}; both must have the same shape and type"
         )
     return [variable]
+
+
+def init(ctx: InferenceContext) -> list[TensorInfo]:
+    """A tensor of the attributes `shape` and `data_type`, a number of PopART's DataType."""
+    name = DataType(ctx.attributes["data_type"]).name
+    InitType(ctx.attributes["init_type"])
+    return [TensorInfo(name, ctx.attributes["shape"])]
+
+
+def shard(ctx: InferenceContext) -> list[TensorInfo]:
+    """One replica's part of the flat tensor; that of one replica is all of it."""
+    x = ctx.info(0)
+    return [TensorInfo.of(x.dtype, (x.nelms(),))]
 
 
 def reverse(ctx: InferenceContext) -> list[TensorInfo]:

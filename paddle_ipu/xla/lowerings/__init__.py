@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from paddle_ipu.xla.lowerings import (
     activation,
+    alignment,
     comparison,
     control_flow,
     convolution,
@@ -32,6 +33,7 @@ from paddle_ipu.xla.lowerings import (
 
 __all__ = [
     "activation",
+    "alignment",
     "comparison",
     "control_flow",
     "convolution",

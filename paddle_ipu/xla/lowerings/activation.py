@@ -103,6 +103,31 @@ def leaky_relu(context: LoweringContext, inputs: Sequence[Any], attributes: Attr
     return jnp.where(x >= 0, x, float(attributes.get("alpha", 0.01)) * x)
 
 
+@lowering("ai.onnx", "PRelu")
+def prelu(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """`x` above zero, ``slope * x`` at zero and below; the derivative at 0 is the slope."""
+    x, slope = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
+    return jnp.where(x > 0, x, slope * x)
+
+
+@lowering("ai.onnx", "ThresholdedRelu")
+def thresholded_relu(
+    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
+) -> Any:
+    """`x` above ``alpha`` (default 1), zero at it and below, and so the derivative."""
+    x = jnp.asarray(inputs[0])
+    return jnp.where(x > float(attributes.get("alpha", 1.0)), x, jnp.zeros_like(x))
+
+
+@lowering("ai.onnx", "Shrink")
+def shrink(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """`x` moved by ``bias`` towards zero outside [-``lambd``, ``lambd``], zero inside."""
+    x = jnp.asarray(inputs[0])
+    edge, bias = float(attributes.get("lambd", 0.5)), float(attributes.get("bias", 0.0))
+    moved = jnp.where(x > 0, x - bias, x + bias)
+    return jnp.where((x > edge) | (x < -edge), moved, jnp.zeros_like(moved)).astype(x.dtype)
+
+
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
 def _hard_sigmoid(x: Any, alpha: float, beta: float) -> Any:
     return jnp.clip(alpha * x + beta, 0, 1)

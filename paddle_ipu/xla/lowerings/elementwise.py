@@ -182,6 +182,16 @@ def remainder(context: LoweringContext, inputs: Sequence[Any], attributes: Attri
     return jnp.remainder(*inputs)
 
 
+@lowering("ai.graphcore", "IncrementMod")
+def increment_mod(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """``(x + increment) % modulus`` with the sign of the dividend, in the tensor's dtype."""
+    x = jnp.asarray(inputs[0])
+    increment, modulus = (
+        jnp.asarray(attributes[name]).astype(x.dtype) for name in ("increment", "modulus")
+    )
+    return jnp.fmod(x + increment, modulus)
+
+
 @lowering("ai.graphcore", "Atan2")
 def atan2(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
     """Angle of the point (second input, first input)."""

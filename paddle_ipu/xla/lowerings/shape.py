@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 
 from paddle_ipu.errors import LoweringError
+from paddle_ipu.popart.enums import DataType
 from paddle_ipu.popart.shape_inference.shaping import slice_range
 from paddle_ipu.xla.lowerings.arrays import (
     are_constants,
@@ -62,6 +63,13 @@ def constant_of_shape(
     value = np.asarray(attributes.get("value", np.zeros(1, np.float32))).reshape(())
     module = np if np.prod(shape) <= _LARGEST_STORED_FILL else jnp
     return module.full(shape, value)
+
+
+@lowering("ai.graphcore", "Init")
+def init(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """A tensor of zeros; PopART's may hold anything where ``init_type`` is NoInit."""
+    dtype = element_type(context, DataType(attributes["data_type"]).name)
+    return jnp.zeros(tuple(attributes["shape"]), dtype)
 
 
 @lowering("ai.onnx", "Shape")
