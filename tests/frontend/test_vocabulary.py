@@ -47,6 +47,7 @@ ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
     "lars_momentum": {"mu": 0.9},
     "linspace": {"dtype": 5},
     "lp_pool2d": {"kernel_size": [2, 2], "pooling_type": "avg", "norm_type": 2.0},
+    "log_loss": {"epsilon": 0.1},
     "matmul": {"alpha": 1.0},
     "max_pool2d_with_index": {"ksize": [2, 2]},
     "max_pool3d_with_index": {"ksize": [2, 2, 2]},

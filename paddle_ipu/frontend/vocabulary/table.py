@@ -11,6 +11,7 @@ from paddle_ipu.frontend.vocabulary import (  # noqa: F401 - they fill the table
     arithmetic,
     attention,
     layers,
+    losses,
     mathematics,
     optimizers,
     quantization,

@@ -13,7 +13,7 @@ from paddle_ipu.testing.operator_case import CaseTable, normal
 TABLE = CaseTable()
 _add = TABLE.add
 
-_LINE, _IMAGE, _VOLUME = normal(2, 3, 5), normal(2, 3, 5, 6), normal(1, 2, 3, 4, 5)
+_LINE, _IMAGE, _VOLUME = normal(2, 3, 5), normal(2, 3, 5, 6), normal(1, 2, 4, 4, 5)
 
 
 def _all_ways(mode: str, x: Any, **fixed: Any) -> list[Any]:
