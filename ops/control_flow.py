@@ -21,7 +21,7 @@ _MOST_TURNS = 2**31 - 1
 _LONGEST_SIMULATION = 20_000
 
 
-@translator("if", emits="If")
+@translator("if", emits="If Reshape")
 def if_(context: TranslationContext) -> Sequence[str | None]:
     """One branch or the other, by a condition of one element."""
     node = context.node
@@ -226,9 +226,9 @@ def _count_turns(context: TranslationContext, loop: _Loop, condition: ir.Value) 
         for inner, outer in zip(*loop.constants(context), strict=True)
         if id(outer) in context.constants
     }
-    counts = {at: context.constants.get(id(loop.values[at])) for at in counters}
-    if any(count is None for count in counts.values()):
+    if any(id(loop.values[at]) not in context.constants for at in counters):
         return None
+    counts = {at: context.constants[id(loop.values[at])] for at in counters}
     scratch = context.nested(context.builder)
     for turn in range(1, _LONGEST_SIMULATION):
         scratch.constants = {**known, **{id(body.inputs[at]): n for at, n in counts.items()}}

@@ -6,6 +6,8 @@ of a persistable variable the first has, the one that holds the weight:
 
     x@1 = relu(...)  x = scale(x@1)            w@1 = sgd_(w, ...)
 
+Blocks of ``conditional_block`` and ``while`` become blocks of nodes by ``control_flow_desc``.
+
 Operators, slots and attributes take phi's names and PIR's order by ``frontend/vocabulary``.
 """
 
@@ -20,7 +22,8 @@ import onnx_ir as ir
 
 from paddle_ipu import dialect
 from paddle_ipu.errors import InvalidProgramError, NotSupported
-from paddle_ipu.frontend import expand_fused, legacy_forms, legacy_operator
+from paddle_ipu.frontend import control_flow_desc, expand_fused, legacy_forms, legacy_operator
+from paddle_ipu.frontend.control_flow import Region
 from paddle_ipu.frontend.legacy_operator import COMMON, EMPTY, Block, Operator, Variables
 from paddle_ipu.frontend.op_versions import check_versions
 from paddle_ipu.frontend.vocabulary import table
@@ -120,21 +123,34 @@ def signature(program: Any) -> tuple[list[str], list[str]]:
 
 
 class _Reader:
-    """Walks the operators of the main block once, keeping each variable's newest version."""
+    """Walks the operators of a block once, keeping each variable's newest version."""
 
-    def __init__(self, desc: Any, learning_rate_name: str | None) -> None:
-        block = desc.blocks[0]
+    def __init__(
+        self,
+        desc: Any,
+        learning_rate_name: str | None,
+        number: int = 0,
+        outside: _Reader | None = None,
+    ) -> None:
+        block = desc.blocks[number]
         self.version = int(desc.version.version)
+        self.region = Region()
+        self._desc = desc
+        self._outside = outside
+        self._own = {var.name for var in block.vars}
         self._variables = {var.name: var for var in block.vars}
+        if outside is not None:
+            self._variables = {**outside._variables, **self._variables}
         operators = [legacy_operator.parse(op) for op in block.ops]
+        operators = control_flow_desc.combined(desc, operators)
         self._fed = {op.output("Out") for op in operators if op.type == _FEED}
         self._operators = [
             form for op in operators if op.type not in (_FEED, _FETCH) for form in self._modern(op)
         ]
         self._learning_rate_name = learning_rate_name
         self._inputs: list[ir.Value] = []
-        self._nodes: list[ir.Node] = []
-        self._newest: dict[str, ir.Value] = {}
+        self._nodes = self.region.nodes
+        self.newest: dict[str, ir.Value] = {}
         self._taken = set(self._variables)
         self._writes: Counter[str] = Counter(
             name for op in self._operators for names in op.outputs.values() for name in names
@@ -161,12 +177,10 @@ class _Reader:
             return legacy_forms.modern(operator, self)
 
     def graph(self) -> ir.Graph:
-        for operator in self._operators:
-            with _whole(operator):
-                self._add(operator)
+        self.read_all()
         for name, variable in self._variables.items():
             declared = variable.persistable or variable.need_check_feed
-            if declared and name not in self._newest and variable.type.type == _DENSE:
+            if declared and name not in self.newest and variable.type.type == _DENSE:
                 self._add_input(name)
         return ir.Graph(
             self._inputs,
@@ -256,16 +270,56 @@ class _Reader:
         value.meta[dialect.ROLE] = role
         value.meta[dialect.TRAINABLE] = variable.is_parameter and not variable.stop_gradient
         value.meta[dialect.CALLSTACK] = ()
-        self._newest[name] = value
+        self.newest[name] = value
         self._inputs.append(value)
         return value
+
+    # Blocks, as `control_flow_desc` reads them.
+
+    def inside(self, block: int) -> _Reader:
+        return _Reader(self._desc, None, block, self)
+
+    def read_all(self) -> None:
+        for operator in self._operators:
+            with _whole(operator):
+                self._add(operator)
+
+    def current(self, name: str) -> ir.Value | None:
+        if name not in self.newest and self._outside is not None and name not in self._own:
+            outer = self._outside.current(name)
+            if outer is not None:
+                self.newest[name] = self.region.capture(outer)
+        if name not in self.newest and self._outside is None and self._keeps_first(name):
+            self._add_input(name)
+        return self.newest.get(name)
+
+    def write(self, name: str) -> ir.Value:
+        return self._write(name)
+
+    def argument(self, name: str) -> ir.Value:
+        self.newest[name] = self._value(name, self._fresh(f"{name}@0"))
+        return self.newest[name]
+
+    def append_node(self, operator: Operator, node: ir.Node) -> None:
+        for key, value in sorted(_carried(operator).items()):
+            node.attributes[key] = dialect.make_attribute(key, value)
+        node.meta[dialect.CALLSTACK] = operator.callstack
+        self._nodes.append(node)
+
+    def find(self, operator: Operator, name: str) -> ir.Value | None:
+        return self._find(operator, name)
 
     def _find(self, operator: Operator, name: str) -> ir.Value | None:
         if name == EMPTY:
             return None
-        found = self._newest.get(name)
+        found = self.current(name) if self._outside is not None else self.newest.get(name)
         if found is not None:
             return found
+        if self._outside is not None and name not in self._own:
+            outer = self._outside._find(operator, name)
+            assert outer is not None
+            self.newest[name] = self.region.capture(outer)
+            return self.newest[name]
         if self._writes[name] and not self._keeps_first(name):
             raise InvalidProgramError(
                 f"operator {operator.type}{operator.place} reads {name!r} before anything has "
@@ -286,22 +340,24 @@ class _Reader:
         is_last = self._written[name] == self._writes[name]
         keeps_first = self._keeps_first(name)
         version = name if is_last and not keeps_first else f"{name}@{self._written[name]}"
-        if keeps_first and name not in self._newest:
+        if keeps_first and name not in self.newest:
             # The weight itself keeps the name, read or not.
-            self._add_input(name)
+            self.current(name)
         while version != name and version in self._taken:
             version += "_"
         self._taken.add(version)
         value = self._value(name, version)
-        before = self._newest.get(name)
+        before = self.newest.get(name)
         if self._is_fed(name) and name not in self._statistics and before is not None:
             before.meta[dialect.WRITTEN_AGAIN] = True
-        self._newest[name] = value
+        self.newest[name] = value
         return value
 
     # Operators.
 
     def _add(self, operator: Operator) -> None:
+        if control_flow_desc.add(self, operator):
+            return
         row = table.find(operator)
         if row is None:
             self._add_unknown(operator)
@@ -348,7 +404,7 @@ class _Reader:
             # As in PIR, who reads a weight behind its update reads the weight; passes refuse it.
             for value in inputs:
                 if value is not None and dialect.VARIABLE in value.meta:
-                    self._newest[value.meta[dialect.VARIABLE]] = value
+                    self.newest[value.meta[dialect.VARIABLE]] = value
         known = {result.slot for result in row.outputs}
         for slot, written in operator.outputs.items():
             if slot not in known:

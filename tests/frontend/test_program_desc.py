@@ -249,7 +249,7 @@ def test_backward_does_not_need_what_the_dialect_leaves_out(builder: DescBuilder
 
 
 def test_every_unknown_operator_is_named_with_its_line(builder: DescBuilder) -> None:
-    for line, type in ((3, "warp_sequence"), (4, "while"), (5, "warp_sequence")):
+    for line, type in ((3, "warp_sequence"), (4, "recurrent"), (5, "warp_sequence")):
         stack = [f'  File "old.py", line {line}, in <module>']
         builder.operator(
             type, {"X": ["x"]}, {"Out": ["y"]}, {"op_callstack": stack, "beam": 4, "name": "n"}
@@ -259,8 +259,8 @@ def test_every_unknown_operator_is_named_with_its_line(builder: DescBuilder) -> 
         check_supported(graph)
     message = str(raised.value)
     assert "warp_sequence (2x), first at old.py:3" in message
-    assert "while (1x), first at old.py:4" in message
-    check_supported(graph, {"warp_sequence", "while"})
+    assert "recurrent (1x), first at old.py:4" in message
+    check_supported(graph, {"warp_sequence", "recurrent"})
     assert dialect.attribute(next(iter(graph)), "beam") == 4
 
 
@@ -348,12 +348,12 @@ def test_an_operator_without_its_result_is_named(builder: DescBuilder) -> None:
 
 def test_a_nested_block_is_an_operator_without_translator(builder: DescBuilder) -> None:
     builder.block.vars.add(name="scopes").type.type = 11
-    builder.operator("while", {"X": ["x"]}, {"Out": ["y"], "StepScopes": ["scopes"]})
+    builder.operator("recurrent", {"X": ["x"]}, {"Out": ["y"], "StepScopes": ["scopes"]})
     builder.block.ops[-1].attrs.add(name="sub_block", type=8).block_idx = 1
     builder.desc.blocks.add(idx=1, parent_idx=0)
     builder.operator("relu", {"X": ["y"]}, {"Out": ["y"]})
     graph = read(builder)
-    with pytest.raises(UnsupportedOpError, match=r"while \(1x\)"):
+    with pytest.raises(UnsupportedOpError, match=r"recurrent \(1x\)"):
         check_supported(graph)
 
 

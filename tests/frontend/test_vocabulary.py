@@ -49,6 +49,8 @@ ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
     "lp_pool2d": {"kernel_size": [2, 2], "pooling_type": "avg", "norm_type": 2.0},
     "log_loss": {"epsilon": 0.1},
     "matmul": {"alpha": 1.0},
+    "lu_solve": {"trans": "T"},
+    "matrix_power": {"n": 3},
     "max_pool2d_with_index": {"ksize": [2, 2]},
     "max_pool3d_with_index": {"ksize": [2, 2, 2]},
     "momentum": {"mu": 0.9},
@@ -87,6 +89,7 @@ ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
 """Attributes of an operator's program beside the defaults of its row."""
 
 WRITTEN_AS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "matrix_rank_tol": ("matrix_rank", {}),
     "split_with_num": ("split", {"num": 2, "sections": []}),
     "tril": ("tril_triu", {"lower": True}),
     "triu": ("tril_triu", {"lower": False}),

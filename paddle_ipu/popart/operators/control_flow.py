@@ -29,15 +29,16 @@ onnx_row(
     outputs=(1, None),
     version=(1, 11),
 )
-onnx_row(
-    "Loop",
-    (2, None),
-    control_flow.loop,
-    (INTS, BOOLS, ANY),
-    [_graph("body")],
-    outputs=(1, None),
-    version=(1, 11),
-)
+for _version, _fewest in ((1, 3), (11, 2)):
+    onnx_row(
+        "Loop",
+        (_fewest, None),
+        control_flow.loop,
+        (INTS, BOOLS, ANY),
+        [_graph("body")],
+        outputs=(1, None),
+        version=_version,
+    )
 onnx_row(
     "Scan",
     (1, None),

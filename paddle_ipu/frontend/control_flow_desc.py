@@ -1,0 +1,259 @@
+"""Control flow of a ProgramDesc: blocks that write variables, read as nodes that give results.
+
+``cond`` is written as two conditional blocks and selections between what they wrote; they become
+one ``if``. A block writes variables of the blocks around it: those are the node's results.
+
+    conditional_block(p) {a = ..}                          o = if(p) {yield a'} {yield b'}
+    np = logical_not(p);  conditional_block(np) {b = ..}
+    m = cast(p);          o = select_input(m, [b, a])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import onnx_ir as ir
+
+from paddle_ipu import dialect
+from paddle_ipu.errors import NotSupported
+from paddle_ipu.frontend import control_flow
+from paddle_ipu.frontend.control_flow import Region
+from paddle_ipu.frontend.legacy_operator import EMPTY, Block, Operator
+
+IF, WHILE = "conditional_block", "while"
+BACKWARD = frozenset({"conditional_block_grad", "while_grad", "select_output"})
+"""Operators of backward, of which nobody asks more than that they are there."""
+
+_SELECT = "select_input"
+_THEN, _ELSE, _CHOICES = "sub_block", "else_block", "choices"
+_DENSE = 7
+
+
+class Reader(Protocol):
+    """What reads one block, as seen from here.
+
+    Attributes:
+        region: what it has made.
+        newest: variable -> its newest version.
+    """
+
+    region: Region
+    newest: dict[str, ir.Value]
+
+    def inside(self, block: int) -> Reader:
+        """A reader for a block in this one."""
+
+    def read_all(self) -> None:
+        """Reads the operators of the block."""
+
+    def find(self, operator: Operator, name: str) -> ir.Value | None:
+        """The newest version of a variable; InvalidProgramError where there is none."""
+
+    def current(self, name: str) -> ir.Value | None:
+        """The newest version of a variable, None where nothing has written it."""
+
+    def write(self, name: str) -> ir.Value:
+        """A new version of a variable."""
+
+    def argument(self, name: str) -> ir.Value:
+        """The version of a variable that a loop hands in."""
+
+    def append_node(self, operator: Operator, node: ir.Node) -> None:
+        """Takes a node made from an operator."""
+
+
+def combined(desc: Any, operators: Sequence[Operator]) -> list[Operator]:
+    """The operators of a block, where a cond is one ``conditional_block`` with two blocks.
+
+    The results of control flow are all that its blocks write of the variables around them.
+    """
+    taken: set[int] = set()
+    made: dict[int, Operator] = {}
+    for at, operator in enumerate(operators):
+        if at in taken or operator.type not in (IF, WHILE) or _is_backward(operator):
+            continue
+        written = written_outside(desc, operator.attributes[_THEN].index)
+        if operator.type == WHILE:
+            made[at] = operator.changed(outputs={"Out": written})
+            continue
+        last, parts, otherwise, choices = _branches(operators, at)
+        taken |= parts - {last}
+        if otherwise is not None:
+            written += written_outside(desc, otherwise.index)
+        inner = {name for _, then, other in choices for name in (then, other)}
+        outputs = [name for name in dict.fromkeys(written) if name not in inner]
+        made[last] = operator.changed(
+            outputs={"Out": [result for result, _, _ in choices] + outputs},
+            attributes={_ELSE: otherwise, _CHOICES: choices},
+        )
+    return [made.get(at, op) for at, op in enumerate(operators) if at not in taken]
+
+
+def written_outside(desc: Any, block: int) -> list[str]:
+    """The tensors of the blocks around it that a block writes, in the order of the writes."""
+    own = {variable.name for variable in desc.blocks[block].vars}
+    tensors = {
+        variable.name
+        for around in desc.blocks
+        for variable in around.vars
+        if variable.type.type == _DENSE
+    }
+    found: dict[str, None] = {}
+    for op in desc.blocks[block].ops:
+        for attribute in op.attrs:
+            if attribute.type == 8:
+                found.update(dict.fromkeys(written_outside(desc, attribute.block_idx)))
+        found.update((name, None) for slot in op.outputs for name in slot.arguments)
+    return [name for name in found if name not in own and name in tensors]
+
+
+def _branches(
+    operators: Sequence[Operator], at: int
+) -> tuple[int, set[int], Block | None, list[tuple[str, str, str]]]:
+    """(where the node stands, the operators it is made of, the false block, the selections)."""
+    cond = operators[at].input("Cond")
+    parts, otherwise, choices = {at}, None, []
+    opposite = mask = None
+    for number in range(at + 1, len(operators)):
+        operator = operators[number]
+        if operator.type == "logical_not" and operator.input("X") == cond and opposite is None:
+            opposite = operator.output("Out")
+        elif (
+            operator.type == IF
+            and opposite is not None
+            and otherwise is None
+            and operator.input("Cond") == opposite
+        ):
+            otherwise = operator.attributes[_THEN]
+            parts.add(number)
+        elif operator.type == "cast" and operator.input("X") == cond and otherwise is not None:
+            mask = operator.output("Out")
+        elif operator.type == _SELECT and mask is not None and operator.input("Mask") == mask:
+            other, then = operator.inputs["X"]
+            choices.append((str(operator.output("Out")), then, other))
+            parts.add(number)
+        elif operator.type == IF and otherwise is None:
+            break
+    return max(parts), parts, otherwise, choices
+
+
+def _is_backward(operator: Operator) -> bool:
+    return bool(int(operator.attributes.get("op_role", 0)) & 1)
+
+
+def add(reader: Reader, operator: Operator) -> bool:
+    """Reads an operator where it is control flow; False where it is none."""
+    if operator.type in BACKWARD:
+        _add_backward(reader, operator)
+    elif operator.type == IF:
+        _add_if(reader, operator)
+    elif operator.type == WHILE:
+        _add_while(reader, operator)
+    else:
+        return False
+    return True
+
+
+def _add_backward(reader: Reader, operator: Operator) -> None:
+    names = [name for slot in operator.inputs.values() for name in slot]
+    known = [value for name in names if (value := reader.current(name)) is not None]
+    written = [n for slot in operator.outputs.values() for n in slot if n != EMPTY]
+    outputs = [reader.write(name) for name in written]
+    reader.append_node(operator, control_flow.backward(operator.type, known, outputs))
+
+
+def _add_if(reader: Reader, operator: Operator) -> None:
+    if not operator.attributes.get("is_scalar_condition", True):
+        raise NotSupported(
+            f"operator {IF}{operator.place} runs its block where its inputs are not empty, which "
+            "on an IPU is known beforehand. Use paddle.static.nn.cond."
+        )
+    cond = reader.find(operator, str(operator.input("Cond")))
+    assert cond is not None
+    then = _entered(reader, operator.attributes[_THEN])
+    otherwise = _entered(reader, operator.attributes.get(_ELSE))
+    choices: Sequence[tuple[str, str, str]] = operator.attributes.get(_CHOICES, ())
+    pairs = [(first, second) for _, first, second in choices]
+    pairs += [(name, name) for name in operator.outputs["Out"][len(choices) :]]
+    for first, second in pairs:
+        then.region.results.append(_result(then, operator, first))
+        otherwise.region.results.append(_result(otherwise, operator, second))
+    outputs = [reader.write(name) for name in operator.outputs["Out"]]
+    node = control_flow.condition(cond, then.region, otherwise.region, outputs)
+    for (_, first, second), output in zip(choices, outputs, strict=False):
+        # Backward reads what each branch wrote.
+        reader.newest[first] = reader.newest[second] = output
+    reader.append_node(operator, node)
+
+
+class _Empty:
+    """A branch without a block: what it gives are the values before it."""
+
+    def __init__(self, around: Reader) -> None:
+        self.region = Region()
+        self._around = around
+
+    def current(self, name: str) -> ir.Value | None:
+        found = self._around.current(name)
+        return None if found is None else self.region.capture(found)
+
+
+def _entered(reader: Reader, block: Block | None) -> Reader | _Empty:
+    if block is None:
+        return _Empty(reader)
+    inside = reader.inside(block.index)
+    inside.read_all()
+    return inside
+
+
+def _result(branch: Reader | _Empty, operator: Operator, name: str) -> ir.Value:
+    found = branch.current(name)
+    if found is None:
+        raise NotSupported(
+            f"operator {operator.type}{operator.place}: only one branch writes {name!r}, which "
+            "has no value before. Give it one before the condition, or write it in both branches."
+        )
+    return found
+
+
+def _add_while(reader: Reader, operator: Operator) -> None:
+    name_of_condition = str(operator.input("Condition"))
+    cond = reader.find(operator, name_of_condition)
+    assert cond is not None
+    names = [name for name in operator.outputs["Out"] if name != name_of_condition]
+    carried: list[ir.Value] = []
+    for name in names:
+        value = reader.current(name)
+        if value is None:
+            raise NotSupported(
+                f"operator {WHILE}{operator.place} writes {name!r}, which has no value before the "
+                "loop. Give it one of the same shape and dtype."
+            )
+        carried.append(value)
+    inside = reader.inside(operator.attributes[_THEN].index)
+    for name in names:
+        inside.region.arguments.append(inside.argument(name))
+    inside.read_all()
+    going = inside.current(name_of_condition)
+    assert going is not None
+    inside.region.results.append(going)
+    inside.region.results.extend(inside.newest[name] for name in names)
+    outputs = [reader.write(name) for name in names]
+    reader.append_node(operator, control_flow.loop(cond, carried, inside.region, outputs))
+    if name_of_condition in operator.outputs["Out"]:
+        _write_false(reader, operator, name_of_condition)
+
+
+def _write_false(reader: Reader, operator: Operator, name: str) -> None:
+    """What the condition is behind the loop."""
+    value = reader.write(name)
+    attributes: Mapping[str, Any] = {
+        "dtype": "bool",
+        "shape": [max(dim, 1) for dim in dialect.dims_of(value)],
+        "value": 0.0,
+    }
+    made = [dialect.make_attribute(key, item) for key, item in attributes.items()]
+    node = ir.Node(dialect.DOMAIN, "full", [], made, outputs=[value], name=value.name)
+    node.meta[dialect.INPUT_NAMES] = ()
+    reader.append_node(operator, node)
