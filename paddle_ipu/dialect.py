@@ -10,9 +10,19 @@ What does not fit ONNX is kept beside it: a value's role in ``value.meta[ROLE]``
 names in ``node.meta[INPUT_NAMES]``, the user's Python stack in ``node.meta[CALLSTACK]``. Where a
 program writes variables again, ``value.meta[VARIABLE]`` is the one that a value is a version of;
 ``value.meta[WRITTEN_AGAIN]`` marks a feed whose variable the program writes.
-``value.meta[STOPPED]`` is the value's ``stop_gradient``. ``node.meta[MADE_FROM]`` is what a node was
-read from; for an operator of a ProgramDesc, ``node.meta[OPERAND_VARIABLES]`` and
-``node.meta[RESULT_VARIABLES]`` then name the variable of each input and output.
+``value.meta[STOPPED]`` is the value's ``stop_gradient``. ``node.meta[MADE_FROM]`` is what a node
+was read from; for an operator of a ProgramDesc, ``node.meta[OPERAND_VARIABLES]`` and
+``node.meta[RESULT_VARIABLES]`` then name the variable of each input and output. A pass sets
+``node.meta[DIFFERENTIATED]`` on nodes that the gradient of the loss goes through.
+
+Control flow is a node with blocks, which are graphs in its attributes:
+
+    if(cond, captured...)  {then_branch, else_branch}  -> results...
+    while(cond, carried..., captured...)  {body}       -> carried...
+
+A block is closed: its inputs are what the node hands in, carried values first, then the values of
+the graph around it that it reads, in the order of the node's operands. Its outputs are what it
+yields; those of a ``body`` are the next condition and the next carried values.
 """
 
 from __future__ import annotations
