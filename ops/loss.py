@@ -217,3 +217,26 @@ def kldiv_loss(context: TranslationContext) -> str:
         loss = context.onnx.mul([label, context.onnx.sub([context.onnx.log([label]), x])])
         loss = context.onnx.where([context.onnx.greater([label, zero]), loss, zero])
     return _reduced(context, str(loss), str(context.attr("reduction", "mean")))
+
+
+@translator("log_loss", emits="Add Sub Log Mul Neg graphcore.Detach")
+def log_loss(context: TranslationContext) -> str:
+    """``-label * log(x + epsilon) - (1 - label) * log(1 - x + epsilon)``; none to the label."""
+    x = context.input("input")
+    label = str(context.graphcore.detach([context.input("label")]))
+    one, epsilon = context.const_like(1.0, x), context.const_like(context.attr("epsilon"), x)
+    hit = context.onnx.log([context.onnx.add([x, epsilon])])
+    rest = context.onnx.add([context.onnx.sub([one, x]), epsilon])
+    miss = context.onnx.mul([context.onnx.sub([one, label]), context.onnx.log([rest])])
+    hit = context.onnx.mul([context.onnx.neg([label]), hit])
+    return str(context.onnx.sub([hit, miss]))
+
+
+@translator("hinge_loss", emits="Mul Sub Relu graphcore.Detach")
+def hinge_loss(context: TranslationContext) -> str:
+    """``max(0, 1 - logits * (2 * label - 1))``; none of the gradient flows to the label."""
+    x = context.input("logits")
+    label = context.graphcore.detach([context.input("labels")])
+    one = context.const_like(1.0, x)
+    sign = context.onnx.sub([context.onnx.mul([label, context.const_like(2.0, x)]), one])
+    return str(context.onnx.relu([context.onnx.sub([one, context.onnx.mul([x, sign])])]))

@@ -13,7 +13,7 @@ _FP8 = (448, 57344)
 
 def _levels(context: TranslationContext) -> int:
     """The largest whole number of ``bit_length`` bits."""
-    return 2 ** (int(context.attr("bit_length", 8)) - 1) - 1
+    return (1 << int(context.attr("bit_length", 8)) - 1) - 1
 
 
 def _abs_max(context: TranslationContext, x: str, axis: int | None = None) -> str:

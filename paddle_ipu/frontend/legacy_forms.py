@@ -190,6 +190,13 @@ def _linear_quantisation(operator: Operator, variables: Variables) -> list[Opera
     return [*forms, operator]
 
 
+def _without_weight(operator: Operator, variables: Variables) -> list[Operator]:
+    """Its third result is the weight as it was: nothing is written."""
+    if operator.input("W") != operator.output("W_Out"):
+        return [operator]
+    return [operator.changed(outputs={**operator.outputs, "W_Out": [EMPTY]})]
+
+
 def _truncated(operator: Operator, variables: Variables) -> list[Operator]:
     """Without bounds, as Paddle 2 writes it, the normal numbers of two standard deviations."""
     if "a" in operator.attributes:
@@ -288,6 +295,13 @@ def _assign(operator: Operator, variables: Variables) -> list[Operator]:
     return [operator.changed("assign_out_", {"X": [_one(operator, "X")], "Out": [out]})]
 
 
+def _matrix_rank(operator: Operator, variables: Variables) -> list[Operator]:
+    """A tolerance that is a tensor makes another operator of it."""
+    if not operator.inputs.get("TolTensor"):
+        return [operator]
+    return [operator.changed("matrix_rank_tol", without=["tol"])]
+
+
 def _increment(operator: Operator, variables: Variables) -> list[Operator]:
     in_place = operator.input("X") == operator.output("Out")
     return [operator.changed("increment_") if in_place else operator]
@@ -355,9 +369,11 @@ REWRITES: Mapping[str, Rewrite] = {
     "fill_zeros_like": _zeros_like,
     "flatten": _flatten,
     "flatten2": _flatten,
+    "hierarchical_sigmoid": _without_weight,
     "increment": _increment,
     "lookup_table": _without_last("Ids"),
     "matmul": _matmul,
+    "matrix_rank": _matrix_rank,
     "mul": _mul,
     "one_hot": _without_last("X"),
     "quantize_linear": _linear_quantisation,

@@ -213,3 +213,15 @@ def _quantisation(builder: DescBuilder, kind: str, dtype: str, attributes: dict[
     builder.variable("r", (2, 3))
     inputs = {"X": ["q"], "Scale": ["s"], "ZeroPoint": ["z"]}
     builder.operator(kind, inputs, {"Y": ["r"]}, attributes)
+
+
+def test_the_tree_of_classes_does_not_write_its_weight(builder: DescBuilder) -> None:
+    builder.variable("x", (2, 3), is_feed=True)
+    builder.variable("n", (2, 1), "int64", is_feed=True)
+    builder.variable("w", (4, 3), persistable=True, is_parameter=True)
+    builder.variable("y", (2, 1))
+    inputs = {"X": ["x"], "Label": ["n"], "W": ["w"]}
+    outputs = {"Out": ["y"], "W_Out": ["w"]}
+    builder.operator("hierarchical_sigmoid", inputs, outputs, {"num_classes": 5})
+    (node,) = read(builder)
+    assert [str(value.name) for value in node.outputs if str(value.name) in ("y", "w")] == ["y"]

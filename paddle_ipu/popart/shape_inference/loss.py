@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import onnx_ir as ir
+
 from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart.shape_inference.context import InferenceContext
 from paddle_ipu.popart.tensorinfo import TensorInfo, shape_string
@@ -46,3 +48,43 @@ def nll(ctx: InferenceContext) -> list[TensorInfo]:
 def log_nll(ctx: InferenceContext) -> list[TensorInfo]:
     """(log_probs [..., C], labels [...]) -> one loss per label."""
     return [_labelled(ctx)]
+
+
+def ctc(ctx: InferenceContext) -> list[TensorInfo]:
+    """(log_probs [T, N, C], targets [N, S], input lengths [N], target lengths [N]) -> [N]."""
+    probs, targets = ctx.expect_rank(0, 3, 3), ctx.expect_rank(1, 2, 2)
+    batch = probs.dims[1]
+    found = (targets.dims[0], *ctx.info(2).dims, *ctx.info(3).dims)
+    if found != (batch, batch, batch):
+        raise ctx.error(
+            f"has log probabilities of a batch of {batch}, but targets {targets}, input lengths "
+            f"{ctx.info(2)} and target lengths {ctx.info(3)}"
+        )
+    name = ctx.attributes.get("outDataType", "UNDEFINED")
+    dtype = probs.dtype if name == "UNDEFINED" else TensorInfo(str(name), []).dtype
+    return _reduced(ctx, TensorInfo.of(dtype, (batch,)))
+
+
+def ctc_beam_search(ctx: InferenceContext) -> list[TensorInfo]:
+    """(log_probs [T, N, C], lengths [N]) -> (log probabilities, lengths, labels) of P paths."""
+    probs = ctx.expect_rank(0, 3, 3)
+    times, batch, _ = probs.dims
+    paths = ctx.attributes["top_paths"]
+    return [
+        TensorInfo.of(probs.dtype, (batch, paths)),
+        TensorInfo.of(ir.DataType.UINT32, (batch, paths)),
+        TensorInfo.of(ir.DataType.UINT32, (batch, paths, times)),
+    ]
+
+
+def rnnt(ctx: InferenceContext) -> list[TensorInfo]:
+    """(log probabilities [N, T, U + 1, C], labels [N, U], lengths [N], label lengths [N]) -> [N]."""
+    logits = ctx.expect_rank(0, 4, 4)
+    return [TensorInfo.of(logits.dtype, logits.dims[:1])]
+
+
+def cvm(ctx: InferenceContext) -> list[TensorInfo]:
+    """(features [N, D], show and click [N, 2]) -> [N, D], or [N, D - 2] without them."""
+    x = ctx.expect_rank(0, 2, 2)
+    width = x.dims[1] - (0 if ctx.attributes["use_cvm"] else 2)
+    return [TensorInfo.of(x.dtype, (x.dims[0], width))]

@@ -31,7 +31,7 @@ def call(
         results = list(results) if isinstance(results, (list, tuple)) else [results]
         if any(isinstance(result, bool) for result in results):
             # Paddle gives True for a result it takes for optional.
-            results = results[0].get_defining_op().results()
+            results = list(results[0].get_defining_op().results())
         return results
     from paddle.base.layer_helper import LayerHelper
 

@@ -23,9 +23,9 @@ def _abs_max(
     kind: str, x: Any, bits: int = 8, round_type: int | None = None, axis: int | None = None
 ) -> list[Any]:
     """One of the operators that find their scale themselves."""
-    axes = {} if axis is None else {"quant_axis": axis}
+    axes: dict[str, Any] = {} if axis is None else {"quant_axis": axis}
     test = [False] if kind == "fake_channel_wise_quantize_abs_max" else []
-    rounding = {} if round_type is None else {"round_type": round_type}
+    rounding: dict[str, Any] = {} if round_type is None else {"round_type": round_type}
     return call(
         kind,
         [x, bits, 1 if round_type is None else round_type, *axes.values(), *test],
@@ -193,7 +193,7 @@ def _linear(
     rounding = int(attributes.get("round_type", 0))
     levels = int(attributes.pop("qmax", 127))
     observes = bool(attributes.get("only_observer", False))
-    bounds = {} if levels == 127 else {"qmax": levels, "qmin": -levels - 1}
+    bounds: dict[str, Any] = {} if levels == 127 else {"qmax": levels, "qmin": -levels - 1}
     results = call(
         kind,
         [x, scale, zero, accumulator, state, axis, 8, -levels - 1, levels, rounding, is_test,
@@ -215,7 +215,7 @@ def _as_float(x: Any) -> Any:
     return x.cast("float32") if paddle.framework.in_pir_mode() else x
 
 
-_STATES = {"a": floats(7.0), "n": floats(4.0), "z": floats(0.0)}
+_STATES: dict[str, Any] = {"a": floats(7.0), "n": floats(4.0), "z": floats(0.0)}
 _add(
     "quantize_linear",
     lambda x, t, s, c, a, n, z: [

@@ -16,7 +16,7 @@ from paddle_ipu.xla.lowerings.elementwise import absolute
 from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
 
 
-def _reduced(
+def reduced(
     context: LoweringContext, loss: Any, attributes: Attributes, divisor: Any = None
 ) -> Any:
     """`loss` under the attribute ``reduction`` ("Mean" by default, "Sum" or "None")."""
@@ -81,11 +81,11 @@ def nll(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes)
     is_log = attributes.get("inputIsLogProbability", 0)
     loss = -(picked if is_log else _clamped_log(picked, epsilon))
     if ignored is None:
-        return _reduced(context, loss, attributes)
+        return reduced(context, loss, attributes)
     counted = labels != int(ignored)
     loss = jnp.where(counted, loss, jnp.zeros_like(loss))
     count = jnp.maximum(jnp.sum(counted.astype(loss.dtype)), 1)
-    return _reduced(context, loss, attributes, divisor=count)
+    return reduced(context, loss, attributes, divisor=count)
 
 
 @lowering("ai.paddle_ipu", "LogNll")
@@ -103,7 +103,7 @@ def log_nll(context: LoweringContext, inputs: Sequence[Any], attributes: Attribu
 @lowering("ai.graphcore", "IdentityLoss")
 def identity_loss(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
     """The tensor itself as loss: its mean, its sum or, with "None", every element."""
-    return _reduced(context, jnp.asarray(inputs[0]), attributes)
+    return reduced(context, jnp.asarray(inputs[0]), attributes)
 
 
 @lowering("ai.graphcore", "L1")
@@ -115,4 +115,28 @@ def l1(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) 
             f"{where_in_program(context)}: the input of an L1 loss must have at least one axis, "
             "got a scalar. Reshape it to [1]."
         )
-    return _reduced(context, float(attributes["lambda"]) * absolute(x), attributes)
+    return reduced(context, float(attributes["lambda"]) * absolute(x), attributes)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+def _cvm(x: Any, cvm: Any, keep: bool) -> Any:
+    if not keep:
+        return x[:, 2:]
+    show = jnp.log(x[:, :1] + 1)
+    return jnp.concatenate([show, jnp.log(x[:, 1:2] + 1) - show, x[:, 2:]], axis=1)
+
+
+def _cvm_backward(keep: bool, cvm: Any, cotangent: Any) -> tuple[Any, None]:
+    return jnp.concatenate([cvm, cotangent[:, 2:] if keep else cotangent], axis=1), None
+
+
+_cvm.defvjp(lambda x, cvm, keep: (_cvm(x, cvm, keep), cvm), _cvm_backward)
+
+
+@lowering("ai.paddle_ipu", "Cvm")
+def cvm(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """Features [N, D] whose first two, show and click, become logarithms, or are cut off.
+
+    As in Paddle, the "gradient" of these two is the second input [N, 2].
+    """
+    return _cvm(*(jnp.asarray(value) for value in inputs), bool(attributes.get("use_cvm", 1)))

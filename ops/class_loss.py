@@ -1,0 +1,111 @@
+"""Losses for many classes: a tree of decisions, margins between classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from paddle_ipu.ops.context import TranslationContext
+from paddle_ipu.ops.loss import negative_log_likelihood
+from paddle_ipu.ops.registry import translator
+
+
+def _paths(num_classes: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """The inner nodes on the way to each class in the default tree, -1 past its end; and bits.
+
+    Class c is leaf c + num_classes of a heap; the j-th node from the leaf is its number shifted
+    right by j + 1, less 1, and the decision there its bit j.
+    """
+    leaves = np.arange(num_classes, 2 * num_classes)
+    depth = int(num_classes - 1).bit_length()
+    steps = np.arange(depth)
+    nodes = (leaves[:, None] >> (steps + 1)) - 1
+    return nodes.astype(np.int32), ((leaves[:, None] >> steps) & 1).astype(np.int32)
+
+
+@translator(
+    "hsigmoid_loss",
+    emits="Cast Reshape Gather Mul ReduceSum Add Max Less Where Clip Softplus Sub graphcore.Detach",
+    limits="its inner results cannot be read",
+)
+def hsigmoid_loss(context: TranslationContext) -> list[str | None]:
+    """Cross entropy of the decisions on the way to a class: [N, 1].
+
+    The way is that of the default tree over ``num_classes``, or given as nodes [N, L] (below zero
+    past its end) and decisions [N, L]. Logits are clipped to [-40, 40], which the gradient, as in
+    Paddle, does not see; a step past the end counts as a logit of zero.
+    """
+    x, weight = context.input("x"), context.input("w")
+    rows = context.shape(x)[0]
+    if context.has("path"):
+        nodes = context.cast(context.input("path"), "int32")
+        bits = context.cast(context.input("code"), "int32")
+    else:
+        table, decisions = _paths(int(context.attr("num_classes")))
+        label = context.reshape(context.cast(context.input("label"), "int32"), [rows])
+        nodes = str(context.onnx.gather([context.const(table), label], 0))
+        bits = str(context.onnx.gather([context.const(decisions), label], 0))
+    zero = context.const_like(0.0, x)
+    past = str(context.onnx.less([nodes, context.const(0, "int32")]))
+    nodes = str(context.onnx.max([nodes, context.const(0, "int32")]))
+    wide = context.reshape(x, [rows, 1, context.shape(x)[1]])
+    picked = context.onnx.gather([weight, nodes], 0)
+    logits = str(context.onnx.reducesum([context.onnx.mul([picked, wide])], [2], 0))
+    if context.has("bias"):
+        bias = context.reshape(context.input("bias"), [-1])
+        logits = str(context.onnx.add([logits, context.onnx.gather([bias, nodes], 0)]))
+    logits = str(context.onnx.where([past, zero, logits]))
+    bounds = context.const_like(-40.0, x), context.const_like(40.0, x)
+    still = str(context.graphcore.detach([logits]))
+    clipped = context.onnx.clip([still, *bounds])
+    logits = str(context.onnx.add([clipped, context.onnx.sub([logits, still])]))
+    taken = context.onnx.mul([context.cast(bits, context.dtype(x)), logits])
+    taken = context.onnx.where([past, zero, taken])
+    loss = context.onnx.sub([context.onnx.softplus([logits]), taken])
+    total = str(context.onnx.reducesum([loss], [1], 1))
+    return [total, None, None]
+
+
+@translator(
+    "margin_cross_entropy",
+    emits="Cast Reshape OneHot Mul ReduceSum Acos Add Cos Sub Where LogSoftmax Softmax "
+    "graphcore.Nll graphcore.Detach",
+    limits="one rank",
+)
+def margin_cross_entropy(context: TranslationContext) -> list[str | None]:
+    """Cross entropy of cosines [N, C], that of the label with margins m1, m2 and m3.
+
+    It becomes ``cos(m1 * acos(x) + m2) - m3``; all are multiplied with ``scale``. Results are the
+    softmax and the loss [N, 1].
+    """
+    if int(context.attr("nranks", 1)) != 1:
+        raise context.refuse("classes over several ranks are not supported; use nranks=1.")
+    x = context.input("logits")
+    rows, classes = context.shape(x)
+    label = context.reshape(context.cast(context.input("label"), "int32"), [rows])
+    margins = [float(context.attr(name, default)) for name, default in _MARGINS]
+    one_hot = context.onnx.onehot(
+        [label, context.const(classes, "int32"), context.const([0, 1], "int32")], -1
+    )
+    hit = context.cast(str(one_hot), "bool")
+    chosen = context.onnx.where([hit, x, context.const_like(0.0, x)])
+    cosine = str(context.onnx.reducesum([chosen], [1], 1))
+    if margins[:2] != [1.0, 0.0]:
+        angle = context.onnx.mul([context.onnx.acos([cosine]), context.const_like(margins[0], x)])
+        cosine = str(
+            context.onnx.cos([context.onnx.add([angle, context.const_like(margins[1], x)])])
+        )
+    cosine = str(context.onnx.sub([cosine, context.const_like(margins[2], x)]))
+    logits = context.onnx.where([hit, cosine, x])
+    scale = context.const_like(float(context.attr("scale", 64.0)), x)
+    logits = str(context.onnx.mul([logits, scale]))
+    logs = str(context.onnx.logsoftmax([logits], 1))
+    loss = negative_log_likelihood(context, logs, label, -100)
+    softmax = None
+    if context.is_used(0):
+        softmax = str(context.onnx.softmax([context.graphcore.detach([logits])], 1))
+    return [softmax, context.reshape(loss, [rows, 1])]
+
+
+_MARGINS = (("margin1", 1.0), ("margin2", 0.5), ("margin3", 0.0))

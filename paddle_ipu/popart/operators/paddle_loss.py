@@ -1,0 +1,15 @@
+"""Rows of ai.paddle_ipu: losses that PopART lacks."""
+
+from __future__ import annotations
+
+from paddle_ipu.popart.op_schema import FLOATS, INTS, float_, int_, paddle_ipu_row
+from paddle_ipu.popart.shape_inference import loss
+
+paddle_ipu_row(
+    "Rnnt",
+    4,
+    loss.rnnt,
+    (FLOATS, INTS),
+    [int_("blank", 0), float_("fastemit_lambda", 0.0)],
+)
+paddle_ipu_row("Cvm", 2, loss.cvm, FLOATS, [int_("use_cvm", 1)])
