@@ -27,6 +27,7 @@ Kind = tuple[tuple[int, ...], str]
 Fallback = Callable[[ir.Node, Sequence[Kind | None]], Any]
 """Gives what runs an operator on the host, for the (shape, dtype) of each of its inputs."""
 
+Results = str | Sequence[str | None] | np.ndarray[Any, Any]
 ParameterReader = Callable[[str], np.ndarray[Any, Any]]
 
 
@@ -104,6 +105,7 @@ def translate(
     on_host: Callable[[str], bool] = _nothing_on_host,
     fallback: Fallback | None = None,
     writes: Mapping[str, str] | None = None,
+    refused: Callable[[ir.Node, Exception], None] | None = None,
 ) -> Translation:
     """Emits the PopART program of a dialect graph.
 
@@ -116,13 +118,16 @@ def translate(
         on_host: whether `fallback` runs an operator that has no translator.
         fallback: gives what runs such an operator.
         writes: parameter or state -> the graph output that is its value in the next run.
+        refused: is told of an operator that cannot be translated, in place of an error; what reads
+            its results reads inputs of the program then.
 
     Raises:
         UnsupportedOpError: operators without a translator.
         NotSupported: an operator used in a way its translator refuses.
     """
     custom_ops = custom_ops or {}
-    check_supported(graph, custom_ops, on_host)
+    if refused is None:
+        check_supported(graph, custom_ops, on_host)
     builder = popart.Builder(opsets={"ai.onnx": 11, "ai.graphcore": 1})
     context = TranslationContext(builder, popart)
     result = Translation(builder, origins=context.origins, extensions=context.extensions)
@@ -138,6 +143,20 @@ def translate(
             result.weights[name] = str(tensor)
         context.tensors[id(value)] = str(tensor)
 
+    def results(context: TranslationContext, custom: CustomOp | None) -> Results:
+        op_type = str(context.node.op_type)
+        if custom is not None:
+            return _translate_custom(context, custom)
+        row = find_translator(op_type)
+        if row is None:
+            if fallback is None:
+                raise context.refuse("there is no translator.")
+            return _run_on_host(context, fallback, result.kernels)
+        outputs = row.translate(context)
+        if op_type in _MATMULS and isinstance(outputs, str) and not context.is_nested:
+            result.matmuls.append({outputs})
+        return outputs
+
     def emit(context: TranslationContext, nodes: Iterable[ir.Node]) -> None:
         for node in nodes:
             context.node = node
@@ -149,20 +168,14 @@ def translate(
             custom = custom_ops.get(str(node.op_type))
             if custom is None and fold(context):
                 continue
-            outputs: str | Sequence[str | None] | np.ndarray[Any, Any]
-            with _placed(context.builder, node, place), _told_where(node):
-                if custom is not None:
-                    outputs = _translate_custom(context, custom)
-                else:
-                    row = find_translator(str(node.op_type))
-                    if row is None:
-                        assert fallback is not None
-                        outputs = _run_on_host(context, fallback, result.kernels)
-                    else:
-                        outputs = row.translate(context)
-                    is_product = str(node.op_type) in _MATMULS and not context.is_nested
-                    if is_product and isinstance(outputs, str):
-                        result.matmuls.append({outputs})
+            try:
+                with _placed(context.builder, node, place), _told_where(node):
+                    outputs = results(context, custom)
+            except Exception as error:
+                if refused is None or context.is_nested:
+                    raise
+                refused(node, error)
+                outputs = _stand_ins(context)
             if isinstance(outputs, np.ndarray):
                 context.constants[id(node.outputs[0])] = outputs
                 continue
@@ -183,6 +196,21 @@ def translate(
             variable, updater = result.weights[name], result.tensors[value_name]
             context.graphcore.copyvarupdate([variable, updater])
     return result
+
+
+def _stand_ins(context: TranslationContext) -> list[str | None]:
+    """Inputs in the place of the results of an operator that could not be translated."""
+    return [
+        None
+        if value.dtype is None
+        else str(
+            context.builder.addInputTensor(
+                dialect.POPART_DTYPES[device_dtype(dialect.dtype_name(value))],
+                [max(dim, 1) for dim in dialect.dims_of(value)],
+            )
+        )
+        for value in context.node.outputs
+    ]
 
 
 def _run_on_host(

@@ -130,6 +130,13 @@ class StrategyValues(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._values)
 
+    def changed(self, **values: Any) -> StrategyValues:
+        """The same with other values of some options."""
+        made = {_option(name).name: value for name, value in values.items()}
+        return StrategyValues(
+            {**self._values, **made}, self.explicit, self.patterns, self.custom_ops
+        )
+
     def member(self, name: str) -> str:
         """PopART's name of an enum option's value, "Manual" for `virtual_graph_mode` 1."""
         valid = _option(name).valid

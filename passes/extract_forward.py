@@ -64,7 +64,7 @@ class ExtractForward:
         roots = [node for node in graph if node.op_type in SIDE_EFFECTS]
         needed = _needed([*(output.producer() for output in outputs), *roots])
         dropped = [node for node in graph if id(node) not in needed]
-        if any(id(node) in needed and _is_backward(node) for node in graph):
+        if any(id(node) in needed and is_backward(node) for node in graph):
             written = {id(value): name for name, value in writes.states.items()}
             sinks = [
                 (
@@ -116,7 +116,7 @@ def _check_differentiable(fetch: str, value: ir.Value | None, compilation: Compi
 def _refuse_backward(graph: ir.Graph, sinks: list[tuple[str, ir.Node | None]]) -> None:
     for name, sink in sinks:
         behind = _needed([sink])
-        found = [node for node in graph if id(node) in behind and _is_backward(node)]
+        found = [node for node in graph if id(node) in behind and is_backward(node)]
         if found:
             raise NotSupported(
                 f"{name} depends on {dialect.describe(found[-1])}, an operator of backward or of "
@@ -152,7 +152,7 @@ def _needed(roots: list[ir.Node | None]) -> set[int]:
     return seen
 
 
-def _is_backward(node: ir.Node) -> bool:
+def is_backward(node: ir.Node) -> bool:
     told = roles.is_training_only(node)
     if told is not None:
         return told

@@ -1,0 +1,167 @@
+"""``paddle-ipu check``: what keeps a script's program or a saved model off an IPU."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import runpy
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import paddle_ipu
+from paddle_ipu.errors import PaddleIpuError
+from paddle_ipu.porting import PortingReport, check_program
+
+NAME = "check"
+SUMMARY = "tell what keeps a program off an IPU, without compiling it"
+EXIT_CODES = """\
+A script is run until it compiles for the IPU, or first runs a program with fetches; what would
+have been compiled is checked instead. A model is a file or prefix that
+paddle.static.load_inference_model loads; nothing in it is run.
+
+exit codes:
+  0  nothing that was found stops a compilation
+  1  something does; the report says what, and where in the script
+  2  wrong arguments
+  3  the script failed or built no program, or the model cannot be read
+"""
+_UNREADABLE = 3
+
+
+class _Found(BaseException):
+    """Ends a script where its program is known; no handler for errors of its own catches it."""
+
+    def __init__(self, report: PortingReport) -> None:
+        super().__init__()
+        self.report = report
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of this subcommand."""
+    parser.add_argument("target", metavar="SCRIPT|MODEL", help="a .py file, or a saved model")
+    parser.add_argument(
+        "arguments", nargs=argparse.REMAINDER, help="what the script is given as its arguments"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--half", action="store_true", help="look for numbers that half precision cannot hold"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the report; returns the exit code."""
+    is_script = arguments.target.endswith(".py")
+    check: Callable[[], PortingReport | None] = (
+        (lambda: check_script(arguments.target, arguments.arguments, arguments.half))
+        if is_script
+        else (lambda: check_model(arguments.target, arguments.half))
+    )
+    if arguments.arguments and not is_script:
+        print(f"a model takes no arguments, got {arguments.arguments}", file=sys.stderr)
+        return 2
+    try:
+        # What a script or Paddle prints does not belong to the report.
+        with contextlib.redirect_stdout(sys.stderr):
+            report = check()
+    except PaddleIpuError as error:
+        print(f"{arguments.target}: {error}", file=sys.stderr)
+        return _UNREADABLE
+    except (Exception, SystemExit) as error:
+        print(
+            f"{arguments.target} failed before it had a program to check: "
+            f"{type(error).__name__}: {error}",
+            file=sys.stderr,
+        )
+        return _UNREADABLE
+    if report is None:
+        print(
+            f"{arguments.target} built no static program: it neither compiled one with "
+            "IpuCompiledProgram nor ran one with fetches, and the default main program is empty.",
+            file=sys.stderr,
+        )
+        return _UNREADABLE
+    print(report.to_json() if arguments.json else report)
+    return 0 if report.compiles else 1
+
+
+def check_model(target: str, half: bool) -> PortingReport:
+    """The report about a saved model: a prefix, one of its files, or a folder.
+
+    Raises:
+        ModelFileError: it is missing or damaged.
+    """
+    from paddle_ipu.frontend import saved_model
+
+    paddle_ipu.activate()
+    path = Path(target)
+    prefix = path.with_suffix("") if path.suffix in (".pdmodel", ".json") else path
+    program = saved_model.read(saved_model.locate(prefix)).program()
+    return check_program(
+        program,
+        name=target,
+        feeds=list(program.feed_names),
+        fetches=[str(target.name) for target in program.fetch_targets],
+        half=half,
+    )
+
+
+def check_script(path: str, arguments: Sequence[str], half: bool) -> PortingReport | None:
+    """The report about the first program that a script compiles or runs; None without one."""
+    import paddle
+
+    paddle_ipu.activate()
+    before = sys.argv, list(sys.path)
+    sys.argv = [path, *arguments]
+    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    try:
+        with _stopping_at_programs(half):
+            runpy.run_path(path, run_name="__main__")
+    except _Found as found:
+        return found.report
+    finally:
+        sys.argv, sys.path[:] = before
+    main = paddle.static.default_main_program()
+    if not main.global_block().ops:
+        return None
+    return check_program(main, name="the default main program", half=half)
+
+
+@contextlib.contextmanager
+def _stopping_at_programs(half: bool) -> Iterator[None]:
+    """Has the first program that is compiled, or run with fetches, checked instead."""
+    import paddle
+
+    from paddle_ipu.compiled_program import IpuCompiledProgram
+    from paddle_ipu.value_names import name_of
+
+    stock_run, stock_compile = paddle.static.Executor.run, IpuCompiledProgram.compile
+
+    def compile_(self: Any, feed_list: Sequence[Any], fetch_list: Sequence[Any]) -> Any:
+        raise _Found(
+            check_program(
+                self._program,
+                name="the program given to IpuCompiledProgram",
+                feeds=[x if isinstance(x, str) else name_of(x) for x in feed_list],
+                fetches=[x if isinstance(x, str) else name_of(x) for x in fetch_list],
+                ipu_strategy=self._ipu_strategy,
+                half=half,
+            )
+        )
+
+    def run_(self: Any, program: Any = None, feed: Any = None, fetch_list: Any = None,
+             *args: Any, **keywords: Any) -> Any:  # fmt: skip
+        if not fetch_list:
+            return stock_run(self, program, feed, fetch_list, *args, **keywords)
+        main = paddle.static.default_main_program() if program is None else program
+        raise _Found(check_program(main, name="the first program run with fetches", half=half))
+
+    IpuCompiledProgram.compile = compile_  # type: ignore[method-assign]
+    paddle.static.Executor.run = run_
+    try:
+        yield
+    finally:
+        IpuCompiledProgram.compile = stock_compile  # type: ignore[method-assign]
+        paddle.static.Executor.run = stock_run

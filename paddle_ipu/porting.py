@@ -1,0 +1,363 @@
+"""What stands between a Paddle program and an IPU, found without compiling it.
+
+The program is read, rewritten and translated as ``compile`` would, but what stops a compilation
+becomes a finding here, and the next operator is looked at.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from paddle_ipu import dialect
+from paddle_ipu.errors import PaddleIpuError
+from paddle_ipu.strategy import CoreIpuStrategy, StrategyValues
+
+ERROR, WARNING, NOTE = "error", "warning", "note"
+
+KINDS: Mapping[str, tuple[str, str]] = {
+    "unsupported": (ERROR, "operators without a translator (cpu_fallback would run them)"),
+    "refused": (ERROR, "uses of operators that are refused"),
+    "program": (ERROR, "what else stops the compilation"),
+    "dynamic shape": (ERROR, "shapes that are not static"),
+    "not portable": (WARNING, "what keeps the program off IPU hardware (the IPU Model runs it)"),
+    "int64": (NOTE, "64-bit integers, which an IPU computes in 32 bits"),
+    "half": (WARNING, "numbers that half precision (enable_fp16) cannot hold"),
+}
+"""Kind of finding -> (how bad it is, its heading)."""
+
+_INT32 = np.iinfo(np.int32)
+_LARGEST_HALF = float(np.finfo(np.float16).max)
+_SMALLEST_HALF = 2.0**-25
+_ARITHMETIC = frozenset(
+    "add subtract multiply scale pow elementwise_pow sum cumsum prod cumprod matmul "
+    "bitwise_left_shift increment square".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing a porter should know.
+
+    Attributes:
+        kind: a key of `KINDS`.
+        what: the operator, feed or option.
+        message: what is wrong with it, and what to do.
+        places: ``file:line`` of the user's calls, each once.
+        count: how many operators of the program are concerned.
+    """
+
+    kind: str
+    what: str
+    message: str
+    places: Sequence[str] = ()
+    count: int = 1
+
+    @property
+    def level(self) -> str:
+        """``error`` stops a compilation, ``warning`` and ``note`` do not."""
+        return KINDS[self.kind][0]
+
+
+@dataclass(slots=True)
+class PortingReport:
+    """All findings about one program; ``str`` gives them as text.
+
+    Attributes:
+        name: what was checked.
+        operators: how many forward operators the program has.
+        training: it has an optimizer.
+        findings: in the order of `KINDS`.
+    """
+
+    name: str
+    operators: int
+    training: bool
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def compiles(self) -> bool:
+        """True when nothing that was found stops a compilation."""
+        return all(finding.level != ERROR for finding in self.findings)
+
+    @property
+    def portable(self) -> bool:
+        """True when, as far as was seen, Graphcore's SDK runs the program too."""
+        return self.compiles and all(found.kind != "not portable" for found in self.findings)
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        if not self.compiles:
+            return "It does not compile as it is."
+        if not self.portable:
+            return "It compiles for the IPU Model; it is not portable to IPU hardware."
+        return "It compiles, and is portable to IPU hardware."
+
+    def to_json(self) -> str:
+        """The report as one JSON object."""
+        plain = {
+            "name": self.name,
+            "operators": self.operators,
+            "training": self.training,
+            "compiles": self.compiles,
+            "portable": self.portable,
+            "findings": [{**asdict(found), "level": found.level} for found in self.findings],
+        }
+        return json.dumps(plain, indent=2)
+
+    def __str__(self) -> str:
+        kind = "training" if self.training else "inference"
+        lines = [f"{self.name}: {kind}, {self.operators} forward operators"]
+        for name, (level, heading) in KINDS.items():
+            found = [finding for finding in self.findings if finding.kind == name]
+            if found:
+                lines += ["", f"{level}: {heading}"]
+                lines += [line for finding in found for line in _text(finding)]
+        return "\n".join([*lines, "", self.verdict])
+
+
+def _text(finding: Finding) -> Iterable[str]:
+    times = f" ({finding.count}x)" if finding.count > 1 else ""
+    yield (
+        f"  {finding.what}{times}: {finding.message}"
+        if finding.message
+        else (f"  {finding.what}{times}")
+    )
+    for place in finding.places[:_PLACES]:
+        yield f"      at {place}"
+    if len(finding.places) > _PLACES:
+        yield f"      and {len(finding.places) - _PLACES} more"
+
+
+_PLACES = 5
+
+
+def check_program(
+    program: Any,
+    *,
+    name: str = "program",
+    feeds: Sequence[str] | None = None,
+    fetches: Sequence[str] | None = None,
+    ipu_strategy: Any = None,
+    half: bool = False,
+) -> PortingReport:
+    """Looks for everything that keeps a program off an IPU.
+
+    Args:
+        program: a program that ``IpuCompiledProgram`` takes.
+        name: how the report calls it.
+        feeds: names of the feeds; all that the program declares by default.
+        fetches: names of the fetches; by default all that nothing reads.
+        ipu_strategy: a ``paddle.static.IpuStrategy``; by default one that trains where the program
+            has an optimizer.
+        half: look for numbers that half precision cannot hold.
+    """
+    from paddle_ipu.frontend import programs
+    from paddle_ipu.passes.extract_optimizer import is_update
+
+    try:
+        graph = programs.read(program)
+    except PaddleIpuError as error:
+        return PortingReport(name, 0, False, [Finding("program", "the program", str(error))])
+    found: list[Finding] = _dynamic_shapes(graph)
+    training = any(is_update(node) for node in graph)
+    values = (CoreIpuStrategy() if ipu_strategy is None else ipu_strategy._ipu_strategy).snapshot()
+    if ipu_strategy is None:
+        values = values.changed(is_training=training)
+    training = bool(values["is_training"])
+    found += _forward_graph(graph, values, feeds, fetches)
+    found += _translated(graph, values)
+    found += _wide_integers(graph)
+    if half or values["enable_fp16"]:
+        found += _beyond_half(graph)
+    order = list(KINDS)
+    found.sort(key=lambda finding: order.index(finding.kind))
+    count = sum(1 for node in graph if node.op_type not in dialect.CONSTANT_OPS)
+    return PortingReport(name, count, training, found)
+
+
+def _dynamic_shapes(graph: ir.Graph) -> list[Finding]:
+    """Feeds with more than a dynamic batch; they are given sizes of 1, so that the rest is seen."""
+    found = []
+    for value in graph.inputs:
+        dims = dialect.dims_of(value)
+        if value.meta[dialect.ROLE] == dialect.FEED and -1 in dims[1:]:
+            found.append(
+                Finding(
+                    "dynamic shape",
+                    f"feed {value.name!r}",
+                    f"has shape {dims}; only the first dimension, the batch, may be dynamic. Give "
+                    "paddle.static.data the sizes, and pad or bucket what is fed.",
+                )
+            )
+            value.shape = ir.Shape(
+                [dims[0] if dims[0] > 0 else None, *(max(d, 1) for d in dims[1:])]
+            )
+    return found
+
+
+def _forward_graph(
+    graph: ir.Graph,
+    values: StrategyValues,
+    feeds: Sequence[str] | None,
+    fetches: Sequence[str] | None,
+) -> list[Finding]:
+    """Leaves the forward graph; what a pass refuses is a finding."""
+    from paddle_ipu.passes.ipu_pipeline import PIPELINE
+    from paddle_ipu.passes.pipeline import Compilation, run_passes
+
+    declared = [str(v.name) for v in graph.inputs if v.meta[dialect.ROLE] == dialect.FEED]
+    leaves = _leaves(graph)
+    compilation = Compilation(
+        graph,
+        declared if feeds is None else feeds,
+        leaves if fetches is None else fetches,
+        values,
+    )
+    found = []
+    for step in PIPELINE:
+        try:
+            run_passes([step], compilation)
+        except PaddleIpuError as error:
+            found.append(Finding("program", step.name.replace("_", " "), str(error)))
+            if step.name == "extract_optimizer":
+                # What forward needs is seen without the optimizer too.
+                compilation.options = values.changed(is_training=False)
+                compilation.fetches = leaves
+    return found
+
+
+def _leaves(graph: ir.Graph) -> list[str]:
+    """Forward results that nothing but backward and optimizer operators reads."""
+    behind = _behind_forward(graph)
+    return [
+        str(value.name)
+        for node in graph
+        if id(node) not in behind and node.op_type not in dialect.CONSTANT_OPS
+        for value in node.outputs
+        if value.type is not None and all(id(use.node) in behind for use in value.uses())
+    ]
+
+
+def _behind_forward(graph: ir.Graph) -> set[int]:
+    """Backward and optimizer operators, and all that depends on one."""
+    from paddle_ipu.passes.extract_forward import is_backward
+    from paddle_ipu.passes.extract_optimizer import is_update
+
+    found: set[int] = set()
+    for node in graph:
+        makers = (value.producer() for value in node.inputs if value is not None)
+        if is_update(node) or is_backward(node) or any(id(maker) in found for maker in makers):
+            found.add(id(node))
+    return found
+
+
+def _translated(graph: ir.Graph, values: StrategyValues) -> list[Finding]:
+    """Translates every operator; what is refused is a finding, and so is what is not portable."""
+    from paddle_ipu import popart
+    from paddle_ipu.custom_ops import known_custom_ops
+    from paddle_ipu.ops.registry import find_translator
+    from paddle_ipu.ops.translate import translate
+
+    inputs = {str(value.name): value for value in graph.inputs}
+    refused: dict[tuple[str, str, str], list[ir.Node]] = {}
+
+    def refuse(node: ir.Node, error: Exception) -> None:
+        unknown = find_translator(str(node.op_type)) is None
+        message = "" if unknown else _without_place(node, error)
+        key = ("unsupported" if unknown else "refused", str(node.op_type), message)
+        refused.setdefault(key, []).append(node)
+
+    def zeros(name: str) -> Any:
+        value = inputs[name]
+        # A view of one zero: weights take no memory here.
+        zero = np.zeros((), dialect.dtype_name(value))
+        return np.broadcast_to(zero, [max(dim, 1) for dim in dialect.dims_of(value)])
+
+    try:
+        translation = translate(
+            graph, popart, zeros, custom_ops=known_custom_ops(values.custom_ops), refused=refuse
+        )
+    except PaddleIpuError as error:
+        return [*_findings(refused), Finding("program", "translation", str(error))]
+    off_hardware: dict[tuple[str, str, str], list[ir.Node]] = {}
+    for node in translation.builder.model.graph:
+        if node.domain == "ai.paddle_ipu":
+            origin = translation.origins.get(str(node.outputs[0].name))
+            if origin is not None:
+                message = f"needs ai.paddle_ipu.{node.op_type}"
+                key = ("not portable", str(origin.op_type), message)
+                off_hardware.setdefault(key, []).append(origin)
+    return [*_findings(refused), *_findings(off_hardware)]
+
+
+def _without_place(node: ir.Node, error: Exception) -> str:
+    """The message without the operator's name and line, which the finding has itself."""
+    return str(error).removeprefix(f"{dialect.describe(node)}: ")
+
+
+def _findings(nodes: Mapping[tuple[str, str, str], Sequence[ir.Node]]) -> list[Finding]:
+    return [
+        Finding(kind, what, message, _places(found), len({id(node) for node in found}))
+        for (kind, what, message), found in sorted(nodes.items())
+    ]
+
+
+def _places(nodes: Iterable[ir.Node]) -> list[str]:
+    return list(dict.fromkeys(place for node in nodes if (place := dialect.source_of(node))))
+
+
+def _wide_integers(graph: ir.Graph) -> list[Finding]:
+    """64-bit feeds, which are checked at the host, and arithmetic, which may overflow."""
+    found = [
+        Finding(
+            "int64",
+            f"feed {value.name!r}",
+            "values must fit 32 bits; a run refuses others.",
+        )
+        for value in graph.inputs
+        if value.meta[dialect.ROLE] == dialect.FEED and dialect.dtype_name(value) == "int64"
+    ]
+    nodes: dict[tuple[str, str, str], list[ir.Node]] = {}
+    for node in graph:
+        wide = any(dialect.dtype_name(v) == "int64" for v in node.outputs if v.type is not None)
+        if wide and str(node.op_type).removesuffix("_") in _ARITHMETIC:
+            message = "results beyond 2147483647 wrap around."
+            nodes.setdefault(("int64", str(node.op_type), message), []).append(node)
+    return found + _findings(nodes)
+
+
+def _beyond_half(graph: ir.Graph) -> list[Finding]:
+    """Constants and attributes that overflow or vanish in half."""
+    nodes: dict[tuple[str, str, str], list[ir.Node]] = {}
+    for node in graph:
+        for what, number in _numbers(node):
+            if abs(number) > _LARGEST_HALF and np.isfinite(number):
+                message = f"{what} is {number:g}, which is infinite in half (at most 65504)."
+            elif 0 < abs(number) < _SMALLEST_HALF:
+                message = f"{what} is {number:g}, which is zero in half."
+            else:
+                continue
+            nodes.setdefault(("half", str(node.op_type), message), []).append(node)
+    return _findings(nodes)
+
+
+def _numbers(node: ir.Node) -> Iterable[tuple[str, float]]:
+    """(name, value) of the numbers written in a floating operator."""
+    if not any(
+        v.type is not None and dialect.dtype_name(v).startswith(("float", "bfloat"))
+        for v in node.outputs
+    ):
+        return
+    for name, attribute in node.attributes.items():
+        if attribute.type == ir.AttributeType.FLOAT:
+            yield name, float(attribute.value)
+        elif attribute.type == ir.AttributeType.FLOATS:
+            for number in attribute.value:
+                yield name, float(number)
