@@ -1,1 +1,281 @@
-"""Linear algebra: decompositions, solvers, determinants, norms and products of matrices."""
+"""Linear algebra: decompositions, solvers and determinants of stacks of matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from paddle_ipu import dialect
+from paddle_ipu.ops.context import TranslationContext
+from paddle_ipu.ops.registry import translator
+
+
+@translator("cholesky", emits="paddle_ipu.Cholesky")
+def cholesky(context: TranslationContext) -> str:
+    """The triangular factor of positive definite matrices."""
+    upper = int(context.attr("upper", 0))
+    return context.extension("Cholesky", [context.input("x")], {"upper": upper})[0]
+
+
+@translator("inverse", emits="paddle_ipu.MatrixInverse")
+def inverse(context: TranslationContext) -> str:
+    """The inverse."""
+    return context.extension("MatrixInverse", [context.input("x")])[0]
+
+
+@translator("matrix_power", emits="paddle_ipu.MatrixInverse MatMul Identity")
+def matrix_power(context: TranslationContext) -> str:
+    """The product of ``|n|`` times the matrix, or its inverse where ``n`` is negative."""
+    x, power = context.input("x"), int(context.attr("n"))
+    shape = context.shape(x)
+    if power == 0:
+        return context.const(np.broadcast_to(np.eye(shape[-1], dtype=context.dtype(x)), shape))
+    base = context.extension("MatrixInverse", [x])[0] if power < 0 else x
+    found: str | None = None
+    left = abs(power)
+    while True:
+        if left % 2:
+            found = base if found is None else str(context.onnx.matmul([found, base]))
+        left //= 2
+        if not left:
+            break
+        base = str(context.onnx.matmul([base, base]))
+    return str(context.onnx.identity([x])) if found == x or found is None else found
+
+
+@translator("det", emits="paddle_ipu.Determinant")
+def det(context: TranslationContext) -> str:
+    """The determinant."""
+    return context.extension("Determinant", [context.input("x")])[0]
+
+
+@translator("slogdet", emits="paddle_ipu.SlogDeterminant Unsqueeze Concat")
+def slogdet(context: TranslationContext) -> str:
+    """The determinant's sign and its size's logarithm, one on the other."""
+    parts = context.extension("SlogDeterminant", [context.input("x")], num_outputs=2)
+    return str(context.onnx.concat([context.onnx.unsqueeze([part], [0]) for part in parts], 0))
+
+
+@translator("slogdet_v2", emits="paddle_ipu.SlogDeterminant")
+def slogdet_v2(context: TranslationContext) -> list[str]:
+    """The determinant's sign and its size's logarithm."""
+    return context.extension("SlogDeterminant", [context.input("x")], num_outputs=2)
+
+
+def _eigh(context: TranslationContext, triangle: str) -> list[str]:
+    lower = int(str(context.attr(triangle, "L")) == "L")
+    return context.extension("Eigh", [context.input("x")], {"lower": lower}, 2)
+
+
+@translator("eigh", emits="paddle_ipu.Eigh")
+def eigh(context: TranslationContext) -> list[str]:
+    """Eigenvalues of symmetric matrices, ascending, and eigenvectors, whose signs are arbitrary."""
+    return _eigh(context, "UPLO")
+
+
+@translator("eigvalsh", emits="paddle_ipu.Eigh")
+def eigvalsh(context: TranslationContext) -> list[str]:
+    """Eigenvalues of symmetric matrices, ascending."""
+    return _eigh(context, "uplo")
+
+
+def _singular_values(context: TranslationContext, x: str) -> str:
+    return context.extension("Svd", [x], {"values_only": 1}, 1)[0]
+
+
+@translator("svdvals", emits="paddle_ipu.Svd")
+def svdvals(context: TranslationContext) -> str:
+    """Singular values, descending."""
+    return _singular_values(context, context.input("x"))
+
+
+@translator(
+    "svd", emits="paddle_ipu.Svd", limits="full_matrices has no gradient unless they are square"
+)
+def svd(context: TranslationContext) -> list[str]:
+    """The factors, whose signs are arbitrary, and the singular values between them."""
+    full = int(context.attr("full_matrices", 0))
+    return context.extension("Svd", [context.input("x")], {"full_matrices": full}, 3)
+
+
+@translator(
+    "qr",
+    emits="paddle_ipu.Qr",
+    limits="mode 'complete' of more rows than columns has no gradient",
+)
+def qr(context: TranslationContext) -> list[str | None]:
+    """Orthogonal columns and an upper triangle; only that with mode ``r``."""
+    mode = str(context.attr("mode", "reduced"))
+    complete = {"complete": int(mode == "complete")}
+    found = context.extension("Qr", [context.input("x")], complete, 2)
+    return [None, found[1]] if mode == "r" else [*found]
+
+
+@translator("lu", emits="paddle_ipu.Lu", limits="pivot must be set")
+def lu(context: TranslationContext) -> list[str]:
+    """Both triangles in one matrix, the exchanged rows and no error."""
+    if not context.attr("pivot", 1):
+        raise context.refuse(
+            "pivot=False is not supported, nor on Paddle's CPU: without exchanges of rows a "
+            "decomposition may not exist. Leave it set."
+        )
+    found = context.extension("Lu", [context.input("x")], num_outputs=2)
+    stack = context.shape(found[0])[:-2]
+    # Of a single matrix, Paddle 2 gives a vector of one.
+    alone = [1] if dialect.dims_of(context.node.outputs[2]) else []
+    return [*found, context.const(np.zeros(stack or alone, np.int32))]
+
+
+@translator("lu_unpack", emits="paddle_ipu.LuUnpack")
+def lu_unpack(context: TranslationContext) -> list[str | None]:
+    """The permutation and the triangles, each where asked for."""
+    pair = [context.input("x"), context.input("y")]
+    exchange, lower, upper = context.extension("LuUnpack", pair, num_outputs=3)
+    triangles = bool(context.attr("unpack_ludata", 1))
+    return [
+        exchange if context.attr("unpack_pivots", 1) else None,
+        lower if triangles else None,
+        upper if triangles else None,
+    ]
+
+
+def _as_columns(context: TranslationContext, matrix: str, right: str) -> str:
+    """The right side as matrices; one that lacks a dimension holds vectors."""
+    shape = context.shape(right)
+    is_vector = len(shape) == 1 or shape == context.shape(matrix)[:-1]
+    return context.reshape(right, [*shape, 1]) if is_vector else right
+
+
+@translator("solve", emits="paddle_ipu.Solve Reshape")
+def solve(context: TranslationContext) -> str:
+    """What the matrix times gives ``y``."""
+    x = context.input("x")
+    y = _as_columns(context, x, context.input("y"))
+    found = context.extension("Solve", [x, y])[0]
+    return context.reshape(found, dialect.dims_of(context.node.outputs[0]))
+
+
+@translator("triangular_solve", emits="paddle_ipu.TriangularSolve")
+def triangular_solve(context: TranslationContext) -> str:
+    """What a triangle of the matrix times gives ``y``."""
+    attributes = {
+        "upper": int(context.attr("upper", 1)),
+        "transpose": int(context.attr("transpose", 0)),
+        "unit": int(context.attr("unitriangular", 0)),
+    }
+    pair = [context.input("x"), context.input("y")]
+    return context.extension("TriangularSolve", pair, attributes)[0]
+
+
+@translator("cholesky_solve", emits="paddle_ipu.CholeskySolve")
+def cholesky_solve(context: TranslationContext) -> str:
+    """What the matrix with the Cholesky factor ``y`` times gives ``x``."""
+    pair = [context.input("y"), context.input("x")]
+    return context.extension("CholeskySolve", pair, {"upper": int(context.attr("upper", 0))})[0]
+
+
+@translator("lu_solve", emits="paddle_ipu.LuUnpack paddle_ipu.TriangularSolve MatMul Transpose")
+def lu_solve(context: TranslationContext) -> str:
+    """What the decomposed matrix, transposed where ``trans`` is not ``N``, times gives ``b``."""
+    right = context.input("b")
+    pair = [context.input("lu"), context.input("pivots")]
+    exchange, lower, upper = context.extension("LuUnpack", pair, num_outputs=3)
+    steps = [(lower, {"upper": 0, "unit": 1}), (upper, {"upper": 1, "unit": 0})]
+    transposed = str(context.attr("trans", "N")) != "N"
+    if not transposed:
+        rank = context.rank(exchange)
+        order = [*range(rank - 2), rank - 1, rank - 2]
+        right = str(context.onnx.matmul([context.onnx.transpose([exchange], order), right]))
+    for matrix, kind in steps[::-1] if transposed else steps:
+        attributes = {**kind, "transpose": int(transposed)}
+        right = context.extension("TriangularSolve", [matrix, right], attributes)[0]
+    return str(context.onnx.matmul([exchange, right])) if transposed else right
+
+
+@translator(
+    "lstsq",
+    emits="paddle_ipu.LeastSquares paddle_ipu.Svd MatMul Sub ReduceSumSquare ReduceMax Mul "
+    "Greater Cast ReduceSum",
+    limits="the matrix must have full rank; driver gels has no rank",
+)
+def lstsq(context: TranslationContext) -> list[str | None]:
+    """The solution of least squares, the squared distances, the rank, the singular values."""
+    x, y = context.input("x"), context.input("y")
+    rows, columns = context.shape(x)[-2:]
+    solution = context.extension("LeastSquares", [x, y])[0]
+    distances: str | None = None
+    if rows > columns and context.is_used(1):
+        distance = context.onnx.sub([context.onnx.matmul([x, solution]), y])
+        distances = str(context.onnx.reducesumsquare([distance], [context.rank(x) - 2], 0))
+    driver = str(context.attr("driver", "gels"))
+    if driver == "gels" or not (context.is_used(2) or context.is_used(3)):
+        return [solution, distances, None, None]
+    values = _singular_values(context, x)
+    relative = float(context.static("rcond").reshape(()))
+    largest = context.onnx.reducemax([values], [context.rank(values) - 1], 1)
+    limit = str(context.onnx.mul([largest, context.const_like(relative, x)]))
+    rank = _count_above(context, values, limit, 2)
+    return [solution, distances, rank, None if driver == "gelsy" else values]
+
+
+def _count_above(context: TranslationContext, values: str, limit: str, result: int = 0) -> str:
+    """How many of the last axis lie above the limit, which is the node's result `result`."""
+    if not dialect.dtype_name(context.node.outputs[result]).startswith("int"):
+        # A PIR program declares the matrix's dtype.
+        context.node.outputs[result].dtype = ir.DataType.INT32 if result else ir.DataType.INT64
+    above = context.cast(str(context.onnx.greater([values, limit])), "int32")
+    return str(context.onnx.reducesum([above], [context.rank(values) - 1], 0))
+
+
+def _spectrum(context: TranslationContext) -> tuple[str, str, float]:
+    """Sizes of singular values, or of eigenvalues; the largest of each; Paddle's own tolerance."""
+    x = context.input("x")
+    if context.attr("hermitian", 0):
+        values = str(context.onnx.abs([context.extension("Eigh", [x], {"lower": 1}, 2)[0]]))
+    else:
+        values = _singular_values(context, x)
+    largest = str(context.onnx.reducemax([values], [context.rank(values) - 1], 1))
+    return values, largest, float(np.finfo(np.float32).eps) * max(context.shape(x)[-2:])
+
+
+_RANK = "paddle_ipu.Svd paddle_ipu.Eigh Abs ReduceMax Mul Greater Cast ReduceSum"
+
+
+@translator("matrix_rank", emits=_RANK)
+def matrix_rank(context: TranslationContext) -> str:
+    """How many singular values lie above a number, by default one relative to the largest."""
+    values, largest, own = _spectrum(context)
+    if context.attr("use_default_tol", 1):
+        limit = str(context.onnx.mul([largest, context.const_like(own, values)]))
+    else:
+        limit = context.const_like(float(context.attr("tol")), values)
+    return _count_above(context, values, limit)
+
+
+def _above_both(
+    context: TranslationContext, values: str, largest: str, absolute: str, relative: str
+) -> str:
+    """How many values lie above ``max(absolute, relative * largest)``."""
+    limits = [
+        context.reshape(limit, [*context.shape(limit), 1]) if context.rank(limit) else limit
+        for limit in (absolute, relative)
+    ]
+    scaled = context.onnx.mul([limits[1], largest])
+    return _count_above(context, values, str(context.onnx.max([limits[0], scaled])))
+
+
+@translator("matrix_rank_tol", emits=f"{_RANK} Max Reshape")
+def matrix_rank_tol(context: TranslationContext) -> str:
+    """How many singular values lie above a tolerance that is a tensor."""
+    values, largest, own = _spectrum(context)
+    relative = own if context.attr("use_default_tol", 1) else 0.0
+    absolute = context.input("atol_tensor")
+    return _above_both(context, values, largest, absolute, context.const_like(relative, values))
+
+
+@translator("matrix_rank_atol_rtol", emits=f"{_RANK} Max Reshape")
+def matrix_rank_atol_rtol(context: TranslationContext) -> str:
+    """How many singular values lie above an absolute and a relative tolerance."""
+    values, largest, own = _spectrum(context)
+    relative = context.optional("rtol") or context.const_like(own, values)
+    return _above_both(context, values, largest, context.input("atol"), relative)

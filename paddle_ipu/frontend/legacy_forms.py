@@ -302,6 +302,13 @@ def _matrix_rank(operator: Operator, variables: Variables) -> list[Operator]:
     return [operator.changed("matrix_rank_tol", without=["tol"])]
 
 
+def _matrix_rank(operator: Operator, variables: Variables) -> list[Operator]:
+    """A tolerance that is a tensor makes another operator of it."""
+    if not operator.inputs.get("TolTensor"):
+        return [operator]
+    return [operator.changed("matrix_rank_tol", without=["tol"])]
+
+
 def _increment(operator: Operator, variables: Variables) -> list[Operator]:
     in_place = operator.input("X") == operator.output("Out")
     return [operator.changed("increment_") if in_place else operator]
@@ -373,6 +380,7 @@ REWRITES: Mapping[str, Rewrite] = {
     "increment": _increment,
     "lookup_table": _without_last("Ids"),
     "matmul": _matmul,
+    "matrix_rank": _matrix_rank,
     "matrix_rank": _matrix_rank,
     "mul": _mul,
     "one_hot": _without_last("X"),

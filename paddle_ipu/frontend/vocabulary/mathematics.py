@@ -51,3 +51,65 @@ row(
 row("multi_dot", "multi_dot", "x=X*")
 row("reduce_as", "reduce_as", "x=x target=target", "out=out")
 row("trace", "trace", "x=Input", attributes="axis1?0 axis2?1 offset?0")
+
+# Linear algebra.
+row("cholesky", "cholesky", "x=X", attributes="upper?false")
+row("cholesky_solve", "cholesky_solve", "x=X y=Y", attributes="upper?false")
+row("determinant", "det", "x=Input")
+row("eigh", "eigh", "x=X", "out_w=Eigenvalues out_v=Eigenvectors", 'UPLO?"L"')
+row(
+    "eigvalsh",
+    "eigvalsh",
+    "x=X",
+    "eigenvalues=Eigenvalues eigenvectors=Eigenvectors",
+    'uplo=UPLO?"L" is_test?false',
+)
+row("inverse", "inverse", "x=Input", "out=Output")
+row(
+    "lstsq",
+    "lstsq",
+    "x=X y=Y rcond=@rcond:float32?0.0",
+    "solution=Solution residuals=Residuals rank=Rank singular_values=SingularValues",
+    'driver?"gels"',
+)
+row("lu", "lu", "x=X", "out=Out pivots=Pivots infos=Infos", "pivot=pivots?true")
+row("lu_solve", "lu_solve", "b=b lu=lu pivots=pivots", "out=out", "trans")
+row(
+    "lu_unpack",
+    "lu_unpack",
+    "x=X y=Pivots",
+    "pmat=Pmat l=L u=U",
+    "unpack_ludata?true unpack_pivots?true",
+)
+row("matrix_power", "matrix_power", "x=X", attributes="n")
+row(
+    "matrix_rank",
+    "matrix_rank",
+    "x=X",
+    attributes="hermitian?false tol?0.0 use_default_tol?true",
+)
+row(
+    "matrix_rank_tol",
+    "matrix_rank_tol",
+    "x=X atol_tensor=TolTensor",
+    attributes="hermitian?false use_default_tol?true",
+)
+row(
+    "matrix_rank_atol_rtol",
+    "matrix_rank_atol_rtol",
+    "x=x atol=atol rtol=rtol",
+    "out=out",
+    "hermitian?false",
+)
+row("qr", "qr", "x=X", "q=Q r=R", 'mode?"reduced"')
+row("slogdeterminant", "slogdet", "x=Input")
+row("slogdet_v2", "slogdet_v2", "x=x", "sign=sign logdet=logdet")
+row("solve", "solve", "x=X y=Y")
+row("svd", "svd", "x=X", "u=U s=S vh=VH", "full_matrices?false")
+row("svdvals", "svdvals", "x=x", "s=s")
+row(
+    "triangular_solve",
+    "triangular_solve",
+    "x=X y=Y",
+    attributes="transpose?false unitriangular?false upper?true",
+)
