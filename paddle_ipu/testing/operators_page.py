@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from paddle_ipu.frontend.vocabulary import table as vocabulary
 from paddle_ipu.ops import families  # noqa: F401 - registers the translators
 from paddle_ipu.ops.registry import Row, translated_operators
 from paddle_ipu.testing.operator_case import OperatorCase
@@ -14,9 +17,11 @@ _INTRO = """\
 
 The operators of a Paddle program that the IPU backend translates, by the names they have in a PIR
 program (`paddle.nn.functional.cross_entropy` becomes `cross_entropy_with_softmax` and others; print
-a program to see its own). Backward and optimizer operators are not here: the device derives
-gradients itself.
+a program to see its own, or ask `paddle-ipu check`). Backward and optimizer operators are not here:
+the device derives gradients itself. Nor are custom operators: [custom_operators.md](custom_operators.md).
+What is not here runs on Paddle's CPU kernels with the option `cpu_fallback`.
 
+- *ProgramDesc*: what Paddle 2.6 and `.pdmodel` files call it; nothing where they do not have it.
 - *PopART operators*: what a translator may write, in `ai.onnx` unless a domain is given. With none,
   the result is a constant of the PopART program.
 - *portable*: what it writes runs on IPU hardware too; *in part* where that depends on the use. What
@@ -36,11 +41,12 @@ def _portable(row: Row) -> str:
     return "in part" if len(own) < len(row.emits) else "no"
 
 
-def _line(row: Row, cases: list[OperatorCase]) -> str:
+def _line(row: Row, cases: list[OperatorCase], legacy: Sequence[str]) -> str:
     dtypes = sorted({array.dtype.name for case in cases for array in case.inputs.values()})
     limits = [row.limits, *(case.limitation for case in cases)]
     cells = [
         f"`{row.name}`",
+        ", ".join(f"`{name}`" for name in legacy),
         ", ".join(f"`{name}`" for name in row.emits) or "a constant",
         _portable(row),
         ", ".join(dtypes),
@@ -50,14 +56,27 @@ def _line(row: Row, cases: list[OperatorCase]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
+def _legacy_names() -> dict[str, list[str]]:
+    """phi name, without the mark of an in-place form -> the names in a ProgramDesc."""
+    found: dict[str, list[str]] = {}
+    for name, row in sorted(vocabulary.TABLE.items()):
+        found.setdefault(row.op, []).append(name)
+        if row.op.endswith("_"):
+            found.setdefault(row.op.removesuffix("_"), []).append(name)
+    return found
+
+
 def operators_page() -> str:
     """docs/operators.md: one row an operator."""
     by_operator = cases_by_operator()
     rows = translated_operators()
     lines = [
         _INTRO + f"There are {len(rows)}.\n",
-        "| operator | PopART operators | portable | dtypes | gradient | limits |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| operator | ProgramDesc | PopART operators | portable | dtypes | gradient | limits |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    lines += [_line(row, by_operator.get(row.name, [])) for row in rows]
+    legacy = _legacy_names()
+    lines += [
+        _line(row, by_operator.get(row.name, []), legacy.get(row.name, ())) for row in rows
+    ]
     return "\n".join(lines) + "\n"
