@@ -16,6 +16,9 @@ DEVICE_DTYPES: Mapping[str, str] = {"int64": "int32", "float64": "float32"}
 """Paddle dtypes that an IPU does not have, and what stands for them on it."""
 
 
+_INT32 = np.iinfo(np.int32)
+
+
 def device_dtype(dtype: str) -> str:
     """The dtype a Paddle dtype has on an IPU."""
     return DEVICE_DTYPES.get(dtype, dtype)
@@ -156,6 +159,13 @@ class TranslationContext:
     def const(self, array: Any, dtype: str | None = None) -> str:
         """A constant tensor; 64-bit integers and floats are narrowed to what the device has."""
         array = np.asarray(array)
+        if array.dtype == np.int64 and array.size:
+            low, high = int(array.min()), int(array.max())
+            if low < _INT32.min or high > _INT32.max:
+                raise self.refuse(
+                    f"the program holds {low if low < _INT32.min else high}, which does not fit "
+                    "the 32-bit integers of an IPU. Use a smaller number."
+                )
         array = array.astype(dtype or device_dtype(array.dtype.name), copy=False)
         return self._constant(array)
 

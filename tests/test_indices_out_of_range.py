@@ -1,0 +1,126 @@
+"""Ids and labels that do not exist, and integers that an IPU cannot hold, are errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import paddle
+import paddle.nn.functional as F  # noqa: N812 - Paddle's own convention
+import pytest
+
+import paddle_ipu
+from paddle_ipu.errors import IndexRangeError, NotSupported
+
+HERE = re.escape(__file__)
+
+
+@pytest.fixture(autouse=True)
+def _static() -> Iterator[None]:
+    paddle_ipu.activate()
+    paddle.enable_static()
+    yield
+    paddle.disable_static()
+
+
+def compiled(build: Callable[[], Any], training: bool = False, micro_batches: int = 1) -> Any:
+    """Runs a program of int64 feeds ``i`` [3] and ``l`` [3]; gives what its fetch is."""
+    program, startup = paddle.static.Program(), paddle.static.Program()
+    with paddle.static.program_guard(program, startup), paddle.utils.unique_name.guard():
+        out = build()
+        if training:
+            paddle.optimizer.SGD(0.1).minimize(out)
+    scope = paddle.static.Scope()
+    paddle.static.Executor().run(startup, scope=scope)
+    strategy = paddle.static.IpuStrategy()
+    strategy.set_graph_config(num_ipus=1, is_training=training, micro_batch_size=3)
+    if micro_batches > 1:
+        strategy.set_pipelining_config(
+            enable_pipelining=False,
+            batches_per_step=1,
+            enable_gradient_accumulation=True,
+            accumulation_factor=micro_batches,
+        )
+    feeds = ["i", "l"]
+    made = paddle.static.IpuCompiledProgram(program, scope=scope, ipu_strategy=strategy).compile(
+        feeds, [out]
+    )
+
+    def run(**feed: Any) -> Any:
+        given: Mapping[str, Any] = {
+            name: np.asarray(feed.get(name, [0, 1, 2] * micro_batches)) for name in feeds
+        }
+        return made.run(given, [out])[0]
+
+    return run
+
+
+def _feeds() -> tuple[Any, Any]:
+    return (
+        paddle.static.data("i", [-1], "int64"),
+        paddle.static.data("l", [-1], "int64"),
+    )
+
+
+def _loss() -> Any:
+    i, label = _feeds()
+    return F.cross_entropy(paddle.static.nn.embedding(i, (10, 4)), label)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_an_id_out_of_the_table(training: bool) -> None:
+    run = compiled(_loss, training)
+    run(i=[0, 9, 3])
+    with pytest.raises(
+        IndexRangeError,
+        match=rf"operator Gather .* got index 13, expected -?\d+ to 9\..*It comes from Paddle's "
+        rf"embedding at {HERE}:\d+",
+    ):
+        run(i=[0, 13, 3])
+    run(i=[0, 9, 3])
+
+
+def test_a_label_that_is_no_class_and_one_that_is_ignored() -> None:
+    run = compiled(_loss)
+    assert np.isfinite(run(l=[0, -100, 3]))
+    with pytest.raises(IndexRangeError, match=r"operator Nll .* got label 4, expected 0 to 3\."):
+        run(l=[0, 4, 3])
+    with pytest.raises(IndexRangeError, match=r"operator Nll .* got label -1, expected 0 to 3\."):
+        run(l=[0, -1, 3])
+
+
+def test_the_micro_batch_is_named() -> None:
+    run = compiled(_loss, training=True, micro_batches=2)
+    with pytest.raises(IndexRangeError, match="got index 10 in micro-batch 1, expected"):
+        run(i=[0, 1, 2, 3, 4, 10])
+
+
+def test_a_computed_index_is_watched_too() -> None:
+    def build() -> Any:
+        i, label = _feeds()
+        table = paddle.arange(12, dtype="float32").reshape([6, 2])
+        return paddle.gather(table, i * 2) + label.astype("float32").sum()
+
+    run = compiled(build)
+    assert run(i=[0, 1, 2])[2, 1] == 9.0 + 3.0
+    with pytest.raises(IndexRangeError, match=rf"got index 6, .*gather at {HERE}:\d+"):
+        run(i=[0, 1, 3])
+
+
+def test_constants_that_do_not_fit_32_bits() -> None:
+    def build() -> Any:
+        i, label = _feeds()
+        return i + label + paddle.full([3], 2**31, "int64")
+
+    with pytest.raises(NotSupported, match=rf"at {HERE}:\d+: the program holds 2147483648, which"):
+        compiled(build)
+
+
+def test_the_largest_constants_that_fit() -> None:
+    def build() -> Any:
+        i, label = _feeds()
+        return i * 0 + label * 0 + paddle.full([3], -(2**31), "int64")
+
+    np.testing.assert_array_equal(compiled(build)(), np.full(3, -(2**31)))
