@@ -255,18 +255,8 @@ class Builder(Annotations):
         Raises:
             popart_exception: arity, an unknown input, or types and shapes that do not fit.
         """
-        low, high = schema.min_inputs, schema.max_inputs
-        if len(inputs) < low or (high is not None and len(inputs) > high):
-            raise popart_exception(
-                f"{schema.op_type} has invalid number of inputs {len(inputs)}. Must be between "
-                f"{low}..{'inf' if high is None else high}"
-            )
-        most = schema.outputs[1]
-        if (num_outputs < 1 and most != 0) or (most is not None and num_outputs > most):
-            raise popart_exception(
-                f"{schema.op_type} has an invalid number of outputs {num_outputs}. Must be between "
-                f"0..{'inf' if most is None else most}"
-            )
+        schema.check_arity(len(inputs), num_outputs)
+        low = schema.min_inputs
         values = [
             None if not name and at >= low else self._known(name) for at, name in enumerate(inputs)
         ]

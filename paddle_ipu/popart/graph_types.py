@@ -66,6 +66,7 @@ def infer_outputs(
 def fill_types(node: ir.Node, schema: OpSchema) -> None:
     """Infers the outputs of a node that is already in a graph and writes their types."""
     names = [str(value.name) for value in node.outputs]
+    schema.check_arity(len(node.inputs), len(names))
     infos = infer_outputs(schema, node.inputs, node.attributes.values(), names)
     for value, info in zip(node.outputs, infos, strict=False):
         if info is None:

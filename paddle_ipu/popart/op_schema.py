@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import onnx_ir as ir
 
+from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart.shape_inference.context import Infer, InferenceContext
 
 ONNX = "ai.onnx"
@@ -93,6 +94,21 @@ class OpSchema:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "identifier", f"{self.domain}.{self.op_type}:{self.version}")
+
+    def check_arity(self, inputs: int, outputs: int) -> None:
+        """Raises unless the operator takes so many inputs and gives so many outputs."""
+        low, high = self.min_inputs, self.max_inputs
+        if inputs < low or (high is not None and inputs > high):
+            raise popart_exception(
+                f"{self.op_type} has invalid number of inputs {inputs}. Must be between "
+                f"{low}..{'inf' if high is None else high}"
+            )
+        most = self.outputs[1]
+        if (outputs < 1 and most != 0) or (most is not None and outputs > most):
+            raise popart_exception(
+                f"{self.op_type} has an invalid number of outputs {outputs}. Must be between "
+                f"0..{'inf' if most is None else most}"
+            )
 
     def check_dtypes(self, ctx: InferenceContext) -> None:
         """Raises when an input has an element type the operator does not take."""

@@ -63,6 +63,18 @@ def constant_inputs(model: onnx.ModelProto) -> set[str]:
     return found - {""}
 
 
+def on_device(session: Any, name: str, array: Array) -> Array:
+    """A feed in the type it has on the device, where 64 bits become 32.
+
+    Raises:
+        ValueError: a value that the device's type does not hold.
+    """
+    narrow = array.astype(session.getInfo(name).data_type_lcase())
+    if not np.array_equal(narrow.astype(array.dtype), array) and array.dtype.kind != "f":
+        raise ValueError(f"the values of {name} do not fit {narrow.dtype}")
+    return narrow
+
+
 def outputs_of(folder: Path) -> tuple[list[tuple[str, Array, Array]], tuple[str, ...]]:
     """(name, got, expected) of each output of a model, and the inputs written into it."""
     model = onnx.load(folder / "model.onnx")
@@ -80,7 +92,7 @@ def outputs_of(folder: Path) -> tuple[list[tuple[str, Array, Array]], tuple[str,
     )
     session.prepareDevice()
     arrays = session.initAnchorArrays()
-    session.run(popart.PyStepIO(feeds, arrays))
+    session.run(popart.PyStepIO({n: on_device(session, n, a) for n, a in feeds.items()}, arrays))
     expected = tensors(data, "output")
     return [(n, arrays[n], e) for n, e in zip(names, expected, strict=True)], tuple(written)
 
@@ -117,6 +129,11 @@ def attempts(models: Path, only: str) -> Iterator[Outcome]:
             yield attempt(folder)
 
 
+def say(line: str) -> None:
+    """Writes one line."""
+    sys.stdout.write(f"{line}\n")
+
+
 def report(outcomes: list[Outcome]) -> int:
     """Prints the outcomes by kind; returns how many are not as they should be."""
     wrong = 0
@@ -128,19 +145,19 @@ def report(outcomes: list[Outcome]) -> int:
             left_out[reason].append(outcome)
         elif reason is not None:
             wrong += 1
-            print(f"WRONGLY LEFT OUT {outcome.model}: it passes; the table says: {reason}")
+            say(f"WRONGLY LEFT OUT {outcome.model}: it passes; the table says: {reason}")
         elif outcome.error:
             wrong += 1
-            print(f"FAILED {outcome.model}: {outcome.error}")
+            say(f"FAILED {outcome.model}: {outcome.error}")
         else:
             passed += 1
             written += bool(outcome.written)
     for reason, group in sorted(left_out.items()):
-        print(f"left out, {reason}:")
+        say(f"left out, {reason}:")
         for outcome in group:
-            print(f"    {outcome.model}: {outcome.error}")
+            say(f"    {outcome.model}: {outcome.error}")
     total = sum(map(len, left_out.values()))
-    print(
+    say(
         f"{len(outcomes)} models run, {passed} passed ({written} with inputs written into the "
         f"model, as PopART needs them constant), {wrong} failed, {total} left out"
     )
@@ -156,7 +173,7 @@ def main() -> int:
     models = fetch(given.data)
     found = sum(1 for _ in models.iterdir())
     if found != COUNT:
-        print(f"{models} holds {found} models, expected {COUNT}")
+        say(f"{models} holds {found} models, expected {COUNT}")
         return 1
     return 1 if report(list(attempts(models, given.only))) else 0
 

@@ -209,6 +209,33 @@ ERRORS: list[tuple[str, Call, str]] = [
         "must have one size for each of the 2 spatial dimensions",
     ),
     (
+        "average with padding",
+        lambda b, i: b.aiOnnx.averagepool([i["image"]], [2, 2], count_include_pad=1),
+        "`count_include_pad` is not supported",
+    ),
+    (
+        "storage order",
+        lambda b, i: b.aiOnnx.maxpool([i["image"]], 1, [2, 2], storage_order=1),
+        "storage_order != 0, not supported",
+    ),
+    (
+        "dilated pool",
+        lambda b, i: b.aiOnnx.maxpool([i["image"]], 1, [2, 2], dilations=[2, 2]),
+        "dilations != 1, not supported",
+    ),
+    (
+        "indices of a pool",
+        lambda b, i: b.aiOnnx.maxpool([i["image"]], 2, [2, 2]),
+        r"MaxPool has an invalid number of outputs 2. Must be between 0..1",
+    ),
+    (
+        "automatic padding",
+        lambda b, i: b.customOp(
+            "MaxPool", 11, "ai.onnx", [i["image"]], {"kernel_shape": [2, 2], "auto_pad": "SAME"}
+        ),
+        "Invalid auto_pad provied: SAME",
+    ),
+    (
         "batch norm rank",
         lambda b, i: b.aiOnnx.batchnormalization([i["x23"], *[i["c3"]] * 4], 1),
         "^batch norm requires X to have a rank >= 3.  x has rank 2$",

@@ -19,6 +19,7 @@ def _window_dims(
     """Output sizes of a window sliding over `spatial`, from the node's attributes.
 
     floor or, with `ceil_mode`, ceil of (size + pads - (dilation·(kernel - 1) + 1)) / stride, + 1.
+    `auto_pad` of an imported model may be SAME: then it is ceil of size / stride.
     """
     rank = len(spatial)
     attributes = ctx.attributes
@@ -40,6 +41,11 @@ def _window_dims(
         raise popart_exception(
             f"Length of dilations vector {len(dilations)} != number of spatial dims {rank}"
         )
+    mode = attributes.get("auto_pad", "NOTSET")
+    if mode not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
+        raise ctx.error(f"Invalid auto_pad provied: {mode}")
+    if mode.startswith("SAME"):
+        return tuple(-(-size // stride) for size, stride in zip(spatial, strides, strict=True))
     out = []
     for axis, size in enumerate(spatial):
         room = size + pads[axis] + pads[axis + rank] - dilations[axis] * (kernel[axis] - 1) - 1
@@ -114,10 +120,22 @@ def conv_transpose(ctx: InferenceContext) -> list[TensorInfo]:
     return [TensorInfo.of(dtype, (x[0], channels, *out))]
 
 
+def _refuse_unsupported(ctx: InferenceContext) -> None:
+    """What ONNX has and PopART's pools have not."""
+    attributes = ctx.attributes
+    if attributes.get("count_include_pad"):
+        raise ctx.error("`count_include_pad` is not supported")
+    if attributes.get("storage_order"):
+        raise ctx.error("storage_order != 0, not supported")
+    if any(dilation != 1 for dilation in attributes.get("dilations") or ()):
+        raise ctx.error("dilations != 1, not supported")
+
+
 def pool(ctx: InferenceContext) -> list[TensorInfo]:
     """x [N, C, *spatial] -> [N, C, *out]."""
     x = ctx.expect_rank(0, 3)
     kernel = list(ctx.attributes["kernel_shape"])
+    _refuse_unsupported(ctx)
     if len(kernel) != len(x.dims) - 2:
         raise ctx.error(
             f"kernel_shape {kernel} must have one size for each of the {len(x.dims) - 2} spatial "

@@ -87,7 +87,8 @@ def conv(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
 def conv_transpose(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
     """The transpose of a convolution with weights [C, M / group, ...], plus a bias [M].
 
-    With ``output_shape`` the pads are what makes the output that long, an odd rest at the start.
+    With ``output_shape`` the pads are what makes the output that long, an odd rest at the end;
+    where the output is longer than all of the input reaches, the end is filled with zeros.
     """
     x, weights = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
     bias, rank = input_or_none(inputs, 2), x.ndim - 2
@@ -100,7 +101,7 @@ def conv_transpose(context: LoweringContext, inputs: Sequence[Any], attributes: 
         before, after = pads[axis], pads[axis + rank]
         if wanted:
             full = strides[axis] * (x.shape[axis + 2] - 1) + extra[axis] + kernel[axis]
-            before = (full - wanted[axis]) // 2
+            before = int((full - wanted[axis]) / 2)
             after = full - wanted[axis] - before
         padding.append((kernel[axis] - 1 - before, kernel[axis] - 1 + extra[axis] - after))
     group = int(attributes.get("group", 1))

@@ -82,7 +82,7 @@ def print_tensor(context: LoweringContext, inputs: Sequence[Any], attributes: At
     A line is ``title: values``. Without ``title`` it is the tensor's id, that of the gradient with
     ``Gradient___`` before it; the gradient under a title is ``title_gradient``.
     """
-    title, source = str(attributes.get("title", "")), context.input_ids[0]
+    title, source = str(attributes.get("title", "")), str(context.input_ids[0])
     of_value = title or source
     of_gradient = f"{title}_gradient" if title else f"Gradient___{source}"
     show = functools.partial(_print, of_value, attributes)

@@ -36,7 +36,7 @@ def spline_basis(context: LoweringContext, inputs: Sequence[Any], attributes: At
     knot = jnp.floor(position)
     between = position - knot
     knot = knot.astype(jnp.int32)
-    values = [
+    values: list[Any] = [
         sum(factor * between**power for power, factor in enumerate(piece)) / divisor
         for piece in pieces
     ]
