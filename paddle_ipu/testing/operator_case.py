@@ -57,6 +57,8 @@ class OperatorCase:
             inputs; gradients are compared with its central differences in float64.
         judge: for random results: raises AssertionError where the outputs do not follow the
             distribution, or are not random at all. Nothing else is compared then.
+        gpu_only: Paddle has kernels for GPUs only, and a CPU wheel cannot build the program; see
+            `testing.gpu_operator`.
     """
 
     op: str
@@ -69,6 +71,7 @@ class OperatorCase:
     since: Since | None = None
     oracle: Oracle | None = None
     judge: Judge | None = None
+    gpu_only: bool = False
 
     @property
     def name(self) -> str:
@@ -86,6 +89,7 @@ class RefusedCase:
         inputs: name -> array that is fed.
         match: what the message says, as a regular expression.
         since: as in `OperatorCase`.
+        gpu_only: as in `OperatorCase`.
     """
 
     op: str
@@ -93,6 +97,7 @@ class RefusedCase:
     inputs: Mapping[str, Array]
     match: str
     since: Since | None = None
+    gpu_only: bool = False
 
     @property
     def name(self) -> str:
@@ -119,6 +124,7 @@ class CaseTable:
         since: Since | None = None,
         oracle: Oracle | None = None,
         judge: Judge | None = None,
+        gpu_only: bool = False,
         **inputs: Array,
     ) -> None:
         """Adds a row; `gradient` names inputs separated by blanks."""
@@ -134,14 +140,22 @@ class CaseTable:
                 since=since,
                 oracle=oracle,
                 judge=judge,
+                gpu_only=gpu_only,
             )
         )
 
     def refuse(
-        self, op: str, build: Build, match: str, *, since: Since | None = None, **inputs: Array
+        self,
+        op: str,
+        build: Build,
+        match: str,
+        *,
+        since: Since | None = None,
+        gpu_only: bool = False,
+        **inputs: Array,
     ) -> None:
         """Adds a use that compile refuses with a message that has `match` in it."""
-        self.refused.append(RefusedCase(op, build, inputs, match, since))
+        self.refused.append(RefusedCase(op, build, inputs, match, since, gpu_only))
 
 
 def normal(*shape: int, seed: int = 0) -> Array:

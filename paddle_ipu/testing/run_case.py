@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ import paddle
 import paddle_ipu
 from paddle_ipu import dialect
 from paddle_ipu.frontend import programs
+from paddle_ipu.testing import gpu_operator
 from paddle_ipu.testing.compare import assert_same
 from paddle_ipu.testing.lowered_program import lower_program
 from paddle_ipu.testing.operator_case import Array, OperatorCase, RefusedCase
@@ -79,6 +80,11 @@ def build_case(case: OperatorCase | RefusedCase) -> BuiltCase:
     times a fed weight, so that the gradient differs from element to element.
     """
     paddle_ipu.activate()
+    with gpu_operator.building() if case.gpu_only else nullcontext():
+        return _build(case)
+
+
+def _build(case: OperatorCase | RefusedCase) -> BuiltCase:
     program, startup = paddle.static.Program(), paddle.static.Program()
     wanted = case.gradient if isinstance(case, OperatorCase) else ()
     feed = {name: array for name, array in case.inputs.items() if name not in wanted}
@@ -98,14 +104,16 @@ def build_case(case: OperatorCase | RefusedCase) -> BuiltCase:
         outputs = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
         fetches = {f"output {at}": output for at, output in enumerate(outputs)}
         if wanted:
-            fetches.update(_gradients(outputs, feed, wanted))
+            fetches.update(_gradients(outputs, feed, wanted, case.gpu_only))
             parameters["learning_rate_0"] = _LEARNING_RATE
     return BuiltCase(program, feed, parameters, fetches)
 
 
 def _gradients(
-    outputs: Sequence[Any], feed: dict[str, Array], wanted: Sequence[str]
+    outputs: Sequence[Any], feed: dict[str, Array], wanted: Sequence[str], gpu_only: bool
 ) -> dict[str, Any]:
+    weighted_sum = gpu_operator.weighted_sum if gpu_only else lambda x, w: paddle.sum(x * w)
+    add_all = gpu_operator.add_all if gpu_only else paddle.add_n
     rng = np.random.default_rng(7)
     terms = []
     for at, output in enumerate(outputs):
@@ -114,8 +122,8 @@ def _gradients(
             name = f"cotangent_{at}"
             feed[name] = rng.uniform(0.5, 2.0, list(output.shape)).astype(dtype)
             weight = paddle.static.data(name, list(output.shape), dtype)
-            terms.append(paddle.sum(output * weight))
-    loss = terms[0] if len(terms) == 1 else paddle.add_n(terms)
+            terms.append(weighted_sum(output, weight))
+    loss = terms[0] if len(terms) == 1 else add_all(terms)
     pairs = paddle.optimizer.SGD(_LEARNING_RATE.item()).minimize(loss)[1]
     gradients = {parameter.name: gradient for parameter, gradient in pairs}
     return {f"gradient of {name}": gradients[name] for name in wanted}

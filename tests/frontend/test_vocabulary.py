@@ -52,8 +52,6 @@ ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
     "matmul": {"alpha": 1.0},
     "lu_solve": {"trans": "T"},
     "matrix_power": {"n": 3},
-    "lu_solve": {"trans": "T"},
-    "matrix_power": {"n": 3},
     "max_pool2d_with_index": {"ksize": [2, 2]},
     "max_pool3d_with_index": {"ksize": [2, 2, 2]},
     "memory_efficient_attention": {
@@ -100,7 +98,6 @@ ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
 """Attributes of an operator's program beside the defaults of its row."""
 
 WRITTEN_AS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    "matrix_rank_tol": ("matrix_rank", {}),
     "matrix_rank_tol": ("matrix_rank", {}),
     "split_with_num": ("split", {"num": 2, "sections": []}),
     "tril": ("tril_triu", {"lower": True}),

@@ -6,7 +6,7 @@ for, or not in every version.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import paddle
@@ -23,6 +23,7 @@ def operator(
     arguments: Mapping[str, Any],
     outputs: str,
     slots: Mapping[str, str] | None = None,
+    shape: Sequence[int] | None = None,
     **only_of_program_desc: Any,
 ) -> list[Any]:
     """Appends operator `name` and returns its results, lists laid out flat.
@@ -32,6 +33,8 @@ def operator(
         arguments: in PIR's order, by phi's names; None for an operand left out.
         outputs: result slots of a ProgramDesc, separated by blanks; ``State*2`` is a list of two.
         slots: phi name -> slot or attribute of a ProgramDesc, where they differ.
+        shape: of the first result, where Paddle has no kernel to ask; that of the first operand
+            by default.
         only_of_program_desc: attributes that PIR's operator does not have.
     """
     if paddle.framework.in_pir_mode():
@@ -45,7 +48,8 @@ def operator(
     inputs = {slot: value for slot, value in given.items() if _is_tensor(value)}
     attributes = {slot: value for slot, value in given.items() if slot not in inputs}
     first = next(iter(inputs.values()))
-    dtype = (first[0] if isinstance(first, (list, tuple)) else first).dtype
+    tensor = first[0] if isinstance(first, (list, tuple)) else first
+    dtype = tensor.dtype
     made = {}
     for output in outputs.split():
         slot, _, count = output.partition("*")
@@ -55,6 +59,9 @@ def operator(
     helper.append_op(
         type=name, inputs=inputs, outputs=made, attrs={**attributes, **only_of_program_desc}
     )
+    result = _flat(made.values())[0]
+    if not result.shape:
+        result.desc.set_shape(list(tensor.shape if shape is None else shape))
     return _flat(made.values())
 
 

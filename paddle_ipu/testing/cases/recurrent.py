@@ -19,9 +19,10 @@ _STEPS, _BATCH, _INPUT, _HIDDEN = 5, 3, 4, 2
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
-def _weights(mode: str, layers: int, directions: int) -> dict[str, Array]:
+def _weights(mode: str, layers: int, directions: int) -> dict[str, Any]:
     """Paddle's order: of each layer and direction two matrices, then of each two biases."""
-    rows, found = _GATES[mode] * _HIDDEN, {}
+    rows = _GATES[mode] * _HIDDEN
+    found: dict[str, Any] = {}
     for layer in range(layers):
         width = _HIDDEN * directions if layer else _INPUT
         for direction in range(directions):
@@ -33,7 +34,7 @@ def _weights(mode: str, layers: int, directions: int) -> dict[str, Array]:
     return found
 
 
-def _states(mode: str, layers: int, directions: int) -> dict[str, Array]:
+def _states(mode: str, layers: int, directions: int) -> dict[str, Any]:
     shape = (layers * directions, _BATCH, _HIDDEN)
     states = {"h": normal(*shape, seed=7)}
     return states | {"c": normal(*shape, seed=8)} if mode == "LSTM" else states
@@ -107,7 +108,7 @@ def _rnn(
     is_test: bool = False,
 ) -> None:
     weights, states = _weights(mode, layers, directions), _states(mode, layers, directions)
-    sizes = {} if lengths is None else {"lengths": lengths}
+    sizes: dict[str, Any] = {} if lengths is None else {"lengths": lengths}
     label = f"{mode.lower()} {layers}x{directions}{' by length' if sizes else ''}"
     if dropout:
         label += f" dropout {dropout}"
@@ -192,7 +193,7 @@ _add(
         _SLOTS,
     )[0],
     label="dropout between layers",
-    gradient="x",
+    gradient="x one none bias",
     judge=_judge_dropout,
     x=np.ones((20, 16, 8), np.float32),
     h=np.zeros((2, 16, 8), np.float32),
