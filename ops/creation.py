@@ -27,6 +27,62 @@ def _shape_of(context: TranslationContext, name: str) -> list[int]:
     return context.shape(context.input(name)) if constant is None else list(constant.shape)
 
 
+@translator("full", "full_int_array", "assign_value", emits="")
+def constant(context: TranslationContext) -> Array:
+    """Numbers written in the program."""
+    found = dialect.constant(context.node.outputs[0])
+    assert found is not None
+    return found
+
+
+@translator("full_batch_size_like", emits="")
+def full_batch_size_like(context: TranslationContext) -> Array:
+    """A number in a shape of which one dimension is a tensor's."""
+    shape = [int(dim) for dim in context.attr("shape")]
+    batch = _shape_of(context, "input")[int(context.attr("input_dim_idx", 0))]
+    shape[int(context.attr("output_dim_idx", 0))] = batch
+    return _as_result(context, np.full(shape, context.attr("value", 0.0)))
+
+
+@translator("empty", emits="", limits="the shape must be constant; it holds zeros")
+def empty(context: TranslationContext) -> Array:
+    """A tensor to be written; what it holds before is not defined."""
+    return _as_result(context, np.zeros(context.ints("shape")))
+
+
+@translator("empty_like", emits="", limits="it holds zeros")
+def empty_like(context: TranslationContext) -> Array:
+    """A tensor in another's shape, to be written; what it holds before is not defined."""
+    return _as_result(context, np.zeros(_shape_of(context, "x")))
+
+
+@translator("is_empty", emits="")
+def is_empty(context: TranslationContext) -> Array:
+    """Whether a tensor has no elements."""
+    return _as_result(context, product(_shape_of(context, "x")) == 0)
+
+
+@translator("tril_indices", emits="")
+def tril_indices(context: TranslationContext) -> Array:
+    """Rows and columns of the elements on and below a diagonal."""
+    rows, columns, offset = (int(context.attr(name)) for name in ("rows", "cols", "offset"))
+    return _as_result(context, np.asarray(np.tril_indices(rows, offset, columns)))
+
+
+@translator("triu_indices", emits="")
+def triu_indices(context: TranslationContext) -> Array:
+    """Rows and columns of the elements on and above a diagonal."""
+    rows, columns, offset = (int(context.attr(name)) for name in ("row", "col", "offset"))
+    return _as_result(context, np.asarray(np.triu_indices(rows, offset, columns)))
+
+
+@translator("logspace", emits="", limits="start, stop, num and base must be constant")
+def logspace(context: TranslationContext) -> Array:
+    """``base`` to the power of ``num`` equal steps from ``start`` to ``stop``."""
+    start, stop, base = (float(_number(context, name)) for name in ("start", "stop", "base"))
+    return _as_result(context, np.logspace(start, stop, context.ints("num")[0], base=base))
+
+
 @translator("full_like", emits="", limits="the value must be constant")
 def full_like(context: TranslationContext) -> Array:
     """A number in a tensor's shape."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from paddle_ipu.ops.context import TranslationContext
+from paddle_ipu.ops.context import TranslationContext, product
 from paddle_ipu.ops.registry import translator
 
 
@@ -76,3 +78,93 @@ def index_sample(context: TranslationContext) -> str:
     """In each row, the elements at that row's indices."""
     x, index = context.input("x"), context.input("index")
     return context.extension("TakeAlongAxis", [x, index], {"axis": 1})[0]
+
+
+_FIXED = "how many elements it gives depends on the values of a tensor computed at run time; "
+
+
+def _refuse_computed(context: TranslationContext, name: str, instead: str) -> None:
+    if not context.is_constant(name):
+        raise context.refuse(
+            f"{_FIXED}an IPU program has static shapes. {instead}, or compute the operand from "
+            "constants."
+        )
+
+
+@translator("masked_select", emits="Reshape Gather", limits="the mask must be constant")
+def masked_select(context: TranslationContext) -> str:
+    """The elements where a mask is true."""
+    _refuse_computed(context, "mask", "Use paddle.where, or multiply by the mask")
+    x = context.input("x")
+    mask = context.static("mask")
+    shape = np.broadcast_shapes(mask.shape, tuple(context.shape(x)))
+    places = np.arange(product(context.shape(x))).reshape(context.shape(x))
+    chosen = np.broadcast_to(places, shape)[np.broadcast_to(mask, shape)]
+    flat = context.reshape(x, [places.size])
+    return str(context.onnx.gather([flat, context.const(chosen, "int32")], 0))
+
+
+@translator("nonzero", emits="", limits="the condition must be constant")
+def nonzero(context: TranslationContext) -> np.ndarray[Any, Any]:
+    """The indices of the elements that are not zero."""
+    _refuse_computed(context, "condition", "Use paddle.where with three arguments")
+    return np.argwhere(context.static("condition")).astype(np.int64)
+
+
+@translator("unique", emits="", limits="the elements must be constant")
+def unique(context: TranslationContext) -> list[str | None]:
+    """The different elements, or slices, in order; where they stand and how many there are."""
+    _refuse_computed(context, "x", "Use paddle.sort")
+    x = context.static("x")
+    axis = [int(axis) for axis in context.attr("axis", ())]
+    found = np.unique(x, True, True, True, axis=axis[0] if axis else None)
+    parts = [found[0], found[1], np.asarray(found[2]).reshape(-1), found[3]]
+    return [context.const(part) for part in parts]
+
+
+@translator("unique_consecutive", emits="", limits="the elements must be constant")
+def unique_consecutive(context: TranslationContext) -> list[str | None]:
+    """The elements, or slices, without those like the one before; what each became, how many."""
+    _refuse_computed(context, "x", "Use paddle.sort")
+    x = context.static("x")
+    axis = [int(axis) for axis in context.attr("axis", ())]
+    lines = np.moveaxis(x, axis[0], 0) if axis else x.reshape(-1)
+    differs = (lines[1:] != lines[:-1]).reshape(len(lines) - 1, -1).any(axis=1)
+    first = np.concatenate([[True], differs])
+    kept = np.moveaxis(lines[first], 0, axis[0]) if axis else lines[first]
+    counts = np.diff([*np.flatnonzero(first), len(lines)])
+    return [context.const(part) for part in (kept, np.cumsum(first) - 1, counts)]
+
+
+@translator("gather_tree", emits="Slice Reshape Add Gather Concat")
+def gather_tree(context: TranslationContext) -> str:
+    """The beams [time, batch, beam] that beam search found, followed back from the last step."""
+    ids, parents = context.input("ids"), context.input("parents")
+    steps, batch, beams = context.shape(ids)
+    first = context.const(np.arange(batch).repeat(beams) * beams, "int32")
+    place = context.const(np.arange(batch * beams), "int32")
+    found = []
+    for step in reversed(range(steps)):
+        bounds = [context.shape_const([number]) for number in (step, step + 1, 0)]
+        row, above = (
+            context.reshape(str(context.onnx.slice([tensor, *bounds])), [batch * beams])
+            for tensor in (ids, parents)
+        )
+        found.append(context.reshape(str(context.onnx.gather([row, place], 0)), [1, batch, beams]))
+        parent = str(context.onnx.gather([above, place], 0))
+        place = str(context.onnx.add([parent, first]))
+    return str(context.onnx.concat(found[::-1], 0))
+
+
+@translator("shard_index", emits="Greater Less And Sub Where")
+def shard_index(context: TranslationContext) -> str:
+    """The index inside a shard of equal size, ``ignore_value`` where it is in another."""
+    x = context.input("input")
+    size = -(-int(context.attr("index_num")) // int(context.attr("nshards")))
+    low = int(context.attr("shard_id")) * size
+    above = context.onnx.greater([x, context.const_like(low - 1, x)])
+    below = context.onnx.less([x, context.const_like(low + size, x)])
+    inside = context.onnx.logical_and([above, below])
+    moved = context.onnx.sub([x, context.const_like(low, x)])
+    other = context.const_like(int(context.attr("ignore_value", -1)), x)
+    return str(context.onnx.where([inside, moved, other]))

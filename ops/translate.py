@@ -160,11 +160,6 @@ def translate(
     def emit(context: TranslationContext, nodes: Iterable[ir.Node]) -> None:
         for node in nodes:
             context.node = node
-            if node.op_type in dialect.CONSTANT_OPS:
-                constant = dialect.constant(node.outputs[0])
-                assert constant is not None
-                context.constants[id(node.outputs[0])] = constant
-                continue
             custom = custom_ops.get(str(node.op_type))
             if custom is None and fold(context):
                 continue

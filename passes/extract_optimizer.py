@@ -248,6 +248,7 @@ _MIRRORS: Mapping[str, frozenset[str]] = {
     "cast": frozenset({"cast"}),
     "concat": frozenset({"split", "split_with_num"}),
     "flip": frozenset({"flip"}),
+    "reverse": frozenset({"reverse"}),
     "scale": frozenset({"scale", "add_n", "sign"}),
     "stack": frozenset({"unbind"}),
 }

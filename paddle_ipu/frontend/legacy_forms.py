@@ -235,12 +235,17 @@ def _split(operator: Operator, variables: Variables) -> list[Operator]:
 
 def _strided_slice(operator: Operator, variables: Variables) -> list[Operator]:
     """Backwards, Paddle 2's end -1 means as far as the first element, and no end means farther."""
-    ends, strides = (list(operator.attributes.get(name, [])) for name in ("ends", "strides"))
+    return [_from_paddle_2(operator, variables, "strides")]
+
+
+def _from_paddle_2(operator: Operator, variables: Variables, steps: str) -> Operator:
+    ends, strides = (list(operator.attributes.get(name, [])) for name in ("ends", steps))
     computed = any(
-        names and slot.startswith(("Ends", "Strides")) for slot, names in operator.inputs.items()
+        names and slot.startswith(("Ends", "Strides", "Steps"))
+        for slot, names in operator.inputs.items()
     )
     if variables.version >= 3_000_000 or computed:
-        return [operator]
+        return operator
     shape = variables.shape(_one(operator, "Input"))
     for at, axis in enumerate(operator.attributes["axes"]):
         if strides[at] < 0 and ends[at] < 0:
@@ -248,7 +253,7 @@ def _strided_slice(operator: Operator, variables: Variables) -> list[Operator]:
                 ends[at] = -(2**31)
             elif 0 <= shape[axis] < -ends[at]:
                 ends[at] = 0
-    return [operator.changed(attributes={"ends": ends})]
+    return operator.changed(attributes={"ends": ends})
 
 
 def _triangle(operator: Operator, variables: Variables) -> list[Operator]:
@@ -302,16 +307,28 @@ def _matrix_rank(operator: Operator, variables: Variables) -> list[Operator]:
     return [operator.changed("matrix_rank_tol", without=["tol"])]
 
 
-def _matrix_rank(operator: Operator, variables: Variables) -> list[Operator]:
-    """A tolerance that is a tensor makes another operator of it."""
-    if not operator.inputs.get("TolTensor"):
-        return [operator]
-    return [operator.changed("matrix_rank_tol", without=["tol"])]
-
-
 def _increment(operator: Operator, variables: Variables) -> list[Operator]:
     in_place = operator.input("X") == operator.output("Out")
     return [operator.changed("increment_") if in_place else operator]
+
+
+def _set_value(operator: Operator, variables: Variables) -> list[Operator]:
+    """Writing a tensor is an operator of its own; old programs have the numbers by dtype."""
+    operator = _from_paddle_2(operator, variables, "steps")
+    if operator.inputs.get("ValueTensor"):
+        drop = [name for name in operator.attributes if name.endswith("values")]
+        return [operator.changed("set_value_with_tensor", without=[*drop, "dtype", "shape"])]
+    typed = [name for name in operator.attributes if name.endswith("_values")]
+    numbers = [operator.attributes[name] for name in typed if operator.attributes[name]]
+    given = {"values": numbers[0]} if numbers else {}
+    return [operator.changed(attributes=given, without=[*typed, "dtype"])]
+
+
+def _repeat_interleave(operator: Operator, variables: Variables) -> list[Operator]:
+    """Numbers of repeats in a tensor make it an operator of its own."""
+    if not operator.inputs.get("RepeatsTensor"):
+        return [operator]
+    return [operator.changed("repeat_interleave_with_tensor_index", without=["Repeats"])]
 
 
 def _zeros_like(operator: Operator, variables: Variables) -> list[Operator]:
@@ -381,11 +398,12 @@ REWRITES: Mapping[str, Rewrite] = {
     "lookup_table": _without_last("Ids"),
     "matmul": _matmul,
     "matrix_rank": _matrix_rank,
-    "matrix_rank": _matrix_rank,
     "mul": _mul,
     "one_hot": _without_last("X"),
     "quantize_linear": _linear_quantisation,
     "range": _range,
+    "repeat_interleave": _repeat_interleave,
+    "set_value": _set_value,
     "split": _split,
     "strided_slice": _strided_slice,
     "sync_batch_norm": _batch_norm,

@@ -18,6 +18,7 @@ KNOWN: Mapping[str, int] = {
     "allclose": 2,
     "argsort": 1,
     "assign_value": 1,
+    "auc": 1,
     "clip": 1,
     "conv2d": 1,
     "conv2d_transpose": 2,
@@ -68,8 +69,10 @@ KNOWN: Mapping[str, int] = {
     "roi_pool": 2,
     "roll": 2,
     "round": 1,
+    "set_value": 4,
     "softplus": 1,
     "thresholded_relu": 1,
+    "unique_consecutive": 1,
     "trace": 1,
     "yolo_box": 1,
 }

@@ -14,8 +14,8 @@ row(
     "x=X",
     attributes="start_axis?1 stop_axis?1",
 )
-for _name in ("flip", "reverse"):
-    row(_name, "flip", "x=X", attributes="axis")
+row("flip", "flip", "x=X", attributes="axis")
+row("reverse", "reverse", "x=X axis=@axis")
 row("meshgrid", "meshgrid", "inputs=X*", "out=Out*")
 row("pad", "pad", "x=X pad_value=@pad_value:float32?0.0", attributes="paddings")
 row(

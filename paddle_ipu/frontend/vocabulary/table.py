@@ -10,6 +10,8 @@ from paddle_ipu.frontend.legacy_operator import COMMON, DTYPES, Operator, Variab
 from paddle_ipu.frontend.vocabulary import (  # noqa: F401 - they fill the table
     arithmetic,
     attention,
+    decoding,
+    indexing,
     layers,
     losses,
     mathematics,
