@@ -21,11 +21,35 @@ from tests.frontend.dialect_form import form
 
 _AXIS = {"axis": -1}
 _MATRIX = {"shape": [2, 3], "dtype": 5}
+_SLICED = {"axes": [0], "starts": [0], "ends": [1], "steps": [1]}
+_WINDOWS = {
+    "kernel_sizes": [2, 2],
+    "strides": [1, 1],
+    "paddings": [0, 0, 0, 0],
+    "dilations": [1, 1],
+}
 
 ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
     **dict.fromkeys(legacy_forms.ALIGNED, _AXIS),
     "arg_max": {"axis": 1},
     "arg_min": {"axis": -2},
+    "channel_shuffle": {"groups": 2},
+    "crop_tensor": {"offsets": [0, 0, 0], "shape": [1, 2, 3]},
+    "fold": {"output_sizes": [3, 4], **_WINDOWS},
+    "frame": {"frame_length": 2, "hop_length": 1},
+    "logspace": {"dtype": 5},
+    "overlap_add": {"hop_length": 1},
+    "put_along_axis": {"Axis": 1, "Reduce": "add"},
+    "reverse": {"axis": [0]},
+    "segment_pool": {"pooltype": "MEAN"},
+    "set_value": _SLICED,
+    "shard_index": {"index_num": 20, "nshards": 2, "shard_id": 1},
+    "temporal_shift": {"seg_num": 2, "shift_ratio": 0.125},
+    "tril_indices": {"rows": 3, "cols": 4, "dtype": 3},
+    "triu_indices": {"row": 3, "col": 4, "dtype": 3},
+    "unfold": _WINDOWS,
+    "unique": {"dtype": 3},
+    "unique_consecutive": {"dtype": 3},
     "assign_value": {**_MATRIX, "fp32_values": [1.0, 2.5, 3.0, 4.0, 5.0, 6.0]},
     "batch_norm": {"is_test": False, "use_global_stats": False},
     "class_center_sample": {"num_classes": 9, "num_samples": 5, "nranks": 1},
@@ -98,6 +122,7 @@ ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
 """Attributes of an operator's program beside the defaults of its row."""
 
 WRITTEN_AS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "set_value_with_tensor": ("set_value", {}),
     "matrix_rank_tol": ("matrix_rank", {}),
     "split_with_num": ("split", {"num": 2, "sections": []}),
     "tril": ("tril_triu", {"lower": True}),
@@ -107,7 +132,6 @@ WRITTEN_AS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 
 OLDER: Mapping[str, str] = {
     "reshape": "reshape2",
-    "reverse": "flip",
     "squeeze": "squeeze2",
     "top_k": "top_k_v2",
     "transpose": "transpose2",
@@ -118,7 +142,9 @@ OLDER: Mapping[str, str] = {
 READ_OTHERWISE = frozenset(
     {
         "assign_out_", "assign_value_", "batch_norm_", "expand", "full_with_tensor", "increment_",
-        "lookup_table", "mul", "one_hot", "rnn", "sync_batch_norm", "sync_batch_norm_",
+        "repeat_interleave_with_tensor_index",
+        "lookup_table", "mul", "one_hot", "sync_batch_norm", "sync_batch_norm_",
+        "rnn",
     }
 )  # fmt: skip
 """Rows of ``test_program_desc``: in place, by tensor, of forms that Paddle 3 writes otherwise."""
@@ -259,7 +285,16 @@ def _paddles_defaults(legacy: str) -> Mapping[str, Any]:
     return {name: operator.attr(name) for name in operator.attr_names()}
 
 
-_OF_PIR_ONLY = frozenset({"masked_fill", "matmul_with_flatten", "shape64"})
+_OF_PIR_ONLY = frozenset(
+    {
+        "empty_like",
+        "full_int_array",
+        "masked_fill",
+        "matmul_with_flatten",
+        "shape64",
+        "trans_layout",
+    }
+)
 """Translated operators that no ProgramDesc operator becomes."""
 
 _WITH_BLOCKS = frozenset({"if", "while"})

@@ -6,7 +6,7 @@ that Paddle's own functions make, a ProgramDesc by the operator's name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import paddle
@@ -29,6 +29,25 @@ def _append(
     return list(made.values())
 
 
+def either(
+    in_pir: Callable[[], Any],
+    kind: str,
+    inputs: Mapping[str, Any],
+    result_dtype: Any,
+    out: str = "Out",
+    **attributes: Any,
+) -> Any:
+    """What `in_pir` makes in a PIR program; in a ProgramDesc result `out` of operator `kind`."""
+    if paddle.framework.in_pir_mode():
+        return in_pir()
+    from paddle.base.layer_helper import LayerHelper
+
+    helper = LayerHelper(kind)
+    made = helper.create_variable_for_type_inference(result_dtype)
+    helper.append_op(type=kind, inputs=inputs, outputs={out: made}, attrs=attributes)
+    return made
+
+
 def shape(x: Any) -> Any:
     """The shape as int32, which ``paddle.shape`` gives on Paddle 2.6 only."""
     return paddle._C_ops.shape(x) if paddle.framework.in_pir_mode() else paddle.shape(x)
@@ -40,26 +59,6 @@ def mean_all(x: Any) -> Any:
         return paddle._C_ops.mean_all(x)
     (mean,) = _append("mean", {"X": x}, ["Out"], x.dtype)
     return mean
-
-
-def global_pool2d(x: Any, kind: str) -> Any:
-    """Pooling over the whole image; `kind` is "max" or "avg"."""
-    if paddle.framework.in_pir_mode():
-        return paddle._C_ops.pool2d(
-            x, [1, 1], [1, 1], [0, 0], False, True, "NCHW", kind, True, False, "EXPLICIT"
-        )
-    (pooled,) = _append(
-        "pool2d",
-        {"X": x},
-        ["Out"],
-        x.dtype,
-        pooling_type=kind,
-        ksize=[1, 1],
-        strides=[1, 1],
-        paddings=[0, 0],
-        global_pooling=True,
-    )
-    return pooled
 
 
 def cross_entropy(x: Any, label: Any, use_softmax: bool) -> list[Any]:

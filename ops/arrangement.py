@@ -1,0 +1,340 @@
+"""Diagonals, windows, channels and views: elements in another order, at places that are known.
+
+Which element goes where follows from shapes and attributes alone, so most of these operators are
+a Gather with a constant index, whose gradient adds up what several places read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from paddle_ipu.ops.context import TranslationContext, product
+from paddle_ipu.ops.registry import translator
+
+Array = np.ndarray[Any, Any]
+
+
+def _transposed(context: TranslationContext, x: str, perm: Sequence[int]) -> str:
+    order = [int(axis) for axis in perm]
+    if order == sorted(order):
+        return x
+    return str(context.onnx.transpose([x], order))
+
+
+def _padded(
+    context: TranslationContext, x: str, pairs: Sequence[tuple[int, int]], fill: float = 0.0
+) -> str:
+    """`x` with `fill` before and after each axis."""
+    if not any(before or after for before, after in pairs):
+        return x
+    widths = [before for before, _ in pairs] + [after for _, after in pairs]
+    return str(context.onnx.pad([x, context.shape_const(widths), context.const_like(fill, x)]))
+
+
+def _picked(context: TranslationContext, x: str, places: Array, axis: int) -> str:
+    """The elements at `places` along `axis`, which becomes the axes of `places`."""
+    shape = context.shape(x)
+    axis %= len(shape)
+    index = context.const(places.reshape(-1), "int32")
+    picked = str(context.onnx.gather([x, index], axis))
+    return context.reshape(picked, [*shape[:axis], *places.shape, *shape[axis + 1 :]])
+
+
+def _picked_from_all(context: TranslationContext, x: str, places: Array) -> str:
+    """The elements at `places`, counted through the whole tensor."""
+    return _picked(context, context.reshape(x, [product(context.shape(x))]), places, 0)
+
+
+def _channels_first(context: TranslationContext, x: str) -> tuple[str, bool]:
+    """[N, C, H, W], and whether it was [N, H, W, C]."""
+    layout = str(context.attr("data_format", "NCHW"))
+    if layout == "NHWC":
+        return _transposed(context, x, [0, 3, 1, 2]), True
+    return x, False
+
+
+# Diagonals.
+
+
+def _places_of_diagonal(rows: int, columns: int, offset: int) -> Array:
+    """Where the diagonal's elements stand in a matrix, counted row by row."""
+    return np.arange(rows * columns).reshape(rows, columns).diagonal(offset).copy()
+
+
+def _matrices_last(context: TranslationContext, x: str, axis1: int, axis2: int) -> str:
+    rank = context.rank(x)
+    axis1, axis2 = axis1 % rank, axis2 % rank
+    rest = [axis for axis in range(rank) if axis not in (axis1, axis2)]
+    x = _transposed(context, x, [*rest, axis1, axis2])
+    *lead, rows, columns = context.shape(x)
+    return context.reshape(x, [*lead, rows * columns])
+
+
+@translator("diagonal", emits="Transpose Reshape Gather")
+def diagonal(context: TranslationContext) -> str:
+    """The diagonal of the matrices that two axes span, as a new last axis."""
+    x = context.input("x")
+    shape = context.shape(x)
+    axis1, axis2 = int(context.attr("axis1", 0)), int(context.attr("axis2", 1))
+    places = _places_of_diagonal(shape[axis1], shape[axis2], int(context.attr("offset", 0)))
+    return _picked(context, _matrices_last(context, x, axis1, axis2), places, -1)
+
+
+def _places_on_diagonal(size: int, offset: int) -> Array:
+    """For each element of a square matrix its place on the diagonal, `size` where it is not."""
+    full = size + abs(offset)
+    places = np.full((full, full), size)
+    places[np.diag_indices(size)[0] + max(-offset, 0), np.arange(size) + max(offset, 0)] = (
+        np.arange(size)
+    )
+    return places
+
+
+@translator("diag", emits="Pad Gather Reshape")
+def diag(context: TranslationContext) -> str:
+    """A vector as the diagonal of a matrix, or the diagonal of a matrix as a vector."""
+    x, offset = context.input("x"), int(context.attr("offset", 0))
+    shape = context.shape(x)
+    if len(shape) == 2:
+        return _picked_from_all(context, x, _places_of_diagonal(shape[0], shape[1], offset))
+    x = context.reshape(x, [product(shape)])
+    size = product(shape)
+    longer = _padded(context, x, [(0, 1)], float(context.attr("padding_value", 0.0)))
+    return _picked(context, longer, _places_on_diagonal(size, offset), 0)
+
+
+@translator("diag_embed", emits="graphcore.Detach Pad Gather Reshape Transpose")
+def diag_embed(context: TranslationContext) -> str:
+    """The last axis as the diagonal of matrices, zero elsewhere; Paddle has no gradient."""
+    x = str(context.graphcore.detach([context.input("input")]))
+    offset = int(context.attr("offset", 0))
+    *lead, size = context.shape(x)
+    rank = len(lead) + 2
+    axis1, axis2 = (int(context.attr(name)) % rank for name in ("dim1", "dim2"))
+    longer = _padded(context, x, [*[(0, 0)] * len(lead), (0, 1)])
+    matrices = _picked(context, longer, _places_on_diagonal(size, offset), -1)
+    rest = iter(range(rank - 2))
+    perm = [
+        rank - 2 if axis == axis1 else rank - 1 if axis == axis2 else next(rest)
+        for axis in range(rank)
+    ]
+    return _transposed(context, matrices, perm)
+
+
+# Images.
+
+
+def _windows(context: TranslationContext, height: int, width: int) -> tuple[Array, list[int]]:
+    """Where each element of each window stands in the padded image, and its size.
+
+    The places are [kernel height * kernel width, windows], row by row.
+    """
+    kernel = [int(size) for size in context.attr("kernel_sizes")]
+    strides, dilations = (list(context.attr(name)) for name in ("strides", "dilations"))
+    top, left, bottom, right = (int(width) for width in context.attr("paddings"))
+    padded = [height + top + bottom, width + left + right]
+    lines = []
+    for size, count, step, dilation in zip(padded, kernel, strides, dilations, strict=True):
+        windows = (size - (dilation * (count - 1) + 1)) // step + 1
+        lines.append(np.arange(count)[:, None] * dilation + np.arange(windows) * step)
+    down, across = lines
+    places = down[:, None, :, None] * padded[1] + across[None, :, None, :]
+    return places.reshape(kernel[0] * kernel[1], -1), padded
+
+
+@translator("unfold", emits="Pad Reshape Gather")
+def unfold(context: TranslationContext) -> str:
+    """The windows of an image [N, C, H, W] as columns: [N, C * kernel, windows]."""
+    x = context.input("x")
+    count, channels, height, width = context.shape(x)
+    places, padded = _windows(context, height, width)
+    top, left, bottom, right = (int(number) for number in context.attr("paddings"))
+    x = _padded(context, x, [(0, 0), (0, 0), (top, bottom), (left, right)])
+    x = context.reshape(x, [count, channels, product(padded)])
+    picked = _picked(context, x, places, 2)
+    return context.reshape(picked, [count, channels * places.shape[0], places.shape[1]])
+
+
+def _added_up(context: TranslationContext, x: str, places: Array, axis: int, size: int) -> str:
+    """The sums of the elements that have the same place along `axis`; one axis of that size."""
+    index = context.const(places.reshape(-1), "int32")
+    return str(context.graphcore.scatterreduce([x, index], size, axis))
+
+
+@translator("fold", emits="Reshape graphcore.ScatterReduce Slice")
+def fold(context: TranslationContext) -> str:
+    """Columns [N, C * kernel, windows] added up to an image [N, C, H, W]."""
+    x = context.input("x")
+    height, width = (int(size) for size in context.attr("output_sizes"))
+    places, padded = _windows(context, height, width)
+    *lead, rows, windows = context.shape(x)
+    if windows != places.shape[1] or rows % places.shape[0]:
+        raise context.refuse(
+            f"{rows} rows of {windows} windows do not make an image of {height} by {width}: it has "
+            f"{places.shape[1]} windows of {places.shape[0]} elements."
+        )
+    channels = rows // places.shape[0]
+    flat = context.reshape(x, [*lead, channels, places.size])
+    axis = len(lead) + 1
+    image = _added_up(context, flat, places, axis, product(padded))
+    image = context.reshape(image, [*lead, channels, *padded])
+    top, left, _, _ = (int(number) for number in context.attr("paddings"))
+    if padded == [height, width]:
+        return image
+    starts, ends = [top, left], [top + height, left + width]
+    operands = [context.shape_const(item) for item in (starts, ends, [axis, axis + 1])]
+    return str(context.onnx.slice([image, *operands]))
+
+
+@translator("pixel_unshuffle", emits="Reshape Transpose")
+def pixel_unshuffle(context: TranslationContext) -> str:
+    """[N, C, H * r, W * r] to [N, C * r * r, H, W]."""
+    x, last = _channels_first(context, context.input("x"))
+    factor = int(context.attr("downscale_factor", 1))
+    count, channels, height, width = context.shape(x)
+    height, width = height // factor, width // factor
+    apart = context.reshape(x, [count, channels, height, factor, width, factor])
+    turned = _transposed(context, apart, [0, 1, 3, 5, 2, 4])
+    small = context.reshape(turned, [count, channels * factor * factor, height, width])
+    return _transposed(context, small, [0, 2, 3, 1]) if last else small
+
+
+@translator("channel_shuffle", emits="Reshape Transpose")
+def channel_shuffle(context: TranslationContext) -> str:
+    """Channels of several groups dealt out in turn."""
+    x, last = _channels_first(context, context.input("x"))
+    shuffled = _dealt(context, x, int(context.attr("groups", 1)))
+    return _transposed(context, shuffled, [0, 2, 3, 1]) if last else shuffled
+
+
+@translator("shuffle_channel", emits="Reshape Transpose")
+def shuffle_channel(context: TranslationContext) -> str:
+    """Channels of several groups dealt out in turn."""
+    return _dealt(context, context.input("x"), int(context.attr("group", 1)))
+
+
+def _dealt(context: TranslationContext, x: str, groups: int) -> str:
+    count, channels, height, width = context.shape(x)
+    apart = context.reshape(x, [count, groups, channels // groups, height, width])
+    return context.reshape(_transposed(context, apart, [0, 2, 1, 3, 4]), context.shape(x))
+
+
+@translator("temporal_shift", emits="Reshape Slice Pad Concat Transpose")
+def temporal_shift(context: TranslationContext) -> str:
+    """The first channels from the step before, the next from the step after, the others as is."""
+    x, last = _channels_first(context, context.input("x"))
+    shape = context.shape(x)
+    steps, channels = int(context.attr("seg_num")), shape[1]
+    ratio = np.float32(context.attr("shift_ratio", 0.25))
+    first, second = (int(np.float32(channels) * part) for part in (ratio, ratio * np.float32(2)))
+    video = context.reshape(x, [shape[0] // steps, steps, *shape[1:]])
+    parts = []
+    for start, end, shift in ((0, first, 1), (first, second, -1), (second, channels, 0)):
+        if start == end:
+            continue
+        operands = [context.shape_const([number]) for number in (start, end, 2)]
+        part = str(context.onnx.slice([video, *operands]))
+        parts.append(_padded(context, part, [(0, 0), (shift, -shift), *[(0, 0)] * 3]))
+    shifted = context.reshape(str(context.onnx.concat(parts, 2)), shape)
+    return _transposed(context, shifted, [0, 2, 3, 1]) if last else shifted
+
+
+# Signals.
+
+
+@translator("frame", emits="Gather Reshape")
+def frame(context: TranslationContext) -> str:
+    """Overlapping frames of a signal: [..., length, frames], or [frames, length, ...]."""
+    x = context.input("x")
+    axis, step = int(context.attr("axis", -1)), int(context.attr("hop_length"))
+    length = int(context.attr("frame_length"))
+    frames = (context.shape(x)[axis] - length) // step + 1
+    places = np.arange(frames)[:, None] * step + np.arange(length)
+    return _picked(context, x, places if axis == 0 else places.T, axis)
+
+
+@translator("overlap_add", emits="Reshape graphcore.ScatterReduce")
+def overlap_add(context: TranslationContext) -> str:
+    """A signal of overlapping frames, added up where they overlap."""
+    x, step = context.input("x"), int(context.attr("hop_length"))
+    shape = context.shape(x)
+    if int(context.attr("axis", -1)) == 0:
+        frames, length, *rest = shape
+        places = np.arange(frames)[:, None] * step + np.arange(length)
+        x, axis = context.reshape(x, [frames * length, *rest]), 0
+    else:
+        *rest, length, frames = shape
+        places = np.arange(length)[:, None] + np.arange(frames) * step
+        x, axis = context.reshape(x, [*rest, length * frames]), len(rest)
+    return _added_up(context, x, places, axis, (frames - 1) * step + length)
+
+
+# Lists of tensors.
+
+
+@translator("broadcast_tensors", emits="Expand")
+def broadcast_tensors(context: TranslationContext) -> list[str]:
+    """Each tensor repeated to the shape they have together."""
+    tensors = context.inputs("input")
+    dims = list(np.broadcast_shapes(*(tuple(context.shape(tensor)) for tensor in tensors)))
+    return [str(context.onnx.expand([t, context.shape_const(dims)])) for t in tensors]
+
+
+@translator("multiplex", emits="Concat Reshape Mul Add Gather")
+def multiplex(context: TranslationContext) -> str:
+    """Each row from the tensor that the index names for it."""
+    tensors, index = context.inputs("inputs"), context.input("index")
+    rows = context.shape(tensors[0])[0]
+    table = str(context.onnx.concat(tensors, 0))
+    index = context.reshape(context.cast(index, "int32"), [context.shape(index)[0]])
+    first = context.onnx.mul([index, context.const(rows, "int32")])
+    used = context.shape(index)[0]
+    places = context.onnx.add([first, context.const(np.arange(used), "int32")])
+    return str(context.onnx.gather([table, str(places)], 0))
+
+
+@translator(
+    "repeat_interleave_with_tensor_index", emits="Gather", limits="the repeats must be constant"
+)
+def repeat_interleave_with_tensor_index(context: TranslationContext) -> str:
+    """Each slice along an axis repeated a number of times of its own."""
+    x = context.input("x")
+    axis = int(context.attr("axis", 0)) % context.rank(x)
+    places = np.repeat(np.arange(context.shape(x)[axis]), context.ints("repeats"))
+    return _picked(context, x, places, axis)
+
+
+@translator("trans_layout", emits="Transpose")
+def trans_layout(context: TranslationContext) -> str:
+    """Dimensions in another order."""
+    return str(context.onnx.transpose([context.input("x")], list(context.attr("perm"))))
+
+
+@translator("crop", emits="Slice", limits="shape and offsets must be constant")
+def crop(context: TranslationContext) -> str:
+    """``shape`` elements from ``offsets`` on; -1 goes to the end."""
+    x = context.input("x")
+    starts, sizes = context.ints("offsets"), context.ints("shape")
+    ends = [
+        dim if size == -1 else start + size
+        for dim, start, size in zip(context.shape(x), starts, sizes, strict=True)
+    ]
+    operands = [context.shape_const(item) for item in (starts, ends, range(len(starts)))]
+    return str(context.onnx.slice([x, *operands]))
+
+
+@translator("reverse", emits="graphcore.Reverse")
+def reverse(context: TranslationContext) -> str:
+    """The order of elements reversed along axes."""
+    x = context.input("x")
+    axes = [axis % context.rank(x) for axis in context.ints("axis")]
+    return str(context.graphcore.reverse([x], axes))
+
+
+@translator("npu_identity", emits="Identity")
+def npu_identity(context: TranslationContext) -> str:
+    """The tensor itself; the format of another device means nothing here."""
+    return str(context.onnx.identity([context.input("x")]))

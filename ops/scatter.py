@@ -1,0 +1,277 @@
+"""Writing at places given by indices, masks, slices and diagonals.
+
+Places that are computed become a ScatterReduce along one axis; several indexed axes are counted
+through as one. Places that shapes and attributes fix are a mask and a choice.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from paddle_ipu.ops.context import TranslationContext, product
+from paddle_ipu.ops.registry import translator
+from paddle_ipu.popart.shape_inference.shaping import slice_range
+
+Array = np.ndarray[Any, Any]
+
+
+def scattered(
+    context: TranslationContext,
+    updates: str,
+    index: str,
+    reduction: str,
+    axis: int,
+    into: str | int,
+) -> str:
+    """`updates` brought in along `axis` at the places `index`, into a tensor or so many zeros."""
+    kind = context.scatter_reduction(reduction)
+    if isinstance(into, int):
+        return str(context.graphcore.scatterreduce([updates, index], into, axis, kind))
+    size = context.shape(into)[axis]
+    return str(context.graphcore.scatterreduce([updates, index, into], size, axis, kind))
+
+
+def _from_the_front(context: TranslationContext, index: str, size: int) -> str:
+    """Indices with those below zero counted from the end."""
+    below = str(context.onnx.less([index, context.const_like(0, index)]))
+    moved = str(context.onnx.add([index, context.const_like(size, index)]))
+    return str(context.onnx.where([below, moved, index]))
+
+
+def _counted_through(context: TranslationContext, parts: list[str], dims: list[int]) -> str:
+    """One index for several axes of sizes `dims`, from the index of each."""
+    total = ""
+    for at, part in enumerate(parts):
+        place = _from_the_front(context, part, dims[at])
+        if stride := product(dims[at + 1 :]) if at + 1 < len(dims) else 1:
+            place = str(context.onnx.mul([place, context.const_like(stride, place)]))
+        total = str(context.onnx.add([total, place])) if total else place
+    return total
+
+
+@translator("scatter", emits="Reshape graphcore.ScatterReduce Cast Where")
+def scatter(context: TranslationContext) -> str:
+    """Rows of ``x`` overwritten by ``updates``, or, from zero on, added up."""
+    x, index, updates = (context.input(name) for name in ("x", "index", "updates"))
+    count = product(context.shape(index))
+    index = context.reshape(index, [count])
+    updates = context.reshape(updates, [count, *context.shape(x)[1:]])
+    if context.attr("overwrite", 1):
+        return scattered(context, updates, index, "NoReduction", 0, x)
+    ones = context.const(np.ones(count), "int32")
+    rows = scattered(context, ones, index, "Sum", 0, context.shape(x)[0])
+    named = context.cast(rows, "bool")
+    named = context.reshape(named, [context.shape(x)[0], *[1] * (context.rank(x) - 1)])
+    rest = str(context.onnx.where([named, context.const_like(0.0, x), x]))
+    return scattered(context, updates, index, "Sum", 0, rest)
+
+
+@translator("scatter_nd_add", emits="Split Less Add Where Mul Reshape graphcore.ScatterReduce")
+def scatter_nd_add(context: TranslationContext) -> str:
+    """``x[index[..., 0], index[..., 1], ...] += updates``, duplicates added up."""
+    x, index, updates = (context.input(name) for name in ("x", "index", "updates"))
+    shape, depth = context.shape(x), context.shape(index)[-1]
+    count = product(context.shape(index)[:-1])
+    index = context.reshape(index, [count, depth])
+    if depth == 0:
+        count, index = 1, ""
+        parts: list[str] = []
+    elif depth == 1:
+        parts = [context.reshape(index, [count])]
+    else:
+        pieces = context.onnx.split([index], depth, 1, [1] * depth)
+        parts = [context.reshape(str(piece), [count]) for piece in pieces]
+    place = _counted_through(context, parts, shape[:depth])
+    rest = shape[depth:]
+    flat = context.reshape(x, [product(shape[:depth]), *rest])
+    updates = context.reshape(updates, [count, *rest])
+    return context.reshape(scattered(context, updates, place, "Sum", 0, flat), shape)
+
+
+@translator("index_add", emits="graphcore.ScatterReduce Less Add Where")
+def index_add(context: TranslationContext) -> str:
+    """Slices of ``add_value`` added to those of ``x`` that the index names along an axis."""
+    x, index = context.input("x"), context.input("index")
+    axis = int(context.attr("axis", 0)) % context.rank(x)
+    index = _from_the_front(context, index, context.shape(x)[axis])
+    return scattered(context, context.input("add_value"), index, "Sum", axis, x)
+
+
+@translator(
+    "index_put",
+    emits="Less Add Where Mul Reshape Expand graphcore.ScatterReduce",
+    limits="a mask takes one value for all, not a list of as many as it has true elements",
+)
+def index_put(context: TranslationContext) -> str:
+    """``x[indices] = value``, or ``+= value`` with duplicates added up."""
+    x, value, indices = context.input("x"), context.input("value"), context.inputs("indices")
+    if context.dtype(indices[0]) == "bool":
+        return _put_by_mask(context, x, indices, value)
+    shape, depth = context.shape(x), len(indices)
+    wanted = list(np.broadcast_shapes(*(tuple(context.shape(index)) for index in indices)))
+    parts = []
+    for index in indices:
+        if context.shape(index) != wanted:
+            index = str(context.onnx.expand([index, context.shape_const(wanted)]))
+        parts.append(context.reshape(index, [product(wanted)]))
+    place = _counted_through(context, parts, shape[:depth])
+    rest = shape[depth:]
+    if context.shape(value) != wanted + rest:
+        value = str(context.onnx.expand([value, context.shape_const(wanted + rest)]))
+    updates = context.reshape(value, [product(wanted), *rest])
+    flat = context.reshape(x, [product(shape[:depth]), *rest])
+    kind = "Sum" if context.attr("accumulate", 0) else "NoReduction"
+    return context.reshape(scattered(context, updates, place, kind, 0, flat), shape)
+
+
+def _put_by_mask(context: TranslationContext, x: str, masks: list[str], value: str) -> str:
+    mask, rank = masks[0], context.rank(x)
+    covered, dims = context.rank(mask), context.shape(value)
+    rest = rank - covered
+    if len(masks) != 1 or (len(dims) > rest and set(dims[: len(dims) - rest]) != {1}):
+        raise context.refuse(
+            f"a mask with values of shape {dims} is not supported: how many of them it takes is "
+            "only known at run time. Give one value for all, or use paddle.where."
+        )
+    value = context.reshape(value, dims[len(dims) - rest :] if rest < len(dims) else dims)
+    mask = context.reshape(mask, [*context.shape(mask), *[1] * rest])
+    if context.attr("accumulate", 0):
+        value = str(context.onnx.add([x, value]))
+    return str(context.onnx.where([mask, value, x]))
+
+
+@translator("put_along_axis", emits="paddle_ipu.PutAlongAxis Slice")
+def put_along_axis(context: TranslationContext) -> str:
+    """Elements of ``values`` brought in at the places that ``indices`` name along an axis."""
+    x, index, values = (context.input(name) for name in ("arr", "indices", "values"))
+    wanted = context.shape(index)
+    if context.shape(values) != wanted:
+        bounds = ([0] * len(wanted), wanted, range(len(wanted)))
+        operands = [context.shape_const(list(item)) for item in bounds]
+        values = str(context.onnx.slice([values, *operands]))
+    kind = str(context.attr("reduce", "assign"))
+    attributes = {
+        "axis": int(context.attr("axis")) % context.rank(x),
+        "reduce": {"multiply": "mul"}.get(kind, kind),
+        "include_self": int(context.attr("include_self", 1)),
+    }
+    return context.extension("PutAlongAxis", [x, index, values], attributes)[0]
+
+
+# Slices.
+
+
+def _position(at: int, rank: int) -> list[int]:
+    """The shape of a vector that stands along axis `at`."""
+    return [-1 if axis == at else 1 for axis in range(rank)]
+
+
+def _set_slice(context: TranslationContext, x: str, value: str) -> str:
+    """`x` with `value` in a slice: for each cut axis, which value an element takes, and if any."""
+    shape, rank = context.shape(x), context.rank(x)
+    axes = [int(axis) % max(rank, 1) for axis in context.attr("axes")]
+    taken: dict[int, range] = {}
+    bounds = (context.ints(name) for name in ("starts", "ends", "steps"))
+    for axis, start, end, step in zip(axes, *bounds, strict=True):
+        taken[axis] = slice_range(shape[axis], start, end, step)
+    sliced = [len(taken[axis]) if axis in taken else dim for axis, dim in enumerate(shape)]
+    if 0 in sliced:
+        return str(context.onnx.identity([x]))
+    dropped = {int(axis) % rank for axis in context.attr("decrease_axes", ())}
+    seen = [dim for axis, dim in enumerate(sliced) if axis not in dropped]
+    for axis in context.attr("none_axes", ()):
+        seen.insert(int(axis), 1)
+    dims = context.shape(value)
+    while len(dims) > len(seen) and dims[0] == 1:
+        dims = dims[1:]
+    value = context.reshape(value, dims)
+    if dims != seen:
+        value = str(context.onnx.expand([value, context.shape_const(seen)]))
+    value = context.reshape(value, sliced)
+    inside = np.ones([1] * rank, bool)
+    for axis, places in taken.items():
+        if list(places) == list(range(shape[axis])):
+            continue
+        source = np.zeros(shape[axis], np.int32)
+        source[list(places)] = np.arange(len(places))
+        if len(places) != 1:
+            value = str(context.onnx.gather([value, context.const(source)], axis))
+        hit = np.isin(np.arange(shape[axis]), list(places))
+        inside = inside & hit.reshape(_position(axis, rank))
+    return str(context.onnx.where([context.const(inside), value, x]))
+
+
+_CONSTANT = "starts, ends and steps must be constant"
+
+
+@translator("set_value", emits="Expand Reshape Gather Where Identity", limits=_CONSTANT)
+def set_value(context: TranslationContext) -> str:
+    """Numbers written into a slice."""
+    x = context.input("x")
+    numbers = np.asarray(context.attr("values")).reshape([int(d) for d in context.attr("shape")])
+    return _set_slice(context, x, context.const(numbers, context.dtype(x)))
+
+
+@translator("set_value_with_tensor", emits="Expand Reshape Gather Where Identity", limits=_CONSTANT)
+def set_value_with_tensor(context: TranslationContext) -> str:
+    """A tensor written into a slice."""
+    x = context.input("x")
+    return _set_slice(context, x, context.cast(context.input("values"), context.dtype(x)))
+
+
+# Whole tensors and diagonals.
+
+
+@translator("fill", emits="Where Reshape Cast")
+def fill(context: TranslationContext) -> str:
+    """A number in every element; no gradient passes to what was there."""
+    x = context.input("x")
+    value = context.cast(context.input("value"), context.dtype(x))
+    none = context.const(np.zeros([1] * context.rank(x), bool))
+    return str(context.onnx.where([none, x, context.reshape(value, [1] * context.rank(x))]))
+
+
+@translator("fill_diagonal", emits="Where")
+def fill_diagonal(context: TranslationContext) -> str:
+    """A number on a diagonal; with ``wrap`` it goes on below the last row of a tall matrix.
+
+    Of a cube Paddle fills without ``wrap`` only the first ``columns ** 2`` elements.
+    """
+    x, offset = context.input("x"), int(context.attr("offset", 0))
+    shape = context.shape(x)
+    columns, total = shape[1], product(shape)
+    step = sum(product(shape[axis + 1 :]) for axis in range(len(shape)))
+    if not context.attr("wrap", 0):
+        total = min(total, columns * columns)
+    hit = np.zeros(product(shape), bool)
+    for place in range(0, total, step):
+        if 0 <= place % columns + offset < columns:
+            hit[place + offset] = True
+    value = context.const_like(float(context.attr("value", 0.0)), x)
+    return str(context.onnx.where([context.const(hit.reshape(shape)), value, x]))
+
+
+@translator("fill_diagonal_tensor", emits="graphcore.Detach Transpose Reshape Gather Where")
+def fill_diagonal_tensor(context: TranslationContext) -> str:
+    """``y``, which no gradient reaches, on the diagonal of the matrices that two axes span."""
+    x, y = context.input("x"), str(context.graphcore.detach([context.input("y")]))
+    rank = context.rank(x)
+    dims = [int(context.attr(name)) % rank for name in ("dim1", "dim2")]
+    order = [axis for axis in range(rank) if axis not in dims] + dims
+    turned = x if order == sorted(order) else str(context.onnx.transpose([x], order))
+    *lead, rows, columns = context.shape(turned)
+    offset = int(context.attr("offset", 0))
+    places = np.arange(rows * columns).reshape(rows, columns).diagonal(offset)
+    source = np.zeros(rows * columns, np.int32)
+    source[places] = np.arange(len(places))
+    hit = np.zeros([1] * len(lead) + [rows, columns], bool)
+    hit.reshape(-1)[places] = True
+    y = context.reshape(y, [*lead, len(places)])
+    picked = str(context.onnx.gather([y, context.const(source)], len(lead)))
+    picked = context.reshape(picked, [*lead, rows, columns])
+    filled = str(context.onnx.where([context.const(hit), picked, turned]))
+    if order == sorted(order):
+        return filled
+    return str(context.onnx.transpose([filled], [int(at) for at in np.argsort(order)]))

@@ -1,0 +1,18 @@
+"""Rows of ai.paddle_ipu: scattering."""
+
+from __future__ import annotations
+
+from paddle_ipu.popart.op_schema import ANY, INTS, Attribute, int_, paddle_ipu_row
+from paddle_ipu.popart.shape_inference import indexing
+
+paddle_ipu_row(
+    "PutAlongAxis",
+    3,
+    indexing.put_along_axis,
+    (ANY, INTS, ANY),
+    [
+        int_("axis", required=True),
+        ("reduce", Attribute("string", "assign")),
+        int_("include_self", 1),
+    ],
+)
