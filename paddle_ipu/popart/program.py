@@ -15,6 +15,7 @@ from paddle_ipu.popart.graph_types import info_of, read_model, type_graph
 from paddle_ipu.popart.schema import schema_of_node
 
 _DEVICE_DTYPES = {"int64": "int32", "uint64": "uint32", "float64": "float32"}
+_NOT_ON_DEVICES = (ir.DataType.STRING, ir.DataType.COMPLEX64, ir.DataType.COMPLEX128)
 _STATE_PREFIXES = ("Accl___", "Accl1___", "Accl2___", "Accl3___", "Step___")
 # A BatchNormalization's gradient goes to its first three inputs, not to the running statistics.
 _RUNNING_STATISTICS = (3, 4)
@@ -45,6 +46,7 @@ def load_model(model: Any, shapes: InputShapeInfo | None = None) -> ir.Model:
         )
     graph = loaded.graph
     _refuse_unimplemented(graph)
+    _refuse_element_types(graph)
     for value in graph.inputs:
         name = str(value.name)
         if name in graph.initializers or info_of(value) is not None:
@@ -64,6 +66,14 @@ def _refuse_unimplemented(graph: ir.Graph) -> None:
         schema = schema_of_node(node)
         if schema is not None and not schema.implemented:
             raise popart_exception(f"No class for {schema.identifier}")
+
+
+def _refuse_element_types(graph: ir.Graph) -> None:
+    """popart_exception if a tensor is of a type that there is not on any device."""
+    for value in tensors_of(graph).values():
+        dtype = value.dtype
+        if dtype is not None and dtype in _NOT_ON_DEVICES:
+            raise popart_exception(f"The data type {dtype.name} is not supported in Poplar")
 
 
 def _unknown_shape(value: ir.Value) -> popart_exception:

@@ -187,3 +187,14 @@ def test_onnx_types_what_popart_does_not_implement() -> None:
     vector = make.addInputTensor("FLOAT", [3])
     with pytest.raises(popart_exception, match=r"Op\(ai.onnx.Det:11, inputs=\[input/1\]"):
         make.aiOnnx.det([vector])
+
+
+def test_a_session_refuses_strings() -> None:
+    node = onnx.helper.make_node("Cast", ["x"], ["y"], to=onnx.TensorProto.STRING)
+    kinds = {"x": onnx.TensorProto.FLOAT, "y": onnx.TensorProto.STRING}
+    infos = [onnx.helper.make_tensor_value_info(name, kind, [2]) for name, kind in kinds.items()]
+    graph = onnx.helper.make_graph([node], "strings", infos[:1], infos[1:])
+    opsets = [onnx.helper.make_opsetid("", 11)]
+    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=4)
+    with pytest.raises(popart_exception, match="The data type STRING is not supported in Poplar"):
+        infer(model.SerializeToString(), {"y": "All"})

@@ -22,9 +22,11 @@ from paddle_ipu.popart.op_schema import (
     schema_of,
 )
 from paddle_ipu.popart.operators import (  # noqa: F401 - their rows are looked up
+    control_flow,
     onnx_data,
     onnx_elementwise,
     onnx_network,
+    onnx_recurrent,
     onnx_reduction,
 )
 from paddle_ipu.popart.shape_inference import elementwise, reduce, shaping
@@ -99,6 +101,22 @@ _older("TopK:10", [int_("axis", -1)])
 _GEMM = [float_("alpha", 1.0), float_("beta", 1.0), int_("transA", 0), int_("transB", 0)]
 _older("Gemm:7,9", min_inputs=3)
 _older("Gemm:6", [*_GEMM[:2], int_("broadcast", 0), *_GEMM[2:]], min_inputs=3)
+_older(
+    "Scan:8",
+    [
+        ("body", Attribute("graph", required=True)),
+        int_("num_scan_inputs", required=True),
+        ints("directions"),
+    ],
+    min_inputs=2,
+    implemented=False,
+)
+for _names, _here in (("LSTM:1 GRU:3", True), ("RNN:1", False)):
+    for _name in _names.split():
+        _layer = schema_of(ONNX, _name.partition(":")[0])
+        assert _layer is not None
+        _written = [*_layer.attributes.items(), int_("output_sequence", 0)]
+        _older(_name, _written, implemented=_here)
 _older("DepthToSpace:1", [int_("blocksize", required=True)])
 _older("PRelu:6,7", implemented=False)
 _older("Dropout:6", [int_("is_test", 0), float_("ratio", 0.5)])
