@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from paddle_ipu import dialect
 from paddle_ipu.ops.context import TranslationContext
 from paddle_ipu.ops.registry import translator
+from paddle_ipu.ops.result_types import written_as
 
 
 @translator("add_position_encoding", emits="Mul Add", limits="without LoD")
@@ -27,3 +29,100 @@ def cvm(context: TranslationContext) -> str:
     """Features whose first two are shows and clicks: their logarithms, or without them."""
     attributes = {"use_cvm": int(context.attr("use_cvm", 1))}
     return context.extension("Cvm", [context.input("x"), context.input("cvm")], attributes)[0]
+
+
+@translator(
+    "viterbi_decode",
+    emits="paddle_ipu.ViterbiDecode",
+    limits="the path is as long as the potentials, however short the sequences",
+)
+def viterbi_decode(context: TranslationContext) -> list[str]:
+    """Scores [B] and tags [B, T] of the best paths."""
+    written_as(context, 0, "float32")
+    written_as(context, 1, "int64")
+    names = ("potentials", "transition_params", "lengths")
+    attributes = {"include_bos_eos_tag": int(context.attr("include_bos_eos_tag", 1))}
+    return context.extension(
+        "ViterbiDecode", [context.input(name) for name in names], attributes, 2
+    )
+
+
+@translator(
+    "crf_decoding",
+    emits="paddle_ipu.CrfDecode Reshape Cast Equal And Less",
+    limits="padded sequences with lengths",
+)
+def crf_decoding(context: TranslationContext) -> str:
+    """Tags [B, T] of the best paths; with a label, 1 where it is met within the length."""
+    if not context.has("length"):
+        raise context.refuse(
+            "without length its sequences are LoD tensors, whose shapes are not static; pad them "
+            "and give their lengths."
+        )
+    written_as(context, 0, "int64")
+    emission, transition = context.input("emission"), context.input("transition")
+    batch, times, _ = context.shape(emission)
+    lengths = context.reshape(context.cast(context.input("length"), "int32"), [batch])
+    path = context.extension("CrfDecode", [emission, transition, lengths], {}, 2)[1]
+    if not context.has("label"):
+        return path
+    label = context.reshape(context.cast(context.input("label"), "int32"), [batch, times])
+    within = context.onnx.less(
+        [context.const(np.arange(times), "int32"), context.reshape(lengths, [batch, 1])]
+    )
+    met = context.onnx.logical_and([context.onnx.equal([label, path]), within])
+    return context.cast(str(met), context.output_dtype())
+
+
+@translator(
+    "edit_distance",
+    emits="paddle_ipu.EditDistance Reshape Cast Div",
+    limits="padded sequences with lengths",
+)
+def edit_distance(context: TranslationContext) -> list[str]:
+    """How many sequences there are, and the Levenshtein distance of each: [B, 1].
+
+    ``normalized`` divides it by the length of the reference.
+    """
+    if not context.has("hypslength") or not context.has("refslength"):
+        raise context.refuse(
+            "without lengths its sequences are LoD tensors, whose shapes are not static; pad them "
+            "and give input_length and label_length."
+        )
+    written_as(context, 0, "int64")
+    written_as(context, 1, "float32")
+    hypotheses, references = context.input("hyps"), context.input("refs")
+    batch = context.shape(hypotheses)[0]
+    lengths = [
+        context.reshape(context.input(name), [batch]) for name in ("hypslength", "refslength")
+    ]
+    distance = context.extension("EditDistance", [hypotheses, references, *lengths])[0]
+    if context.attr("normalized", 0):
+        distance = str(context.onnx.div([distance, context.cast(lengths[1], "float32")]))
+    count = context.const(np.full(context.node.outputs[0].shape.numpy(), batch), "int32")
+    return [count, context.reshape(distance, [batch, 1])]
+
+
+@translator(
+    "ctc_align",
+    emits="paddle_ipu.CtcAlign Reshape",
+    limits="padded sequences with lengths",
+)
+def ctc_align(context: TranslationContext) -> list[str]:
+    """Tokens [B, T] without blanks and repetitions, padded, and their number [B, 1]."""
+    if not context.has("input_length"):
+        raise context.refuse(
+            "without input_length its sequences are LoD tensors, whose shapes are not static; pad "
+            "them and give their lengths."
+        )
+    written_as(context, 1, dialect.dtype_name(context.node.outputs[0]))
+    tokens = context.input("input")
+    batch = context.shape(tokens)[0]
+    attributes = {
+        "blank": int(context.attr("blank", 0)),
+        "merge_repeated": int(context.attr("merge_repeated", 1)),
+        "padding_value": int(context.attr("padding_value", 0)),
+    }
+    lengths = context.reshape(context.input("input_length"), [batch])
+    aligned, counts = context.extension("CtcAlign", [tokens, lengths], attributes, 2)
+    return [aligned, context.reshape(counts, [batch, 1])]

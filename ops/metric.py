@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from paddle_ipu import dialect
 from paddle_ipu.ops.context import TranslationContext
 from paddle_ipu.ops.registry import translator
+from paddle_ipu.ops.result_types import written_as
 
 
 @translator("accuracy", emits="Equal Cast ReduceSum Mul")
@@ -24,3 +26,34 @@ def accuracy(context: TranslationContext) -> list[str]:
         context.cast(correct, context.output_dtype(1)),
         context.cast(total, context.output_dtype(2)),
     ]
+
+
+@translator(
+    "auc",
+    emits="paddle_ipu.Auc Slice Reshape",
+    limits="the ROC curve; ins_tag_weight must be a constant other than zero",
+)
+def auc(context: TranslationContext) -> list[str]:
+    """The area under the ROC curve of predictions and labels so far, and their counts.
+
+    Counts are by bucket of the prediction; with ``slide_steps`` those of the last steps only.
+    """
+    if str(context.attr("curve", "ROC")) != "ROC":
+        raise context.refuse(f"curve {context.attr('curve')!r} is not supported; only 'ROC' is.")
+    if context.has("ins_tag_weight") and not context.static("ins_tag_weight").all():
+        raise context.refuse("an ins_tag_weight of zero is not supported; leave it out.")
+    for index, dtype in enumerate(("float64", "int64", "int64")):
+        written_as(context, index, dtype)
+    x = context.input("x")
+    rows, width = context.shape(x)
+    bounds = [context.shape_const([at]) for at in (width - 1, width, 1)]
+    chance = x if width == 1 else str(context.onnx.slice([x, *bounds]))
+    label = context.reshape(context.input("label"), [rows])
+    counts = [context.input(name) for name in ("stat_pos", "stat_neg")]
+    attributes = {
+        "num_thresholds": int(context.attr("num_thresholds", 4095)),
+        "slide_steps": int(context.attr("slide_steps", 1)),
+    }
+    inputs = [context.reshape(chance, [rows]), label, *counts]
+    area, *after = context.extension("Auc", inputs, attributes, 3)
+    return [context.reshape(area, dialect.dims_of(context.node.outputs[0])), *after]

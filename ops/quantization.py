@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import onnx_ir as ir
-
 from paddle_ipu.ops.context import TranslationContext
 from paddle_ipu.ops.registry import translator
+from paddle_ipu.ops.result_types import written_as
 
 _FP8 = (448, 57344)
 """Largest numbers by which Paddle tells its two 8-bit float formats."""
@@ -296,15 +295,10 @@ def fake_channel_wise_dequantize_max_abs(context: TranslationContext) -> str:
     return _restored(context, str(product), scales[1], levels, None)
 
 
-def _types_as_float(context: TranslationContext) -> None:
-    """Paddle 3 types the result as the whole numbers it is made of; its kernel writes floats."""
-    context.node.outputs[0].dtype = ir.DataType.FLOAT
-
-
 @translator("dequantize_abs_max", emits="Cast Reshape Mul Div")
 def dequantize_abs_max(context: TranslationContext) -> str:
     """``x * scale / max_range`` of whole numbers."""
-    _types_as_float(context)
+    written_as(context, 0, "float32")
     scale = context.input("scale")
     x = context.cast(context.input("x"), context.dtype(scale))
     return _restored(context, x, scale, float(context.attr("max_range")), None)
@@ -313,7 +307,7 @@ def dequantize_abs_max(context: TranslationContext) -> str:
 @translator("dequantize_log", emits="Cast Less Add Where Gather Neg")
 def dequantize_log(context: TranslationContext) -> str:
     """``table[x]``, for numbers below zero ``-table[x + 128]``."""
-    _types_as_float(context)
+    written_as(context, 0, "float32")
     x, table = context.cast(context.input("x"), "int32"), context.input("dict")
     negative = str(context.onnx.less([x, context.const(0, "int32")]))
     raised = context.onnx.add([x, context.const(128, "int32")])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from paddle_ipu import dialect
 from paddle_ipu.ops.context import TranslationContext, product
 from paddle_ipu.ops.registry import translator
+from paddle_ipu.ops.result_types import written_as
 
 
 def _float_dtype(context: TranslationContext) -> str:
@@ -298,3 +299,16 @@ def class_center_sample(context: TranslationContext) -> list[str]:
         "seed": int(context.attr("seed", 0)) if context.attr("fix_seed", 0) else 0,
     }
     return context.extension("ClassCenterSample", [context.cast(label, "int32")], attributes, 2)
+
+
+@translator("shuffle_batch", emits="paddle_ipu.SeededPermutation Reshape Gather")
+def shuffle_batch(context: TranslationContext) -> list[str]:
+    """Rows in an order that the seed decides, that order, and the seed of the next time."""
+    x = context.input("x")
+    shape = context.shape(x)
+    rows = product(shape[:-1])
+    written_as(context, 1, "int64")
+    written_as(context, 2, "int64")
+    order, seed = context.extension("SeededPermutation", [context.input("seed")], {"n": rows}, 2)
+    flat = context.reshape(x, [rows, shape[-1]])
+    return [context.reshape(str(context.onnx.gather([flat, order], 0)), shape), order, seed]

@@ -34,5 +34,3 @@ row(
     "softmax=Softmax loss=Loss",
     "return_softmax?false ring_id?0 rank?0 nranks?1 margin1?1.0 margin2?0.5 margin3?0.0 scale?64.0",
 )
-row("add_position_encoding", "add_position_encoding", "x=X", attributes="alpha?1.0 beta?1.0")
-row("cvm", "cvm", "x=X cvm=CVM", "out=Y", "use_cvm?true")

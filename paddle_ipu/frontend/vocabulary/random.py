@@ -75,3 +75,10 @@ row(
     "remapped_label=RemappedLabel sampled_local_class_center=SampledLocalClassCenter",
     "num_classes num_samples ring_id?0 rank?0 nranks?1 fix_seed?false seed?0",
 )
+row(
+    "shuffle_batch",
+    "shuffle_batch",
+    "x=X seed=Seed",
+    "out=Out shuffle_idx=ShuffleIdx seed_out=SeedOut",
+    "startup_seed?0",
+)

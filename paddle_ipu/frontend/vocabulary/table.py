@@ -12,6 +12,7 @@ from paddle_ipu.frontend.vocabulary import (  # noqa: F401 - they fill the table
     attention,
     decoding,
     indexing,
+    fused,
     layers,
     losses,
     mathematics,

@@ -88,3 +88,12 @@ paddle_ipu_row(
     outputs=2,
     differentiable=False,
 )
+paddle_ipu_row(
+    "SeededPermutation",
+    1,
+    random.seeded_permutation,
+    INTS,
+    [int_("n", required=True)],
+    outputs=2,
+    differentiable=False,
+)

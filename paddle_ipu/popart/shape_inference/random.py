@@ -74,3 +74,11 @@ def class_centers(ctx: InferenceContext) -> list[TensorInfo]:
         TensorInfo.of(ir.DataType.INT32, label.dims),
         TensorInfo.of(ir.DataType.INT32, (ctx.attributes["num_samples"],)),
     ]
+
+
+def seeded_permutation(ctx: InferenceContext) -> list[TensorInfo]:
+    """A seed -> (INT32 [n], the next seed)."""
+    return [
+        TensorInfo.of(ir.DataType.INT32, (ctx.attributes["n"],)),
+        TensorInfo.of(ir.DataType.INT32, ctx.info(0).dims),
+    ]

@@ -492,3 +492,38 @@ TABLE.refuse(
     "6 labels may be of more classes than num_samples=4",
     label_=_CLASSES,
 )
+
+
+def _shuffled(x: Array) -> Callable[[Sequence[Array]], None]:
+    def judge(outputs: Sequence[Array]) -> None:
+        out, order, seed, again, other, gradient = outputs
+        np.testing.assert_array_equal(np.sort(order.reshape(-1)), np.arange(60))
+        assert (order.reshape(-1) != np.arange(60)).sum() > 40
+        np.testing.assert_array_equal(out.reshape(60, 3), x.reshape(60, 3)[order.reshape(-1)])
+        np.testing.assert_array_equal(order, again)
+        assert (order != other).any() and (seed != 7).all()
+        expected = np.zeros((60, 3), np.float32)
+        expected[order.reshape(-1)] = _cotangent(x.shape).reshape(60, 3)
+        np.testing.assert_allclose(gradient.reshape(60, 3), expected)
+
+    return judge
+
+
+def _shuffle(x: Any, seed: Any) -> list[Any]:
+    out, order, following = call(
+        "shuffle_batch",
+        [x, seed, 0],
+        {"X": x, "Seed": seed},
+        {"Out": "float32", "ShuffleIdx": "int64", "SeedOut": "int64"},
+    )
+    return [out.reshape([4, 15, 3]), order.cast("int64"), following.cast("int64")]
+
+
+_add(
+    "shuffle_batch",
+    lambda x, s: [*_shuffle(x, s), _shuffle(x, s)[1], _shuffle(x, s + 1)[1]],
+    gradient="x",
+    judge=_shuffled(normal(4, 15, 3)),
+    x=normal(4, 15, 3),
+    s=np.asarray([7]),
+)

@@ -200,3 +200,13 @@ def class_center_sample(
     )
     position = jnp.cumsum(present) - 1
     return position[label].reshape(inputs[0].shape).astype(jnp.int32), order[:count]
+
+
+@lowering("ai.paddle_ipu", "SeededPermutation")
+def seeded_permutation(
+    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
+) -> Any:
+    """(the numbers from 0 to ``n`` - 1 in an order that the seed [1] decides, the next seed)."""
+    key, following = jax.random.split(jax.random.key(jnp.asarray(inputs[0]).reshape(())))
+    seed = jax.random.randint(following, inputs[0].shape, 1, 2**31 - 1, jnp.int32)
+    return jax.random.permutation(key, jnp.arange(int(attributes["n"]))), seed

@@ -1,0 +1,137 @@
+"""Lowerings of operators that decode sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+
+
+def _best_path(
+    emissions: Any, transitions: Any, start: Any, stop: Any, lengths: Any
+) -> tuple[Any, Any]:
+    """(score of the best path, its tags), zero from each sequence's end on; of ties the first.
+
+    Emissions are [B, T, N], transitions [from, to]; `start` and `stop` are added to the first and
+    the last tag.
+    """
+    times = emissions.shape[1]
+    by_time = jnp.moveaxis(emissions, 1, 0)
+    ends = lengths[:, None]
+    alpha = by_time[0] + start + jnp.where(ends == 1, stop, 0)
+
+    def step(alpha: Any, turn: Any) -> tuple[Any, Any]:
+        time, emission = turn
+        reached = alpha[:, :, None] + transitions
+        best = jnp.argmax(reached, axis=1)
+        after = jnp.max(reached, axis=1) + emission + jnp.where(ends == time + 1, stop, 0)
+        return jnp.where(time < ends, after, alpha), best
+
+    alpha, pointers = lax.scan(step, alpha, (jnp.arange(1, times), by_time[1:]))
+    last = jnp.argmax(alpha, axis=1)
+
+    def back(tag: Any, turn: Any) -> tuple[Any, Any]:
+        time, pointer = turn
+        earlier = jnp.take_along_axis(pointer, tag[:, None], axis=1)[:, 0]
+        tag = jnp.where(time == lengths - 1, last, jnp.where(time < lengths - 1, earlier, 0))
+        return tag, tag
+
+    # What follows the last time is never read.
+    following = jnp.concatenate([pointers, jnp.zeros_like(by_time[:1], pointers.dtype)])
+    _, tags = lax.scan(back, jnp.zeros_like(last), (jnp.arange(times), following), reverse=True)
+    return jnp.max(alpha, axis=1), tags.T.astype(jnp.int32)
+
+
+@lowering("ai.paddle_ipu", "ViterbiDecode")
+def viterbi_decode(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """(score, tags) of the best path; with ``include_bos_eos_tag`` the last tag comes before it.
+
+    The last row of the transitions is then added to the first tag, the one before it to the last.
+    """
+    emissions, transitions = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
+    lengths = jnp.asarray(inputs[2]).astype(jnp.int32)
+    nothing = jnp.zeros_like(transitions[0])
+    tagged = attributes.get("include_bos_eos_tag", 0)
+    start, stop = (transitions[-1], transitions[-2]) if tagged else (nothing, nothing)
+    return _best_path(emissions, transitions, start, stop, lengths)
+
+
+@lowering("ai.paddle_ipu", "CrfDecode")
+def crf_decode(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """(score, tags) of the best path; the first two of the N + 2 weights are start and stop."""
+    emissions, weights = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
+    lengths = jnp.asarray(inputs[2]).astype(jnp.int32)
+    return _best_path(emissions, weights[2:], weights[0], weights[1], lengths)
+
+
+@lowering("ai.paddle_ipu", "EditDistance")
+def edit_distance(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """How many insertions, deletions and substitutions make a hypothesis its reference."""
+    hypotheses, references = (jnp.asarray(value) for value in inputs[:2])
+    lengths, wanted = (jnp.asarray(value).astype(jnp.int32)[:, None] for value in inputs[2:4])
+    columns = jnp.arange(references.shape[1] + 1)
+
+    def step(row: Any, turn: Any) -> tuple[Any, None]:
+        at, token = turn
+        costs = (references != token[:, None]).astype(jnp.int32)
+        above = jnp.minimum(row[:, 1:] + 1, row[:, :-1] + costs)
+        first = jnp.full_like(row[:, :1], at + 1)
+        # d[j] = min over k <= j of above[k] + (j - k).
+        after = lax.cummin(jnp.concatenate([first, above], axis=1) - columns, axis=1) + columns
+        return jnp.where(at < lengths, after, row), None
+
+    row = jnp.broadcast_to(columns, (hypotheses.shape[0], columns.size))
+    row, _ = lax.scan(step, row, (jnp.arange(hypotheses.shape[1]), hypotheses.T))
+    return jnp.take_along_axis(row, wanted, axis=1)[:, 0].astype(jnp.float32)
+
+
+@lowering("ai.paddle_ipu", "CtcAlign")
+def ctc_align(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """(tokens without blanks and, with ``merge_repeated``, without repetitions; their number)."""
+    tokens = jnp.asarray(inputs[0])
+    lengths = jnp.asarray(inputs[1]).astype(jnp.int32)
+    batch, times = tokens.shape
+    kept = (jnp.arange(times) < lengths[:, None]) & (tokens != int(attributes.get("blank", 0)))
+    if attributes.get("merge_repeated", 1):
+        before = jnp.pad(tokens, ((0, 0), (1, 0)), constant_values=-1)[:, :-1]
+        kept &= tokens != before
+    target = jnp.where(kept, jnp.cumsum(kept, axis=1) - 1, times)
+    padding = jnp.full((batch, times), int(attributes.get("padding_value", 0)), tokens.dtype)
+    aligned = padding.at[jnp.arange(batch)[:, None], target].set(tokens, mode="drop")
+    return aligned, jnp.sum(kept, axis=1).astype(jnp.int32)
+
+
+@lowering("ai.paddle_ipu", "Auc")
+def auc(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """(area under the curve, counts of positives and of negatives in each bucket, after it).
+
+    With ``slide_steps`` the counts are those of the last steps, one after the other, then their
+    sum and the number of steps.
+    """
+    predictions, labels = (jnp.asarray(value).reshape(-1) for value in inputs[:2])
+    buckets, steps = int(attributes["num_thresholds"]) + 1, int(attributes.get("slide_steps", 0))
+    index = (predictions * (buckets - 1)).astype(jnp.int32)
+    sums, states = [], []
+    for counts, weight in zip(inputs[2:4], (labels > 0, labels == 0), strict=True):
+        state = jnp.asarray(counts).reshape(-1)
+        found = jnp.zeros(buckets, state.dtype).at[index].add(weight.astype(state.dtype))
+        if steps == 0:
+            total = state + found
+            state = total
+        else:
+            at = (state[-1] % steps) * buckets
+            whole = slice(steps * buckets, (steps + 1) * buckets)
+            total = state[whole] - lax.dynamic_slice(state, (at,), (buckets,)) + found
+            state = lax.dynamic_update_slice(state, found, (at,)).at[whole].set(total)
+            state = state.at[-1].add(1)
+        sums.append(total[::-1].astype(jnp.float32))
+        states.append(state.reshape(counts.shape))
+    positive, negative = (jnp.cumsum(total) for total in sums)
+    area = jnp.sum(sums[1] * (positive + positive - sums[0]) / 2)
+    scale = positive[-1] * negative[-1]
+    empty = (positive[-1] == 0) | (negative[-1] == 0)
+    return jnp.where(empty, 0.0, area / jnp.where(empty, 1.0, scale)), *states
