@@ -32,6 +32,7 @@ class CheckPlacement:
         changed = _place_constants(compilation.graph)
         nodes = [n for n in compilation.graph if n.op_type not in dialect.CONSTANT_OPS]
         _check_indices(nodes, int(compilation.options["num_ipus"]))
+        _check_blocks(nodes)
         if compilation.options["enable_pipelining"]:
             changed = _stages_from_indices(compilation.graph) or changed
             _check_stages(nodes, compilation)
@@ -76,6 +77,20 @@ def _check_indices(nodes: Sequence[ir.Node], num_ipus: int) -> None:
             f"{attribute(outside[0], INDEX)}. numIPUs = {num_ipus}. Raise num_ipus or lower the "
             "guard's index."
         )
+
+
+def _check_blocks(nodes: Sequence[ir.Node]) -> None:
+    """A block runs where its operator does."""
+    for node in nodes:
+        for inner in (inner for block in dialect.blocks(node) for inner in dialect.walk(block)):
+            for name in (INDEX, STAGE):
+                place = attribute(inner, name, attribute(node, name))
+                if place != attribute(node, name):
+                    raise InvalidProgramError(
+                        f"{describe(inner)} has {name} {place} inside a block of {describe(node)}, "
+                        f"which has {attribute(node, name)}. A block runs on one IPU: put the "
+                        "ipu_shard_guard around the whole cond or while_loop."
+                    )
 
 
 def _stages_from_indices(graph: ir.Graph) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from paddle_ipu.passes.bind_micro_batch import BindMicroBatch
+from paddle_ipu.passes.check_blocks import CheckBlocks
 from paddle_ipu.passes.check_placement import CheckPlacement
 from paddle_ipu.passes.convert_to_half import ConvertToHalf
 from paddle_ipu.passes.cut_gradients import CutGradients
@@ -14,6 +15,7 @@ from paddle_ipu.passes.prune_blocks import PruneBlocks
 
 PIPELINE: tuple[Pass, ...] = (
     ExtractOptimizer(),
+    CheckBlocks(),
     ExtractForward(),
     PruneBlocks(),
     CutGradients(),

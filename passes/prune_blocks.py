@@ -2,7 +2,8 @@
 
 if(p, x, w) {then: y = relu(x); z = exp(w); yield y}  ->  if(p, x) {then: y = relu(x); yield y}
 
-Values that no block reads any longer are no longer handed in.
+Values that no block reads any longer are no longer handed in, and a copy that a block yields gives
+way to what it is a copy of.
 """
 
 from __future__ import annotations
@@ -10,12 +11,8 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from paddle_ipu import dialect
-from paddle_ipu.dialect import describe
-from paddle_ipu.errors import NotSupported
 from paddle_ipu.passes.extract_forward import SIDE_EFFECTS
 from paddle_ipu.passes.pipeline import Compilation
-
-_STATISTICS = ("batch_norm_", "sync_batch_norm_")
 
 
 class PruneBlocks:
@@ -31,7 +28,8 @@ def _prune_nodes(graph: ir.Graph) -> bool:
     changed = False
     for node in list(graph):
         for block in dialect.blocks(node):
-            _refuse_writes(node, block)
+            changed = _replace_writes(block) or changed
+            changed = _yield_sources(block) or changed
             changed = _drop_dead(block) or changed
             changed = _prune_nodes(block) or changed
         if dialect.blocks(node):
@@ -39,19 +37,35 @@ def _prune_nodes(graph: ir.Graph) -> bool:
     return changed
 
 
-def _refuse_writes(owner: ir.Node, block: ir.Graph) -> None:
-    for node in block:
-        if node.op_type in _STATISTICS and not dialect.attribute(node, "is_test", 0):
-            raise NotSupported(
-                f"{describe(node)} updates its running statistics inside a block of {owner.op_type}"
-                ", which the device does once a step only. Move the layer out of the block, or "
-                "give it use_global_stats=True."
-            )
-        if node.op_type in ("assign_out_", "assign_value_"):
-            raise NotSupported(
-                f"{describe(node)} writes a variable from inside a block of {owner.op_type}. "
-                "Return the value from the block's function instead."
-            )
+def _replace_writes(block: ir.Graph) -> bool:
+    """Reads what a write in place writes; ``check_blocks`` has seen that nobody else does."""
+    writes = [node for node in block if node.op_type == "assign_out_"]
+    for node in writes:
+        source = node.inputs[0]
+        assert source is not None
+        for use in node.outputs[0].uses():
+            use.node.replace_input_with(use.idx, source)
+        for at, yielded in enumerate(block.outputs):
+            if yielded is node.outputs[0]:
+                block.outputs[at] = source
+    return bool(writes)
+
+
+def _yield_sources(block: ir.Graph) -> bool:
+    """Yields what a copy was made of: blocks of a ProgramDesc assign to what they give."""
+    changed = False
+    for at, value in enumerate(block.outputs):
+        node = value.producer()
+        source = node.inputs[0] if node is not None and node.op_type == "assign" else None
+        if source is None or not _stopped_alike(source, value):
+            continue
+        block.outputs[at] = source
+        changed = True
+    return changed
+
+
+def _stopped_alike(first: ir.Value, second: ir.Value) -> bool:
+    return bool(first.meta.get(dialect.STOPPED)) == bool(second.meta.get(dialect.STOPPED))
 
 
 def _drop_dead(block: ir.Graph) -> bool:

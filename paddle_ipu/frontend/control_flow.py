@@ -88,6 +88,20 @@ def loop(
     )
 
 
+def selection(
+    mask: ir.Value, otherwise: ir.Value, then: ir.Value, output: ir.Value
+) -> tuple[ir.Node, ir.Node]:
+    """What a mask of 0 or 1 chooses: a cast of the mask, and an ``if`` that hands a value on."""
+    cond = ir.Value(
+        name=f"{output.name}.mask", shape=mask.shape, type=ir.TensorType(dialect.DTYPES["bool"])
+    )
+    cast = _node("cast", [mask], [dialect.make_attribute("dtype", "bool")], [cond], ("x",))
+    branches = Region(), Region()
+    for branch, value in zip(branches, (then, otherwise), strict=True):
+        branch.results.append(branch.capture(value))
+    return cast, condition(cond, *branches, [output])
+
+
 def backward(
     op_type: str, operands: Sequence[ir.Value | None], outputs: Sequence[ir.Value]
 ) -> ir.Node:

@@ -34,6 +34,7 @@ _DROPPED = frozenset(
 _PARAMETER = "builtin.parameter"
 _COMBINE, _SPLIT, _SLICE = "builtin.combine", "builtin.split", "builtin.slice"
 _IF, _WHILE, _YIELD = "pd_op.if", "pd_op.while", "cf.yield"
+_SELECT = "pd_op.select_input"
 _STACKS = frozenset({"cf.stack_create", "cf.tuple_push", "cf.has_elements"})
 _FROM_STACK = "cf.tuple_pop"
 
@@ -81,6 +82,8 @@ class _Reader:
         name = op.name()
         if name in (_IF, _WHILE):
             self._add_control_flow(op, name)
+        elif name == _SELECT:
+            self._add_selection(op)
         elif name in _STACKS:
             self._values.update((result.id, None) for result in op.results())
         elif name == _YIELD:
@@ -217,6 +220,16 @@ class _Reader:
                 node.attributes.add(dialect.make_attribute(key, attributes[key]))
         node.meta[dialect.CALLSTACK] = _callstack(op, attributes)
         self.nodes.append(node)
+
+    def _add_selection(self, op: Any) -> None:
+        """Paddle's translation of a ProgramDesc selects between what conditional blocks gave."""
+        attributes = op.attrs()
+        values = [self._find(value) for value in op.operands_source()]
+        mask, otherwise, then = (value for value in values if value is not None)
+        (output,), _ = self._results(op, "if", attributes)
+        for node in control_flow.selection(mask, otherwise, then, output):
+            node.meta[dialect.CALLSTACK] = _callstack(op, attributes)
+            self.nodes.append(node)
 
     def _read_block(self, block: Any) -> Region:
         reader = _Reader(None, self)

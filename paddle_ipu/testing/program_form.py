@@ -8,6 +8,9 @@ the loss; feeds keep their names, which the user gave. A tensor is written as
     "12", "12.1"        output 0 and output 1 of operator 12
     "float32[2] 1 2.5"  a constant: dtype, shape and values, or their digest where there are many
     ""                  an omitted input
+
+A subgraph is written as its own lines, numbered from 0, in which ``argument 0`` is its first input
+and ``around ...`` a tensor of the program around it.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import numpy as np
 import onnx_ir as ir
 
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
+from paddle_ipu.popart.program import read_by_subgraphs
 from paddle_ipu.testing.lowered_program import LoweredProgram
 
 Form = dict[str, Any]
@@ -62,8 +66,13 @@ class _Writer:
     """Numbers operators and weights while it walks from what is needed to what it needs."""
 
     def __init__(
-        self, graph: ir.Graph, feeds: Mapping[str, str], weights: Mapping[str, str]
+        self,
+        graph: ir.Graph,
+        feeds: Mapping[str, str],
+        weights: Mapping[str, str],
+        around: _Writer | None = None,
     ) -> None:
+        self._around = around
         self.lines: list[str] = []
         self.weights: dict[str, int] = {}
         self.values: dict[str, ir.Value] = {str(value.name): value for value in graph.inputs}
@@ -81,7 +90,11 @@ class _Writer:
             return f"feed {self._feeds[name]}"
         if name in self._parameters:
             return f"weight {self.weights.setdefault(name, len(self.weights))}"
+        if name not in self.values and self._around is not None:
+            return f"around {self._around.tensor(name)}"
         value = self.values[name]
+        if self._around is not None and value in self._graph.inputs:
+            return f"argument {self._graph.inputs.index(value)}"
         node = value.producer()
         if node is None:
             raise ValueError(f"tensor {name!r} is neither a feed, a weight nor made by an operator")
@@ -99,7 +112,9 @@ class _Writer:
             if id(top) in self._numbers:
                 stack.pop()
                 continue
-            producers = [value.producer() for value in top.inputs if value is not None]
+            read = [value for value in top.inputs if value is not None]
+            read += [value for value in read_by_subgraphs(top) if value.name in self.values]
+            producers = [value.producer() for value in read]
             waiting = [
                 maker
                 for maker in producers
@@ -117,7 +132,7 @@ class _Writer:
         inputs = ["" if value is None else self.tensor(str(value.name)) for value in node.inputs]
         outputs = [_type(value) for value in node.outputs]
         attributes = [
-            f"{name}={_attribute(node.attributes[name])}" for name in sorted(node.attributes)
+            f"{name}={self._attribute(node.attributes[name])}" for name in sorted(node.attributes)
         ]
         domain = "" if node.domain in ("", "ai.onnx") else f"{node.domain}."
         self._numbers[id(node)] = len(self.lines)
@@ -125,6 +140,14 @@ class _Writer:
             f"{domain}{node.op_type}({', '.join(inputs)})"
             f"{{{', '.join(attributes)}}} -> {', '.join(outputs)}"
         )
+
+    def _attribute(self, attribute: ir.Attr) -> str:
+        if attribute.type != ir.AttributeType.GRAPH:
+            return _attribute(attribute)
+        block = attribute.as_graph()
+        inside = _Writer(block, {}, {}, self)
+        outputs = [inside.tensor(str(value.name)) for value in block.outputs]
+        return f"[{'; '.join(inside.lines)} | {', '.join(outputs)}]"
 
     def unread(self) -> dict[str, int]:
         """How many operators of each type no fetch and no loss needs."""
