@@ -17,6 +17,7 @@ from paddle_ipu.ops import (  # noqa: F401
     decoding,
     einsum,
     elementwise,
+    fused_norm,
     graph_message,
     indexing,
     interpolation,

@@ -205,6 +205,12 @@ def _truncated(operator: Operator, variables: Variables) -> list[Operator]:
     return [operator.changed(attributes={"a": mean - 2 * std, "b": mean + 2 * std})]
 
 
+def _rms_norm(operator: Operator, variables: Variables) -> list[Operator]:
+    """Up to Paddle 3.2 the name was that of what is ``fused_rms_norm_quant`` since."""
+    older = operator.input("norm_weight") is not None
+    return [operator.changed("fused_rms_norm_quant") if older else operator]
+
+
 def _batch_norm(operator: Operator, variables: Variables) -> list[Operator]:
     """Without training the running statistics are written as they are read: nothing happens.
 
@@ -404,6 +410,7 @@ REWRITES: Mapping[str, Rewrite] = {
     "range": _range,
     "repeat_interleave": _repeat_interleave,
     "set_value": _set_value,
+    "rms_norm": _rms_norm,
     "split": _split,
     "strided_slice": _strided_slice,
     "sync_batch_norm": _batch_norm,

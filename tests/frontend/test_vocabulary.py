@@ -21,6 +21,13 @@ from tests.frontend.dialect_form import form
 
 _AXIS = {"axis": -1}
 _MATRIX = {"shape": [2, 3], "dtype": 5}
+_NORM = {"epsilon": 0.5, "begin_norm_axis": 2}
+_QUANTISED = {
+    "quant_scale": 0.5,
+    "quant_round_type": 1,
+    "quant_max_bound": 7.0,
+    "quant_min_bound": -7.0,
+}
 _SLICED = {"axes": [0], "starts": [0], "ends": [1], "steps": [1]}
 _WINDOWS = {
     "kernel_sizes": [2, 2],
@@ -66,7 +73,12 @@ ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
     "frobenius_norm": {"dim": [0, 1]},
     "fractional_max_pool2d": {"output_size": [2, 3], "kernel_size": [2, 2]},
     "fractional_max_pool3d": {"output_size": [2, 3, 2], "kernel_size": [2, 2, 2]},
+    "fast_ln": {"epsilon": 0.5},
+    "fast_rms_norm": {"epsilon": 0.5},
+    "fused_bias_residual_layernorm": {**_NORM, **_QUANTISED, "residual_alpha": 0.5},
     "fused_dot_product_attention": {"dropout_probability": 0.5, "scaling_factor": 0.25},
+    "fused_rms_norm_ext": {"epsilon": 0.5},
+    "fused_rms_norm_quant": {**_NORM, **_QUANTISED},
     "huber_loss": {"delta": 0.5},
     "lamb": {"weight_decay": 0.01, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-6},
     "lars_momentum": {"mu": 0.9},
@@ -94,8 +106,10 @@ ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
     "pad3d": {"paddings": [0, 1, 0, 1, 0, 1]},
     "pool2d": {"ksize": [2, 2], "pooling_type": "max"},
     "pool3d": {"ksize": [2, 2, 2], "pooling_type": "avg"},
+    "rms_norm": {"epsilon": 0.5},
     "rnn": {"mode": "LSTM"},
     "sequence_mask": {"out_dtype": 3},
+    "skip_layernorm": _NORM,
     "slice": {"axes": [0], "starts": [0], "ends": [1]},
     "split": {"sections": [1, 1], "num": 0},
     "strided_slice": {"axes": [0], "starts": [0], "ends": [2], "strides": [2]},

@@ -24,6 +24,7 @@ def operator(
     outputs: str,
     slots: Mapping[str, str] | None = None,
     shape: Sequence[int] | None = None,
+    dtype: str | None = None,
     **only_of_program_desc: Any,
 ) -> list[Any]:
     """Appends operator `name` and returns its results, lists laid out flat.
@@ -35,6 +36,7 @@ def operator(
         slots: phi name -> slot or attribute of a ProgramDesc, where they differ.
         shape: of the first result, where Paddle has no kernel to ask; that of the first operand
             by default.
+        dtype: of the results of a ProgramDesc; that of the first operand by default.
         only_of_program_desc: attributes that PIR's operator does not have.
     """
     if paddle.framework.in_pir_mode():
@@ -49,7 +51,7 @@ def operator(
     attributes = {slot: value for slot, value in given.items() if slot not in inputs}
     first = next(iter(inputs.values()))
     tensor = first[0] if isinstance(first, (list, tuple)) else first
-    dtype = tensor.dtype
+    dtype = dtype or tensor.dtype
     made = {}
     for output in outputs.split():
         slot, _, count = output.partition("*")
