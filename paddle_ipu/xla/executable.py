@@ -19,7 +19,7 @@ import onnx_ir as ir
 from jax import lax
 from jax.experimental.compilation_cache import compilation_cache
 
-from paddle_ipu.errors import NumericalError, popart_runtime_error
+from paddle_ipu.errors import LoweringError, NumericalError, popart_runtime_error
 from paddle_ipu.popart.program import device_dtype, dims_of
 from paddle_ipu.xla import half, index_ranges, memory
 from paddle_ipu.xla.graph import LoweredGraph, LoweredNode, is_float
@@ -202,7 +202,8 @@ class Executable:
         on_cpu = (platform or jax.default_backend()) == "cpu"
         # Accelerators round the factors of float32 products unless told otherwise.
         with nullcontext() if on_cpu else jax.default_matmul_precision("highest"):
-            traced = step.trace(weights, state, feeds, scalars, counters)
+            with _told_of_loops():
+                traced = step.trace(weights, state, feeds, scalars, counters)
             return traced.lower(lowering_platforms=None if platform is None else (platform,))
 
     def compile(self, cache_path: str | None = None) -> None:
@@ -526,6 +527,21 @@ def _spec(shape: tuple[int, ...], dtype: Any) -> Any:
 def _all_finite(tree: Any) -> jax.Array:
     leaves = [leaf for leaf in jax.tree.leaves(tree) if is_float(leaf)]
     return jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in leaves]).all()
+
+
+@contextmanager
+def _told_of_loops() -> Iterator[None]:
+    """JAX's error about the gradient of a loop, in the words of the program's author."""
+    try:
+        yield
+    except ValueError as error:
+        if "Reverse-mode differentiation does not work for lax.while_loop" not in str(error):
+            raise
+        raise LoweringError(
+            "the loss depends on a Loop without a constant maximum of turns, which has no "
+            "gradient: the device has to know how many turns to keep. Give the Loop a constant "
+            "maximum, or put a Detach behind it."
+        ) from error
 
 
 @contextmanager
