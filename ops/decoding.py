@@ -99,7 +99,7 @@ def edit_distance(context: TranslationContext) -> list[str]:
     distance = context.extension("EditDistance", [hypotheses, references, *lengths])[0]
     if context.attr("normalized", 0):
         distance = str(context.onnx.div([distance, context.cast(lengths[1], "float32")]))
-    count = context.const(np.full(context.node.outputs[0].shape.numpy(), batch), "int32")
+    count = context.const(np.full(dialect.dims_of(context.node.outputs[0]), batch), "int32")
     return [count, context.reshape(distance, [batch, 1])]
 
 

@@ -312,3 +312,22 @@ def shuffle_batch(context: TranslationContext) -> list[str]:
     order, seed = context.extension("SeededPermutation", [context.input("seed")], {"n": rows}, 2)
     flat = context.reshape(x, [rows, shape[-1]])
     return [context.reshape(str(context.onnx.gather([flat, order], 0)), shape), order, seed]
+
+
+@translator(
+    "top_p_sampling",
+    emits="paddle_ipu.TopPSampling Reshape",
+    limits="without thresholds, seeds of rows and the best k",
+)
+def top_p_sampling(context: TranslationContext) -> list[str | None]:
+    """One of the most probable categories whose probabilities sum to p: [B, 1] and its index."""
+    for name in ("threshold", "topp_seed"):
+        if context.has(name):
+            raise context.refuse(f"{name} is not supported; leave it out.")
+    if int(context.attr("k", 0)) > 0:
+        raise context.refuse("k is not supported; use paddle.topk for the best k.")
+    written_as(context, 1, "int64")
+    x = context.input("x")
+    attributes = {"seed": max(int(context.attr("seed", -1)), 0)}
+    drawn = context.extension("TopPSampling", [x, context.input("ps")], attributes, 2)
+    return [context.reshape(result, [context.shape(x)[0], 1]) for result in drawn]

@@ -82,3 +82,10 @@ row(
     "out=Out shuffle_idx=ShuffleIdx seed_out=SeedOut",
     "startup_seed?0",
 )
+row(
+    "top_p_sampling",
+    "top_p_sampling",
+    "x=x ps=ps threshold=threshold topp_seed=topp_seed",
+    "out=out ids=ids topk_scores=topk_scores topk_ids=topk_ids",
+    'seed?-1 k?0 mode?"truncate"',
+)

@@ -97,3 +97,4 @@ paddle_ipu_row(
     outputs=2,
     differentiable=False,
 )
+paddle_ipu_row("TopPSampling", 2, random.top_p, FLOATS, [_SEED], outputs=2, differentiable=False)

@@ -82,3 +82,9 @@ def seeded_permutation(ctx: InferenceContext) -> list[TensorInfo]:
         TensorInfo.of(ir.DataType.INT32, (ctx.attributes["n"],)),
         TensorInfo.of(ir.DataType.INT32, ctx.info(0).dims),
     ]
+
+
+def top_p(ctx: InferenceContext) -> list[TensorInfo]:
+    """(probabilities [B, V], p) -> (their probability [B], INT32 index [B])."""
+    x = ctx.expect_rank(0, 2, 2)
+    return [TensorInfo.of(x.dtype, x.dims[:1]), TensorInfo.of(ir.DataType.INT32, x.dims[:1])]

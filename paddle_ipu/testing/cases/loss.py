@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import paddle.nn.functional as F  # noqa: N812 - Paddle's own convention
 
+from paddle_ipu.testing.cases.one_operator import operator
 from paddle_ipu.testing.cases.operator_calls import call
 from paddle_ipu.testing.operator_case import Array, CaseTable, floats, integers, normal, uniform
 
@@ -136,18 +137,25 @@ _add(
 )
 
 
-def _margin(x: Array, n: Array) -> list[Array]:
-    def one(m1: float, m2: float, m3: float, scale: float) -> tuple[Array, Array]:
-        rows = np.arange(len(n))
-        logits = x.copy()
-        logits[rows, n] = np.cos(m1 * np.arccos(x[rows, n]) + m2) - m3
-        logits = logits * x.dtype.type(scale)
-        shifted = logits - logits.max(1, keepdims=True)
-        logs = shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
-        return -logs[rows, n][:, None], np.exp(logs)
+def _margin_of(
+    x: Array, n: Array, m1: float, m2: float, m3: float, scale: float
+) -> tuple[Array, Array]:
+    """(loss, softmax) of cosines with margins."""
+    rows = np.arange(len(n))
+    logits = x.copy()
+    logits[rows, n] = np.cos(m1 * np.arccos(x[rows, n]) + m2) - m3
+    logits = logits * x.dtype.type(scale)
+    shifted = logits - logits.max(1, keepdims=True)
+    logs = shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
+    return -logs[rows, n][:, None], np.exp(logs)
 
-    first, softmax = one(1.0, 0.5, 0.0, 8.0)
-    return [first, softmax, one(1.35, 0.3, 0.2, 4.0)[0].mean(), one(1.0, 0.0, 0.3, 4.0)[0].sum()]
+
+def _margin(x: Array, n: Array) -> list[Array]:
+    return [
+        *_margin_of(x, n, 1.0, 0.5, 0.0, 8.0),
+        _margin_of(x, n, 1.35, 0.3, 0.2, 4.0)[0].mean(),
+        _margin_of(x, n, 1.0, 0.0, 0.3, 4.0)[0].sum(),
+    ]
 
 
 def _margin_build(x: Any, n: Any) -> list[Any]:
@@ -160,11 +168,47 @@ def _margin_build(x: Any, n: Any) -> list[Any]:
     ]
 
 
+_COSINES: dict[str, Any] = {
+    "x": uniform(3, 4, low=-0.9, high=0.9),
+    "n": np.asarray([2, 0, 1]),
+}
+_add("margin_cross_entropy", _margin_build, oracle=_margin, **_COSINES)
+
+
+def _margin_operator(x: Any, n: Any, m1: float, m2: float, m3: float) -> Any:
+    _, loss = operator(
+        "margin_cross_entropy",
+        {"Logits": x, "Label": n, "margin1": m1, "margin2": m2, "margin3": m3, "scale": 4.0},
+        "Softmax Loss",
+    )
+    loss.desc.set_shape([3, 1])
+    return loss
+
+
 _add(
     "margin_cross_entropy",
-    _margin_build,
-    limitation="its gradient cannot be built with the CPU's Paddle, which has no kernel for it",
-    oracle=_margin,
-    x=uniform(3, 4, low=-0.9, high=0.9),
-    n=np.asarray([2, 0, 1]),
+    lambda x, n: [
+        _margin_operator(x, n, 1.35, 0.3, 0.2),
+        _margin_operator(x, n, 1.0, 0.0, 0.3),
+    ],
+    gradient="x",
+    label="gradient",
+    gpu_only=True,
+    oracle=lambda x, n: [
+        _margin_of(x, n, 1.35, 0.3, 0.2, 4.0)[0],
+        _margin_of(x, n, 1.0, 0.0, 0.3, 4.0)[0],
+    ],
+    **_COSINES,
+)
+TABLE.refuse(
+    "margin_cross_entropy",
+    lambda x, n: call(
+        "margin_cross_entropy",
+        [x, n, False, 0, 0, 2, 1.0, 0.5, 0.0, 64.0],
+        {"Logits": x, "Label": n},
+        {"Softmax": "float32", "Loss": "float32"},
+        nranks=2,
+    )[1],
+    "classes over several ranks are not supported",
+    **_COSINES,
 )

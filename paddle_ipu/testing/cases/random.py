@@ -10,6 +10,7 @@ import paddle
 import paddle.nn.functional as F  # noqa: N812 - Paddle's own convention
 from scipy import stats
 
+from paddle_ipu.testing.cases.one_operator import operator
 from paddle_ipu.testing.cases.operator_calls import call
 from paddle_ipu.testing.operator_case import Array, CaseTable, Since, integers, normal
 
@@ -70,6 +71,11 @@ _add(
         stats.norm(), stats.norm(1, 2), stats.norm(1, 0.5), stats.norm(1, 0.5), stats.norm(2, 3)
     ),
 )
+
+
+def _repeats_somewhere(outputs: Sequence[Array]) -> None:
+    np.testing.assert_array_equal(outputs[0], outputs[1])
+    assert (outputs[0] != outputs[2]).any()
 
 
 def _repeats(outputs: Sequence[Array]) -> None:
@@ -526,4 +532,47 @@ _add(
     judge=_shuffled(normal(4, 15, 3)),
     x=normal(4, 15, 3),
     s=np.asarray([7]),
+)
+
+
+def _top_p(outputs: Sequence[Array]) -> None:
+    scores, ids = outputs
+    assert scores.dtype == np.float32 and ids.dtype == np.int64 and ids.shape == (3000, 1)
+    weights = np.asarray([0.1, 0.4, 0.2, 0.3], np.float32)
+    np.testing.assert_allclose(scores, weights[ids])
+    # The first reach 0.5 with 0.4 and a third of 0.3.
+    _counts(ids, [0.0, 0.4, 0.0, 0.1])
+
+
+def _sample(x: Any, p: Any, **more: Any) -> list[Any]:
+    return operator("top_p_sampling", {"x": x, "ps": p, **more}, "out ids", shape=[3000, 1])
+
+
+_NUCLEUS: dict[str, Any] = {
+    "x": np.tile(np.asarray([0.1, 0.4, 0.2, 0.3], np.float32), (3000, 1)),
+    "p": np.full((3000, 1), 0.5, np.float32),
+}
+_add("top_p_sampling", _sample, judge=_top_p, gpu_only=True, **_NUCLEUS)
+_add(
+    "top_p_sampling",
+    lambda x, p: [_sample(x, p, seed=seed)[1] for seed in (5, 5, 6)],
+    label="one seed, one draw",
+    gpu_only=True,
+    judge=_repeats_somewhere,
+    **_NUCLEUS,
+)
+TABLE.refuse(
+    "top_p_sampling",
+    lambda x, p: _sample(x, p, threshold=p)[0],
+    "threshold is not supported",
+    gpu_only=True,
+    **_NUCLEUS,
+)
+TABLE.refuse(
+    "top_p_sampling",
+    lambda x, p: _sample(x, p, k=2)[0],
+    "k is not supported",
+    since=Since("3.0", "the operator has no k"),
+    gpu_only=True,
+    **_NUCLEUS,
 )

@@ -210,3 +210,15 @@ def seeded_permutation(
     key, following = jax.random.split(jax.random.key(jnp.asarray(inputs[0]).reshape(())))
     seed = jax.random.randint(following, inputs[0].shape, 1, 2**31 - 1, jnp.int32)
     return jax.random.permutation(key, jnp.arange(int(attributes["n"]))), seed
+
+
+@lowering("ai.paddle_ipu", "TopPSampling", random=True)
+def top_p_sampling(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """(probability, index) drawn from the most probable of [B, V] whose sum reaches p [B]."""
+    x, p = jnp.asarray(inputs[0]), jnp.asarray(inputs[1]).reshape(-1)
+    order = jnp.argsort(x, axis=1, descending=True)
+    sums = jnp.cumsum(jnp.take_along_axis(x, order, axis=1), axis=1)
+    drawn = jax.random.uniform(_key(context, attributes), p.shape, jnp.float32) * p
+    rank = jnp.minimum(jnp.sum(sums <= drawn[:, None], axis=1), x.shape[1] - 1)
+    index = jnp.take_along_axis(order, rank[:, None], axis=1)
+    return jnp.take_along_axis(x, index, axis=1)[:, 0], index[:, 0].astype(jnp.int32)
