@@ -18,7 +18,7 @@ _INTRO = """\
 The operators of a Paddle program that the IPU backend translates, by the names they have in a PIR
 program (`paddle.nn.functional.cross_entropy` becomes `cross_entropy_with_softmax` and others; print
 a program to see its own, or ask `paddle-ipu check`). Backward and optimizer operators are not here:
-the device derives gradients itself. Nor are custom operators: [custom_operators.md](custom_operators.md).
+the device derives gradients itself. Nor are custom operators: [porting.md](porting.md).
 What is not here runs on Paddle's CPU kernels with the option `cpu_fallback`.
 
 - *ProgramDesc*: what Paddle 2.6 and `.pdmodel` files call it; nothing where they do not have it.
