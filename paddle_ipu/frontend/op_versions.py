@@ -72,8 +72,8 @@ KNOWN: Mapping[str, int] = {
     "set_value": 4,
     "softplus": 1,
     "thresholded_relu": 1,
-    "unique_consecutive": 1,
     "trace": 1,
+    "unique_consecutive": 1,
     "yolo_box": 1,
 }
 

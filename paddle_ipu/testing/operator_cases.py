@@ -17,6 +17,7 @@ from paddle_ipu.testing.cases import (
     graph_message,
     indexing,
     interpolation,
+    fused,
     fused_norm,
     linear_algebra,
     loss,
@@ -29,6 +30,7 @@ from paddle_ipu.testing.cases import (
     random,
     recurrent,
     reduce,
+    sampling,
     scatter,
     shape,
     special,
@@ -55,6 +57,7 @@ _TABLES = (
     batch_norm.TABLE,
     state.TABLE,
     attention.TABLE,
+    fused.TABLE,
     fused_norm.TABLE,
     recurrent.TABLE,
     random.TABLE,
@@ -69,6 +72,7 @@ _TABLES = (
     linear_algebra.TABLE,
     normalization.TABLE,
     interpolation.TABLE,
+    sampling.TABLE,
 )
 
 CASES: tuple[OperatorCase, ...] = tuple(row for table in _TABLES for row in table.rows)

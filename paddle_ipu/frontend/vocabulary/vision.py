@@ -82,3 +82,31 @@ for _name in ("bicubic", "bilinear", "linear", "nearest", "trilinear"):
         attributes='align_corners?true align_mode?1 data_format=data_layout?"NCHW" '
         'interp_method?"bilinear" out_d?0 out_h?0 out_w?0 scale?[]',
     )
+row(
+    "grid_sampler",
+    "grid_sample",
+    "x=X grid=Grid",
+    "out=Output",
+    'align_corners?true mode?"bilinear" padding_mode?"zeros"',
+)
+row(
+    "affine_grid",
+    "affine_grid",
+    "input=Theta output_shape=OutputShape|@output_shape?[]",
+    "output=Output",
+    "align_corners?true",
+)
+row("maxout", "maxout", "x=X", attributes="axis?1 groups")
+row(
+    "unpool",
+    "unpool",
+    "x=X indices=Indices output_size=@output_size",
+    attributes='data_format?"NCHW" ksize padding=paddings?[0,0] strides?[1,1]',
+    fixed={"unpooling_type": "max"},
+)
+row(
+    "unpool3d",
+    "unpool3d",
+    "x=X indices=Indices",
+    attributes='data_format?"NCDHW" ksize output_size paddings?[0,0,0] strides?[1,1,1]',
+)

@@ -30,3 +30,22 @@ def max_of_windows(ctx: InferenceContext) -> list[TensorInfo]:
 def sum_of_windows(ctx: InferenceContext) -> list[TensorInfo]:
     """x [N, C, *spatial] -> sums [N, C, *counts]."""
     return [_windows(ctx)]
+
+
+def grid_sample(ctx: InferenceContext) -> list[TensorInfo]:
+    """(x [N, C, *spatial], grid [N, *out, rank]) -> [N, C, *out]."""
+    x = ctx.expect_rank(0, 4, 5)
+    grid = ctx.expect_rank(1, len(x.dims), len(x.dims))
+    if grid.dims[0] != x.dims[0] or grid.dims[-1] != len(x.dims) - 2:
+        raise ctx.error(
+            f"the grid must have shape [{x.dims[0]}, ..., {len(x.dims) - 2}], got {grid}"
+        )
+    return [TensorInfo.of(x.dtype, (*x.dims[:2], *grid.dims[1:-1]))]
+
+
+def unpool(ctx: InferenceContext) -> list[TensorInfo]:
+    """(x, indices [N, C, *spatial]) -> [N, C, *sizes]."""
+    x = ctx.expect_rank(0, 3)
+    if ctx.info(1).dims != x.dims:
+        raise ctx.error(f"the indices must have the shape of {x}, got {ctx.info(1)}")
+    return [TensorInfo.of(x.dtype, (*x.dims[:2], *ctx.attributes["sizes"]))]
