@@ -18,7 +18,13 @@ import onnx_ir as ir
 from paddle_ipu.errors import NotSupported, popart_exception
 from paddle_ipu.popart.annotations import Annotations, attribute_of
 from paddle_ipu.popart.enums import RecomputeType
-from paddle_ipu.popart.graph_types import infer_outputs, info_of, read_model, type_graph
+from paddle_ipu.popart.graph_types import (
+    infer_outputs,
+    info_of,
+    number_equal_names,
+    read_model,
+    type_graph,
+)
 from paddle_ipu.popart.opsets import (
     ONNX_NAMESPACES,
     AiGraphcoreOpset1,
@@ -462,8 +468,10 @@ class Builder(Annotations):
     # The model
 
     def getModelProto(self) -> bytes:
-        """The serialised ONNX ModelProto."""
-        return bytes(ir.serde.serialize_model(self._model).SerializeToString())
+        """The serialised ONNX ModelProto; nodes of one name are numbered, as ONNX asks for."""
+        proto = ir.serde.serialize_model(self._model)
+        number_equal_names(proto.graph)
+        return bytes(proto.SerializeToString())
 
     def saveModelProto(self, filename: str | Path) -> None:
         """Writes the ModelProto to a file."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -119,3 +120,23 @@ def read_model(source: bytes | str | Path) -> ir.Model:
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
         node.version = opsets.get(node.domain, opsets.get("ai.onnx") if not node.domain else None)
     return model
+
+
+def number_equal_names(graph: onnx.GraphProto) -> None:
+    """Numbers the nodes that share a name, those of subgraphs too: ``layer``, ``layer/1``."""
+    taken = {node.name for node in _nodes(graph)}
+    seen: set[str] = {""}
+    for node in _nodes(graph):
+        if node.name in seen and node.name:
+            numbered = (f"{node.name}/{number}" for number in itertools.count(1))
+            node.name = next(name for name in numbered if name not in taken)
+            taken.add(node.name)
+        seen.add(node.name)
+
+
+def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _nodes(attribute.g)

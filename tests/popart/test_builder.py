@@ -334,6 +334,16 @@ def test_a_model_goes_out_and_comes_back(builder: Builder, tmp_path: Path) -> No
         assert again.aiOnnx.matmul(["x", "w"]) == "MatMul:0/1"
 
 
+def test_nodes_of_one_name_are_numbered_when_serialised(builder: Builder) -> None:
+    x = builder.addInputTensor("FLOAT", [2], "x")
+    for name in ("layer", "layer", "layer/1", "layer", ""):
+        x = builder.aiOnnx.sin([x], name)
+    proto = onnx.load_model_from_string(builder.getModelProto())
+    names = [node.name for node in proto.graph.node]
+    assert names == ["layer", "layer/2", "layer/1", "layer/3", ""]
+    assert [node.name for node in builder.model.graph][:2] == ["layer", "layer"]
+
+
 def test_an_imported_model_without_types_is_typed(builder: Builder) -> None:
     _program(builder)
     proto = onnx.load_model_from_string(builder.getModelProto())
