@@ -445,6 +445,8 @@ def _session(
     optimizer: Any,
     progress: Progress,
 ) -> Any:
+    from paddle.base import core
+
     from paddle_ipu import seam
     from paddle_ipu.option_table import RANDOM_SEED_UNSET
     from paddle_ipu.strategy import record_on, record_patterns_on
@@ -476,6 +478,9 @@ def _session(
         session.setProgressListener(lambda done, total: progress(25 + 74 * done // total))
         session.setCpuKernels(translation.kernels)
     session.prepareDevice()
-    if int(values["random_seed"]) != RANDOM_SEED_UNSET:
-        session.setRandomSeed(int(values["random_seed"]))
+    seed = int(values["random_seed"])
+    if seed == RANDOM_SEED_UNSET:
+        # Drawn from Paddle's generator, so that paddle.seed before compiling makes runs repeat.
+        seed = int(core.default_cpu_generator().random())
+    session.setRandomSeed(seed)
     return session

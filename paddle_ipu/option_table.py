@@ -28,7 +28,7 @@ from paddle_ipu.option_values import (
 
 #: `default_prefetch_buffering_depth` holds this while nobody has set it; PopART's own mark.
 PREFETCH_DEPTH_UNSET = 111122
-#: `random_seed` holds this while nobody has set it: the session then seeds itself.
+#: `random_seed` holds this while nobody has set it: Paddle's generator then gives the seed.
 RANDOM_SEED_UNSET = UINT64_MAX
 
 FLAG = Flag()

@@ -22,12 +22,12 @@ Array = np.ndarray[Any, Any]
 
 RANDOM_OPS = frozenset(
     {
-        "bernoulli", "binomial", "dirichlet", "dropout_nd", "exponential", "gaussian",
-        "gaussian_inplace", "gaussian_random", "gaussian_random_batch_size_like", "gumbel_softmax",
-        "multinomial", "poisson", "randint", "random_crop", "randperm", "rrelu", "sampling_id",
-        "shuffle_batch", "standard_gamma", "truncated_gaussian_random", "uniform",
-        "uniform_inplace", "uniform_random", "uniform_random_batch_size_like",
-        "uniform_random_inplace",
+        "bernoulli", "binomial", "class_center_sample", "dirichlet", "dropout_nd", "exponential",
+        "gaussian", "gaussian_inplace", "gaussian_random", "gaussian_random_batch_size_like",
+        "gumbel_softmax", "multinomial", "poisson", "randint", "random", "random_crop", "randperm",
+        "rrelu", "sampling_id", "shuffle_batch", "standard_gamma", "top_p_sampling",
+        "truncated_gaussian_random", "uniform", "uniform_inplace", "uniform_random",
+        "uniform_random_batch_size_like", "uniform_random_inplace",
     }
 )  # fmt: skip
 """Operators whose result is drawn anew in every run; those without a translator keep the name that

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
 from paddle_ipu.errors import LoweringError
+from paddle_ipu.xla.graph import _key_of
 
 X = np.random.default_rng(0).uniform(1, 2, (100, 200)).astype(np.float32)
 
@@ -63,3 +66,9 @@ def test_half_precision_is_kept(lowered: Any) -> None:
 def test_a_ratio_out_of_range(lowered: Any, ratio: float) -> None:
     with pytest.raises(LoweringError, match="at least 0 and less than 1, got"):
         lowered("Dropout", {"ratio": ratio})(X)
+
+
+def test_an_operator_that_is_not_registered_as_random_has_no_key() -> None:
+    node: Any = SimpleNamespace(name="draw", domain="ai.onnx", op_type="Add", random_index=None)
+    with pytest.raises(LoweringError, match=r"ai.onnx.Add \(draw\) draws random numbers"):
+        _key_of(jax.random.key(0), node)()
