@@ -161,7 +161,7 @@ def unfold(context: TranslationContext) -> str:
 def _added_up(context: TranslationContext, x: str, places: Array, axis: int, size: int) -> str:
     """The sums of the elements that have the same place along `axis`; one axis of that size."""
     index = context.const(places.reshape(-1), "int32")
-    return str(context.graphcore.scatterreduce([x, index], size, axis))
+    return str(context.graphcore.groupedscatterreduce([x, index], size, axis))
 
 
 @translator("fold", emits="Reshape graphcore.ScatterReduce Slice")

@@ -28,25 +28,25 @@ def scattered(
     """`updates` brought in along `axis` at the places `index`, into a tensor or so many zeros."""
     kind = context.scatter_reduction(reduction)
     if isinstance(into, int):
-        return str(context.graphcore.scatterreduce([updates, index], into, axis, kind))
+        return str(context.graphcore.groupedscatterreduce([updates, index], into, axis, kind))
     size = context.shape(into)[axis]
-    return str(context.graphcore.scatterreduce([updates, index, into], size, axis, kind))
+    return str(context.graphcore.groupedscatterreduce([updates, index, into], size, axis, kind))
 
 
-def _from_the_front(context: TranslationContext, index: str, size: int) -> str:
-    """Indices with those below zero counted from the end."""
-    below = str(context.onnx.less([index, context.const_like(0, index)]))
-    moved = str(context.onnx.add([index, context.const_like(size, index)]))
-    return str(context.onnx.where([below, moved, index]))
+def _places(context: TranslationContext, index: str, size: int, stride: int = 1) -> str:
+    """``index * stride``, indices below zero counted from the end.
+
+    Gather reads it from a table: that judges indices, each by its own axis.
+    """
+    table = context.const(np.arange(size) * stride, "int32")
+    return str(context.onnx.gather([table, index], 0))
 
 
 def _counted_through(context: TranslationContext, parts: list[str], dims: list[int]) -> str:
     """One index for several axes of sizes `dims`, from the index of each."""
     total = ""
     for at, part in enumerate(parts):
-        place = _from_the_front(context, part, dims[at])
-        if stride := product(dims[at + 1 :]) if at + 1 < len(dims) else 1:
-            place = str(context.onnx.mul([place, context.const_like(stride, place)]))
+        place = _places(context, part, dims[at], product(dims[at + 1 :]))
         total = str(context.onnx.add([total, place])) if total else place
     return total
 
@@ -68,17 +68,14 @@ def scatter(context: TranslationContext) -> str:
     return scattered(context, updates, index, "Sum", 0, rest)
 
 
-@translator("scatter_nd_add", emits="Split Less Add Where Mul Reshape graphcore.ScatterReduce")
+@translator("scatter_nd_add", emits="Split Gather Add Reshape graphcore.ScatterReduce")
 def scatter_nd_add(context: TranslationContext) -> str:
     """``x[index[..., 0], index[..., 1], ...] += updates``, duplicates added up."""
     x, index, updates = (context.input(name) for name in ("x", "index", "updates"))
     shape, depth = context.shape(x), context.shape(index)[-1]
     count = product(context.shape(index)[:-1])
     index = context.reshape(index, [count, depth])
-    if depth == 0:
-        count, index = 1, ""
-        parts: list[str] = []
-    elif depth == 1:
+    if depth == 1:
         parts = [context.reshape(index, [count])]
     else:
         pieces = context.onnx.split([index], depth, 1, [1] * depth)
@@ -90,18 +87,18 @@ def scatter_nd_add(context: TranslationContext) -> str:
     return context.reshape(scattered(context, updates, place, "Sum", 0, flat), shape)
 
 
-@translator("index_add", emits="graphcore.ScatterReduce Less Add Where")
+@translator("index_add", emits="Gather graphcore.ScatterReduce")
 def index_add(context: TranslationContext) -> str:
     """Slices of ``add_value`` added to those of ``x`` that the index names along an axis."""
     x, index = context.input("x"), context.input("index")
     axis = int(context.attr("axis", 0)) % context.rank(x)
-    index = _from_the_front(context, index, context.shape(x)[axis])
+    index = _places(context, index, context.shape(x)[axis])
     return scattered(context, context.input("add_value"), index, "Sum", axis, x)
 
 
 @translator(
     "index_put",
-    emits="Less Add Where Mul Reshape Expand graphcore.ScatterReduce",
+    emits="Gather Add Where Reshape Expand graphcore.ScatterReduce",
     limits="a mask takes one value for all, not a list of as many as it has true elements",
 )
 def index_put(context: TranslationContext) -> str:

@@ -170,6 +170,7 @@ class Builder(Recorded):
             elif name == "reduction":
                 value = value if isinstance(value, str) else value.name
                 value = "None" if value == "NoReduction" else value
+                value = value.lower() if op_type == "ScatterReduce" else value
             elif isinstance(value, np.ndarray):
                 value = onnx.numpy_helper.from_array(value)
             elif isinstance(value, bool):

@@ -62,6 +62,7 @@ _ENUMS = {
     "RecomputationType": "NoRecompute Standard NormOnly Pipeline RecomputeAll",
     "RecomputeType": "Undefined Checkpoint Recompute Recomputed",
     "ReductionType": "Sum Mean NoReduction",
+    "ScatterReduction": "Sum Max Min Mul NoReduction",
     "ReplicatedStreamMode": "Replicate Broadcast",
     "ReplicatedTensorSharding": "Off On",
     "SGDAccumulatorAndMomentum": "Combined Separate",

@@ -47,6 +47,8 @@ ONNX_OPERATORS = {
     "dropout": "(args, num_outputs, ratio:float=0.5) -> list",
     "elu": "(args, alpha:float=1.0)",
     "gather": "(args, axis:int=0)",
+    "scatter": "(args, axis:int=0)",
+    "scatterelements": "(args, axis:int=0)",
     **{
         layer: (
             "(args, num_outputs, activation_alpha:floats=[], activation_beta:floats=[], "
@@ -108,6 +110,17 @@ GRAPHCORE_OPERATORS = {
         "(args, reduction:reduction=Mean, ignoreIndex:int=None, inputIsLogProbability:bool=False)"
     ),
     "replicatedallreduce": "(args, collectiveOperator:collective=None, commGroup:group=None)",
+    "groupedscatterreduce": (
+        "(args, axis_size:int, axis:int=-1, reduction:scatter=sum, group_size:int=1, "
+        "enable_index_broadcast:int=1)"
+    ),
+    "groupedgather": "(args, axis:int=0, group_size:int=1)",
+    "dynamicslice": "(args, axes:ints, sizes:ints, noOverlap:int=0)",
+    "dynamicupdate": "(args, axes:ints, sizes:ints, noOverlap:int=0)",
+    "dynamiczero": "(args, axes:ints, sizes:ints)",
+    "dynamicadd": "(args, axes:ints, sizes:ints)",
+    "subsample": "(args, strides:ints)",
+    "sequenceslice": "(args, zeroUnused:int=0)",
     "reshape": "(args, shape:ints)",
     "reverse": "(args, dimensions:ints)",
     "scale": "(args, scale:float)",
@@ -123,6 +136,7 @@ _TYPES = {
     ("ai.onnx", "logical_or"): "Or",
     ("ai.onnx", "logical_not"): "Not",
     ("ai.graphcore", "nllloss"): "Nll",
+    ("ai.graphcore", "groupedscatterreduce"): "ScatterReduce",
     ("ai.graphcore", "l1loss"): "L1",
     ("ai.graphcore", "identityloss"): "IdentityLoss",
     ("ai.graphcore", "normalize_image"): "NormalizeImage",
@@ -135,6 +149,7 @@ _CAMEL = (
     "BatchNormalization GeluErf GroupNormalization ScaledAdd ReplicatedAllReduce NearbyInt "
     "InstanceNormalization ShapedDropout TensorRemap LSTM GRU RNN "
     "PRelu ThresholdedRelu DepthToSpace "
+    "ScatterElements GroupedGather DynamicSlice DynamicUpdate DynamicZero DynamicAdd SequenceSlice "
     "SpaceToDepth IncrementMod PrintTensor ReplicatedReduceScatter SplineBasis SplineWeighting"
 )
 _TYPE_BY_LOWER = {name.lower(): name for name in _CAMEL.split()}
@@ -170,7 +185,7 @@ def arguments(text: str) -> list[Argument]:
             kind = "count"
         value: Any = REQUIRED
         if default:
-            value = default if kind == "reduction" else eval(default, {}, {})
+            value = default if kind in ("reduction", "scatter") else eval(default, {}, {})
         found.append(Argument(name, kind, value))
     return [*found, Argument("debugContext", "str", "")]
 
@@ -187,6 +202,7 @@ KINDS: dict[str, Any] = {
     "bool": bool,
     "array": np.ndarray,
     "reduction": ENUMS["ReductionType"],
+    "scatter": ENUMS["ScatterReduction"],
     "collective": type(None),
     "group": type(None),
 }

@@ -296,6 +296,20 @@ class AiGraphcoreOpset1(_Namespace):
     domain = GRAPHCORE
     version = 1
 
+    def scatterreduce(
+        self,
+        args: Sequence[str],
+        axis_size: int,
+        axis: int = -1,
+        reduction: Any = ScatterReduction.Sum,
+        enable_index_broadcast: int = 1,
+        debugContext: str = "",
+    ) -> Any:
+        """``groupedscatterreduce`` with one group."""
+        return self.groupedscatterreduce(
+            args, axis_size, axis, reduction, 1, enable_index_broadcast, debugContext
+        )
+
 
 class AiPaddleIpuOpset1(_Namespace):
     """``ai.paddle_ipu`` opset 1: operators PopART does not have, for the IPU Model only."""

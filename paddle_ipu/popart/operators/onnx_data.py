@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paddle_ipu.popart.op_schema import ANY, INTS, NUMBERS, Attribute, int_, ints, onnx_row
-from paddle_ipu.popart.shape_inference import images, shaping
+from paddle_ipu.popart.shape_inference import images, indexing, shaping
 
 onnx_row("Reshape", 2, shaping.reshape, (ANY, INTS), constants=(1,), version=5)
 onnx_row("Transpose", 1, shaping.transpose, ANY, [ints("perm")])
@@ -72,3 +72,12 @@ onnx_row(
     version=9,
     differentiable=False,
 )
+onnx_row(
+    "Scatter",
+    3,
+    indexing.scatter,
+    (ANY, INTS, ANY),
+    [int_("axis", 0)],
+    version=(9, 11),
+)
+onnx_row("ScatterElements", 3, indexing.scatter, (ANY, INTS, ANY), [int_("axis", 0)], version=11)

@@ -76,3 +76,110 @@ def put_along_axis(ctx: InferenceContext) -> list[TensorInfo]:
             f"along axis {axis}"
         )
     return [data]
+
+
+def scatter(ctx: InferenceContext) -> list[TensorInfo]:
+    """(data, indices, updates): the data's type; indices and updates have one shape."""
+    data, indices, updates = ctx.expect_rank(0, 1), ctx.info(1), ctx.info(2)
+    ctx.same_dtype(0, 2)
+    axis = ctx.axis(ctx.attributes["axis"], len(data.dims))
+    if len(indices.dims) != len(data.dims) or indices.dims != updates.dims:
+        raise ctx.error(
+            f"indices {shape_string(indices.dims)} and updates {shape_string(updates.dims)} must "
+            f"have one shape, of the rank of data {shape_string(data.dims)}"
+        )
+    if any(
+        at != axis and dim > whole
+        for at, (dim, whole) in enumerate(zip(indices.dims, data.dims, strict=True))
+    ):
+        raise ctx.error(
+            f"indices {shape_string(indices.dims)} are larger than data {shape_string(data.dims)} "
+            f"along another axis than {axis}"
+        )
+    return [data]
+
+
+def grouped_gather(ctx: InferenceContext) -> list[TensorInfo]:
+    """(data, indices): like Gather; with several groups both have the groups in front."""
+    data, indices = ctx.expect_rank(0, 1), ctx.info(1)
+    axis, groups = ctx.attributes["axis"], ctx.attributes.get("group_size", 1)
+    rank = len(data.dims)
+    if not -rank <= axis < rank:
+        raise ctx.error(
+            f"GatherOp::setup axis = {axis} is outside the acceptable range [{-rank}, {rank - 1}]"
+        )
+    axis %= rank
+    if axis == 0 and groups > 1:
+        raise ctx.error(f"GatherOp::setup axis = {axis} indicates the dimension of the group")
+    picked = indices.dims[1:] if groups > 1 else indices.dims
+    return [TensorInfo.of(data.dtype, data.dims[:axis] + picked + data.dims[axis + 1 :])]
+
+
+def _cut(ctx: InferenceContext) -> Dims:
+    """The shape of the part that ``axes`` and ``sizes`` cut out of the first input."""
+    data, offset = ctx.info(0), ctx.info(1)
+    axes = ctx.axes(ctx.attributes["axes"], len(data.dims))
+    sizes = list(ctx.attributes["sizes"])
+    if len(sizes) != len(axes) or offset.nelms() != len(axes):
+        raise ctx.error(
+            f"axes {axes}, sizes {sizes} and offset '{ctx.input_id(1)}' "
+            f"{shape_string(offset.dims)} differ in length"
+        )
+    dims = list(data.dims)
+    for axis, size in zip(axes, sizes, strict=True):
+        if not 0 < size <= dims[axis]:
+            raise ctx.error(f"size {size} does not fit axis {axis} of {shape_string(data.dims)}")
+        dims[axis] = size
+    return tuple(dims)
+
+
+def dynamic_slice(ctx: InferenceContext) -> list[TensorInfo]:
+    """(tensor, offset): the part of ``sizes`` along ``axes`` from an offset computed at run time.
+
+    A third input is the tensor that PopART may write the part to.
+    """
+    return [TensorInfo.of(ctx.info(0).dtype, _cut(ctx))]
+
+
+def dynamic_update(ctx: InferenceContext) -> list[TensorInfo]:
+    """(tensor, offset, slice): the tensor's type; the slice has the shape of the part."""
+    ctx.same_dtype(0, 2)
+    wanted, part = _cut(ctx), ctx.info(2)
+    if part.dims != wanted:
+        raise ctx.error(
+            f"slice '{ctx.input_id(2)}' has shape {shape_string(part.dims)}, expected "
+            f"{shape_string(wanted)}"
+        )
+    return [ctx.info(0)]
+
+
+def dynamic_zero(ctx: InferenceContext) -> list[TensorInfo]:
+    """(tensor, offset): the tensor's type."""
+    _cut(ctx)
+    return [ctx.info(0)]
+
+
+def subsample(ctx: InferenceContext) -> list[TensorInfo]:
+    """Every n-th element along each axis."""
+    x = ctx.info(0)
+    strides = list(ctx.attributes["strides"])
+    if 0 in strides:
+        raise ctx.error(f"Strides invalid. 0 stride at index {strides.index(0)}")
+    if len(strides) != len(x.dims):
+        raise ctx.error(f"strides {strides} must hold one for each axis of {shape_string(x.dims)}")
+    dims = tuple(-(-dim // stride) for dim, stride in zip(x.dims, strides, strict=True))
+    return [TensorInfo.of(x.dtype, dims)]
+
+
+def sequence_slice(ctx: InferenceContext) -> list[TensorInfo]:
+    """(source, destination, counts, offsets in each of the two): the destination's type."""
+    ctx.same_dtype(0, 1)
+    source, destination = ctx.expect_rank(0, 1), ctx.expect_rank(1, 1)
+    if source.dims[1:] != destination.dims[1:]:
+        raise ctx.error(
+            f"source {shape_string(source.dims)} and destination "
+            f"{shape_string(destination.dims)} differ in more than the first dimension"
+        )
+    if not ctx.info(2).dims == ctx.info(3).dims == ctx.info(4).dims:
+        raise ctx.error("the counts and the two kinds of offsets differ in shape")
+    return [destination]

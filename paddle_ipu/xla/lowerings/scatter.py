@@ -119,6 +119,8 @@ def scatter_reduce(context: LoweringContext, inputs: Sequence[Any], attributes: 
     if not int(attributes.get("enable_index_broadcast", 1)):
         data = data[tuple(slice(size) for size in shape)]
     begin, write = _REDUCTIONS[kind]
+    size = int(attributes["axis_size"]) if initial is None else initial.shape[axis]
+    context.within("index", inputs[1], 0, size - 1)
     if initial is None:
         dims = list(data.shape)
         dims[axis] = int(attributes["axis_size"])
@@ -139,6 +141,16 @@ def scatter_reduce(context: LoweringContext, inputs: Sequence[Any], attributes: 
         written = jnp.zeros(out.shape, jnp.bool_).at[places].set(True)
         out = jnp.where(written, out, jnp.zeros_like(out))
     return jnp.moveaxis(out, 0, axis) if vector else out
+
+
+@lowering("ai.onnx", "Scatter", "ScatterElements")
+def scatter(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """`data` with `updates` at `indices` along ``axis`` (default 0); below 0 from the end."""
+    data, indices, updates = (jnp.asarray(item) for item in inputs)
+    axis = checked_axis(context, int(attributes.get("axis", 0)), data.ndim)
+    context.within("index", inputs[1], -data.shape[axis], data.shape[axis] - 1)
+    indices = jnp.where(indices < 0, indices + data.shape[axis], indices)
+    return overwrite(data, _grid(indices, axis), updates)
 
 
 # put_along_axis: Paddle's derivatives, as its CPU kernels have them.
@@ -228,6 +240,7 @@ def put_along_axis(context: LoweringContext, inputs: Sequence[Any], attributes: 
     """
     x, indices, updates = (jnp.asarray(item) for item in inputs)
     axis = checked_axis(context, int(attributes["axis"]), x.ndim)
+    context.within("index", inputs[1], -x.shape[axis], x.shape[axis] - 1)
     kind, include = str(attributes.get("reduce", "assign")), bool(attributes.get("include_self", 1))
     indices = jnp.where(indices < 0, indices + x.shape[axis], indices)
     places = _grid(indices, axis)

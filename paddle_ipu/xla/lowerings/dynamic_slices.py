@@ -1,0 +1,96 @@
+"""Lowerings of slices at places computed at run time, and of groups and samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from paddle_ipu.xla.lowerings.arrays import checked_axes, checked_axis, integers
+from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+
+
+def _places(
+    context: LoweringContext, x: Any, offset: Any, attributes: Attributes
+) -> tuple[Any, ...]:
+    """Where the slice stands, for each axis; past the end it goes on at the front, as in Poplar."""
+    axes = checked_axes(context, integers(attributes, "axes") or [], x.ndim)
+    sizes = dict(zip(axes, integers(attributes, "sizes") or [], strict=True))
+    starts = dict(zip(axes, jnp.asarray(offset).reshape(-1).astype(jnp.int32), strict=True))
+    lines = [
+        (starts[axis] + jnp.arange(sizes[axis])) % x.shape[axis]
+        if axis in sizes
+        else jnp.arange(x.shape[axis])
+        for axis in range(x.ndim)
+    ]
+    return tuple(jnp.meshgrid(*lines, indexing="ij"))
+
+
+@lowering("ai.graphcore", "DynamicSlice")
+def dynamic_slice(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """The part of ``sizes`` along ``axes`` from the offset on."""
+    x = jnp.asarray(inputs[0])
+    return x[_places(context, x, inputs[1], attributes)]
+
+
+@lowering("ai.graphcore", "DynamicUpdate")
+def dynamic_update(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """The tensor with a slice written over the part."""
+    x = jnp.asarray(inputs[0])
+    return x.at[_places(context, x, inputs[1], attributes)].set(inputs[2], unique_indices=True)
+
+
+@lowering("ai.graphcore", "DynamicZero")
+def dynamic_zero(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """The tensor with zeros in the part."""
+    x = jnp.asarray(inputs[0])
+    return x.at[_places(context, x, inputs[1], attributes)].set(0, unique_indices=True)
+
+
+@lowering("ai.graphcore", "DynamicAdd")
+def dynamic_add(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """The tensor with a slice added to the part."""
+    x = jnp.asarray(inputs[0])
+    return x.at[_places(context, x, inputs[1], attributes)].add(inputs[2], unique_indices=True)
+
+
+@lowering("ai.graphcore", "GroupedGather")
+def grouped_gather(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """Slices of the data along ``axis`` (default 0); in each group at that group's indices."""
+    data, indices = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
+    axis = checked_axis(context, int(attributes.get("axis", 0)), data.ndim)
+    context.within("index", inputs[1], 0, data.shape[axis] - 1)
+    if int(attributes.get("group_size", 1)) == 1:
+        return jnp.take(data, indices, axis=axis, mode="clip")
+    return jax.vmap(lambda x, places: jnp.take(x, places, axis=axis - 1, mode="clip"))(
+        data, indices
+    )
+
+
+@lowering("ai.graphcore", "Subsample")
+def subsample(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """Every n-th element along each axis, the first included."""
+    strides = integers(attributes, "strides") or []
+    return inputs[0][tuple(slice(None, None, stride) for stride in strides)]
+
+
+@lowering("ai.graphcore", "SequenceSlice")
+def sequence_slice(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """The destination with rows of the source, several sequences of them, copied over its own.
+
+    With ``zeroUnused`` the other rows are zero. Of sequences that overlap the last stays.
+    """
+    source, out = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
+    counts, starts, targets = (
+        jnp.asarray(item).reshape(-1).astype(jnp.int32) for item in inputs[2:]
+    )
+    row = jnp.arange(out.shape[0])
+    inside = (row >= targets[:, None]) & (row < (targets + counts)[:, None])
+    last = inside.shape[0] - 1 - jnp.argmax(inside[::-1], axis=0)
+    place = row - targets[last] + starts[last]
+    copied = jnp.take(source, place, axis=0, mode="clip")
+    rest = jnp.zeros_like(out) if int(attributes.get("zeroUnused", 0)) else out
+    used = inside.any(axis=0).reshape(-1, *[1] * (out.ndim - 1))
+    return jnp.where(used, copied, rest)
