@@ -60,3 +60,64 @@ row(
     "y=y residual_out=residual_out mean=mean variance=variance",
     'activation?"" data_format?"NCHW" epsilon?1e-05 groups?-1',
 )
+
+# Activations, products, dropout and addition.
+row("swiglu", "swiglu", "x=x y=y", "out=out")
+row(
+    "fused_bias_act",
+    "fused_bias_act",
+    "x=x bias=bias dequant_scales=dequant_scales shift=shift smooth=smooth",
+    "out=out",
+    'act_method?"gelu" compute_dtype?"default" quant_max_bound?127.0 quant_min_bound?-127.0 '
+    "quant_round_type?1 quant_scale?-1.0",
+)
+row(
+    "fused_dropout_add",
+    "fused_dropout_add",
+    "x=x y=y seed_tensor=seed_tensor",
+    "out=out seed_offset=seed_offset",
+    "fix_seed?false is_test mode p seed?0",
+)
+row(
+    "gemm_epilogue",
+    "gemm_epilogue",
+    "input=input w=w bias=bias",
+    "out=out",
+    'activation_type?"" in_num_col_dims?1 padding_weights?false',
+)
+row(
+    "fusion_repeated_fc_relu",
+    "fusion_repeated_fc_relu",
+    "x=X w=W* bias=Bias*",
+    "relu_out=ReluOut* out=Out",
+)
+row(
+    "fusion_squared_mat_sub",
+    "fusion_squared_mat_sub",
+    "x=X y=Y",
+    "squared_x=SquaredX squared_y=SquaredY squared_xy=SquaredXY out=Out",
+    "scalar?1.0",
+)
+row(
+    "fusion_transpose_flatten_concat",
+    "fusion_transpose_flatten_concat",
+    "x=X*",
+    attributes="concat_axis flatten_axis trans_axis",
+)
+row("batch_fc", "batch_fc", "input=Input w=W bias=Bias")
+row("apply_per_channel_scale", "apply_per_channel_scale", "x=x scales=scales", "out=out")
+for _name in ("fused_elemwise_activation", "fused_elemwise_add_activation"):
+    row(
+        _name,
+        _name,
+        "x=X y=Y",
+        "out=Out intermediate_out=IntermediateOut",
+        "axis?-1 functor_list save_intermediate_out?false scale?0.0",
+    )
+row(
+    "fused_scale_bias_add_relu",
+    "fused_scale_bias_add_relu",
+    "x1=x1 scale1=scale1 bias1=bias1 x2=x2 scale2=scale2 bias2=bias2",
+    "out=out",
+    "exhaustive_search fuse_dual",
+)

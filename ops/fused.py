@@ -1,0 +1,196 @@
+"""Fused operators: products with bias and activation, gated activations, dropout and addition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from paddle_ipu.ops.context import TranslationContext, product
+from paddle_ipu.ops.fused_activation import ACTIVATIONS, activate
+from paddle_ipu.ops.fused_norm import drop, refuse_results, total
+from paddle_ipu.ops.registry import translator
+
+
+def _halves(context: TranslationContext, x: str) -> list[str]:
+    """The two halves of the last dimension."""
+    axis, size = context.rank(x) - 1, context.shape(x)[-1]
+    if size % 2:
+        raise context.refuse(f"its last dimension must be even, got {context.shape(x)}.")
+    return [str(half) for half in context.onnx.split([x], 2, axis, [size // 2] * 2)]
+
+
+def _gated(context: TranslationContext, x: str, y: str, name: str) -> str:
+    return str(context.onnx.mul([activate(context, x, name), y]))
+
+
+@translator("swiglu", emits="graphcore.Swish Mul Split")
+def swiglu(context: TranslationContext) -> str:
+    """``silu(x) * y``; without y, x is two halves along its last dimension."""
+    x = context.input("x")
+    x, y = (x, context.input("y")) if context.has("y") else _halves(context, x)
+    return _gated(context, x, y, "silu")
+
+
+_GATED = {"swiglu": "silu", "geglu": "gelu"}
+
+
+@translator(
+    "fused_bias_act",
+    emits="Add Mul Split Relu graphcore.GeluErf graphcore.Swish",
+    limits="no quantised operands or results",
+)
+def fused_bias_act(context: TranslationContext) -> str:
+    """``activation(x + bias)``; of geglu and swiglu, the first half's times the second half."""
+    for name in ("dequant_scales", "shift", "smooth"):
+        if context.has(name):
+            raise context.refuse(f"{name} is not supported; dequantise apart.")
+    if float(context.attr("quant_scale", -1.0)) > 0:
+        raise context.refuse("quantised results are not supported; give quant_scale -1.")
+    x = total(context, [context.input("x"), context.optional("bias")])
+    name = str(context.attr("act_method", "gelu"))
+    if name in _GATED:
+        first, second = _halves(context, x)
+        return _gated(context, first, second, _GATED[name])
+    return activate(context, x, name)
+
+
+@translator(
+    "fused_dropout_add",
+    emits="Dropout Mul Add",
+    limits="a fixed seed is not used",
+)
+def fused_dropout_add(context: TranslationContext) -> Sequence[str | None]:
+    """``dropout(x) + y``."""
+    refuse_results(context, "seed_offset")
+    p = float(context.attr("p"))
+    mode = str(context.attr("mode", "upscale_in_train"))
+    dropped = drop(context, context.input("x"), p, mode)
+    return [total(context, [dropped, context.input("y")]), None]
+
+
+def _linear(context: TranslationContext, x: str, w: str, bias: str | None, columns: int) -> str:
+    """x as a matrix with its first `columns` dimensions as rows, times w, plus bias."""
+    shape = context.shape(x)
+    outer, inner = shape[:columns], product(shape[columns:])
+    flat = context.reshape(x, [*outer, inner])
+    out = total(context, [str(context.onnx.matmul([flat, w])), bias])
+    return context.reshape(out, [*outer, context.shape(w)[1]])
+
+
+@translator(
+    "fc",
+    "gemm_epilogue",
+    emits="MatMul Add Relu Reshape",
+    limits="padded weights",
+)
+def fc(context: TranslationContext) -> str:
+    """``activation(input @ w + bias)``."""
+    if context.attr("padding_weights", 0):
+        raise context.refuse("padded weights are not supported; save the model without them.")
+    x, w, bias = context.input("input"), context.input("w"), context.optional("bias")
+    if bias is not None:
+        bias = context.reshape(bias, [context.shape(w)[1]])
+    out = _linear(context, x, w, bias, int(context.attr("in_num_col_dims", 1)))
+    return activate(context, out, str(context.attr("activation_type", "")))
+
+
+@translator("fusion_repeated_fc_relu", emits="MatMul Add Relu")
+def fusion_repeated_fc_relu(context: TranslationContext) -> Sequence[str | None]:
+    """``relu(x @ w + bias)``, again and again; the results between are not offered."""
+    weights, biases = context.inputs("w"), context.inputs("bias")
+    refuse_results(context, " ".join(["relu_out"] * (len(weights) - 1)), 0)
+    x = context.input("x")
+    for w, bias in zip(weights, biases, strict=True):
+        bias = context.reshape(bias, [context.shape(w)[1]])
+        x = activate(context, _linear(context, x, w, bias, 1), "relu")
+    return [*[None] * (len(weights) - 1), x]
+
+
+@translator("fusion_squared_mat_sub", emits="MatMul Mul Sub")
+def fusion_squared_mat_sub(context: TranslationContext) -> Sequence[str | None]:
+    """``scalar * ((x @ y) ** 2 - x ** 2 @ y ** 2)``."""
+    refuse_results(context, "squared_x squared_y squared_xy", 0)
+    x, y = context.input("x"), context.input("y")
+    once = context.onnx.matmul([x, y])
+    squares = context.onnx.matmul([context.onnx.mul([x, x]), context.onnx.mul([y, y])])
+    apart = str(context.onnx.sub([context.onnx.mul([once, once]), squares]))
+    scalar = context.const_like(float(context.attr("scalar", 1.0)), apart)
+    return [None, None, None, str(context.onnx.mul([apart, scalar]))]
+
+
+@translator("fusion_transpose_flatten_concat", emits="Transpose Reshape Concat")
+def fusion_transpose_flatten_concat(context: TranslationContext) -> str:
+    """Each tensor transposed, made a matrix at `flatten_axis`, and all of them in a row."""
+    order = [int(axis) for axis in context.attr("trans_axis")]
+    at = int(context.attr("flatten_axis"))
+    matrices = []
+    for x in context.inputs("x"):
+        turned = str(context.onnx.transpose([x], order))
+        shape = context.shape(turned)
+        matrices.append(context.reshape(turned, [product(shape[:at]), product(shape[at:])]))
+    return str(context.onnx.concat(matrices, int(context.attr("concat_axis"))))
+
+
+@translator("batch_fc", emits="MatMul Add Reshape")
+def batch_fc(context: TranslationContext) -> str:
+    """``input [N, B, I] @ w [N, I, O] + bias [N, O]``."""
+    slots, _, columns = context.shape(context.input("w"))
+    bias = context.reshape(context.input("bias"), [slots, 1, columns])
+    return total(context, [str(context.onnx.matmul([context.input("input"), context.input("w")])),
+                           bias])  # fmt: skip
+
+
+@translator("apply_per_channel_scale", emits="Mul")
+def apply_per_channel_scale(context: TranslationContext) -> str:
+    """``x * scales``, one for each channel of the last dimension."""
+    return str(context.onnx.mul([context.input("x"), context.input("scales")]))
+
+
+_BINARY = {"elementwise_add": "add", "elementwise_mul": "mul"}
+
+
+def _unary(context: TranslationContext, x: str, name: str) -> str:
+    if name == "scale":
+        return str(context.onnx.mul([x, context.const_like(float(context.attr("scale", 0.0)), x)]))
+    return activate(context, x, name)
+
+
+@translator(
+    "fused_elemwise_activation",
+    "fused_elemwise_add_activation",
+    emits="Add Mul Relu Tanh Sigmoid graphcore.GeluErf Reshape",
+    limits="the intermediate result cannot be read",
+)
+def fused_elemwise_activation(context: TranslationContext) -> Sequence[str | None]:
+    """``binary(x, unary(y))`` or ``unary(binary(x, y))``, as `functor_list` says, outer first."""
+    refuse_results(context, "intermediate_out")
+    outer, inner = (str(name).removesuffix(",") for name in context.attr("functor_list"))
+    known = {*ACTIVATIONS, "scale", *_BINARY}
+    if not known >= {outer, inner} or (outer in _BINARY) == (inner in _BINARY):
+        raise context.refuse(
+            f"functor_list must be a binary and a unary function, got {[outer, inner]}."
+        )
+    x, y = context.input("x"), context.input("y")
+    axis, rank = int(context.attr("axis", -1)), context.rank(x)
+    if axis >= 0 and context.rank(y) < rank:
+        shape = context.shape(y)
+        y = context.reshape(y, [*shape, *[1] * (rank - axis - len(shape))])
+    if outer in _BINARY:
+        terms = [x, _unary(context, y, inner)]
+        return [str(getattr(context.onnx, _BINARY[outer])(terms)), None]
+    return [_unary(context, str(getattr(context.onnx, _BINARY[inner])([x, y])), outer), None]
+
+
+@translator("fused_scale_bias_add_relu", emits="Mul Add Relu")
+def fused_scale_bias_add_relu(context: TranslationContext) -> str:
+    """``relu(x1 * scale1 + bias1 + x2)`` by channel, the last axis; of x2 too with `fuse_dual`."""
+    x2 = context.input("x2")
+    if context.attr("fuse_dual", 0):
+        x2 = _affine(context, x2, "2")
+    return activate(
+        context, total(context, [_affine(context, context.input("x1"), "1"), x2]), "relu"
+    )
+
+
+def _affine(context: TranslationContext, x: str, which: str) -> str:
+    scaled = str(context.onnx.mul([x, context.input(f"scale{which}")]))
+    return total(context, [scaled, context.input(f"bias{which}")])

@@ -1,0 +1,393 @@
+"""Cases of fused operators: products, activations, dropout and addition."""
+
+from __future__ import annotations
+
+from math import erf
+from typing import Any
+
+import numpy as np
+
+from paddle_ipu.testing.cases.one_operator import operator
+from paddle_ipu.testing.operator_case import Array, CaseTable, Since, normal, uniform
+
+TABLE = CaseTable()
+_add = TABLE.add
+
+_NEW = Since("3.0", "the operator is newer")
+_EXPANDED = Since("3.0", "its ProgramDesc form is read as plain operators")
+
+
+def _relu(x: Array) -> Array:
+    return np.maximum(x, 0)
+
+
+def _silu(x: Array) -> Array:
+    return np.asarray(x / (1 + np.exp(-x)))
+
+
+def _gelu(x: Array) -> Array:
+    return np.asarray(x * 0.5 * (1 + np.vectorize(erf)(x / np.sqrt(2.0))), x.dtype)
+
+
+# -- activations ----------------------------------------------------------------------------------
+
+_add(
+    "swiglu",
+    lambda x, y: [
+        operator("swiglu", {"x": x, "y": y}, "out")[0],
+        operator("swiglu", {"x": x, "y": None}, "out")[0],
+    ],
+    gradient="x y",
+    since=Since("3.0", "the operator is newer"),
+    x=normal(2, 3, 4),
+    y=normal(2, 3, 4, seed=1),
+)
+
+
+def _bias_act(x: Any, bias: Any, method: str) -> Any:
+    half = method in ("geglu", "swiglu")
+    return operator(
+        "fused_bias_act",
+        {
+            "x": x,
+            "bias": bias,
+            "dequant_scales": None,
+            "shift": None,
+            "smooth": None,
+            "act_method": method,
+            "compute_dtype": "default",
+            "quant_scale": -1.0,
+            "quant_round_type": 0,
+            "quant_max_bound": 0.0,
+            "quant_min_bound": 0.0,
+        },
+        "out",
+        shape=[x.shape[0], x.shape[1] // 2] if half else None,
+    )[0]
+
+
+_add(
+    "fused_bias_act",
+    lambda x, b: [
+        *(_bias_act(x, b, method) for method in ("gelu", "relu", "silu", "swiglu", "geglu")),
+        _bias_act(x, None, "gelu"),
+    ],
+    gpu_only=True,
+    oracle=lambda x, b: [
+        _gelu(x + b),
+        _relu(x + b),
+        _silu(x + b),
+        _silu((x + b)[:, :3]) * (x + b)[:, 3:],
+        _gelu((x + b)[:, :3]) * (x + b)[:, 3:],
+        _gelu(x),
+    ],
+    x=normal(4, 6),
+    b=normal(6, seed=1),
+)
+TABLE.refuse(
+    "fused_bias_act",
+    lambda x, b: _bias_act(x, b, "fast_gelu"),
+    "activation 'fast_gelu' is not supported; one of relu, relu6",
+    gpu_only=True,
+    x=normal(4, 6),
+    b=normal(6, seed=1),
+)
+TABLE.refuse(
+    "fused_bias_act",
+    lambda x, b: _bias_act(x, b, "geglu"),
+    "its last dimension must be even",
+    gpu_only=True,
+    x=normal(4, 5),
+    b=normal(5, seed=1),
+)
+
+
+def _dropout_add(x: Any, y: Any, p: float, test: bool, mode: str) -> Any:
+    return operator(
+        "fused_dropout_add",
+        {
+            "x": x,
+            "y": y,
+            "seed_tensor": None,
+            "p": p,
+            "is_test": test,
+            "mode": mode,
+            "seed": 0,
+            "fix_seed": False,
+        },
+        "out seed_offset",
+    )[0]
+
+
+_TRAIN, _INFER = "upscale_in_train", "downscale_in_infer"
+
+_add(
+    "fused_dropout_add",
+    lambda x, y: [
+        _dropout_add(x, y, 0.0, False, _TRAIN),
+        _dropout_add(x, y, 1.0, False, _TRAIN),
+        _dropout_add(x, y, 0.5, True, _TRAIN),
+        _dropout_add(x, y, 0.25, True, _INFER),
+    ],
+    gradient="x y",
+    gpu_only=True,
+    oracle=lambda x, y: [x + y, 0 * x + y, x + y, 0.75 * x + y],
+    x=normal(3, 4),
+    y=normal(3, 4, seed=1),
+)
+
+
+def _judge_halves(outputs: Any) -> None:
+    """Ones, of which half is left out, plus ones: 1 or 3, and 1 or 2."""
+    for total, most in ((outputs[0], 3.0), (outputs[1], 2.0)):
+        kept = np.asarray(total) > 1.5
+        np.testing.assert_allclose(np.asarray(total)[kept], most, rtol=1e-6)
+        assert abs(kept.mean() - 0.5) < 0.06
+
+
+_add(
+    "fused_dropout_add",
+    lambda x, y: [_dropout_add(x, y, 0.5, False, mode) for mode in (_TRAIN, _INFER)],
+    gradient="x",
+    label="dropout",
+    gpu_only=True,
+    judge=_judge_halves,
+    x=np.ones((64, 32), np.float32),
+    y=np.ones((64, 32), np.float32),
+)
+
+# -- products -------------------------------------------------------------------------------------
+
+
+def _fc(name: str, x: Any, w: Any, b: Any, columns: int, activation: str) -> Any:
+    return operator(
+        name,
+        {
+            "input": x,
+            "w": w,
+            "bias": b,
+            "in_num_col_dims": columns,
+            "activation_type": activation,
+            "padding_weights": False,
+        },
+        "out",
+        shape=[*x.shape[:columns], w.shape[1]],
+    )[0]
+
+
+def _fc_of(name: str) -> Any:
+    return lambda x, w, v, b: [
+        _fc(name, x, w, b, 1, "relu"),
+        _fc(name, x, v, None, 2, ""),
+    ]
+
+
+_FC: dict[str, Any] = {
+    "x": normal(2, 3, 4),
+    "w": normal(12, 5, seed=1),
+    "v": normal(4, 5, seed=2),
+    "b": normal(5, seed=3),
+}
+_add("fc", _fc_of("fc"), since=_EXPANDED, **_FC)
+_add(
+    "gemm_epilogue",
+    _fc_of("gemm_epilogue"),
+    gpu_only=True,
+    since=_NEW,
+    oracle=lambda x, w, v, b: [_relu(x.reshape(2, 12) @ w + b), x @ v],
+    **_FC,
+)
+TABLE.refuse(
+    "gemm_epilogue",
+    lambda x, w: operator(
+        "gemm_epilogue",
+        {
+            "input": x,
+            "w": w,
+            "bias": None,
+            "in_num_col_dims": 1,
+            "activation_type": "",
+            "padding_weights": True,
+        },
+        "out",
+    )[0],
+    "padded weights are not supported",
+    gpu_only=True,
+    since=_NEW,
+    x=normal(2, 4),
+    w=normal(4, 4),
+)
+_add(
+    "fusion_repeated_fc_relu",
+    lambda x, u, v, b, c: operator(
+        "fusion_repeated_fc_relu",
+        {"x": x, "w": [u, v], "bias": [b, c]},
+        "ReluOut*1 Out",
+        {"x": "X", "w": "W", "bias": "Bias"},
+    )[-1],
+    x=normal(3, 4),
+    u=normal(4, 5, seed=1),
+    v=normal(5, 2, seed=2),
+    b=normal(5, seed=3),
+    c=normal(2, seed=4),
+)
+_add(
+    "fusion_squared_mat_sub",
+    lambda x, y: operator(
+        "fusion_squared_mat_sub",
+        {"x": x, "y": y, "scalar": 0.5},
+        "SquaredX SquaredY SquaredXY Out",
+        {"x": "X", "y": "Y"},
+    )[-1],
+    x=normal(3, 4),
+    y=normal(4, 5, seed=1),
+)
+_add(
+    "fusion_transpose_flatten_concat",
+    lambda x, y: operator(
+        "fusion_transpose_flatten_concat",
+        {"x": [x, y], "trans_axis": [0, 2, 3, 1], "flatten_axis": 1, "concat_axis": 1},
+        "Out",
+        {"x": "X"},
+        shape=[2, 36],
+    )[0],
+    gpu_only=True,
+    oracle=lambda x, y: np.concatenate(
+        [np.moveaxis(array, 1, 3).reshape(2, -1) for array in (x, y)], axis=1
+    ),
+    x=normal(2, 3, 2, 2),
+    y=normal(2, 3, 4, 2, seed=1),
+)
+_add(
+    "batch_fc",
+    lambda x, w, b: operator(
+        "batch_fc",
+        {"input": x, "w": w, "bias": b},
+        "Out",
+        {"input": "Input", "w": "W", "bias": "Bias"},
+        shape=[2, 3, 5],
+    )[0],
+    gradient="x w b",
+    gpu_only=True,
+    oracle=lambda x, w, b: x @ w + b[:, None],
+    x=normal(2, 3, 4),
+    w=normal(2, 4, 5, seed=1),
+    b=normal(2, 5, seed=2),
+)
+_add(
+    "apply_per_channel_scale",
+    lambda x, s: operator("apply_per_channel_scale", {"x": x, "scales": s}, "out")[0],
+    gpu_only=True,
+    since=_NEW,
+    oracle=lambda x, s: x * s,
+    x=normal(3, 4),
+    s=uniform(4),
+)
+
+
+# -- two functions in one -------------------------------------------------------------------------
+
+
+def _elementwise(
+    name: str, x: Any, y: Any, outer: str, inner: str, axis: int = -1, scale: float = 0.0
+) -> Any:
+    return operator(
+        name,
+        {
+            "x": x,
+            "y": y,
+            "functor_list": [outer, inner],
+            "axis": axis,
+            "scale": scale,
+            "save_intermediate_out": False,
+        },
+        "Out IntermediateOut",
+        {"x": "X", "y": "Y"},
+    )[0]
+
+
+def _sigmoid(x: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-x)))
+
+
+for _name in ("fused_elemwise_activation", "fused_elemwise_add_activation"):
+    _add(
+        _name,
+        lambda x, y, z, name=_name: [
+            _elementwise(name, x, y, "elementwise_add", "relu"),
+            _elementwise(name, x, y, "relu", "elementwise_add"),
+            _elementwise(name, x, y, "tanh", "elementwise_add"),
+            _elementwise(name, x, y, "sigmoid", "elementwise_add"),
+            _elementwise(name, x, y, "gelu", "elementwise_add"),
+            _elementwise(name, x, z, "scale", "elementwise_add", axis=0, scale=2.0),
+        ],
+        gradient="x y z",
+        # On Paddle 3 a ProgramDesc is the only program that can hold it.
+        gpu_only=True,
+        oracle=lambda x, y, z: [
+            x + _relu(y),
+            _relu(x + y),
+            np.tanh(x + y),
+            _sigmoid(x + y),
+            _gelu(x + y),
+            2 * (x + z[:, None]),
+        ],
+        x=normal(3, 4),
+        y=normal(3, 4, seed=1),
+        z=normal(3, seed=2),
+    )
+_add(
+    "fused_elemwise_activation",
+    lambda x, y: _elementwise(
+        "fused_elemwise_activation", x, y, "elementwise_mul", "scale", scale=0.5
+    ),
+    gradient="x y",
+    label="product",
+    gpu_only=True,
+    oracle=lambda x, y: x * (0.5 * y),
+    x=normal(3, 4),
+    y=normal(3, 4, seed=1),
+)
+TABLE.refuse(
+    "fused_elemwise_activation",
+    lambda x, y: _elementwise("fused_elemwise_activation", x, y, "relu", "tanh"),
+    r"functor_list must be a binary and a unary function, got \['relu', 'tanh'\]",
+    gpu_only=True,
+    since=Since("3.0", "Paddle refuses it first"),
+    x=normal(3, 4),
+    y=normal(3, 4),
+)
+
+
+def _affine(x: Any, s: Any, b: Any, y: Any, t: Any, c: Any, dual: bool) -> Any:
+    return operator(
+        "fused_scale_bias_add_relu",
+        {
+            "x1": x,
+            "scale1": s,
+            "bias1": b,
+            "x2": y,
+            "scale2": t,
+            "bias2": c,
+            "fuse_dual": dual,
+            "exhaustive_search": False,
+        },
+        "out",
+    )[0]
+
+
+_add(
+    "fused_scale_bias_add_relu",
+    lambda x, y, s, b, t, c: [
+        _affine(x, s, b, y, t, c, True),
+        _affine(x, s, b, y, None, None, False),
+    ],
+    gpu_only=True,
+    oracle=lambda x, y, s, b, t, c: [_relu(x * s + b + y * t + c), _relu(x * s + b + y)],
+    x=normal(2, 3, 2, 4),
+    y=normal(2, 3, 2, 4, seed=1),
+    s=uniform(4),
+    b=normal(4, seed=2),
+    t=uniform(4, seed=3),
+    c=normal(4, seed=4),
+)
