@@ -160,11 +160,11 @@ def _unit(context: TranslationContext, vector: str, eps: str) -> str:
 
 @translator(
     "dropout",
-    emits="Dropout Mul Identity",
-    limits="the probability must be constant; the mask cannot be read; a fixed seed is not used",
+    emits="Dropout Mul Identity Cast",
+    limits="the probability must be constant; a fixed seed is not used",
 )
 def dropout(context: TranslationContext) -> list[str | None]:
-    """Zeroes elements with probability p in training.
+    """Zeroes elements with probability p in training; the second result is 1 where they are kept.
 
     ``upscale_in_train`` divides what is left by 1 - p; ``downgrade_in_infer`` multiplies by 1 - p
     outside training instead.
@@ -172,17 +172,18 @@ def dropout(context: TranslationContext) -> list[str | None]:
     x = context.input("x")
     p = float(context.static("p").reshape(()))
     upscale = context.attr("mode", "upscale_in_train") == "upscale_in_train"
-    if context.is_used(1):
-        raise context.refuse("its mask cannot be read.")
     if context.attr("is_test", 0):
         if upscale or p == 0.0:
             return [str(context.onnx.identity([x])), None]
         return [str(context.onnx.mul([x, context.const_like(1.0 - p, x)])), None]
-    if p == 0.0:
-        return [str(context.onnx.identity([x])), None]
-    if p >= 1.0:
-        return [str(context.onnx.mul([x, context.const_like(0.0, x)])), None]
-    result = str(context.onnx.dropout([x], 1, p)[0])
+    if p in (0.0, 1.0):
+        result = context.onnx.identity([x])
+        if p == 1.0:
+            result = context.onnx.mul([x, context.const_like(0.0, x)])
+        kept = np.full(context.shape(x), p == 0.0)
+        return [str(result), context.const(kept, "uint8") if context.is_used(1) else None]
+    drawn = context.onnx.dropout([x], 1 + context.is_used(1), p)
+    result = str(drawn[0])
     if not upscale:
         result = str(context.onnx.mul([result, context.const_like(1.0 - p, x)]))
-    return [result, None]
+    return [result, context.cast(str(drawn[1]), "uint8") if context.is_used(1) else None]

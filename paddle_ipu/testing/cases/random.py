@@ -12,7 +12,7 @@ from scipy import stats
 
 from paddle_ipu.testing.cases.one_operator import operator
 from paddle_ipu.testing.cases.operator_calls import call
-from paddle_ipu.testing.operator_case import Array, CaseTable, Since, integers, normal
+from paddle_ipu.testing.operator_case import Array, CaseTable, Since, integers, normal, uniform
 
 TABLE = CaseTable()
 _add = TABLE.add
@@ -575,4 +575,53 @@ TABLE.refuse(
     since=Since("3.0", "the operator has no k"),
     gpu_only=True,
     **_NUCLEUS,
+)
+
+
+def _dropout(x: Any, p: float, mode: str) -> list[Any]:
+    results = call(
+        "dropout",
+        [x, None, p, False, mode, 0, False],
+        {"X": x},
+        {"Out": x.dtype, "Mask": "uint8"},
+        dropout_prob=p,
+        is_test=False,
+        dropout_implementation=mode,
+    )
+    if paddle.framework.in_pir_mode():
+        # Paddle's function keeps the mask to itself.
+        return list(results[0].get_defining_op().results())
+    return results
+
+
+def _dropped(x: Array) -> Callable[[Sequence[Array]], None]:
+    def judge(outputs: Sequence[Array]) -> None:
+        up, mask, down, below, all_, ones, none, zeros, gradient = outputs
+        assert [kept.dtype for kept in (mask, below, ones, zeros)] == [np.uint8] * 4
+        _counts(mask, [0.25, 0.75])
+        np.testing.assert_allclose(up, x * mask / 0.75, rtol=1e-6)
+        np.testing.assert_allclose(down, x * below, rtol=1e-6)
+        assert (mask != below).any()
+        np.testing.assert_array_equal(all_, x)
+        assert ones.all() and not none.any() and not zeros.any()
+        weights = np.random.default_rng(7)
+        first, second, third, _ = (weights.uniform(0.5, 2.0, x.shape) for _ in range(4))
+        expected = first * mask / 0.75 + second * below + third
+        np.testing.assert_allclose(gradient, expected, rtol=1e-5)
+
+    return judge
+
+
+_add(
+    "dropout",
+    lambda x: [
+        *_dropout(x, 0.25, "upscale_in_train"),
+        *_dropout(x, 0.25, "downgrade_in_infer"),
+        *_dropout(x, 0.0, "upscale_in_train"),
+        *_dropout(x, 1.0, "upscale_in_train"),
+    ],
+    gradient="x",
+    label="masks",
+    judge=_dropped(uniform(*_MANY)),
+    x=uniform(*_MANY),
 )
