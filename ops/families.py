@@ -35,6 +35,7 @@ from paddle_ipu.ops import (  # noqa: F401
     recurrent,
     reduce,
     sampling,
+    rotary,
     scatter,
     shape,
     special,

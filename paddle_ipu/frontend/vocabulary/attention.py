@@ -49,3 +49,13 @@ row(
 )
 row("fused_softmax_mask", "fused_softmax_mask", "x=X mask=Mask", "out=Out")
 row("fused_softmax_mask_upper_triangle", "fused_softmax_mask_upper_triangle", "X=X", "Out=Out")
+
+# Rotary position embedding.
+row(
+    "fused_rotary_position_embedding",
+    "fused_rotary_position_embedding",
+    "q=q k=k v=v sin=sin cos=cos position_ids=position_ids",
+    "out_q=out_q out_k=out_k out_v=out_v",
+    "rotary_emb_base?10000.0 time_major?false use_neox_rotary_style?true",
+)
+row("fused_partial_rope", "fused_partial_rope", "x=x cos=cos sin=sin", "out=out")

@@ -1,0 +1,109 @@
+"""Rotary position embedding: pairs of a head's elements turned by an angle of their position."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from paddle_ipu.ops.context import TranslationContext
+from paddle_ipu.ops.registry import translator
+
+
+def _turned_pairs(context: TranslationContext, x: str) -> str:
+    """(-x1, x0, -x3, x2, ...) along the last dimension."""
+    shape = context.shape(x)
+    pairs = context.reshape(x, [*shape[:-1], shape[-1] // 2, 2])
+    first, second = context.onnx.split([pairs], 2, len(shape), [1, 1])
+    turned = context.onnx.concat([context.onnx.neg([second]), first], len(shape))
+    return context.reshape(str(turned), shape)
+
+
+def _turned_halves(context: TranslationContext, x: str) -> str:
+    """(-second half, first half) of the last dimension."""
+    axis, size = context.rank(x) - 1, context.shape(x)[-1] // 2
+    first, second = context.onnx.split([x], 2, axis, [size, size])
+    return str(context.onnx.concat([context.onnx.neg([second]), first], axis))
+
+
+def _rotated(context: TranslationContext, x: str, cos: str, sin: str, turned: str) -> str:
+    along = context.onnx.mul([x, cos])
+    return str(context.onnx.add([along, context.onnx.mul([turned, sin])]))
+
+
+def _angles(context: TranslationContext, steps: int, depth: int) -> tuple[str, str]:
+    """cos and sin of ``position / base ** (2i / D)``, [B or 1, S, 1, D], each twice in a row."""
+    base = float(context.attr("rotary_emb_base", 10000.0))
+    inverse = base ** -(np.arange(depth) // 2 * 2 / depth)
+    if not context.has("position_ids"):
+        angles = np.arange(steps)[:, None] * inverse
+        dtype = context.dtype(context.input("q"))
+        shape = [1, steps, 1, depth]
+        return (
+            context.const(np.cos(angles).reshape(shape), dtype),
+            context.const(np.sin(angles).reshape(shape), dtype),
+        )
+    ids = context.input("position_ids")
+    positions = context.reshape(context.cast(ids, "float32"), [*context.shape(ids), 1, 1])
+    turned = context.onnx.mul([positions, context.const(inverse, "float32")])
+    return str(context.onnx.cos([turned])), str(context.onnx.sin([turned]))
+
+
+def _rows(context: TranslationContext, table: str, steps: int, depth: int) -> str:
+    """[1, S, 1, D] or [S, D] of cosines or sines as [B or 1, S, 1, D], by position ids if given."""
+    positions = context.shape(table)[1 if context.rank(table) == 4 else 0]
+    rows = context.reshape(table, [positions, depth])
+    if context.has("position_ids"):
+        ids = context.input("position_ids")
+        found = str(context.onnx.gather([rows, ids], 0))
+        return context.reshape(found, [*context.shape(ids), 1, depth])
+    if positions != steps:
+        raise context.refuse(f"sin and cos have {positions} positions, the sequence has {steps}.")
+    return context.reshape(rows, [1, steps, 1, depth])
+
+
+@translator(
+    "fused_rotary_position_embedding",
+    emits="Mul Add Neg Split Concat Reshape Gather Transpose Cast Cos Sin",
+    limits="tables of cosines and sines as long as the sequence, or position ids",
+)
+def fused_rotary_position_embedding(context: TranslationContext) -> Sequence[str | None]:
+    """q, k and v [B, S, H, D] (with `time_major` [S, B, H, D]), rotated by their positions.
+
+    Pairs are neighbours, or with `use_neox_rotary_style` off the elements half of D apart.
+    """
+    major = bool(context.attr("time_major", 0))
+    shape = context.shape(context.input("q"))
+    steps, depth = shape[0 if major else 1], shape[3]
+    if context.has("sin") != context.has("cos"):
+        raise context.refuse("sin and cos must be given together.")
+    if context.has("sin"):
+        cos, sin = (_rows(context, context.input(name), steps, depth) for name in ("cos", "sin"))
+    else:
+        cos, sin = _angles(context, steps, depth)
+    if major:
+        cos, sin = (str(context.onnx.transpose([t], [1, 0, 2, 3])) for t in (cos, sin))
+    turn = _turned_pairs if context.attr("use_neox_rotary_style", 1) else _turned_halves
+    return [
+        None if x is None else _rotated(context, x, cos, sin, turn(context, x))
+        for x in (context.optional(name) for name in "qkv")
+    ]
+
+
+@translator("fused_partial_rope", emits="Mul Add Neg Split Concat Reshape Transpose")
+def fused_partial_rope(context: TranslationContext) -> str:
+    """The last elements of x [B, S, H, D], as many as cos has, rotated; the others as they are.
+
+    Of those elements first the even ones stand, then the odd ones; pairs are half of them apart.
+    """
+    x, cos, sin = (context.input(name) for name in ("x", "cos", "sin"))
+    *outer, depth = context.shape(x)
+    rotated = context.shape(cos)[-1]
+    parts = [x]
+    if rotated != depth:
+        parts = list(context.onnx.split([x], 2, 3, [depth - rotated, rotated]))
+    pairs = context.reshape(parts[-1], [*outer, rotated // 2, 2])
+    evens_first = str(context.onnx.transpose([pairs], [0, 1, 2, 4, 3]))
+    apart = context.reshape(evens_first, [*outer, rotated])
+    result = _rotated(context, apart, cos, sin, _turned_halves(context, apart))
+    return result if len(parts) == 1 else str(context.onnx.concat([parts[0], result], 3))
