@@ -12,7 +12,9 @@ from paddle_ipu.testing.cases import (
     control_flow,
     convolution,
     creation,
+    composite_loss,
     decoding,
+    detection,
     elementwise,
     fused,
     fused_norm,
@@ -21,6 +23,7 @@ from paddle_ipu.testing.cases import (
     interpolation,
     linear_algebra,
     loss,
+    masked_attention,
     network,
     normalization,
     ordering,
@@ -57,6 +60,7 @@ _TABLES = (
     pooling.TABLE,
     batch_norm.TABLE,
     state.TABLE,
+    masked_attention.TABLE,
     attention.TABLE,
     fused.TABLE,
     fused_norm.TABLE,
@@ -64,6 +68,7 @@ _TABLES = (
     recurrent.TABLE,
     random.TABLE,
     loss.TABLE,
+    composite_loss.TABLE,
     decoding.TABLE,
     quantization.TABLE,
     special.TABLE,
@@ -75,6 +80,7 @@ _TABLES = (
     normalization.TABLE,
     interpolation.TABLE,
     sampling.TABLE,
+    detection.TABLE,
 )
 
 CASES: tuple[OperatorCase, ...] = tuple(row for table in _TABLES for row in table.rows)

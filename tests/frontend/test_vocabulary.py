@@ -21,6 +21,7 @@ from tests.frontend.dialect_form import form
 
 _AXIS = {"axis": -1}
 _MATRIX = {"shape": [2, 3], "dtype": 5}
+_LENGTHS = {"max_seqlen_q": 3, "max_seqlen_k": 4}
 _NORM = {"epsilon": 0.5, "begin_norm_axis": 2}
 _QUANTISED = {
     "quant_scale": 0.5,
@@ -38,6 +39,7 @@ _WINDOWS = {
 
 ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
     **dict.fromkeys(legacy_forms.ALIGNED, _AXIS),
+    "anchor_generator": {"anchor_sizes": [32.0], "aspect_ratios": [0.5], "stride": [16.0, 8.0], "variances": [0.1, 0.1, 0.2, 0.2]},
     "arg_max": {"axis": 1},
     "arg_min": {"axis": -2},
     "channel_shuffle": {"groups": 2},
@@ -47,6 +49,7 @@ ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
     "logspace": {"dtype": 5},
     "maxout": {"groups": 2},
     "overlap_add": {"hop_length": 1},
+    "prior_box": {"min_sizes": [4.0], "aspect_ratios": [2.0], "variances": [0.1, 0.1, 0.2, 0.2]},
     "put_along_axis": {"Axis": 1, "Reduce": "add"},
     "reverse": {"axis": [0]},
     "segment_pool": {"pooltype": "MEAN"},
@@ -77,6 +80,19 @@ ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
     "fast_ln": {"epsilon": 0.5},
     "fast_rms_norm": {"epsilon": 0.5},
     "fused_bias_residual_layernorm": {**_NORM, **_QUANTISED, "residual_alpha": 0.5},
+    "flash_attn_unpadded": {**_LENGTHS, "scale": 0.25},
+    "flash_attn_v3": {
+        "is_causal": True,
+        "manual_set_pack_gqa": True,
+        "num_splits": 2,
+        "pack_gqa_": True,
+        "sm_margin": 3,
+        "softcap": 0.5,
+        "softmax_scale": 0.25,
+        "window_size_left": 4,
+        "window_size_right": 5,
+    },
+    "flash_attn_varlen_qkvpacked": {**_LENGTHS, "scale": 0.25},
     "fused_dropout_add": {"p": 0.5, "is_test": True, "mode": "downscale_in_infer"},
     "fused_elemwise_activation": {"functor_list": ["relu", "elementwise_add"]},
     "fused_elemwise_add_activation": {"functor_list": ["relu", "elementwise_add"]},
@@ -138,6 +154,11 @@ ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
     "unstack": {"num": 2},
     "truncated_gaussian_random": {"shape": [2, 3], "a": -1.0, "b": 3.0},
     "uniform_random_batch_size_like": {"shape": [2, 3]},
+    "variable_length_memory_efficient_attention": {
+        "causal": True,
+        "pre_cache_length": 2,
+        "scale": 0.25,
+    },
     "update_loss_scaling": {
         "decr_every_n_nan_or_inf": 2,
         "decr_ratio": 0.8,

@@ -110,3 +110,64 @@ row(
     "x=X indices=Indices",
     attributes='data_format?"NCDHW" ksize output_size paddings?[0,0,0] strides?[1,1,1]',
 )
+row(
+    "prior_box",
+    "prior_box",
+    "input=Input image=Image",
+    "out=Boxes var=Variances",
+    "aspect_ratios clip?true flip?true max_sizes?[] min_max_aspect_ratios_order?false min_sizes "
+    "offset?0.5 step_h?0.0 step_w?0.0 variances",
+)
+row(
+    "anchor_generator",
+    "anchor_generator",
+    "input=Input",
+    "anchors=Anchors variances_out=Variances",
+    "anchor_sizes aspect_ratios offset?0.5 stride variances",
+)
+row(
+    "box_coder",
+    "box_coder",
+    "prior_box=PriorBox prior_box_var=PriorBoxVar target_box=TargetBox",
+    "output_box=OutputBox",
+    'axis?0 box_normalized?true code_type?"encode_center_size" variance?[]',
+)
+row(
+    "yolo_box",
+    "yolo_box",
+    "x=X img_size=ImgSize",
+    "boxes=Boxes scores=Scores",
+    "anchors?[] class_num?1 clip_bbox?true conf_thresh?0.01 downsample_ratio?32 iou_aware?false "
+    "iou_aware_factor?0.5 scale_x_y?1.0",
+)
+_BINS = "pooled_height?1 pooled_width?1 spatial_scale?1.0"
+row(
+    "roi_align",
+    "roi_align",
+    "x=X boxes=ROIs boxes_num=RoisNum",
+    attributes=f"{_BINS} aligned?false sampling_ratio?-1",
+)
+row("roi_pool", "roi_pool", "x=X boxes=ROIs boxes_num=RoisNum", "out=Out arg_max=Argmax", _BINS)
+row(
+    "psroi_pool",
+    "psroi_pool",
+    "x=X boxes=ROIs boxes_num=RoisNum",
+    attributes=f"{_BINS} output_channels?1",
+)
+_DEFORMABLE = (
+    "deformable_groups?1 dilations?[1,1] groups?1 im2col_step?64 paddings?[0,0] strides?[1,1]"
+)
+row(
+    "deformable_conv",
+    "deformable_conv",
+    "x=Input offset=Offset filter=Filter mask=Mask",
+    "out=Output",
+    _DEFORMABLE,
+)
+row(
+    "deformable_conv_v1",
+    "deformable_conv",
+    "x=Input offset=Offset filter=Filter mask=Mask",
+    "out=Output",
+    _DEFORMABLE,
+)

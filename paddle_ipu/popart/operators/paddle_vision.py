@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paddle_ipu.popart.op_schema import FLOATS, INTS, Attribute, int_, ints, paddle_ipu_row
+from paddle_ipu.popart.op_schema import FLOATS, INTS, Attribute, float_, int_, ints, paddle_ipu_row
 from paddle_ipu.popart.shape_inference import vision
 
 _WINDOWS = [ints("counts", required=True), ints("starts", required=True), ints("ends", True)]
@@ -21,3 +21,31 @@ paddle_ipu_row(
     ],
 )
 paddle_ipu_row("Unpool", 2, vision.unpool, (FLOATS, INTS), [ints("sizes", required=True)])
+
+_BINS = [
+    int_("pooled_height", required=True),
+    int_("pooled_width", required=True),
+    float_("spatial_scale"),
+]
+_BOXES = (FLOATS, FLOATS, INTS)
+
+paddle_ipu_row(
+    "RoiAlign",
+    3,
+    vision.regions,
+    _BOXES,
+    [*_BINS, int_("sampling_ratio", required=True), int_("aligned", required=True)],
+)
+paddle_ipu_row("RoiPool", 3, vision.regions, _BOXES, _BINS, outputs=2)
+paddle_ipu_row("PsRoiPool", 3, vision.regions_of_channels, _BOXES, _BINS)
+paddle_ipu_row(
+    "DeformableConv",
+    (3, 4),
+    vision.deformable_conv,
+    FLOATS,
+    [
+        *(ints(name, required=True) for name in ("strides", "paddings", "dilations")),
+        int_("groups", required=True),
+        int_("deformable_groups", required=True),
+    ],
+)

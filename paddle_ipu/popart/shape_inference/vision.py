@@ -49,3 +49,35 @@ def unpool(ctx: InferenceContext) -> list[TensorInfo]:
     if ctx.info(1).dims != x.dims:
         raise ctx.error(f"the indices must have the shape of {x}, got {ctx.info(1)}")
     return [TensorInfo.of(x.dtype, (*x.dims[:2], *ctx.attributes["sizes"]))]
+
+
+def regions(ctx: InferenceContext) -> list[TensorInfo]:
+    """(x [N, C, H, W], boxes [R, 4], counts [N]) -> [R, C, pooled_height, pooled_width], places."""
+    x, boxes, counts = ctx.expect_rank(0, 4, 4), ctx.expect_rank(1, 2, 2), ctx.info(2)
+    if boxes.dims[1] != 4 or counts.dims != x.dims[:1]:
+        raise ctx.error(
+            f"the boxes must have shape [R, 4] and their numbers [{x.dims[0]}], got {boxes} and "
+            f"{counts}"
+        )
+    bins = (ctx.attributes["pooled_height"], ctx.attributes["pooled_width"])
+    out = TensorInfo.of(x.dtype, (boxes.dims[0], x.dims[1], *bins))
+    return [out, TensorInfo.of(ir.DataType.INT32, out.dims)][: ctx.num_outputs]
+
+
+def regions_of_channels(ctx: InferenceContext) -> list[TensorInfo]:
+    """(x [N, C * h * w, H, W], boxes [R, 4], counts [N]) -> [R, C, h, w]."""
+    (out,) = regions(ctx)
+    channels, high, wide = out.dims[1:]
+    if channels % (high * wide):
+        raise ctx.error(f"{channels} channels do not divide into bins of {high} x {wide}")
+    return [TensorInfo.of(out.dtype, (out.dims[0], channels // (high * wide), high, wide))]
+
+
+def deformable_conv(ctx: InferenceContext) -> list[TensorInfo]:
+    """(x, offset [N, ., OH, OW], weights [M, C / groups, h, w], mask) -> [N, M, OH, OW]."""
+    x, offset = ctx.expect_rank(0, 4, 4), ctx.expect_rank(1, 4, 4)
+    weights = ctx.expect_rank(2, 4, 4)
+    places = ctx.attributes["deformable_groups"] * weights.dims[2] * weights.dims[3]
+    if offset.dims[1] != 2 * places:
+        raise ctx.error(f"the offset must have {2 * places} channels, got {offset}")
+    return [TensorInfo.of(x.dtype, (x.dims[0], weights.dims[0], *offset.dims[2:]))]

@@ -132,3 +132,71 @@ def nearest_interp(x: Any, size: list[int], align_corners: bool) -> Any:
         interp_method="nearest",
         align_corners=align_corners,
     )[0]
+
+
+def anchor_generator(
+    x: Any,
+    sizes: list[float],
+    ratios: list[float],
+    variances: list[float],
+    stride: list[float],
+    offset: float,
+) -> list[Any]:
+    """Anchors and their variances for each position of a feature map."""
+    if paddle.framework.in_pir_mode():
+        return list(paddle._C_ops.anchor_generator(x, sizes, ratios, variances, stride, offset))
+    return append_operator(
+        "anchor_generator",
+        {"Input": x},
+        ["Anchors", "Variances"],
+        x.dtype,
+        anchor_sizes=sizes,
+        aspect_ratios=ratios,
+        variances=variances,
+        stride=stride,
+        offset=offset,
+    )
+
+
+def psroi_pool(
+    x: Any, boxes: Any, boxes_num: Any, height: int, width: int, spatial_scale: float
+) -> Any:
+    """``paddle.vision.ops.psroi_pool``, which forgets boxes_num in a program of Paddle 2.6."""
+    channels = x.shape[1] // (height * width)
+    if paddle.framework.in_pir_mode():
+        return paddle._C_ops.psroi_pool(x, boxes, boxes_num, height, width, channels, spatial_scale)
+    return append_operator(
+        "psroi_pool",
+        {"X": x, "ROIs": boxes, "RoisNum": boxes_num},
+        ["Out"],
+        x.dtype,
+        pooled_height=height,
+        pooled_width=width,
+        output_channels=channels,
+        spatial_scale=spatial_scale,
+    )[0]
+
+
+def without_boxes_num(kind: str, x: Any, boxes: Any) -> Any:
+    """Pooling of boxes whose images only a LoD would tell."""
+    if paddle.framework.in_pir_mode():
+        write = getattr(paddle._C_ops, kind)
+        given = {"roi_align": (1, 1, 1.0, -1, False), "psroi_pool": (1, 1, 3, 1.0)}
+        made = write(x, boxes, None, *given.get(kind, (1, 1, 1.0)))
+        return made[0] if isinstance(made, (list, tuple)) else made
+    slots = ["Out", "Argmax"] if kind == "roi_pool" else ["Out"]
+    more = {"output_channels": 3} if kind == "psroi_pool" else {}
+    return append_operator(kind, {"X": x, "ROIs": boxes}, slots, x.dtype, **more)[0]
+
+
+def box_coder(prior: Any, target: Any, code_type: str) -> Any:
+    """``paddle.vision.ops.box_coder`` without variances, which the function insists on."""
+    if paddle.framework.in_pir_mode():
+        return paddle._C_ops.box_coder(prior, None, target, code_type, True, 0, [])
+    return append_operator(
+        "box_coder",
+        {"PriorBox": prior, "TargetBox": target},
+        ["OutputBox"],
+        prior.dtype,
+        code_type=code_type,
+    )[0]

@@ -1,0 +1,257 @@
+"""Boxes: priors and anchors, their codes, YOLO's boxes, and pooling of regions of interest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from paddle_ipu.ops.context import TranslationContext
+from paddle_ipu.ops.registry import translator
+
+
+def _floats(context: TranslationContext, name: str) -> list[float]:
+    return [float(number) for number in context.attr(name) or ()]
+
+
+@translator("prior_box", emits="")
+def prior_box(context: TranslationContext) -> list[str | None]:
+    """The boxes of SSD around each position of a feature map, as parts of the image's size."""
+    rows, columns = context.shape(context.input("input"))[2:]
+    height, width = context.shape(context.input("image"))[2:]
+    ratios = [1.0]
+    for ratio in _floats(context, "aspect_ratios"):
+        if all(abs(ratio - known) >= 1e-6 for known in ratios):
+            ratios += [ratio, 1.0 / ratio] if context.attr("flip", 0) else [ratio]
+    maxima, halves = _floats(context, "max_sizes"), []
+    for at, size in enumerate(_floats(context, "min_sizes")):
+        by_ratio = [(size * math.sqrt(ratio) / 2, size / math.sqrt(ratio) / 2) for ratio in ratios]
+        square = [(math.sqrt(size * maxima[at]) / 2,) * 2] if maxima else []
+        if context.attr("min_max_aspect_ratios_order", 0):
+            halves += [by_ratio[0], *square, *by_ratio[1:]]
+        else:
+            halves += [*by_ratio, *square]
+    step_w, step_h = float(context.attr("step_w", 0)), float(context.attr("step_h", 0))
+    if step_w == 0 or step_h == 0:
+        step_w, step_h = width / columns, height / rows
+    offset = float(context.attr("offset", 0.5))
+    x = (np.arange(columns) + offset)[None, :, None] * step_w
+    y = (np.arange(rows) + offset)[:, None, None] * step_h
+    half_w, half_h = np.asarray(halves).T
+    sides = [(x - half_w) / width, (y - half_h) / height, (x + half_w) / width]
+    sides.append((y + half_h) / height)
+    boxes = np.stack(np.broadcast_arrays(*sides), axis=-1)
+    if context.attr("clip", 0):
+        boxes = boxes.clip(0.0, 1.0)
+    return _with_variances(context, boxes)
+
+
+def _with_variances(context: TranslationContext, boxes: Any) -> list[str | None]:
+    variances = np.broadcast_to(np.asarray(_floats(context, "variances")), boxes.shape)
+    return [context.const(boxes, "float32"), context.const(variances, "float32")]
+
+
+@translator("anchor_generator", emits="")
+def anchor_generator(context: TranslationContext) -> list[str | None]:
+    """The anchors of Faster R-CNN around each position of a feature map, in pixels."""
+    rows, columns = context.shape(context.input("input"))[2:]
+    step_w, step_h = _floats(context, "stride")
+    offset, sizes = float(context.attr("offset", 0.5)), []
+    for ratio in _floats(context, "aspect_ratios"):
+        base_w = math.floor(math.sqrt(step_w * step_h / ratio) + 0.5)
+        base_h = math.floor(base_w * ratio + 0.5)
+        for size in _floats(context, "anchor_sizes"):
+            sizes.append((size / step_w * base_w - 1, size / step_h * base_h - 1))
+    x = (np.arange(columns) * step_w + offset * (step_w - 1))[None, :, None]
+    y = (np.arange(rows) * step_h + offset * (step_h - 1))[:, None, None]
+    half_w, half_h = np.asarray(sizes).T / 2
+    sides = np.broadcast_arrays(x - half_w, y - half_h, x + half_w, y + half_h)
+    return _with_variances(context, np.stack(sides, axis=-1))
+
+
+def _column(context: TranslationContext, x: str, at: int, axis: int = -1) -> str:
+    """Position `at` of an axis, which stays with size 1."""
+    axis %= context.rank(x)
+    starts, ends, axes = (context.shape_const([number]) for number in (at, at + 1, axis))
+    return str(context.onnx.slice([x, starts, ends, axes]))
+
+
+@translator("box_coder", emits="Slice Sub Add Mul Div Log Abs Exp Concat Reshape")
+def box_coder(context: TranslationContext) -> str:
+    """Boxes as offsets from priors (encode), or offsets from priors as boxes (decode)."""
+    onnx, prior = context.onnx, context.input("prior_box")
+    target, normalized = context.input("target_box"), bool(context.attr("box_normalized", 1))
+    encode = str(context.attr("code_type")) == "encode_center_size"
+    count, axis = context.shape(prior)[0], int(context.attr("axis", 0))
+    shape = [1, count, 4] if encode or axis == 0 else [count, 1, 4]
+    prior = context.reshape(prior, shape)
+    half, pixel = context.const_like(0.5, prior), context.const_like(1.0, prior)
+    x, y, w, h = _centred(context, prior, normalized)
+    variances = _box_variances(context, shape)
+    if encode:
+        target = context.reshape(target, [context.shape(target)[0], 1, 4])
+        left, top, right, bottom = (_column(context, target, at) for at in range(4))
+        _, _, wide, high = _centred(context, target, normalized)
+        across = onnx.sub([onnx.mul([onnx.add([left, right]), half]), x])
+        down = onnx.sub([onnx.mul([onnx.add([top, bottom]), half]), y])
+        code = [
+            onnx.div([across, w]),
+            onnx.div([down, h]),
+            onnx.log([onnx.abs([onnx.div([wide, w])])]),
+            onnx.log([onnx.abs([onnx.div([high, h])])]),
+        ]
+        joined = str(onnx.concat(code, -1))
+        return joined if variances is None else str(onnx.div([joined, variances]))
+    offsets = target if variances is None else onnx.mul([target, variances])
+    dx, dy, dw, dh = (_column(context, str(offsets), at) for at in range(4))
+    x = str(onnx.add([onnx.mul([dx, w]), x]))
+    y = str(onnx.add([onnx.mul([dy, h]), y]))
+    w = str(onnx.mul([onnx.mul([onnx.exp([dw]), w]), half]))
+    h = str(onnx.mul([onnx.mul([onnx.exp([dh]), h]), half]))
+    ends = [onnx.add([x, w]), onnx.add([y, h])]
+    if not normalized:
+        ends = [onnx.sub([end, pixel]) for end in ends]
+    return str(onnx.concat([onnx.sub([x, w]), onnx.sub([y, h]), *ends], -1))
+
+
+def _centred(context: TranslationContext, boxes: str, normalized: bool) -> list[str]:
+    """Centre x, centre y, width and height; a box in pixels ends within its last pixel."""
+    left, top, right, bottom = (_column(context, boxes, at) for at in range(4))
+    sizes = [context.onnx.sub([right, left]), context.onnx.sub([bottom, top])]
+    if not normalized:
+        one = context.const_like(1.0, boxes)
+        sizes = [context.onnx.add([size, one]) for size in sizes]
+    half = context.const_like(0.5, boxes)
+    centres = [
+        context.onnx.add([low, context.onnx.mul([size, half])])
+        for low, size in zip((left, top), sizes, strict=True)
+    ]
+    return [str(number) for number in (*centres, *sizes)]
+
+
+def _box_variances(context: TranslationContext, shape: Sequence[int]) -> str | None:
+    if context.has("prior_box_var"):
+        return context.reshape(context.input("prior_box_var"), shape)
+    variances = _floats(context, "variance")
+    return context.const(np.asarray(variances), "float32") if variances else None
+
+
+@translator(
+    "yolo_box",
+    emits="Reshape Slice Sigmoid Exp Mul Add Sub Div Pow Cast Concat Transpose Less Where Max Min",
+)
+def yolo_box(context: TranslationContext) -> list[str | None]:
+    """The boxes and scores of YOLOv3's output [N, anchors * (5 + classes), H, W].
+
+    A box whose confidence is below the threshold is zero, and its scores are.
+    """
+    onnx, x = context.onnx, context.input("x")
+    pairs = np.asarray(context.attr("anchors"), np.float64).reshape(-1, 2)
+    classes, anchors = int(context.attr("class_num")), len(pairs)
+    count, channels, rows, columns = context.shape(x)
+    aware = bool(context.attr("iou_aware", 0))
+    ratio, scale = int(context.attr("downsample_ratio")), float(context.attr("scale_x_y", 1.0))
+    overlap = ""
+    if aware:
+        bounds = [context.shape_const([number]) for number in (0, anchors, 1)]
+        overlap = context.reshape(str(onnx.slice([x, *bounds])), [count, anchors, 1, rows, columns])
+        bounds = [context.shape_const([number]) for number in (anchors, channels, 1)]
+        x = str(onnx.slice([x, *bounds]))
+    cells = context.reshape(x, [count, anchors, 5 + classes, rows, columns])
+    confidence = str(onnx.sigmoid([_column(context, cells, 4, 2)]))
+    if aware:
+        weight = float(context.attr("iou_aware_factor", 0.5))
+        ours = onnx.pow([confidence, context.const_like(1.0 - weight, x)])
+        theirs = onnx.pow([onnx.sigmoid([overlap]), context.const_like(weight, x)])
+        confidence = str(onnx.mul([ours, theirs]))
+    low = onnx.less([confidence, context.const_like(float(context.attr("conf_thresh")), x)])
+    zero, half = context.const_like(0.0, x), context.const_like(0.5, x)
+    image = context.cast(context.input("img_size"), context.dtype(x))
+    image = context.reshape(image, [count, 2, 1, 1, 1])
+    starts, ends, one = [], [], context.const_like(1.0, x)
+    for at, (cells_of_axis, image_at) in enumerate(((columns, 1), (rows, 0))):
+        size = _column(context, image, image_at, 1)
+        steps = np.arange(cells_of_axis) - 0.5 * (scale - 1.0)
+        steps = steps.reshape((1, 1, 1, 1, -1) if at == 0 else (1, 1, 1, -1, 1))
+        inside = onnx.sigmoid([_column(context, cells, at, 2)])
+        inside = onnx.mul([inside, context.const_like(scale, x)])
+        centre = onnx.add([inside, context.const(steps, context.dtype(x))])
+        centre = onnx.mul([centre, size])
+        centre = onnx.div([centre, context.const_like(cells_of_axis, x)])
+        anchor = pairs[:, at].reshape(1, -1, 1, 1, 1) / (ratio * cells_of_axis)
+        length = onnx.exp([_column(context, cells, at + 2, 2)])
+        length = onnx.mul([onnx.mul([length, context.const(anchor, context.dtype(x))]), size])
+        length = onnx.mul([length, half])
+        start, end = onnx.sub([centre, length]), onnx.add([centre, length])
+        if context.attr("clip_bbox", 1):
+            start, end = onnx.max([start, zero]), onnx.min([end, onnx.sub([size, one])])
+        starts.append(start)
+        ends.append(end)
+    boxes = onnx.where([low, zero, onnx.concat([*starts, *ends], 2)])
+    bounds = [context.shape_const([number]) for number in (5, 5 + classes, 2)]
+    scores = onnx.mul([onnx.sigmoid([onnx.slice([cells, *bounds])]), confidence])
+    scores = onnx.where([low, zero, scores])
+    results = []
+    for found, last in ((boxes, 4), (scores, classes)):
+        turned = onnx.transpose([found], [0, 1, 3, 4, 2])
+        results.append(context.reshape(str(turned), [count, anchors * rows * columns, last]))
+    return list(results)
+
+
+_ROI_INPUTS = "the boxes of each image must be counted by boxes_num, not by LoD"
+
+
+def _rois(context: TranslationContext) -> list[str]:
+    if not context.has("boxes_num"):
+        raise context.refuse(
+            "without boxes_num the images of the boxes are in their LoD, which a compiled "
+            "program does not have; give boxes_num."
+        )
+    return [context.input(name) for name in ("x", "boxes", "boxes_num")]
+
+
+def _pooled(context: TranslationContext) -> dict[str, Any]:
+    return {
+        "pooled_height": int(context.attr("pooled_height")),
+        "pooled_width": int(context.attr("pooled_width")),
+        "spatial_scale": float(context.attr("spatial_scale", 1.0)),
+    }
+
+
+@translator("roi_align", emits="paddle_ipu.RoiAlign", limits=_ROI_INPUTS)
+def roi_align(context: TranslationContext) -> str:
+    """The mean of bilinear samples in each bin of each box."""
+    attributes = _pooled(context)
+    attributes["sampling_ratio"] = int(context.attr("sampling_ratio", -1))
+    attributes["aligned"] = int(context.attr("aligned", 0))
+    return context.extension("RoiAlign", _rois(context), attributes)[0]
+
+
+@translator("roi_pool", emits="paddle_ipu.RoiPool", limits=_ROI_INPUTS)
+def roi_pool(context: TranslationContext) -> list[str | None]:
+    """The maximum of each bin of each box, and where it is in the image."""
+    return list(context.extension("RoiPool", _rois(context), _pooled(context), 2))
+
+
+@translator("psroi_pool", emits="paddle_ipu.PsRoiPool", limits=_ROI_INPUTS)
+def psroi_pool(context: TranslationContext) -> str:
+    """The mean of each bin of each box, every bin of channels of its own."""
+    return context.extension("PsRoiPool", _rois(context), _pooled(context))[0]
+
+
+@translator("deformable_conv", emits="paddle_ipu.DeformableConv")
+def deformable_conv(context: TranslationContext) -> str:
+    """Convolution that reads at offset places, each with a weight where there is a mask."""
+    names = ("x", "offset", "filter")
+    inputs = [context.input(name) for name in names]
+    if context.has("mask"):
+        inputs.append(context.input("mask"))
+    attributes: dict[str, Any] = {
+        name: [int(number) for number in context.attr(name)]
+        for name in ("strides", "paddings", "dilations")
+    }
+    attributes["groups"] = int(context.attr("groups", 1))
+    attributes["deformable_groups"] = int(context.attr("deformable_groups", 1))
+    return context.extension("DeformableConv", inputs, attributes)[0]
