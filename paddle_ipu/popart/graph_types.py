@@ -105,10 +105,13 @@ def read_model(source: bytes | str | Path) -> ir.Model:
     """An ONNX model, serialised or by file name, checked, as onnx_ir's.
 
     Raises:
-        popart_exception: an operator set that PopART does not read.
+        popart_exception: an operator set that PopART does not read, or no valid model.
     """
     proto = onnx.load_model_from_string(source) if isinstance(source, bytes) else onnx.load(source)
-    onnx.checker.check_model(proto)
+    try:
+        onnx.checker.check_model(proto)
+    except onnx.checker.ValidationError as error:
+        raise popart_exception(f"Invalid ONNX Model : {error}") from error
     for opset in proto.opset_import:
         if opset.domain in ("", "ai.onnx") and not 6 <= opset.version <= 11:
             raise popart_exception(

@@ -12,6 +12,7 @@ import onnx_ir as ir
 from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart.dataflow import InputShapeInfo
 from paddle_ipu.popart.graph_types import info_of, read_model, type_graph
+from paddle_ipu.popart.names import reservedPrefixes
 from paddle_ipu.popart.schema import schema_of_node
 
 _DEVICE_DTYPES = {"int64": "int32", "uint64": "uint32", "float64": "float32"}
@@ -47,6 +48,7 @@ def load_model(model: Any, shapes: InputShapeInfo | None = None) -> ir.Model:
     graph = loaded.graph
     _refuse_unimplemented(graph)
     _refuse_element_types(graph)
+    _refuse_reserved_names(graph)
     for value in graph.inputs:
         name = str(value.name)
         if name in graph.initializers or info_of(value) is not None:
@@ -74,6 +76,21 @@ def _refuse_element_types(graph: ir.Graph) -> None:
         dtype = value.dtype
         if dtype is not None and dtype in _NOT_ON_DEVICES:
             raise popart_exception(f"The data type {dtype.name} is not supported in Poplar")
+
+
+def _refuse_reserved_names(graph: ir.Graph) -> None:
+    """popart_exception if a tensor has a name that PopART keeps for its own, as for gradients.
+
+    Optimizer state that ``modelToHost`` wrote has them rightly.
+    """
+    state = saved_state(graph)
+    for name in tensors_of(graph):
+        clashes = [prefix for prefix in reservedPrefixes() if prefix in name]
+        if clashes and name not in state:
+            raise popart_exception(
+                f"Provided tensor {name} has an invalid name: clash with reserved prefix "
+                f"{clashes[0]}"
+            )
 
 
 def _unknown_shape(value: ir.Value) -> popart_exception:

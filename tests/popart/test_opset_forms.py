@@ -198,3 +198,24 @@ def test_a_session_refuses_strings() -> None:
     model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=4)
     with pytest.raises(popart_exception, match="The data type STRING is not supported in Poplar"):
         infer(model.SerializeToString(), {"y": "All"})
+
+
+@pytest.mark.parametrize("name", ["Gradient___x", "mine/Accum___x"])
+def test_a_session_refuses_names_that_popart_keeps_for_its_own(name: str) -> None:
+    make = Builder()
+    x = make.addInputTensor("FLOAT", [2], name)
+    y = make.aiOnnxOpset11.neg([x])
+    prefix = name.removeprefix("mine/").removesuffix("x")
+    message = f"Provided tensor {name} has an invalid name: clash with reserved prefix {prefix}$"
+    with pytest.raises(popart_exception, match=message):
+        infer(make.model, {y: "All"})
+
+
+def test_an_invalid_model_is_refused() -> None:
+    make = Builder()
+    x = make.addInputTensor("FLOAT", [2], "x")
+    make.addOutputTensor(make.aiOnnxOpset11.neg([x]))
+    proto = onnx.load_model_from_string(make.getModelProto())
+    proto.graph.node[0].input[0] = "nowhere"
+    with pytest.raises(popart_exception, match=r"Invalid ONNX Model : .*nowhere"):
+        Builder(proto.SerializeToString())
