@@ -39,7 +39,12 @@ _WINDOWS = {
 
 ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
     **dict.fromkeys(legacy_forms.ALIGNED, _AXIS),
-    "anchor_generator": {"anchor_sizes": [32.0], "aspect_ratios": [0.5], "stride": [16.0, 8.0], "variances": [0.1, 0.1, 0.2, 0.2]},
+    "anchor_generator": {
+        "anchor_sizes": [32.0],
+        "aspect_ratios": [0.5],
+        "stride": [16.0, 8.0],
+        "variances": [0.1, 0.2],
+    },
     "arg_max": {"axis": 1},
     "arg_min": {"axis": -2},
     "channel_shuffle": {"groups": 2},
