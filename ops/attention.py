@@ -27,6 +27,7 @@ def attend(
     mask: str | None = None,
     causal: bool = False,
     dropout: float = 0.0,
+    counts: str | None = None,
 ) -> str:
     """q [B, H, S, D], k [B, H / G, T, D] and v [B, H / G, T, E] -> [B, H, S, E].
 
@@ -39,6 +40,7 @@ def attend(
         mask: added to the scores [B, H, S, T], or truth values that say which count.
         causal: position s sees positions up to s only.
         dropout: probability with which a weight is left out; the others are scaled up.
+        counts: instead of a mask, truth values; where a query sees no key at all it gives 0.
     """
     onnx = context.onnx
     batch, heads, rows, depth = context.shape(q)
@@ -56,11 +58,12 @@ def attend(
     factor = 1 / math.sqrt(depth) if scale is None else scale
     if factor != 1.0:
         scores = onnx.mul([scores, context.const_like(factor, q)])
-    if mask is not None:
-        added = _added(context, mask, context.dtype(q))
-        if shared > 1:
-            added = _for_groups(context, added, groups, shared)
-        scores = onnx.add([scores, added])
+    for given in (mask, counts):
+        if given is not None:
+            added = _added(context, given, context.dtype(q))
+            if shared > 1:
+                added = _for_groups(context, added, groups, shared)
+            scores = onnx.add([scores, added])
     if causal:
         if rows != columns:
             raise context.refuse(
@@ -70,6 +73,11 @@ def attend(
         seen = np.where(np.tri(rows, dtype=bool), 0.0, _MASKED)
         scores = onnx.add([scores, context.const(seen, context.dtype(q))])
     weights = onnx.softmax([scores], rank - 1)
+    if counts is not None:
+        ones = context.cast(counts, context.dtype(q))
+        if shared > 1:
+            ones = _for_groups(context, ones, groups, shared)
+        weights = onnx.mul([weights, ones])
     if dropout >= 1.0:
         weights = onnx.mul([weights, context.const_like(0.0, q)])
     elif dropout > 0.0:
@@ -119,7 +127,7 @@ def _sequence_first(
     return heads_first(context, out)
 
 
-def _refuse_statistics(context: TranslationContext, names: str) -> None:
+def refuse_statistics(context: TranslationContext, names: str) -> None:
     """Refuses to give what only a kernel's own backward reads."""
     for at, name in enumerate(names.split(), start=1):
         if at < len(context.node.outputs) and context.is_used(at):
@@ -136,12 +144,12 @@ _KERNELS = "softmax softmax_lse seed_offset"
 )
 def flash_attn(context: TranslationContext) -> list[str]:
     """q, k, v [B, S, H, D] -> [B, S, H, D]."""
-    _refuse_statistics(context, _KERNELS)
+    refuse_statistics(context, _KERNELS)
     q, k, v = (context.input(name) for name in "qkv")
     return [_sequence_first(context, q, k, v, context.optional("attn_mask"))]
 
 
-def _unpacked(context: TranslationContext, qkv: str) -> list[str]:
+def unpacked(context: TranslationContext, qkv: str) -> list[str]:
     """[..., G + 2, heads of k, D] -> q [..., G * heads of k, D], k and v [..., heads of k, D]."""
     *outer, parts, groups, depth = context.shape(qkv)
     axis = len(outer)
@@ -159,11 +167,11 @@ def _unpacked(context: TranslationContext, qkv: str) -> list[str]:
 )
 def flash_attn_qkvpacked(context: TranslationContext) -> list[str]:
     """qkv [B, S, 3, H, D] -> [B, S, H, D]."""
-    _refuse_statistics(context, _KERNELS)
+    refuse_statistics(context, _KERNELS)
     qkv = context.input("qkv")
     if context.shape(qkv)[-3] != 3:
         raise context.refuse("queries with more heads than keys are not supported; give q, k, v.")
-    q, k, v = _unpacked(context, qkv)
+    q, k, v = unpacked(context, qkv)
     return [_sequence_first(context, q, k, v, context.optional("attn_mask"))]
 
 
@@ -175,7 +183,7 @@ def flash_attn_qkvpacked(context: TranslationContext) -> list[str]:
 )
 def memory_efficient_attention(context: TranslationContext) -> list[str]:
     """query, key, value [B, S, H, D] and a bias [B, H, S, T] -> [B, S, H, D]."""
-    _refuse_statistics(context, "logsumexp seed_and_offset")
+    refuse_statistics(context, "logsumexp seed_and_offset")
     for name in ("cu_seqlens_q", "cu_seqlens_k", "causal_diagonal", "seqlen_k"):
         if context.has(name):
             raise context.refuse(f"{name} is not supported; give a bias that masks instead.")
@@ -200,7 +208,7 @@ def memory_efficient_attention(context: TranslationContext) -> list[str]:
 )
 def fused_dot_product_attention(context: TranslationContext) -> list[str]:
     """q, k, v [B, S, H, D] and a bias added to the scores -> [B, S, H, D]."""
-    _refuse_statistics(context, "softmax_out rng_state")
+    refuse_statistics(context, "softmax_out rng_state")
     kind = str(context.attr("mask_type_str", "none"))
     if kind not in ("none", "causal") or context.has("cu_seqlen_q"):
         raise context.refuse(f"mask type {kind!r} by lengths is not supported; give a bias.")
@@ -222,7 +230,7 @@ def fused_dot_product_attention(context: TranslationContext) -> list[str]:
 @translator("self_dp_attention", emits="MatMul Transpose Mul Softmax Reshape Split")
 def self_dp_attention(context: TranslationContext) -> str:
     """x [B, S, 3, H, D], queries, keys and values -> [B, S, H, D], scores times `alpha`."""
-    q, k, v = _unpacked(context, context.input("x"))
+    q, k, v = unpacked(context, context.input("x"))
     return _sequence_first(context, q, k, v, scale=float(context.attr("alpha", 1.0)))
 
 
@@ -240,7 +248,7 @@ def multihead_matmul(context: TranslationContext) -> str:
     depth = total // 3 // heads
     qkv = context.onnx.matmul([x, context.reshape(w, [width, total])])
     qkv = context.onnx.add([qkv, context.reshape(context.input("bias"), [total])])
-    q, k, v = _unpacked(context, context.reshape(str(qkv), [batch, steps, 3, heads, depth]))
+    q, k, v = unpacked(context, context.reshape(str(qkv), [batch, steps, 3, heads, depth]))
     out = _sequence_first(
         context, q, k, v, context.optional("bias_qk"), float(context.attr("alpha", 1.0))
     )

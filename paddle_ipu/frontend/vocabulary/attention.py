@@ -59,3 +59,46 @@ row(
     "rotary_emb_base?10000.0 time_major?false use_neox_rotary_style?true",
 )
 row("fused_partial_rope", "fused_partial_rope", "x=x cos=cos sin=sin", "out=out")
+
+# Attention whose mask is told in numbers.
+_OF_SEQUENCES = (
+    "cu_seqlens_q=cu_seqlens_q cu_seqlens_k=cu_seqlens_k fixed_seed_offset=fixed_seed_offset "
+    "attn_mask=attn_mask"
+)
+_LONGEST = "max_seqlen_q=@max_seqlen_q:int64 max_seqlen_k=@max_seqlen_k:int64"
+row(
+    "flash_attn_unpadded",
+    "flash_attn_unpadded",
+    f"q=q k=k v=v {_OF_SEQUENCES} {_LONGEST}",
+    _RESULTS,
+    f"{_FLASH} scale",
+)
+row(
+    "flash_attn_varlen_qkvpacked",
+    "flash_attn_varlen_qkvpacked",
+    f"qkv=qkv {_OF_SEQUENCES} {_LONGEST}",
+    _RESULTS,
+    f"{_FLASH} scale varlen_padded?true",
+)
+row(
+    "variable_length_memory_efficient_attention",
+    "variable_length_memory_efficient_attention",
+    "query=query key=key value=value seq_lens=seq_lens kv_seq_lens=kv_seq_lens mask=mask",
+    "out=out",
+    "causal pre_cache_length scale",
+)
+row(
+    "flashmask_attention",
+    "flashmask_attention",
+    "q=q k=k v=v startend_row_indices=startend_row_indices fixed_seed_offset=fixed_seed_offset",
+    _RESULTS,
+    _FLASH,
+)
+row(
+    "flash_attn_v3",
+    "flash_attn_v3",
+    "q=q k=k v=v q_v_=q_v_ q_descale_=q_descale_ k_descale_=k_descale_ v_descale_=v_descale_",
+    "out=out softmax_lse=softmax_lse",
+    "is_causal manual_set_pack_gqa num_splits pack_gqa_ sm_margin softcap softmax_scale "
+    "window_size_left window_size_right",
+)
