@@ -190,6 +190,14 @@ class TranslationContext:
         """The tensor in another shape; itself where the shape is the same."""
         if self.shape(tensor) == list(dims):
             return tensor
+        return self.reshaped(tensor, dims)
+
+    def reshaped(self, tensor: str, dims: Sequence[int]) -> str:
+        """The tensor in another shape, always a tensor of its own; 0 is a dimension of 0."""
+        old = self.shape(tensor)
+        if any(dim == 0 and old[at : at + 1] != [0] for at, dim in enumerate(dims)):
+            # Reshape takes 0 for the dimension that the input has there.
+            return self.const(np.zeros(tuple(dims), self.dtype(tensor)))
         return str(self.onnx.reshape([tensor, self.shape_const(dims)]))
 
     def cast(self, tensor: str, dtype: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from paddle_ipu import dialect
 from paddle_ipu.ops.context import TranslationContext, product
 from paddle_ipu.ops.registry import translator
 
@@ -36,6 +37,10 @@ def reshape(context: TranslationContext) -> str:
     """Another shape; 0 keeps a dimension, -1 is worked out."""
     x = context.input("x")
     old, new = context.shape(x), context.ints("shape")
+    if 0 in old and -1 not in new:
+        # What Paddle takes 0 for in a tensor without elements depends on its version.
+        new = dialect.dims_of(context.node.outputs[0])
+        return context.reshaped(x, new)
     dims = [old[index] if dim == 0 else dim for index, dim in enumerate(new)]
     if -1 in dims:
         known = product([dim for dim in dims if dim != -1])
@@ -44,7 +49,7 @@ def reshape(context: TranslationContext) -> str:
         raise context.refuse(
             f"cannot reshape {old} to {new}: {product(old)} elements, {product(dims)} asked for."
         )
-    return str(context.onnx.reshape([x, context.shape_const(dims)]))
+    return context.reshaped(x, dims)
 
 
 @translator("flatten", emits="Reshape")
@@ -57,7 +62,7 @@ def flatten(context: TranslationContext) -> str:
     start = int(context.attr("start_axis", 1)) % len(shape)
     stop = int(context.attr("stop_axis", -1)) % len(shape)
     dims = [*shape[:start], product(shape[start : stop + 1]), *shape[stop + 1 :]]
-    return str(context.onnx.reshape([x, context.shape_const(dims)]))
+    return context.reshaped(x, dims)
 
 
 @translator("squeeze", emits="Reshape")
@@ -68,7 +73,7 @@ def squeeze(context: TranslationContext) -> str:
     axes = {axis % len(shape) for axis in context.ints("axis")} if shape else set()
     drop = axes or set(range(len(shape)))
     dims = [dim for axis, dim in enumerate(shape) if not (axis in drop and dim == 1)]
-    return str(context.onnx.reshape([x, context.shape_const(dims)]))
+    return context.reshaped(x, dims)
 
 
 @translator("unsqueeze", emits="Reshape")
@@ -78,7 +83,7 @@ def unsqueeze(context: TranslationContext) -> str:
     dims = context.shape(x)
     for axis in context.ints("axis"):
         dims.insert(axis if axis >= 0 else axis + len(dims) + 1, 1)
-    return str(context.onnx.reshape([x, context.shape_const(dims)]))
+    return context.reshaped(x, dims)
 
 
 @translator("transpose", emits="Transpose")
