@@ -42,6 +42,10 @@ ONNX_OPERATORS = {
         "(args, dilations:ints=[], group:int=1, kernel_shape:ints=[], pads:ints=[], "
         "strides:ints=[])"
     ),
+    "convtranspose": (
+        "(args, dilations:ints=[], group:int=1, kernel_shape:ints=[], output_padding:ints=[], "
+        "output_shape:ints=[], pads:ints=[], strides:ints=[])"
+    ),
     "cumsum": "(args, exclusive:int=0, reverse:int=0)",
     "depthtospace": "(args, blocksize:int, mode:str='DCR')",
     "dropout": "(args, num_outputs, ratio:float=0.5) -> list",
@@ -66,6 +70,8 @@ ONNX_OPERATORS = {
     "gemm": "(args, alpha:float=1.0, beta:float=1.0, transA:int=0, transB:int=0)",
     "hardsigmoid": "(args, alpha:float=0.2, beta:float=0.5)",
     "leakyrelu": "(args, alpha:float=0.01)",
+    "logical_if": "(args, num_outputs, else_branch:graph, then_branch:graph) -> list",
+    "loop": "(args, num_outputs, body:graph) -> list",
     "maxpool": (
         "(args, num_outputs, kernel_shape:ints, ceil_mode:int=0, dilations:ints=[], pads:ints=[], "
         "storage_order:int=0, strides:ints=[]) -> list"
@@ -73,6 +79,17 @@ ONNX_OPERATORS = {
     "mod": "(args, fmod:int=0)",
     "onehot": "(args, axis:int=-1)",
     "pad": "(args, mode:str='constant')",
+    "randomnormal": ("(shape:ints, dtype:int=1, mean:float=0.0, scale:float=1.0, seed:float=None)"),
+    "randomnormallike": (
+        "(args, dtype:int=None, mean:float=0.0, scale:float=1.0, seed:float=None)"
+    ),
+    "randomuniform": ("(shape:ints, dtype:int=1, high:float=1.0, low:float=0.0, seed:float=None)"),
+    "randomuniformlike": ("(args, dtype:int=None, high:float=1.0, low:float=0.0, seed:float=None)"),
+    "scan": (
+        "(args, num_outputs, body:graph, num_scan_inputs:int, scan_input_axes:ints=[], "
+        "scan_input_directions:ints=[], scan_output_axes:ints=[], "
+        "scan_output_directions:ints=[]) -> list"
+    ),
     "selu": "(args, alpha:float=1.67326, gamma:float=1.0507)",
     "shrink": "(args, bias:float=0.0, lambd:float=0.5)",
     "spacetodepth": "(args, blocksize:int)",
@@ -90,6 +107,12 @@ GRAPHCORE_OPERATORS = {
     ),
     "batchnormalization": "(args, num_outputs, epsilon:float=1e-05, momentum:float=0.9) -> list",
     "abort": _SAME,
+    "call": "(args, num_outputs, callee:graph) -> list",
+    "ctcbeamsearchdecoder": "(args, blank:int=0, beam_width:int=100, top_paths:int=1) -> list",
+    "ctcloss": (
+        "(args, reduction:reduction=Mean, blank:int=0, outDataType:str='UNDEFINED', "
+        "zeroInfinity:bool=False)"
+    ),
     "depthtospace": "(args, blocksize:int, mode:str='DCR')",
     "incrementmod": "(args, increment:float, modulus:float)",
     "init": "(shape:ints, data_type:int, init_type:int, batch_axis:int=-1)",
@@ -139,6 +162,9 @@ _TYPES = {
     ("ai.graphcore", "groupedscatterreduce"): "ScatterReduce",
     ("ai.graphcore", "l1loss"): "L1",
     ("ai.graphcore", "identityloss"): "IdentityLoss",
+    ("ai.graphcore", "ctcloss"): "Ctc",
+    ("ai.graphcore", "ctcbeamsearchdecoder"): "CtcBeamSearchDecoder",
+    ("ai.onnx", "logical_if"): "If",
     ("ai.graphcore", "normalize_image"): "NormalizeImage",
 }
 _CAMEL = (
@@ -148,6 +174,8 @@ _CAMEL = (
     "ArgMin TopK OneHot CumSum MaxPool AveragePool GlobalAveragePool GlobalMaxPool "
     "BatchNormalization GeluErf GroupNormalization ScaledAdd ReplicatedAllReduce NearbyInt "
     "InstanceNormalization ShapedDropout TensorRemap LSTM GRU RNN "
+    "CopyVarUpdate "
+    "ConvTranspose RandomNormal RandomNormalLike RandomUniform RandomUniformLike "
     "PRelu ThresholdedRelu DepthToSpace "
     "ScatterElements GroupedGather DynamicSlice DynamicUpdate DynamicZero DynamicAdd SequenceSlice "
     "SpaceToDepth IncrementMod PrintTensor ReplicatedReduceScatter SplineBasis SplineWeighting"
@@ -201,6 +229,7 @@ KINDS: dict[str, Any] = {
     "str": str,
     "bool": bool,
     "array": np.ndarray,
+    "graph": object,
     "reduction": ENUMS["ReductionType"],
     "scatter": ENUMS["ScatterReduction"],
     "collective": type(None),
