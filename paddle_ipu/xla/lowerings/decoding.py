@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
@@ -135,3 +137,76 @@ def auc(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes)
     scale = positive[-1] * negative[-1]
     empty = (positive[-1] == 0) | (negative[-1] == 0)
     return jnp.where(empty, 0.0, area / jnp.where(empty, 1.0, scale)), *states
+
+
+_NEVER = np.float32(-1e30)
+_NOBODY = -5
+"""The length of a beam that does not exist: no other is one shorter or longer."""
+
+
+def _beam_search(logs: Any, length: Any, blank: int, width: int) -> tuple[Any, Any, Any]:
+    """(log probability, length, labels) of the best prefixes of one sequence [T, C], best first.
+
+    A beam keeps apart how likely its prefix is with a blank at the end and without, since only
+    after a blank does a repeated label count twice (Graves and Jaitly).
+    """
+    times, classes = logs.shape
+    labels = jnp.full((width, times), -1, jnp.int32)
+    sizes = jnp.full(width, _NOBODY, jnp.int32).at[0].set(0)
+    with_blank = jnp.full(width, _NEVER).at[0].set(0.0)
+    without = jnp.full(width, _NEVER)
+    tokens = jnp.arange(classes)
+
+    def step(state: Any, turn: Any) -> tuple[Any, None]:
+        labels, sizes, with_blank, without = state
+        time, chance = turn
+        total = jnp.logaddexp(with_blank, without)
+        last = jnp.where(sizes > 0, labels[jnp.arange(width), jnp.maximum(sizes - 1, 0)], -1)
+        repeated = jnp.where(sizes > 0, without + chance[jnp.maximum(last, 0)], _NEVER)
+        before = jnp.where(tokens == last[:, None], with_blank[:, None], total[:, None])
+        longer = jnp.where(tokens == blank, _NEVER, before + chance)
+        # A longer prefix may be a beam already: [shorter, longer].
+        same = (labels[:, None] == labels[None]) | (jnp.arange(times) >= sizes[:, None, None])
+        grows = same.all(axis=2) & (sizes[None] == sizes[:, None] + 1)
+        joined = jnp.where(grows, longer[:, jnp.maximum(last, 0)], _NEVER).max(axis=0)
+        taken = (grows[:, :, None] & (tokens == last[None, :, None])).any(axis=1)
+        longer = jnp.where(taken, _NEVER, longer)
+        blanks = jnp.concatenate([total + chance[blank], jnp.full(longer.size, _NEVER)])
+        others = jnp.concatenate([jnp.logaddexp(repeated, joined), longer.reshape(-1)])
+        best, chosen = lax.top_k(jnp.logaddexp(blanks, others), width)
+        parent = jnp.where(chosen < width, chosen, (chosen - width) // classes)
+        token = (chosen - width) % classes
+        is_longer = chosen >= width
+        written = is_longer[:, None] & (jnp.arange(times) == sizes[parent][:, None])
+        after = (
+            jnp.where(written, token[:, None], labels[parent]),
+            jnp.where(best > _NEVER / 2, sizes[parent] + is_longer, _NOBODY),
+            blanks[chosen],
+            others[chosen],
+        )
+        return jax.tree.map(lambda new, old: jnp.where(time < length, new, old), after, state), None
+
+    state, _ = lax.scan(step, (labels, sizes, with_blank, without), (jnp.arange(times), logs))
+    labels, sizes, with_blank, without = state
+    return jnp.logaddexp(with_blank, without), jnp.maximum(sizes, 0), jnp.maximum(labels, 0)
+
+
+@lowering("ai.graphcore", "CtcBeamSearchDecoder")
+def ctc_beam_search_decoder(
+    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
+) -> Any:
+    """(log probabilities, lengths, labels) of the ``top_paths`` best label sequences.
+
+    Log probabilities are [T, N, C]; labels past the length are 0.
+    """
+    logs, lengths = jnp.asarray(inputs[0]), jnp.asarray(inputs[1]).astype(jnp.int32)
+    paths = int(attributes.get("top_paths", 1))
+    blank, width = int(attributes.get("blank", 0)), int(attributes.get("beam_width", 100))
+    width = max(width, paths)
+    by_row = jax.vmap(_beam_search, in_axes=(1, 0, None, None))
+    chances, sizes, labels = by_row(logs, lengths, blank, width)
+    return (
+        chances[:, :paths],
+        sizes[:, :paths].astype(jnp.uint32),
+        labels[:, :paths].astype(jnp.uint32),
+    )
