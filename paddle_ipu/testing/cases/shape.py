@@ -181,11 +181,29 @@ _add(
     gradient="x",
     x=normal(1, 2, 3, 4),
 )
-TABLE.refuse(
+_add(
     "pad3d",
-    lambda x: F.pad(x, [1, 1, 1, 1], mode="circular"),
-    "mode 'circular' is not supported",
-    x=normal(1, 2, 3, 4),
+    lambda x: [
+        F.pad(x, [1, 2, 0, 1, 2, 1], data_format=layout, mode=mode)
+        for layout in ("NCDHW", "NDHWC")
+        for mode in ("constant", "reflect", "replicate", "circular")
+    ],
+    gradient="x",
+    label="volumes",
+    x=normal(1, 3, 3, 4, 3),
+)
+_add(
+    "pad3d",
+    lambda x, y: [
+        F.pad(x, [1, 2], data_format="NCL", mode="circular"),
+        F.pad(x, [1, 2], data_format="NLC", mode="reflect"),
+        F.pad(y, [1, 0, 3, 1], mode="circular"),
+        F.pad(y, [1, 0, 2, 1], mode="circular", data_format="NHWC"),
+    ],
+    gradient="x y",
+    label="other ranks",
+    x=normal(2, 3, 4),
+    y=normal(1, 2, 3, 4),
 )
 _add(
     "pad",
@@ -196,10 +214,11 @@ _add(
 _add("tril", lambda x: [paddle.tril(x), paddle.tril(x, 1)], gradient="x", x=_CUBE)
 _add("triu", lambda x: [paddle.triu(x), paddle.triu(x, -1)], gradient="x", x=_CUBE)
 _add("pixel_shuffle", lambda x: F.pixel_shuffle(x, 2), gradient="x", x=normal(1, 8, 2, 3))
-TABLE.refuse(
+_add(
     "pixel_shuffle",
     lambda x: F.pixel_shuffle(x, 2, data_format="NHWC"),
-    "data_format must be NCHW",
+    gradient="x",
+    label="channels last",
     x=normal(1, 2, 3, 8),
 )
 
