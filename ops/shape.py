@@ -254,17 +254,26 @@ def repeat_interleave(context: TranslationContext) -> str:
 _MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}
 
 
-@translator("pad3d", emits="Pad", limits="the paddings must be constant; no circular mode")
+@translator("pad3d", emits="Pad Gather", limits="the paddings must be constant")
 def pad3d(context: TranslationContext) -> str:
-    """Padding of the spatial axes of [N, C, D, H, W] or [N, D, H, W, C], last axis first."""
+    """Padding of the spatial axes of [N, C, D, H, W] or [N, D, H, W, C], last axis first.
+
+    ``circular`` goes on at the other end of an axis.
+    """
     mode = str(context.attr("mode", "constant"))
-    if mode not in _MODES:
-        raise context.refuse(f"mode {mode!r} is not supported; use {', '.join(_MODES)}.")
     widths = context.ints("paddings")
     spatial = [(widths[at], widths[at + 1]) for at in (4, 2, 0)]
     last = context.attr("data_format", "NCDHW") == "NDHWC"
     pairs = [(0, 0), *spatial, (0, 0)] if last else [(0, 0), (0, 0), *spatial]
-    return _padded(context, pairs, _MODES[mode])
+    if mode != "circular":
+        return _padded(context, pairs, _MODES[mode])
+    x = context.input("x")
+    for axis, (before, after) in enumerate(pairs):
+        if before or after:
+            size = context.shape(x)[axis]
+            around = np.arange(-before, size + after) % size
+            x = str(context.onnx.gather([x, context.const(around, "int32")], axis))
+    return x
 
 
 @translator("pad", emits="Pad", limits="the paddings must be constant")
@@ -302,12 +311,16 @@ def _triangle(context: TranslationContext, part: Callable[..., np.ndarray[Any, A
     return str(context.onnx.where([context.const(kept), x, context.const_like(0.0, x)]))
 
 
-@translator("pixel_shuffle", emits="Reshape Transpose", limits="data_format must be NCHW")
+@translator("pixel_shuffle", emits="Reshape Transpose")
 def pixel_shuffle(context: TranslationContext) -> str:
-    """[N, C * r * r, H, W] to [N, C, H * r, W * r]."""
-    if context.attr("data_format", "NCHW") != "NCHW":
-        raise context.refuse("data_format must be NCHW; transpose before and after.")
+    """[N, C * r * r, H, W] to [N, C, H * r, W * r]; with NHWC the channels stay last."""
     x, factor = context.input("x"), int(context.attr("upscale_factor"))
+    if context.attr("data_format", "NCHW") == "NHWC":
+        count, height, width, channels = context.shape(x)
+        channels //= factor * factor
+        apart = context.reshape(x, [count, height, width, channels, factor, factor])
+        turned = str(context.onnx.transpose([apart], [0, 1, 4, 2, 5, 3]))
+        return context.reshape(turned, [count, height * factor, width * factor, channels])
     count, channels, height, width = context.shape(x)
     channels //= factor * factor
     apart = context.reshape(x, [count, channels, factor, factor, height, width])
