@@ -197,4 +197,8 @@ def equal_all(context: TranslationContext) -> str:
 def masked_fill(context: TranslationContext) -> str:
     """``value`` where the mask holds, ``x`` elsewhere."""
     x = context.input("x")
-    return str(context.onnx.where([context.input("mask"), context.input("value"), x]))
+    if context.is_constant("value"):
+        value = context.const(context.static("value"), context.dtype(x))
+    else:
+        value = context.input("value")
+    return str(context.onnx.where([context.input("mask"), value, x]))

@@ -166,7 +166,9 @@ class TranslationContext:
                     f"the program holds {low if low < _INT32.min else high}, which does not fit "
                     "the 32-bit integers of an IPU. Use a smaller number."
                 )
-        array = array.astype(dtype or device_dtype(array.dtype.name), copy=False)
+        # A bound that half cannot hold is infinite in half, and none.
+        with np.errstate(over="ignore"):
+            array = array.astype(dtype or device_dtype(array.dtype.name), copy=False)
         return self._constant(array)
 
     def const_like(self, number: float, tensor: str) -> str:
@@ -235,9 +237,9 @@ class TranslationContext:
         """The module's ``ScatterReduction`` of that name."""
         return getattr(self._popart.ScatterReduction, name)
 
-    def note(self, outputs: str | Sequence[str]) -> None:
+    def note(self, outputs: str | Sequence[str] | None) -> None:
         """Remembers the node that tensors come from."""
-        for output in [outputs] if isinstance(outputs, str) else outputs:
+        for output in [outputs] if isinstance(outputs, str) else outputs or ():
             self.origins[str(output)] = self.node
 
 

@@ -83,7 +83,7 @@ def _reduced(context: TranslationContext, loss: str, kind: str) -> str:
 
 @translator(
     "nll_loss",
-    emits="graphcore.Nll graphcore.Detach Gather Cast Equal Not Mul Div ReduceSum Transpose",
+    emits="graphcore.Nll graphcore.Detach Gather Where Cast Equal Not Mul Div ReduceSum Transpose",
 )
 def nll_loss(context: TranslationContext) -> list[str]:
     """``-weight[label] * input[label]``; its mean divides by the sum of the weights that count.
@@ -98,7 +98,9 @@ def nll_loss(context: TranslationContext) -> list[str]:
     counted = context.cast(str(context.onnx.logical_not([is_ignored])), context.dtype(loss))
     if context.has("weight"):
         weight = context.graphcore.detach([context.input("weight")])
-        weights = str(context.onnx.gather([weight, label], 0))
+        # An ignored label names no class, and its loss is zero whatever the weight.
+        row = context.onnx.where([is_ignored, context.const_like(0, label), label])
+        weights = str(context.onnx.gather([weight, row], 0))
         loss = str(context.onnx.mul([loss, weights]))
         counted = str(context.onnx.mul([counted, weights]))
     kind = str(context.attr("reduction", "mean"))
@@ -157,7 +159,9 @@ def bce_loss(context: TranslationContext) -> str:
     miss = context.onnx.max([context.onnx.log([rest]), lowest])
     miss = context.onnx.mul([context.onnx.sub([one, label]), miss])
     loss = context.onnx.neg([context.onnx.add([context.onnx.mul([label, hit]), miss])])
-    spread = context.onnx.max([context.onnx.mul([still, rest]), context.const_like(1e-12, x)])
+    # 1 / 1e-12 is infinite in half.
+    least = 2.0**-15 if context.dtype(x) == "float16" else 1e-12
+    spread = context.onnx.max([context.onnx.mul([still, rest]), context.const_like(least, x)])
     slope = context.onnx.div([context.onnx.sub([still, label]), spread])
     # Zero in value; its derivative is the slope.
     step = context.onnx.mul([context.onnx.sub([x, still]), slope])

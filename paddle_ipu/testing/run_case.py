@@ -184,20 +184,21 @@ def _central_differences(
     return gradient.astype(case.inputs[name].dtype)
 
 
-def compile_case(built: BuiltCase) -> Any:
+def compile_case(built: BuiltCase, **options: Any) -> Any:
     """The case's program, compiled for the IPU Model."""
     with _static_mode():
         strategy = paddle.static.IpuStrategy()
         strategy.set_graph_config(num_ipus=1, is_training=built.training, micro_batch_size=1)
+        strategy.set_options(options)
         compiler = paddle.static.IpuCompiledProgram(
             built.program, scope=built.scope(), ipu_strategy=strategy
         )
         return compiler.compile(list(built.feed), list(built.fetches.values()))
 
 
-def run_on_ipu_model(built: BuiltCase) -> dict[str, Array]:
-    """What the IPU Model gives for each fetch."""
-    compiled = compile_case(built)
+def run_on_ipu_model(built: BuiltCase, **options: Any) -> dict[str, Array]:
+    """What the IPU Model gives for each fetch, with some strategy options."""
+    compiled = compile_case(built, **options)
     with _static_mode():
         results = compiled.run(dict(built.feed), list(built.fetches.values()))
     return dict(zip(built.fetches, results, strict=True))
@@ -233,7 +234,8 @@ def _forms(op: str) -> set[str]:
 def emitted_operators(case: OperatorCase) -> dict[str, set[str]]:
     """Phi name -> the PopART operators its nodes became, as ``domain.Type`` without ``ai.onnx``.
 
-    Constants are left out, as any translator may write one, and what keeps states.
+    Constants are left out, as any translator may write one, and what keeps states or has no
+    result.
     """
     built = build_case(case)
     with _static_mode():
@@ -246,7 +248,7 @@ def emitted_operators(case: OperatorCase) -> dict[str, set[str]]:
         ).translation
     found: dict[str, set[str]] = {}
     for node in translation.builder.model.graph:
-        if node.op_type not in ("Constant", "CopyVarUpdate"):
+        if node.outputs and node.op_type not in ("Constant", "CopyVarUpdate"):
             origin = translation.origins[str(node.outputs[0].name)]
             kind = f"{node.domain}.{node.op_type}".removeprefix("ai.").removeprefix(".")
             found.setdefault(str(origin.op_type).removesuffix("_"), set()).add(kind)
