@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from paddle_ipu.ops.context import TranslationContext, product
 from paddle_ipu.ops.fused_activation import ACTIVATIONS, activate
 from paddle_ipu.ops.fused_norm import drop, refuse_results, total
@@ -194,3 +196,54 @@ def fused_scale_bias_add_relu(context: TranslationContext) -> str:
 def _affine(context: TranslationContext, x: str, which: str) -> str:
     scaled = str(context.onnx.mul([x, context.input(f"scale{which}")]))
     return total(context, [scaled, context.input(f"bias{which}")])
+
+
+@translator(
+    "rank_attention",
+    emits="Gather Reshape MatMul ReduceSum Mul Greater Cast And Split Sub Add Max",
+    limits="only the output can be read",
+)
+def rank_attention(context: TranslationContext) -> list[str | None]:
+    """The sum over a page's items of ``x of the item @ parameters for both ranks``.
+
+    `rank_offset` [N, 2K + 1] tells each instance's rank from 1, then for K items rank and row of
+    x; ranks of 0 do not count. `rank_param` [K * K * F, C] has a matrix [F, C] for each pair.
+    """
+    refuse_results(context, "input_help", 0)
+    refuse_results(context, "ins_rank", 2)
+    onnx, most = context.onnx, int(context.attr("max_rank", 3))
+    x, ranks, param = (context.input(name) for name in ("x", "rank_offset", "rank_param"))
+    rows, width = context.shape(x)
+    columns = context.shape(param)[1]
+    own, items = onnx.split([ranks], 2, 1, [1, 2 * most])
+    pairs = context.reshape(str(items), [rows, most, 2])
+    theirs, places = (
+        context.reshape(str(part), [rows, most]) for part in onnx.split([pairs], 2, 2, [1, 1])
+    )
+    none, one = (context.const(np.asarray(number), context.dtype(ranks)) for number in (0, 1))
+    counts = onnx.logical_and([onnx.greater([own, none]), onnx.greater([theirs, none])])
+    base = onnx.mul([onnx.sub([own, one]), context.const(np.asarray(most), context.dtype(ranks))])
+    pair = onnx.max([onnx.add([base, onnx.sub([theirs, one])]), none])
+    matrices = context.reshape(param, [most * most, width, columns])
+    chosen = onnx.gather([matrices, pair], 0)
+    found = onnx.gather([x, onnx.max([places, none])], 0)
+    weights = context.reshape(context.cast(str(counts), context.dtype(x)), [rows, most, 1])
+    shown = context.reshape(str(onnx.mul([found, weights])), [rows, most, 1, width])
+    each = context.reshape(str(onnx.matmul([shown, str(chosen)])), [rows, most, columns])
+    return [None, str(onnx.reducesum([each], [1], 0)), None]
+
+
+@translator("fused_linear_param_grad_add", emits="MatMul Transpose Reshape Add ReduceSum")
+def fused_linear_param_grad_add(context: TranslationContext) -> list[str | None]:
+    """``x^T @ dout`` and the sum of dout's rows, each added to a gradient that there may be."""
+    x, dout = context.input("x"), context.input("dout")
+    inner, outer = context.shape(x)[-1], context.shape(dout)[-1]
+    rows = product(context.shape(x)[:-1])
+    flat, gradient = context.reshape(x, [rows, inner]), context.reshape(dout, [rows, outer])
+    turned = context.onnx.transpose([flat], [1, 0])
+    of_weight = str(context.onnx.matmul([turned, gradient]))
+    found: list[str | None] = [total(context, [of_weight, context.optional("dweight")]), None]
+    if context.attr("has_bias", 1):
+        of_bias = str(context.onnx.reducesum([gradient], [0], 0))
+        found[1] = total(context, [of_bias, context.optional("dbias")])
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from paddle_ipu.ops.context import TranslationContext
+from paddle_ipu.ops.fused_activation import activate
 from paddle_ipu.ops.registry import translator
 
 _ORDER = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN_TANH": (0,), "RNN_RELU": (0,)}
@@ -118,3 +119,40 @@ def rnn(context: TranslationContext) -> list[str | None]:
         for rows in zip(*last, strict=True)
     ]
     return [x, None, *final, None]
+
+
+_UNIT_ACTIVATIONS = ("identity", "sigmoid", "tanh", "relu")
+
+
+@translator("gru_unit", emits="Add Sub Mul MatMul Sigmoid Tanh Relu Split Concat Reshape")
+def gru_unit(context: TranslationContext) -> list[str]:
+    """One step of a gated recurrent unit: gates [N, 3H], reset state and new state [N, H].
+
+    `input` [N, 3H] holds what update, reset and candidate get of x. The weights, [H, 3H], are in
+    truth two arrays behind one another: [H, 2H] of the gates and [H, H] of the candidate. The
+    update gate weighs the candidate, with `origin_mode` the state before.
+    """
+    onnx = context.onnx
+    x, before, weight = (context.input(name) for name in ("input", "hidden_prev", "weight"))
+    size = context.shape(before)[1]
+    bias = context.optional("bias")
+    if bias is not None:
+        x = str(onnx.add([x, context.reshape(bias, [1, 3 * size])]))
+    flat = context.reshape(weight, [3 * size * size])
+    of_gates, of_candidate = onnx.split([flat], 2, 0, [2 * size * size, size * size])
+    x_gates, x_candidate = onnx.split([x], 2, 1, [2 * size, size])
+    product = onnx.matmul([before, context.reshape(of_gates, [size, 2 * size])])
+    gates = activate(context, str(onnx.add([x_gates, product])), _activation(context, "gate_"))
+    update, reset = onnx.split([gates], 2, 1, [size, size])
+    kept = str(onnx.mul([reset, before]))
+    product = onnx.matmul([kept, context.reshape(of_candidate, [size, size])])
+    candidate = activate(context, str(onnx.add([x_candidate, product])), _activation(context))
+    if context.attr("origin_mode", 0):
+        moved = onnx.add([candidate, onnx.mul([update, onnx.sub([before, candidate])])])
+    else:
+        moved = onnx.add([before, onnx.mul([update, onnx.sub([candidate, before])])])
+    return [str(onnx.concat([gates, candidate], 1)), kept, str(moved)]
+
+
+def _activation(context: TranslationContext, which: str = "") -> str:
+    return _UNIT_ACTIVATIONS[int(context.attr(f"{which}activation", 1 if which else 2))]

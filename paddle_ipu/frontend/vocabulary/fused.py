@@ -121,3 +121,17 @@ row(
     "out=out",
     "exhaustive_search fuse_dual",
 )
+row(
+    "rank_attention",
+    "rank_attention",
+    "x=X rank_offset=RankOffset rank_param=RankParam",
+    "input_help=InputHelp out=Out ins_rank=InsRank",
+    "max_rank=MaxRank?3 max_size=MaxSize?0",
+)
+row(
+    "fused_linear_param_grad_add",
+    "fused_linear_param_grad_add",
+    "x=x dout=dout dweight=dweight dbias=dbias",
+    "dweight_out=dweight_out dbias_out=dbias_out",
+    "has_bias?true multi_precision?true",
+)

@@ -13,3 +13,10 @@ row(
     "dropout_prob?0.0 hidden_size?100 input_size?10 is_bidirec?false is_test?false mode "
     "num_layers?1 seed?0",
 )
+row(
+    "gru_unit",
+    "gru_unit",
+    "input=Input hidden_prev=HiddenPrev weight=Weight bias=Bias",
+    "gate=Gate reset_hidden_prev=ResetHiddenPrev hidden=Hidden",
+    "activation?2 gate_activation?1 origin_mode?false",
+)

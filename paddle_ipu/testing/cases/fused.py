@@ -391,3 +391,78 @@ _add(
     t=uniform(4, seed=3),
     c=normal(4, seed=4),
 )
+
+
+def _rank_oracle(x: Array, ranks: Array, param: Array) -> Array:
+    most, width = 2, x.shape[1]
+    matrices = param.reshape(most, most, width, -1)
+    out = np.zeros((len(x), param.shape[1]), x.dtype)
+    for row, (own, *items) in enumerate(ranks):
+        for rank, place in zip(items[::2], items[1::2], strict=True):
+            if own > 0 and rank > 0:
+                out[row] += x[place] @ matrices[own - 1, rank - 1]
+    return out
+
+
+_add(
+    "rank_attention",
+    lambda x, r, p: operator(
+        "rank_attention",
+        {"x": x, "rank_offset": r, "rank_param": p, "max_rank": 2, "max_size": 0},
+        "Out InputHelp InsRank",
+        {
+            "x": "X",
+            "rank_offset": "RankOffset",
+            "rank_param": "RankParam",
+            "max_rank": "MaxRank",
+            "max_size": "MaxSize",
+        },
+        shape=[4, 5],
+    )[0],
+    gradient="p",
+    gpu_only=True,
+    oracle=_rank_oracle,
+    x=normal(4, 3),
+    r=np.asarray([[1, 1, 0, 2, 1], [2, 1, 0, 2, 1], [1, 1, 2, 0, 0], [0, 0, 0, 0, 0]], np.int32),
+    p=normal(12, 5, seed=1),
+)
+
+
+def _parameter_gradients(x: Any, d: Any, w: Any, b: Any, has_bias: bool = True) -> list[Any]:
+    results = operator(
+        "fused_linear_param_grad_add",
+        {
+            "x": x,
+            "dout": d,
+            "dweight": w,
+            "dbias": b,
+            "multi_precision": True,
+            "has_bias": has_bias,
+        },
+        "dweight_out dbias_out",
+        shape=[4, 5],
+    )
+    results[1].desc.set_shape([5])
+    return results if has_bias else results[:1]
+
+
+_add(
+    "fused_linear_param_grad_add",
+    lambda x, d, w, b: [
+        *_parameter_gradients(x, d, w, b),
+        *_parameter_gradients(x, d, None, None),
+        *_parameter_gradients(x, d, w, None, has_bias=False),
+    ],
+    gpu_only=True,
+    oracle=lambda x, d, w, b: [
+        w + np.einsum("bsi,bso->io", x, d),
+        b + d.sum((0, 1)),
+        np.einsum("bsi,bso->io", x, d),
+        d.sum((0, 1)),
+        w + np.einsum("bsi,bso->io", x, d),
+    ],
+    x=normal(2, 3, 4),
+    d=normal(2, 3, 5, seed=1),
+    w=normal(4, 5, seed=2),
+    b=normal(5, seed=3),
+)

@@ -201,3 +201,61 @@ _add(
     none=np.zeros((8, 8), np.float32),
     bias=np.zeros(8, np.float32),
 )
+
+
+def _gru_unit(
+    x: Any, h: Any, w: Any, b: Any = None, activation: int = 2, gate: int = 1, origin: bool = False
+) -> list[Any]:
+    return operator(
+        "gru_unit",
+        {
+            "input": x,
+            "hidden_prev": h,
+            "weight": w,
+            "bias": b,
+            "activation": activation,
+            "gate_activation": gate,
+            "origin_mode": origin,
+        },
+        "Gate ResetHiddenPrev Hidden",
+        {"input": "Input", "hidden_prev": "HiddenPrev", "weight": "Weight", "bias": "Bias"},
+    )
+
+
+_UNIT: dict[str, Any] = {
+    "x": normal(3, 6),
+    "h": normal(3, 2, seed=1),
+    "w": normal(2, 6, seed=2),
+    "b": normal(1, 6, seed=3),
+}
+_add(
+    "gru_unit",
+    lambda x, h, w, b: [
+        _gru_unit(x, h, w, b)[-1],
+        _gru_unit(x, h, w, None, origin=True)[-1],
+        _gru_unit(x, h, w, b, activation=3)[-1],
+        _gru_unit(x, h, w, b, activation=0, gate=2)[-1],
+    ],
+    gradient="x h w b",
+    **_UNIT,
+)
+
+
+def _unit_oracle(x: Array, h: Array, w: Array, b: Array) -> list[Array]:
+    of_gates, of_candidate = np.split(w.reshape(-1), [8])
+    gates = _sigmoid((x + b)[:, :4] + h @ of_gates.reshape(2, 4))
+    update, reset = np.split(gates, 2, axis=1)
+    candidate = np.tanh((x + b)[:, 4:] + (reset * h) @ of_candidate.reshape(2, 2))
+    whole = np.concatenate([gates, candidate], axis=1)
+    return [whole, reset * h, update * candidate + (1 - update) * h]
+
+
+# PIR's function gives the last result only.
+_add(
+    "gru_unit",
+    lambda x, h, w, b: _gru_unit(x, h, w, b),
+    label="all results",
+    gpu_only=True,
+    oracle=_unit_oracle,
+    **_UNIT,
+)
