@@ -13,7 +13,8 @@ program writes variables again, ``value.meta[VARIABLE]`` is the one that a value
 ``value.meta[STOPPED]`` is the value's ``stop_gradient``. ``node.meta[MADE_FROM]`` is what a node
 was read from; for an operator of a ProgramDesc, ``node.meta[OPERAND_VARIABLES]`` and
 ``node.meta[RESULT_VARIABLES]`` then name the variable of each input and output. A pass sets
-``node.meta[DIFFERENTIATED]`` on nodes that the gradient of the loss goes through.
+``node.meta[DIFFERENTIATED]`` on nodes that the gradient of the loss goes through, and
+``node.meta[OVERWRITES]`` where blocks write over operands: number of an operand -> of the result.
 
 Control flow is a node with blocks, which are graphs in its attributes:
 
@@ -45,6 +46,7 @@ VARIABLE = "variable"
 WRITTEN_AGAIN = "written_again"
 STOPPED = "stopped"
 DIFFERENTIATED = "differentiated"
+OVERWRITES = "overwrites"
 INPUT_NAMES = "input_names"
 CALLSTACK = "callstack"
 MADE_FROM = "made_from"

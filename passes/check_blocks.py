@@ -1,12 +1,6 @@
-"""Refuses blocks of control flow that change something outside other than by what they return.
-
-Blocks of a ProgramDesc that write variables have become nodes with results when they are read; a
-PIR program writes in place, which the readers behind the block would not see.
-"""
+"""Refuses what a block of control flow cannot do on the device."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import onnx_ir as ir
 
@@ -19,7 +13,7 @@ _STATISTICS = ("batch_norm_", "sync_batch_norm_")
 
 
 class CheckBlocks:
-    """Raises on a block that writes values around it, or running statistics."""
+    """Raises on a block that updates running statistics."""
 
     name = "check_blocks"
 
@@ -28,36 +22,14 @@ class CheckBlocks:
             for owner in graph:
                 for block in dialect.blocks(owner):
                     for node in block:
-                        _check(owner, block, node, compilation.fetches)
+                        _check(owner, node)
         return False
 
 
-def _check(owner: ir.Node, block: ir.Graph, node: ir.Node, fetches: Sequence[str]) -> None:
+def _check(owner: ir.Node, node: ir.Node) -> None:
     if node.op_type in _STATISTICS and not dialect.attribute(node, "is_test", 0):
         raise NotSupported(
             f"{describe(node)} updates its running statistics inside a block of {owner.op_type}, "
             "which the device does once a step only. Move the layer out of the block, or give it "
             "use_global_stats=True."
         )
-    if node.op_type == "assign_value_" or (
-        node.op_type == "assign_out_" and _is_read_outside(owner, block, node.inputs[1], fetches)
-    ):
-        raise NotSupported(
-            f"{describe(node)} writes a variable from inside a block of {owner.op_type}. Return "
-            "the value from the block's function instead."
-        )
-
-
-def _is_read_outside(
-    owner: ir.Node, block: ir.Graph, target: ir.Value | None, fetches: Sequence[str]
-) -> bool:
-    """Whether a block's input stands for a value that not only the block's owner reads."""
-    *_, captured = dialect.attribute(owner, "input_segments")
-    first = len(block.inputs) - captured
-    for at in range(captured):
-        if block.inputs[first + at] is target:
-            outer = owner.inputs[len(owner.inputs) - captured + at]
-            assert outer is not None
-            is_kept = outer.producer() is None or outer.name in fetches
-            return is_kept or any(use.node is not owner for use in outer.uses())
-    return False

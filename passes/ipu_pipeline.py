@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from paddle_ipu.passes.bind_micro_batch import BindMicroBatch
+from paddle_ipu.passes.carry_writes import CarryWrites
 from paddle_ipu.passes.check_blocks import CheckBlocks
 from paddle_ipu.passes.check_placement import CheckPlacement
 from paddle_ipu.passes.convert_to_half import ConvertToHalf
@@ -16,6 +17,7 @@ from paddle_ipu.passes.prune_blocks import PruneBlocks
 PIPELINE: tuple[Pass, ...] = (
     ExtractOptimizer(),
     CheckBlocks(),
+    CarryWrites(),
     ExtractForward(),
     PruneBlocks(),
     CutGradients(),

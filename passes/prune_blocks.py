@@ -38,7 +38,7 @@ def _prune_nodes(graph: ir.Graph) -> bool:
 
 
 def _replace_writes(block: ir.Graph) -> bool:
-    """Reads what a write in place writes; ``check_blocks`` has seen that nobody else does."""
+    """Reads what a write in place writes; ``carry_writes`` has made results of the writes."""
     writes = [node for node in block if node.op_type == "assign_out_"]
     for node in writes:
         source = node.inputs[0]

@@ -115,7 +115,7 @@ def _by_operand(graph: ir.Graph) -> dict[str, ir.Value]:
             later = newest.get(id(origin.get(id(value), value)))
             if later is not None and later is not value:
                 node.replace_input_with(index, later)
-        for value, result in _overwritten(node):
+        for value, result in overwritten(node):
             root = origin.get(id(value), value)
             versions.setdefault(str(root.name), [root]).append(result)
             origin[id(result)] = root
@@ -123,14 +123,18 @@ def _by_operand(graph: ir.Graph) -> dict[str, ir.Value]:
     return {str(value.name): known[-1] for known in versions.values() for value in known[:-1]}
 
 
-def _overwritten(node: ir.Node) -> Iterator[tuple[ir.Value, ir.Value]]:
-    """(operand, the result that is written over it)."""
+def overwritten(node: ir.Node) -> Iterator[tuple[ir.Value, ir.Value]]:
+    """(operand, the result that is written over it), for each operand that a node overwrites."""
     if str(node.op_type) in ("batch_norm_", "sync_batch_norm_") and uses_running_statistics(node):
         return
     for name, position in IN_PLACE.get(str(node.op_type), {}).items():
         operand = dialect.operand(node, name)
         if operand is not None and position < len(node.outputs):
             yield operand, node.outputs[position]
+    for index, position in node.meta.get(dialect.OVERWRITES, {}).items():
+        operand = node.inputs[index]
+        assert operand is not None
+        yield operand, node.outputs[position]
 
 
 def uses_running_statistics(node: ir.Node) -> bool:

@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from paddle_ipu import dialect
 from paddle_ipu.errors import NotSupported
+from paddle_ipu.passes.carry_writes import CarryWrites
 from paddle_ipu.passes.extract_forward import ExtractForward
 from paddle_ipu.passes.extract_optimizer import OPTIMIZER_OPS, ExtractOptimizer
 from paddle_ipu.passes.pipeline import Compilation
@@ -73,6 +74,7 @@ def read_forward(
     }
     compilation = Compilation(graph, feeds, fetches, options)
     ExtractOptimizer().run(compilation)
+    CarryWrites().run(compilation)
     ExtractForward().run(compilation)
     nodes = list(graph)
     readers: dict[str, ir.Node] = {}

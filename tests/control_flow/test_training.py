@@ -14,7 +14,6 @@ from tests.refusals import refused
 from tests.training.side_by_side import Built, build, distance, pair
 
 NN = paddle.static.nn
-LEGACY = paddle.__version__.startswith("2.")
 RNG = np.random.default_rng(5)
 BATCHES = [RNG.standard_normal((4, 3)).astype(np.float32) + sign for sign in (2, -2, 1, -1)]
 
@@ -198,25 +197,30 @@ def _written_by_a_block(x: Any) -> Any:
     return y
 
 
-@pytest.mark.skipif(LEGACY, reason="Paddle 2.6 writes variables by blocks, which are results")
-def test_a_write_in_place_that_is_read_behind_the_block_is_refused() -> None:
-    def make() -> tuple[list[str], dict[str, Any], Any]:
-        x = paddle.static.data("x", [2], "float32")
-        return ["x"], {"z": _written_by_a_block(x) + 1.0}, None
-
-    refused(
-        NotSupported, "assign_out_ at .* writes a variable from inside a block of if",
-        build(make), is_training=False,
-    )  # fmt: skip
-
-
-@pytest.mark.skipif(not LEGACY, reason="in PIR a block cannot change a variable for those behind")
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_a_block_may_write_a_variable_around_it(sign: float) -> None:
     def make() -> tuple[list[str], dict[str, Any], Any]:
         x = paddle.static.data("x", [2], "float32")
-        return ["x"], {"z": _written_by_a_block(x) + 1.0}, None
+        y = _written_by_a_block(x)
+        return ["x"], {"z": y + 1.0, "y": y}, None
 
     both = pair(build(make), is_training=False)
     cpu, ipu = both.step({"x": np.array([1, 2], np.float32) * sign})
     np.testing.assert_array_equal(ipu["z"], cpu["z"])
+    np.testing.assert_array_equal(ipu["y"], cpu["y"])
+
+
+def test_a_loop_may_count_in_place() -> None:
+    def make() -> tuple[list[str], dict[str, Any], Any]:
+        x = paddle.static.data("x", [2], "float32")
+        i = paddle.full([1], 0, "int64")
+
+        def turn(i: Any, y: Any) -> list[Any]:
+            return [paddle.increment(i), y * 2.0]
+
+        i, y = NN.while_loop(lambda i, y: i < 3, turn, [i, paddle.assign(x)])
+        return ["x"], {"y": y, "i": i + 1}, None
+
+    got = pair(build(make), is_training=False).on_ipu({"x": np.array([1, 2], np.float32)})
+    np.testing.assert_array_equal(got[0], [8, 16])
+    np.testing.assert_array_equal(got[1], [4])

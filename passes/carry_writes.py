@@ -1,0 +1,106 @@
+"""Makes results of what the blocks of a PIR program write in place.
+
+while(c, x) {i = increment_(i'); yield c', x'}  ->  x, i = while(c, x, i) {yield c', x', i}
+
+An in-place operator in a block writes on the memory of a value outside, which readers behind the
+block, and the next turn of a loop, then read. Blocks of ProgramDesc programs have these results
+already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx_ir as ir
+
+from paddle_ipu import dialect
+from paddle_ipu.passes import roles
+from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.passes.state_writes import overwritten
+
+
+class CarryWrites:
+    """Gives control flow a result for each value around it that a block overwrites."""
+
+    name = "carry_writes"
+
+    def run(self, compilation: Compilation) -> bool:
+        if any(roles.role_of(node) is not None for node in compilation.graph):
+            return False
+        return _carry(compilation.graph)
+
+
+def _carry(graph: ir.Graph) -> bool:
+    changed = False
+    for node in graph:
+        found: dict[int, ir.Value] = {}
+        for block in dialect.blocks(node):
+            _carry(block)
+            found.update(_read_newest(block))
+        if found:
+            _give_results(node, found)
+            changed = True
+    return changed
+
+
+def _read_newest(block: ir.Graph) -> dict[int, ir.Value]:
+    """Lets readers behind a write read what was written: id of each overwritten value -> that."""
+    origin: dict[int, ir.Value] = {}
+    newest: dict[int, ir.Value] = {}
+
+    def later(value: ir.Value) -> ir.Value:
+        return newest.get(id(origin.get(id(value), value)), value)
+
+    for node in block:
+        for index, value in enumerate(node.inputs):
+            if value is not None and later(value) is not value:
+                node.replace_input_with(index, later(value))
+        for value, result in overwritten(node):
+            origin[id(result)] = origin.get(id(value), value)
+            newest[id(origin[id(result)])] = result
+    for at, value in enumerate(block.outputs):
+        if later(value) is not value:
+            block.outputs[at] = later(value)
+    return newest
+
+
+def _give_results(node: ir.Node, newest: Mapping[int, ir.Value]) -> None:
+    blocks = dialect.blocks(node)
+    *before, count = dialect.attribute(node, "input_segments")
+    first = len(node.inputs) - count
+    arguments = len(blocks[0].inputs) - count
+    written = [
+        at
+        for at in range(count)
+        if any(id(block.inputs[arguments + at]) in newest for block in blocks)
+    ]
+    if not written:
+        return
+    for block in blocks:
+        for at in written:
+            stand_in = block.inputs[arguments + at]
+            block.outputs.append(newest.get(id(stand_in), stand_in))
+    operands = [node.inputs[first + at] for at in written]
+    results = len(node.outputs)
+    node.resize_outputs(results + len(written))
+    for operand, result in zip(operands, node.outputs[results:], strict=True):
+        assert operand is not None
+        result.name = f"{operand.name}.written"
+        result.shape, result.type = operand.shape, operand.type
+        result.meta[dialect.STOPPED] = operand.meta.get(dialect.STOPPED, False)
+    positions = [first + at for at in written]
+    if node.op_type == "while":
+        # Carried values stand before captured ones.
+        order = [*written, *(at for at in range(count) if at not in written)]
+        captured = [node.inputs[first + at] for at in order]
+        for at, operand in enumerate(captured):
+            node.replace_input_with(first + at, operand)
+        stand_ins = [blocks[0].inputs[arguments + at] for at in order]
+        del blocks[0].inputs[arguments:]
+        blocks[0].inputs.extend(stand_ins)
+        segments = [before[0], before[1] + len(written), count - len(written)]
+        node.attributes["input_segments"] = ir.AttrInt64s("input_segments", segments)
+        positions = [first + at for at in range(len(written))]
+    node.meta[dialect.OVERWRITES] = {
+        position: results + at for at, position in enumerate(positions)
+    }
