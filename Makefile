@@ -14,13 +14,13 @@ PADDLE_3.0 = 3.0.0
 PADDLE_3.1 = 3.1.1
 PADDLE_3.2 = 3.2.2
 # What `make test-all` runs beyond `make test`; `make test` runs one of them, in turns by commits.
-SHARES = unit-3.0 unit-3.1 unit-3.2 verify-bert onnx-nodes
+SHARES = unit-3.0 unit-3.1 unit-3.2 verify-bert onnx-nodes half-table
 # What no version of Paddle changes is left out on those between the oldest and the newest.
 CORE = --ignore tests/xla --ignore tests/popart --ignore tests/examples
 TURN = $(shell git rev-list --count HEAD 2>/dev/null || date +%j)
 
 .PHONY: help bert venv format lint types imports test test-all share unit examples verify-bert
-.PHONY: onnx-nodes clean
+.PHONY: onnx-nodes half-table clean
 .PHONY: unit-2.6 unit-3.0 unit-3.1 unit-3.2 venv-2.6 venv-3.0 venv-3.1 venv-3.2
 # Environments are kept, though only patterns name them.
 .PRECIOUS: .venv-%/installed
@@ -86,6 +86,9 @@ examples: venv  ## run the examples at their smallest size
 
 verify-bert: venv  ## compare the small BERT's first steps with Paddle's CPU executor
 	$(RUN)/python -m examples.bert.pretrain --preset small --verify --output out/verify
+
+half-table: venv  ## run every row of the operator table in half
+	$(RUN)/python -m pytest -n $(TEST_PROCESSES) -m thorough tests/precision
 
 onnx-nodes: venv  ## run ONNX's node tests as of opset 11; ARGS="--only PATTERN" runs some
 	$(RUN)/python -m tests.onnx_nodes.run $(ARGS)
