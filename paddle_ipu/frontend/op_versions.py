@@ -65,6 +65,7 @@ KNOWN: Mapping[str, int] = {
     "not_equal": 1,
     "p_norm": 1,
     "pixel_shuffle": 1,
+    "rank_attention": 1,
     "roi_align": 3,
     "roi_pool": 2,
     "roll": 2,
