@@ -17,6 +17,7 @@ from paddle_ipu.ops import (  # noqa: F401
     decoding,
     detection,
     einsum,
+    effects,
     elementwise,
     fused,
     fused_norm,

@@ -61,7 +61,11 @@ class ExtractForward:
         if compilation.loss is not None:
             outputs.append(by_name[compilation.loss])
         outputs += writes.states.values()
-        roots = [node for node in graph if node.op_type in SIDE_EFFECTS]
+        roots = [
+            node
+            for node in graph
+            if node.op_type in SIDE_EFFECTS and not _prints_a_gradient(node, graph)
+        ]
         needed = _needed([*(output.producer() for output in outputs), *roots])
         dropped = [node for node in graph if id(node) not in needed]
         if any(id(node) in needed and is_backward(node) for node in graph):
@@ -138,6 +142,14 @@ def _refuse_updated_reads(nodes: list[ir.Node]) -> None:
                     "it, which is not supported yet. Build it before optimizer.minimize(loss), or "
                     "fetch the parameter itself."
                 )
+
+
+def _prints_a_gradient(node: ir.Node, graph: ir.Graph) -> bool:
+    """Paddle's backward of ``print``; the translator of forward's prints the gradient, too."""
+    if node.op_type != "print":
+        return False
+    needed = _needed([node])
+    return any(id(other) in needed and is_backward(other) for other in graph)
 
 
 def _needed(roots: list[ir.Node | None]) -> set[int]:

@@ -68,6 +68,7 @@ KNOWN: Mapping[str, int] = {
     "rank_attention": 1,
     "roi_align": 3,
     "roi_pool": 2,
+    "print": 1,
     "roll": 2,
     "round": 1,
     "set_value": 4,

@@ -426,3 +426,12 @@ def test_a_dtype_that_the_dialect_lacks_is_named(builder: DescBuilder) -> None:
 def test_a_second_row_of_one_name_is_an_error() -> None:
     with pytest.raises(ValueError, match="the vocabulary has relu twice"):
         row("relu", "relu", "x=X")
+
+
+def test_an_assertion_has_a_condition_and_data_and_no_result(builder: DescBuilder) -> None:
+    builder.variable("cond", (), "bool", is_feed=True)
+    inputs = {"Cond": ["cond"], "Data": ["x", "x"]}
+    builder.operator("assert", inputs, {}, {"summarize": 5})
+    (node,) = [node for node in read(builder) if node.op_type == "assert"]
+    assert [name for name, _ in dialect.operands(node)] == ["cond", "data", "data"]
+    assert dialect.attribute(node, "summarize") == 5 and not node.outputs

@@ -117,7 +117,9 @@ ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
     "lp_pool2d": {"kernel_size": [2, 2], "pooling_type": "avg", "norm_type": 2.0},
     "log_loss": {"epsilon": 0.1},
     "matmul": {"alpha": 1.0},
+    "cumprod": {"dim": 1, "exclusive": True, "reverse": True},
     "lu_solve": {"trans": "T"},
+    "number_count": {"upper_range": 4},
     "matrix_power": {"n": 3},
     "max_pool2d_with_index": {"ksize": [2, 2]},
     "max_pool3d_with_index": {"ksize": [2, 2, 2]},
@@ -193,7 +195,7 @@ OLDER: Mapping[str, str] = {
 
 READ_OTHERWISE = frozenset(
     {
-        "assign_out_", "assign_value_", "batch_norm_", "expand", "full_with_tensor", "increment_",
+        "assert", "assign_out_", "assign_value_", "batch_norm_", "expand", "full_with_tensor", "increment_",
         "repeat_interleave_with_tensor_index",
         "lookup_table", "mul", "one_hot", "sync_batch_norm", "sync_batch_norm_",
         "rnn",

@@ -14,6 +14,7 @@ from paddle_ipu.frontend.vocabulary import (  # noqa: F401 - they fill the table
     fused,
     indexing,
     layers,
+    effects,
     losses,
     mathematics,
     optimizers,

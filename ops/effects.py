@@ -1,0 +1,37 @@
+"""Operators that are there for what they do on the host: print, and stop the program."""
+
+from __future__ import annotations
+
+from paddle_ipu.ops.context import TranslationContext
+from paddle_ipu.ops.registry import translator
+
+
+@translator("assert", emits="Not", limits="the error does not show the tensors")
+def assert_(context: TranslationContext) -> list[str]:
+    """Stops the run where the condition is false."""
+    context.graphcore.abort([context.onnx.logical_not([context.input("cond")])])
+    return []
+
+
+@translator(
+    "print", emits="graphcore.PrintTensor", limits="in every run, forward or in both directions"
+)
+def print_(context: TranslationContext) -> str:
+    """The tensor, written to the standard error with its message; its gradient too."""
+    if int(context.attr("first_n", -1)) > 0:
+        raise context.refuse("first_n is not supported: it prints in every run; leave it out.")
+    phase = str(context.attr("print_phase", "BOTH")).upper()
+    if phase == "BACKWARD":
+        raise context.refuse(
+            "print_phase='backward' is not supported: PopART prints a tensor and its gradient; use "
+            "'both'."
+        )
+    shown = int(context.attr("summarize", 20))
+    return str(
+        context.graphcore.printtensor(
+            [context.input("in")],
+            int(phase == "BOTH"),
+            str(context.attr("message", "")),
+            max(shown, 0) if shown >= 0 else 2**31 - 1,
+        )
+    )
