@@ -188,7 +188,9 @@ def translate(
     for name, value_name in (writes or {}).items():
         context.node = written[value_name] or context.node
         with _placed(builder, context.node, place):
-            variable, updater = result.weights[name], result.tensors[value_name]
+            variable = result.weights[name]
+            # What AMP keeps in float32 may live in a scope whose tensors were cast to half.
+            updater = context.cast(result.tensors[value_name], context.dtype(variable))
             context.graphcore.copyvarupdate([variable, updater])
     return result
 
