@@ -224,6 +224,7 @@ class TranslationContext:
             inputs=list(inputs),
             attributes=dict(attributes or {}),
             numOutputs=num_outputs,
+            name=str(self.node.name),
         )
         self.extensions.setdefault(op_type, self.node)
         self.note(outputs)

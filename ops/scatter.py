@@ -99,13 +99,16 @@ def index_add(context: TranslationContext) -> str:
 @translator(
     "index_put",
     emits="Gather Add Where Reshape Expand graphcore.ScatterReduce",
-    limits="a mask takes one value for all, not a list of as many as it has true elements",
+    limits="a mask computed at run time takes one value for all, not a list of as many as it has "
+    "true elements",
 )
 def index_put(context: TranslationContext) -> str:
     """``x[indices] = value``, or ``+= value`` with duplicates added up."""
     x, value, indices = context.input("x"), context.input("value"), context.inputs("indices")
     if context.dtype(indices[0]) == "bool":
-        return _put_by_mask(context, x, indices, value)
+        if not context.is_constant("indices") or len(indices) != 1:
+            return _put_by_mask(context, x, indices, value)
+        indices = [context.const(at, "int32") for at in np.nonzero(context.static("indices"))]
     shape, depth = context.shape(x), len(indices)
     wanted = list(np.broadcast_shapes(*(tuple(context.shape(index)) for index in indices)))
     parts = []
@@ -130,7 +133,8 @@ def _put_by_mask(context: TranslationContext, x: str, masks: list[str], value: s
     if len(masks) != 1 or (len(dims) > rest and set(dims[: len(dims) - rest]) != {1}):
         raise context.refuse(
             f"a mask with values of shape {dims} is not supported: how many of them it takes is "
-            "only known at run time. Give one value for all, or use paddle.where."
+            "only known at run time. Give one value for all, a mask that is constant, or use "
+            "paddle.where."
         )
     value = context.reshape(value, dims[len(dims) - rest :] if rest < len(dims) else dims)
     mask = context.reshape(mask, [*context.shape(mask), *[1] * rest])

@@ -240,11 +240,24 @@ def _split(operator: Operator, variables: Variables) -> list[Operator]:
 
 
 def _strided_slice(operator: Operator, variables: Variables) -> list[Operator]:
-    """Backwards, Paddle 2's end -1 means as far as the first element, and no end means farther."""
-    return [_from_paddle_2(operator, variables, "strides")]
+    """Axes of which one element is taken are dropped behind it."""
+    plain = _from_paddle_2(operator, variables, "strides").changed(without=["decrease_axis"])
+    dropped = [int(axis) for axis in operator.attributes.get("decrease_axis", ())]
+    if not dropped:
+        return [plain]
+    out = _out(operator)
+    shape = variables.shape(out)
+    for axis in sorted(axis % len(variables.shape(_one(operator, "Input"))) for axis in dropped):
+        shape.insert(axis, 1)
+    between = variables.declare(out, shape)
+    return [
+        plain.changed(outputs={"Out": [between]}),
+        operator.beside("squeeze2", between, out, {"axes": dropped}),
+    ]
 
 
 def _from_paddle_2(operator: Operator, variables: Variables, steps: str) -> Operator:
+    """Backwards, Paddle 2's end -1 means as far as the first element, and no end means farther."""
     ends, strides = (list(operator.attributes.get(name, [])) for name in ("ends", steps))
     computed = any(
         names and slot.startswith(("Ends", "Strides", "Steps"))

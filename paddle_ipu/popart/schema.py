@@ -34,6 +34,7 @@ from paddle_ipu.popart.operators import (  # noqa: F401 - they fill the table
     onnx_recurrent,
     onnx_reduction,
     onnx_unimplemented,
+    onnx_vision,
     paddle_decoding,
     paddle_indexing,
     paddle_ipu,

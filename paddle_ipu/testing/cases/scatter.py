@@ -18,6 +18,7 @@ _CUBE = normal(2, 3, 4)
 _ROWS = np.asarray([2, 0, 3])
 _TWICE = np.asarray([2, 0, 2])
 _WHOLE = integers(4, 5, dtype="int32")
+_MASK = bools(4, 5, seed=2)
 
 _add(
     "scatter",
@@ -160,6 +161,20 @@ _add(
     n=_ROWS,
     b=bools(4, 5),
 )
+_add(
+    "index_put",
+    lambda x, v, b: [
+        paddle.index_put(x, (paddle.assign(_MASK),), v),
+        paddle.index_put(x, (paddle.assign(_MASK),), v, accumulate=True),
+        paddle.index_put(x, (paddle.assign(_MASK[:, 1]),), x[:1] * 2),
+        paddle.index_put(x, (b[:, 0],), x[0] * 2),
+    ],
+    gradient="x v",
+    label="constant mask with a value for each element",
+    x=_MATRIX,
+    v=normal(int(_MASK.sum()), seed=1),
+    b=bools(4, 5),
+)
 TABLE.refuse(
     "index_put",
     lambda x, v, b: paddle.index_put(x, (b,), v),
@@ -275,6 +290,15 @@ _add(
     ],
     x=_MATRIX,
     i=_WHOLE,
+)
+
+
+_add(
+    "set_value",
+    lambda x: _set(x[0, 0], Ellipsis, 5.0),
+    label="without axes",
+    since=Since("3.0", "the Python function takes no tensor without axes"),
+    x=_MATRIX,
 )
 
 

@@ -123,6 +123,8 @@ _add(
         paddle.strided_slice(x, [2], [-1], [-5], [-2]),
         paddle.strided_slice(x, [0, 2], [0, 1], [2, 100], [1, 3]),
         e[:, :, ::3],
+        x[0, ::2],
+        x[:, ::-1, 1],
     ],
     gradient="x",
     label="bounds",
