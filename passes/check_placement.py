@@ -3,7 +3,7 @@
 With manual sharding every operator has a virtual graph within the IPUs there are; with pipelining
 every operator also has a stage, a stage lies on one IPU, stages are numbered without gaps, and a
 tensor is not read in an earlier stage than it is made. Operators without inputs are placed with
-their first reader.
+their first reader, casts that AMP put in with what they convert.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ class CheckPlacement:
         if not compilation.options["enable_manual_shard"]:
             return False
         changed = _place_constants(compilation.graph)
+        changed = _place_casts(compilation.graph) or changed
         nodes = [n for n in compilation.graph if n.op_type not in dialect.CONSTANT_OPS]
         _check_indices(nodes, int(compilation.options["num_ipus"]))
         _check_blocks(nodes)
@@ -48,6 +49,22 @@ def _place_constants(graph: ir.Graph) -> bool:
                 if reader is not None and name in reader.attributes:
                     node.attributes.add(dialect.make_attribute(name, attribute(reader, name)))
                     changed = True
+    return changed
+
+
+def _place_casts(graph: ir.Graph) -> bool:
+    """A cast that AMP put in outside of the guards stands where its operand is made, or read."""
+    changed = False
+    for node in graph:
+        if node.op_type != "cast" or INDEX in node.attributes or node.inputs[0] is None:
+            continue
+        maker = node.inputs[0].producer()
+        near = [maker, *(use.node for use in node.outputs[0].uses())]
+        placed = next((n for n in near if n is not None and INDEX in n.attributes), None)
+        for name in (INDEX, STAGE) if placed is not None else ():
+            if placed is not None and name in placed.attributes:
+                node.attributes.add(dialect.make_attribute(name, attribute(placed, name)))
+                changed = True
     return changed
 
 

@@ -110,3 +110,27 @@ def test_a_placement_that_popart_refuses_is_an_error(
     compilation = _placed(compilation_of, first, second, **options)
     with pytest.raises(InvalidProgramError, match=message):
         CheckPlacement().run(compilation)
+
+
+def test_a_cast_outside_of_the_guards_stands_where_its_operand_is_made(
+    compilation_of: Read,
+) -> None:
+    x = paddle.static.data("x", [2], "float32")
+    with paddle.static.ipu_shard_guard(index=1):
+        middle = paddle.tanh(x)
+    out = paddle.cast(middle, "int32")
+    compilation = compilation_of(["x"], [out], enable_manual_shard=True, num_ipus=2)
+    ExtractForward().run(compilation)
+    assert CheckPlacement().run(compilation)
+    (cast,) = (node for node in compilation.graph if node.op_type == "cast")
+    assert dialect.attribute(cast, "ipu_index") == 1
+
+
+def test_a_cast_of_a_feed_stands_where_it_is_read(compilation_of: Read) -> None:
+    x = paddle.cast(paddle.static.data("x", [2], "int32"), "float32")
+    with paddle.static.ipu_shard_guard(index=1):
+        out = paddle.tanh(x)
+    compilation = compilation_of(["x"], [out], enable_manual_shard=True, num_ipus=2)
+    ExtractForward().run(compilation)
+    assert CheckPlacement().run(compilation)
+    assert all(dialect.attribute(node, "ipu_index") == 1 for node in compilation.graph)
