@@ -85,6 +85,16 @@ ONNX_OPERATORS = {
     ),
     "randomuniform": ("(shape:ints, dtype:int=1, high:float=1.0, low:float=0.0, seed:float=None)"),
     "randomuniformlike": ("(args, dtype:int=None, high:float=1.0, low:float=0.0, seed:float=None)"),
+    "resize": (
+        "(args, coordinate_transformation_mode:str='half_pixel', cubic_coeff_a:float=-0.75, "
+        "exclude_outside:int=0, extrapolation_value:float=0.0, mode:str='nearest', "
+        "nearest_mode:str='round_prefer_floor')"
+    ),
+    "roialign": (
+        "(args, mode:str='avg', output_height:int=1, output_width:int=1, sampling_ratio:int=0, "
+        "spatial_scale:float=1.0)"
+    ),
+    "lrn": "(args, size:int, alpha:float=0.0001, beta:float=0.75, bias:float=1.0)",
     "scan": (
         "(args, num_outputs, body:graph, num_scan_inputs:int, scan_input_axes:ints=[], "
         "scan_input_directions:ints=[], scan_output_axes:ints=[], "
@@ -173,7 +183,7 @@ _CAMEL = (
     "IsNaN IsInf BitwiseAnd BitwiseOr BitwiseXor BitwiseNot BitwiseXnor "
     "ArgMin TopK OneHot CumSum MaxPool AveragePool GlobalAveragePool GlobalMaxPool "
     "BatchNormalization GeluErf GroupNormalization ScaledAdd ReplicatedAllReduce NearbyInt "
-    "InstanceNormalization ShapedDropout TensorRemap LSTM GRU RNN "
+    "InstanceNormalization ShapedDropout TensorRemap LSTM GRU RNN LRN RoiAlign "
     "CopyVarUpdate "
     "ConvTranspose RandomNormal RandomNormalLike RandomUniform RandomUniformLike "
     "PRelu ThresholdedRelu DepthToSpace "

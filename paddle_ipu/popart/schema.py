@@ -43,6 +43,7 @@ from paddle_ipu.popart.operators import (  # noqa: F401 - they fill the table
     paddle_loss,
     paddle_math,
     paddle_random,
+    paddle_ranking,
     paddle_recurrent,
     paddle_vision,
 )

@@ -193,3 +193,26 @@ def group_normalization(ctx: InferenceContext) -> list[TensorInfo]:
             raise ctx.error(f"the {name} must have shape [{x.dims[1]}], got {ctx.info(index)}")
     statistics = TensorInfo.of(x.dtype, (x.dims[0] * groups,))
     return [x, statistics, statistics]
+
+
+def local_response_normalization(ctx: InferenceContext) -> list[TensorInfo]:
+    """x [N, C, ...] -> y; `size` channels are looked at."""
+    if ctx.attributes["size"] < 1:
+        raise popart_exception(f"LRN requires size to be >= 1. size is {ctx.attributes['size']}")
+    return [ctx.expect_rank(0, 2)]
+
+
+def roi_align(ctx: InferenceContext) -> list[TensorInfo]:
+    """(x [N, C, H, W], boxes [R, 4], image of each box [R]) -> [R, C, height, width]."""
+    for index, rank, name in ((0, 4, "data"), (1, 2, "rois"), (2, 1, "batch_index")):
+        if len(ctx.info(index).dims) != rank:
+            raise popart_exception(f"The size of input {name} must be {rank}")
+    x, boxes = ctx.info(0), ctx.info(1)
+    if boxes.dims[1] != 4 or ctx.info(2).dims != boxes.dims[:1]:
+        raise ctx.error(
+            f"the boxes must have shape [R, 4] and their images [R], got {boxes} and {ctx.info(2)}"
+        )
+    if ctx.attributes["mode"] != "avg":
+        raise ctx.error(f"mode is '{ctx.attributes['mode']}', PopART has avg only")
+    bins = (ctx.attributes["output_height"], ctx.attributes["output_width"])
+    return [TensorInfo.of(x.dtype, (boxes.dims[0], x.dims[1], *bins))]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from paddle_ipu.errors import LoweringError
@@ -113,6 +114,25 @@ def batch_normalization(
         batch_mean,
         batch_variance,
     )
+
+
+@lowering("ai.onnx", "LRN")
+def local_response_normalization(
+    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
+) -> Any:
+    """x [N, C, ...] over ``(bias + alpha / size * s) ** beta``, s the squares' sum of a window.
+
+    The window has ``size`` channels; of an even number one more lies behind the channel.
+    """
+    x, size = jnp.asarray(inputs[0]), int(attributes["size"])
+    before = (size - 1) // 2
+    rest = (1,) * (x.ndim - 2)
+    padding = [(0, 0), (before, size - 1 - before), *[(0, 0)] * (x.ndim - 2)]
+    total = lax.reduce_window(
+        lax.square(x), np.zeros((), x.dtype), lax.add, (1, size, *rest), (1,) * x.ndim, padding
+    )
+    bias, alpha = float(attributes.get("bias", 1.0)), float(attributes.get("alpha", 1e-4))
+    return x / (bias + alpha / size * total) ** float(attributes.get("beta", 0.75))
 
 
 @lowering("ai.onnx", "InstanceNormalization")

@@ -112,12 +112,48 @@ def roi_align(context: LoweringContext, inputs: Sequence[Any], attributes: Attri
     pixels, rounded up. No gradient flows to the boxes.
     """
     x, boxes, counts = (jnp.asarray(value) for value in inputs)
+    return _mean_of_samples(
+        x,
+        boxes,
+        _image_of_each_box(counts, boxes.shape[0]),
+        (int(attributes["pooled_height"]), int(attributes["pooled_width"])),
+        float(attributes["spatial_scale"]),
+        int(attributes["sampling_ratio"]),
+        aligned=bool(attributes["aligned"]),
+    )
+
+
+@lowering("ai.onnx", "RoiAlign")
+def roi_align_by_image(
+    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
+) -> Any:
+    """The same, given the image of each box; boxes lie on pixels' corners."""
+    x, boxes, images = (jnp.asarray(value) for value in inputs)
+    return _mean_of_samples(
+        x,
+        boxes,
+        images,
+        (int(attributes.get("output_height", 1)), int(attributes.get("output_width", 1))),
+        float(attributes.get("spatial_scale", 1.0)),
+        int(attributes.get("sampling_ratio", 0)),
+        aligned=False,
+    )
+
+
+def _mean_of_samples(
+    x: Any,
+    boxes: Any,
+    images: Any,
+    pooled: tuple[int, int],
+    scale: float,
+    ratio: int,
+    *,
+    aligned: bool,
+) -> Any:
     boxes = lax.stop_gradient(boxes)
-    aligned, ratio = bool(attributes["aligned"]), int(attributes["sampling_ratio"])
-    corners = boxes * np.float32(attributes["spatial_scale"]) - (0.5 if aligned else 0.0)
+    corners = boxes * np.float32(scale) - (0.5 if aligned else 0.0)
     bins = []
-    for axis, name in ((1, "pooled_height"), (0, "pooled_width")):
-        count = int(attributes[name])
+    for axis, count in ((1, pooled[0]), (0, pooled[1])):
         length = corners[:, axis + 2] - corners[:, axis]
         if not aligned:
             length = jnp.maximum(length, 1.0)
@@ -127,7 +163,7 @@ def roi_align(context: LoweringContext, inputs: Sequence[Any], attributes: Attri
     rows, columns = bins
     total = _sum_of_samples(
         jnp.moveaxis(x, 1, -1),
-        _image_of_each_box(counts, boxes.shape[0]),
+        images,
         rows[:3],
         columns[:3],
         (jnp.zeros(rows.bins), jnp.zeros(columns.bins)),
