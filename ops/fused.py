@@ -95,6 +95,29 @@ def fc(context: TranslationContext) -> str:
     return activate(context, out, str(context.attr("activation_type", "")))
 
 
+@translator(
+    "fused_gemm_epilogue",
+    emits="MatMul Add Relu Transpose graphcore.Gelu Reshape",
+    limits="its reserve_space cannot be read",
+)
+def fused_gemm_epilogue(context: TranslationContext) -> Sequence[str | None]:
+    """``activation(x @ y + bias)``; x as a matrix, GELU by its approximation, as cuBLASLt's."""
+    refuse_results(context, "reserve_space")
+    x, y, bias = (context.input(name) for name in ("x", "y", "bias"))
+    shape = context.shape(x)
+    if context.attr("trans_x", 0):
+        x = context.reshape(x, [shape[0], product(shape[1:])])
+        x, outer = str(context.onnx.transpose([x], [1, 0])), shape[1:]
+    else:
+        x, outer = context.reshape(x, [product(shape[:-1]), shape[-1]]), shape[:-1]
+    if context.attr("trans_y", 0):
+        y = str(context.onnx.transpose([y], [1, 0]))
+    out = total(context, [str(context.onnx.matmul([x, y])), bias])
+    name = str(context.attr("activation", "none"))
+    out = activate(context, out, "gelu_tanh" if name == "gelu" else name)
+    return [context.reshape(out, [*outer, context.shape(y)[1]]), None]
+
+
 @translator("fusion_repeated_fc_relu", emits="MatMul Add Relu")
 def fusion_repeated_fc_relu(context: TranslationContext) -> Sequence[str | None]:
     """``relu(x @ w + bias)``, again and again; the results between are not offered."""

@@ -343,6 +343,7 @@ _OF_PIR_ONLY = frozenset(
     {
         "empty_like",
         "fc",
+        "fused_gemm_epilogue",
         "full_int_array",
         "masked_fill",
         "matmul_with_flatten",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import paddle
+import paddle.nn.functional as functional
 
 from paddle_ipu.testing.cases.one_operator import operator
 from paddle_ipu.testing.operator_case import Array, CaseTable, Since, bools, normal
@@ -352,6 +354,41 @@ _add(
     gpu_only=True,
     oracle=_upper_triangle,
     x=normal(2, 1, 4, 4),
+)
+
+# -- by Paddle's own functions --------------------------------------------------------------------
+
+_add(
+    "fused_softmax_mask",
+    paddle.incubate.softmax_mask_fuse,
+    gradient="x",
+    label="softmax_mask_fuse",
+    x=normal(2, 2, 8, 32),
+    mask=normal(2, 1, 8, 32, seed=1),
+)
+_add(
+    "matmul",
+    lambda q, k, v: [
+        functional.scaled_dot_product_attention(q, k, v),
+        functional.flash_attention.flash_attention(q, k, v, causal=True)[0],
+    ],
+    gradient="q k v",
+    label="attention",
+    oracle=lambda q, k, v: [attention(q, k, v), attention(q, k, v, causal=True)],
+    **_FULL,
+)
+_add(
+    "matmul",
+    lambda q, k, v, m: [
+        functional.scaled_dot_product_attention(q, k, v, m),
+        functional.scaled_dot_product_attention(q, k, v, m, 0.5, training=False),
+    ],
+    gradient="q k v",
+    label="masked attention",
+    since=Since("3.3", "the function writes an operator without a CPU kernel"),
+    oracle=lambda q, k, v, m: [attention(q, k, v, m), attention(q, k, v, m)],
+    **_FULL,
+    m=normal(2, 4, 4, 4, seed=5),
 )
 
 TABLE.refuse(

@@ -6,6 +6,7 @@ from math import erf
 from typing import Any
 
 import numpy as np
+import paddle.incubate.nn.functional as functional
 
 from paddle_ipu.testing.cases.one_operator import operator
 from paddle_ipu.testing.operator_case import Array, CaseTable, Since, normal, uniform
@@ -216,6 +217,48 @@ TABLE.refuse(
     since=_NEW,
     x=normal(2, 4),
     w=normal(4, 4),
+)
+
+
+def _tanh_gelu(x: Array) -> Array:
+    return np.asarray(0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))))
+
+
+_FUSED = Since("3.0", "the operator is not among those of Paddle 2.6 for CPUs")
+_add(
+    "fused_gemm_epilogue",
+    lambda x, w, v, b: [
+        functional.fused_linear(x, w, b),
+        functional.fused_linear(x, v, b, transpose_weight=True),
+        functional.fused_matmul_bias(x[0], w, b),
+        functional.fused_linear_activation(x[1].transpose([1, 0]), w, b, True, activation="none"),
+    ],
+    gradient="x w v b",
+    since=_FUSED,
+    oracle=lambda x, w, v, b: [
+        x @ w + b,
+        x @ v.T + b,
+        x[0] @ w + b,
+        x[1] @ w + b,
+    ],
+    x=normal(2, 8, 8),
+    w=normal(8, 8, seed=1),
+    v=normal(8, 8, seed=2),
+    b=normal(8, seed=3),
+)
+_add(
+    "fused_gemm_epilogue",
+    lambda x, w, b: [
+        functional.fused_linear_activation(x, w, b, activation="relu"),
+        functional.fused_linear_activation(x, w, b, activation="gelu"),
+    ],
+    label="with activation",
+    since=_FUSED,
+    oracle=lambda x, w, b: [_relu(x @ w + b), _tanh_gelu(x @ w + b)],
+    # The kernel takes multiples of 128 only; PIR has no backward of it.
+    x=normal(2, 8),
+    w=normal(8, 128, seed=1),
+    b=normal(128, seed=3),
 )
 _add(
     "fusion_repeated_fc_relu",

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import paddle
+import paddle.incubate.nn.functional as functional
 
 from paddle_ipu.testing.cases.one_operator import operator
 from paddle_ipu.testing.operator_case import Array, CaseTable, Since, integers, normal, uniform
@@ -401,4 +402,37 @@ _add(
     r=normal(2, 4, 3, 2, seed=1),
     s=_SCALE,
     b=_BIAS,
+)
+
+
+# -- by Paddle's own functions --------------------------------------------------------------------
+
+_WHEEL = Since("3.3", "a wheel for CPUs cannot build it")
+_add(
+    "fused_bias_residual_layernorm",
+    lambda x, w, s, b, r: [
+        functional.fused_layer_norm(x, w, s, 0.125, begin_norm_axis=2)[0],
+        functional.fused_layer_norm(x, w, s, 0.125, 0.5, 2, b, r)[0],
+    ],
+    label="fused_layer_norm",
+    since=_WHEEL,
+    oracle=lambda x, w, s, b, r: [
+        layer_norm(x, w, s, 0.125),
+        layer_norm(x + b + 0.5 * r, w, s, 0.125),
+    ],
+    x=_X,
+    w=_SCALE,
+    s=_BIAS,
+    b=normal(4, seed=3),
+    r=normal(2, 3, 4, seed=4),
+)
+_add(
+    "fused_rms_norm_quant",
+    lambda x, w, s: functional.fused_rms_norm(x, w, s, 0.125, 2)[0],
+    label="fused_rms_norm",
+    since=_WHEEL,
+    oracle=lambda x, w, s: rms(x, w, 0.125) + s,
+    x=_X,
+    w=_SCALE,
+    s=_BIAS,
 )
