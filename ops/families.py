@@ -35,6 +35,7 @@ from paddle_ipu.ops import (  # noqa: F401
     pooling,
     quantization,
     random,
+    ranking,
     recurrent,
     reduce,
     rotary,

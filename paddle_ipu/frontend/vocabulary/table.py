@@ -20,6 +20,7 @@ from paddle_ipu.frontend.vocabulary import (  # noqa: F401 - they fill the table
     optimizers,
     quantization,
     random,
+    ranking,
     recurrent,
     shapes,
     vision,
