@@ -315,9 +315,11 @@ class _Reader:
 
 
 def _is_backward(op: Any) -> bool:
-    """Whether control flow takes values from forward's stacks."""
+    """Whether control flow takes values from forward's stacks, or holds backward's operators."""
     return any(
-        inner.name() == _FROM_STACK or _is_backward(inner)
+        inner.name() == _FROM_STACK
+        or inner.name().endswith(("_grad", "_grad_"))
+        or _is_backward(inner)
         for block in op.blocks()
         for inner in block.ops
     )

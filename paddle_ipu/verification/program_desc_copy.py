@@ -219,7 +219,7 @@ def _tell_versions_apart(program: Any) -> None:
             if newest.get(name, name) != name:
                 op.desc._rename_input(name, newest[name])
         for name in set(op.output_arg_names):
-            variable = block.vars.get(name)
+            variable = None if name == EMPTY else block.vars.get(name)
             if variable is None or variable.persistable or not _is_dense(variable):
                 continue
             version = names[id(op), name]
