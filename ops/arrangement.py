@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from paddle_ipu.ops.context import TranslationContext, product
+from paddle_ipu.ops.image_layout import channels_back, channels_first, is_channels_last
 from paddle_ipu.ops.registry import translator
 
 Array = np.ndarray[Any, Any]
@@ -46,14 +47,6 @@ def _picked(context: TranslationContext, x: str, places: Array, axis: int) -> st
 def _picked_from_all(context: TranslationContext, x: str, places: Array) -> str:
     """The elements at `places`, counted through the whole tensor."""
     return _picked(context, context.reshape(x, [product(context.shape(x))]), places, 0)
-
-
-def _channels_first(context: TranslationContext, x: str) -> tuple[str, bool]:
-    """[N, C, H, W], and whether it was [N, H, W, C]."""
-    layout = str(context.attr("data_format", "NCHW"))
-    if layout == "NHWC":
-        return _transposed(context, x, [0, 3, 1, 2]), True
-    return x, False
 
 
 # Diagonals.
@@ -192,22 +185,24 @@ def fold(context: TranslationContext) -> str:
 @translator("pixel_unshuffle", emits="Reshape Transpose")
 def pixel_unshuffle(context: TranslationContext) -> str:
     """[N, C, H * r, W * r] to [N, C * r * r, H, W]."""
-    x, last = _channels_first(context, context.input("x"))
+    last = is_channels_last(context)
+    x = channels_first(context, context.input("x"), last)
     factor = int(context.attr("downscale_factor", 1))
     count, channels, height, width = context.shape(x)
     height, width = height // factor, width // factor
     apart = context.reshape(x, [count, channels, height, factor, width, factor])
     turned = _transposed(context, apart, [0, 1, 3, 5, 2, 4])
     small = context.reshape(turned, [count, channels * factor * factor, height, width])
-    return _transposed(context, small, [0, 2, 3, 1]) if last else small
+    return channels_back(context, small, last)
 
 
 @translator("channel_shuffle", emits="Reshape Transpose")
 def channel_shuffle(context: TranslationContext) -> str:
     """Channels of several groups dealt out in turn."""
-    x, last = _channels_first(context, context.input("x"))
+    last = is_channels_last(context)
+    x = channels_first(context, context.input("x"), last)
     shuffled = _dealt(context, x, int(context.attr("groups", 1)))
-    return _transposed(context, shuffled, [0, 2, 3, 1]) if last else shuffled
+    return channels_back(context, shuffled, last)
 
 
 @translator("shuffle_channel", emits="Reshape Transpose")
@@ -225,7 +220,8 @@ def _dealt(context: TranslationContext, x: str, groups: int) -> str:
 @translator("temporal_shift", emits="Reshape Slice Pad Concat Transpose")
 def temporal_shift(context: TranslationContext) -> str:
     """The first channels from the step before, the next from the step after, the others as is."""
-    x, last = _channels_first(context, context.input("x"))
+    last = is_channels_last(context)
+    x = channels_first(context, context.input("x"), last)
     shape = context.shape(x)
     steps, channels = int(context.attr("seg_num")), shape[1]
     ratio = np.float32(context.attr("shift_ratio", 0.25))
@@ -239,7 +235,7 @@ def temporal_shift(context: TranslationContext) -> str:
         part = str(context.onnx.slice([video, *operands]))
         parts.append(_padded(context, part, [(0, 0), (shift, -shift), *[(0, 0)] * 3]))
     shifted = context.reshape(str(context.onnx.concat(parts, 2)), shape)
-    return _transposed(context, shifted, [0, 2, 3, 1]) if last else shifted
+    return channels_back(context, shifted, last)
 
 
 # Signals.

@@ -83,16 +83,24 @@ def logspace(context: TranslationContext) -> Array:
     return _as_result(context, np.logspace(start, stop, context.ints("num")[0], base=base))
 
 
-@translator("full_like", emits="", limits="the value must be constant")
-def full_like(context: TranslationContext) -> Array:
+def _filled(context: TranslationContext, shape: list[int]) -> Array | str:
+    if context.is_constant("value"):
+        return _as_result(context, np.full(shape, _number(context, "value")))
+    value = context.cast(context.input("value"), context.output_dtype())
+    alone = context.reshape(value, [1] * len(shape))
+    return str(context.onnx.expand([alone, context.shape_const(shape)]))
+
+
+@translator("full_like", emits="Cast Reshape Expand")
+def full_like(context: TranslationContext) -> Array | str:
     """A number in a tensor's shape."""
-    return _as_result(context, np.full(_shape_of(context, "x"), _number(context, "value")))
+    return _filled(context, _shape_of(context, "x"))
 
 
-@translator("full_with_tensor", emits="", limits="shape and value must be constant")
-def full_with_tensor(context: TranslationContext) -> Array:
+@translator("full_with_tensor", emits="Reshape Expand", limits="the shape must be constant")
+def full_with_tensor(context: TranslationContext) -> Array | str:
     """A number in a shape given by a tensor."""
-    return _as_result(context, np.full(context.ints("shape"), _number(context, "value")))
+    return _filled(context, context.ints("shape"))
 
 
 @translator("shape", "shape64", emits="")
@@ -134,11 +142,17 @@ def eye(context: TranslationContext) -> Array:
     return _as_result(context, np.eye(rows, rows if columns < 0 else columns))
 
 
-@translator("sequence_mask", emits="Less Reshape Cast", limits="maxlen must be given")
+@translator(
+    "sequence_mask",
+    emits="Less Reshape Cast",
+    limits="maxlen must be given, unless the lengths are constant",
+)
 def sequence_mask(context: TranslationContext) -> str:
     """1 at positions below each length, 0 from there on, along a new last axis."""
     lengths = context.input("x")
     longest = context.ints("max_len")[0] if context.has("max_len") else -1
+    if longest < 0 and context.is_constant("x"):
+        longest = int(context.static("x").max())
     if longest < 0:
         raise context.refuse("maxlen must be given: an IPU program has static shapes.")
     positions = context.const(np.arange(longest), context.dtype(lengths))

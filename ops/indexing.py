@@ -21,11 +21,7 @@ def gather(context: TranslationContext) -> str:
     return str(context.onnx.gather([x, index], axis))
 
 
-@translator(
-    "embedding",
-    emits="Gather Equal Where Reshape",
-    limits="an id out of range is not noticed and reads the nearest row",
-)
+@translator("embedding", emits="Gather Equal Where Reshape")
 def embedding(context: TranslationContext) -> str:
     """Rows of ``weight`` at the ids ``x``; zeros, without gradient, at ``padding_idx``."""
     ids = context.input("x")

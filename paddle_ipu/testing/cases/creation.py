@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import paddle
+import paddle.nn.functional as F  # noqa: N812 - Paddle's own convention
 
 from paddle_ipu.testing.cases.by_operator import either
 from paddle_ipu.testing.operator_case import CaseTable, Since, integers, normal
@@ -27,6 +28,30 @@ _add(
     ],
     gradient="x",
     x=_MATRIX,
+)
+_add(
+    "full_like",
+    lambda x, v: paddle.full_like(x, v[0, 0], dtype="int32"),
+    label="computed number",
+    since=Since("3.0", "the Python function takes no variable"),
+    x=_MATRIX,
+    v=normal(1, 1) * 5,
+)
+_add(
+    "full_with_tensor",
+    lambda x, v: paddle.full([2, 3], v[0]) * x,
+    gradient="x",
+    label="computed number",
+    since=Since("3.0", "the Python function takes no variable"),
+    x=_MATRIX,
+    v=normal(1),
+)
+_add(
+    "sequence_mask",
+    lambda x: F.sequence_mask(paddle.assign(np.asarray([2, 0, 3])), dtype="float32") * x,
+    gradient="x",
+    label="as long as the longest of constant lengths",
+    x=normal(1, 3),
 )
 _add(
     "full_int_array",

@@ -123,13 +123,17 @@ _add(
         paddle.strided_slice(x, [2], [-1], [-5], [-2]),
         paddle.strided_slice(x, [0, 2], [0, 1], [2, 100], [1, 3]),
         e[:, :, ::3],
-        x[0, ::2],
-        x[:, ::-1, 1],
     ],
     gradient="x",
     label="bounds",
     x=_CUBE,
     e=_NONE,
+)
+_add(
+    "strided_slice",
+    lambda x: [x[0, ::2], x[:, ::-1, 1]],
+    label="beside single elements",
+    x=_CUBE,
 )
 _add(
     "squeeze",
