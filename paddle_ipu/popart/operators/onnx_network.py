@@ -2,20 +2,8 @@
 
 from __future__ import annotations
 
-from paddle_ipu.popart.op_schema import (
-    BOOLS,
-    FLOATS,
-    INTS,
-    NUMBERS,
-    Attribute,
-    family,
-    float_,
-    int_,
-    ints,
-    onnx_row,
-)
+from paddle_ipu.popart.op_schema import FLOATS, NUMBERS, family, float_, int_, ints, onnx_row
 from paddle_ipu.popart.shape_inference import linear, nn, reduce
-from paddle_ipu.popart.shape_inference.context import same_as_first
 
 onnx_row("MatMul", 2, linear.matmul, NUMBERS, version=9)
 onnx_row(
@@ -94,51 +82,4 @@ onnx_row(
     FLOATS,
     [float_("epsilon", 1e-5)],
     version=6,
-)
-onnx_row(
-    "LRN",
-    1,
-    same_as_first,
-    FLOATS,
-    [
-        int_("size", required=True),
-        float_("alpha", 1e-4),
-        float_("beta", 0.75),
-        float_("bias", 1.0),
-    ],
-    version=1,
-)
-_RESIZED = NUMBERS | BOOLS
-_MODE = ("mode", Attribute("string", "nearest"))
-onnx_row("Resize", 2, nn.resize, (_RESIZED, FLOATS), [_MODE], constants=(1,), version=10)
-onnx_row(
-    "Resize",
-    (3, 4),
-    nn.resize,
-    (_RESIZED, FLOATS, FLOATS, INTS),
-    [
-        ("coordinate_transformation_mode", Attribute("string", "half_pixel")),
-        float_("cubic_coeff_a", -0.75),
-        int_("exclude_outside", 0),
-        float_("extrapolation_value", 0.0),
-        _MODE,
-        ("nearest_mode", Attribute("string", "round_prefer_floor")),
-    ],
-    constants=(2, 3),
-    version=11,
-)
-onnx_row("Upsample", 2, nn.resize, (_RESIZED, FLOATS), [_MODE], constants=(1,), version=9)
-onnx_row(
-    "RoiAlign",
-    3,
-    nn.roi_align,
-    (FLOATS, FLOATS, INTS),
-    [
-        ("mode", Attribute("string", "avg")),
-        int_("output_height", 1),
-        int_("output_width", 1),
-        int_("sampling_ratio", 0),
-        float_("spatial_scale", 1.0),
-    ],
-    version=10,
 )

@@ -19,7 +19,7 @@ _NAMES = """
     MaxRoiPool MaxUnpool MeanVarianceNormalization Multinomial NonMaxSuppression NonZero QLinearConv
     QLinearMatMul QuantizeLinear Range ReverseSequence ScatterND SequenceAt SequenceConstruct
     SequenceEmpty SequenceErase SequenceInsert SequenceLength Size SplitToSequence StringNormalizer
-    TfIdfVectorizer Unique Upsample Xor
+    TfIdfVectorizer Unique Xor
 """.split()
 _BUILDER_NAMES = {"Xor": "logical_xor"}
 _FIRST_OPSET, _LAST_OPSET = 6, 11
