@@ -103,13 +103,16 @@ def trunc(context: TranslationContext) -> str:
     return str(context.onnx.where([negative, context.onnx.ceil([x]), context.onnx.floor([x])]))
 
 
-@translator("round", emits="Round Identity", limits="to whole numbers only")
+@translator("round", emits="Round Identity Mul Div")
 def round_(context: TranslationContext) -> str:
-    """The nearest whole number, halves to the even one."""
-    if int(context.attr("decimals", 0)) != 0:
-        raise context.refuse(
-            f"decimals={context.attr('decimals')} is not supported; scale by a power of ten, "
-            "round and scale back."
-        )
-    x = context.input("x")
-    return str(context.onnx.round([x]) if context.is_float(x) else context.onnx.identity([x]))
+    """The nearest number of so many decimals, below zero of tens, halves to the even one."""
+    x, decimals = context.input("x"), int(context.attr("decimals", 0))
+    if not context.is_float(x):
+        return str(context.onnx.identity([x]))
+    if decimals == 0:
+        return str(context.onnx.round([x]))
+    scale = context.const_like(10.0 ** abs(decimals), x)
+    up, down = context.onnx.mul, context.onnx.div
+    if decimals < 0:
+        up, down = down, up
+    return str(down([context.onnx.round([up([x, scale])]), scale]))

@@ -187,12 +187,13 @@ _add(
     since=Since("3.1", "the kernel rounds halves away from zero"),
     x=floats(-2.5, -1.5, -0.5, 0.5, 1.5, 2.5),
 )
-TABLE.refuse(
+_add(
     "round",
-    lambda x: paddle.round(x, 2),
-    "decimals=2 is not supported",
+    lambda x: [paddle.round(x, 2), paddle.round(x * 100, -1)],
+    gradient="x",
+    label="decimals",
     since=Since("3.0", "the function has no decimals"),
-    x=normal(3),
+    x=normal(3, 4),
 )
 _add("trunc", paddle.trunc, label="integers", x=integers(4, dtype="int32"))
 _add("abs", paddle.abs, label="integers", x=integers(4, low=-3, dtype="int32"))

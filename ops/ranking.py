@@ -1,0 +1,61 @@
+"""Operators of ranking and matching models."""
+
+from __future__ import annotations
+
+from paddle_ipu.ops.context import TranslationContext
+from paddle_ipu.ops.registry import translator
+
+
+def _parts(context: TranslationContext) -> list[str]:
+    """Columns ``start_index`` to ``start_index + length`` of each tensor [N, D]."""
+    parts = []
+    for x in context.inputs("x"):
+        width = context.shape(x)[1]
+        start = int(context.attr("start_index", 0)) % width
+        length = int(context.attr("length", -1))
+        end = width if length < 0 else min(start + length, width)
+        bounds = [context.shape_const([at]) for at in (start, end, 1)]
+        parts.append(str(context.onnx.slice([x, *bounds])))
+    return parts
+
+
+@translator("partial_concat", emits="Slice Concat")
+def partial_concat(context: TranslationContext) -> str:
+    """The same columns of several tensors [N, D], one after the other."""
+    return str(context.onnx.concat(_parts(context), 1))
+
+
+@translator("partial_sum", emits="Slice Sum")
+def partial_sum(context: TranslationContext) -> str:
+    """The sum of the same columns of several tensors [N, D]."""
+    return str(context.onnx.sum(_parts(context)))
+
+
+@translator("lookup_table_dequant", emits="paddle_ipu.DequantGather Equal Where")
+def lookup_table_dequant(context: TranslationContext) -> str:
+    """Rows of bytes for indices [..., 1], the least and the largest number before each row.
+
+    A byte b is ``(largest - least) / 256 * b + least``; the row of ``padding_idx`` is zero.
+    """
+    ids = context.input("ids")
+    found = context.extension("DequantGather", [context.input("w"), ids])[0]
+    padding = int(context.attr("padding_idx", -1))
+    if padding == -1:
+        return found
+    hit = context.onnx.equal([ids, context.const(padding, "int32")])
+    return str(context.onnx.where([hit, context.const_like(0.0, found), found]))
+
+
+@translator("bipartite_match", emits="paddle_ipu.BipartiteMatch Unsqueeze", limits="without LoD")
+def bipartite_match(context: TranslationContext) -> list[str]:
+    """For each column of distances [R, C] its row, -1 for none, and the distance: [1, C].
+
+    The largest distance is matched first, then the largest of the rows and columns that are left.
+    With ``per_prediction`` the columns left over take their best row over ``dist_threshold``.
+    """
+    attributes = {
+        "per_prediction": int(str(context.attr("match_type", "bipartite")) == "per_prediction"),
+        "dist_threshold": float(context.attr("dist_threshold", 0.5)),
+    }
+    results = context.extension("BipartiteMatch", [context.input("dist_mat")], attributes, 2)
+    return [str(context.onnx.unsqueeze([result], [0])) for result in results]
