@@ -150,14 +150,19 @@ def flash_attn(context: TranslationContext) -> list[str]:
 
 
 def unpacked(context: TranslationContext, qkv: str) -> list[str]:
-    """[..., G + 2, heads of k, D] -> q [..., G * heads of k, D], k and v [..., heads of k, D]."""
-    *outer, parts, groups, depth = context.shape(qkv)
-    axis = len(outer)
-    q, k, v = context.onnx.split([qkv], 3, axis, [parts - 2, 1, 1])
-    return [
-        context.reshape(str(q), [*outer, (parts - 2) * groups, depth]),
-        *(context.reshape(str(tensor), [*outer, groups, depth]) for tensor in (k, v)),
-    ]
+    """[..., 3, H, D] -> q, k and v [..., H, D].
+
+    Raises:
+        NotSupported: queries have more heads than keys: which share one, kernels do not agree.
+    """
+    *outer, parts, heads, depth = context.shape(qkv)
+    if parts != 3:
+        raise context.refuse(
+            f"queries, keys and values need the same heads, got shape {context.shape(qkv)}; give "
+            "q, k and v apart."
+        )
+    split = context.onnx.split([qkv], 3, len(outer), [1, 1, 1])
+    return [context.reshape(str(tensor), [*outer, heads, depth]) for tensor in split]
 
 
 @translator(
@@ -168,10 +173,7 @@ def unpacked(context: TranslationContext, qkv: str) -> list[str]:
 def flash_attn_qkvpacked(context: TranslationContext) -> list[str]:
     """qkv [B, S, 3, H, D] -> [B, S, H, D]."""
     refuse_statistics(context, _KERNELS)
-    qkv = context.input("qkv")
-    if context.shape(qkv)[-3] != 3:
-        raise context.refuse("queries with more heads than keys are not supported; give q, k, v.")
-    q, k, v = unpacked(context, qkv)
+    q, k, v = unpacked(context, context.input("qkv"))
     return [_sequence_first(context, q, k, v, context.optional("attn_mask"))]
 
 

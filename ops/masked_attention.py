@@ -79,7 +79,7 @@ def flash_attn_unpadded(context: TranslationContext) -> Sequence[str | None]:
     limits="only the output can be read; no mask; tokens without padding",
 )
 def flash_attn_varlen_qkvpacked(context: TranslationContext) -> Sequence[str | None]:
-    """The same of qkv [tokens, heads of q / heads of k + 2, heads of k, D]."""
+    """The same of qkv [tokens, 3, H, D]."""
     refuse_statistics(context, _KERNELS)
     if context.attr("varlen_padded", 1):
         raise context.refuse("padded sequences are not supported; give varlen_padded=False.")

@@ -188,7 +188,7 @@ def _efficient(q: Any, k: Any, v: Any, bias: Any = None, **options: Any) -> Any:
             "cu_seqlens_q": None,
             "cu_seqlens_k": None,
             "causal_diagonal": None,
-            "seqlen_k": None,
+            "seqlen_k": options.get("lengths"),
             "max_seqlen_q": 4,
             "max_seqlen_k": 4,
             "causal": options.get("causal", False),
@@ -245,8 +245,8 @@ def _dot_product(q: Any, k: Any, v: Any, bias: Any = None, **options: Any) -> An
             "scaling_factor": options.get("scale", 0.5),
             "dropout_probability": options.get("dropout", 0.0),
             "is_training": options.get("training", True),
-            "mask_type_str": "causal" if options.get("causal") else "none",
-            "bias_type_str": "none" if bias is None else "post_scale_bias",
+            "mask_type_str": options.get("mask", "none"),
+            "bias_type_str": options.get("kind", "none" if bias is None else "post_scale_bias"),
         },
         "out softmax_out rng_state",
     )[0]
@@ -255,7 +255,7 @@ def _dot_product(q: Any, k: Any, v: Any, bias: Any = None, **options: Any) -> An
 _add(
     "fused_dot_product_attention",
     lambda q, k, v, m: [
-        _dot_product(q, k, v, causal=True),
+        _dot_product(q, k, v, mask="causal"),
         _dot_product(q, k, v, m, scale=1.0),
         _dot_product(q, k, v, dropout=0.5, training=False),
     ],
@@ -399,4 +399,59 @@ TABLE.refuse(
     q=normal(2, 2, 4, 3),
     k=_FULL["k"],
     v=_FULL["v"],
+)
+TABLE.refuse(
+    "flash_attn",
+    lambda q, k, v: _flash(q, k, v),
+    "4 heads of queries cannot share 3 heads of keys",
+    gpu_only=True,
+    q=_Q,
+    k=normal(2, 4, 3, 3),
+    v=normal(2, 4, 3, 3),
+)
+TABLE.refuse(
+    "memory_efficient_attention",
+    lambda q, k, v, n: _efficient(q, k, v, lengths=n),
+    "seqlen_k is not supported; give a bias that masks",
+    gpu_only=True,
+    **_FULL,
+    n=np.asarray([4, 2], np.int32),
+)
+TABLE.refuse(
+    "fused_dot_product_attention",
+    lambda q, k, v: _dot_product(q, k, v, mask="padding"),
+    "mask type 'padding' by lengths is not supported; give a bias",
+    gpu_only=True,
+    since=_NEW,
+    **_FULL,
+)
+TABLE.refuse(
+    "fused_dot_product_attention",
+    lambda q, k, v, m: _dot_product(q, k, v, m, kind="pre_scale_bias"),
+    "a bias is supported as 'post_scale_bias' only",
+    gpu_only=True,
+    since=_NEW,
+    **_FULL,
+    m=normal(2, 4, 4, 4, seed=5),
+)
+
+
+def _softmax_of(q: Any, k: Any, v: Any) -> Any:
+    arguments = {"q": q, "k": k, "v": v, "bias": None, "cu_seqlen_q": None, "cu_seqlen_kv": None}
+    options = {"scaling_factor": 0.5, "dropout_probability": 0.0, "is_training": True}
+    kinds = {"mask_type_str": "none", "bias_type_str": "none"}
+    return operator(
+        "fused_dot_product_attention",
+        {**arguments, **options, **kinds},
+        "softmax_out out rng_state",
+    )[0]
+
+
+TABLE.refuse(
+    "fused_dot_product_attention",
+    _softmax_of,
+    "its result softmax_out cannot be read: it belongs to GPU kernels",
+    gpu_only=True,
+    since=_NEW,
+    **_FULL,
 )

@@ -45,7 +45,7 @@ _add(
 )
 
 
-def _bias_act(x: Any, bias: Any, method: str) -> Any:
+def _bias_act(x: Any, bias: Any, method: str, shift: Any = None, quant_scale: float = -1.0) -> Any:
     half = method in ("geglu", "swiglu")
     return operator(
         "fused_bias_act",
@@ -53,11 +53,11 @@ def _bias_act(x: Any, bias: Any, method: str) -> Any:
             "x": x,
             "bias": bias,
             "dequant_scales": None,
-            "shift": None,
+            "shift": shift,
             "smooth": None,
             "act_method": method,
             "compute_dtype": "default",
-            "quant_scale": -1.0,
+            "quant_scale": quant_scale,
             "quant_round_type": 0,
             "quant_max_bound": 0.0,
             "quant_min_bound": 0.0,
@@ -82,6 +82,22 @@ _add(
         _gelu((x + b)[:, :3]) * (x + b)[:, 3:],
         _gelu(x),
     ],
+    x=normal(4, 6),
+    b=normal(6, seed=1),
+)
+TABLE.refuse(
+    "fused_bias_act",
+    lambda x, b: _bias_act(x, b, "relu", shift=b),
+    "shift is not supported; dequantise apart",
+    gpu_only=True,
+    x=normal(4, 6),
+    b=normal(6, seed=1),
+)
+TABLE.refuse(
+    "fused_bias_act",
+    lambda x, b: _bias_act(x, b, "relu", quant_scale=2.0),
+    "quantised results are not supported; give quant_scale -1",
+    gpu_only=True,
     x=normal(4, 6),
     b=normal(6, seed=1),
 )
@@ -199,6 +215,19 @@ _add(
     **_FC,
 )
 TABLE.refuse(
+    "fusion_squared_mat_sub",
+    lambda x, y: operator(
+        "fusion_squared_mat_sub",
+        {"x": x, "y": y, "scalar": 0.5},
+        "SquaredX SquaredY SquaredXY Out",
+        {"x": "X", "y": "Y"},
+    )[0],
+    "its result squared_x cannot be read; compute it apart",
+    gpu_only=True,
+    x=normal(3, 4),
+    y=normal(4, 5, seed=1),
+)
+TABLE.refuse(
     "gemm_epilogue",
     lambda x, w: operator(
         "gemm_epilogue",
@@ -221,7 +250,7 @@ TABLE.refuse(
 
 
 def _tanh_gelu(x: Array) -> Array:
-    return np.asarray(0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))))
+    return np.asarray(0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))), x.dtype)
 
 
 _FUSED = Since("3.0", "the operator is not among those of Paddle 2.6 for CPUs")

@@ -405,6 +405,15 @@ _add(
 )
 
 
+TABLE.refuse(
+    "fused_rms_norm_quant",
+    lambda x, w: functional.fused_rms_norm(x, w, None, 1e-5, 2, quant_scale=2.0)[0],
+    "quantised results are not supported; give quant_scale -1",
+    since=Since("3.3", "a wheel for CPUs cannot build it"),
+    x=_X,
+    w=_SCALE,
+)
+
 # -- by Paddle's own functions --------------------------------------------------------------------
 
 _WHEEL = Since("3.3", "a wheel for CPUs cannot build it")

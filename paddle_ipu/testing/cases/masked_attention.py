@@ -115,7 +115,7 @@ TABLE.refuse(
 
 
 def _packed(qkv: Any, ends: Any, padded: bool = False) -> Any:
-    tokens, parts, groups, depth = qkv.shape
+    tokens, _, heads, depth = qkv.shape
     return operator(
         "flash_attn_varlen_qkvpacked",
         {
@@ -135,7 +135,7 @@ def _packed(qkv: Any, ends: Any, padded: bool = False) -> Any:
             "varlen_padded": padded,
         },
         _OUTPUTS,
-        shape=[tokens, (parts - 2) * groups, depth],
+        shape=[tokens, heads, depth],
     )[0]
 
 
@@ -145,9 +145,16 @@ _add(
     gradient="x",
     gpu_only=True,
     since=_NEW,
-    oracle=lambda x, ends: _of_tokens(
-        x[:, :-2].reshape(6, -1, 3), x[:, -2], x[:, -1], ends, True, 0.5
-    ),
+    oracle=lambda x, ends: _of_tokens(x[:, 0], x[:, 1], x[:, 2], ends, True, 0.5),
+    x=normal(6, 3, 2, 3),
+    ends=_ENDS,
+)
+TABLE.refuse(
+    "flash_attn_varlen_qkvpacked",
+    _packed,
+    r"queries, keys and values need the same heads, got shape \[6, 4, 2, 3\]",
+    gpu_only=True,
+    since=_NEW,
     x=normal(6, 4, 2, 3),
     ends=_ENDS,
 )
@@ -312,7 +319,7 @@ TABLE.refuse(
 )
 
 
-def _third(q: Any, k: Any, v: Any, causal: bool, window: int = -1) -> Any:
+def _third(q: Any, k: Any, v: Any, causal: bool, window: int = -1, factor: Any = None) -> Any:
     return operator(
         "flash_attn_v3",
         {
@@ -320,7 +327,7 @@ def _third(q: Any, k: Any, v: Any, causal: bool, window: int = -1) -> Any:
             "k": k,
             "v": v,
             "q_v_": None,
-            "q_descale_": None,
+            "q_descale_": factor,
             "k_descale_": None,
             "v_descale_": None,
             "softmax_scale": 0.5,
@@ -360,4 +367,13 @@ TABLE.refuse(
     gpu_only=True,
     since=Since("3.1", "the operator is newer"),
     **_ALL,
+)
+TABLE.refuse(
+    "flash_attn_v3",
+    lambda q, k, v, f: _third(q, k, v, True, factor=f),
+    "q_descale_ is not supported",
+    gpu_only=True,
+    since=Since("3.1", "the operator is newer"),
+    **_ALL,
+    f=normal(2, 2),
 )

@@ -259,3 +259,34 @@ _add(
     oracle=_unit_oracle,
     **_UNIT,
 )
+
+TABLE.refuse(
+    "rnn",
+    lambda x, h, w, r, b: operator(
+        "rnn",
+        {
+            "x": x,
+            "pre_state": [h],
+            "weight_list": [w, r, b, b],
+            "sequence_length": None,
+            "dropout_state_in": None,
+            "dropout_prob": 0.0,
+            "is_bidirec": False,
+            "input_size": 4,
+            "hidden_size": 2,
+            "num_layers": 1,
+            "mode": "RNN_TANH",
+            "seed": 0,
+            "is_test": False,
+        },
+        "Out DropoutState State Reserve",
+        _SLOTS,
+    )[3],
+    "its dropout state and its reserve cannot be read",
+    gpu_only=True,
+    x=normal(5, 3, 4),
+    h=normal(1, 3, 2),
+    w=normal(2, 4),
+    r=normal(2, 2),
+    b=normal(2),
+)
