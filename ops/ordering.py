@@ -1,1 +1,104 @@
 """What depends on the order of elements: running extremes and products, ranks, searches."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from paddle_ipu.ops.context import TranslationContext
+from paddle_ipu.ops.registry import translator
+
+
+def _only(context: TranslationContext, x: str) -> list[str]:
+    """A tensor of rank 0 and the place of its element."""
+    return [str(context.onnx.identity([x])), context.const(0, "int32")]
+
+
+def _running(paddle_name: str, op_type: str) -> None:
+    @translator(paddle_name, emits=f"paddle_ipu.{op_type} Identity")
+    def translate(context: TranslationContext) -> list[str]:
+        x = context.input("x")
+        if not context.shape(x):
+            return _only(context, x)
+        return context.extension(op_type, [x], {"axis": int(context.attr("axis", -1))}, 2)
+
+
+_running("cummax", "CumMax")
+_running("cummin", "CumMin")
+
+
+@translator("cumprod", emits="paddle_ipu.CumProd Identity")
+def cumprod(context: TranslationContext) -> str:
+    """The running product along an axis; ``exclusive`` leaves each element itself out."""
+    x = context.input("x")
+    if not context.shape(x):
+        return str(context.onnx.identity([x]))
+    attributes = {
+        "axis": int(context.attr("dim")),
+        "exclusive": int(context.attr("exclusive", 0)),
+        "reverse": int(context.attr("reverse", 0)),
+    }
+    return context.extension("CumProd", [x], attributes)[0]
+
+
+@translator("logcumsumexp", emits="paddle_ipu.LogCumSumExp Reshape")
+def logcumsumexp(context: TranslationContext) -> str:
+    """The logarithm of the running sum of exponentials."""
+    x, axis = context.input("x"), int(context.attr("axis", -1))
+    if context.attr("flatten", 0):
+        x, axis = context.reshape(x, [-1]), 0
+    attributes = {
+        "axis": axis,
+        "exclusive": int(context.attr("exclusive", 0)),
+        "reverse": int(context.attr("reverse", 0)),
+    }
+    return context.extension("LogCumSumExp", [x], attributes)[0]
+
+
+def _found_at(context: TranslationContext) -> None:
+    """Places are int64, though ProgramDescs of Paddle 2 declare the operand's dtype."""
+    context.node.outputs[1].dtype = ir.DataType.INT64
+
+
+def _without(context: TranslationContext, tensor: str, shape: list[int], axis: int) -> str:
+    """The tensor without a dimension, or with it as 1 where the node keeps it."""
+    ones = [1] if context.attr("keepdim", 0) else []
+    return context.reshape(tensor, [*shape[:axis], *ones, *shape[axis + 1 :]])
+
+
+@translator("kthvalue", emits="graphcore.Sort Slice Reshape Identity")
+def kthvalue(context: TranslationContext) -> list[str]:
+    """The k-th smallest element along an axis and where it stands."""
+    x = context.input("x")
+    shape = context.shape(x)
+    _found_at(context)
+    if not shape:
+        return _only(context, x)
+    axis, place = int(context.attr("axis", -1)) % len(shape), int(context.attr("k", 1)) - 1
+    ordered = context.graphcore.sort([x], axis, 0, 1)
+    bounds = [context.shape_const([number]) for number in (place, place + 1, axis)]
+    return [
+        _without(context, str(context.onnx.slice([part, *bounds])), shape, axis) for part in ordered
+    ]
+
+
+@translator("mode", emits="paddle_ipu.Mode Transpose Reshape Identity")
+def mode(context: TranslationContext) -> list[str]:
+    """The most frequent element along an axis, of several the smallest, and its last place."""
+    x = context.input("x")
+    shape = context.shape(x)
+    _found_at(context)
+    if not shape:
+        return _only(context, x)
+    axis = int(context.attr("axis", -1)) % len(shape)
+    order = [*(at for at in range(len(shape)) if at != axis), axis]
+    turned = str(context.onnx.transpose([x], order)) if axis != len(shape) - 1 else x
+    found = context.extension("Mode", [turned], num_outputs=2)
+    return [_without(context, part, shape, axis) for part in found]
+
+
+@translator("searchsorted", emits="paddle_ipu.SearchSorted")
+def searchsorted(context: TranslationContext) -> str:
+    """Where each value belongs in an ordered axis, behind equal ones with ``right``."""
+    pair = [context.input("sorted_sequence"), context.input("values")]
+    attributes = {"right": int(context.attr("right", 0))}
+    return context.extension("SearchSorted", pair, attributes)[0]

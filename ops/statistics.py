@@ -1,1 +1,122 @@
 """Statistics: variances, medians, histograms and counts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from paddle_ipu import dialect
+from paddle_ipu.ops.context import TranslationContext, product
+from paddle_ipu.ops.registry import translator
+
+
+def _axes(context: TranslationContext, rank: int) -> list[int]:
+    """The axes to reduce, not negative; all of them where Paddle names none."""
+    axes = context.ints("axis") if context.has("axis") else list(context.attr("axis", ()))
+    return sorted(axis % rank for axis in axes) if axes else list(range(rank))
+
+
+def _variance(context: TranslationContext, correction: float) -> str:
+    """The mean squared distance from the mean, of `correction` elements less than there are."""
+    x = context.input("x")
+    shape = context.shape(x)
+    axes = _axes(context, len(shape))
+    centred = context.onnx.sub([x, context.onnx.reducemean([x], axes, 1)])
+    total = context.onnx.reducesumsquare([centred], axes, int(context.attr("keepdim", 0)))
+    counted = max(product([shape[axis] for axis in axes]) - correction, 0.0)
+    return str(context.onnx.div([total, context.const_like(counted, x)]))
+
+
+@translator("var", emits="ReduceMean Sub ReduceSumSquare Div")
+def var(context: TranslationContext) -> str:
+    """The sum of squared distances from the mean over ``correction`` less than their number.
+
+    Paddle's kernel does not read ``unbiased``, nor does this.
+    """
+    return _variance(context, float(context.attr("correction", 1.0)))
+
+
+@translator("variance", emits="ReduceMean Sub ReduceSumSquare Div")
+def variance(context: TranslationContext) -> str:
+    """The mean squared distance from the mean."""
+    return _variance(context, 0.0)
+
+
+@translator("std", emits="ReduceMean Sub ReduceSumSquare Div Sqrt")
+def std(context: TranslationContext) -> str:
+    """The square root of the variance."""
+    found = _variance(context, float(context.attr("correction", 1.0)))
+    return str(context.onnx.sqrt([found]))
+
+
+@translator("nansum", emits="IsNaN Where ReduceSum")
+def nansum(context: TranslationContext) -> str:
+    """The sum of what is not NaN."""
+    x = context.input("x")
+    known = context.onnx.where([context.onnx.isnan([x]), context.const_like(0.0, x), x])
+    axes = _axes(context, context.rank(x))
+    return str(context.onnx.reducesum([known], axes, int(context.attr("keepdim", 0))))
+
+
+def _median(paddle_name: str, ignore_nan: int) -> None:
+    @translator(paddle_name, emits="paddle_ipu.Median Transpose Reshape")
+    def translate(context: TranslationContext) -> list[str]:
+        x = context.input("x")
+        shape = context.shape(x)
+        axes = _axes(context, len(shape))
+        rest = [axis for axis in range(len(shape)) if axis not in axes]
+        order = [*rest, *axes]
+        turned = x if order == sorted(order) else str(context.onnx.transpose([x], order))
+        rows = [shape[axis] for axis in rest]
+        rows_of = context.reshape(turned, [*rows, product([shape[axis] for axis in axes])])
+        average = int(str(context.attr("mode", "avg")) == "avg")
+        attributes = {"ignore_nan": ignore_nan, "average": average}
+        found, places = context.extension("Median", [rows_of], attributes, 2)
+        kept = [1 if axis in axes else size for axis, size in enumerate(shape)]
+        dims = kept if context.attr("keepdim", 1) else rows
+        return [
+            context.reshape(found, dims),
+            places if average else context.reshape(places, dims),
+        ]
+
+
+_median("median", 0)
+_median("nanmedian", 1)
+
+
+@translator("histogram", emits="paddle_ipu.Histogram")
+def histogram(context: TranslationContext) -> str:
+    """How many elements, or how much weight, fall into each bin."""
+    given = [context.input("input")]
+    if context.has("weight"):
+        given.append(context.input("weight"))
+    attributes = {
+        "bins": int(context.attr("bins", 100)),
+        "min": float(context.attr("min", 0.0)),
+        "max": float(context.attr("max", 0.0)),
+        "density": int(context.attr("density", 0)),
+    }
+    return context.extension("Histogram", given, attributes)[0]
+
+
+@translator("bincount", emits="", limits="of constants only")
+def bincount(context: TranslationContext) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
+    """How often each whole number occurs, or the weight it occurs with."""
+    if not context.is_constant("x") or not context.is_constant("weights"):
+        raise context.refuse(
+            "its result is as long as the largest number at run time, and an IPU program has "
+            "static shapes. Use paddle.histogram with as many bins as there are numbers, between "
+            "-0.5 and the largest plus 0.5."
+        )
+    weights = context.static("weights") if context.has("weights") else None
+    least = int(context.static("minlength").reshape(())) if context.has("minlength") else 0
+    found = np.bincount(context.static("x"), weights, least)
+    return found.astype(dialect.dtype_name(context.node.outputs[0]))
+
+
+@translator("number_count", emits="Reshape Equal Cast ReduceSum")
+def number_count(context: TranslationContext) -> str:
+    """How often each whole number below ``upper_range`` occurs."""
+    numbers = context.reshape(context.input("numbers"), [-1, 1])
+    known = context.const(np.arange(int(context.attr("upper_range"))), context.dtype(numbers))
+    same = context.cast(str(context.onnx.equal([numbers, known])), "int32")
+    return str(context.onnx.reducesum([same], [0], 0))

@@ -113,3 +113,54 @@ row(
     "x=X y=Y",
     attributes="transpose?false unitriangular?false upper?true",
 )
+
+# Order and statistics.
+row("bincount", "bincount", "x=X weights=Weights minlength=@minlength:int32?0")
+for _name in ("cummax", "cummin"):
+    row(_name, _name, "x=x", "out=out indices=indices", "axis?-1 dtype:dtype?3")
+row("cumprod", "cumprod", "x=X", attributes="dim exclusive?false reverse?false")
+row(
+    "histogram",
+    "histogram",
+    "input=X weight=Weight",
+    attributes="bins?100 density?false max?0 min?0",
+)
+row("kthvalue", "kthvalue", "x=X", "out=Out indices=Indices", "axis?-1 k?1 keepdim?false")
+row(
+    "logcumsumexp",
+    "logcumsumexp",
+    "x=X",
+    attributes="axis?-1 exclusive?false flatten?false reverse?false",
+)
+row(
+    "median",
+    "median",
+    "x=x",
+    "out=out medians=medians",
+    'axis?[] keepdim?true mode?"avg"',
+)
+row("mode", "mode", "x=X", "out=Out indices=Indices", "axis?-1 keepdim?false")
+row(
+    "nanmedian",
+    "nanmedian",
+    "x=X",
+    "out=Out medianindex=MedianIndex",
+    'axis?[] keepdim?true mode?"avg"',
+)
+row(
+    "nansum",
+    "nansum",
+    "x=x",
+    "out=out",
+    "axis?[] dtype:dtype?-1 keepdim?false",
+)
+row("number_count", "number_count", "numbers=numbers", attributes="upper_range")
+row(
+    "searchsorted",
+    "searchsorted",
+    "sorted_sequence=SortedSequence values=Values",
+    attributes="out_int32?false right?false",
+)
+for _name in ("std", "var"):
+    row(_name, _name, "x=x", "out=out", "axis?[] correction?1.0 keepdim?false unbiased?true")
+row("variance", "variance", "x=x", "out=out", "axis?[] keepdim?false")

@@ -54,3 +54,11 @@ def number_count(numbers: Any, upper_range: int) -> Any:
     return _written(
         "number_count", {"numbers": numbers}, {"Out": numbers.dtype}, upper_range=upper_range
     )[0]
+
+
+def logcumsumexp(x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
+    """The logarithm of running sums of exponentials, from either end, with or without each own."""
+    if paddle.framework.in_pir_mode():
+        return paddle._C_ops.logcumsumexp(x, axis, False, exclusive, reverse)
+    attributes = {"axis": axis, "exclusive": exclusive, "reverse": reverse}
+    return _written("logcumsumexp", {"X": x}, {"Out": x.dtype}, **attributes)[0]

@@ -335,8 +335,8 @@ for _op, _function in (("isclose", paddle.isclose), ("allclose", paddle.allclose
         _op,
         _function,
         label="scalars",
-        x=np.float32(1.0).reshape(()),
-        y=np.float32(1.0).reshape(()),
+        x=np.asarray(1.0, np.float32),
+        y=np.asarray(1.0, np.float32),
     )
 _add(
     "equal_all",

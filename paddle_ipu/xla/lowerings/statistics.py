@@ -1,1 +1,107 @@
-"""Statistics: variances, medians, histograms and counts."""
+"""Lowerings of medians and histograms."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from paddle_ipu.xla.lowerings.arrays import input_or_none, is_floating
+from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+
+
+def _middle(x: Any, ignore_nan: bool) -> tuple[Any, Any, Any, Any]:
+    """The two middle elements of the last axis and where they stand; the same one if odd."""
+    order = jnp.argsort(x, axis=-1, stable=True)
+    ordered = jnp.take_along_axis(x, order, -1)
+    counted = jnp.full((*x.shape[:-1], 1), x.shape[-1], jnp.int32)
+    if ignore_nan:
+        counted = counted - jnp.sum(jnp.isnan(x), -1, keepdims=True, dtype=jnp.int32)
+    high = counted // 2
+    low = jnp.maximum(jnp.where(counted % 2 == 1, high, high - 1), 0)
+    high = jnp.minimum(high, x.shape[-1] - 1)
+    left, right = (jnp.take_along_axis(ordered, at, -1)[..., 0] for at in (low, high))
+    places = [jnp.take_along_axis(order, at, -1)[..., 0].astype(jnp.int32) for at in (low, high)]
+    return left, right, places[0], places[1]
+
+
+def _values(x: Any, ignore_nan: bool, average: bool) -> tuple[Any, Any]:
+    left, right, first, second = _middle(x, ignore_nan)
+    if not is_floating(x):
+        found = lax.div(left + right, jnp.full_like(left, 2)) if average else left
+        return found, jnp.stack([first, second], -1) if average else first
+    found = (left + right) / 2 if average else left
+    empty = jnp.all(jnp.isnan(x), -1) if ignore_nan else jnp.any(jnp.isnan(x), -1)
+    found = jnp.where(empty, jnp.full_like(found, jnp.nan), found)
+    nowhere = jnp.full_like(first, -1)
+    if not ignore_nan:
+        nowhere = jnp.argmax(jnp.isnan(x), -1).astype(jnp.int32)
+    first, second = (jnp.where(empty, nowhere, place) for place in (first, second))
+    return found, jnp.stack([first, second], -1) if average else first
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+def _median(x: Any, ignore_nan: bool, average: bool) -> tuple[Any, Any]:
+    return _values(x, ignore_nan, average)
+
+
+@_median.defjvp
+def _median_jvp(ignore_nan: bool, average: bool, primals: Any, tangents: Any) -> Any:
+    (x,), (tangent,) = primals, tangents
+    found, places = _median(x, ignore_nan, average)
+    pair = places if average else jnp.stack([places, places], -1)
+    # Half to each of the two in the middle.
+    taken = jnp.take_along_axis(tangent, jnp.maximum(pair, 0), -1)
+    slope = 0.5 * jnp.sum(jnp.where(pair >= 0, taken, jnp.zeros_like(taken)), -1)
+    if not ignore_nan:
+        # Shared by all that equal the median.
+        same = (x == found[..., None]).astype(x.dtype)
+        count = jnp.sum(same, -1)
+        shared = jnp.sum(same * tangent, -1) / jnp.maximum(count, 1)
+        slope = jnp.where(count > 0, shared, slope)
+    no_slope = np.zeros(places.shape, jax.dtypes.float0)
+    return (found, places), (slope, no_slope)
+
+
+@lowering("ai.paddle_ipu", "Median")
+def median(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """The middle of the last axis, or the mean of the two middle elements, and where they stand.
+
+    NaN counts for nothing with ``ignore_nan``, else it makes the median NaN.
+    """
+    x = jnp.asarray(inputs[0])
+    ignore_nan, average = bool(attributes.get("ignore_nan", 0)), bool(attributes.get("average", 1))
+    if not is_floating(x):
+        return _values(x, False, average)
+    return _median(x, ignore_nan, average)
+
+
+@lowering("ai.paddle_ipu", "Histogram")
+def histogram(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """How many elements fall into each of ``bins`` between ``min`` and ``max``.
+
+    Equal bounds stand for the smallest and the largest element. With ``density`` the whole has the
+    area 1.
+    """
+    x = lax.stop_gradient(jnp.asarray(inputs[0])).reshape(-1)
+    weight = input_or_none(inputs, 1)
+    bins = int(attributes["bins"])
+    low, high = (jnp.asarray(attributes[name]).astype(x.dtype) for name in ("min", "max"))
+    given = low != high
+    low, high = jnp.where(given, low, jnp.min(x)), jnp.where(given, high, jnp.max(x))
+    flat = low == high
+    low, high = jnp.where(flat, low - 1, low), jnp.where(flat, high + 1, high)
+    scaled = lax.div((x - low) * bins, jnp.broadcast_to(high - low, x.shape))
+    places = jnp.minimum(scaled.astype(jnp.int32), bins - 1)
+    places = jnp.where((x >= low) & (x <= high), places, bins)
+    amounts = jnp.ones(x.shape, jnp.int32) if weight is None else lax.stop_gradient(weight)
+    counts = jnp.zeros(bins + 1, amounts.dtype).at[places].add(amounts.reshape(-1))[:bins]
+    if not attributes.get("density", 0):
+        return counts
+    width = (high - low).astype(jnp.float32) / bins
+    return counts / jnp.sum(counts) / width
