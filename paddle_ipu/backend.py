@@ -146,7 +146,9 @@ class IpuBackend:
         """Puts the scope's weights and optimizer state on the device."""
         self._stale, self._ahead = False, 0
         weights = scopes.read(self._scope, self._weights)
-        self._send({self._weights[name]: array for name, array in weights.items()})
+        self._send(
+            {self._weights[name]: scopes.narrowed(name, array) for name, array in weights.items()}
+        )
         self._states_from_host()
 
     def _states_from_host(self) -> None:

@@ -162,7 +162,9 @@ def _compile(
     translation = translate(
         graph,
         popart,
-        lambda name: _in_half(arrays[name], dialect.dtype_name(weights[name])),
+        lambda name: scopes.narrowed(
+            name, _in_half(arrays[name], dialect.dtype_name(weights[name]))
+        ),
         place=bool(values["enable_manual_shard"]),
         custom_ops=_custom_ops(popart, values),
         **_host(popart, values),

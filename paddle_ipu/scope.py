@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from paddle_ipu.errors import UninitializedParameterError
+from paddle_ipu.errors import NotSupported, UninitializedParameterError
 
 Array = np.ndarray[Any, Any]
+_INT32 = np.iinfo(np.int32)
 
 
 def tensor(scope: Any, name: str) -> Any | None:
@@ -44,6 +45,25 @@ def write(found: Any, array: Array) -> None:
     from paddle.base import core
 
     found.set(array, core.CPUPlace())
+
+
+def narrowed(name: str, array: Array) -> Array:
+    """A variable's value as an IPU takes it, which has no 64-bit numbers.
+
+    Raises:
+        NotSupported: a whole number that does not fit 32 bits.
+    """
+    if array.dtype == np.float64:
+        return array.astype(np.float32)
+    if array.dtype != np.int64:
+        return array
+    low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
+    if low < _INT32.min or high > _INT32.max:
+        raise NotSupported(
+            f"variable {name!r} holds {low if low < _INT32.min else high}, which does not fit the "
+            "32-bit integers of an IPU. Use a smaller number."
+        )
+    return array.astype(np.int32)
 
 
 def read(scope: Any, names: Iterable[str]) -> dict[str, Array]:

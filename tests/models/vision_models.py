@@ -30,11 +30,6 @@ def _vgg16() -> Any:
     return nn.Sequential(features, nn.AdaptiveAvgPool2D(7), nn.Flatten(), nn.Linear(3136, CLASSES))
 
 
-def _alexnet() -> Any:
-    network = models.AlexNet(num_classes=CLASSES)
-    return network
-
-
 class _UNet(nn.Layer):
     """Two levels down and up again, with skip connections and transposed convolutions."""
 
@@ -55,7 +50,7 @@ class _UNet(nn.Layer):
             skipped.append(x)
             x = nn.functional.max_pool2d(x, 2)
         x = self.bottom(x)
-        for up, merge in zip(self.up, self.merge):
+        for up, merge in zip(self.up, self.merge, strict=True):
             x = merge(paddle.concat([skipped.pop(), up(x)], axis=1))
         return paddle.transpose(self.head(x), [0, 2, 3, 1]).mean(axis=[1, 2])
 
@@ -106,11 +101,11 @@ MODELS: Models = {
     ),
     "vgg16": _classifier(_vgg16),
     "densenet121": _classifier(lambda: models.densenet121(num_classes=CLASSES)),
-    "googlenet": _classifier(lambda: models.googlenet(num_classes=CLASSES), 224, 2, 0.1),
+    "googlenet": _classifier(lambda: models.googlenet(num_classes=CLASSES), 224, 1, 0.1),
     "inception_v3": _classifier(lambda: models.inception_v3(num_classes=CLASSES), 139),
     "shufflenet": _classifier(lambda: models.shufflenet_v2_x0_25(num_classes=CLASSES)),
     "squeezenet": _classifier(lambda: models.squeezenet1_1(num_classes=CLASSES)),
-    "alexnet": _classifier(_alexnet, 224, 2),
+    "alexnet": _classifier(lambda: models.alexnet(num_classes=CLASSES), 224, 2),
     "unet": _classifier(_UNet, 32),
     "vit": _classifier(_ViT, 32),
 }

@@ -9,6 +9,7 @@ import numpy as np
 import paddle
 import pytest
 
+from paddle_ipu.errors import NotSupported
 from tests.training.side_by_side import (
     Built,
     Pair,
@@ -20,6 +21,7 @@ from tests.training.side_by_side import (
     read,
     strategy,
     variables,
+    write,
 )
 
 # Paddle says so whenever a program with batch normalisation is built in training mode.
@@ -178,14 +180,18 @@ def test_paddles_own_save_holds_the_newest_statistics(tmp_path: Path) -> None:
         assert distance(read(scope, name), read(both.cpu, name)) <= 1e-6, name
 
 
-def test_a_count_of_whole_numbers_stays_one() -> None:
+def _counting() -> Built:
     def make() -> tuple[list[str], dict[str, Any], Any]:
         x = paddle.static.data("x", [2], "float32")
         count = _count("count", "int64")
         paddle.increment(count)
         return ["x"], {"count": count, "y": x * 2.0}, None
 
-    both = pair(build(make), {"batches_per_step": 2}, is_training=False)
+    return build(make)
+
+
+def test_a_count_of_whole_numbers_stays_one() -> None:
+    both = pair(_counting(), {"batches_per_step": 2}, is_training=False)
     feed = {"x": np.ones(4, np.float32)}
     counts, _ = both.on_ipu(feed)
     assert counts.dtype == np.int64
@@ -194,6 +200,20 @@ def test_a_count_of_whole_numbers_stays_one() -> None:
     held = read(both.ipu, "count")
     assert held.dtype == np.int64
     np.testing.assert_array_equal(held, [2])
+
+
+def test_a_count_that_does_not_fit_the_device_is_refused() -> None:
+    built = _counting()
+    both = pair(built, is_training=False)
+    write(both.ipu, "count", np.asarray([2**31], np.int64))
+    both.compiler._backend.mark_stale()
+    message = r"variable 'count' holds 2147483648, which does not fit the 32-bit integers of an IPU"
+    with pytest.raises(NotSupported, match=message):
+        both.on_ipu({"x": np.ones(2, np.float32)})
+    with pytest.raises(NotSupported, match=message):
+        paddle.static.IpuCompiledProgram(
+            built.main, scope=both.ipu, ipu_strategy=strategy(is_training=False)
+        ).compile(["x"], built.fetches)
 
 
 def test_verify_compares_what_is_written() -> None:
