@@ -128,6 +128,13 @@ def arange(context: TranslationContext) -> Array:
     return _as_result(context, np.arange(*bounds))
 
 
+@translator("range_v2", emits="", limits="start, end and step must be constant")
+def range_v2(context: TranslationContext) -> Array:
+    """``start``, ``start + step``, ... up to ``end``, which may be the last."""
+    start, end, step = (_number(context, name) for name in ("start", "end", "step"))
+    return _as_result(context, start + step * np.arange(int((end - start) // step) + 1))
+
+
 @translator("linspace", emits="", limits="start, stop and number must be constant")
 def linspace(context: TranslationContext) -> Array:
     """``number`` equal steps from ``start`` to ``stop``, both included."""

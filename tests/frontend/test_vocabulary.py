@@ -118,9 +118,7 @@ ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
     "log_loss": {"epsilon": 0.1},
     "matmul": {"alpha": 1.0},
     "cumprod": {"dim": 1, "exclusive": True, "reverse": True},
-    "cumprod": {"dim": 1, "exclusive": True, "reverse": True},
     "lu_solve": {"trans": "T"},
-    "number_count": {"upper_range": 4},
     "number_count": {"upper_range": 4},
     "matrix_power": {"n": 3},
     "max_pool2d_with_index": {"ksize": [2, 2]},
@@ -349,6 +347,7 @@ _OF_PIR_ONLY = frozenset(
         "full_int_array",
         "masked_fill",
         "matmul_with_flatten",
+        "range_v2",
         "shape64",
         "trans_layout",
     }

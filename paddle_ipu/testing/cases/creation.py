@@ -128,6 +128,18 @@ _add(
     x=_MATRIX,
 )
 _add(
+    "range_v2",
+    lambda x: [
+        paddle.range(0, 4, 2) * x,
+        paddle.range(5, -1, -2, dtype="int32"),
+        paddle.range(0.5, 2.4, 0.5),
+        paddle.range(paddle.shape(x)[1], dtype="int64"),
+    ],
+    gradient="x",
+    since=Since("3.2", "there is no paddle.range"),
+    x=_MATRIX,
+)
+_add(
     "is_empty",
     lambda x, y: [paddle.is_empty(x), paddle.is_empty(y)],
     x=_MATRIX,
