@@ -190,6 +190,21 @@ def _linear_quantisation(operator: Operator, variables: Variables) -> list[Opera
     return [*forms, operator]
 
 
+def _rank_loss(operator: Operator, variables: Variables) -> list[Operator]:
+    """``log(1 + exp(left - right)) - label * (left - right)``."""
+    label, left, right, out = (
+        *(_one(operator, slot) for slot in ("Label", "Left", "Right")),
+        _out(operator),
+    )
+    difference, soft, taken = (variables.declare(left, variables.shape(left)) for _ in range(3))
+    return [
+        operator.changed("elementwise_sub", {"X": [left], "Y": [right]}, {"Out": [difference]}),
+        operator.beside("softplus", difference, soft, {"beta": 1.0, "threshold": 20.0}),
+        operator.changed("elementwise_mul", {"X": [label], "Y": [difference]}, {"Out": [taken]}),
+        operator.changed("elementwise_sub", {"X": [soft], "Y": [taken]}, {"Out": [out]}),
+    ]
+
+
 def _without_weight(operator: Operator, variables: Variables) -> list[Operator]:
     """Its third result is the weight as it was: nothing is written."""
     if operator.input("W") != operator.output("W_Out"):
@@ -421,6 +436,7 @@ REWRITES: Mapping[str, Rewrite] = {
     "one_hot": _without_last("X"),
     "quantize_linear": _linear_quantisation,
     "range": _range,
+    "rank_loss": _rank_loss,
     "repeat_interleave": _repeat_interleave,
     "set_value": _set_value,
     "rms_norm": _rms_norm,

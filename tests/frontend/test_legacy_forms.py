@@ -225,3 +225,20 @@ def test_the_tree_of_classes_does_not_write_its_weight(builder: DescBuilder) -> 
     builder.operator("hierarchical_sigmoid", inputs, outputs, {"num_classes": 5})
     (node,) = read(builder)
     assert [str(value.name) for value in node.outputs if str(value.name) in ("y", "w")] == ["y"]
+
+
+def test_the_rank_loss_is_written_out(builder: DescBuilder) -> None:
+    for name in ("label", "left", "right"):
+        builder.variable(name, (4, 1), is_feed=True)
+    builder.variable("loss", (4, 1))
+    inputs = {"Label": ["label"], "Left": ["left"], "Right": ["right"]}
+    builder.operator("rank_loss", inputs, {"Out": ["loss"]})
+    first, soft, taken, last = read(builder)
+    assert [node.op_type for node in (first, soft, taken, last)] == [
+        "subtract", "softplus", "multiply", "subtract",
+    ]  # fmt: skip
+    assert [str(value.name) for value in first.inputs if value] == ["left", "right"]
+    assert soft.inputs[0] is first.outputs[0] and taken.inputs[1] is first.outputs[0]
+    assert str(taken.inputs[0] and taken.inputs[0].name) == "label"
+    assert list(last.inputs) == [soft.outputs[0], taken.outputs[0]]
+    assert str(last.outputs[0].name) == "loss"
