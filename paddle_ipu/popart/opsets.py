@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import onnx_ir as ir
 
+from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart.enums import ReductionType, ScatterReduction
 from paddle_ipu.popart.schema import (
     GRAPHCORE,
@@ -20,6 +21,7 @@ from paddle_ipu.popart.schema import (
     PADDLE_IPU,
     Attribute,
     OpSchema,
+    schema_of,
     schemas_of_opset,
 )
 from paddle_ipu.popart.tensorinfo import dtype_from_string
@@ -310,6 +312,57 @@ class AiGraphcoreOpset1(_Namespace):
             args, axis_size, axis, reduction, 1, enable_index_broadcast, debugContext
         )
 
+    def multiconv(
+        self,
+        args: Sequence[Sequence[str]],
+        dilations: Sequence[Sequence[int]] = (),
+        inDilations: Sequence[Sequence[int]] = (),
+        pads: Sequence[Sequence[int]] = (),
+        outPads: Sequence[Sequence[int]] = (),
+        strides: Sequence[Sequence[int]] = (),
+        availableMemoryProportions: Sequence[float] = (),
+        partialsTypes: Sequence[str] = (),
+        planType: str | None = None,
+        perConvReservedTiles: int | None = None,
+        cycleBackOff: float | None = None,
+        enableConvDithering: Sequence[int] = (),
+        debugContext: str = "",
+    ) -> list[str]:
+        """Several convolutions ``[data, weights, bias]``, the bias optional; one output of each.
+
+        Lists have an entry for each convolution, or none.
+        """
+        if not args or not all(len(row) in (2, 3) for row in args):
+            raise popart_exception(
+                "multiconv takes one or more convolutions of data, weights and, optionally, a "
+                f"bias, got {[list(row) for row in args]}"
+            )
+        given = {
+            "dilations": dilations,
+            "inDilations": inDilations,
+            "pads": pads,
+            "outPads": outPads,
+            "strides": strides,
+        }
+        written: dict[str, Any] = {
+            name: list(itertools.chain.from_iterable(rows)) for name, rows in given.items() if rows
+        }
+        written["availableMemoryProportions"] = list(availableMemoryProportions) or None
+        written["partialsTypes"] = list(partialsTypes) or None
+        written["planType"] = planType
+        written["perConvReservedTiles"] = perConvReservedTiles
+        written["cycleBackOff"] = cycleBackOff
+        written["enableConvDithering"] = list(enableConvDithering) or None
+        schema = schema_of(GRAPHCORE, "MultiConv", self.version)
+        assert schema is not None
+        attributes = [
+            make_attribute(name, schema.attributes[name].kind, value)
+            for name, value in written.items()
+            if value is not None
+        ]
+        inputs = [name for row in args for name in (*row, "")[:3]]
+        return self._builder.emit(schema, inputs, attributes, len(args), debugContext, self.version)
+
 
 class AiPaddleIpuOpset1(_Namespace):
     """``ai.paddle_ipu`` opset 1: operators PopART does not have, for the IPU Model only."""
@@ -347,6 +400,8 @@ def _fill(namespaces: Sequence[type[_Namespace]]) -> None:
         for schema in schemas_of_opset(namespace.domain, namespace.version):
             if schema.identifier not in made:
                 made[schema.identifier] = _make_method(schema)
+            if schema.builder_name in vars(namespace):
+                continue  # written by hand above
             setattr(namespace, schema.builder_name, made[schema.identifier])
 
 

@@ -21,6 +21,7 @@ from paddle_ipu.popart.op_schema import (
 from paddle_ipu.popart.operators import (  # noqa: F401 - they fill the table
     control_flow,
     graphcore,
+    graphcore_convolution,
     graphcore_data,
     graphcore_effects,
     graphcore_indexing,

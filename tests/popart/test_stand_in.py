@@ -67,6 +67,10 @@ def test_both_modules_build_the_same_model(popart: StandIn) -> None:
     assert first.graph.initializer[0].name == second.graph.initializer[0].name == "w"
 
 
+# Its lists of lists are no kind of an attribute; tests/popart/test_multi_convolution.py has it.
+WRITTEN_BY_HAND = {"multiconv"}
+
+
 def test_operator_arguments_agree_with_the_bindings() -> None:
     tables = {
         "ai.onnx": popart_stand_in_tables.ONNX_OPERATORS,
@@ -74,7 +78,7 @@ def test_operator_arguments_agree_with_the_bindings() -> None:
     }
     for domain, table in tables.items():
         newest = schemas_of_opset(domain, NEWEST_OPSETS[domain])
-        rows = {row.builder_name for row in newest if row.implemented}
+        rows = {row.builder_name for row in newest if row.implemented} - WRITTEN_BY_HAND
         # A new row belongs into the stand-in's table too, as PopART's binding has it.
         assert rows == set(table), domain
         for method, text in table.items():
