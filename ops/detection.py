@@ -255,3 +255,19 @@ def deformable_conv(context: TranslationContext) -> str:
     attributes["groups"] = int(context.attr("groups", 1))
     attributes["deformable_groups"] = int(context.attr("deformable_groups", 1))
     return context.extension("DeformableConv", inputs, attributes)[0]
+
+
+@translator("yolo_loss", emits="paddle_ipu.YoloLoss")
+def yolo_loss(context: TranslationContext) -> list[str | None]:
+    """YOLOv3's loss of each image, and which anchors matched."""
+    inputs = [context.input(name) for name in ("x", "gt_box", "gt_label")]
+    if context.has("gt_score"):
+        inputs.append(context.input("gt_score"))
+    attributes: dict[str, Any] = {
+        name: [int(number) for number in context.attr(name)] for name in ("anchors", "anchor_mask")
+    }
+    for name in ("class_num", "downsample_ratio", "use_label_smooth"):
+        attributes[name] = int(context.attr(name))
+    for name in ("ignore_thresh", "scale_x_y"):
+        attributes[name] = float(context.attr(name))
+    return list(context.extension("YoloLoss", inputs, attributes, 3))

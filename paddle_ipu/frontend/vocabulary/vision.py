@@ -171,3 +171,11 @@ row(
     "out=Output",
     _DEFORMABLE,
 )
+row(
+    "yolov3_loss",
+    "yolo_loss",
+    "x=X gt_box=GTBox gt_label=GTLabel gt_score=GTScore",
+    "loss=Loss objectness_mask=ObjectnessMask gt_match_mask=GTMatchMask",
+    "anchor_mask?[] anchors?[] class_num?1 downsample_ratio?32 ignore_thresh?0.7 scale_x_y?1.0 "
+    "use_label_smooth?true",
+)

@@ -49,3 +49,19 @@ paddle_ipu_row(
         int_("deformable_groups", required=True),
     ],
 )
+paddle_ipu_row(
+    "YoloLoss",
+    (3, 4),
+    vision.yolo_loss,
+    (FLOATS, FLOATS, INTS, FLOATS),
+    [
+        *(ints(name, required=True) for name in ("anchors", "anchor_mask")),
+        *(
+            int_(name, required=True)
+            for name in ("class_num", "downsample_ratio", "use_label_smooth")
+        ),
+        float_("ignore_thresh"),
+        float_("scale_x_y"),
+    ],
+    outputs=3,
+)

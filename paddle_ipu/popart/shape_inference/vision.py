@@ -81,3 +81,17 @@ def deformable_conv(ctx: InferenceContext) -> list[TensorInfo]:
     if offset.dims[1] != 2 * places:
         raise ctx.error(f"the offset must have {2 * places} channels, got {offset}")
     return [TensorInfo.of(x.dtype, (x.dims[0], weights.dims[0], *offset.dims[2:]))]
+
+
+def yolo_loss(ctx: InferenceContext) -> list[TensorInfo]:
+    """(x [N, A * (5 + classes), H, W], boxes [N, B, 4], ...) -> [N], [N, A, H, W], [N, B]."""
+    x, boxes = ctx.expect_rank(0, 4, 4), ctx.expect_rank(1, 3, 3)
+    anchors = len(ctx.attributes["anchor_mask"])
+    channels = anchors * (5 + ctx.attributes["class_num"])
+    if x.dims[1] != channels:
+        raise ctx.error(f"{x} must have {channels} channels")
+    return [
+        TensorInfo.of(x.dtype, x.dims[:1]),
+        TensorInfo.of(x.dtype, (x.dims[0], anchors, *x.dims[2:])),
+        TensorInfo.of(ir.DataType.INT32, boxes.dims[:2]),
+    ]

@@ -196,3 +196,22 @@ _add(
     w=normal(4, 2, 3, 2),
     mask=uniform(2, 12, 2, 9),
 )
+_TRUE = floats(
+    [[0.3, 0.4, 0.2, 0.3], [0.35, 0.45, 0.25, 0.3], [0.0, 0.0, 0.0, 0.0], [0.8, 0.2, 0.1, 0.05]],
+    [[0.6, 0.9, 0.6, 0.7], [0.1, 0.1, 0.1, 0.0], [0.5, 0.5, 0.05, 0.06], [0.55, 0.3, 0.9, 0.8]],
+)
+_KINDS = np.asarray([[0, 2, 0, 1], [1, 0, 2, 2]], np.int32)
+_ANCHORS = [3, 5, 8, 6, 20, 22]
+_add(
+    "yolo_loss",
+    lambda x, box, kinds, score: [
+        V.yolo_loss(x, box, kinds, _ANCHORS, [0, 1], 3, 0.5, 8, score),
+        V.yolo_loss(x, box, kinds, _ANCHORS, [1, 2], 3, 0.2, 8, use_label_smooth=False),
+        V.yolo_loss(x, box, kinds, _ANCHORS, [2, 0], 3, 0.1, 8, scale_x_y=1.2),
+    ],
+    gradient="x",
+    x=normal(2, 16, 4, 4),
+    box=_TRUE,
+    kinds=_KINDS,
+    score=uniform(2, 4, low=0.2, high=1.0),
+)
