@@ -270,3 +270,26 @@ def fused_linear_param_grad_add(context: TranslationContext) -> list[str | None]
         of_bias = str(context.onnx.reducesum([gradient], [0], 0))
         found[1] = total(context, [of_bias, context.optional("dbias")])
     return found
+
+
+@translator("moe_combine", emits="Gather Mul ReduceSum Reshape")
+def moe_combine(context: TranslationContext) -> str:
+    """``sum over k of combine_weights[s, k] * x[scatter_index[s, k]]``: [S, H] of experts' rows."""
+    x, weights = context.input("x"), context.input("combine_weights")
+    rows, count = context.shape(weights)
+    places = context.reshape(context.input("scatter_index"), [rows, count])
+    found = context.onnx.gather([x, places], 0)
+    weighted = context.onnx.mul([found, context.reshape(weights, [rows, count, 1])])
+    return str(context.onnx.reducesum([weighted], [1], 0))
+
+
+@translator("blha_get_max_len", emits="ReduceMax Reshape")
+def blha_get_max_len(context: TranslationContext) -> list[str]:
+    """The largest of the lengths to encode, and of those to decode, [1] each."""
+    found = []
+    for name in ("seq_lens_encoder", "seq_lens_decoder"):
+        lengths = context.reshape(
+            context.input(name), [product(context.shape(context.input(name)))]
+        )
+        found.append(str(context.onnx.reducemax([lengths], [0], 1)))
+    return found

@@ -178,3 +178,46 @@ def flash_attn_v3(context: TranslationContext) -> Sequence[str | None]:
     q, k, v = (heads_first(context, context.input(name)) for name in "qkv")
     scale, causal = float(context.attr("softmax_scale")), bool(context.attr("is_causal", 0))
     return [heads_first(context, attend(context, q, k, v, scale=scale, causal=causal))]
+
+
+@translator(
+    "sparse_attention",
+    emits="MatMul Transpose Mul Add Softmax Where Slice Less Not Cast ReduceSum Reshape Scatter "
+    "Equal And Greater",
+    limits="only the output can be read",
+)
+def sparse_attention(context: TranslationContext) -> Sequence[str | None]:
+    """Attention of q, k, v [B, H, S, D] at the places of a sparse matrix, in CSR, of each head.
+
+    `columns` [B, H, N] lists the keys of query 0, then of 1, ...; `offset` [B, H, S + 1] says where
+    each query's begin. Masks hide where they are 0.
+    """
+    refuse_statistics(context, "sparse_dot_sdd softmax")
+    onnx = context.onnx
+    q, k, v, offset, columns = (context.input(n) for n in ("q", "k", "v", "offset", "columns"))
+    batch, heads, rows, _ = context.shape(q)
+    count = context.shape(columns)[2]
+    ends = onnx.slice([offset, *(context.shape_const([number]) for number in (1, rows + 1, 2))])
+    ends = context.reshape(str(ends), [batch, heads, 1, rows])
+    numbers = np.arange(count, dtype=np.int32).reshape(1, 1, count, 1)
+    ahead = onnx.less([context.const(numbers, context.dtype(offset)), ends])
+    past = context.cast(str(onnx.logical_not([ahead])), context.dtype(columns))
+    row = onnx.reducesum([past], [3], 0)
+    width = context.const(np.asarray(rows), context.dtype(columns))
+    places = onnx.add([onnx.mul([row, width]), columns])
+    dtype = context.dtype(q)
+    none = context.const(np.zeros((batch, heads, rows * rows)), dtype)
+    ones = context.const(np.ones((batch, heads, count)), dtype)
+    marked = context.reshape(
+        str(onnx.scatter([none, str(places), ones], 2)), [batch, heads, rows, rows]
+    )
+    seen = onnx.greater([marked, context.const_like(0.0, q)])
+    for name, shape in (
+        ("key_padding_mask", [batch, 1, 1, rows]),
+        ("attn_mask", [1, 1, rows, rows]),
+    ):
+        if context.has(name):
+            mask = context.reshape(context.input(name), shape)
+            hidden = onnx.equal([mask, context.const_like(0.0, mask)])
+            seen = onnx.logical_and([seen, onnx.logical_not([hidden])])
+    return [attend(context, q, k, v, counts=str(seen)), None, None]

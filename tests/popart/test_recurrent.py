@@ -143,6 +143,21 @@ def test_rnn(activations: list[str], function: Callable[[Array], Array]) -> None
     _assert_close(got, expected)
 
 
+@pytest.mark.parametrize(("layer", "gates"), [("lstm", 4), ("gru", 3)])
+def test_layers_of_operator_set_6_are_those_of_7(layer: str, gates: int) -> None:
+    arrays = [X, *_weights(gates)]
+
+    def run_in(opset: int, **options: Any) -> list[Array]:
+        make = popart.Builder(opsets={"ai.onnx": opset, "ai.graphcore": 1})
+        names = [make.addInputTensor(popart.TensorInfo(a.dtype, a.shape)) for a in arrays]
+        methods = getattr(make, f"aiOnnxOpset{opset}")
+        (y,) = getattr(methods, layer)(names, 1, **options)
+        feeds = dict(zip(names, arrays, strict=True))
+        return [run(infer(make.model, {y: "All"}), feeds)[y]]
+
+    _assert_close(run_in(6, output_sequence=1), run_in(7))
+
+
 @pytest.mark.parametrize("whole", [True, False])
 def test_poplars_lstm_is_onnx_with_gates_in_another_order(whole: bool) -> None:
     weights, states = _weights(4), _states(2)

@@ -102,3 +102,9 @@ row(
     "is_causal manual_set_pack_gqa num_splits pack_gqa_ sm_margin softcap softmax_scale "
     "window_size_left window_size_right",
 )
+row(
+    "sparse_attention",
+    "sparse_attention",
+    "q=Q k=K v=V offset=Offset columns=Columns key_padding_mask=KeyPaddingMask attn_mask=AttnMask",
+    "out=Out sparse_dot_sdd=SparseDotSdd softmax=Softmax",
+)

@@ -135,3 +135,15 @@ row(
     "dweight_out=dweight_out dbias_out=dbias_out",
     "has_bias?true multi_precision?true",
 )
+row(
+    "moe_combine",
+    "moe_combine",
+    "x=x combine_weights=combine_weights scatter_index=scatter_index",
+    "y=y",
+)
+row(
+    "blha_get_max_len",
+    "blha_get_max_len",
+    "seq_lens_encoder=seq_lens_encoder seq_lens_decoder=seq_lens_decoder batch_size=batch_size",
+    "max_enc_len_this_time=max_enc_len_this_time max_dec_len_this_time=max_dec_len_this_time",
+)

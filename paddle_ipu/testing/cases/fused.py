@@ -538,3 +538,41 @@ _add(
     w=normal(4, 5, seed=2),
     b=normal(5, seed=3),
 )
+
+_add(
+    "moe_combine",
+    lambda x, w, i: operator(
+        "moe_combine", {"x": x, "combine_weights": w, "scatter_index": i}, "y", shape=[3, 4]
+    )[0],
+    gradient="x w",
+    gpu_only=True,
+    since=Since("3.1", "the operator is newer"),
+    oracle=lambda x, w, i: np.einsum("skh,sk->sh", x[i.reshape(3, 2)], w),
+    x=normal(6, 4),
+    w=normal(3, 2, seed=1),
+    # By token, whatever its shape says.
+    i=np.asarray([[0, 3, 1], [5, 2, 2]], np.int32),
+)
+
+
+def _longest(encoder: Any, decoder: Any, batch: Any) -> list[Any]:
+    results = operator(
+        "blha_get_max_len",
+        {"seq_lens_encoder": encoder, "seq_lens_decoder": decoder, "batch_size": batch},
+        "max_enc_len_this_time max_dec_len_this_time",
+        shape=[1],
+    )
+    results[1].desc.set_shape([1])
+    return results
+
+
+_add(
+    "blha_get_max_len",
+    _longest,
+    gpu_only=True,
+    since=_NEW,
+    oracle=lambda e, d, b: [e.max(keepdims=True)[0], d.max(keepdims=True)[0]],
+    e=np.asarray([[3], [7], [5]], np.int32),
+    d=np.asarray([[0], [2], [1]], np.int32),
+    b=np.zeros((3,), np.float32),
+)

@@ -377,3 +377,64 @@ TABLE.refuse(
     **_ALL,
     f=normal(2, 2),
 )
+
+
+def _sparse(q: Any, k: Any, v: Any, o: Any, c: Any, keys: Any = None, mask: Any = None) -> Any:
+    return operator(
+        "sparse_attention",
+        {
+            "q": q,
+            "k": k,
+            "v": v,
+            "offset": o,
+            "columns": c,
+            "key_padding_mask": keys,
+            "attn_mask": mask,
+        },
+        "Out SparseDotSdd Softmax",
+        {
+            "q": "Q",
+            "k": "K",
+            "v": "V",
+            "offset": "Offset",
+            "columns": "Columns",
+            "key_padding_mask": "KeyPaddingMask",
+            "attn_mask": "AttnMask",
+        },
+    )[0]
+
+
+def _sparse_oracle(
+    q: Array, k: Array, v: Array, o: Array, c: Array, keys: Any = 1.0, mask: Any = 1.0
+) -> Array:
+    seen = np.zeros((*q.shape[:2], 4, 4), bool)
+    for at in np.ndindex(2, 2, 4):
+        seen[at][c[at[:2]][o[at] : o[(*at[:2], at[2] + 1)]]] = True
+    if isinstance(keys, np.ndarray):
+        seen = seen & (keys[:, None, None] != 0) & (mask != 0)
+    return _attend(q, k, v, seen, q.shape[-1] ** -0.5)
+
+
+_add(
+    "sparse_attention",
+    lambda q, k, v, o, c, p, m: [_sparse(q, k, v, o, c), _sparse(q, k, v, o, c, p, m)],
+    gradient="q k v",
+    gpu_only=True,
+    since=_NEW,
+    oracle=lambda q, k, v, o, c, p, m: [
+        _sparse_oracle(q, k, v, o, c),
+        _sparse_oracle(q, k, v, o, c, p, m),
+    ],
+    q=normal(2, 2, 4, 3),
+    k=normal(2, 2, 4, 3, seed=1),
+    v=normal(2, 2, 4, 3, seed=2),
+    o=np.asarray(
+        [[[0, 1, 3, 5, 6], [0, 2, 2, 4, 6]], [[0, 3, 4, 5, 6], [0, 0, 1, 2, 6]]], np.int32
+    ),
+    c=np.asarray(
+        [[[0, 1, 3, 0, 2, 3], [0, 1, 2, 3, 1, 2]], [[1, 2, 3, 0, 0, 2], [2, 1, 0, 1, 2, 3]]],
+        np.int32,
+    ),
+    p=np.asarray([[1, 1, 0, 1], [1, 1, 1, 1]], np.float32),
+    m=np.asarray([[1, 1, 1, 1], [1, 1, 1, 1], [1, 0, 1, 1], [1, 1, 1, 1]], np.float32),
+)
