@@ -17,8 +17,9 @@ ONNX_OPERATORS = {
     **dict.fromkeys(
         "abs acos acosh add asin asinh atan atanh ceil clip cos cosh div equal erf exp expand "
         "floor globalaveragepool globalmaxpool greater identity less log logical_and logical_not "
-        "isnan logical_or matmul max mean min mul neg pow prelu reciprocal relu reshape round shape "
-        "sigmoid sign sin sinh slice softplus softsign sqrt sub sum tan tanh tile where".split(),
+        "isnan logical_or matmul max mean min mul neg pow prelu reciprocal relu reshape round "
+        "shape sigmoid sign sin sinh slice softplus softsign sqrt sub sum tan tanh tile "
+        "where".split(),
         _SAME,
     ),
     **dict.fromkeys("argmax argmin".split(), "(args, axis:int=0, keepdims:int=1)"),
@@ -112,11 +113,14 @@ ONNX_OPERATORS = {
 GRAPHCORE_OPERATORS = {
     **dict.fromkeys(
         "atan2 bitwiseand bitwisenot bitwiseor bitwisexnor bitwisexor "
-        "copyvarupdate detach expm1 fmod gelu geluerf log1p nearbyint nop remainder round swish".split(),
+        "copyvarupdate detach expm1 fmod gelu geluerf log1p nearbyint nop remainder round "
+        "swish".split(),
         _SAME,
     ),
     "batchnormalization": "(args, num_outputs, epsilon:float=1e-05, momentum:float=0.9) -> list",
     "abort": _SAME,
+    "bucketize": "(args, right:int=0)",
+    "reducemedian": "(args, axes:ints=[], keepdims:int=1) -> list",
     "call": "(args, num_outputs, callee:graph) -> list",
     "ctcbeamsearchdecoder": "(args, blank:int=0, beam_width:int=100, top_paths:int=1) -> list",
     "ctcloss": (
@@ -183,7 +187,7 @@ _CAMEL = (
     "IsNaN IsInf BitwiseAnd BitwiseOr BitwiseXor BitwiseNot BitwiseXnor "
     "ArgMin TopK OneHot CumSum MaxPool AveragePool GlobalAveragePool GlobalMaxPool "
     "BatchNormalization GeluErf GroupNormalization ScaledAdd ReplicatedAllReduce NearbyInt "
-    "InstanceNormalization ShapedDropout TensorRemap LSTM GRU RNN LRN RoiAlign "
+    "InstanceNormalization ShapedDropout TensorRemap LSTM GRU RNN LRN RoiAlign ReduceMedian "
     "CopyVarUpdate "
     "ConvTranspose RandomNormal RandomNormalLike RandomUniform RandomUniformLike "
     "PRelu ThresholdedRelu DepthToSpace "

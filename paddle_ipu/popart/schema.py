@@ -26,6 +26,7 @@ from paddle_ipu.popart.operators import (  # noqa: F401 - they fill the table
     graphcore_effects,
     graphcore_indexing,
     graphcore_loss,
+    graphcore_ordering,
     graphcore_spline,
     onnx_data,
     onnx_elementwise,

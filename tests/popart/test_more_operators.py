@@ -239,3 +239,51 @@ def test_spline_basis_and_weighting(degree: int) -> None:
     ):
         with pytest.raises(popart_exception, match=message):
             call()
+
+
+@pytest.mark.parametrize("axes", [[], [1], [-1, 0], [0, 1, 2]])
+@pytest.mark.parametrize("keep", [0, 1])
+def test_reduce_median(axes: list[int], keep: int) -> None:
+    make = builder()
+    x = make.addInputTensor("FLOAT", [2, 3, 4], "x")
+    names = make.aiGraphcore.reducemedian([x], axes, keep)
+    data = np.random.default_rng(1).permutation(24).astype(np.float32).reshape(2, 3, 4)
+    chosen = tuple(axes) or (0, 1, 2)
+    # The lower of the two in the middle.
+    wanted = np.quantile(data, 0.5, axis=chosen, keepdims=bool(keep), method="lower")
+    value, index = result(make, names, {"x": data})
+    np.testing.assert_array_equal(value, wanted)
+    assert index.dtype == np.int32
+    whole = np.broadcast_to(
+        np.quantile(data, 0.5, axis=chosen, keepdims=True, method="lower"), data.shape
+    )
+    at = [axis for axis in range(3) if axis in {axis % 3 for axis in chosen}]
+    rest = [axis for axis in range(3) if axis not in at]
+    hits = (data == whole).transpose(*rest, *at).reshape(*(data.shape[a] for a in rest), -1)
+    np.testing.assert_array_equal(index.reshape(-1), hits.argmax(-1).reshape(-1))
+    np.testing.assert_array_equal(gradient(make, names[0], x, {"x": data}), data == whole)
+
+
+def test_the_median_of_nothing() -> None:
+    make = builder()
+    with pytest.raises(popart_exception, match="has no median: it has no elements"):
+        make.aiGraphcore.reducemedian([make.addInputTensor("FLOAT", [0, 2])])
+
+
+@pytest.mark.parametrize("right", [0, 1])
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_bucketize(right: int, dtype: Any) -> None:
+    make = builder()
+    x = make.addInputTensor(popart.TensorInfo(dtype, [2, 3]), "x")
+    bounds = make.addInputTensor(popart.TensorInfo(dtype, [4]), "bounds")
+    y = make.aiGraphcore.bucketize([x, bounds], right)
+    feeds = {
+        "x": np.array([[0, 1, 2], [5, 7, 9]], dtype),
+        "bounds": np.array([1, 3, 5, 7], dtype),
+    }
+    got = result(make, y, feeds)[0]
+    wanted = np.digitize(feeds["x"], feeds["bounds"], right=not right)
+    np.testing.assert_array_equal(got, wanted)
+    assert got.dtype == np.int32
+    with pytest.raises(popart_exception, match="of rank 2, expected rank 1"):
+        make.aiGraphcore.bucketize([x, x])

@@ -22,6 +22,23 @@ def reduce(ctx: InferenceContext) -> list[TensorInfo]:
     return [TensorInfo.of(x.dtype, _reduced(ctx, x.dims, axes, bool(ctx.attributes["keepdims"])))]
 
 
+def median(ctx: InferenceContext) -> list[TensorInfo]:
+    """(values, indices) of the lower median over `axes`, over everything by default."""
+    x = ctx.info(0)
+    axes = ctx.attributes.get("axes") or None
+    dims = _reduced(ctx, x.dims, axes, bool(ctx.attributes["keepdims"]))
+    if not x.nelms():
+        raise ctx.error(f"{x} has no median: it has no elements")
+    return [TensorInfo.of(x.dtype, dims), TensorInfo.of(ir.DataType.INT32, dims)]
+
+
+def bucketize(ctx: InferenceContext) -> list[TensorInfo]:
+    """(x, boundaries [B]) -> the number of each element's bucket, 0 to B."""
+    ctx.expect_rank(1, 1, 1)
+    ctx.same_dtype(0, 1)
+    return [TensorInfo.of(ir.DataType.INT32, ctx.info(0).dims)]
+
+
 def arg_reduce(ctx: InferenceContext) -> list[TensorInfo]:
     """ArgMax, ArgMin: indices along one axis."""
     x = ctx.info(0)

@@ -86,6 +86,38 @@ for _op_type, _function in _REDUCTIONS.items():
     lowering("ai.onnx", _op_type)(_reduction(_function))
 
 
+@lowering("ai.graphcore", "ReduceMedian")
+def reduce_median(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """(lower median, its int32 index) over ``axes``; of several axes the index is the flat one.
+
+    The gradient goes to the element of that index.
+    """
+    x = jnp.asarray(inputs[0])
+    axes = checked_axes(context, integers(attributes, "axes") or range(x.ndim), x.ndim)
+    kept = [axis for axis in range(x.ndim) if axis not in axes]
+    flat = x.transpose(*kept, *sorted(axes)).reshape(*(x.shape[axis] for axis in kept), -1)
+    middle = (flat.shape[-1] - 1) // 2
+    index = jnp.argsort(lax.stop_gradient(flat), axis=-1, stable=True)[..., middle : middle + 1]
+    value = jnp.take_along_axis(flat, index, axis=-1, mode="promise_in_bounds")
+    shape = tuple(
+        1 if axis in axes else size
+        for axis, size in enumerate(x.shape)
+        if axis not in axes or attributes.get("keepdims", 1)
+    )
+    return value.reshape(shape), index.astype(jnp.int32).reshape(shape)
+
+
+@lowering("ai.graphcore", "Bucketize")
+def bucketize(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """Between which of the ascending boundaries each element lies, int32.
+
+    Bucket i is (b[i - 1], b[i]], with ``right`` it is [b[i - 1], b[i]).
+    """
+    x, boundaries = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
+    side = "right" if attributes.get("right", 0) else "left"
+    return jnp.searchsorted(boundaries, x, side=side).astype(jnp.int32)
+
+
 def _arg_reduction(function: Callable[..., Any]) -> Callable[..., Any]:
     """A rule for ``axis`` (default 0) and ``keepdims`` (default 1); int32, the first of ties."""
 
