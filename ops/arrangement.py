@@ -163,12 +163,7 @@ def fold(context: TranslationContext) -> str:
     x = context.input("x")
     height, width = (int(size) for size in context.attr("output_sizes"))
     places, padded = _windows(context, height, width)
-    *lead, rows, windows = context.shape(x)
-    if windows != places.shape[1] or rows % places.shape[0]:
-        raise context.refuse(
-            f"{rows} rows of {windows} windows do not make an image of {height} by {width}: it has "
-            f"{places.shape[1]} windows of {places.shape[0]} elements."
-        )
+    *lead, rows, _ = context.shape(x)
     channels = rows // places.shape[0]
     flat = context.reshape(x, [*lead, channels, places.size])
     axis = len(lead) + 1

@@ -201,6 +201,22 @@ _add(
 )
 _add(
     "repeat_interleave_with_tensor_index",
+    lambda x: paddle.repeat_interleave(x, paddle.assign(np.asarray([2, 0, 3])), 1).reshape(
+        [2, 5, 4]
+    ),
+    gradient="x",
+    label="gradient",
+    x=_CUBE,
+)
+TABLE.refuse(
+    "repeat_interleave_with_tensor_index",
+    lambda x, n: paddle.repeat_interleave(x, n, 1),
+    "'repeats' must be a constant of the program",
+    x=_CUBE,
+    n=np.asarray([2, 0, 3]),
+)
+_add(
+    "repeat_interleave_with_tensor_index",
     lambda x: [
         paddle.repeat_interleave(x, paddle.assign(np.asarray([2, 0, 3])), 1),
         paddle.repeat_interleave(x, paddle.assign(np.asarray([1, 2], np.int32)), 0),
@@ -216,6 +232,7 @@ def _trans_layout(x: Any, perm: list[int]) -> Any:
 _add(
     "trans_layout",
     lambda x: _trans_layout(x, [2, 0, 1]),
+    gradient="x",
     since=Since("3.0", "there is no such operator"),
     x=_CUBE,
 )

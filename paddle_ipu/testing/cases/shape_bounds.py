@@ -1,4 +1,4 @@
-"""Cases of shapes and indices at their bounds: nothing in a tensor, no axes, operands as tensors."""
+"""Cases of shapes and indices at their bounds: nothing in a tensor, no axes, tensor operands."""
 
 from __future__ import annotations
 
