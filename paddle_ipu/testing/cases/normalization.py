@@ -80,6 +80,20 @@ _add(
     b=normal(4),
 )
 _add(
+    "layer_norm",
+    lambda x, w, b: [
+        F.layer_norm(x, [3, 4], w, epsilon=1e-3),
+        F.layer_norm(x, [3, 4], None, b),
+        F.layer_norm(x, [2, 3, 4], w.tile([2])),
+        F.layer_norm(x, 4),
+    ],
+    gradient="x w b",
+    label="one of scale and bias",
+    x=normal(2, 2, 3, 4),
+    w=uniform(12),
+    b=normal(12),
+)
+_add(
     "affine_channel",
     lambda x, w, b: vision_by_operator.affine_channel(x, w, b, "NCHW"),
     gradient="x w b",
