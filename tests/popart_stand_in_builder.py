@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import onnx
+import onnx_ir
 
 from paddle_ipu.popart.schema import schema_of
 from paddle_ipu.popart.shape_inference.context import InferenceContext
@@ -117,9 +118,21 @@ class Builder(Recorded):
         self._scope: dict[str, Any] = {}
         self._names: list[str] = []
         self._graph_name = "BuilderGraph_0"
+        self._is_subgraph = False
         self.aiGraphcore = self.aiGraphcoreOpset1 = _Operators(
             self, "ai.graphcore", GRAPHCORE_OPERATORS
         )
+
+    def createSubgraphBuilder(self) -> Builder:
+        made = Builder(opsets={"ai.onnx": self._opset})
+        # Ids are unique over all of them, and a subgraph knows the tensors around it.
+        made._infos, made._values, made._is_subgraph = self._infos, self._values, True
+        return made
+
+    def addInputTensorFromParentGraph(self, tensorId: str) -> None:
+        if not self._is_subgraph:
+            raise popart_exception("this builder is of no subgraph")
+        self._known([tensorId])
 
     @property
     def aiOnnxOpset11(self) -> _Operators:
@@ -175,6 +188,8 @@ class Builder(Recorded):
                 value = onnx.numpy_helper.from_array(value)
             elif isinstance(value, bool):
                 value = int(value)
+            elif isinstance(value, Builder):
+                value = value._proto().graph
             attributes[name] = value
         return self._append(domain, op_type, ids, attributes, count, label)
 
@@ -202,6 +217,11 @@ class Builder(Recorded):
                 plain["value"] = _Constant(array)
                 if op_type == "Constant":
                     self._values[outputs[0]] = array
+            plain.update(
+                (name, onnx_ir.serde.deserialize_graph(value))
+                for name, value in attributes.items()
+                if isinstance(value, onnx.GraphProto)
+            )
             context = InferenceContext(
                 schema.identifier,
                 [self._infos[name] if name else None for name in ids],

@@ -285,3 +285,46 @@ def test_both_modules_are_given_the_same_program(
     theirs, _ = dumped("theirs")
     assert ours == theirs
     assert len(ours) > 5
+
+
+def test_both_modules_are_given_the_same_subgraphs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def make() -> tuple[list[str], dict[str, Any], Any]:
+        control_flow = paddle.static.nn
+        x = paddle.static.data("x", [4, 3], "float32")
+        weight = paddle.create_parameter([3, 3], "float32")
+        chosen = control_flow.cond(
+            paddle.mean(x) > 0, lambda: paddle.matmul(x, weight), lambda: x * 2.0
+        )
+        start = [paddle.full([1], 0, "int64"), paddle.assign(chosen)]
+        turned = control_flow.while_loop(
+            lambda i, y: i < 3, lambda i, y: [i + 1, paddle.tanh(y)], start
+        )
+        return ["x"], {"out": turned[1]}, None
+
+    built = build(make)
+
+    def dumped(name: str) -> list[tuple[Any, ...]]:
+        path = tmp_path / f"{name}.onnx"
+        pair(built, {"onnx_dump_path": str(path)}, is_training=False)
+        return _nodes(onnx.load(str(path)).graph)
+
+    ours = dumped("ours")
+    monkeypatch.setitem(sys.modules, "popart", make_popart())
+    monkeypatch.setenv("PADDLE_IPU_DEVICE", "sdk")
+    assert ours == dumped("theirs")
+    kinds = [node[1] for node in ours]
+    assert "If" in kinds and "Loop" in kinds
+
+
+def _nodes(graph: Any) -> list[tuple[Any, ...]]:
+    """The nodes of a graph, and those of their subgraphs behind them."""
+    found: list[tuple[Any, ...]] = []
+    for node in graph.node:
+        found.append((node.domain, node.op_type, list(node.input), list(node.output)))
+        blocks = [attribute for attribute in node.attribute if attribute.HasField("g")]
+        for attribute in sorted(blocks, key=lambda attribute: str(attribute.name)):
+            found.append((attribute.name, [value.name for value in attribute.g.output]))
+            found += _nodes(attribute.g)
+    return found
