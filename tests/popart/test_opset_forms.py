@@ -219,3 +219,29 @@ def test_an_invalid_model_is_refused() -> None:
     proto.graph.node[0].input[0] = "nowhere"
     with pytest.raises(popart_exception, match=r"Invalid ONNX Model : .*nowhere"):
         Builder(proto.SerializeToString())
+
+
+@pytest.mark.parametrize(("opset", "spatial"), [(6, 0), (7, 0), (7, 1), (9, 1)])
+def test_batch_normalisation_by_channel_or_by_element(opset: int, spatial: int) -> None:
+    make = Builder(opsets={"ai.onnx": opset})
+    random = np.random.default_rng(opset)
+    data = random.standard_normal((2, 3, 4)).astype(np.float32)
+    shape = (3,) if spatial else (3, 4)
+    parameters = [random.uniform(0.5, 2, shape).astype(np.float32) for _ in range(4)]
+    x = make.addInputTensor("FLOAT", [2, 3, 4], "x")
+    names = [make.addInitializedInputTensor(array) for array in parameters]
+    arguments = {} if opset == 9 else {"spatial": spatial}
+    y = make.aiOnnx.batchnormalization([x, *names], 1, epsilon=1e-3, **arguments)[0]
+    scale, bias, mean, variance = (a[:, None] if spatial else a for a in parameters)
+    wanted = (data - mean) / np.sqrt(variance + 1e-3) * scale + bias
+    got = run(infer(make.model, {y: "All"}), {"x": data})[y]
+    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_parameters_of_each_element_have_its_shape() -> None:
+    make = Builder(opsets={"ai.onnx": 7})
+    x = make.addInputTensor("FLOAT", [2, 3, 4], "x")
+    parameters = [make.addInitializedInputTensor(np.ones(3, np.float32)) for _ in range(4)]
+    message = r"tensor scale \(\[3\]\) to be \[3 4\] to match all but dimension 0 of X \(\[2 3 4\]"
+    with pytest.raises(popart_exception, match=message):
+        make.aiOnnx.batchnormalization([x, *parameters], 1, spatial=0)

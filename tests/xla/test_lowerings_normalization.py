@@ -129,10 +129,8 @@ def test_graphcore_batch_normalization_has_an_unbiased_running_variance(lowered:
 
 
 def test_batch_normalization_refuses_other_forms(lowered: Any) -> None:
-    with pytest.raises(LoweringError, match=r"1 output \(inference\) or 5 \(training\); got .* 3"):
+    with pytest.raises(LoweringError, match=r"1 output \(inference\) or 5 \(training\), got 3"):
         lowered("BatchNormalization", num_outputs=3)(X, SCALE, BIAS, MEAN, VARIANCE)
-    with pytest.raises(LoweringError, match="got spatial 0 and 1 outputs"):
-        lowered("BatchNormalization", {"spatial": 0})(X, SCALE, BIAS, MEAN, VARIANCE)
 
 
 def test_instance_normalization(lowered: Any, same_as_paddle: Any) -> None:

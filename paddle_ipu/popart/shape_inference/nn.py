@@ -151,18 +151,25 @@ def global_pool(ctx: InferenceContext) -> list[TensorInfo]:
 
 
 def batch_normalization(ctx: InferenceContext) -> list[TensorInfo]:
-    """(x [N, C, *spatial], scale, bias, mean, var [C]) -> y, and four [C] when training."""
+    """(x [N, C, *spatial], scale, bias, mean, var [C]) -> y, and four [C] when training.
+
+    With `spatial` 0, which opsets up to 8 have, each element of a sample is normalised by itself
+    and the parameters have the shape [C, *spatial].
+    """
     x = ctx.info(0)
-    if len(x.dims) < 3:
+    by_channel = bool(ctx.attributes.get("spatial", 1))
+    if len(x.dims) < (3 if by_channel else 2):
         raise popart_exception(
             f"batch norm requires X to have a rank >= 3.  x has rank {len(x.dims)}"
         )
     for index, name in enumerate(("scale", "B", "mean", "var"), start=1):
         got = ctx.info(index).dims
-        if got != (x.dims[1],):
+        wanted = x.dims[1:2] if by_channel else x.dims[1:]
+        if got != wanted:
+            matched = "dimension 1" if by_channel else "all but dimension 0"
             raise popart_exception(
                 f"expected shape of batch norm input tensor {name} ({shape_string(got)}) to be "
-                f"[{x.dims[1]}] to match dimension 1 of X ({shape_string(x.dims)})"
+                f"{shape_string(wanted)} to match {matched} of X ({shape_string(x.dims)})"
             )
     if ctx.num_outputs not in (1, 5):
         raise ctx.error(f"has 1 output (inference) or 5 (training), {ctx.num_outputs} asked for")

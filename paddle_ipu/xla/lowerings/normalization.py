@@ -83,17 +83,23 @@ def batch_normalization(
     returns (y, running mean, running variance, batch mean, batch variance): running is
     ``momentum * old + (1 - momentum) * batch``, the variance that of the population. In
     ``ai.graphcore``, ``unbiased_variance`` (default 1) divides the running variance by N - 1.
-    Only y has a gradient.
+    Only y has a gradient. With ``spatial`` 0 each element of a sample is normalised by itself.
     """
     x, scale, bias, old_mean, old_variance = (jnp.asarray(value) for value in inputs)
     epsilon = float(attributes.get("epsilon", 1e-5))
     momentum = float(attributes.get("momentum", 0.9))
-    if not attributes.get("spatial", 1) or context.num_outputs not in (1, 5):
+    if context.num_outputs not in (1, 5):
         raise LoweringError(
-            f"{where_in_program(context)}: batch normalisation is by channel with 1 output "
-            f"(inference) or 5 (training); got spatial {attributes.get('spatial', 1)} and "
-            f"{context.num_outputs} outputs."
+            f"{where_in_program(context)}: batch normalisation has 1 output (inference) or 5 "
+            f"(training), got {context.num_outputs}."
         )
+    if not attributes.get("spatial", 1):
+        # Every element of a sample is a channel.
+        flat = [x.reshape(x.shape[0], -1, 1), *(jnp.ravel(value) for value in inputs[1:])]
+        results = batch_normalization(context, flat, {**attributes, "spatial": 1})
+        several = results if isinstance(results, tuple) else (results,)
+        shapes = [x.shape, *[x.shape[1:]] * 4]
+        return [value.reshape(shape) for value, shape in zip(several, shapes, strict=False)]
     if context.num_outputs == 1:
         return _applied(x, scale, bias, old_mean, old_variance, epsilon)
     axes = (0, *range(2, x.ndim))
