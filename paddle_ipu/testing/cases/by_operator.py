@@ -103,19 +103,3 @@ def kldiv_loss(x: Any, target: Any, reduction: str) -> Any:
         "kldiv_loss", {"X": x, "Target": target}, ["Loss"], x.dtype, reduction=reduction
     )
     return loss
-
-
-def group_norm(x: Any, groups: int, weight: Any = None, bias: Any = None) -> Any:
-    """``paddle.nn.functional.group_norm``, which Paddle 2.6 does not have."""
-    if paddle.framework.in_pir_mode():
-        return paddle._C_ops.group_norm(x, weight, bias, 1e-5, groups, "NCHW")
-    normal, _, _ = _append(
-        "group_norm",
-        {"X": x, "Scale": weight, "Bias": bias},
-        ["Y", "Mean", "Variance"],
-        x.dtype,
-        groups=groups,
-        epsilon=1e-5,
-        data_layout="NCHW",
-    )
-    return normal
