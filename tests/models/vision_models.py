@@ -90,7 +90,7 @@ class _ViT(nn.Layer):
 
 MODELS: Models = {
     "resnet18": _classifier(lambda: models.resnet18(num_classes=CLASSES)),
-    "resnet50": _classifier(lambda: models.resnet50(num_classes=CLASSES)),
+    "resnet50": _classifier(lambda: models.resnet50(num_classes=CLASSES), 96),
     "mobilenet_v1": _classifier(lambda: models.mobilenet_v1(scale=0.25, num_classes=CLASSES)),
     "mobilenet_v2": _classifier(lambda: models.mobilenet_v2(scale=0.25, num_classes=CLASSES)),
     "mobilenet_v3_small": _classifier(
