@@ -195,8 +195,8 @@ OLDER: Mapping[str, str] = {
 
 READ_OTHERWISE = frozenset(
     {
-        "assert", "assign_out_", "assign_value_", "batch_norm_", "expand", "full_with_tensor", "increment_",
-        "repeat_interleave_with_tensor_index",
+        "assert", "assign_out_", "assign_value_", "batch_norm_", "expand",
+        "full_with_tensor", "increment_", "repeat_interleave_with_tensor_index",
         "lookup_table", "mul", "one_hot", "sync_batch_norm", "sync_batch_norm_",
         "rnn",
     }

@@ -78,7 +78,7 @@ def ctc_beam_search(ctx: InferenceContext) -> list[TensorInfo]:
 
 
 def rnnt(ctx: InferenceContext) -> list[TensorInfo]:
-    """(log probabilities [N, T, U + 1, C], labels [N, U], lengths [N], label lengths [N]) -> [N]."""
+    """(log probabilities [N, T, U + 1, C], labels [N, U], lengths [N] of both) -> [N]."""
     logits = ctx.expect_rank(0, 4, 4)
     return [TensorInfo.of(logits.dtype, logits.dims[:1])]
 

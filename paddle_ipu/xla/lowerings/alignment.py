@@ -67,8 +67,8 @@ def ctc(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes)
 def rnnt(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
     """``-log`` of the probability of all alignments in Graves' transducer.
 
-    Log probabilities are [N, T, U + 1, C], labels [N, U]. FastEmit (Yu et al.) scales the derivative of
-    emitting a label by ``1 + fastemit_lambda``.
+    Log probabilities are [N, T, U + 1, C], labels [N, U]. FastEmit (Yu et al.) scales the
+    derivative of emitting a label by ``1 + fastemit_lambda``.
     """
     logs = jnp.asarray(inputs[0])
     labels, lengths, wanted = (jnp.asarray(value).astype(jnp.int32) for value in inputs[1:4])
