@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 import onnx_ir as ir
 
-from paddle_ipu.errors import LoweringError
-from paddle_ipu.popart.schema import schema_of_node
+from paddle_ipu.errors import LoweringError, popart_exception
+from paddle_ipu.popart.schema import schema_of, schema_of_node
 from paddle_ipu.popart.shape_inference.constants import constant_of
 from paddle_ipu.xla import lowerings  # noqa: F401 - registers the lowerings
 from paddle_ipu.xla.half import Narrow
@@ -123,6 +123,7 @@ class LoweredGraph:
 
     Raises:
         LoweringError: operators without a lowering; the message lists all of them.
+        popart_exception: they are all unknown to PopART as well.
     """
 
     def __init__(self, graph: ir.Graph, missing: dict[str, str] | None = None) -> None:
@@ -163,6 +164,11 @@ class LoweredGraph:
             )
             random += is_random(domain, node.op_type)
         if missing and not is_block:
+            if all(schema_of(*op.rsplit(".", 1)) is None for op in missing):
+                raise popart_exception(
+                    f"No class for {min(missing)}:1. PopART has no such operator; "
+                    "paddle_ipu.register_custom_op says what a custom one means on the IPU Model"
+                )
             raise LoweringError(
                 "no lowering for "
                 + ", ".join(f"{op} (node {name})" for op, name in sorted(missing.items()))
@@ -176,7 +182,7 @@ class LoweredGraph:
         wanted = set(needed)
         kept = []
         for node in reversed(self.nodes):
-            if wanted.intersection(node.outputs) or has_effect(node.domain, node.op_type):
+            if wanted.intersection(node.outputs) or _acts(node):
                 wanted.update(name for name in node.inputs if name is not None)
                 kept.append(node)
         self.nodes = kept[::-1]
@@ -261,6 +267,12 @@ class LoweredGraph:
                 elif _turns_a_matrix(node):
                     turned[name] = inputs[0]
         return env
+
+
+def _acts(node: LoweredNode) -> bool:
+    """Whether a node does something on the host, or its subgraphs do."""
+    inner = [found for block in node.blocks.values() for found in block.graph.nodes]
+    return has_effect(node.domain, node.op_type) or any(map(_acts, inner))
 
 
 def _key_of(key: jax.Array, node: LoweredNode) -> Callable[[], jax.Array]:

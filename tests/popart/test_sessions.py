@@ -87,6 +87,14 @@ def test_operators_without_a_lowering_are_listed() -> None:
         infer(make.model, {y: "All"})
 
 
+def test_an_operator_that_nobody_knows_is_refused_in_poparts_words() -> None:
+    make = builder()
+    x = make.addInputTensor("FLOAT", [2], "x")
+    y = make.customOp("Other", 1, "my.domain", [x], {}, 1, "mine")[0]
+    with pytest.raises(popart_exception, match=r"^No class for my.domain.Other:1. PopART has no"):
+        infer(make.model, {y: "All"})
+
+
 def test_a_model_is_bytes_a_file_or_the_builders() -> None:
     with pytest.raises(TypeError, match="expected a model as bytes, as a file name or as onnx_ir"):
         infer(3, {"y": "All"})
