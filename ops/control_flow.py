@@ -44,15 +44,18 @@ def if_(context: TranslationContext) -> Sequence[str | None]:
         _bind(context, inside, branch.inputs, captured)
         inside.emit(inside, branch)
         _yield(inside, branch.outputs)
+        if not branch.outputs:
+            # An If has at least one result.
+            inside.builder.addOutputTensor(inside.onnx.identity([inside.const(np.int32(0))]))
         builders.append(inside)
     _check_branches(context, builders[1], builders[0])
     outputs = context.onnx.logical_if(
         [_scalar(context, condition)],
-        len(node.outputs),
+        max(len(node.outputs), 1),
         builders[0].builder,
         builders[1].builder,
     )
-    return [str(output) for output in outputs]
+    return [str(output) for output in outputs][: len(node.outputs)]
 
 
 def _check_branches(
@@ -177,10 +180,10 @@ def _emit_body(
     _bind(outside, inside, *loop.constants(outside))
     nexts = [body.outputs[1 + at] for at in loop.carried]
     if is_counted:
-        inside.emit(inside, _needed_for(body, nexts))
+        inside.emit(inside, _needed_for(body, nexts, _unread(body)))
         builder.addOutputTensor(inside.onnx.identity([inside.const(np.asarray(True))]))
     else:
-        inside.emit(inside, _needed_for(body, [body.outputs[0], *nexts]))
+        inside.emit(inside, _needed_for(body, [body.outputs[0], *nexts], _unread(body)))
         going = _scalar(inside, body.outputs[0])
         builder.addOutputTensor(inside.onnx.identity([going]))
     _yield(inside, nexts)
@@ -249,16 +252,27 @@ def _count_turns(context: TranslationContext, loop: _Loop, condition: ir.Value) 
     return None
 
 
-def _needed_for(graph: ir.Graph, values: Iterable[ir.Value]) -> list[ir.Node]:
-    """The nodes of a block that values depend on, in order."""
+def _needed_for(
+    graph: ir.Graph, values: Iterable[ir.Value], roots: Iterable[ir.Node] = ()
+) -> list[ir.Node]:
+    """The nodes of a block that values and `roots` depend on, in order."""
     needed: set[int] = set()
-    stack = [value.producer() for value in values]
+    stack = [*(value.producer() for value in values), *roots]
     while stack:
         node = stack.pop()
         if node is not None and id(node) not in needed:
             needed.add(id(node))
             stack.extend(value.producer() for value in node.inputs if value is not None)
     return [node for node in graph if id(node) in needed]
+
+
+def _unread(graph: ir.Graph) -> list[ir.Node]:
+    """The nodes that a block has for what they do, since nobody reads their results."""
+    return [
+        node
+        for node in graph
+        if not any(value.uses() or value.is_graph_output() for value in node.outputs)
+    ]
 
 
 def _bind(

@@ -64,7 +64,7 @@ class ExtractForward:
         roots = [
             node
             for node in graph
-            if node.op_type in SIDE_EFFECTS and not _prints_a_gradient(node, graph)
+            if has_side_effect(node) and not _prints_a_gradient(node, graph)
         ]
         needed = _needed([*(output.producer() for output in outputs), *roots])
         dropped = [node for node in graph if id(node) not in needed]
@@ -150,6 +150,11 @@ def _prints_a_gradient(node: ir.Node, graph: ir.Graph) -> bool:
         return False
     needed = _needed([node])
     return any(id(other) in needed and is_backward(other) for other in graph)
+
+
+def has_side_effect(node: ir.Node) -> bool:
+    """Whether an operator, or one in its blocks, does something beside what it returns."""
+    return any(inner.op_type in SIDE_EFFECTS for inner in dialect.walk([node]))
 
 
 def _needed(roots: list[ir.Node | None]) -> set[int]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from paddle_ipu import dialect
-from paddle_ipu.passes.extract_forward import SIDE_EFFECTS
+from paddle_ipu.passes.extract_forward import has_side_effect
 from paddle_ipu.passes.pipeline import Compilation
 
 
@@ -71,7 +71,7 @@ def _stopped_alike(first: ir.Value, second: ir.Value) -> bool:
 def _drop_dead(block: ir.Graph) -> bool:
     needed: set[int] = set()
     stack = [value.producer() for value in block.outputs]
-    stack += [node for node in block if node.op_type in SIDE_EFFECTS]
+    stack += [node for node in block if has_side_effect(node)]
     while stack:
         node = stack.pop()
         if node is None or id(node) in needed:
