@@ -368,13 +368,19 @@ _add(
 )
 _add(
     "matmul",
-    lambda q, k, v: [
-        functional.scaled_dot_product_attention(q, k, v),
-        functional.flash_attention.flash_attention(q, k, v, causal=True)[0],
-    ],
+    functional.scaled_dot_product_attention,
     gradient="q k v",
     label="attention",
-    oracle=lambda q, k, v: [attention(q, k, v), attention(q, k, v, causal=True)],
+    oracle=attention,
+    **_FULL,
+)
+_add(
+    "matmul",
+    lambda q, k, v: functional.flash_attention.flash_attention(q, k, v, causal=True)[0],
+    gradient="q k v",
+    label="flash_attention",
+    since=Since("3.3", "the function writes an operator whose gradient CPUs lack"),
+    oracle=lambda q, k, v: attention(q, k, v, causal=True),
     **_FULL,
 )
 _add(

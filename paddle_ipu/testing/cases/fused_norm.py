@@ -94,7 +94,7 @@ def _quant(
             "quant_max_bound": 0.0,
             "quant_min_bound": 0.0,
         },
-        "out residual_out" if name == "rms_norm" else "out residual_out inv_var",
+        "out residual_out inv_var" if _NEW.holds(paddle.__version__) else "out residual_out",
     )
 
 
