@@ -127,16 +127,22 @@ _add(
     since=Since("3.0", "there is no such operator"),
     x=_MATRIX,
 )
+
+
+def _range(start: float, end: float, step: float, dtype: Any) -> Any:
+    """``paddle.range`` without its warning of being deprecated."""
+    return paddle._C_ops.range_v2(start, end, step, dtype, paddle.CPUPlace())
+
+
 _add(
     "range_v2",
     lambda x: [
-        paddle.range(0, 4, 2) * x,
-        paddle.range(5, -1, -2, dtype="int32"),
-        paddle.range(0.5, 2.4, 0.5),
-        paddle.range(paddle.shape(x)[1], dtype="int64"),
+        _range(0.0, 4.0, 2.0, paddle.float32) * x,
+        _range(5, -1, -2, paddle.int32),
+        _range(0.5, 2.4, 0.5, paddle.float32),
     ],
     gradient="x",
-    since=Since("3.2", "there is no paddle.range"),
+    since=Since("3.2", "there is no such operator"),
     x=_MATRIX,
 )
 _add(
