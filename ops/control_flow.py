@@ -124,7 +124,7 @@ def _origin(value: ir.Value) -> ir.Value:
 
 
 @translator(
-    "while", emits="Loop",
+    "while", emits="Loop Reshape",
     limits="carried values keep their shape; in training the number of turns must be a constant",
 )  # fmt: skip
 def while_(context: TranslationContext) -> Sequence[str | None]:

@@ -132,6 +132,15 @@ def _until_large(x: Any) -> Any:
 TABLE.add("while", _until_large, x=np.abs(_X), label="computed")
 
 
+def _until_small(x: Any) -> Any:
+    return _loop(
+        lambda x: paddle.reshape(paddle.max(x), [1]) > 0.5, lambda x: [paddle.tanh(x) * 0.9], [x]
+    )[0]
+
+
+TABLE.add("while", _until_small, x=np.abs(_X), label="computed-vector")
+
+
 def _cond_in_while(x: Any) -> Any:
     def body(i: Any, x: Any) -> Any:
         even = paddle.equal(i % 2, paddle.zeros_like(i))
