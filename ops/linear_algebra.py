@@ -10,6 +10,16 @@ from paddle_ipu.ops.context import TranslationContext
 from paddle_ipu.ops.registry import translator
 
 
+@translator(
+    "conj",
+    emits="Identity",
+    limits="of real numbers, as IPUs have no complex ones; not in training",
+)
+def conj(context: TranslationContext) -> str:
+    """A real number is its own conjugate."""
+    return str(context.onnx.identity([context.input("x")]))
+
+
 @translator("cholesky", emits="paddle_ipu.Cholesky")
 def cholesky(context: TranslationContext) -> str:
     """The triangular factor of positive definite matrices."""

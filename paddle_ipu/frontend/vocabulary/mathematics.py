@@ -53,6 +53,7 @@ row("reduce_as", "reduce_as", "x=x target=target", "out=out")
 row("trace", "trace", "x=Input", attributes="axis1?0 axis2?1 offset?0")
 
 # Linear algebra.
+row("conj", "conj", "x=X")
 row("cholesky", "cholesky", "x=X", attributes="upper?false")
 row("cholesky_solve", "cholesky_solve", "x=X y=Y", attributes="upper?false")
 row("determinant", "det", "x=Input")

@@ -62,3 +62,11 @@ def logcumsumexp(x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
         return paddle._C_ops.logcumsumexp(x, axis, False, exclusive, reverse)
     attributes = {"axis": axis, "exclusive": exclusive, "reverse": reverse}
     return _written("logcumsumexp", {"X": x}, {"Out": x.dtype}, **attributes)[0]
+
+
+def cumsum(x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
+    """Running sums from either end, with or without each own element."""
+    if paddle.framework.in_pir_mode():
+        return paddle._C_ops.cumsum(x, axis, False, exclusive, reverse)
+    attributes = {"axis": axis, "exclusive": exclusive, "reverse": reverse}
+    return _written("cumsum", {"X": x}, {"Out": x.dtype}, **attributes)[0]

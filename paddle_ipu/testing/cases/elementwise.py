@@ -120,7 +120,7 @@ _add("remainder", paddle.mod, label="signs", x=_WHOLE, y=_DIVISORS)
 _add(
     "trunc_divide",
     lambda x, y, i, j: [paddle._C_ops.trunc_divide(x, y), paddle._C_ops.trunc_divide(i, j)],
-    since=Since("3.2", "the operator does not exist"),
+    since=Since("3.3", "the operator does not exist"),
     x=floats(-7.0, -6.0, 6.0, 7.0, 0.0, -7.5, 7.5),
     y=floats(2.0, 2.0, -4.0, 2.0, 3.0, -2.0, 2.0),
     i=_WHOLE,

@@ -36,6 +36,7 @@ def _rectangular(*shape: int, seed: int = 0) -> Array:
     return np.asarray(left * np.arange(1.0, min(shape[-2:]) + 1) @ right, np.float32)
 
 
+_add("conj", paddle.conj, x=normal(2, 3))
 _add(
     "cholesky",
     lambda x, y: [
@@ -324,6 +325,9 @@ _add(
     z=_regular(2, 3, 3, seed=2),
 )
 _LOW_RANK = np.asarray([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [1.0, 0.0, 1.0]], np.float32)
+
+
+_RANKS = Since("3.1", "3.0 declares float32 for a result that is int32, which nothing can read")
 _add(
     "matrix_rank",
     lambda x, y, z: [
@@ -333,6 +337,7 @@ _add(
         paddle.linalg.matrix_rank(z, hermitian=True),
         paddle.linalg.matrix_rank(z, tol=2.5, hermitian=True),
     ],
+    since=_RANKS,
     x=_LOW_RANK,
     y=_rectangular(2, 4, 3),
     z=_positive(4, 4),
@@ -344,6 +349,7 @@ _add(
         paddle.linalg.matrix_rank(y, s),
         paddle.linalg.matrix_rank(z, t, hermitian=True),
     ],
+    since=_RANKS,
     x=_LOW_RANK,
     y=_rectangular(2, 4, 3),
     z=_positive(4, 4),

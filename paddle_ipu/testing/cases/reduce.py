@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import paddle
 
+from paddle_ipu.testing.cases import by_operator_math
 from paddle_ipu.testing.compare import Tolerance
 from paddle_ipu.testing.operator_case import (
     CaseTable,
@@ -145,3 +146,67 @@ _add(
 )
 
 _add("sqrt", lambda x: paddle.std(x), gradient="x", label="standard deviation", x=normal(3, 4))
+
+# Attributes beside their defaults, and bounds.
+_add(
+    "cumsum",
+    lambda x: [
+        by_operator_math.cumsum(x, 1, True, False),
+        by_operator_math.cumsum(x, 0, False, True),
+        by_operator_math.cumsum(x, -1, True, True),
+    ],
+    gradient="x",
+    label="directions",
+    x=normal(3, 4),
+)
+_add(
+    "topk",
+    lambda x, i: [
+        *paddle.topk(x, 2, axis=-2, largest=False),
+        paddle.sort(paddle.topk(x, 3, sorted=False)[0]),
+        *paddle.topk(i, 1),
+    ],
+    gradient="x",
+    label="attributes",
+    x=normal(3, 4),
+    i=np.asarray([[3, 1, 2], [7, 9, 8]], np.int32),
+)
+_add(
+    "sum",
+    lambda x, i, b: [
+        paddle.sum(x, dtype="int32"),
+        paddle.sum(i, axis=1, dtype="float32"),
+        paddle.sum(b, axis=0, keepdim=True),
+    ],
+    label="dtypes",
+    x=floats(1.0, 2.0, 3.0),
+    i=integers(2, 3, dtype="int32"),
+    b=bools(3, 2),
+)
+_add(
+    "mean",
+    lambda i: [paddle.mean(i), paddle.mean(i, axis=0)],
+    label="integers",
+    since=Since("3.0", "the function takes no integers"),
+    i=np.asarray([[3, -8], [4, 1]], np.int32),
+)
+_add(
+    "logsumexp",
+    lambda x: [paddle.logsumexp(x, axis=1), paddle.logsumexp(x, axis=[0, 1], keepdim=True)],
+    label="infinity",
+    x=np.asarray([[-np.inf, 0.0, 1.0], [-np.inf, -np.inf, 2.0]], np.float32),
+)
+_add(
+    "prod",
+    lambda x: [paddle.prod(x, axis=1), paddle.prod(x, axis=0, keepdim=True)],
+    gradient="x",
+    label="axes",
+    x=uniform(3, 4) * np.asarray([1, -1, 1, -1], np.float32),
+)
+_add(
+    "argmax",
+    lambda x, i: [paddle.argmax(x, axis=1), paddle.argmax(i), paddle.argmax(i, axis=-1)],
+    label="extremes",
+    x=np.asarray([[-np.inf, np.inf, np.inf], [-np.inf, -np.inf, -np.inf]], np.float32),
+    i=np.asarray([[-5, -5, 3], [3, 2, 3]], np.int64),
+)

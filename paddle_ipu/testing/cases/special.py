@@ -96,7 +96,7 @@ _add(
     "rint",
     lambda x: paddle._C_ops.rint(x),
     gradient="x",
-    since=Since("3.0", "the operator does not exist"),
+    since=Since("3.1", "the operator does not exist"),
     x=floats(-1.5, -0.5, 0.5, 1.5, 2.5, 0.2),
 )
 _SHIFTS = Since("3.0", "the function does not exist")

@@ -45,7 +45,7 @@ _add(
         paddle._C_ops.nansum(x, [-1], "float32", True),
     ],
     gradient="x",
-    since=Since("3.0", "the operator does not exist"),
+    since=_MOMENTS,
     x=np.asarray([[1.0, np.nan, 3.0], [np.nan, -2.0, 0.5]], np.float32),
 )
 _MEDIAN = Since("3.3", "the function is made of other operators")
