@@ -27,8 +27,11 @@ def _all_ways(mode: str, x: Any, **fixed: Any) -> list[Any]:
         more = {**fixed, "mode": mode, "align_corners": corners}
         made += [
             F.interpolate(x, size=[7, 9, 4][:rank], data_format=first, **more),
-            F.interpolate(x, size=[2, 3, one][:rank], data_format=first, **more),
-            F.interpolate(x, size=[one, 2, 5][:rank], data_format=first, **more),
+            F.interpolate(x, size=[one, 3, 2][:rank], data_format=first, **more),
+        ]
+        if corners:
+            continue
+        made += [
             F.interpolate(x, scale_factor=[1.6, 2.3, 0.7][:rank], data_format=first, **more),
             F.interpolate(x, scale_factor=0.5, data_format=first, **more),
         ]
