@@ -14,6 +14,8 @@ import paddle
 import pytest
 
 import paddle_ipu
+import paddle_ipu.popart.schema  # noqa: F401 - the tables are full before a test copies them
+import paddle_ipu.xla.lowerings  # noqa: F401 - the same
 from paddle_ipu import custom_ops
 from paddle_ipu.errors import (
     BackendUnavailableError,
