@@ -90,7 +90,11 @@ class _Attention(nn.Layer):
         packed = self.qkv(x).reshape([batch, length, 3, self.heads, width // self.heads])
         q, k, v = paddle.unbind(packed, axis=2)
         q, k = self._turned(q, cos, sin), self._turned(k, cos, sin)
-        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        q, k, v = (part.transpose([0, 2, 1, 3]) for part in (q, k, v))
+        # Paddle 2.6 has no CPU kernel for the causal form of scaled_dot_product_attention.
+        mask = paddle.to_tensor(np.triu(np.full((length, length), -1e9, np.float32), 1))
+        scores = paddle.matmul(q, k, transpose_y=True) * (width // self.heads) ** -0.5 + mask
+        y = paddle.matmul(nn.functional.softmax(scores), v).transpose([0, 2, 1, 3])
         return self.out(y.reshape([batch, length, width]))
 
     @staticmethod
@@ -111,7 +115,7 @@ class _Decoder(nn.Layer):
 
     def forward(self, tokens: Any) -> Any:
         length, half = tokens.shape[1], WIDTH // 8
-        angles = np.outer(np.arange(length), 10000.0 ** (-np.arange(half // 1) / half))
+        angles = np.outer(np.arange(length), 10000.0 ** (-np.arange(half) / half))
         angles = np.concatenate([angles, angles], axis=-1)[None, :, None].astype(np.float32)
         cos, sin = paddle.to_tensor(np.cos(angles)), paddle.to_tensor(np.sin(angles))
         x = self.words(tokens)
