@@ -205,6 +205,51 @@ def _rank_loss(operator: Operator, variables: Variables) -> list[Operator]:
     ]
 
 
+def _data_norm(operator: Operator, variables: Variables) -> list[Operator]:
+    """``(x - sum / size) * sqrt(size / square_sum)``, and a scale and a bias where it has them."""
+    if int(operator.attributes.get("slot_dim", -1)) > 0:
+        raise NotSupported(
+            f"operator data_norm{operator.place}: slot_dim {operator.attributes['slot_dim']} skips "
+            "slots whose first number is 0, which has no translator. Leave slot_dim out."
+        )
+    x, y = _one(operator, "X"), _out(operator, "Y")
+    size, total, squares = (_one(operator, f"Batch{name}") for name in ("Size", "Sum", "SquareSum"))
+    steps: list[Operator] = []
+
+    def binary(kind: str, left: str, right: str, out: str | None = None) -> str:
+        made = out or variables.declare(left, variables.shape(left))
+        plain = operator.changed(
+            f"elementwise_{kind}", {"X": [left], "Y": [right]}, {"Out": [made]}
+        )
+        steps.append(plain.changed(without=_OF_DATA_NORM))
+        return made
+
+    mean = binary("div", total, size, operator.output("Means"))
+    spread = binary("div", size, squares)
+    scale = operator.output("Scales") or variables.declare(size, variables.shape(size))
+    steps.append(operator.beside("sqrt", spread, scale, {}))
+    centred = binary("sub", x, mean)
+    if not operator.attributes.get("enable_scale_and_shift"):
+        binary("mul", centred, scale, y)
+        return steps
+    normal = binary("mul", centred, scale)
+    binary("add", binary("mul", normal, _one(operator, "scale_w")), _one(operator, "bias"), y)
+    return steps
+
+
+_OF_DATA_NORM = (
+    "epsilon", "slot_dim", "summary_decay_rate", "enable_scale_and_shift", "data_layout",
+    "sync_stats",
+)  # fmt: skip
+
+
+def _data_norm_gradient(operator: Operator, variables: Variables) -> list[Operator]:
+    raise NotSupported(
+        f"operator data_norm{operator.place}: its statistics are trained by gradients that are no "
+        "derivatives, which has no translator. Train with batch_norm; inference works."
+    )
+
+
 def _without_weight(operator: Operator, variables: Variables) -> list[Operator]:
     """Its third result is the weight as it was: nothing is written."""
     if operator.input("W") != operator.output("W_Out"):
@@ -436,6 +481,8 @@ REWRITES: Mapping[str, Rewrite] = {
     "one_hot": _without_last("X"),
     "quantize_linear": _linear_quantisation,
     "range": _range,
+    "data_norm": _data_norm,
+    "data_norm_grad": _data_norm_gradient,
     "rank_loss": _rank_loss,
     "repeat_interleave": _repeat_interleave,
     "set_value": _set_value,

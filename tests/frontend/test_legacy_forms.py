@@ -242,3 +242,38 @@ def test_the_rank_loss_is_written_out(builder: DescBuilder) -> None:
     assert str(taken.inputs[0] and taken.inputs[0].name) == "label"
     assert list(last.inputs) == [soft.outputs[0], taken.outputs[0]]
     assert str(last.outputs[0].name) == "loss"
+
+
+def _data_norm(builder: DescBuilder, **attributes: Any) -> None:
+    builder.variable("x", (8, 3), is_feed=True)
+    for name in ("BatchSize", "BatchSum", "BatchSquareSum", "scale_w", "bias", "Means", "Scales"):
+        builder.variable(name, (3,))
+    builder.variable("y", (8, 3))
+    statistics = {name: [name] for name in ("BatchSize", "BatchSum", "BatchSquareSum")}
+    if attributes.get("enable_scale_and_shift"):
+        statistics |= {"scale_w": ["scale_w"], "bias": ["bias"]}
+    outputs = {"Y": ["y"], "Means": ["Means"], "Scales": ["Scales"]}
+    builder.operator("data_norm", {"X": ["x"], **statistics}, outputs, attributes)
+
+
+def test_data_norm_is_written_out(builder: DescBuilder) -> None:
+    _data_norm(builder, epsilon=1e-5, slot_dim=-1, enable_scale_and_shift=True)
+    nodes = read(builder)
+    assert [node.op_type for node in nodes] == [
+        "divide", "divide", "sqrt", "subtract", "multiply", "multiply", "add",
+    ]  # fmt: skip
+    assert [str(v.name) for v in nodes[0].inputs if v] == ["BatchSum", "BatchSize"]
+    assert [str(v.name) for v in nodes[1].inputs if v] == ["BatchSize", "BatchSquareSum"]
+    assert [str(nodes[at].outputs[0].name) for at in (0, 2, 6)] == ["Means", "Scales", "y"]
+
+
+def test_data_norm_of_slots_is_refused(builder: DescBuilder) -> None:
+    _data_norm(builder, slot_dim=2)
+    with pytest.raises(NotSupported, match="data_norm.*: slot_dim 2 skips slots"):
+        read(builder)
+
+
+def test_training_of_data_norm_is_refused(builder: DescBuilder) -> None:
+    builder.operator("data_norm_grad", {}, {})
+    with pytest.raises(NotSupported, match="gradients that are no derivatives.*batch_norm"):
+        read(builder)
