@@ -12,6 +12,7 @@ import pytest
 from paddle_ipu import dialect, popart
 from paddle_ipu.errors import NotSupported, UnsupportedOpError
 from paddle_ipu.frontend import programs
+from paddle_ipu.ops import registry
 from paddle_ipu.ops.registry import find_translator, translator
 from paddle_ipu.ops.translate import Translation, check_supported, translate
 
@@ -32,7 +33,11 @@ def _types(translation: Translation) -> list[str]:
     return [node.op_type for node in translation.builder.model.graph]
 
 
-def test_every_operator_without_a_translator_is_listed_once(static_program: Any) -> None:
+def test_every_operator_without_a_translator_is_listed_once(
+    static_program: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("lgamma", "erfinv"):
+        monkeypatch.delitem(registry._TRANSLATORS, name)
     x = paddle.static.data("x", [2, 3], "float32")
     paddle.lgamma(x)
     paddle.lgamma(x)

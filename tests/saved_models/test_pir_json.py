@@ -7,9 +7,11 @@ import zlib  # noqa: F401 - before paddle 2.6, which brings another one along
 from pathlib import Path
 from typing import Any
 
+import onnx_ir as ir
 import paddle
 import pytest
 
+from paddle_ipu import dialect
 from paddle_ipu.errors import NotSupported
 from paddle_ipu.frontend import pir, pir_json
 from paddle_ipu.frontend.operand_names import OPERAND_NAMES
@@ -22,9 +24,15 @@ SAVED = [name for name in NAMES if name.startswith("paddle_3")]
 
 
 def as_text(graph: Any) -> list[str]:
+    """Values and nodes, those of blocks included, without the handle of what each was read from."""
+    nodes = list(ir.traversal.RecursiveGraphIterator(graph))
     values = [f"{value} {dict(value.meta)}" for value in graph.inputs]
-    made = [f"{value} {dict(value.meta)}" for node in graph for value in node.outputs]
-    return values + made + [f"{node} {dict(node.meta)}" for node in graph]
+    made = [f"{value} {dict(value.meta)}" for node in nodes for value in node.outputs]
+    return values + made + [f"{node} {_told(node)}" for node in nodes]
+
+
+def _told(node: ir.Node) -> dict[str, Any]:
+    return {key: value for key, value in node.meta.items() if key != dialect.MADE_FROM}
 
 
 def by_paddle(path: Path) -> Any:
