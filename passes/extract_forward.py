@@ -62,9 +62,7 @@ class ExtractForward:
             outputs.append(by_name[compilation.loss])
         outputs += writes.states.values()
         roots = [
-            node
-            for node in graph
-            if has_side_effect(node) and not _prints_a_gradient(node, graph)
+            node for node in graph if has_side_effect(node) and not _prints_a_gradient(node, graph)
         ]
         needed = _needed([*(output.producer() for output in outputs), *roots])
         dropped = [node for node in graph if id(node) not in needed]

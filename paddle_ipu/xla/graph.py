@@ -164,7 +164,8 @@ class LoweredGraph:
             )
             random += is_random(domain, node.op_type)
         if missing and not is_block:
-            if all(schema_of(*op.rsplit(".", 1)) is None for op in missing):
+            names = (op.rpartition(".") for op in missing)
+            if all(schema_of(domain, op_type) is None for domain, _, op_type in names):
                 raise popart_exception(
                     f"No class for {min(missing)}:1. PopART has no such operator; "
                     "paddle_ipu.register_custom_op says what a custom one means on the IPU Model"
