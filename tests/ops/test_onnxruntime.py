@@ -99,10 +99,12 @@ def _by_the_ipu_model(model: bytes, names: list[str], feeds: dict[str, Array]) -
     return [arrays[name] for name in names]
 
 
-def _compare(case: OperatorCase) -> None:
+def _compare(case: OperatorCase) -> bool:
+    """Compares the case's outputs; False where its program has operators of other domains."""
     lowered, feeds = _lowered(case)
     builder = lowered.translation.builder
-    assert lowered.translation.portable
+    if any(node.domain for node in builder.model.graph):
+        return False
     names = list(dict.fromkeys(lowered.translation.tensors.values()))
     for name in names:
         builder.addOutputTensor(name)
@@ -120,14 +122,17 @@ def _compare(case: OperatorCase) -> None:
         error = np.linalg.norm((mine[finite] - other[finite]).ravel())
         norm = np.linalg.norm(other[finite].ravel())
         assert error <= RELATIVE * max(norm, 1e-3), (case.name, name, error / max(norm, 1e-30))
+    return True
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_onnxruntime_gives_the_same(row: Row) -> None:
-    refused = []
+    refused, compared = [], 0
     for case in _cases(row):
         try:
-            _compare(case)
+            compared += _compare(case)
         except (_ERRORS.Fail, _ERRORS.InvalidGraph, _ERRORS.NotImplemented) as error:
             refused.append(f"{case.name}: {error}")
+    if not compared and not refused:
+        pytest.skip("no case has operators of ai.onnx only")
     assert bool(refused) == (row.name in NOT_THERE), refused
