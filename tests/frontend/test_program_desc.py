@@ -128,13 +128,18 @@ def test_statistics_that_inference_does_not_change_are_not_written(builder: Desc
     assert dialect.operand(first, "mean") is dialect.operand(second, "mean")
 
 
-def test_training_writes_running_statistics(builder: DescBuilder) -> None:
+@pytest.mark.parametrize("kind", ["batch_norm", "sync_batch_norm"])
+@pytest.mark.parametrize("attributes", [{}, {"is_test": True, "trainable_statistics": True}])
+def test_training_writes_running_statistics(
+    builder: DescBuilder, kind: str, attributes: dict[str, bool]
+) -> None:
     builder.variable("m", (3,), persistable=True)
     builder.variable("v", (3,), persistable=True)
     builder.operator(
-        "batch_norm",
+        kind,
         {"X": ["x"], "Mean": ["m"], "Variance": ["v"]},
         {"Y": ["y"], "MeanOut": ["m"], "VarianceOut": ["v"]},
+        attributes,
     )
     (node,) = read(builder)
     assert node.op_type == "batch_norm_"
