@@ -481,7 +481,7 @@ def test_every_pass_is_dumped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         for entry in node.metadata_props
         if entry.key == "source"
     )
-    assert "adam_" not in {node.op_type for node in models[names[2]].graph.node}
+    assert "adam_" not in {node.op_type for node in models[names[-2]].graph.node}
     assert {node.domain for node in first} == {"paddle"}
 
 

@@ -90,8 +90,9 @@ def value(core: CoreIpuStrategy, name: str) -> Any:
     return core.get_option(name)["value"]
 
 
-def test_the_table_holds_the_options_of_an_ipu_build() -> None:
-    assert len(OPTIONS) == 124
+def test_the_table_holds_the_options_of_an_ipu_build_and_one_of_ours() -> None:
+    assert len(OPTIONS) == 125
+    assert "cpu_fallback" in OPTIONS
     assert CoreIpuStrategy().get_all_option_names() == list(OPTIONS)
     assert {option.status for option in OPTIONS.values()} == {"effective", "recorded", "planned"}
     for name, option in OPTIONS.items():

@@ -61,11 +61,15 @@ def mean_all(x: Any) -> Any:
     return mean
 
 
-def cross_entropy(x: Any, label: Any, use_softmax: bool) -> list[Any]:
+def cross_entropy(
+    x: Any, label: Any, use_softmax: bool = True, ignore_index: int = -100, axis: int = -1
+) -> list[Any]:
     """Cross entropy with hard labels [..., 1]: the probabilities and the losses."""
     if paddle.framework.in_pir_mode():
         return list(
-            paddle._C_ops.cross_entropy_with_softmax(x, label, False, use_softmax, True, -100, -1)
+            paddle._C_ops.cross_entropy_with_softmax(
+                x, label, False, use_softmax, True, ignore_index, axis
+            )
         )
     return _append(
         "softmax_with_cross_entropy",
@@ -75,8 +79,8 @@ def cross_entropy(x: Any, label: Any, use_softmax: bool) -> list[Any]:
         soft_label=False,
         use_softmax=use_softmax,
         numeric_stable_mode=True,
-        ignore_index=-100,
-        axis=-1,
+        ignore_index=ignore_index,
+        axis=axis,
     )
 
 
