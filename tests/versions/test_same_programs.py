@@ -39,6 +39,41 @@ DIFFERENT: Mapping[str, str] = {
     "expand": "2.6 infers 1 for a dimension of -1, which is the shape of the fed cotangent",
     "cross_entropy_with_softmax-class weights and smoothing": "2.6 casts soft labels",
     "sigmoid_cross_entropy_with_logits": "focal loss writes 1 - x as a scale in 2.6",
+    "cross_entropy_with_softmax-smoothed soft labels": "2.6 casts soft labels",
+    "sigmoid_cross_entropy_with_logits-focal loss": "focal loss writes 1 - x as a scale in 2.6",
+    "exp-Poisson likelihood": "the loss casts its labels in 2.6",
+    "index_sample-margins between classes": "multi_margin_loss weighs before the power in 2.6",
+    "batch_norm-twice with the same statistics": "2.6 stops the gradient between the two writes of the statistics",
+    "strided_slice-bounds": "3.3 writes the end of a whole axis as -5, 2.6 as given",
+    "det": "2.6 declares the shape of the matrix, which the fed cotangent then has",
+    "det-singular": "2.6 declares the shape of the matrices",
+    "kthvalue": "2.6 declares the indices as float32",
+    "lu": "2.6 declares one number of the decomposition as a vector",
+    "diag_embed": "2.6 stops the gradient of its result",
+    "relu-hinges": "2.6 reads the two operands in the other order",
+    **dict.fromkeys(
+        (
+            "conv2d-channels last",
+            "conv2d-one axis",
+            "conv2d_transpose-one axis",
+            "conv3d_transpose",
+            "deformable_conv",
+        ),
+        "3.3 reshapes the bias before it adds it, 2.6 adds along an axis",
+    ),
+    **dict.fromkeys(
+        ("einsum-broadcast ellipsis", "einsum-ellipsis", "einsum-ellipsis of one"),
+        "2.6 writes einsum with plain operators where there is an ellipsis",
+    ),
+    **dict.fromkeys(
+        (
+            "set_value_with_tensor",
+            "set_value_with_tensor-gradient with a new axis",
+            "set_value_with_tensor-new axis",
+            "set_value_with_tensor-whole numbers and truth values",
+        ),
+        "2.6 assigns the value to a variable of its own first",
+    ),
     "kldiv_loss": "batchmean divides by the shape's first element in 2.6, scales in 3.3",
 }
 """Rows whose Paddle functions write other operators in 2.6 than in 3.3."""
