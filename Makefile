@@ -14,13 +14,15 @@ PADDLE_3.0 = 3.0.0
 PADDLE_3.1 = 3.1.1
 PADDLE_3.2 = 3.2.2
 # What `make test-all` runs beyond `make test`; `make test` runs one of them, in turns by commits.
-SHARES = unit-3.0 unit-3.1 unit-3.2 verify-bert onnx-nodes half-table
-# What no version of Paddle changes is left out on those between the oldest and the newest.
-CORE = --ignore tests/xla --ignore tests/popart --ignore tests/examples
+SHARES = unit-3.0 models unit-3.1 onnx-nodes unit-3.2 half-table models-2.6 verify-bert rest-2.6
+# What no version of Paddle changes is left out on all but the newest; `rest-2.6` runs it on the oldest.
+SAME = tests/xla tests/popart tests/onnx_nodes tests/examples tests/ops/test_completeness.py \
+	tests/ops/test_onnxruntime.py tests/ops/test_attribute_coverage.py
+CORE = $(SAME:%=--ignore %)
 TURN = $(shell git rev-list --count HEAD 2>/dev/null || date +%j)
 
 .PHONY: help bert venv format lint types imports test test-all share unit examples verify-bert
-.PHONY: onnx-nodes half-table clean
+.PHONY: onnx-nodes half-table models models-2.6 rest-2.6 clean
 .PHONY: unit-2.6 unit-3.0 unit-3.1 unit-3.2 venv-2.6 venv-3.0 venv-3.1 venv-3.2
 # Environments are kept, though only patterns name them.
 .PRECIOUS: .venv-%/installed
@@ -76,7 +78,16 @@ unit: venv venv-2.6  ## run the tests, and compare programs with those of Paddle
 		$(RUN)/python -m pytest -n $(TEST_PROCESSES)
 
 unit-2.6: venv-2.6  ## run the tests on Paddle 2.6 (unit-3.0, unit-3.1, unit-3.2: likewise)
-	.venv-2.6/bin/python -m pytest -n $(TEST_PROCESSES)
+	.venv-2.6/bin/python -m pytest -n $(TEST_PROCESSES) $(CORE)
+
+rest-2.6: venv-2.6  ## run the tests that unit-2.6 leaves out
+	.venv-2.6/bin/python -m pytest -n $(TEST_PROCESSES) $(SAME)
+
+models: venv  ## train every whole model for a step, beside Paddle (models-2.6: on Paddle 2.6)
+	PADDLE_IPU_MODELS=all $(RUN)/python -m pytest -n $(TEST_PROCESSES) tests/models
+
+models-2.6: venv-2.6
+	PADDLE_IPU_MODELS=all .venv-2.6/bin/python -m pytest -n $(TEST_PROCESSES) tests/models
 
 unit-3.0 unit-3.1 unit-3.2: unit-%: venv-%
 	.venv-$*/bin/python -m pytest -n $(TEST_PROCESSES) $(CORE)
