@@ -122,9 +122,14 @@ def logsigmoid(context: TranslationContext) -> str:
     return str(context.onnx.neg([context.onnx.softplus([negative])]))
 
 
-@translator("mish", emits="Softplus Tanh Mul")
+@translator("mish", emits="Softplus Tanh Mul", limits="lambda must be 20")
 def mish(context: TranslationContext) -> str:
     """``x * tanh(log(1 + exp(x)))``."""
+    bound = float(context.attr("lambda", 20.0))
+    if bound != 20.0:
+        raise context.refuse(
+            f"its threshold must be 20, got {bound}: above it, x itself is the logarithm."
+        )
     x = context.input("x")
     return str(context.onnx.mul([x, context.onnx.tanh([context.onnx.softplus([x])])]))
 

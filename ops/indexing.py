@@ -8,6 +8,7 @@ import numpy as np
 
 from paddle_ipu.ops.context import TranslationContext, product
 from paddle_ipu.ops.registry import translator
+from paddle_ipu.ops.result_types import written_as
 
 
 @translator("gather", emits="Gather Reshape", limits="the axis must be constant")
@@ -115,6 +116,7 @@ def unique(context: TranslationContext) -> list[str | None]:
     axis = [int(axis) for axis in context.attr("axis", ())]
     found = np.unique(x, True, True, True, axis=axis[0] if axis else None)
     parts = [found[0], found[1], np.asarray(found[2]).reshape(-1), found[3]]
+    _counted(context)
     return [context.const(part) for part in parts]
 
 
@@ -129,7 +131,15 @@ def unique_consecutive(context: TranslationContext) -> list[str | None]:
     first = np.concatenate([[True], differs])
     kept = np.moveaxis(lines[first], 0, axis[0]) if axis else lines[first]
     counts = np.diff([*np.flatnonzero(first), len(lines)])
+    _counted(context)
     return [context.const(part) for part in (kept, np.cumsum(first) - 1, counts)]
+
+
+def _counted(context: TranslationContext) -> None:
+    """Results but the first have the attribute's dtype, which a PIR program may not say."""
+    for at, result in enumerate(context.node.outputs):
+        if at and result.name:
+            written_as(context, at, str(context.attr("dtype", "int64")))
 
 
 @translator("gather_tree", emits="Slice Reshape Add Gather Concat")

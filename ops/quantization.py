@@ -169,7 +169,7 @@ def _moving_average(context: TranslationContext, restore: bool) -> list[str | No
 
 @translator(
     "fake_quantize_moving_average_abs_max",
-    emits="Abs ReduceMax Reshape Greater Add Where Div Mul Max Min Floor Sub Less Not Cast "
+    emits="Abs ReduceMax Reshape Greater Add Where Div Mul Max Min Round Floor Sub Less Not Cast "
     "Sign graphcore.Detach",
 )
 def fake_quantize_moving_average_abs_max(context: TranslationContext) -> list[str | None]:
@@ -183,7 +183,7 @@ def fake_quantize_moving_average_abs_max(context: TranslationContext) -> list[st
 
 @translator(
     "fake_quantize_dequantize_moving_average_abs_max",
-    emits="Abs ReduceMax Reshape Greater Add Where Div Mul Max Min Floor Sub Less Not Cast "
+    emits="Abs ReduceMax Reshape Greater Add Where Div Mul Max Min Round Floor Sub Less Not Cast "
     "Sign graphcore.Detach",
 )
 def fake_quantize_dequantize_moving_average_abs_max(
@@ -195,7 +195,7 @@ def fake_quantize_dequantize_moving_average_abs_max(
 
 @translator(
     "fake_quantize_range_abs_max",
-    emits="Reshape Greater Add Where Div Mul Max Min Floor Sub Less Not Cast Abs Sign",
+    emits="Reshape Greater Add Where Div Mul Max Min Round Floor Sub Less Not Cast Abs Sign",
     limits="is_test=True",
 )
 def fake_quantize_range_abs_max(context: TranslationContext) -> list[str | None]:

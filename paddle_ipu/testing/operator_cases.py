@@ -8,6 +8,7 @@ from paddle_ipu.testing.cases import (
     activation,
     arrangement,
     attention,
+    attribute_values,
     batch_norm,
     composite_loss,
     control_flow,
@@ -89,6 +90,7 @@ _TABLES = (
     interpolation.TABLE,
     sampling.TABLE,
     detection.TABLE,
+    attribute_values.TABLE,
 )
 
 CASES: tuple[OperatorCase, ...] = tuple(row for table in _TABLES for row in table.rows)
