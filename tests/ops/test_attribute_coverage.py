@@ -14,8 +14,8 @@ import pytest
 from paddle_ipu import dialect
 from paddle_ipu.frontend import programs
 from paddle_ipu.frontend.legacy_operator import DTYPES
-from paddle_ipu.frontend.vocabulary.row import Attribute, Constant
-from paddle_ipu.frontend.vocabulary.table import TABLE
+from paddle_ipu.frontend.vocabulary import table  # noqa: F401 - fills it
+from paddle_ipu.frontend.vocabulary.row import TABLE, Attribute, Constant
 from paddle_ipu.testing.operator_case import Since
 from paddle_ipu.testing.operator_cases import CASES, REFUSED, cases_by_operator
 from paddle_ipu.testing.run_case import build_case, lacks
