@@ -6,46 +6,11 @@ that Paddle's own functions make, a ProgramDesc by the operator's name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import paddle
 
-
-def _append(
-    kind: str,
-    inputs: Mapping[str, Any],
-    outputs: Sequence[str],
-    dtype: Any,
-    **attributes: Any,
-) -> list[Any]:
-    """Appends a ProgramDesc operator and returns its outputs, in the order of their slots."""
-    from paddle.base.layer_helper import LayerHelper
-
-    helper = LayerHelper(kind)
-    made = {slot: helper.create_variable_for_type_inference(dtype) for slot in outputs}
-    given = {slot: value for slot, value in inputs.items() if value is not None}
-    helper.append_op(type=kind, inputs=given, outputs=made, attrs=attributes)
-    return list(made.values())
-
-
-def either(
-    in_pir: Callable[[], Any],
-    kind: str,
-    inputs: Mapping[str, Any],
-    result_dtype: Any,
-    out: str = "Out",
-    **attributes: Any,
-) -> Any:
-    """What `in_pir` makes in a PIR program; in a ProgramDesc result `out` of operator `kind`."""
-    if paddle.framework.in_pir_mode():
-        return in_pir()
-    from paddle.base.layer_helper import LayerHelper
-
-    helper = LayerHelper(kind)
-    made = helper.create_variable_for_type_inference(result_dtype)
-    helper.append_op(type=kind, inputs=inputs, outputs={out: made}, attrs=attributes)
-    return made
+from paddle_ipu.testing.cases.one_operator import append
 
 
 def shape(x: Any) -> Any:
@@ -57,7 +22,7 @@ def mean_all(x: Any) -> Any:
     """The mean of all elements, which ``paddle.mean`` writes with another operator."""
     if paddle.framework.in_pir_mode():
         return paddle._C_ops.mean_all(x)
-    (mean,) = _append("mean", {"X": x}, ["Out"], x.dtype)
+    (mean,) = append("mean", {"X": x}, {"Out": x.dtype})
     return mean
 
 
@@ -71,11 +36,10 @@ def cross_entropy(
                 x, label, False, use_softmax, True, ignore_index, axis
             )
         )
-    return _append(
+    return append(
         "softmax_with_cross_entropy",
         {"Logits": x, "Label": label},
-        ["Softmax", "Loss"],
-        x.dtype,
+        {"Softmax": x.dtype, "Loss": x.dtype},
         soft_label=False,
         use_softmax=use_softmax,
         numeric_stable_mode=True,
@@ -88,11 +52,10 @@ def normalized_sigmoid_cross_entropy(x: Any, label: Any, ignore_index: int) -> A
     """Binary cross entropy of logits, divided by how many labels are not ignored."""
     if paddle.framework.in_pir_mode():
         return paddle._C_ops.sigmoid_cross_entropy_with_logits(x, label, None, True, ignore_index)
-    (loss,) = _append(
+    (loss,) = append(
         "sigmoid_cross_entropy_with_logits",
         {"X": x, "Label": label},
-        ["Out"],
-        x.dtype,
+        {"Out": x.dtype},
         normalize=True,
         ignore_index=ignore_index,
     )
@@ -103,7 +66,54 @@ def kldiv_loss(x: Any, target: Any, reduction: str) -> Any:
     """The Kullback-Leibler divergence with the operator's own reduction."""
     if paddle.framework.in_pir_mode():
         return paddle._C_ops.kldiv_loss(x, target, reduction, False)
-    (loss,) = _append(
-        "kldiv_loss", {"X": x, "Target": target}, ["Loss"], x.dtype, reduction=reduction
+    (loss,) = append(
+        "kldiv_loss", {"X": x, "Target": target}, {"Loss": x.dtype}, reduction=reduction
     )
     return loss
+
+
+def l1_norm(x: Any) -> Any:
+    """The sum of absolute values."""
+    if paddle.framework.in_pir_mode():
+        return paddle._C_ops.l1_norm(x)
+    return append("l1_norm", {"X": x}, {"Out": x.dtype})[0]
+
+
+def squared_l2_norm(x: Any) -> Any:
+    """The sum of squares."""
+    if paddle.framework.in_pir_mode():
+        return paddle._C_ops.squared_l2_norm(x)
+    return append("squared_l2_norm", {"X": x}, {"Out": x.dtype})[0]
+
+
+def norm(x: Any, axis: int, epsilon: float) -> list[Any]:
+    """Vectors along an axis scaled to length 1, and their lengths."""
+    if paddle.framework.in_pir_mode():
+        return list(paddle._C_ops.norm(x, axis, epsilon, False))
+    outputs = {"Out": x.dtype, "Norm": x.dtype}
+    return append("norm", {"X": x}, outputs, axis=axis, epsilon=epsilon, is_test=False)
+
+
+def number_count(numbers: Any, upper_range: int) -> Any:
+    """How often each number below `upper_range` occurs."""
+    if paddle.framework.in_pir_mode():
+        return paddle._C_ops.number_count(numbers, upper_range)
+    return append(
+        "number_count", {"numbers": numbers}, {"Out": numbers.dtype}, upper_range=upper_range
+    )[0]
+
+
+def logcumsumexp(x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
+    """The logarithm of running sums of exponentials, from either end, with or without each own."""
+    if paddle.framework.in_pir_mode():
+        return paddle._C_ops.logcumsumexp(x, axis, False, exclusive, reverse)
+    attributes = {"axis": axis, "exclusive": exclusive, "reverse": reverse}
+    return append("logcumsumexp", {"X": x}, {"Out": x.dtype}, **attributes)[0]
+
+
+def cumsum(x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
+    """Running sums from either end, with or without each own element."""
+    if paddle.framework.in_pir_mode():
+        return paddle._C_ops.cumsum(x, axis, False, exclusive, reverse)
+    attributes = {"axis": axis, "exclusive": exclusive, "reverse": reverse}
+    return append("cumsum", {"X": x}, {"Out": x.dtype}, **attributes)[0]

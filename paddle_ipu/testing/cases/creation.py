@@ -8,7 +8,7 @@ import numpy as np
 import paddle
 import paddle.nn.functional as F  # noqa: N812 - Paddle's own convention
 
-from paddle_ipu.testing.cases.by_operator import either
+from paddle_ipu.testing.cases.one_operator import either
 from paddle_ipu.testing.operator_case import CaseTable, Since, integers, normal
 
 TABLE = CaseTable()

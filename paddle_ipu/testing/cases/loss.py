@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import paddle.nn.functional as F  # noqa: N812 - Paddle's own convention
 
-from paddle_ipu.testing.cases.one_operator import operator
-from paddle_ipu.testing.cases.operator_calls import call
+from paddle_ipu.testing.cases.one_operator import call, operator
 from paddle_ipu.testing.operator_case import Array, CaseTable, floats, integers, normal, uniform
 
 TABLE = CaseTable()

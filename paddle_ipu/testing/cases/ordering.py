@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import paddle
 
-from paddle_ipu.testing.cases import by_operator_math
+from paddle_ipu.testing.cases import by_operator
 from paddle_ipu.testing.operator_case import CaseTable, Since, floats, integers, normal, uniform
 
 TABLE = CaseTable()
@@ -78,7 +78,7 @@ for _label, _exclusive, _reverse in (
     )
     _add(
         "logcumsumexp",
-        lambda x, e=_exclusive, r=_reverse: by_operator_math.logcumsumexp(x, 1, e, r),
+        lambda x, e=_exclusive, r=_reverse: by_operator.logcumsumexp(x, 1, e, r),
         label=_label,
         x=normal(3, 4),
     )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import paddle
 
-from paddle_ipu.testing.cases.operator_calls import call
+from paddle_ipu.testing.cases.one_operator import call
 from paddle_ipu.testing.operator_case import CaseTable, Since, floats, integers, normal, uniform
 
 TABLE = CaseTable()

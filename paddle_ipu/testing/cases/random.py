@@ -9,7 +9,7 @@ import numpy as np
 import paddle
 from scipy import stats
 
-from paddle_ipu.testing.cases.operator_calls import call
+from paddle_ipu.testing.cases.one_operator import call
 from paddle_ipu.testing.operator_case import Array, CaseTable, Since, integers
 
 TABLE = CaseTable()

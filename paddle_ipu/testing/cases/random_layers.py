@@ -10,8 +10,7 @@ import paddle
 import paddle.nn.functional as F  # noqa: N812 - Paddle's own convention
 from scipy import stats
 
-from paddle_ipu.testing.cases.one_operator import operator
-from paddle_ipu.testing.cases.operator_calls import call
+from paddle_ipu.testing.cases.one_operator import call, operator
 from paddle_ipu.testing.cases.random import MANY, counts, follows
 from paddle_ipu.testing.operator_case import Array, CaseTable, Since, normal, uniform
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import paddle
 
-from paddle_ipu.testing.cases import by_operator_math
+from paddle_ipu.testing.cases import by_operator
 from paddle_ipu.testing.compare import Tolerance
 from paddle_ipu.testing.operator_case import (
     CaseTable,
@@ -151,9 +151,9 @@ _add("sqrt", lambda x: paddle.std(x), gradient="x", label="standard deviation", 
 _add(
     "cumsum",
     lambda x: [
-        by_operator_math.cumsum(x, 1, True, False),
-        by_operator_math.cumsum(x, 0, False, True),
-        by_operator_math.cumsum(x, -1, True, True),
+        by_operator.cumsum(x, 1, True, False),
+        by_operator.cumsum(x, 0, False, True),
+        by_operator.cumsum(x, -1, True, True),
     ],
     gradient="x",
     label="directions",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import paddle
 
-from paddle_ipu.testing.cases.by_operator import either
+from paddle_ipu.testing.cases.one_operator import either
 from paddle_ipu.testing.operator_case import CaseTable, Since, bools, floats, integers, normal
 
 TABLE = CaseTable()

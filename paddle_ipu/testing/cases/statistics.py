@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import paddle
 
-from paddle_ipu.testing.cases import by_operator_math
+from paddle_ipu.testing.cases import by_operator
 from paddle_ipu.testing.operator_case import (
     Array,
     CaseTable,
@@ -163,7 +163,7 @@ def _counts(numbers: Array) -> Array:
 
 _add(
     "number_count",
-    lambda x: by_operator_math.number_count(x, 4),
+    lambda x: by_operator.number_count(x, 4),
     oracle=_counts,
     x=np.asarray([0, 3, 1, -1, 3, 3], np.int64),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import paddle
 
-from paddle_ipu.testing.cases import by_operator_math
+from paddle_ipu.testing.cases import by_operator
 from paddle_ipu.testing.operator_case import CaseTable, floats, normal, uniform
 
 TABLE = CaseTable()
@@ -90,12 +90,12 @@ for _label, _order in (
         x=normal(3, 4),
         y=normal(4, seed=1),
     )
-_add("l1_norm", by_operator_math.l1_norm, gradient="x", x=floats(-1.5, 0.0, 2.0, 3.0))
-_add("squared_l2_norm", by_operator_math.squared_l2_norm, gradient="x", x=normal(2, 3))
-_add("norm", lambda x: by_operator_math.norm(x, 1, 1e-10), gradient="x", x=normal(2, 3, 4))
+_add("l1_norm", by_operator.l1_norm, gradient="x", x=floats(-1.5, 0.0, 2.0, 3.0))
+_add("squared_l2_norm", by_operator.squared_l2_norm, gradient="x", x=normal(2, 3))
+_add("norm", lambda x: by_operator.norm(x, 1, 1e-10), gradient="x", x=normal(2, 3, 4))
 _add(
     "norm",
-    lambda x: by_operator_math.norm(x, -1, 0.5),
+    lambda x: by_operator.norm(x, -1, 0.5),
     gradient="x",
     label="epsilon",
     x=normal(2, 3),

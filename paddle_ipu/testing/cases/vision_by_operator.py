@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import paddle
 
-
-def append_operator(
-    kind: str,
-    inputs: Mapping[str, Any],
-    outputs: Sequence[str],
-    dtype: Any,
-    **attributes: Any,
-) -> list[Any]:
-    """Appends a ProgramDesc operator and returns its outputs, in the order of their slots."""
-    from paddle.base.layer_helper import LayerHelper
-
-    helper = LayerHelper(kind)
-    made = {slot: helper.create_variable_for_type_inference(dtype) for slot in outputs}
-    given = {slot: value for slot, value in inputs.items() if value is not None}
-    helper.append_op(type=kind, inputs=given, outputs=made, attrs=attributes)
-    return list(made.values())
+from paddle_ipu.testing.cases.one_operator import append
 
 
 def pool2d(
@@ -48,11 +32,10 @@ def _pool(x: Any, sizes: list[int], kind: str, adaptive: bool, global_pooling: b
         return write(
             x, sizes, ones, zeros, False, True, layout, kind, global_pooling, adaptive, "EXPLICIT"
         )
-    (pooled,) = append_operator(
+    (pooled,) = append(
         f"pool{rank}d",
         {"X": x},
-        ["Out"],
-        x.dtype,
+        {"Out": x.dtype},
         pooling_type=kind,
         ksize=sizes,
         strides=ones,
@@ -79,11 +62,10 @@ def group_norm(
     """``paddle.nn.functional.group_norm``, which Paddle 2.6 does not have."""
     if paddle.framework.in_pir_mode():
         return paddle._C_ops.group_norm(x, weight, bias, epsilon, groups, layout)
-    normal, _, _ = append_operator(
+    normal, _, _ = append(
         "group_norm",
         {"X": x, "Scale": weight, "Bias": bias},
-        ["Y", "Mean", "Variance"],
-        x.dtype,
+        {"Y": x.dtype, "Mean": x.dtype, "Variance": x.dtype},
         groups=groups,
         epsilon=epsilon,
         data_layout=layout,
@@ -96,7 +78,7 @@ def affine_channel(x: Any, scale: Any, bias: Any, layout: str) -> Any:
     if paddle.framework.in_pir_mode():
         return paddle._C_ops.affine_channel(x, scale, bias, layout)
     inputs = {"X": x, "Scale": scale, "Bias": bias}
-    return append_operator("affine_channel", inputs, ["Out"], x.dtype, data_layout=layout)[0]
+    return append("affine_channel", inputs, {"Out": x.dtype}, data_layout=layout)[0]
 
 
 def spectral_norm(
@@ -105,11 +87,10 @@ def spectral_norm(
     """The weight divided by its largest singular value."""
     if paddle.framework.in_pir_mode():
         return paddle._C_ops.spectral_norm(weight, u, v, dim, power_iters, eps)
-    return append_operator(
+    return append(
         "spectral_norm",
         {"Weight": weight, "U": u, "V": v},
-        ["Out"],
-        weight.dtype,
+        {"Out": weight.dtype},
         dim=dim,
         power_iters=power_iters,
         eps=eps,
@@ -122,11 +103,10 @@ def nearest_interp(x: Any, size: list[int], align_corners: bool) -> Any:
         return paddle._C_ops.nearest_interp(
             x, None, None, None, "NCHW", 0, *size, [], "nearest", align_corners, 1
         )
-    return append_operator(
+    return append(
         "nearest_interp_v2",
         {"X": x},
-        ["Out"],
-        x.dtype,
+        {"Out": x.dtype},
         out_h=size[0],
         out_w=size[1],
         interp_method="nearest",
@@ -145,11 +125,10 @@ def anchor_generator(
     """Anchors and their variances for each position of a feature map."""
     if paddle.framework.in_pir_mode():
         return list(paddle._C_ops.anchor_generator(x, sizes, ratios, variances, stride, offset))
-    return append_operator(
+    return append(
         "anchor_generator",
         {"Input": x},
-        ["Anchors", "Variances"],
-        x.dtype,
+        {"Anchors": x.dtype, "Variances": x.dtype},
         anchor_sizes=sizes,
         aspect_ratios=ratios,
         variances=variances,
@@ -165,11 +144,10 @@ def psroi_pool(
     channels = x.shape[1] // (height * width)
     if paddle.framework.in_pir_mode():
         return paddle._C_ops.psroi_pool(x, boxes, boxes_num, height, width, channels, spatial_scale)
-    return append_operator(
+    return append(
         "psroi_pool",
         {"X": x, "ROIs": boxes, "RoisNum": boxes_num},
-        ["Out"],
-        x.dtype,
+        {"Out": x.dtype},
         pooled_height=height,
         pooled_width=width,
         output_channels=channels,
@@ -186,17 +164,16 @@ def without_boxes_num(kind: str, x: Any, boxes: Any) -> Any:
         return made[0] if isinstance(made, (list, tuple)) else made
     slots = ["Out", "Argmax"] if kind == "roi_pool" else ["Out"]
     more = {"output_channels": 3} if kind == "psroi_pool" else {}
-    return append_operator(kind, {"X": x, "ROIs": boxes}, slots, x.dtype, **more)[0]
+    return append(kind, {"X": x, "ROIs": boxes}, dict.fromkeys(slots, x.dtype), **more)[0]
 
 
 def box_coder(prior: Any, target: Any, code_type: str) -> Any:
     """``paddle.vision.ops.box_coder`` without variances, which the function insists on."""
     if paddle.framework.in_pir_mode():
         return paddle._C_ops.box_coder(prior, None, target, code_type, True, 0, [])
-    return append_operator(
+    return append(
         "box_coder",
         {"PriorBox": prior, "TargetBox": target},
-        ["OutputBox"],
-        prior.dtype,
+        {"OutputBox": prior.dtype},
         code_type=code_type,
     )[0]
