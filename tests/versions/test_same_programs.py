@@ -43,7 +43,7 @@ DIFFERENT: Mapping[str, str] = {
     "sigmoid_cross_entropy_with_logits-focal loss": "focal loss writes 1 - x as a scale in 2.6",
     "exp-Poisson likelihood": "the loss casts its labels in 2.6",
     "index_sample-margins between classes": "multi_margin_loss weighs before the power in 2.6",
-    "batch_norm-twice with the same statistics": "2.6 stops the gradient between the two writes of the statistics",
+    "batch_norm-twice with the same statistics": "2.6 stops the gradient between both writes",
     "strided_slice-bounds": "3.3 writes the end of a whole axis as -5, 2.6 as given",
     "det": "2.6 declares the shape of the matrix, which the fed cotangent then has",
     "det-singular": "2.6 declares the shape of the matrices",
