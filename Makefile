@@ -17,7 +17,8 @@ PADDLE_3.2 = 3.2.2
 SHARES = unit-3.0 models unit-3.1 onnx-nodes unit-3.2 half-table models-2.6 verify-bert rest-2.6
 # What no version of Paddle changes is left out on all but the newest; `rest-2.6` runs it on the oldest.
 SAME = tests/xla tests/popart tests/onnx_nodes tests/examples tests/ops/test_completeness.py \
-	tests/ops/test_onnxruntime.py tests/ops/test_attribute_coverage.py
+	tests/ops/test_onnxruntime.py tests/ops/test_attribute_coverage.py \
+	tests/training/test_other_platforms.py tests/models
 CORE = $(SAME:%=--ignore %)
 TURN = $(shell git rev-list --count HEAD 2>/dev/null || date +%j)
 
