@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -30,7 +31,7 @@ def if_(context: TranslationContext) -> Sequence[str | None]:
     branches: tuple[ir.Graph, ir.Graph] = (context.attr(dialect.ELSE), context.attr(dialect.THEN))
     known = context.constants.get(id(condition))
     if known is not None:
-        chosen = branches[bool(known.reshape(-1)[0])]
+        chosen = branches[_truth(context, known)]
         inside = context.nested(context.builder)
         _bind(context, inside, chosen.inputs, captured)
         inside.emit(inside, chosen)
@@ -135,10 +136,10 @@ def while_(context: TranslationContext) -> Sequence[str | None]:
     turns = _count_turns(context, loop, condition)
     if turns is None and node.meta.get(dialect.DIFFERENTIATED):
         raise context.refuse(
-            "the number of turns depends on values that are computed at run time, and such a loop "
-            "has no gradient on an IPU. Count in the loop with a variable that starts at a "
-            "constant, steps by a constant and is compared with a constant, or stop the gradient "
-            "of what the loop returns."
+            "the number of turns depends on values that are computed at run time, or is above "
+            f"{_LONGEST_SIMULATION}, and such a loop has no gradient on an IPU. Count in the loop "
+            "with a variable that starts at a constant, steps by a constant and is compared with a "
+            "constant, or stop the gradient of what the loop returns."
         )
     results: list[str | None] = [None] * len(node.outputs)
     for at in loop.kept:
@@ -208,7 +209,7 @@ def _count_turns(context: TranslationContext, loop: _Loop, condition: ir.Value) 
     going = context.constants.get(id(condition))
     if going is None:
         return None
-    if not going.reshape(-1)[0]:
+    if not _truth(context, going):
         return 0
     body, inputs = loop.body, {id(value): at for at, value in enumerate(loop.body.inputs)}
     wanted = [body.outputs[0]]
@@ -246,7 +247,7 @@ def _count_turns(context: TranslationContext, loop: _Loop, condition: ir.Value) 
         going = scratch.constants.get(id(body.outputs[0]))
         if going is None:
             return None
-        if not going.reshape(-1)[0]:
+        if not _truth(context, going):
             return turn
         counts = {at: scratch.constants[id(body.outputs[1 + at])] for at in counters}
     return None
@@ -308,6 +309,15 @@ def _handed_on(
         return inside.tensor(value)
     context.constants[id(result)] = constant
     return None
+
+
+def _truth(context: TranslationContext, condition: np.ndarray[Any, Any]) -> bool:
+    """A constant condition."""
+    if condition.size != 1:
+        raise context.refuse(
+            f"the condition must have one element, got shape {list(condition.shape)}."
+        )
+    return bool(condition.reshape(()))
 
 
 def _scalar(context: TranslationContext, condition: ir.Value) -> str:

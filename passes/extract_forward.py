@@ -168,6 +168,7 @@ def _needed(roots: list[ir.Node | None]) -> set[int]:
 
 
 def is_backward(node: ir.Node) -> bool:
+    """Whether backward or the optimizer has made the node, by its role or its name."""
     told = roles.is_training_only(node)
     if told is not None:
         return told

@@ -122,3 +122,15 @@ def test_a_condition_of_several_elements_is_refused() -> None:
         is_training=False, micro_batch_size=2,
     )  # fmt: skip
     assert "if" in message and __file__ in message
+
+
+def test_a_constant_condition_of_several_elements_is_refused() -> None:
+    def make() -> tuple[list[str], dict[str, Any], Any]:
+        x = paddle.static.data("x", [2], "float32")
+        condition = paddle.full([2], True, "bool")
+        return ["x"], {"out": NN.cond(condition, lambda: x + 1.0, lambda: x * 2.0)}, None
+
+    refused(
+        NotSupported, r"the condition must have one element, got shape \[2\]", build(make),
+        is_training=False,
+    )  # fmt: skip
