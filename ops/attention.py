@@ -243,6 +243,9 @@ def multihead_matmul(context: TranslationContext) -> str:
     Weights [N, 3, H, D] and biases [3, H, D] of queries, keys and values; `bias_qk` is added to
     the scores, which are scaled by `alpha`; out is [B, S, H * D].
     """
+    for name, value in (("transpose_q", False), ("transpose_k", True), ("transpose_v", False)):
+        if bool(context.attr(name, value)) != value:
+            raise context.refuse(f"{name} is {not value}; expected {value}, the attention layer's.")
     x, w = context.input("input"), context.input("w")
     batch, steps, width = context.shape(x)
     total = math.prod(context.shape(w)) // width

@@ -326,6 +326,9 @@ def top_p_sampling(context: TranslationContext) -> list[str | None]:
             raise context.refuse(f"{name} is not supported; leave it out.")
     if int(context.attr("k", 0)) > 0:
         raise context.refuse("k is not supported; use paddle.topk for the best k.")
+    mode = str(context.attr("mode", "truncated"))
+    if mode not in ("truncate", "truncated"):
+        raise context.refuse(f"mode is {mode!r}; expected 'truncated'.")
     written_as(context, 1, "int64")
     x = context.input("x")
     attributes = {"seed": max(int(context.attr("seed", -1)), 0)}

@@ -29,7 +29,9 @@ _BY_REASON: dict[str, str] = {
     REFUSED_VALUE: """
         auc.curve class_center_sample.num_samples fake_channel_wise_quantize_abs_max.is_test
         flash_attn_v3.window_size_left fused_bias_act.quant_scale fused_rms_norm_quant.quant_scale
-        gemm_epilogue.padding_weights mish.lambda print.first_n top_p_sampling.k
+        gemm_epilogue.padding_weights mish.lambda
+        multihead_matmul.transpose_k multihead_matmul.transpose_q multihead_matmul.transpose_v
+        print.first_n top_p_sampling.k top_p_sampling.mode
         uniform_inplace.diag_num variable_length_memory_efficient_attention.pre_cache_length
     """,
     "Paddle's CPU kernel or its function refuses another value": """
@@ -86,9 +88,8 @@ _BY_REASON: dict[str, str] = {
         fused_rms_norm_quant.begin_norm_axis fused_rms_norm_quant.epsilon
         fusion_transpose_flatten_concat.concat_axis fusion_transpose_flatten_concat.flatten_axis
         fusion_transpose_flatten_concat.trans_axis gaussian.dtype
-        multihead_matmul.transpose_k multihead_matmul.transpose_q multihead_matmul.transpose_v
         quantize_linear.bit_length rnn.seed shuffle_batch.startup_seed
-        skip_layernorm.begin_norm_axis skip_layernorm.epsilon top_p_sampling.mode
+        skip_layernorm.begin_norm_axis skip_layernorm.epsilon
         truncated_gaussian_random.dtype
         truncated_gaussian_random.shape uniform.dtype uniform_random_batch_size_like.dtype
         unique.dtype variable_length_memory_efficient_attention.scale

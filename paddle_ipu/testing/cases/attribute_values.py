@@ -9,7 +9,7 @@ import paddle
 import paddle.nn.functional as F  # noqa: N812 - Paddle's own convention
 
 from paddle_ipu.testing.cases import by_operator, vision_by_operator
-from paddle_ipu.testing.cases.one_operator import call
+from paddle_ipu.testing.cases.one_operator import call, operator
 from paddle_ipu.testing.operator_case import (
     CaseTable,
     Since,
@@ -354,4 +354,40 @@ _add(
     gradient="x",
     label="values only",
     x=normal(3, 4),
+)
+
+# -- the one value of the kernels -----------------------------------------------------------------
+
+_TRANSPOSES = {"transpose_q": False, "transpose_k": True, "transpose_v": False}
+_LAYER = {"input": "Input", "w": "W", "bias": "Bias", "bias_qk": "BiasQK"} | {
+    name: f"transpose_{name[-1].upper()}" for name in _TRANSPOSES
+}
+
+
+def _layer(x: Any, w: Any, b: Any, changed: str) -> Any:
+    values = _TRANSPOSES | {changed: not _TRANSPOSES[changed]}
+    given = {"input": x, "w": w, "bias": b, "bias_qk": None, **values}
+    return operator("multihead_matmul", {**given, "alpha": 0.5, "head_number": 2}, "Out", _LAYER)[0]
+
+
+for _name, _right in _TRANSPOSES.items():
+    TABLE.refuse(
+        "multihead_matmul",
+        lambda x, w, b, name=_name: _layer(x, w, b, name),
+        f"{_name} is {not _right}; expected {_right}",
+        gpu_only=True,
+        x=normal(2, 4, 6),
+        w=normal(6, 3, 2, 3, seed=1),
+        b=normal(3, 2, 3, seed=2),
+    )
+TABLE.refuse(
+    "top_p_sampling",
+    lambda x, p: operator(
+        "top_p_sampling", {"x": x, "ps": p, "mode": "non-truncated"}, "out ids", shape=[2, 1]
+    )[0],
+    "mode is 'non-truncated'; expected 'truncated'",
+    since=Since("3.0", "the operator has no mode"),
+    gpu_only=True,
+    x=np.full((2, 4), 0.25, np.float32),
+    p=np.full((2, 1), 0.5, np.float32),
 )
