@@ -41,6 +41,7 @@ class TranslationContext:
         self.constants: dict[int, np.ndarray[Any, Any]] = {}
         self.origins: dict[str, ir.Node] = {}
         self.extensions: dict[str, ir.Node] = {}
+        self.from_zero: set[str] = set()
         self._emitted: dict[tuple[Any, ...], str] = {}
         self.emit: Callable[[TranslationContext, Iterable[ir.Node]], None] = _cannot_emit
         self.is_nested = False
@@ -52,6 +53,7 @@ class TranslationContext:
         made = TranslationContext(builder, self._popart)
         made.node, made.emit, made.is_nested = self.node, self.emit, True
         made.origins, made.extensions = self.origins, self.extensions
+        made.from_zero = self.from_zero
         return made
 
     # -- operands ------------------------------------------------------------------------------

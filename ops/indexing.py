@@ -27,6 +27,8 @@ def embedding(context: TranslationContext) -> str:
     """Rows of ``weight`` at the ids ``x``; zeros, without gradient, at ``padding_idx``."""
     ids = context.input("x")
     rows = str(context.onnx.gather([context.input("weight"), ids], 0))
+    # ONNX counts an index below zero from the end; Paddle has no such id.
+    context.from_zero.add(rows)
     padding = int(context.attr("padding_idx", -1))
     if padding < 0:
         return rows

@@ -43,6 +43,7 @@ class Translation:
         origins: tensor -> the dialect node it comes from.
         matmuls: the outputs of each matrix product.
         kernels: first result of an operator that runs on the host -> what runs it.
+        from_zero: results of gathers whose indices must not be below zero.
         extensions: type of each ``ai.paddle_ipu`` operator -> the first node that needs it.
     """
 
@@ -53,6 +54,7 @@ class Translation:
     origins: Mapping[str, ir.Node] = field(default_factory=dict)
     extensions: Mapping[str, ir.Node] = field(default_factory=dict)
     kernels: dict[str, Any] = field(default_factory=dict)
+    from_zero: Collection[str] = ()
     matmuls: list[set[str]] = field(default_factory=list)
 
     @property
@@ -131,6 +133,7 @@ def translate(
     builder = popart.Builder(opsets={"ai.onnx": 11, "ai.graphcore": 1})
     context = TranslationContext(builder, popart)
     result = Translation(builder, origins=context.origins, extensions=context.extensions)
+    result.from_zero = context.from_zero
     for value in graph.inputs:
         name = str(value.name)
         if value.meta[dialect.ROLE] == dialect.FEED:

@@ -479,6 +479,7 @@ def _session(
     if seam.is_ours(popart):
         session.setProgressListener(lambda done, total: progress(25 + 74 * done // total))
         session.setCpuKernels(translation.kernels)
+        session.setIndicesFromZero(translation.from_zero)
     session.prepareDevice()
     seed = int(values["random_seed"])
     if seed == RANDOM_SEED_UNSET:

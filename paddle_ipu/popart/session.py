@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
@@ -250,6 +250,10 @@ class _Session:
     def setCpuKernels(self, kernels: Mapping[str, Any]) -> None:
         """Says what runs each ``ai.paddle_ipu.CpuKernel``, by its first result; PopART has none."""
         self._executable.set_cpu_kernels(kernels)
+
+    def setIndicesFromZero(self, gathered: Collection[str]) -> None:
+        """Has indices below zero of these Gathers, by result, raise; in ONNX they are valid."""
+        self._executable.set_indices_from_zero(gathered)
 
     def _report(self, percent: int) -> None:
         if self._progress is not None:

@@ -149,6 +149,11 @@ class Executable:
         assert self._lowered is not None
         self._lowered.kernels = dict(kernels)
 
+    def set_indices_from_zero(self, gathered: Collection[str]) -> None:
+        """Names the Gathers, by result, in which no index may be below zero."""
+        assert self._lowered is not None
+        self._lowered.from_zero = frozenset(gathered)
+
     def reserve_memory(self) -> None:
         """Makes room for the step's temporary buffers, which every run then uses again."""
         analysis = self._compiled.memory_analysis()

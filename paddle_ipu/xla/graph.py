@@ -120,6 +120,7 @@ class LoweredGraph:
 
     Attributes:
         kernels: first result of an operator that runs on the host -> what runs it there.
+        from_zero: results of gathers in which no index may be below zero.
 
     Raises:
         LoweringError: operators without a lowering; the message lists all of them.
@@ -129,6 +130,7 @@ class LoweredGraph:
     def __init__(self, graph: ir.Graph, missing: dict[str, str] | None = None) -> None:
         self.nodes: list[LoweredNode] = []
         self.kernels: Mapping[str, Any] = {}
+        self.from_zero: frozenset[str] = frozenset()
         is_block = missing is not None
         missing = {} if missing is None else missing
         random = 0
@@ -244,6 +246,7 @@ class LoweredGraph:
                 sources=[sources.get(name) if name else None for name in node.inputs],
                 turned=[turned.get(name) if name else None for name in node.inputs],
                 kernel=self.kernels.get(node.outputs[0]) if self.kernels and node.outputs else None,
+                from_zero=bool(self.from_zero.intersection(node.outputs)),
                 blocks=_entered(node, inputs, training),
                 ranges=ranges,
                 input_ids=node.inputs,

@@ -58,6 +58,7 @@ class LoweringContext:
             operator.
         turned: for each input, the matrix of which it is the Transpose; None where it is of none.
         kernel: of an operator that runs on the host, its kernel; see ``paddle_ipu.cpu_kernels``.
+        from_zero: no index of a Gather may be below zero.
         blocks: the operator's subgraphs, by attribute.
         input_ids: tensor ids of the inputs, None for an omitted one.
         ranges: watches indices, by `within`.
@@ -74,6 +75,7 @@ class LoweringContext:
     turned: Sequence[Any] = ()
     dtypes: Sequence[str | None] = ()
     kernel: Any = None
+    from_zero: bool = False
     blocks: Mapping[str, BlockContext] = field(default_factory=dict)
     ranges: IndexRanges | None = None
     input_ids: Sequence[str | None] = ()
