@@ -16,9 +16,6 @@ DEVICE_DTYPES: Mapping[str, str] = {"int64": "int32", "float64": "float32"}
 """Paddle dtypes that an IPU does not have, and what stands for them on it."""
 
 
-_INT32 = np.iinfo(np.int32)
-
-
 def device_dtype(dtype: str) -> str:
     """The dtype a Paddle dtype has on an IPU."""
     return DEVICE_DTYPES.get(dtype, dtype)
@@ -161,17 +158,21 @@ class TranslationContext:
     def const(self, array: Any, dtype: str | None = None) -> str:
         """A constant tensor; 64-bit integers and floats are narrowed to what the device has."""
         array = np.asarray(array)
-        if array.dtype == np.int64 and array.size:
-            low, high = int(array.min()), int(array.max())
-            if low < _INT32.min or high > _INT32.max:
-                raise self.refuse(
-                    f"the program holds {low if low < _INT32.min else high}, which does not fit "
-                    "the 32-bit integers of an IPU. Use a smaller number."
-                )
+        target = np.dtype(dtype or device_dtype(array.dtype.name))
+        if target.kind in "iu" and array.dtype.kind in "iuf" and array.size:
+            self._check_fits(array, np.iinfo(target))
         # A bound that half cannot hold is infinite in half, and none.
         with np.errstate(over="ignore"):
-            array = array.astype(dtype or device_dtype(array.dtype.name), copy=False)
+            array = array.astype(target, copy=False)
         return self._constant(array)
+
+    def _check_fits(self, array: np.ndarray[Any, Any], limits: np.iinfo[Any]) -> None:
+        low, high = array.min().item(), array.max().item()
+        if low < limits.min or high > limits.max:
+            raise self.refuse(
+                f"the program holds {low if low < limits.min else high}, which does not fit the "
+                f"{limits.bits}-bit integers of an IPU. Use a smaller number."
+            )
 
     def const_like(self, number: float, tensor: str) -> str:
         """A rank-0 constant of a tensor's dtype."""

@@ -300,6 +300,13 @@ PATCHES: tuple[Patch, ...] = (
     *_SAVING_COPIES,
     *_LAYERS_FOR_PIR,
     *_FLUID,
+    Patch(
+        "paddle.base.compiler",
+        "IpuDynamicPatcher.register_patch",
+        "paddle_ipu.dynamic_patches:registering_once",
+        "wraps `LRScheduler.step` once more for every strategy",
+        wraps=True,
+    ),
     *_everywhere(
         ("paddle.utils.cpp_extension.cpp_extension", "paddle.utils.cpp_extension"),
         "load",

@@ -124,6 +124,15 @@ def test_constants_that_do_not_fit_32_bits() -> None:
         compiled(build)
 
 
+def test_factors_that_do_not_fit_32_bits() -> None:
+    def build() -> Any:
+        i, label = _feeds()
+        return i * 10**12 + label
+
+    with pytest.raises(NotSupported, match=r"scale at .*: the program holds 9999999959"):
+        compiled(build)
+
+
 def test_the_largest_constants_that_fit() -> None:
     def build() -> Any:
         i, label = _feeds()
