@@ -1,7 +1,7 @@
 """What Paddle's ``IpuStrategy`` patches in dynamic mode, patched once however many there are.
 
-Every strategy that is made in dynamic mode wraps ``LRScheduler.step`` again, around the wrapper of the
-one before; after a thousand of them a step of the scheduler exceeds Python's recursion limit.
+Every strategy that is made in dynamic mode wraps ``LRScheduler.step`` again, around the wrapper of
+the one before; after a thousand of them a step of the scheduler exceeds Python's recursion limit.
 """
 
 from __future__ import annotations
