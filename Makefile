@@ -14,7 +14,7 @@ PADDLE_3.0 = 3.0.0
 PADDLE_3.1 = 3.1.1
 PADDLE_3.2 = 3.2.2
 # What `make test-all` runs beyond `make test`; `make test` runs one of them, in turns by commits.
-SHARES = unit-3.0 models unit-3.1 onnx-nodes unit-3.2 half-table models-2.6 verify-bert rest-2.6
+SHARES = unit-3.0 models independent unit-3.1 onnx-nodes unit-3.2 half-table models-2.6 verify-bert rest-2.6
 # What no version of Paddle changes is left out on all but the newest; `rest-2.6` runs it on the oldest.
 SAME = tests/xla tests/popart tests/onnx_nodes tests/examples tests/ops/test_completeness.py \
 	tests/ops/test_onnxruntime.py tests/ops/test_attribute_coverage.py \
@@ -23,7 +23,7 @@ CORE = $(SAME:%=--ignore %)
 TURN = $(shell git rev-list --count HEAD 2>/dev/null || date +%j)
 
 .PHONY: help bert venv format lint types imports test test-all share unit examples verify-bert
-.PHONY: onnx-nodes half-table models models-2.6 rest-2.6 clean
+.PHONY: onnx-nodes independent half-table models models-2.6 rest-2.6 clean
 .PHONY: unit-2.6 unit-3.0 unit-3.1 unit-3.2 venv-2.6 venv-3.0 venv-3.1 venv-3.2
 # Environments are kept, though only patterns name them.
 .PRECIOUS: .venv-%/installed
@@ -98,6 +98,9 @@ examples: venv  ## run the examples at their smallest size
 
 verify-bert: venv  ## compare the small BERT's first steps with Paddle's CPU executor
 	$(RUN)/python -m examples.bert.pretrain --preset small --verify --output out/verify
+
+independent: venv  ## compare with onnxruntime, and lower the step for other platforms
+	$(RUN)/python -m pytest -n $(TEST_PROCESSES) -m thorough tests/ops tests/training
 
 half-table: venv  ## run every row of the operator table in half
 	$(RUN)/python -m pytest -n $(TEST_PROCESSES) -m thorough tests/precision

@@ -21,7 +21,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 _ERRORS = onnxruntime.capi.onnxruntime_pybind11_state
 
-pytestmark = pytest.mark.usefixtures("static_mode")
+pytestmark = [pytest.mark.usefixtures("static_mode"), pytest.mark.thorough]
 
 BY_OPERATOR = cases_by_operator()
 CASES_OF_AN_OPERATOR = 2

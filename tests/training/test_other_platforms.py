@@ -13,6 +13,8 @@ import pytest
 from tests.training import tiny_bert
 from tests.training.side_by_side import pair
 
+pytestmark = pytest.mark.thorough
+
 # JAX draws random numbers on NVIDIA and AMD GPUs with a kernel of its own.
 KERNELS = {"cuda": {"cu_threefry2x32_ffi"}, "rocm": {"hip_threefry2x32_ffi"}, "tpu": set()}
 
