@@ -32,6 +32,7 @@ def swiglu(context: TranslationContext) -> str:
     return _gated(context, x, y, "silu")
 
 
+_COMPUTE_DTYPES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 _GATED = {"swiglu": "silu", "geglu": "gelu"}
 
 
@@ -47,6 +48,12 @@ def fused_bias_act(context: TranslationContext) -> str:
             raise context.refuse(f"{name} is not supported; dequantise apart.")
     if float(context.attr("quant_scale", -1.0)) > 0:
         raise context.refuse("quantised results are not supported; give quant_scale -1.")
+    computed = str(context.attr("compute_dtype", "default"))
+    own = _COMPUTE_DTYPES.get(context.dtype(context.input("x")))
+    if computed not in ("default", own):
+        raise context.refuse(
+            f"compute_dtype is {computed!r}; expected 'default' or {own!r}, that of x. Cast x."
+        )
     x = total(context, [context.input("x"), context.optional("bias")])
     name = str(context.attr("act_method", "gelu"))
     if name in _GATED:

@@ -20,7 +20,6 @@ from paddle_ipu.popart.annotations import Annotations, attribute_of
 from paddle_ipu.popart.enums import RecomputeType
 from paddle_ipu.popart.graph_types import (
     infer_outputs,
-    info_of,
     number_equal_names,
     read_model,
     type_graph,
@@ -38,7 +37,7 @@ from paddle_ipu.popart.opsets import (
 )
 from paddle_ipu.popart.options import InputSettings
 from paddle_ipu.popart.schema import NEWEST_OPSETS, OpSchema, schema_of
-from paddle_ipu.popart.tensorinfo import TensorInfo
+from paddle_ipu.popart.tensorinfo import TensorInfo, info_of
 
 _DEFAULT_ONNX_OPSET = 10
 # The ONNX IR version that PopART writes with ai.onnx opsets up to 8; with later ones it is 4.

@@ -15,20 +15,9 @@ from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart.schema import OpSchema, schema_of_node
 from paddle_ipu.popart.shape_inference.constants import constant_of
 from paddle_ipu.popart.shape_inference.context import InferenceContext
-from paddle_ipu.popart.tensorinfo import TensorInfo
+from paddle_ipu.popart.tensorinfo import TensorInfo, info_of
 
 Array = np.ndarray[Any, Any]
-
-
-def info_of(value: ir.Value) -> TensorInfo | None:
-    """The static type of a value, or None when it is not known."""
-    shape, dtype = value.shape, value.dtype
-    if shape is None or dtype is None:
-        return None
-    dims = tuple(shape)
-    if not all(isinstance(dim, int) for dim in dims):
-        return None
-    return TensorInfo.of(dtype, dims)  # type: ignore[arg-type]
 
 
 def infer_outputs(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart.dataflow import InputShapeInfo
-from paddle_ipu.popart.graph_types import info_of, read_model, type_graph
+from paddle_ipu.popart.graph_types import read_model, type_graph
 from paddle_ipu.popart.names import reservedPrefixes
 from paddle_ipu.popart.schema import schema_of_node
+from paddle_ipu.popart.tensorinfo import info_of
 
 _DEVICE_DTYPES = {"int64": "int32", "uint64": "uint32", "float64": "float32"}
 _NOT_ON_DEVICES = (ir.DataType.STRING, ir.DataType.COMPLEX64, ir.DataType.COMPLEX128)
@@ -231,7 +233,35 @@ def is_float(value: ir.Value) -> bool:
     return value.dtype is None or value.dtype.is_floating_point()
 
 
-def rewrite(tensor: ir.ExternalTensor, array: np.ndarray[Any, Any]) -> None:
+def model_with(graph: ir.Graph, arrays: Mapping[str, Any]) -> ir.Model:
+    """A model of a copy of the graph, with other values of weights and with optimizer state.
+
+    Weights that the graph keeps in a file of their own are rewritten there.
+    """
+    model = ir.Model(graph.clone(), ir_version=4, producer_name="paddle_ipu")
+    initializers = model.graph.initializers
+    for name, given in arrays.items():
+        array = np.asarray(given)
+        value = initializers.get(name)
+        if value is None:
+            tensor = ir.tensor(array, name=name)
+            initializers[name] = ir.Value(
+                name=name,
+                shape=ir.Shape(array.shape),
+                type=ir.TensorType(tensor.dtype),
+                const_value=tensor,
+            )
+            continue
+        assert value.dtype is not None
+        array = array.astype(value.dtype.numpy(), copy=False)
+        if isinstance(value.const_value, ir.ExternalTensor):
+            _rewrite(value.const_value, array)
+        else:
+            value.const_value = ir.tensor(array, name=name)
+    return model
+
+
+def _rewrite(tensor: ir.ExternalTensor, array: np.ndarray[Any, Any]) -> None:
     """Puts new values where an external tensor keeps its own."""
     with open(tensor.path, "r+b") as file:
         file.seek(tensor.offset or 0)

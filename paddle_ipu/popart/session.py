@@ -33,7 +33,7 @@ from paddle_ipu.popart.program import (
     dims_of,
     is_float,
     load_model,
-    rewrite,
+    model_with,
     saved_state,
     size_of,
     tensors_of,
@@ -401,27 +401,8 @@ class _Session:
         self._require_prepared("modelToHost")
         self._require_weights("modelToHost")
         self._executable.upload_initial_state()
-        model = ir.Model(self._graph.clone(), ir_version=4, producer_name="paddle_ipu")
-        initializers = model.graph.initializers
-        for name, device_array in {**self._executable.weights, **self._executable.state}.items():
-            array = np.asarray(device_array)
-            value = initializers.get(name)
-            if value is None:
-                tensor = ir.tensor(array, name=name)
-                initializers[name] = ir.Value(
-                    name=name,
-                    shape=ir.Shape(array.shape),
-                    type=ir.TensorType(tensor.dtype),
-                    const_value=tensor,
-                )
-                continue
-            assert value.dtype is not None
-            array = array.astype(value.dtype.numpy(), copy=False)
-            if isinstance(value.const_value, ir.ExternalTensor):
-                rewrite(value.const_value, array)
-            else:
-                value.const_value = ir.tensor(array, name=name)
-        ir.save(model, filename)
+        arrays = {**self._executable.weights, **self._executable.state}
+        ir.save(model_with(self._graph, arrays), filename)
 
     def setRandomSeed(self, seed: int) -> None:
         """Makes random operators repeat from here on; a seed is an unsigned 64-bit number."""

@@ -123,3 +123,12 @@ class TensorInfo:
 
     def __repr__(self) -> str:
         return f"TensorInfo({self.data_type()!r}, {self.shape()})"
+
+
+def info_of(value: ir.Value) -> TensorInfo | None:
+    """The static type of a value, or None when it is not known."""
+    shape, dtype = value.shape, value.dtype
+    if shape is None or dtype is None:
+        return None
+    dims = tuple(dim for dim in shape if isinstance(dim, int))
+    return TensorInfo.of(dtype, dims) if len(dims) == len(shape) else None

@@ -81,7 +81,7 @@ _BY_REASON: dict[str, str] = {
         fc.padding_weights flash_attn_qkvpacked.is_test flash_attn_v3.softcap
         flash_attn_v3.softmax_scale flash_attn_v3.window_size_right
         flash_attn_varlen_qkvpacked.dropout flash_attn_varlen_qkvpacked.is_test
-        flash_attn_varlen_qkvpacked.scale fused_bias_act.compute_dtype
+        flash_attn_varlen_qkvpacked.scale
         fused_bias_residual_layernorm.begin_norm_axis fused_bias_residual_layernorm.epsilon
         fused_dropout_add.fix_seed fused_dropout_add.seed
         fused_fc_elementwise_layernorm.begin_norm_axis fused_fc_elementwise_layernorm.x_num_col_dims

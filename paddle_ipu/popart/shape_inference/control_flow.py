@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from paddle_ipu.popart.shape_inference.context import InferenceContext
-from paddle_ipu.popart.tensorinfo import TensorInfo
+from paddle_ipu.popart.tensorinfo import TensorInfo, info_of
 
 
 def _infos(ctx: InferenceContext, values: Sequence[ir.Value], what: str) -> list[TensorInfo]:
     found = []
     for value in values:
-        shape = None if value.shape is None else tuple(value.shape)
-        if value.dtype is None or shape is None or not all(isinstance(dim, int) for dim in shape):
+        info = info_of(value)
+        if info is None:
             raise ctx.error(f"the shape of {what} '{value.name}' is not known")
-        found.append(TensorInfo.of(value.dtype, shape))  # type: ignore[arg-type]
+        found.append(info)
     return found
 
 

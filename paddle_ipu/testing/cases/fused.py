@@ -45,7 +45,14 @@ _add(
 )
 
 
-def _bias_act(x: Any, bias: Any, method: str, shift: Any = None, quant_scale: float = -1.0) -> Any:
+def _bias_act(
+    x: Any,
+    bias: Any,
+    method: str,
+    shift: Any = None,
+    quant_scale: float = -1.0,
+    compute_dtype: str = "default",
+) -> Any:
     half = method in ("geglu", "swiglu")
     return operator(
         "fused_bias_act",
@@ -56,7 +63,7 @@ def _bias_act(x: Any, bias: Any, method: str, shift: Any = None, quant_scale: fl
             "shift": shift,
             "smooth": None,
             "act_method": method,
-            "compute_dtype": "default",
+            "compute_dtype": compute_dtype,
             "quant_scale": quant_scale,
             "quant_round_type": 0,
             "quant_max_bound": 0.0,
@@ -72,6 +79,7 @@ _add(
     lambda x, b: [
         *(_bias_act(x, b, method) for method in ("gelu", "relu", "silu", "swiglu", "geglu")),
         _bias_act(x, None, "gelu"),
+        _bias_act(x, None, "gelu", compute_dtype="fp32"),
     ],
     gpu_only=True,
     oracle=lambda x, b: [
@@ -81,6 +89,7 @@ _add(
         _silu((x + b)[:, :3]) * (x + b)[:, 3:],
         _gelu((x + b)[:, :3]) * (x + b)[:, 3:],
         _gelu(x),
+        _gelu(x),
     ],
     x=normal(4, 6),
     b=normal(6, seed=1),
@@ -89,6 +98,14 @@ TABLE.refuse(
     "fused_bias_act",
     lambda x, b: _bias_act(x, b, "relu", shift=b),
     "shift is not supported; dequantise apart",
+    gpu_only=True,
+    x=normal(4, 6),
+    b=normal(6, seed=1),
+)
+TABLE.refuse(
+    "fused_bias_act",
+    lambda x, b: _bias_act(x, b, "relu", compute_dtype="fp16"),
+    "compute_dtype is 'fp16'; expected 'default' or 'fp32', that of x",
     gpu_only=True,
     x=normal(4, 6),
     b=normal(6, seed=1),
