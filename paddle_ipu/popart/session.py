@@ -145,7 +145,8 @@ class _Session:
             raise popart_exception(f"Anchor tensor `{anchor}' not in Ir Tensors. Note: {why}.")
 
     def _build(self) -> Any:
-        from paddle_ipu.xla.executable import Anchor, Executable, StepProgram
+        from paddle_ipu.xla.executable import Executable
+        from paddle_ipu.xla.step_program import Anchor, StepProgram
 
         options = self._options
         updater = self._updater()
@@ -458,7 +459,7 @@ class _Session:
         if not self._io_checked:
             self._executable.reserve_memory()
         program = self._executable.program
-        dims = self._executable.loop_dims
+        dims = program.loop_dims
         callbacks = isinstance(stepio, PyStepIOCallback)
         first = not self._io_checked
         if first and not callbacks:

@@ -1,0 +1,262 @@
+"""One step as JAX traces it: forward, gradient, accumulation and update, without side effects.
+
+One run is ``batches_per_step`` batches of ``accumulation_factor`` micro-batches. Both loops are
+``lax.scan``; a loop of one turn is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from paddle_ipu.popart.program import device_dtype, dims_of
+from paddle_ipu.xla import half, index_ranges
+from paddle_ipu.xla.graph import LoweredGraph, LoweredNode, is_float
+from paddle_ipu.xla.state import OptimizerState
+from paddle_ipu.xla.step_program import GRADIENT_PREFIX, Anchor, StepProgram
+
+Tree = dict[str, Any]
+Scale = float | jax.Array
+
+
+@dataclass(slots=True)
+class Step:
+    """The function that is compiled, and what it needs.
+
+    Attributes:
+        program: what it does.
+        graph: the lowered graph.
+        state: the optimizer's state, as the step takes it.
+        trained: the weights that have a gradient and are updated.
+        checked: the operators whose results are looked at with floating-point checks, in the order
+            of the flags; known once the step is traced.
+        ranges: of the indices that are watched; known once the step is traced.
+    """
+
+    program: StepProgram
+    graph: LoweredGraph
+    state: OptimizerState
+    trained: tuple[str, ...] = ()
+    checked: list[LoweredNode] = field(default_factory=list)
+    ranges: Sequence[index_ranges.IndexRange] = ()
+
+    def whole_step(
+        self, weights: Tree, state: Tree, feeds: Tree, scalars: jax.Array, counters: jax.Array
+    ) -> tuple[Tree, Tree, Tree, jax.Array | None]:
+        program = self.program
+        batches, micro = program.batches_per_step, program.accumulation_factor
+
+        def key(micro_batch: Any) -> jax.Array:
+            low = jax.random.fold_in(jax.random.key(0), counters[0] + micro_batch)
+            return jax.random.fold_in(low, counters[1] + micro_batch)
+
+        def batch(carry: tuple[Tree, Tree], turn: tuple[jax.Array, Tree]) -> tuple[Any, Any]:
+            weights, state = carry
+            index, feeds = turn
+            updater = program.updater
+            scale = 1.0 if updater is None else updater.loss_scale(scalars, state)
+            gradients, written, anchors, finite = self._accumulate(
+                weights, feeds, lambda k: key(index * micro + k), scale
+            )
+            weights = {**weights, **written}
+            if program.updater is not None:
+                new_weights, new_state = self._update(weights, gradients, state, scalars)
+                if finite is not None:
+                    ok = _all_finite((gradients, new_weights))
+                    finite = jnp.concatenate(
+                        [finite.reshape(-1, finite.shape[-1]),
+                         jnp.broadcast_to(ok, (micro, 1))], axis=1)  # fmt: skip
+                if micro == 1:
+                    anchors.update({
+                        a.tensor: new_weights[a.tensor]
+                        for a in program.anchors if a.tensor in new_weights
+                    })  # fmt: skip
+                weights, state = new_weights, new_state
+            return (weights, state), (anchors, finite)
+
+        carry, (anchors, finite) = _loop(
+            batch, (weights, state), batches, (jnp.arange(batches, dtype=jnp.uint32), feeds)
+        )
+        if finite is not None and (program.updater is not None or program.writes):
+            # One bad batch undoes the whole run.
+            ok = jnp.all(finite)
+            carry = jax.tree.map(lambda new, old: jnp.where(ok, new, old), carry, (weights, state))
+        kept = {a.tensor: self._keep(a, anchors[a.tensor], carry[0]) for a in program.anchors}
+        if index_ranges.NAME in anchors:
+            kept[index_ranges.NAME] = anchors[index_ranges.NAME]
+        return carry[0], carry[1], kept, finite
+
+    def _accumulate(
+        self, weights: Tree, feeds: Tree, key: Callable[[Any], jax.Array], scale: Scale
+    ) -> tuple[Tree, Tree, Tree, jax.Array | None]:
+        """Gradients of one batch, summed or averaged over its micro-batches; what the graph has
+        written; the batch's anchors."""
+        micro = self.program.accumulation_factor
+        if micro == 1:
+            gradients, written, anchors, finite = self._micro_batch(weights, feeds, key(0), scale)
+            return _divided(gradients, scale), written, anchors, finite
+        running = self.program.mean and self.program.running_mean
+
+        def turn(carry: tuple[Tree, Tree], item: tuple[jax.Array, Tree]) -> tuple[Any, Any]:
+            total, written = carry
+            index, fed = item
+            gradients, written, anchors, finite = self._micro_batch(
+                {**weights, **written}, fed, key(index), scale
+            )
+            if running:
+                share = 1.0 / (index.astype(jnp.float32) + 1.0)
+                total = {
+                    name: half.kept(half.widened(t) * (1.0 - share) + gradients[name] * share, t)
+                    for name, t in total.items()
+                }
+            else:
+                total = {n: half.kept(half.widened(t) + gradients[n], t) for n, t in total.items()}
+            return (total, written), (anchors, finite)
+
+        updater = self.program.updater
+        dtype = None if updater is None else updater.accumulator_dtype
+        zeros = {
+            name: jnp.zeros_like(weights[name], dtype or weights[name].dtype)
+            for name in self.trained
+        }
+        before = {name: weights[name] for name in self.program.writes}
+        (total, written), (anchors, finite) = lax.scan(
+            turn, (zeros, before), (jnp.arange(micro, dtype=jnp.uint32), feeds)
+        )
+        whole = scale * micro if self.program.mean and not running else scale
+        return _divided(total, whole), written, anchors, finite
+
+    def _micro_batch(
+        self, weights: Tree, feeds: Tree, key: jax.Array, scale: Scale
+    ) -> tuple[Tree, Tree, Tree, jax.Array | None]:
+        program = self.program
+        stored = weights
+        graph = self.graph
+        wanted = [a.tensor for a in program.anchors if not a.tensor.startswith(GRADIENT_PREFIX)]
+        tapped = [
+            a.tensor.removeprefix(GRADIENT_PREFIX)
+            for a in program.anchors
+            if a.tensor.startswith(GRADIENT_PREFIX)
+        ]
+
+        def forward(trained: Tree, taps: Tree, frozen: Tree) -> tuple[jax.Array, tuple[Tree, Tree]]:
+            flags: list[jax.Array] = []
+            self.checked = []
+
+            def listen(node: LoweredNode, outputs: Sequence[Any]) -> None:
+                floats = [o for o in outputs if isinstance(o, jax.Array) and is_float(o)]
+                if floats:
+                    self.checked.append(node)
+                    flags.append(_all_finite(floats))
+
+            ranges = index_ranges.IndexRanges()
+            env = graph.evaluate(
+                {**frozen, **trained, **feeds},
+                training=program.updater is not None,
+                key=key,
+                taps=taps,
+                listen=listen if program.check_floats else None,
+                ranges=ranges,
+            )
+            self.ranges = tuple(ranges.ranges)
+            results = {name: graph.narrow.stored(name, jnp.asarray(env[name])) for name in wanted}
+            written = {
+                name: half.kept(jnp.asarray(env[tensor]), stored[name])
+                for name, tensor in program.writes.items()
+            }
+            if program.check_floats:
+                results["__finite__"] = jnp.stack(flags) if flags else jnp.ones((0,), bool)
+            if ranges.ranges:
+                results[index_ranges.NAME] = ranges.stacked()
+            if program.loss is None:
+                return jnp.zeros(()), (results, written)
+            loss = jnp.asarray(env[program.loss]).reshape(())
+            if isinstance(scale, jax.Array):
+                return loss * scale.astype(loss.dtype), (results, written)
+            return (loss if scale == 1.0 else loss * scale), (results, written)
+
+        weights = {name: half.widened(array) for name, array in weights.items()}
+        trained = {name: weights[name] for name in self.trained}
+        frozen = {name: array for name, array in weights.items() if name not in trained}
+        if program.updater is None:
+            _, (anchors, written) = forward(trained, {}, frozen)
+            finite = anchors.pop("__finite__", None)
+            return {}, written, anchors, finite
+        taps = self._taps([name for name in tapped if name not in trained], weights)
+        (_, (anchors, written)), (gradients, tap_gradients) = jax.value_and_grad(
+            forward, argnums=(0, 1), has_aux=True
+        )(trained, taps, frozen)
+        finite = anchors.pop("__finite__", None)
+        for name in tapped:
+            gradient = gradients[name] if name in gradients else tap_gradients[name]
+            if program.updater.unscales_anchors:
+                gradient = gradient / scale
+            anchors[GRADIENT_PREFIX + name] = graph.narrow.stored(name, gradient)
+        return gradients, written, anchors, finite
+
+    def _taps(self, names: Sequence[str], weights: Tree) -> Tree:
+        """Zeros to add to tensors, to differentiate with respect to them."""
+        kinds: dict[str, tuple[Sequence[int], Any]] = dict(self.program.inputs)
+        kinds.update((name, (array.shape, array.dtype)) for name, array in weights.items())
+        for node in self.program.graph:
+            for value in node.outputs:
+                if value.name in names:
+                    kinds[str(value.name)] = (dims_of(value), device_dtype(value))
+        return {name: half.widened(jnp.zeros(*kinds[name])) for name in names}
+
+    def _update(
+        self, weights: Tree, gradients: Tree, state: Tree, scalars: jax.Array
+    ) -> tuple[Tree, Tree]:
+        assert self.program.updater is not None
+        untouched = {
+            name: jnp.zeros_like(weights[name])
+            for name in self.program.updater.weights
+            if name not in gradients
+        }
+        new_weights, new_state = self.program.updater.apply(
+            weights, {**gradients, **untouched}, self.state.expanded(state), scalars
+        )
+        return new_weights, {name: new_state[name] for name in state}
+
+    def _keep(self, anchor: Anchor, value: jax.Array, weights: Tree) -> jax.Array:
+        """What an anchor's kind keeps of values with loop dimensions in front."""
+        program = self.program
+        dims = program.loop_dims
+        if anchor.tensor in weights and anchor.kind == "final":
+            return jnp.asarray(weights[anchor.tensor])
+        if anchor.kind == "all" or not dims:
+            return value
+        flat = value.reshape(-1, *value.shape[len(dims) :])
+        if anchor.kind == "final":
+            return flat[-1]
+        if anchor.kind == "sum":
+            return jnp.sum(flat, axis=0, dtype=flat.dtype)
+        by_batch = value if program.batches_per_step > 1 else value[None]
+        kept = by_batch[anchor.period - 1 :: anchor.period]
+        return kept[0] if kept.shape[0] == 1 else kept
+
+
+def _divided(gradients: Tree, scale: Scale) -> Tree:
+    """Gradients without a factor; in float32, which keeps what half would lose."""
+    if not isinstance(scale, jax.Array) and scale == 1.0:
+        return gradients
+    return {name: array.astype(jnp.float32) / scale for name, array in gradients.items()}
+
+
+def _loop(
+    body: Callable[[Any, Any], tuple[Any, Any]], carry: Any, turns: int, items: tuple[Any, Any]
+) -> tuple[Any, Any]:
+    """``lax.scan``, without the loop where there is one turn."""
+    if turns == 1:
+        return body(carry, (items[0][0], items[1]))
+    return lax.scan(body, carry, items)
+
+
+def _all_finite(tree: Any) -> jax.Array:
+    leaves = [leaf for leaf in jax.tree.leaves(tree) if is_float(leaf)]
+    return jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in leaves]).all()
