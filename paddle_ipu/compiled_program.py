@@ -219,6 +219,7 @@ def _compile(
         because,
         _describer(translation),
         list(translation.kernels.values()),
+        synthetic=values["synthetic_data_mode"] != 0,
     )
 
 

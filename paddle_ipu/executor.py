@@ -81,6 +81,7 @@ class IpuProgram:
         not_portable_because: Sequence[str],
         describe: Callable[[str], str],
         kernels: Sequence[Any] = (),
+        synthetic: bool = False,
     ) -> None:
         self.org_program = org_program
         self.feeds = feeds
@@ -96,6 +97,7 @@ class IpuProgram:
         self._popart = popart
         self._describe = describe
         self._kernels = kernels
+        self._synthetic = synthetic
         self._runs = 0
         self._outputs: dict[str, tuple[tuple[int, ...], Any]] | None = None
 
@@ -137,7 +139,8 @@ class IpuProgram:
         """One step.
 
         Args:
-            feed: name -> array of rows = micro-batch x batches_per_step x accumulation_factor.
+            feed: name -> array of rows = micro-batch x batches_per_step x accumulation_factor;
+                left unread with ``synthetic_data_mode``, where fetches are zeros.
             fetch_list: names or variables out of those given to ``compile``.
             return_numpy: arrays if True, dense tensors otherwise.
 
@@ -149,14 +152,15 @@ class IpuProgram:
         """
         session = self._backend.session
         wanted = [self._fetch(item) for item in _flat(fetch_list)]
-        inputs = self._inputs(feed or {})
+        inputs = {} if self._synthetic else self._inputs(feed or {})
         self._send_learning_rate(session)
         if self._outputs is None:
             self._outputs = {
                 name: (array.shape, array.dtype)
                 for name, array in session.initAnchorArrays().items()
             }
-        outputs = {name: np.empty(*kind) for name, kind in self._outputs.items()}
+        make = np.zeros if self._synthetic else np.empty
+        outputs = {name: make(*kind) for name, kind in self._outputs.items()}
         try:
             session.run(self._popart.PyStepIO(inputs, outputs))
         except (NumericalError, IndexRangeError) as error:

@@ -247,9 +247,9 @@ _add("Serving", "planned", Number(low=0.0), {
     "timeout_ms": (0.0, "Fills up small requests to a batch, waiting at most this long."),
 }, seam="model_runtime")
 
-_add("Random and synthetic data", "planned",
+_add("Random and synthetic data", "effective",
      Members("SyntheticDataMode", ("Off", "Zeros", "RandomNormal", "RandomUniform")), {
-    "synthetic_data_mode": (0, "Runs on made-up data, without feeds or fetches."),
+    "synthetic_data_mode": (0, "Run on made-up data, without feeds, fetches or new weights."),
 })
 
 _add("Memory", "recorded", Number(low=0.0, high=1.0), {

@@ -78,6 +78,14 @@ class AnchorReturnType:
         """When the tensor is sent."""
         return self._exchange
 
+    def micro_batches(self, batches: int, micro: int) -> list[int]:
+        """Which micro-batches of a step's `batches` * `micro` the values that come back are of."""
+        if self._id in (AnchorReturnTypeId.Final, AnchorReturnTypeId.Sum):
+            return [batches * micro - 1]
+        period = self._period or 1
+        kept = range(period - 1, batches, period)
+        return [batch * micro + turn for batch in kept for turn in range(micro)]
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AnchorReturnType) and vars(self) == vars(other)
 

@@ -12,7 +12,6 @@ fetched, once it was read and the next run began. The device then keeps its own 
 
 from __future__ import annotations
 
-import math
 import secrets
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +23,7 @@ import onnx_ir as ir
 
 from paddle_ipu.errors import NotSupported, popart_exception, popart_runtime_error
 from paddle_ipu.popart.dataflow import DataFlow, InputShapeInfo
+from paddle_ipu.popart.enums import SyntheticDataMode
 from paddle_ipu.popart.optimizer import SGD
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
@@ -40,13 +40,15 @@ from paddle_ipu.popart.program import (
     tensors_with_gradient,
     variable_writes,
 )
-from paddle_ipu.popart.stepio import PyStepIOCallback, element_details
+from paddle_ipu.popart.stepio import PyStepIOCallback, element_details, require_fit
+from paddle_ipu.popart.synthetic_data import synthetic_inputs
 from paddle_ipu.popart.tensorinfo import TensorInfo
 
 Array = np.ndarray[Any, Any]
 ProgressListener = Callable[[int, int], None]
 
 _GRADIENT = "Gradient___"
+_WORD = 0xFFFFFFFF
 
 
 class _Session:
@@ -282,7 +284,7 @@ class _Session:
         self._known_state.update(states)
         executable.reset_state(keep=self._known_state)
         self._same_on_device.update(names)
-        for name in self._written:
+        for name in () if self._synthetic else self._written:
             del self._host[name]
         self._written = set()
         self._uploaded = True
@@ -306,7 +308,9 @@ class _Session:
         executable = self._executable
         executable.upload_initial_state()
         snapshot = {**executable.weights, **executable.state}
-        self._host.update(snapshot)
+        # What was trained on made-up data does not leave the device.
+        kept = self._host if self._synthetic else {}
+        self._host.update({name: array for name, array in snapshot.items() if name not in kept})
         self._fetched = set(snapshot)
         self._copied = set()
         self._same_on_device = set(snapshot)
@@ -337,7 +341,7 @@ class _Session:
                     f"readWeights, no tensor '{name}' in tensors; call weightsToHost first"
                 )
             source = np.asarray(self._host[name])
-            _require_fit("read", name, array, source.shape, source.dtype)
+            require_fit("read", name, array, source.shape, source.dtype)
             np.copyto(array, source.reshape(array.shape), casting="same_kind")
             self._read.add(name)
 
@@ -389,7 +393,7 @@ class _Session:
         if kind is None and not self._executable.has_state(name):
             raise popart_runtime_error(f"resetWeights, no tensor '{name}' in tensors")
         shape, dtype = kind or (self._executable.state_shape(name), "float32")
-        _require_fit("reset", name, array, shape, np.dtype(dtype))
+        require_fit("reset", name, array, shape, np.dtype(dtype))
         self._host[name] = array
         self._same_on_device.discard(name)
         self._fetched.discard(name)
@@ -403,6 +407,8 @@ class _Session:
         self._require_weights("modelToHost")
         self._executable.upload_initial_state()
         arrays = {**self._executable.weights, **self._executable.state}
+        if self._synthetic:
+            arrays.update((name, self._host[name]) for name in arrays if name in self._host)
         ir.save(model_with(self._graph, arrays), filename)
 
     def setRandomSeed(self, seed: int) -> None:
@@ -414,6 +420,45 @@ class _Session:
     def getRandomSeed(self) -> int:
         """The seed of the next micro-batch: setting it goes on with the same random numbers."""
         return int(self._executable.seed)
+
+    def getRNGState(self) -> list[int]:
+        """What the device's random numbers go on from, as 32-bit words.
+
+        On the IPU Model these are the two words of the seed of the next micro-batch.
+
+        Raises:
+            popart_exception: not prepared, or without ``enableLoadAndOffloadRNGState``.
+        """
+        self._require_rng_state("get")
+        seed = self.getRandomSeed()
+        return [seed & _WORD, seed >> 32]
+
+    def setRNGState(self, state: Collection[int]) -> None:
+        """Takes what ``getRNGState`` gave, in this or another process.
+
+        Raises:
+            popart_exception: not prepared, without ``enableLoadAndOffloadRNGState``, or words
+                that are not two unsigned 32-bit numbers.
+        """
+        self._require_rng_state("set")
+        words = [int(word) for word in state]
+        if len(words) != 2 or not all(0 <= word <= _WORD for word in words):
+            raise popart_exception(
+                "The RNG state of the IPU Model is 2 words of 32 bits, as getRNGState gives them; "
+                f"got {words}"
+            )
+        self.setRandomSeed(words[0] | words[1] << 32)
+
+    def _require_rng_state(self, verb: str) -> None:
+        if not self._prepared:
+            raise popart_exception(
+                f"Devicex::prepare() must be called before Session::{verb}RNGState() is called."
+            )
+        if not self._options.enableLoadAndOffloadRNGState:
+            raise popart_exception(
+                f"Trying to {verb} the RNG state, but the session option "
+                "enableLoadAndOffloadRNGState must be set to True."
+            )
 
     def getInfo(self, tensor: str) -> TensorInfo:
         """Shape and dtype of a tensor."""
@@ -460,42 +505,59 @@ class _Session:
             self._executable.reserve_memory()
         program = self._executable.program
         dims = program.loop_dims
+        if self._synthetic:
+            # No stream to or from the host is open: nothing is read and nothing is written.
+            self._let_go()
+            self._executable.run(self._made_up)
+            return
         callbacks = isinstance(stepio, PyStepIOCallback)
         first = not self._io_checked
         if first and not callbacks:
             stepio.check_inputs(program.inputs)
-        feeds = {}
-        for name, (shape, dtype) in program.inputs.items():
-            details = self._details(shape) if first else ""
-            whole = (*dims, *shape)
-            feeds[name] = (
-                stepio.input(name, whole, dtype, first, details, tensor_rank=len(shape))
-                if callbacks
-                else stepio.input(name, whole, dtype, first, details)
-            )
-        if not callbacks:
+        if callbacks:
+            feeds = stepio.step_inputs(program.inputs, dims)
+        else:
+            feeds = {}
+            for name, (shape, dtype) in program.inputs.items():
+                details = self._details(shape) if first else ""
+                feeds[name] = stepio.input(name, (*dims, *shape), dtype, first, details)
             for expected in self._expected_outputs:
                 stepio.check_output(*expected)
         self._io_checked = True
         self._let_go()
-        for name, array in self._executable.run(feeds).items():
-            if callbacks:
-                loops = len(self._anchor_dims(name))
-                for micro_batch in array.reshape(-1, *array.shape[loops:]):
-                    stepio.next_output(name, micro_batch)
-            else:
-                stepio.output(name, array)
+        found = self._executable.run(feeds)
+        if callbacks:
+            stepio.step_outputs({name: self._in_turn(name, found[name]) for name in found})
+            return
+        for name, array in found.items():
+            stepio.output(name, array)
+
+    def _in_turn(self, anchor: str, array: Array) -> tuple[Array, list[int]]:
+        """An anchor's values one after another, and the micro-batch that each was made in."""
+        kind = self.dataFlow.art(anchor)
+        times = kind.micro_batches(self.dataFlow.batchesPerStep(), self.accumulationFactor)
+        own = dims_of(self._tensors[anchor.removeprefix(_GRADIENT)])
+        return array.reshape(len(times), *own), times
 
     def _let_go(self) -> None:
         """Before a run, which reuses the memory that a snapshot refers to."""
         for name in list(self._fetched):
-            if name in self._read:
+            if name in self._read and not self._synthetic:
                 del self._host[name]
                 self._fetched.discard(name)
             elif name not in self._copied:
                 self._host[name] = np.array(self._host[name])
                 self._copied.add(name)
         self._same_on_device -= self._changed_by_runs()
+
+    @property
+    def _synthetic(self) -> bool:
+        return self._options.syntheticDataMode is not SyntheticDataMode.Off
+
+    @cached_property
+    def _made_up(self) -> dict[str, Array]:
+        executable, mode = self._executable, self._options.syntheticDataMode
+        return synthetic_inputs(mode, executable.program.inputs, executable.program.loop_dims)
 
     @cached_property
     def _expected_outputs(self) -> list[tuple[str, tuple[int, ...], str, str]]:
@@ -572,16 +634,3 @@ class TrainingSession(_Session):
         """Takes an optimizer of the same kind with other values, for instance a learning rate."""
         self._executable.program.updater.replace(optimizer)
         self._optimizer = optimizer
-
-
-def _require_fit(
-    what: str, name: str, array: Array, shape: tuple[int, ...], dtype: np.dtype[Any]
-) -> None:
-    """popart_runtime_error unless a user's array holds a weight's elements."""
-    target, source = (array.dtype, dtype) if what == "read" else (dtype, array.dtype)
-    if array.size != math.prod(shape) or not np.can_cast(source, target, "same_kind"):
-        got, expected = TensorInfo(array), TensorInfo(dtype, list(shape))
-        raise popart_runtime_error(
-            f"Trying to {what} weights using tensor with non matching tensor info. Tensor ID: "
-            f"{name}. Got {got}, expected {expected}"
-        )

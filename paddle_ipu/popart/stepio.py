@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -162,7 +162,9 @@ class PyStepIOCallback:
 
     ``input_callback(id, prefetch)`` returns an array, ``input_complete_callback(id)`` follows when
     it is consumed; ``output_callback(id)`` returns the array to write to and
-    ``output_complete_callback(id)`` follows when it is written. Sizes are not checked as a whole.
+    ``output_complete_callback(id)`` follows when it is written. Inputs are asked for one
+    micro-batch after another, and so are outputs. The IPU Model never asks ahead: `prefetch` is
+    False in every call, and an array has to be there. Sizes are not checked as a whole.
     """
 
     def __init__(
@@ -186,13 +188,38 @@ class PyStepIOCallback:
         self._output_complete = output_complete_callback
 
     def next_input(self, id: str, shape: tuple[int, ...], dtype: Any) -> Array:
-        """One micro-batch of an input, of the tensor's own `shape`."""
-        array = _contiguous(np.asarray(self._input(id, False)), id, "input")
+        """One micro-batch of an input, of the tensor's own `shape`.
+
+        Raises:
+            popart_runtime_error: no array, or one of another size or type.
+        """
+        given = self._input(id, False)
+        if given is None:
+            raise popart_runtime_error(
+                f"The input callback gave no data for tensor {id}. It may do so only where "
+                "prefetch is True; return an array of the micro-batch"
+            )
+        array = _contiguous(np.asarray(given), id, "input")
         check_elements("input", id, prod(shape), array.size)
         # A copy: the array is the user's again after the second call.
         found = np.array(to_device(array.reshape(shape), id, np.dtype(dtype)))
         self._input_complete(id)
         return found
+
+    def step_inputs(
+        self, kinds: Mapping[str, tuple[tuple[int, ...], Any]], loops: tuple[int, ...]
+    ) -> dict[str, Array]:
+        """The inputs of a whole step, [loops, a micro-batch's shape], each micro-batch in turn.
+
+        Args:
+            kinds: shape and dtype of a micro-batch, by tensor.
+            loops: how many micro-batches a step has, in one or more dimensions.
+        """
+        arrays = {name: np.empty((*loops, *shape), dtype) for name, (shape, dtype) in kinds.items()}
+        for turn in np.ndindex(loops):
+            for name, (shape, dtype) in kinds.items():
+                arrays[name][turn] = self.next_input(name, shape, dtype)
+        return arrays
 
     def next_output(self, id: str, array: Array) -> None:
         """Hands one micro-batch of an anchor to the user's array."""
@@ -203,26 +230,19 @@ class PyStepIOCallback:
         target.reshape(-1)[...] = array.reshape(-1)
         self._output_complete(id)
 
-    def input(
-        self,
-        id: str,
-        shape: tuple[int, ...],
-        dtype: Any,
-        check: bool = True,
-        details: str = "",
-        tensor_rank: int | None = None,
-    ) -> Array:
-        """A whole step's input, one call for each position of the leading dimensions of `shape`.
+    def step_outputs(self, anchors: Mapping[str, tuple[Array, Sequence[int]]]) -> None:
+        """Hands out what a step kept, in the order in which the step made it.
 
-        `tensor_rank` is the number of dimensions of `shape` that belong to the tensor itself.
+        Args:
+            anchors: by tensor, the values [times, a tensor's shape] and the micro-batch of each.
         """
-        if tensor_rank is None:
-            raise popart_runtime_error(
-                f"PyStepIOCallback needs the rank of tensor {id} to cut the step into micro-batches"
-            )
-        loops, own = shape[: len(shape) - tensor_rank], shape[len(shape) - tensor_rank :]
-        parts = [self.next_input(id, own, dtype) for _ in range(prod(loops))]
-        return np.stack(parts).reshape(shape) if loops else parts[0]
+        made = sorted(
+            ((when, name, turn) for name, (_, times) in anchors.items()
+             for turn, when in enumerate(times)),
+            key=lambda item: item[0],
+        )  # fmt: skip
+        for _, name, turn in made:
+            self.next_output(name, anchors[name][0][turn])
 
 
 class PyWeightsIO:
@@ -247,3 +267,16 @@ class PyWeightsIO:
         if id not in self.weights:
             raise popart_exception(f"No tensor {id} provided in PyWeightsIO's weights")
         return self.weights[id]
+
+
+def require_fit(
+    what: str, name: str, array: Array, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> None:
+    """popart_runtime_error unless a user's array holds a weight's elements."""
+    target, source = (array.dtype, dtype) if what == "read" else (dtype, array.dtype)
+    if array.size != prod(shape) or not np.can_cast(source, target, "same_kind"):
+        got, expected = TensorInfo(array), TensorInfo(dtype, list(shape))
+        raise popart_runtime_error(
+            f"Trying to {what} weights using tensor with non matching tensor info. Tensor ID: "
+            f"{name}. Got {got}, expected {expected}"
+        )

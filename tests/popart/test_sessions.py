@@ -197,32 +197,6 @@ def test_int64_is_narrowed() -> None:
         session.getInfo("nothing")
 
 
-def test_callbacks_are_called_for_each_micro_batch() -> None:
-    program = Linear()
-    x = micro_batches(6)
-    anchors: dict[str, Any] = {program.out: "All", program.loss: "Final", program.w: ("EveryN", 2)}
-    plain = run(train(program, sgd(), anchors, batches=2, settings=options(3)), {"x": x})
-    calls: list[str] = []
-    got: dict[str, list[Array]] = {name: [] for name in anchors}
-    shapes = {program.out: (3, 2), program.loss: (), program.w: (2, 2)}
-    given = iter(x)
-
-    def give(name: str, prefetch: bool) -> Array:
-        calls.append(f"{name} {prefetch}")
-        return next(given)
-
-    def take(name: str) -> Array:
-        got[name].append(np.empty(shapes[name], np.float32))
-        return got[name][-1]
-
-    session = train(program, sgd(), anchors, batches=2, settings=options(3))
-    session.run(popart.PyStepIOCallback(give, calls.append, take, lambda name: None))
-    assert calls == ["x False", "x"] * 6
-    assert [len(got[name]) for name in anchors] == [6, 1, 3]
-    for name in anchors:
-        np.testing.assert_array_equal(np.stack(got[name]).reshape(plain[name].shape), plain[name])
-
-
 # Models
 
 
@@ -437,16 +411,3 @@ def test_host_weights_are_reset_from_a_model() -> None:
     with pytest.raises(popart_runtime_error, match="resetWeights, no tensor 'new' in tensors"):
         session.resetHostWeights(larger)
     session.resetHostWeights(larger, True)
-
-
-def test_two_sessions_at_once() -> None:
-    program = Linear()
-    first, second = train(program, sgd()), train(program, popart.SGD({}))
-    for _ in range(2):
-        run(first, {"x": X})
-        run(second, {"x": X})
-    np.testing.assert_array_equal(weights(first, "w")[0], after(2))
-    assert not np.array_equal(weights(first, "w")[0], weights(second, "w")[0])
-    np.testing.assert_array_equal(
-        program.builder.model.graph.initializers["w"].const_value.numpy(), W
-    )

@@ -130,18 +130,29 @@ def test_callbacks() -> None:
         return out
 
     step = PyStepIOCallback(give, calls.append, take, calls.append)
-    whole = step.input("x", (3, 2), np.float32, tensor_rank=1)
+    whole = step.step_inputs({"x": ((2,), np.float32)}, (3,))["x"]
     assert whole.tolist() == [[0, 1], [2, 3], [4, 5]]
     assert calls == [("x", False), "x"] * 3
     step.next_output("y", np.array([7, 8], np.float32))
     assert out.tolist() == [7, 8]
     assert calls[-1] == "y"
-    with pytest.raises(popart_runtime_error, match="needs the rank of tensor x"):
-        step.input("x", (3, 2), np.float32)
     with pytest.raises(popart_runtime_error, match="Type discrepancy for tensor y"):
         step.next_output("y", np.zeros(2, np.int32))
     with pytest.raises(TypeError, match="PyStepIOCallback takes functions, got 3"):
         PyStepIOCallback(3, calls.append, take, calls.append)  # type: ignore[arg-type]
+
+
+def test_an_input_callback_without_data() -> None:
+    def nothing(*args: Any) -> Any:
+        return None
+
+    step = PyStepIOCallback(nothing, nothing, nothing, nothing)
+    with pytest.raises(
+        popart_runtime_error,
+        match="The input callback gave no data for tensor x. It may do so only where prefetch is "
+        "True; return an array of the micro-batch",
+    ):
+        step.step_inputs({"x": ((2,), np.float32)}, ())
 
 
 def test_weights() -> None:
