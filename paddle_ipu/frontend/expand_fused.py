@@ -44,7 +44,6 @@ _UNFUSED_ATTRIBUTES: Mapping[str, Any] = {
     "fused_output_scale": 1.0,
     "fused_unsqueeze2_axes": [],
     "fused_reshape2_shape": [],
-    "padding_weights": False,
     "support_int8": False,
     "enable_int8": False,
     "force_fp32_output": False,
@@ -305,7 +304,19 @@ def _fc(form: _Form) -> None:
     form.refuse_unless_plain()
     out = form.output("Out")
     columns = int(form.number("in_num_col_dims", 1))
-    product = _product_like(form, form.input("Input"), form.input("W"), columns, out)
+    weight = form.input("W")
+    if form.attributes.get("padding_weights", False):
+        # Paddle's CPU pass gives them 4 rows and columns that no product reads.
+        ends = [size - 4 for size in form.shape(weight)]
+        within = form.temporary(weight, ends)
+        form.add(
+            "slice",
+            {"Input": [weight]},
+            {"Out": [within]},
+            {"axes": [0, 1], "starts": [0, 0], "ends": ends},
+        )
+        weight = within
+    product = _product_like(form, form.input("Input"), weight, columns, out)
     bias, residual = form.optional("Bias"), form.optional("ResidualData")
     steps = [form.plus(other) for other in (bias, residual) if other]
     steps += form.fused_activation("activation_type", "fuse_activation")

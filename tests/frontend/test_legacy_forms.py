@@ -277,3 +277,16 @@ def test_training_of_data_norm_is_refused(builder: DescBuilder) -> None:
     builder.operator("data_norm_grad", {}, {})
     with pytest.raises(NotSupported, match="gradients that are no derivatives.*batch_norm"):
         read(builder)
+
+
+def test_padded_weights_of_fc_lose_their_last_rows_and_columns() -> None:
+    builder = DescBuilder()
+    builder.variable("x", (5, 12), is_feed=True)
+    builder.variable("w", (16, 11), is_feed=True)
+    builder.variable("out", (5, 7))
+    slots: dict[str, Sequence[str]] = {"Input": ["x"], "W": ["w"]}
+    builder.operator("fc", slots, {"Out": ["out"]}, {"padding_weights": True})
+    cut, product = (node for node in read(builder) if node.op_type in ("slice", "matmul"))
+    assert (constants(cut)["starts"], constants(cut)["ends"]) == ([0, 0], [12, 7])
+    assert dialect.dims_of(cut.outputs[0]) == [12, 7]
+    assert product.inputs[1] is cut.outputs[0]

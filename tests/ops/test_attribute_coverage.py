@@ -28,7 +28,8 @@ REFUSED_VALUE = "refused"
 _BY_REASON: dict[str, str] = {
     REFUSED_VALUE: """
         auc.curve class_center_sample.num_samples fake_channel_wise_quantize_abs_max.is_test
-        flash_attn_v3.window_size_left fused_bias_act.quant_scale fused_rms_norm_quant.quant_scale
+        flash_attn_v3.softcap flash_attn_v3.window_size_left
+        flash_attn_v3.window_size_right fused_bias_act.quant_scale fused_rms_norm_quant.quant_scale
         gemm_epilogue.padding_weights mish.lambda
         multihead_matmul.transpose_k multihead_matmul.transpose_q multihead_matmul.transpose_v
         print.first_n top_p_sampling.k top_p_sampling.mode
@@ -73,26 +74,6 @@ _BY_REASON: dict[str, str] = {
         uniform_inplace.diag_step uniform_inplace.diag_val
         uniform_random_batch_size_like.diag_num uniform_random_batch_size_like.diag_step
         uniform_random_batch_size_like.diag_val
-    """,
-    "not covered: no row gives it another value": """
-        class_center_sample.fix_seed class_center_sample.num_classes class_center_sample.seed
-        dequantize_linear.bit_length dequantize_linear.is_test dequantize_linear.qmax
-        dequantize_linear.qmin dequantize_linear.round_type dropout.fix_seed dropout.seed
-        fc.padding_weights flash_attn_qkvpacked.is_test flash_attn_v3.softcap
-        flash_attn_v3.softmax_scale flash_attn_v3.window_size_right
-        flash_attn_varlen_qkvpacked.dropout flash_attn_varlen_qkvpacked.is_test
-        flash_attn_varlen_qkvpacked.scale
-        fused_bias_residual_layernorm.begin_norm_axis fused_bias_residual_layernorm.epsilon
-        fused_dropout_add.fix_seed fused_dropout_add.seed
-        fused_fc_elementwise_layernorm.begin_norm_axis fused_fc_elementwise_layernorm.x_num_col_dims
-        fused_rms_norm_quant.begin_norm_axis fused_rms_norm_quant.epsilon
-        fusion_transpose_flatten_concat.concat_axis fusion_transpose_flatten_concat.flatten_axis
-        fusion_transpose_flatten_concat.trans_axis gaussian.dtype
-        quantize_linear.bit_length rnn.seed shuffle_batch.startup_seed
-        skip_layernorm.begin_norm_axis skip_layernorm.epsilon
-        truncated_gaussian_random.dtype
-        truncated_gaussian_random.shape uniform.dtype uniform_random_batch_size_like.dtype
-        unique.dtype variable_length_memory_efficient_attention.scale
     """,
 }
 

@@ -134,7 +134,13 @@ _add(
 )
 
 
-def _packed(qkv: Any, mask: Any = None, dropout: float = 0.0, causal: bool = False) -> Any:
+def _packed(
+    qkv: Any,
+    mask: Any = None,
+    dropout: float = 0.0,
+    causal: bool = False,
+    is_test: bool = False,
+) -> Any:
     return operator(
         "flash_attn_qkvpacked",
         {
@@ -144,7 +150,7 @@ def _packed(qkv: Any, mask: Any = None, dropout: float = 0.0, causal: bool = Fal
             "dropout": dropout,
             "causal": causal,
             "return_softmax": False,
-            "is_test": False,
+            "is_test": is_test,
             "rng_name": "",
         },
         _OUTPUTS,
@@ -154,7 +160,7 @@ def _packed(qkv: Any, mask: Any = None, dropout: float = 0.0, causal: bool = Fal
 
 _add(
     "flash_attn_qkvpacked",
-    lambda x, m: [_packed(x, causal=True), _packed(x, m)],
+    lambda x, m: [_packed(x, causal=True), _packed(x, m, dropout=0.5, is_test=True)],
     gpu_only=True,
     gradient="x",
     since=_NEW,

@@ -150,6 +150,17 @@ _add(
     x=normal(1),
 )
 _add(
+    "unique",
+    lambda x: [
+        each * x if at == 0 else each
+        for at, each in enumerate(
+            paddle.unique(paddle.assign(_LISTED), return_inverse=True, dtype="int32")
+        )
+    ],
+    label="int32 places",
+    x=normal(1),
+)
+_add(
     "unique_consecutive",
     lambda x: [
         each * x if at == 0 else each

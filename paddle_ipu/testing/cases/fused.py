@@ -136,7 +136,7 @@ TABLE.refuse(
 )
 
 
-def _dropout_add(x: Any, y: Any, p: float, test: bool, mode: str) -> Any:
+def _dropout_add(x: Any, y: Any, p: float, test: bool, mode: str, seed: int = 0) -> Any:
     return operator(
         "fused_dropout_add",
         {
@@ -146,8 +146,8 @@ def _dropout_add(x: Any, y: Any, p: float, test: bool, mode: str) -> Any:
             "p": p,
             "is_test": test,
             "mode": mode,
-            "seed": 0,
-            "fix_seed": False,
+            "seed": seed,
+            "fix_seed": seed != 0,
         },
         "out seed_offset",
     )[0]
@@ -173,7 +173,7 @@ _add(
 
 def _judge_halves(outputs: Any) -> None:
     """Ones, of which half is left out, plus ones: 1 or 3, and 1 or 2."""
-    for total, most in ((outputs[0], 3.0), (outputs[1], 2.0)):
+    for total, most in ((outputs[0], 3.0), (outputs[1], 2.0), (outputs[2], 3.0)):
         kept = np.asarray(total) > 1.5
         np.testing.assert_allclose(np.asarray(total)[kept], most, rtol=1e-6)
         assert abs(kept.mean() - 0.5) < 0.06
@@ -181,7 +181,10 @@ def _judge_halves(outputs: Any) -> None:
 
 _add(
     "fused_dropout_add",
-    lambda x, y: [_dropout_add(x, y, 0.5, False, mode) for mode in (_TRAIN, _INFER)],
+    lambda x, y: [
+        *(_dropout_add(x, y, 0.5, False, mode) for mode in (_TRAIN, _INFER)),
+        _dropout_add(x, y, 0.5, False, _TRAIN, seed=7),
+    ],
     gradient="x",
     label="dropout",
     gpu_only=True,
@@ -193,7 +196,9 @@ _add(
 # -- products -------------------------------------------------------------------------------------
 
 
-def _fc(name: str, x: Any, w: Any, b: Any, columns: int, activation: str) -> Any:
+def _fc(
+    name: str, x: Any, w: Any, b: Any, columns: int, activation: str, padded: bool = False
+) -> Any:
     return operator(
         name,
         {
@@ -202,7 +207,7 @@ def _fc(name: str, x: Any, w: Any, b: Any, columns: int, activation: str) -> Any
             "bias": b,
             "in_num_col_dims": columns,
             "activation_type": activation,
-            "padding_weights": False,
+            "padding_weights": padded,
         },
         "out",
         shape=[*x.shape[:columns], w.shape[1]],
@@ -223,6 +228,15 @@ _FC: dict[str, Any] = {
     "b": normal(5, seed=3),
 }
 _add("fc", _fc_of("fc"), since=_EXPANDED, **_FC)
+_add(
+    "fc",
+    lambda x, w, b: _fc("fc", x, w, b, 2, "relu", padded=True),
+    label="padded weights",
+    since=_EXPANDED,
+    x=_FC["x"],
+    w=normal(8, 9, seed=4),
+    b=_FC["b"],
+)
 _add(
     "gemm_epilogue",
     _fc_of("gemm_epilogue"),
@@ -333,17 +347,24 @@ _add(
 )
 _add(
     "fusion_transpose_flatten_concat",
-    lambda x, y: operator(
-        "fusion_transpose_flatten_concat",
-        {"x": [x, y], "trans_axis": [0, 2, 3, 1], "flatten_axis": 1, "concat_axis": 1},
-        "Out",
-        {"x": "X"},
-        shape=[2, 36],
-    )[0],
+    lambda x, y: [
+        operator(
+            "fusion_transpose_flatten_concat",
+            {"x": given, "trans_axis": order, "flatten_axis": at, "concat_axis": axis},
+            "Out",
+            {"x": "X"},
+            shape=shape,
+        )[0]
+        for given, order, at, axis, shape in (
+            ([x, y], [0, 2, 3, 1], 1, 1, [2, 36]),
+            ([x, x], [1, 0, 2, 3], 2, 0, [12, 4]),
+        )
+    ],
     gpu_only=True,
-    oracle=lambda x, y: np.concatenate(
-        [np.moveaxis(array, 1, 3).reshape(2, -1) for array in (x, y)], axis=1
-    ),
+    oracle=lambda x, y: [
+        np.concatenate([np.moveaxis(array, 1, 3).reshape(2, -1) for array in (x, y)], axis=1),
+        np.concatenate([np.moveaxis(x, 0, 1).reshape(6, -1)] * 2),
+    ],
     x=normal(2, 3, 2, 2),
     y=normal(2, 3, 4, 2, seed=1),
 )

@@ -77,8 +77,9 @@ for _name in ("fused_rms_norm_ext", "fast_rms_norm"):
 
 
 def _quant(
-    name: str, x: Any, bias: Any, residual: Any, weight: Any, shift: Any, axis: int
-) -> list[Any]:
+    name: str, x: Any, bias: Any, residual: Any, weight: Any, shift: Any, axis: int,
+    epsilon: float = 0.125,
+) -> list[Any]:  # fmt: skip
     return operator(
         name,
         {
@@ -87,7 +88,7 @@ def _quant(
             "residual": residual,
             "norm_weight": weight,
             "norm_bias": shift,
-            "epsilon": 0.125,
+            "epsilon": epsilon,
             "begin_norm_axis": axis,
             "quant_scale": -1.0,
             "quant_round_type": 0,
@@ -99,11 +100,16 @@ def _quant(
 
 
 def _quant_of(name: str) -> Any:
-    def build(x: Any, b: Any, r: Any, w: Any, s: Any) -> list[Any]:
+    def build(x: Any, b: Any, r: Any, w: Any, s: Any, v: Any) -> list[Any]:
         more, total = _quant(name, x, b, r, w, s, 2)[:2]
         # The sum is a result of the operator; Paddle's reader needs its shape.
         total.desc.set_shape(list(x.shape))
-        return [more, total, _quant(name, x, None, None, w, None, 2)[0]]
+        return [
+            more,
+            total,
+            _quant(name, x, None, None, w, None, 2)[0],
+            _quant(name, x, None, None, v, None, 1, 0.5)[0],
+        ]
 
     return build
 
@@ -113,12 +119,18 @@ _add(
     # The name changed with Paddle 3.3.
     _quant_of("rms_norm" if not _NEWEST.holds(paddle.__version__) else "fused_rms_norm_quant"),
     gpu_only=True,
-    oracle=lambda x, b, r, w, s: [rms(x + b + r, w, 0.125) + s, x + b + r, rms(x, w, 0.125)],
+    oracle=lambda x, b, r, w, s, v: [
+        rms(x + b + r, w, 0.125) + s,
+        x + b + r,
+        rms(x, w, 0.125),
+        rms(x.reshape(2, 12), v, 0.5).reshape(2, 3, 4),
+    ],
     x=_X,
     b=normal(4, seed=3),
     r=normal(2, 3, 4, seed=4),
     w=_SCALE,
     s=_BIAS,
+    v=normal(12, seed=5),
 )
 
 # -- layer normalisation --------------------------------------------------------------------------
@@ -140,8 +152,9 @@ _add(
 
 
 def _bias_residual(
-    x: Any, bias: Any, residual: Any, weight: Any, shift: Any, alpha: float, axis: int = 2
-) -> list[Any]:
+    x: Any, bias: Any, residual: Any, weight: Any, shift: Any, alpha: float, axis: int = 2,
+    epsilon: float = 0.125,
+) -> list[Any]:  # fmt: skip
     return operator(
         "fused_bias_residual_layernorm",
         {
@@ -150,7 +163,7 @@ def _bias_residual(
             "residual": residual,
             "norm_weight": weight,
             "norm_bias": shift,
-            "epsilon": 0.125,
+            "epsilon": epsilon,
             "residual_alpha": alpha,
             "begin_norm_axis": axis,
             "quant_scale": -1.0,
@@ -162,7 +175,7 @@ def _bias_residual(
     )
 
 
-def _bias_residuals(x: Any, b: Any, r: Any, w: Any, s: Any) -> list[Any]:
+def _bias_residuals(x: Any, b: Any, r: Any, w: Any, s: Any, v: Any, t: Any) -> list[Any]:
     more, total = _bias_residual(x, b, r, w, s, 0.5)[:2]
     if not paddle.framework.in_pir_mode():
         total.desc.set_shape(list(x.shape))
@@ -171,6 +184,7 @@ def _bias_residuals(x: Any, b: Any, r: Any, w: Any, s: Any) -> list[Any]:
         total,
         _bias_residual(x, None, None, w, s, 1.0)[0],
         _bias_residual(x, b, r, None, None, 1.0)[0],
+        _bias_residual(x, None, None, v, t, 1.0, 1, 0.5)[0],
     ]
 
 
@@ -178,17 +192,20 @@ _add(
     "fused_bias_residual_layernorm",
     _bias_residuals,
     gpu_only=True,
-    oracle=lambda x, b, r, w, s: [
+    oracle=lambda x, b, r, w, s, v, t: [
         layer_norm(x + b + 0.5 * r, w, s, 0.125),
         x + b + 0.5 * r,
         layer_norm(x, w, s, 0.125),
         x + b + r,
+        layer_norm(x.reshape(2, 12), v, t, 0.5).reshape(2, 3, 4),
     ],
     x=_X,
     b=normal(4, seed=3),
     r=normal(2, 3, 4, seed=4),
     w=_SCALE,
     s=_BIAS,
+    v=normal(12, seed=5),
+    t=normal(12, seed=6),
 )
 
 
@@ -274,18 +291,26 @@ _add(
 _SKIP = {"x": "X", "y": "Y", "scale": "Scale", "bias": "Bias"}
 _add(
     "skip_layernorm",
-    lambda x, y, s, b: operator(
-        "skip_layernorm",
-        {"x": x, "y": y, "scale": s, "bias": b, "epsilon": 0.125, "begin_norm_axis": 2},
-        "Out",
-        _SKIP,
-    )[0],
+    lambda x, y, s, b, v, t: [
+        operator(
+            "skip_layernorm",
+            {"x": x, "y": y, "scale": scale, "bias": bias, "epsilon": e, "begin_norm_axis": axis},
+            "Out",
+            _SKIP,
+        )[0]
+        for scale, bias, e, axis in ((s, b, 0.125, 2), (v, t, 0.5, 1))
+    ],
     gpu_only=True,
-    oracle=lambda x, y, s, b: layer_norm(x + y, s, b, 0.125),
+    oracle=lambda x, y, s, b, v, t: [
+        layer_norm(x + y, s, b, 0.125),
+        layer_norm((x + y).reshape(2, 12), v, t, 0.5).reshape(2, 3, 4),
+    ],
     x=_X,
     y=normal(2, 3, 4, seed=3),
     s=_SCALE,
     b=_BIAS,
+    v=normal(12, seed=5),
+    t=normal(12, seed=6),
 )
 _add(
     "fused_embedding_eltwise_layernorm",
@@ -308,7 +333,9 @@ _add(
 )
 
 
-def _fc_norm(x: Any, w: Any, y: Any, b: Any, s: Any, t: Any, activation: str) -> Any:
+def _fc_norm(x: Any, w: Any, y: Any, b: Any, s: Any, t: Any, activation: str, columns: int = 1,
+    axis: int = 1,
+) -> Any:  # fmt: skip
     return operator(
         "fused_fc_elementwise_layernorm",
         {
@@ -318,10 +345,10 @@ def _fc_norm(x: Any, w: Any, y: Any, b: Any, s: Any, t: Any, activation: str) ->
             "bias0": b,
             "scale": s,
             "bias1": t,
-            "x_num_col_dims": 1,
+            "x_num_col_dims": columns,
             "activation_type": activation,
             "epsilon": 0.125,
-            "begin_norm_axis": 1,
+            "begin_norm_axis": axis,
         },
         "Out Mean Variance",
         {"x": "X", "w": "W", "y": "Y", "bias0": "Bias0", "scale": "Scale", "bias1": "Bias1"},
@@ -331,14 +358,16 @@ def _fc_norm(x: Any, w: Any, y: Any, b: Any, s: Any, t: Any, activation: str) ->
 
 _add(
     "fused_fc_elementwise_layernorm",
-    lambda x, w, y, b, s, t: [
+    lambda x, w, y, b, s, t, v, z: [
         _fc_norm(x, w, y, b, s, t, "relu"),
         _fc_norm(x, w, y, None, None, None, ""),
+        _fc_norm(x, v, z, b, s, t, "", 2, 2),
     ],
     gpu_only=True,
-    oracle=lambda x, w, y, b, s, t: [
+    oracle=lambda x, w, y, b, s, t, v, z: [
         layer_norm(np.maximum(x.reshape(2, 6) @ w + b, 0) + y, s, t, 0.125),
         layer_norm(x.reshape(2, 6) @ w + y, 1.0, 0.0, 0.125),
+        layer_norm(x @ v + b + z, s, t, 0.125),
     ],
     x=normal(2, 3, 2),
     w=normal(6, 4, seed=1),
@@ -346,6 +375,8 @@ _add(
     b=normal(4, seed=3),
     s=_SCALE,
     t=_BIAS,
+    v=normal(2, 4, seed=4),
+    z=normal(2, 3, 4, seed=5),
 )
 
 

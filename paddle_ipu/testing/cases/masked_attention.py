@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -114,7 +115,14 @@ TABLE.refuse(
 )
 
 
-def _packed(qkv: Any, ends: Any, padded: bool = False) -> Any:
+def _packed(
+    qkv: Any,
+    ends: Any,
+    padded: bool = False,
+    scale: float = 0.5,
+    dropout: float = 0.0,
+    is_test: bool = False,
+) -> Any:
     tokens, _, heads, depth = qkv.shape
     return operator(
         "flash_attn_varlen_qkvpacked",
@@ -126,11 +134,11 @@ def _packed(qkv: Any, ends: Any, padded: bool = False) -> Any:
             "attn_mask": None,
             "max_seqlen_q": 4,
             "max_seqlen_k": 4,
-            "scale": 0.5,
-            "dropout": 0.0,
+            "scale": scale,
+            "dropout": dropout,
             "causal": True,
             "return_softmax": False,
-            "is_test": False,
+            "is_test": is_test,
             "rng_name": "",
             "varlen_padded": padded,
         },
@@ -141,11 +149,13 @@ def _packed(qkv: Any, ends: Any, padded: bool = False) -> Any:
 
 _add(
     "flash_attn_varlen_qkvpacked",
-    _packed,
+    lambda x, ends: [_packed(x, ends), _packed(x, ends, scale=0.25, dropout=0.5, is_test=True)],
     gradient="x",
     gpu_only=True,
     since=_NEW,
-    oracle=lambda x, ends: _of_tokens(x[:, 0], x[:, 1], x[:, 2], ends, True, 0.5),
+    oracle=lambda x, ends: [
+        _of_tokens(x[:, 0], x[:, 1], x[:, 2], ends, True, scale) for scale in (0.5, 0.25)
+    ],
     x=normal(6, 3, 2, 3),
     ends=_ENDS,
 )
@@ -170,8 +180,9 @@ TABLE.refuse(
 
 
 def _by_length(
-    q: Any, k: Any, v: Any, n: Any, m: Any = None, causal: bool = False, cache: int = 0
-) -> Any:
+    q: Any, k: Any, v: Any, n: Any, m: Any = None, causal: bool = False, cache: int = 0,
+    scale: float = 0.5,
+) -> Any:  # fmt: skip
     return operator(
         "variable_length_memory_efficient_attention",
         {
@@ -181,7 +192,7 @@ def _by_length(
             "seq_lens": n,
             "kv_seq_lens": n,
             "mask": m,
-            "scale": 0.5,
+            "scale": scale,
             "causal": causal,
             "pre_cache_length": cache,
         },
@@ -189,11 +200,13 @@ def _by_length(
     )[0]
 
 
-def _lengths(q: Array, k: Array, v: Array, n: Array, m: Any = 0.0, causal: bool = False) -> Array:
+def _lengths(
+    q: Array, k: Array, v: Array, n: Array, m: Any = 0.0, causal: bool = False, scale: float = 0.5
+) -> Array:
     seen = np.arange(4) < n.reshape(-1, 1, 1, 1)
     if causal:
         seen = np.logical_and(seen, np.tri(4) > 0)
-    return _attend(q, k, v, seen, 0.5, m)
+    return _attend(q, k, v, seen, scale, m)
 
 
 _HEADS: dict[str, Any] = {
@@ -204,9 +217,17 @@ _HEADS: dict[str, Any] = {
 }
 _add(
     "variable_length_memory_efficient_attention",
-    lambda q, k, v, n, m: [_by_length(q, k, v, n, m), _by_length(q, k, v, n, causal=True)],
+    lambda q, k, v, n, m: [
+        _by_length(q, k, v, n, m),
+        _by_length(q, k, v, n, causal=True),
+        _by_length(q, k, v, n, scale=2.0),
+    ],
     gpu_only=True,
-    oracle=lambda q, k, v, n, m: [_lengths(q, k, v, n, m), _lengths(q, k, v, n, causal=True)],
+    oracle=lambda q, k, v, n, m: [
+        _lengths(q, k, v, n, m),
+        _lengths(q, k, v, n, causal=True),
+        _lengths(q, k, v, n, scale=2.0),
+    ],
     **_HEADS,
     m=normal(2, 1, 4, 4, seed=3),
 )
@@ -319,7 +340,7 @@ TABLE.refuse(
 )
 
 
-def _third(q: Any, k: Any, v: Any, causal: bool, window: int = -1, factor: Any = None) -> Any:
+def _third(q: Any, k: Any, v: Any, causal: bool, factor: Any = None, **options: Any) -> Any:
     return operator(
         "flash_attn_v3",
         {
@@ -330,11 +351,11 @@ def _third(q: Any, k: Any, v: Any, causal: bool, window: int = -1, factor: Any =
             "q_descale_": factor,
             "k_descale_": None,
             "v_descale_": None,
-            "softmax_scale": 0.5,
+            "softmax_scale": options.get("scale", 0.5),
             "is_causal": causal,
-            "window_size_left": window,
-            "window_size_right": -1,
-            "softcap": 0.0,
+            "window_size_left": options.get("left", -1),
+            "window_size_right": options.get("right", -1),
+            "softcap": options.get("softcap", 0.0),
             "num_splits": 1,
             "manual_set_pack_gqa": False,
             "pack_gqa_": False,
@@ -344,30 +365,35 @@ def _third(q: Any, k: Any, v: Any, causal: bool, window: int = -1, factor: Any =
     )[0]
 
 
-def _plain(q: Array, k: Array, v: Array, causal: bool) -> Array:
+def _plain(q: Array, k: Array, v: Array, causal: bool, scale: float = 0.5) -> Array:
     seen = np.tri(4) > 0 if causal else np.ones((4, 4), bool)
     first, second, third = (x.transpose(0, 2, 1, 3) for x in (q, k, v))
-    return _attend(first, second, third, seen, 0.5).transpose(0, 2, 1, 3)
+    return _attend(first, second, third, seen, scale).transpose(0, 2, 1, 3)
 
 
 _ALL: dict[str, Any] = {name: normal(2, 4, 2, 3, seed=at) for at, name in enumerate("qkv")}
 _add(
     "flash_attn_v3",
-    lambda q, k, v: [_third(q, k, v, True), _third(q, k, v, False)],
+    lambda q, k, v: [_third(q, k, v, True), _third(q, k, v, False, scale=0.25)],
     gradient="q k v",
     gpu_only=True,
     since=Since("3.1", "the operator is newer"),
-    oracle=lambda q, k, v: [_plain(q, k, v, True), _plain(q, k, v, False)],
+    oracle=lambda q, k, v: [_plain(q, k, v, True), _plain(q, k, v, False, 0.25)],
     **_ALL,
 )
-TABLE.refuse(
-    "flash_attn_v3",
-    lambda q, k, v: _third(q, k, v, True, 2),
-    r"windows and softcap are not supported, got \[2, -1\] and 0.0",
-    gpu_only=True,
-    since=Since("3.1", "the operator is newer"),
-    **_ALL,
-)
+for _options, _got in (
+    ({"left": 2}, r"\[2, -1\] and 0.0"),
+    ({"right": 1}, r"\[-1, 1\] and 0.0"),
+    ({"softcap": 30.0}, r"\[-1, -1\] and 30.0"),
+):
+    TABLE.refuse(
+        "flash_attn_v3",
+        partial(_third, causal=True, **_options),
+        f"windows and softcap are not supported, got {_got}",
+        gpu_only=True,
+        since=Since("3.1", "the operator is newer"),
+        **_ALL,
+    )
 TABLE.refuse(
     "flash_attn_v3",
     lambda q, k, v, f: _third(q, k, v, True, factor=f),

@@ -191,16 +191,17 @@ def _linear(
     """quantize_linear or dequantize_linear; `given` are x, scale, zero point and the average's."""
     x, scale, zero, accumulator, state = given
     rounding = int(attributes.get("round_type", 0))
-    levels = int(attributes.pop("qmax", 127))
+    levels, bits = int(attributes.pop("qmax", 127)), int(attributes.pop("bit_length", 8))
     observes = bool(attributes.get("only_observer", False))
     bounds: dict[str, Any] = {} if levels == 127 else {"qmax": levels, "qmin": -levels - 1}
     results = call(
         kind,
-        [x, scale, zero, accumulator, state, axis, 8, -levels - 1, levels, rounding, is_test,
+        [x, scale, zero, accumulator, state, axis, bits, -levels - 1, levels, rounding, is_test,
          observes],
         {"X": x, "Scale": scale, "ZeroPoint": zero, "InAccum": accumulator, "InState": state},
         {"Y": _FLOAT, "OutState": _FLOAT, "OutAccum": _FLOAT, "OutScale": _FLOAT},
         quant_axis=axis,
+        bit_length=bits,
         is_test=is_test,
         **bounds,
         **attributes,
@@ -236,7 +237,11 @@ _add(
 )
 _add(
     "quantize_linear",
-    lambda x, s, a, n, z: _linear("quantize_linear", (x, s, z, a, n), -1, qmax=7),
+    # The bounds count, not the bits.
+    lambda x, s, a, n, z: [
+        *_linear("quantize_linear", (x, s, z, a, n), -1, qmax=7),
+        *_linear("quantize_linear", (x, s, z, a, n), -1, qmax=7, bit_length=6),
+    ],
     label="other bounds",
     since=Since("3.1", "the operator has no qmax"),
     x=normal(4, 4),
@@ -273,6 +278,19 @@ _add(
     m=integers(3, 3, low=-128, high=128, dtype="int8"),
     s=floats(2.0),
     c=uniform(3),
+    **_STATES,
+)
+_add(
+    "dequantize_linear",
+    lambda x, s, a, n, z: [
+        *_linear("dequantize_linear", (x, s, z, a, n), -1, qmax=7, bit_length=6, round_type=1),
+        _linear("dequantize_linear", (x, s, z, a, n), -1, is_test=False)[0],
+    ],
+    label="other bounds",
+    since=Since("3.1", "the operator has no qmax"),
+    oracle=lambda x, s, *_: [x * s / np.float32(7), x * s / np.float32(127)],
+    x=normal(3, 3) * 100,
+    s=floats(2.0),
     **_STATES,
 )
 _add(

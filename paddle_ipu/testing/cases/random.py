@@ -24,9 +24,9 @@ def _x(*shape: int, value: float = 0.0) -> Array:
     return np.full(shape or MANY, value, np.float32)
 
 
-def follows(output: Array, distribution: Any) -> None:
+def follows(output: Array, distribution: Any, dtype: str = "float32") -> None:
     """Kolmogorov and Smirnov's test of a continuous distribution."""
-    assert output.dtype == np.float32
+    assert output.dtype == dtype
     assert stats.kstest(output.reshape(-1), distribution.cdf).pvalue > SURELY_NOT
 
 
@@ -40,12 +40,12 @@ def counts(output: Array, probabilities: Sequence[float], first: int = 0) -> Non
     assert stats.chisquare(found[few], expected[few]).pvalue > SURELY_NOT
 
 
-def _each(*distributions: Any) -> Callable[[Sequence[Array]], None]:
-    """Each output follows its distribution."""
+def _each(*distributions: Any, wide: int = -1) -> Callable[[Sequence[Array]], None]:
+    """Each output follows its distribution; output `wide` is float64."""
 
     def judge(outputs: Sequence[Array]) -> None:
-        for output, distribution in zip(outputs, distributions, strict=True):
-            follows(output, distribution)
+        for at, (output, distribution) in enumerate(zip(outputs, distributions, strict=True)):
+            follows(output, distribution, "float64" if at == wide else "float32")
         for at, output in enumerate(outputs[1:]):
             assert not np.array_equal(output, outputs[at]), "two draws are the same"
 
@@ -63,10 +63,17 @@ _add(
         paddle.tensor.random.gaussian(MANY, 1.0, 0.5, seed=7),
         paddle.tensor.random.gaussian(MANY, 1.0, 0.5, seed=8),
         paddle.normal(paddle.full(MANY, 2.0), paddle.full(MANY, 3.0)),
+        paddle.randn(MANY, dtype="float64"),
     ],
     limitation=_SEEDED,
     judge=_each(
-        stats.norm(), stats.norm(1, 2), stats.norm(1, 0.5), stats.norm(1, 0.5), stats.norm(2, 3)
+        stats.norm(),
+        stats.norm(1, 2),
+        stats.norm(1, 0.5),
+        stats.norm(1, 0.5),
+        stats.norm(2, 3),
+        stats.norm(),
+        wide=5,
     ),
 )
 
@@ -102,9 +109,12 @@ _add(
         paddle.rand(MANY),
         paddle.uniform(MANY, min=-1.0, max=1.0),
         paddle.uniform(MANY, min=2.0, max=5.0, seed=3),
+        paddle.rand(MANY, dtype="float64"),
     ],
     limitation=_SEEDED,
-    judge=_each(stats.uniform(), stats.uniform(-1, 2), stats.uniform(2, 3)),
+    judge=_each(
+        stats.uniform(), stats.uniform(-1, 2), stats.uniform(2, 3), stats.uniform(), wide=3
+    ),
 )
 _add(
     "gaussian_inplace",
@@ -164,28 +174,43 @@ _add(
         paddle.tensor.random.uniform_random_batch_size_like(
             x, [64, 1], input_dim_idx=1, output_dim_idx=1, seed=4
         ),
+        paddle.tensor.random.uniform_random_batch_size_like(x, [-1, 64], dtype="float64"),
     ],
     limitation=_SEEDED,
-    judge=_each(stats.uniform(2, 1), stats.uniform(-1, 2)),
+    judge=_each(stats.uniform(2, 1), stats.uniform(-1, 2), stats.uniform(-1, 2), wide=2),
     x=_x(),
 )
 
 
-def _truncated(mean: float, std: float, seed: int, low: float, high: float) -> Any:
+def _truncated(
+    mean: float,
+    std: float,
+    seed: int,
+    low: float,
+    high: float,
+    shape: Sequence[int] = MANY,
+    dtype: Any = paddle.float32,
+) -> Any:
     return call(
         "truncated_gaussian_random",
-        [MANY, mean, std, seed, low, high, paddle.float32, paddle.CPUPlace()],
+        [shape, mean, std, seed, low, high, dtype, paddle.CPUPlace()],
         {},
-        {"Out": "float32"},
-        shape=MANY, mean=mean, std=std, seed=seed, dtype=5,
+        {"Out": dtype},
+        shape=shape, mean=mean, std=std, seed=seed, dtype=5 if dtype == paddle.float32 else 6,
     )[0]  # fmt: skip
 
 
 _add(
     "truncated_gaussian_random",
-    lambda: [_truncated(0.0, 1.0, 0, -2.0, 2.0), _truncated(1.0, 3.0, 5, -5.0, 7.0)],
+    lambda: [
+        _truncated(0.0, 1.0, 0, -2.0, 2.0),
+        _truncated(1.0, 3.0, 5, -5.0, 7.0),
+        _truncated(0.0, 1.0, 0, -2.0, 2.0, [2, *MANY], paddle.float64),
+    ],
     limitation=_SEEDED,
-    judge=_each(stats.truncnorm(-2, 2), stats.truncnorm(-2, 2, 1, 3)),
+    judge=_each(
+        stats.truncnorm(-2, 2), stats.truncnorm(-2, 2, 1, 3), stats.truncnorm(-2, 2), wide=2
+    ),
 )
 _add(
     "truncated_gaussian_random",

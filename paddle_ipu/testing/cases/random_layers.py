@@ -127,6 +127,39 @@ _add(
     judge=_centers(_CLASSES),
     label_=_CLASSES,
 )
+
+
+def _seeded_centers(outputs: Sequence[Array]) -> None:
+    sampled = [outputs[at] for at in (1, 3, 5)]
+    _centers(_CLASSES)(outputs[:2])
+    np.testing.assert_array_equal(sampled[0], sampled[1])
+    assert (sampled[0] != sampled[2]).any()
+
+
+def _centers_by_seed(label: Any, seed: int, classes: int = 20) -> list[Any]:
+    return call(
+        "class_center_sample",
+        [label, classes, 8, 0, 0, 1, True, seed],
+        {"Label": label},
+        {"RemappedLabel": "int64", "SampledLocalClassCenter": "int64"},
+        num_classes=classes,
+        num_samples=8,
+        fix_seed=True,
+        seed=seed,
+    )
+
+
+_add(
+    "class_center_sample",
+    lambda label: [
+        result
+        for seed, classes in ((7, 20), (7, 20), (8, 15))
+        for result in _centers_by_seed(label, seed, classes)
+    ],
+    label="one seed, one draw",
+    judge=_seeded_centers,
+    label_=_CLASSES,
+)
 TABLE.refuse(
     "class_center_sample",
     lambda label: F.class_center_sample(label, 20, 4),
@@ -150,19 +183,21 @@ def _shuffled(x: Array) -> Callable[[Sequence[Array]], None]:
     return judge
 
 
-def _shuffle(x: Any, seed: Any) -> list[Any]:
+def _shuffle(x: Any, seed: Any, first: int = 0) -> list[Any]:
     out, order, following = call(
         "shuffle_batch",
-        [x, seed, 0],
+        [x, seed, first],
         {"X": x, "Seed": seed},
         {"Out": "float32", "ShuffleIdx": "int64", "SeedOut": "int64"},
+        startup_seed=first,
     )
     return [out.reshape([4, 15, 3]), order.cast("int64"), following.cast("int64")]
 
 
 _add(
     "shuffle_batch",
-    lambda x, s: [*_shuffle(x, s), _shuffle(x, s)[1], _shuffle(x, s + 1)[1]],
+    # A seed for the first time counts only where none is given.
+    lambda x, s: [*_shuffle(x, s), _shuffle(x, s, 5)[1], _shuffle(x, s + 1)[1]],
     gradient="x",
     judge=_shuffled(normal(4, 15, 3)),
     x=normal(4, 15, 3),
@@ -213,15 +248,17 @@ TABLE.refuse(
 )
 
 
-def _dropout(x: Any, p: float, mode: str) -> list[Any]:
+def _dropout(x: Any, p: float, mode: str, seed: int = 0) -> list[Any]:
     results = call(
         "dropout",
-        [x, None, p, False, mode, 0, False],
+        [x, None, p, False, mode, seed, seed != 0],
         {"X": x},
         {"Out": x.dtype, "Mask": "uint8"},
         dropout_prob=p,
         is_test=False,
         dropout_implementation=mode,
+        seed=seed,
+        fix_seed=seed != 0,
     )
     if paddle.framework.in_pir_mode():
         # Paddle's function keeps the mask to itself.
@@ -247,6 +284,21 @@ def _dropped(x: Array) -> Callable[[Sequence[Array]], None]:
     return judge
 
 
+def _dropped_anew(outputs: Sequence[Array]) -> None:
+    for output in outputs[:2]:
+        counts((output != 0).astype(np.uint8), [0.25, 0.75])
+    assert ((outputs[0] != 0) != (outputs[1] != 0)).any()
+
+
+_add(
+    "dropout",
+    lambda x: [_dropout(x, 0.25, "upscale_in_train", seed=7)[0] for _ in range(2)],
+    label="fixed seed",
+    gradient="x",
+    limitation="its seed makes Paddle drop the same elements in every run; here they are others",
+    judge=_dropped_anew,
+    x=np.ones(MANY, np.float32),
+)
 _add(
     "dropout",
     lambda x: [

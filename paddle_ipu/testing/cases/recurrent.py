@@ -130,7 +130,8 @@ def _rnn(
                 "hidden_size": _HIDDEN,
                 "num_layers": layers,
                 "mode": mode,
-                "seed": 0,
+                # Of dropout between layers.
+                "seed": layers,
                 "is_test": is_test,
             },
             f"Out DropoutState State*{len(states)} Reserve",
