@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart.dataflow import InputShapeInfo
+from paddle_ipu.popart.enums import ReplicatedStreamMode
 from paddle_ipu.popart.graph_types import read_model, type_graph
 from paddle_ipu.popart.names import reservedPrefixes
 from paddle_ipu.popart.schema import schema_of_node
@@ -113,6 +114,16 @@ def tensors_of(graph: ir.Graph) -> dict[str, ir.Value]:
     for node in graph:
         tensors.update((str(value.name), value) for value in node.outputs)
     return tensors
+
+
+def broadcast_inputs(model: ir.Model) -> frozenset[str]:
+    """Ids of the inputs of which all replicas take the same values, by ``InputSettings``."""
+    key = "__replicated_stream_mode/"
+    return frozenset(
+        name.removeprefix(key)
+        for name, mode in model.metadata_props.items()
+        if name.startswith(key) and int(mode) == int(ReplicatedStreamMode.Broadcast)
+    )
 
 
 def dims_of(value: ir.Value) -> tuple[int, ...]:

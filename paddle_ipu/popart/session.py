@@ -29,6 +29,7 @@ from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.popart.patterns import Patterns
 from paddle_ipu.popart.program import (
+    broadcast_inputs,
     device_dtype,
     dims_of,
     is_float,
@@ -39,6 +40,11 @@ from paddle_ipu.popart.program import (
     tensors_of,
     tensors_with_gradient,
     variable_writes,
+)
+from paddle_ipu.popart.session_checks import (
+    check_options,
+    check_placement,
+    replication_factor,
 )
 from paddle_ipu.popart.stepio import PyStepIOCallback, element_details, require_fit
 from paddle_ipu.popart.synthetic_data import synthetic_inputs
@@ -70,11 +76,14 @@ class _Session:
         if deviceInfo is None:
             raise popart_exception(f"Must pass a valid deviceInfo to {kind}::createFromOnnxModel")
         self.name = name
+        self._device = deviceInfo
         self.dataFlow = dataFlow
         self._options = userOptions or SessionOptions()
         self._differentiated: set[str] = set()
         (patterns or Patterns()).check()
-        self._graph = load_model(fnModel, inputShapeInfo).graph
+        model = load_model(fnModel, inputShapeInfo)
+        self._graph = model.graph
+        self._broadcast = broadcast_inputs(model)
         self._tensors = tensors_of(self._graph)
         self._loss = loss
         self._optimizer = optimizer
@@ -103,20 +112,12 @@ class _Session:
 
     def _check(self) -> None:
         options, training = self._options, self._loss is not None
-        if options.accumulationFactor > 1 and not options.enableGradientAccumulation:
-            raise popart_exception(
-                "enableGradientAccumulation is false, but accumulationFactor > 1. Either enable "
-                "gradient accumulation, or set the accumulation factor to 1."
-            )
-        if options.enableGradientAccumulation and not training:
-            raise popart_exception("Gradient Accumulation only available when training.")
-        if options.replicatedGraphCount > 1 and not options.enableReplicatedGraphs:
-            raise popart_exception(
-                "enableReplicatedGraphs is false, but replicatedGraphCount > 1. Either enable "
-                "replicated graphs, or set the replicated graph count to 1."
-            )
-        if options.enableReplicatedGraphs and options.replicatedGraphCount > 1:
-            raise NotSupported("replicated graphs are not supported by the IPU Model yet.")
+        ipus = int(self._device.numIpus)
+        check_options(options, training, ipus)
+        replicas = self.replicationFactor
+        self._stages = check_placement(
+            self._graph, options, self.dataFlow, training, ipus // replicas
+        )
         known = self._tensors
         if not self.dataFlow.anchors() and not training:
             raise popart_exception("User must specify an anchor tensor when doing inference.")
@@ -167,6 +168,7 @@ class _Session:
             anchors.append(Anchor(anchor, text, kind.rp() if text == "everyn" else 1))
         mean = options.accumulationAndReplicationReductionType.name == "Mean"
         running = options.meanAccumulationAndReplicationReductionStrategy.name == "Running"
+        replicas = self.replicationFactor
         return Executable(
             StepProgram(
                 graph=self._graph,
@@ -176,6 +178,8 @@ class _Session:
                 anchors=tuple(anchors),
                 batches_per_step=self.dataFlow.batchesPerStep(),
                 accumulation_factor=self.accumulationFactor,
+                replicas=replicas,
+                broadcast=self._broadcast.intersection(kinds) if replicas > 1 else frozenset(),
                 mean=mean,
                 running_mean=running,
                 loss=self._loss,
@@ -203,7 +207,7 @@ class _Session:
             mean = options.accumulationAndReplicationReductionType.name == "Mean"
             running = options.meanAccumulationAndReplicationReductionStrategy.name == "Running"
             trained = [name for name in weights if name in self._differentiated]
-            factor = self.accumulationFactor if mean else 1
+            factor = self.accumulationFactor * self.replicationFactor if mean else 1
             return SGDUpdater(self._optimizer, trained, factor, running)
         raise NotSupported(
             f"the IPU Model has no lowering of the optimizer {type(self._optimizer).__name__} yet; "
@@ -221,7 +225,7 @@ class _Session:
     @property
     def replicationFactor(self) -> int:
         """Replicas of the graph in this process."""
-        return 1
+        return replication_factor(self._options)
 
     def prepareDevice(self, loadEngine: bool = True) -> None:
         """Compiles the program."""
@@ -307,7 +311,7 @@ class _Session:
         self._require_weights("weightsToHost")
         executable = self._executable
         executable.upload_initial_state()
-        snapshot = {**executable.weights, **executable.state}
+        snapshot = {**executable.host_weights, **executable.state}
         # What was trained on made-up data does not leave the device.
         kept = self._host if self._synthetic else {}
         self._host.update({name: array for name, array in snapshot.items() if name not in kept})
@@ -406,7 +410,7 @@ class _Session:
         self._require_prepared("modelToHost")
         self._require_weights("modelToHost")
         self._executable.upload_initial_state()
-        arrays = {**self._executable.weights, **self._executable.state}
+        arrays = {**self._executable.host_weights, **self._executable.state}
         if self._synthetic:
             arrays.update((name, self._host[name]) for name in arrays if name in self._host)
         ir.save(model_with(self._graph, arrays), filename)
@@ -468,7 +472,10 @@ class _Session:
         return TensorInfo(np.dtype(device_dtype(found)), list(dims_of(found)))
 
     def initAnchorArrays(self) -> dict[str, Array]:
-        """Empty arrays: [batches, micro-batches], ones left out, then the anchor's own shape."""
+        """Empty arrays: [batches, micro-batches, replicas], without ones, then the anchor's own.
+
+        Anchors of kind ``Final`` and ``Sum`` have the dimension of the replicas only.
+        """
         arrays = {}
         for anchor in self.dataFlow.anchors():
             shape, dtype = self._anchor_kind(anchor)
@@ -483,12 +490,11 @@ class _Session:
         kind = self.dataFlow.art(anchor)
         text = str(kind.id().name).lower()
         batches, micro = self.dataFlow.batchesPerStep(), self.accumulationFactor
+        dims: tuple[int, ...] = (self.replicationFactor,)
         if text == "all":
-            dims: tuple[int, ...] = (batches, micro)
+            dims = (batches, micro, *dims)
         elif text == "everyn":
-            dims = (batches // int(kind.rp()), micro)
-        else:
-            dims = ()
+            dims = (batches // int(kind.rp()), micro, *dims)
         return tuple(dim for dim in dims if dim > 1)
 
     def run(self, stepio: Any, debugName: str = "") -> None:
@@ -504,7 +510,6 @@ class _Session:
         if not self._io_checked:
             self._executable.reserve_memory()
         program = self._executable.program
-        dims = program.loop_dims
         if self._synthetic:
             # No stream to or from the host is open: nothing is read and nothing is written.
             self._let_go()
@@ -515,12 +520,14 @@ class _Session:
         if first and not callbacks:
             stepio.check_inputs(program.inputs)
         if callbacks:
-            feeds = stepio.step_inputs(program.inputs, dims)
+            feeds = stepio.step_inputs(program.inputs, program.loop_dims, program.broadcast)
         else:
             feeds = {}
             for name, (shape, dtype) in program.inputs.items():
                 details = self._details(shape) if first else ""
-                feeds[name] = stepio.input(name, (*dims, *shape), dtype, first, details)
+                feeds[name] = stepio.input(
+                    name, (*program.feed_dims(name), *shape), dtype, first, details
+                )
             for expected in self._expected_outputs:
                 stepio.check_output(*expected)
         self._io_checked = True
@@ -535,7 +542,8 @@ class _Session:
     def _in_turn(self, anchor: str, array: Array) -> tuple[Array, list[int]]:
         """An anchor's values one after another, and the micro-batch that each was made in."""
         kind = self.dataFlow.art(anchor)
-        times = kind.micro_batches(self.dataFlow.batchesPerStep(), self.accumulationFactor)
+        turns = kind.micro_batches(self.dataFlow.batchesPerStep(), self.accumulationFactor)
+        times = [turn for turn in turns for _ in range(self.replicationFactor)]
         own = dims_of(self._tensors[anchor.removeprefix(_GRADIENT)])
         return array.reshape(len(times), *own), times
 
@@ -557,7 +565,7 @@ class _Session:
     @cached_property
     def _made_up(self) -> dict[str, Array]:
         executable, mode = self._executable, self._options.syntheticDataMode
-        return synthetic_inputs(mode, executable.program.inputs, executable.program.loop_dims)
+        return synthetic_inputs(mode, executable.program.inputs, executable.program.feed_dims)
 
     @cached_property
     def _expected_outputs(self) -> list[tuple[str, tuple[int, ...], str, str]]:
@@ -571,7 +579,9 @@ class _Session:
         return expected
 
     def _details(self, shape: tuple[int, ...]) -> str:
-        return element_details(shape, self.dataFlow.batchesPerStep(), self.accumulationFactor, 1)
+        return element_details(
+            shape, self.dataFlow.batchesPerStep(), self.accumulationFactor, self.replicationFactor
+        )
 
     def _require_prepared(self, what: str) -> None:
         if not self._prepared:

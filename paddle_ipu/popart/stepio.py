@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -207,18 +207,28 @@ class PyStepIOCallback:
         return found
 
     def step_inputs(
-        self, kinds: Mapping[str, tuple[tuple[int, ...], Any]], loops: tuple[int, ...]
+        self,
+        kinds: Mapping[str, tuple[tuple[int, ...], Any]],
+        loops: tuple[int, ...],
+        broadcast: Collection[str] = (),
     ) -> dict[str, Array]:
         """The inputs of a whole step, [loops, a micro-batch's shape], each micro-batch in turn.
 
         Args:
             kinds: shape and dtype of a micro-batch, by tensor.
             loops: how many micro-batches a step has, in one or more dimensions.
+            broadcast: tensors that are asked for once for all replicas, the last of `loops`.
         """
-        arrays = {name: np.empty((*loops, *shape), dtype) for name, (shape, dtype) in kinds.items()}
+        arrays = {
+            name: np.empty((*(loops[:-1] if name in broadcast else loops), *shape), dtype)
+            for name, (shape, dtype) in kinds.items()
+        }
         for turn in np.ndindex(loops):
             for name, (shape, dtype) in kinds.items():
-                arrays[name][turn] = self.next_input(name, shape, dtype)
+                if name not in broadcast:
+                    arrays[name][turn] = self.next_input(name, shape, dtype)
+                elif turn[-1] == 0:
+                    arrays[name][turn[:-1]] = self.next_input(name, shape, dtype)
         return arrays
 
     def next_output(self, id: str, array: Array) -> None:

@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 def synthetic_inputs(
     mode: SyntheticDataMode,
     kinds: Mapping[str, tuple[tuple[int, ...], str]],
-    loops: tuple[int, ...],
+    loops: Callable[[str], tuple[int, ...]],
 ) -> dict[str, Array]:
     """Inputs of a whole step, [loops, a micro-batch's shape]: the same in each process.
 
@@ -25,7 +25,7 @@ def synthetic_inputs(
     Args:
         mode: any but Off.
         kinds: shape and dtype of a micro-batch, by tensor.
-        loops: how many micro-batches a step has, in one or more dimensions.
+        loops: how many micro-batches of a tensor a step has, in one or more dimensions.
     """
     rng = np.random.default_rng(0)
     draws: dict[SyntheticDataMode, Callable[..., Any]] = {
@@ -35,7 +35,7 @@ def synthetic_inputs(
     draw = draws.get(mode, np.zeros)
     arrays = {}
     for name, (own, dtype) in kinds.items():
-        shape = (*loops, *own)
+        shape = (*loops(name), *own)
         # NumPy calls bfloat16 a void type.
         floats = np.dtype(dtype).kind in "fV"
         arrays[name] = np.asarray(draw(shape) if floats else np.zeros(shape)).astype(dtype)

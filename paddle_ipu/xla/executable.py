@@ -37,8 +37,9 @@ class Executable:
     Attributes:
         program: what was compiled.
         weights: weight id -> array on the device.
-        seed: of the random operators in the next micro-batch; both its 32-bit words go up by one
-            with each micro-batch, as PopART's do.
+        seed: of the random operators in the next micro-batch. As PopART's, with each micro-batch
+            its high word goes up by one and its low word, to which a replica adds its number, by
+            the number of replicas.
     """
 
     program: StepProgram
@@ -71,7 +72,7 @@ class Executable:
                state: Mapping[str, np.ndarray[Any, Any]]) -> None:  # fmt: skip
         """Copies host arrays to the device; those not named stay as they are."""
         for name, array in weights.items():
-            self.weights[name] = owned(array)
+            self.weights[name] = owned(np.broadcast_to(array, self.program.on_device(name)))
         for name, array in state.items():
             self._step.state.put(name, array)
 
@@ -103,6 +104,14 @@ class Executable:
         self._step.state.keep(keep)
 
     @property
+    def host_weights(self) -> Tree:
+        """Weight id -> array as the host reads it: replica 0's where each has its own."""
+        if self.program.replicas == 1:
+            return self.weights
+        own = self.program.writes
+        return {name: a[0] if name in own else a for name, a in self.weights.items()}
+
+    @property
     def state(self) -> Tree:
         """Optimizer state name -> array on the device, or a part of one in the host's memory."""
         return self._step.state.by_name()
@@ -131,13 +140,16 @@ class Executable:
         return str(self._lowered_for(platform).as_text())
 
     def _lowered_for(self, platform: str | None) -> Any:
-        weights = {name: _spec(*kind) for name, kind in self.program.weights.items()}
+        weights = {
+            name: _spec(self.program.on_device(name), dtype)
+            for name, (_, dtype) in self.program.weights.items()
+        }
         state = {
             name: _spec(shape, jnp.float32)
             for name, shape in self._step.state.device_shapes().items()
         }
         feeds = {
-            name: _spec((*self.program.loop_dims, *shape), dtype)
+            name: _spec((*self.program.feed_dims(name), *shape), dtype)
             for name, (shape, dtype) in self.program.inputs.items()
         }
         scalars = _spec(self._scalars().shape, jnp.float32)
@@ -208,12 +220,13 @@ class Executable:
         extremes = anchors.pop(index_ranges.NAME, None)
         results = {name: np.asarray(array) for name, array in anchors.items()}
         if extremes is not None:
-            index_ranges.judge(self._step.ranges, np.asarray(extremes))
+            index_ranges.judge(self._step.ranges, np.asarray(extremes), self.program.turn)
         return results
 
     def _seed_words(self, later: int) -> tuple[int, int]:
         """Low and high word of the seed, some micro-batches later."""
-        return (self.seed + later) & _WORD, ((self.seed >> 32) + later) & _WORD
+        low = self.seed + later * self.program.replicas
+        return low & _WORD, ((self.seed >> 32) + later) & _WORD
 
     def _scalars(self) -> np.ndarray[Any, Any]:
         updater = self.program.updater
@@ -222,7 +235,8 @@ class Executable:
     def _raise_unless_finite(self, finite: np.ndarray[Any, Any]) -> None:
         if finite.all():
             return
-        micro, operators = self.program.accumulation_factor, len(self._step.checked)
+        micro = self.program.accumulation_factor * self.program.replicas
+        operators = len(self._step.checked)
         batches = finite.reshape(-1, micro, finite.shape[-1])
         batch = int(np.argmin(batches.all(axis=(1, 2))))
         flags = batches[batch, :, :operators]
@@ -235,10 +249,10 @@ class Executable:
             node, turn = self._step.checked[int(np.argmin(flags[row]))], batch * micro + row
             where = f"operator {node.op_type} ({node.name})"
         error = NumericalError(
-            f"floating-point checks are on and {where} gave NaN or infinity in micro-batch "
-            f"{turn}. Weights and optimizer state were left as before this run. Check the feeds "
-            "and the learning rate; paddle_ipu.verify compares every operator with Paddle's CPU "
-            "kernels."
+            f"floating-point checks are on and {where} gave NaN or infinity in "
+            f"{self.program.turn(turn)}. Weights and optimizer state were left as before this run. "
+            "Check the feeds and the learning rate; paddle_ipu.verify compares every operator with "
+            "Paddle's CPU kernels."
         )
         error.node = None if node is None else node.name
         raise error

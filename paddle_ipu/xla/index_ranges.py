@@ -6,7 +6,7 @@ index with leave the step as one small array, so that a wrong index is an error,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,12 +72,15 @@ class IndexRanges:
         return jnp.stack(self.extremes)
 
 
-def judge(ranges: Sequence[IndexRange], extremes: np.ndarray[Any, Any]) -> None:
+def judge(
+    ranges: Sequence[IndexRange], extremes: np.ndarray[Any, Any], place: Callable[[int], str]
+) -> None:
     """Raises IndexRangeError for the first index out of range in a run.
 
     Args:
         ranges: of the operators, in order.
         extremes: [..., operators, 2], with the run's loop dimensions in front.
+        place: gives words for one of the turns of these loops.
     """
     lows = np.asarray([taken.low for taken in ranges])
     highs = np.asarray([taken.high for taken in ranges])
@@ -86,7 +89,7 @@ def judge(ranges: Sequence[IndexRange], extremes: np.ndarray[Any, Any]) -> None:
     if not wrong.any():
         return
     turn, at = (int(found) for found in np.argwhere(wrong)[0])
-    _judge(ranges[at], turns[turn, at], f" in micro-batch {turn}" if len(turns) > 1 else "")
+    _judge(ranges[at], turns[turn, at], f" in {place(turn)}" if len(turns) > 1 else "")
 
 
 def _judge(taken: IndexRange, extremes: np.ndarray[Any, Any], where: str) -> None:

@@ -1,7 +1,8 @@
 """One step as JAX traces it: forward, gradient, accumulation and update, without side effects.
 
-One run is ``batches_per_step`` batches of ``accumulation_factor`` micro-batches. Both loops are
-``lax.scan``; a loop of one turn is left out.
+One run is ``batches_per_step`` batches of ``accumulation_factor`` micro-batches for each of
+``replicas``. These loops are ``lax.scan``; a loop of one turn is left out. Replicas take turns too:
+one micro-batch's activations are alive at a time.
 """
 
 from __future__ import annotations
@@ -51,8 +52,9 @@ class Step:
         program = self.program
         batches, micro = program.batches_per_step, program.accumulation_factor
 
-        def key(micro_batch: Any) -> jax.Array:
-            low = jax.random.fold_in(jax.random.key(0), counters[0] + micro_batch)
+        def key(micro_batch: Any, replica: Any) -> jax.Array:
+            first = counters[0] + micro_batch * program.replicas + replica
+            low = jax.random.fold_in(jax.random.key(0), first)
             return jax.random.fold_in(low, counters[1] + micro_batch)
 
         def batch(carry: tuple[Tree, Tree], turn: tuple[jax.Array, Tree]) -> tuple[Any, Any]:
@@ -61,7 +63,7 @@ class Step:
             updater = program.updater
             scale = 1.0 if updater is None else updater.loss_scale(scalars, state)
             gradients, written, anchors, finite = self._accumulate(
-                weights, feeds, lambda k: key(index * micro + k), scale
+                weights, feeds, lambda k, r: key(index * micro + k, r), scale
             )
             weights = {**weights, **written}
             if program.updater is not None:
@@ -70,10 +72,10 @@ class Step:
                     ok = _all_finite((gradients, new_weights))
                     finite = jnp.concatenate(
                         [finite.reshape(-1, finite.shape[-1]),
-                         jnp.broadcast_to(ok, (micro, 1))], axis=1)  # fmt: skip
+                         jnp.broadcast_to(ok, (micro * program.replicas, 1))], axis=1)  # fmt: skip
                 if micro == 1:
                     anchors.update({
-                        a.tensor: new_weights[a.tensor]
+                        a.tensor: self._of_each_replica(a.tensor, new_weights)
                         for a in program.anchors if a.tensor in new_weights
                     })  # fmt: skip
                 weights, state = new_weights, new_state
@@ -92,44 +94,75 @@ class Step:
         return carry[0], carry[1], kept, finite
 
     def _accumulate(
-        self, weights: Tree, feeds: Tree, key: Callable[[Any], jax.Array], scale: Scale
+        self, weights: Tree, feeds: Tree, key: Callable[[Any, Any], jax.Array], scale: Scale
     ) -> tuple[Tree, Tree, Tree, jax.Array | None]:
-        """Gradients of one batch, summed or averaged over its micro-batches; what the graph has
-        written; the batch's anchors."""
-        micro = self.program.accumulation_factor
-        if micro == 1:
-            gradients, written, anchors, finite = self._micro_batch(weights, feeds, key(0), scale)
+        """Gradients of one batch, summed or averaged over its micro-batches and replicas; what
+        the graph has written; the batch's anchors."""
+        program = self.program
+        micro, replicas = program.accumulation_factor, program.replicas
+        if micro * replicas == 1:
+            gradients, written, anchors, finite = self._micro_batch(
+                weights, feeds, key(0, 0), scale
+            )
             return _divided(gradients, scale), written, anchors, finite
-        running = self.program.mean and self.program.running_mean
+
+        def once(
+            total: Tree, written: Tree, fed: Tree, index: Any, replica: Any
+        ) -> tuple[Tree, Tree, tuple[Tree, jax.Array | None]]:
+            gradients, written, anchors, finite = self._micro_batch(
+                {**weights, **written}, fed, key(index, replica), scale
+            )
+            number = index * replicas + replica
+            return self._added(total, gradients, number), written, (anchors, finite)
 
         def turn(carry: tuple[Tree, Tree], item: tuple[jax.Array, Tree]) -> tuple[Any, Any]:
             total, written = carry
             index, fed = item
-            gradients, written, anchors, finite = self._micro_batch(
-                {**weights, **written}, fed, key(index), scale
-            )
-            if running:
-                share = 1.0 / (index.astype(jnp.float32) + 1.0)
-                total = {
-                    name: half.kept(half.widened(t) * (1.0 - share) + gradients[name] * share, t)
-                    for name, t in total.items()
-                }
-            else:
-                total = {n: half.kept(half.widened(t) + gradients[n], t) for n, t in total.items()}
-            return (total, written), (anchors, finite)
+            if replicas == 1:
+                total, written, kept = once(total, written, fed, index, 0)
+                return (total, written), kept
+            alike = {name: fed[name] for name in program.broadcast}
 
-        updater = self.program.updater
+            def one_replica(total: Tree, item: tuple[jax.Array, Tree, Tree]) -> tuple[Any, Any]:
+                replica, own, fed = item
+                total, own, kept = once(total, own, {**fed, **alike}, index, replica)
+                return total, (own, kept)
+
+            each = {name: array for name, array in fed.items() if name not in alike}
+            numbers = jnp.arange(replicas, dtype=jnp.uint32)
+            total, (written, kept) = lax.scan(one_replica, total, (numbers, written, each))
+            return (total, written), kept
+
+        updater = program.updater
         dtype = None if updater is None else updater.accumulator_dtype
         zeros = {
             name: jnp.zeros_like(weights[name], dtype or weights[name].dtype)
             for name in self.trained
         }
-        before = {name: weights[name] for name in self.program.writes}
-        (total, written), (anchors, finite) = lax.scan(
-            turn, (zeros, before), (jnp.arange(micro, dtype=jnp.uint32), feeds)
+        before = {name: weights[name] for name in program.writes}
+        (total, written), (anchors, finite) = _loop(
+            turn, (zeros, before), micro, (jnp.arange(micro, dtype=jnp.uint32), feeds)
         )
-        whole = scale * micro if self.program.mean and not running else scale
+        divided = program.mean and not program.running_mean
+        whole = scale * (micro * replicas) if divided else scale
         return _divided(total, whole), written, anchors, finite
+
+    def _added(self, total: Tree, gradients: Tree, number: jax.Array) -> Tree:
+        """The gradients of `number` micro-batches, `total`, with those of one more."""
+        if not (self.program.mean and self.program.running_mean):
+            return {n: half.kept(half.widened(t) + gradients[n], t) for n, t in total.items()}
+        share = 1.0 / (number.astype(jnp.float32) + 1.0)
+        return {
+            name: half.kept(half.widened(t) * (1.0 - share) + gradients[name] * share, t)
+            for name, t in total.items()
+        }
+
+    def _of_each_replica(self, name: str, weights: Tree) -> jax.Array:
+        """A weight with the dimension of the replicas, which those that are written have."""
+        array = jnp.asarray(weights[name])
+        if name in self.program.writes:
+            return array
+        return jnp.broadcast_to(array, (*self.program.replica_dims, *array.shape))
 
     def _micro_batch(
         self, weights: Tree, feeds: Tree, key: jax.Array, scale: Scale
@@ -226,9 +259,9 @@ class Step:
     def _keep(self, anchor: Anchor, value: jax.Array, weights: Tree) -> jax.Array:
         """What an anchor's kind keeps of values with loop dimensions in front."""
         program = self.program
-        dims = program.loop_dims
+        dims = program.turn_dims
         if anchor.tensor in weights and anchor.kind == "final":
-            return jnp.asarray(weights[anchor.tensor])
+            return self._of_each_replica(anchor.tensor, weights)
         if anchor.kind == "all" or not dims:
             return value
         flat = value.reshape(-1, *value.shape[len(dims) :])

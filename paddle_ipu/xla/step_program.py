@@ -40,7 +40,10 @@ class StepProgram:
         anchors: what a run returns.
         batches_per_step: turns of the outer loop.
         accumulation_factor: micro-batches before an update.
-        mean: gradients are averaged over micro-batches, not summed.
+        replicas: copies of the graph that each take a micro-batch of their own at the same time.
+            They share the weights, but each has its own of those that the graph writes.
+        broadcast: inputs of which all replicas take the same micro-batch.
+        mean: gradients are averaged over micro-batches and replicas, not summed.
         running_mean: the average is kept running instead of divided at the end.
         loss: id of the loss, in training.
         updater: the optimizer, in training.
@@ -54,6 +57,8 @@ class StepProgram:
     writes: Mapping[str, str] = field(default_factory=dict)
     batches_per_step: int = 1
     accumulation_factor: int = 1
+    replicas: int = 1
+    broadcast: frozenset[str] = frozenset()
     mean: bool = False
     running_mean: bool = False
     loss: str | None = None
@@ -61,7 +66,33 @@ class StepProgram:
     check_floats: bool = False
 
     @property
-    def loop_dims(self) -> tuple[int, ...]:
-        """Leading dimensions of fed arrays: (batches, micro-batches), without ones."""
+    def turn_dims(self) -> tuple[int, ...]:
+        """(batches, micro-batches), without ones."""
         dims = (self.batches_per_step, self.accumulation_factor)
         return tuple(dim for dim in dims if dim > 1)
+
+    @property
+    def replica_dims(self) -> tuple[int, ...]:
+        """(replicas,), nothing for one."""
+        return (self.replicas,) if self.replicas > 1 else ()
+
+    @property
+    def loop_dims(self) -> tuple[int, ...]:
+        """(batches, micro-batches, replicas), without ones."""
+        return self.turn_dims + self.replica_dims
+
+    def feed_dims(self, name: str) -> tuple[int, ...]:
+        """Leading dimensions of an array that is fed: (batches, micro-batches, replicas)."""
+        return self.turn_dims if name in self.broadcast else self.loop_dims
+
+    def on_device(self, name: str) -> tuple[int, ...]:
+        """Shape of a weight on the device, where replicas have their own of those written."""
+        shape = self.weights[name][0]
+        return (*self.replica_dims, *shape) if name in self.writes else shape
+
+    def turn(self, number: int) -> str:
+        """Words for one of a run's micro-batches, counted with the replicas as the last axis."""
+        micro_batch, replica = divmod(number, self.replicas)
+        return f"micro-batch {micro_batch}" + (
+            f" of replica {replica}" if self.replicas > 1 else ""
+        )

@@ -69,8 +69,13 @@ def options(accumulation: int = 1, **settings: Any) -> popart.SessionOptions:
     return found
 
 
-def device() -> popart.DeviceInfo:
-    return popart.DeviceManager().createIpuModelDevice({"numIPUs": 1})
+def device(ipus: int = 1) -> popart.DeviceInfo:
+    return popart.DeviceManager().createIpuModelDevice({"numIPUs": ipus})
+
+
+def ipus_for(settings: popart.SessionOptions | None) -> int:
+    """An IPU for each replica."""
+    return 1 if settings is None else settings.getGlobalReplicationFactor()
 
 
 def flow(batches: int, anchors: Mapping[str, str | tuple[str, int]]) -> popart.DataFlow:
@@ -98,7 +103,7 @@ def train(
         flow(batches, anchors or {}),
         program.loss,
         optimizer,
-        device(),
+        device(ipus_for(settings)),
         userOptions=settings or options(),
     )
     if start:
@@ -116,7 +121,7 @@ def infer(
 ) -> popart.InferenceSession:
     """An inference session, compiled."""
     session = popart.InferenceSession(
-        model, flow(batches, anchors), device(), userOptions=settings or options()
+        model, flow(batches, anchors), device(ipus_for(settings)), userOptions=settings or options()
     )
     session.prepareDevice()
     return session
