@@ -112,6 +112,16 @@ class IpuBackend:
             self._ahead = self._seen = _next_turn()
         return self._session
 
+    @property
+    def session_as_is(self) -> Any:
+        """The live session, for looking at it: weights are not exchanged with the scope.
+
+        Raises:
+            BackendUnavailableError: the backend was reset or detached.
+        """
+        self._require_session()
+        return self._session
+
     def _take_what_others_trained(self) -> None:
         """Programs that share variables in one Scope share their values, as on the CPU."""
         newer = [

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from paddle_ipu.backend import IpuBackend
 from paddle_ipu.errors import FeedError, InvalidProgramError, NotSupported
 from paddle_ipu.executor import Feed, Fetch, IpuProgram
+from paddle_ipu.random_seed import Seed, fixed_seed
 from paddle_ipu.strategy import StrategyValues, check_consistent, check_supported
 from paddle_ipu.value_names import name_of
 
@@ -184,7 +185,7 @@ def _compile(
     states = [] if optimizer is None else optimizer.state_names
     try:
         session = _session(
-            popart, device, translation, compilation, values, anchors, first, progress
+            program, popart, device, translation, compilation, values, anchors, first, progress
         )
         backend.attach(
             popart,
@@ -220,6 +221,10 @@ def _compile(
         _describer(translation),
         list(translation.kernels.values()),
         synthetic=values["synthetic_data_mode"] != 0,
+        seed=Seed(
+            fixed=fixed_seed(program, values) is not None,
+            drawn=not seam.is_ours(popart) or session.drawsRandomNumbers(),
+        ),
     )
 
 
@@ -439,6 +444,7 @@ def _record_memory(translation: Translation, values: StrategyValues) -> None:
 
 
 def _session(
+    program: Any,
     popart: Any,
     device: Any,
     translation: Translation,
@@ -448,10 +454,7 @@ def _session(
     optimizer: Any,
     progress: Progress,
 ) -> Any:
-    from paddle.base import core
-
     from paddle_ipu import seam
-    from paddle_ipu.option_table import RANDOM_SEED_UNSET
     from paddle_ipu.strategy import record_on, record_patterns_on
 
     options = popart.SessionOptions()
@@ -482,9 +485,7 @@ def _session(
         session.setCpuKernels(translation.kernels)
         session.setIndicesFromZero(translation.from_zero)
     session.prepareDevice()
-    seed = int(values["random_seed"])
-    if seed == RANDOM_SEED_UNSET:
-        # Drawn from Paddle's generator, so that paddle.seed before compiling makes runs repeat.
-        seed = int(core.default_cpu_generator().random())
-    session.setRandomSeed(seed)
+    seed = fixed_seed(program, values)
+    if seed is not None:
+        session.setRandomSeed(seed)
     return session

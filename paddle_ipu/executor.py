@@ -19,6 +19,7 @@ from paddle_ipu.errors import (
     NumericalError,
 )
 from paddle_ipu.frontend.programs import is_saved
+from paddle_ipu.random_seed import Seed
 from paddle_ipu.value_names import find, name_of
 
 Array = np.ndarray[Any, Any]
@@ -82,6 +83,7 @@ class IpuProgram:
         describe: Callable[[str], str],
         kernels: Sequence[Any] = (),
         synthetic: bool = False,
+        seed: Seed | None = None,
     ) -> None:
         self.org_program = org_program
         self.feeds = feeds
@@ -98,6 +100,7 @@ class IpuProgram:
         self._describe = describe
         self._kernels = kernels
         self._synthetic = synthetic
+        self._seed = seed or Seed(fixed=False, drawn=False)
         self._runs = 0
         self._outputs: dict[str, tuple[tuple[int, ...], Any]] | None = None
 
@@ -110,6 +113,16 @@ class IpuProgram:
     def lr_var(self) -> Any:
         """The scheduler's learning-rate variable in a ProgramDesc program, None without one."""
         return getattr(self.org_program, "lr_var", None)
+
+    @property
+    def random_seed(self) -> int | None:
+        """The seed of the next run where the strategy or the program has one, for a checkpoint.
+
+        A program compiled with it as its strategy's ``random_seed`` goes on with the same random
+        numbers. None where Paddle's generator gives the seeds; ``paddle.get_rng_state()`` is what
+        a checkpoint then keeps.
+        """
+        return self._seed.of_next_run(self._backend.session_as_is)
 
     @property
     def portable(self) -> bool:
@@ -161,6 +174,7 @@ class IpuProgram:
             }
         make = np.zeros if self._synthetic else np.empty
         outputs = {name: make(*kind) for name, kind in self._outputs.items()}
+        self._seed.before_run(session)
         try:
             session.run(self._popart.PyStepIO(inputs, outputs))
         except (NumericalError, IndexRangeError) as error:

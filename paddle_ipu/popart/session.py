@@ -262,6 +262,11 @@ class _Session:
         """Has indices below zero of these Gathers, by result, raise; in ONNX they are valid."""
         self._executable.set_indices_from_zero(gathered)
 
+    def drawsRandomNumbers(self) -> bool:
+        """Whether a run depends on the random seed; known once prepared. PopART has none."""
+        self._require_prepared("drawsRandomNumbers")
+        return bool(self._executable.draws or self._options.enableStochasticRounding)
+
     def _report(self, percent: int) -> None:
         if self._progress is not None:
             self._progress(percent, 100)

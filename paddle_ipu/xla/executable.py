@@ -93,6 +93,11 @@ class Executable:
         """Names the Gathers, by result, in which no index may be below zero."""
         self._step.graph.from_zero = frozenset(gathered)
 
+    @property
+    def draws(self) -> bool:
+        """Whether the step draws random numbers from the seed; known once it is traced."""
+        return self._step.graph.draws
+
     def reserve_memory(self) -> None:
         """Makes room for the step's temporary buffers, which every run then uses again."""
         analysis = self._compiled.memory_analysis()

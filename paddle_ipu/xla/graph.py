@@ -131,6 +131,7 @@ class LoweredGraph:
         self.nodes: list[LoweredNode] = []
         self.kernels: Mapping[str, Any] = {}
         self.from_zero: frozenset[str] = frozenset()
+        self._drew = False
         is_block = missing is not None
         missing = {} if missing is None else missing
         random = 0
@@ -240,7 +241,7 @@ class LoweredGraph:
                 op_type=node.op_type,
                 name=node.name,
                 training=training,
-                rng_key=_key_of(key, node),
+                rng_key=self._key_of(key, node),
                 num_outputs=len(node.outputs),
                 dtypes=[narrow.dtypes.get(name) if name else None for name in node.inputs],
                 sources=[sources.get(name) if name else None for name in node.inputs],
@@ -272,23 +273,30 @@ class LoweredGraph:
                     turned[name] = inputs[0]
         return env
 
+    @property
+    def draws(self) -> bool:
+        """Whether what was evaluated took a random key, its subgraphs included."""
+        inner = [block.graph for node in self.nodes for block in node.blocks.values()]
+        return self._drew or any(graph.draws for graph in inner)
+
+    def _key_of(self, key: jax.Array, node: LoweredNode) -> Callable[[], jax.Array]:
+        def own() -> jax.Array:
+            if node.random_index is None:
+                raise LoweringError(
+                    f"{node.domain}.{node.op_type} ({node.name}) draws random numbers; register "
+                    "its lowering with random=True."
+                )
+            # An operator with subgraphs takes one for them, whether they draw or not.
+            self._drew = self._drew or not node.blocks
+            return jax.random.fold_in(key, node.random_index)
+
+        return own
+
 
 def _acts(node: LoweredNode) -> bool:
     """Whether a node does something on the host, or its subgraphs do."""
     inner = [found for block in node.blocks.values() for found in block.graph.nodes]
     return has_effect(node.domain, node.op_type) or any(map(_acts, inner))
-
-
-def _key_of(key: jax.Array, node: LoweredNode) -> Callable[[], jax.Array]:
-    def own() -> jax.Array:
-        if node.random_index is None:
-            raise LoweringError(
-                f"{node.domain}.{node.op_type} ({node.name}) draws random numbers; register its "
-                "lowering with random=True."
-            )
-        return jax.random.fold_in(key, node.random_index)
-
-    return own
 
 
 def _entered(

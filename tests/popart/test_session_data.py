@@ -141,6 +141,31 @@ def test_the_state_of_the_random_numbers_needs_its_option_and_a_device() -> None
             call()
 
 
+@pytest.mark.parametrize("inside", [False, True], ids=["outside", "in a subgraph"])
+def test_a_session_knows_whether_it_draws(inside: bool) -> None:
+    def draws(ratio: float, training: bool) -> bool:
+        make = builder()
+        x = make.addInputTensor("FLOAT", [4], "x")
+        body = make.createSubgraphBuilder() if inside else make
+        of = body.addInputTensor("FLOAT", [4], "inner") if inside else x
+        y = body.aiOnnxOpset11.dropout([of], 1, ratio)[0]
+        if inside:
+            body.addOutputTensor(y)
+            y = make.aiGraphcore.call([x], 1, body)[0]
+        program = Linear()
+        program.builder, program.loss = make, make.aiGraphcore.identityloss([y])
+        if training:
+            session: Any = train(program, sgd())
+        else:
+            session = infer(make.model, {y: "All"})
+        found: bool = session.drawsRandomNumbers()
+        return found
+
+    assert draws(0.5, training=True)
+    assert not draws(0.0, training=True)
+    assert not draws(0.5, training=False)
+
+
 # Made-up data
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import paddle
 import pytest
+from paddle.base import core
 
 from tests.training.side_by_side import Built, build, pair
 
@@ -81,3 +82,83 @@ def test_inference_draws_too() -> None:
     both = pair(_random(training=False), is_training=False, micro_batch_size=2)
     once, again = (both.on_ipu(ROWS)[0] for _ in range(2))
     assert (once != again).all()
+
+
+def _first(both: Any, runs: int) -> list[np.ndarray]:
+    return [both.on_ipu(ROWS)[0] for _ in range(runs)]
+
+
+def test_paddles_seed_between_runs_starts_again(built: Built) -> None:
+    both = pair(built, micro_batch_size=2)
+    drawn = []
+    for seed in (5, 5, 6):
+        paddle.seed(seed)
+        drawn.append(_first(both, 2))
+    np.testing.assert_array_equal(drawn[0], drawn[1])
+    assert (drawn[0][0] != drawn[2][0]).all()
+
+
+def test_paddles_state_goes_on_in_another_program(built: Built) -> None:
+    both, other = (pair(built, micro_batch_size=2) for _ in range(2))
+    both.on_ipu(ROWS)
+    state = paddle.get_rng_state()
+    expected = _first(both, 2)
+    paddle.set_rng_state(state)
+    np.testing.assert_array_equal(_first(other, 2), expected)
+    assert other.program.random_seed is None
+
+
+def test_programs_take_turns_at_paddles_generator(built: Built) -> None:
+    both, other = (pair(built, micro_batch_size=2) for _ in range(2))
+    paddle.seed(5)
+    turns = [*_first(both, 1), *_first(other, 1), *_first(both, 1)]
+    paddle.seed(5)
+    np.testing.assert_array_equal(_first(both, 3), turns)
+
+
+def test_with_the_option_the_seed_of_the_next_run_is_what_goes_on(built: Built) -> None:
+    both = pair(built, {"random_seed": 2**33 + 7}, micro_batch_size=2)
+    both.on_ipu(ROWS)
+    seed = both.program.random_seed
+    paddle.seed(5)
+    expected = _first(both, 2)
+    paddle.seed(6)
+    resumed = pair(built, {"random_seed": seed}, micro_batch_size=2)
+    np.testing.assert_array_equal(_first(resumed, 2), expected)
+    assert seed == 2**33 + 7 + 2**32 + 1
+    assert resumed.program.random_seed == seed + 2 * (2**32 + 1)
+
+
+def test_the_programs_own_seed_makes_runs_repeat() -> None:
+    built = _dropping(0.5, random_seed=11)
+    once, again = (pair(built, micro_batch_size=2) for _ in range(2))
+    masks = _first(once, 2)
+    assert (masks[0] != masks[1]).any()
+    np.testing.assert_array_equal(_first(again, 2), masks)
+    assert once.program.random_seed == 11 + 2 * (2**32 + 1)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_step_without_random_numbers_leaves_paddles_generator_alone(training: bool) -> None:
+    # Dropout of an inference program draws nothing, as in a clone for tests.
+    both = pair(_dropping(0.0 if training else 0.5), is_training=training, micro_batch_size=2)
+    paddle.seed(5)
+    _first(both, 2)
+    left = core.default_cpu_generator().random()
+    paddle.seed(5)
+    assert core.default_cpu_generator().random() == left
+
+
+def _dropping(probability: float, random_seed: int = 0) -> Built:
+    """Dropout of x."""
+
+    def make() -> tuple[list[str], dict[str, Any], Any]:
+        paddle.static.default_main_program().random_seed = random_seed
+        x = paddle.static.data("x", [-1, 50], "float32")
+        weight = paddle.create_parameter([1], "float32")
+        dropped = paddle.nn.functional.dropout(x, probability)
+        loss = (dropped * weight).mean()
+        paddle.optimizer.SGD(0.0).minimize(loss)
+        return ["x"], {"dropped": dropped, "loss": loss}, None
+
+    return build(make)
