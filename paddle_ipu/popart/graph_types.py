@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx_ir as ir
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart.schema import OpSchema, schema_of_node
@@ -95,11 +96,15 @@ def read_model(source: bytes | str | Path) -> ir.Model:
 
     Raises:
         popart_exception: an operator set that PopART does not read, or no valid model.
+        OSError: the file cannot be read.
     """
-    proto = onnx.load_model_from_string(source) if isinstance(source, bytes) else onnx.load(source)
     try:
-        onnx.checker.check_model(proto)
-    except onnx.checker.ValidationError as error:
+        if isinstance(source, bytes):
+            proto = onnx.load_model_from_string(source)
+        else:
+            proto = onnx.load(source)
+        _check(proto)
+    except (DecodeError, onnx.checker.ValidationError, ValueError) as error:
         raise popart_exception(f"Invalid ONNX Model : {error}") from error
     for opset in proto.opset_import:
         if opset.domain in ("", "ai.onnx") and not 6 <= opset.version <= 11:
@@ -112,6 +117,40 @@ def read_model(source: bytes | str | Path) -> ir.Model:
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
         node.version = opsets.get(node.domain, opsets.get("ai.onnx") if not node.domain else None)
     return model
+
+
+def _check(proto: onnx.ModelProto) -> None:
+    """Has ONNX check a model, but for two things that PopART's builder writes rightly.
+
+    These are outputs of custom operators, which have no type, and an Abort, which has neither
+    inputs nor outputs.
+    """
+    untyped = [output for output in proto.graph.output if not output.HasField("type")]
+    for output in untyped:
+        output.type.tensor_type.elem_type = onnx.TensorProto.UNDEFINED
+        output.type.tensor_type.shape.SetInParent()
+    checked = proto
+    if any(_stands_alone(node) for node in _nodes(proto.graph)):
+        checked = onnx.ModelProto()
+        checked.CopyFrom(proto)
+        _without_lone_nodes(checked.graph)
+    onnx.checker.check_model(checked)
+    for output in untyped:
+        output.ClearField("type")
+
+
+def _stands_alone(node: onnx.NodeProto) -> bool:
+    return bool(node.domain) and not node.input and not node.output
+
+
+def _without_lone_nodes(graph: onnx.GraphProto) -> None:
+    kept = [node for node in graph.node if not _stands_alone(node)]
+    del graph.node[:]
+    graph.node.extend(kept)
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                _without_lone_nodes(attribute.g)
 
 
 def number_equal_names(graph: onnx.GraphProto) -> None:

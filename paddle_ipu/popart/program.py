@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,11 @@ def load_model(model: Any, shapes: InputShapeInfo | None = None) -> ir.Model:
     _refuse_reserved_names(graph)
     for value in graph.inputs:
         name = str(value.name)
-        if name in graph.initializers or info_of(value) is not None:
+        if name in graph.initializers:
+            continue
+        info = info_of(value)
+        if info is not None:
+            _refuse_negative_dimensions(name, info.dims)
             continue
         if shapes is None or not shapes.has(name):
             raise _unknown_shape(value)
@@ -65,12 +69,20 @@ def load_model(model: Any, shapes: InputShapeInfo | None = None) -> ir.Model:
     return loaded
 
 
+def _refuse_negative_dimensions(name: str, dims: Sequence[int]) -> None:
+    if any(dim < 0 for dim in dims):
+        raise popart_exception(
+            f"Input tensor '{name}' has shape [{' '.join(map(str, dims))}]. Values must be "
+            "non-negative in each shape dimension."
+        )
+
+
 def _refuse_unimplemented(graph: ir.Graph) -> None:
-    """popart_exception if PopART only has a builder method for an operator of the graph."""
-    for node in ir.traversal.RecursiveGraphIterator(graph):
-        schema = schema_of_node(node)
-        if schema is not None and not schema.implemented:
-            raise popart_exception(f"No class for {schema.identifier}")
+    """popart_exception for the operators of which PopART only has a builder method."""
+    schemas = map(schema_of_node, ir.traversal.RecursiveGraphIterator(graph))
+    missing = {s.identifier: None for s in schemas if s is not None and not s.implemented}
+    if missing:
+        raise popart_exception(f"No class for {', '.join(missing)}")
 
 
 def _refuse_element_types(graph: ir.Graph) -> None:

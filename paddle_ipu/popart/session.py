@@ -49,6 +49,7 @@ from paddle_ipu.popart.session_checks import (
 from paddle_ipu.popart.stepio import PyStepIOCallback, element_details, require_fit
 from paddle_ipu.popart.synthetic_data import synthetic_inputs
 from paddle_ipu.popart.tensorinfo import TensorInfo
+from paddle_ipu.popart.wide_integers import narrowed
 
 Array = np.ndarray[Any, Any]
 ProgressListener = Callable[[int, int], None]
@@ -304,7 +305,8 @@ class _Session:
         return {*trained, *program.writes}
 
     def _host_array(self, name: str, shape: tuple[int, ...], dtype: str) -> Array:
-        return np.asarray(self._host[name]).astype(dtype, copy=False).reshape(shape)
+        initializer = self._graph.initializers.get(name)
+        return narrowed(np.asarray(self._host[name]), dtype, initializer).reshape(shape)
 
     def weightsToHost(self) -> None:
         """Takes a snapshot of weights and optimizer state for ``readWeights``.

@@ -18,6 +18,7 @@ import onnx_ir as ir
 from paddle_ipu.errors import LoweringError, popart_exception
 from paddle_ipu.popart.schema import schema_of, schema_of_node
 from paddle_ipu.popart.shape_inference.constants import constant_of
+from paddle_ipu.popart.wide_integers import check_fits
 from paddle_ipu.xla import lowerings  # noqa: F401 - registers the lowerings
 from paddle_ipu.xla.half import Narrow
 from paddle_ipu.xla.index_ranges import IndexRanges
@@ -43,6 +44,7 @@ class LoweredNode:
         constants: initializers that the operator takes as constants, by input.
         blocks: its subgraphs, by attribute.
         captured: what the subgraphs read of the graph around them, at the end of `inputs`.
+        bounds: inputs that say how far it goes, in which 64-bit numbers may be beyond 32 bits.
     """
 
     name: str
@@ -56,6 +58,7 @@ class LoweredNode:
     constants: Mapping[int, np.ndarray[Any, Any]]
     blocks: Mapping[str, LoweredBlock] = field(default_factory=dict)
     captured: tuple[str, ...] = ()
+    bounds: frozenset[int] = frozenset()
 
 
 class LoweredBlock:
@@ -124,7 +127,7 @@ class LoweredGraph:
 
     Raises:
         LoweringError: operators without a lowering; the message lists all of them.
-        popart_exception: they are all unknown to PopART as well.
+        popart_exception: PopART knows none of them either; the message lists all of them.
     """
 
     def __init__(self, graph: ir.Graph, missing: dict[str, str] | None = None) -> None:
@@ -163,14 +166,15 @@ class LoweredGraph:
                     blocks=blocks,
                     captured=captured,
                     constants=_constants(node),
+                    bounds=_bounds(node),
                 )
             )
             random += is_random(domain, node.op_type)
         if missing and not is_block:
-            names = (op.rpartition(".") for op in missing)
-            if all(schema_of(domain, op_type) is None for domain, _, op_type in names):
+            if all(schema_of(*_domain_and_type(op)) is None for op in missing):
+                classes = ", ".join(f"{op}:1" for op in sorted(missing))
                 raise popart_exception(
-                    f"No class for {min(missing)}:1. PopART has no such operator; "
+                    f"No class for {classes}. PopART has no such operator; "
                     "paddle_ipu.register_custom_op says what a custom one means on the IPU Model"
                 )
             raise LoweringError(
@@ -256,6 +260,7 @@ class LoweredGraph:
             results = node.rule(context, own, node.attributes)
             if not isinstance(results, (tuple, list)):
                 results = (results,)
+            _check_constants(node, own, results)
             results = [
                 narrow.result(node.op_type, name, result)
                 for name, result in zip(node.outputs, results, strict=False)
@@ -293,6 +298,11 @@ class LoweredGraph:
         return own
 
 
+def _domain_and_type(operator: str) -> tuple[str, str]:
+    domain, _, op_type = operator.rpartition(".")
+    return domain, op_type
+
+
 def _acts(node: LoweredNode) -> bool:
     """Whether a node does something on the host, or its subgraphs do."""
     inner = [found for block in node.blocks.values() for found in block.graph.nodes]
@@ -319,15 +329,33 @@ def _turns_a_matrix(node: LoweredNode) -> bool:
 
 
 def _constants(node: ir.Node) -> dict[int, np.ndarray[Any, Any]]:
-    """Initializers at the inputs that must be constant; training may change those of floats."""
+    """Initializers, and what follows from them, at the inputs that must be constant.
+
+    Training may change those of floats.
+    """
     schema = schema_of_node(node)
     found: dict[int, np.ndarray[Any, Any]] = {}
     for index in () if schema is None else schema.constant_inputs:
         value = node.inputs[index] if index < len(node.inputs) else None
-        constant = None if value is None or not value.is_initializer() else constant_of(value)
+        constant = None if value is None else constant_of(value)
         if constant is not None:
             found[index] = constant
     return found
+
+
+def _bounds(node: ir.Node) -> frozenset[int]:
+    schema = schema_of_node(node)
+    constant_inputs = () if schema is None else schema.constant_inputs
+    return frozenset((*constant_inputs, 0) if node.op_type == "Loop" else constant_inputs)
+
+
+def _check_constants(node: LoweredNode, inputs: Sequence[Any], results: Sequence[Any]) -> None:
+    """popart_exception where a result on the device comes from a constant beyond 32 bits."""
+    if all(isinstance(result, np.ndarray) for result in results):
+        return
+    for index, (name, item) in enumerate(zip(node.inputs, inputs, strict=False)):
+        if isinstance(item, np.ndarray) and index not in node.bounds:
+            check_fits(item, str(name), f"{node.domain}.{node.op_type} ({node.outputs[0]}): ")
 
 
 def _attributes(node: ir.Node) -> dict[str, Any]:

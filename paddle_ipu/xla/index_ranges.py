@@ -97,8 +97,9 @@ def _judge(taken: IndexRange, extremes: np.ndarray[Any, Any], where: str) -> Non
     if taken.low <= smallest and largest <= taken.high:
         return
     got = smallest if smallest < taken.low else largest
+    node = f" ({taken.node})" if taken.node else ""
     error = IndexRangeError(
-        f"operator {taken.op_type} ({taken.node}) got {taken.what} {got}{where}, expected "
+        f"operator {taken.op_type}{node} got {taken.what} {got}{where}, expected "
         f"{taken.low} to {taken.high}. The results of this run are not to be used; in training it "
         "has updated the weights. Check the ids and labels that are fed."
     )

@@ -24,7 +24,7 @@ def infer(ctx: InferenceContext) -> list[TensorInfo | None]:
     }
     try:
         found = onnx.shape_inference.infer_node_outputs(schema, node, types)
-    except onnx.shape_inference.InferenceError as error:
+    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError) as error:
         raise ctx.error(str(error)) from error
     return [_info(found.get(name)) for name in outputs]
 

@@ -33,7 +33,8 @@ _BY_NAME = dict(_ELEMENT_TYPES.values())
 
 def where_in_program(context: LoweringContext) -> str:
     """The operator as messages name it, for instance ``ai.onnx.Add (encoder/add)``."""
-    return f"{context.domain}.{context.op_type} ({context.name})"
+    name = f" ({context.name})" if context.name else ""
+    return f"{context.domain}.{context.op_type}{name}"
 
 
 def are_constants(values: Iterable[Any]) -> bool:

@@ -51,6 +51,9 @@ def loop(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
     """The carried tensors after the last turn, then what each turn gave beside them, in rows."""
     body, key = context.blocks["body"], context.rng_key()
     most, going, *carried = inputs
+    if isinstance(most, np.ndarray):
+        # Models say "without end" with the largest INT64.
+        most = np.minimum(most, np.iinfo(np.int32).max)
     first = _arrays(carried)
     rows = context.num_outputs - len(first)
 

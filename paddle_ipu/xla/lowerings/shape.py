@@ -12,6 +12,7 @@ from jax import lax
 from paddle_ipu.errors import LoweringError
 from paddle_ipu.popart.enums import DataType
 from paddle_ipu.popart.shape_inference.shaping import slice_range
+from paddle_ipu.popart.wide_integers import check_fits
 from paddle_ipu.xla.lowerings.arrays import (
     are_constants,
     array_module,
@@ -45,7 +46,12 @@ def detach(context: LoweringContext, inputs: Sequence[Any], attributes: Attribut
 @lowering("ai.onnx", "Cast")
 def cast(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
     """Elements converted to the data type ``to``; 64-bit types become their 32-bit ones."""
-    return inputs[0].astype(element_type(context, attributes["to"]))
+    to = element_type(context, attributes["to"])
+    if isinstance(inputs[0], np.ndarray) and to.kind in "iu":
+        if inputs[0].dtype == np.int64 and attributes["to"] in (DataType.INT64, "INT64"):
+            return inputs[0]
+        check_fits(inputs[0], str(context.input_ids[0]), f"{where_in_program(context)}: ")
+    return inputs[0].astype(to)
 
 
 @lowering("ai.onnx", "Constant")
