@@ -53,7 +53,7 @@ def loop(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
     most, going, *carried = inputs
     if isinstance(most, np.ndarray):
         # Models say "without end" with the largest INT64.
-        most = np.minimum(most, np.iinfo(np.int32).max)
+        most = np.asarray(np.minimum(most, np.iinfo(np.int32).max))
     first = _arrays(carried)
     rows = context.num_outputs - len(first)
 
