@@ -21,7 +21,7 @@ from paddle_ipu.value_names import name_of
 
 if TYPE_CHECKING:
     from paddle_ipu.ops.translate import Translation
-    from paddle_ipu.passes.pipeline import Compilation
+    from paddle_ipu.passes.pipeline import Compilation, Pass
 
 Progress = Callable[[int], None]
 
@@ -64,6 +64,7 @@ class IpuCompiledProgram:
                 f"{_kind(ipu_strategy)}. Leave it out for one with default options."
             )
         self._backend = IpuBackend(self._ipu_strategy._ipu_strategy)
+        self._first_passes: Sequence[Pass] = ()
 
     def compile(self, feed_list: Sequence[Any], fetch_list: Sequence[Any]) -> IpuProgram:
         """Compiles the program and puts the scope's weights on the device.
@@ -95,8 +96,9 @@ class IpuCompiledProgram:
             self._backend = IpuBackend(self._ipu_strategy._ipu_strategy)
         with _collection_put_off():
             compiled = _compile(
-                self._program, self._scope, values, feed_list, fetch_list, self._backend, progress
-            )
+                self._program, self._scope, values, feed_list, fetch_list, self._backend, progress,
+                self._first_passes,
+            )  # fmt: skip
         progress(100)
         self._ipu_strategy.need_compile = False
         return compiled
@@ -137,6 +139,7 @@ def _compile(
     fetch_list: Sequence[Any],
     backend: IpuBackend,
     progress: Progress,
+    first_passes: Sequence[Pass],
 ) -> IpuProgram:
     from paddle_ipu import dialect, seam
     from paddle_ipu import scope as scopes
@@ -154,7 +157,7 @@ def _compile(
     compilation = Compilation(graph, feeds, fetches, values)
     dump = Dump(values)
     dump.graph("frontend", graph)
-    run_passes(PIPELINE, compilation, dump.graph)
+    run_passes((*first_passes, *PIPELINE), compilation, dump.graph)
     _check_fed(compilation)
     progress(10)
     weights = {str(v.name): v for v in graph.inputs if v.meta[dialect.ROLE] != dialect.FEED}

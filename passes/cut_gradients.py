@@ -33,6 +33,29 @@ class CutGradients:
         return _cut_stopped(graph, moving, _behind([compilation.value(str(compilation.loss))]))
 
 
+def differentiated(compilation: Compilation) -> list[str]:
+    """Names of the results that backward goes through: between the weights and the loss."""
+    if compilation.optimizer is None:
+        return []
+    graph = compilation.graph
+    trained = {update.parameter for update in compilation.optimizer.updates}
+    moving = {id(value) for value in graph.inputs if value.name in trained}
+    behind_loss = _behind([compilation.value(str(compilation.loss))])
+    found = []
+    for node in graph:
+        if node.op_type in _WITHOUT_GRADIENT:
+            continue
+        if not any(id(value) in moving for value in node.inputs):
+            continue
+        for value in node.outputs:
+            is_float = dialect.dtype_name(value).startswith(("float", "bfloat"))
+            if is_float and not value.meta.get(dialect.STOPPED):
+                moving.add(id(value))
+                if id(value) in behind_loss:
+                    found.append(str(value.name))
+    return found
+
+
 def _cut_stopped(
     graph: ir.Graph, moving: set[int], behind_loss: set[int], *, is_block: bool = False
 ) -> bool:

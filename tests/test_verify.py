@@ -19,7 +19,8 @@ from paddle_ipu import reference
 from paddle_ipu.errors import FetchError, NotSupported, VerificationError
 from paddle_ipu.frontend import programs
 from paddle_ipu.verification import sides
-from paddle_ipu.verification.report import DIVERGES, FOLLOWS, Comparison, compare
+from paddle_ipu.verification.comparison import Comparison, compare
+from paddle_ipu.verification.report import DIVERGES, FOLLOWS
 from paddle_ipu.xla import lowerings, registry  # noqa: F401 - patched once they are registered
 from paddle_ipu.xla import optimizer as update_rules
 
@@ -331,7 +332,7 @@ def test_a_difference_is_reported_even_where_the_bisection_is_refused(
     def refuse(*arguments: Any) -> Any:
         raise NotSupported("no such fetch")
 
-    monkeypatch.setattr(reference, "_one_micro_batch", refuse)
+    monkeypatch.setattr(reference, "examine", refuse)
     with pytest.raises(VerificationError, match=r"2 of 2 fetches.*\n.*First difference") as caught:
         verify(build(mlp))
     note = "the operators could not be compared one by one: no such fetch"

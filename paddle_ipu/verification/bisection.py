@@ -12,12 +12,14 @@ import onnx_ir as ir
 from paddle_ipu import dialect
 from paddle_ipu.errors import NotSupported
 from paddle_ipu.passes.carry_writes import CarryWrites
-from paddle_ipu.passes.extract_forward import ExtractForward
+from paddle_ipu.passes.cut_gradients import differentiated
+from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX, ExtractForward
 from paddle_ipu.passes.extract_optimizer import OPTIMIZER_OPS, ExtractOptimizer
 from paddle_ipu.passes.pipeline import Compilation
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
+from paddle_ipu.verification.comparison import compare
 from paddle_ipu.verification.program_copy import DROPOUT, ProgramCopy
-from paddle_ipu.verification.report import AGREES, DIVERGES, FOLLOWS, OperatorRow, compare
+from paddle_ipu.verification.report import AGREES, DIVERGES, FOLLOWS, OperatorRow
 
 Array = np.ndarray[Any, Any]
 
@@ -48,6 +50,8 @@ class Forward:
         optimizer: the optimizer, None in inference.
         sources: parameter -> line of the operator that updates it.
         writes: parameter or state -> the operator that gives it its value in the next run.
+        backward: result -> the fetch of its gradient, of those that backward goes through.
+        loss: the loss, None in inference.
     """
 
     nodes: Sequence[ir.Node]
@@ -57,6 +61,8 @@ class Forward:
     optimizer: PaddleOptimizer | None
     sources: Mapping[str, str]
     writes: Mapping[str, ir.Node]
+    backward: Mapping[str, str]
+    loss: str | None
 
 
 def read_forward(
@@ -90,22 +96,26 @@ def read_forward(
         writes[name] = producer
     optimizer = compilation.optimizer
     gradients = {} if optimizer is None else optimizer.gradients
+    results = [
+        (number, value)
+        for number, node in enumerate(nodes)
+        if node.op_type not in dialect.CONSTANT_OPS
+        for value in node.outputs
+        if value.dtype is not None
+        and (value.uses() or value.is_graph_output())
+        and copy.value(str(value.name)) is not None
+    ]
+    known = {str(value.name) for _, value in results}
     return Forward(
         nodes,
-        [
-            (number, value)
-            for number, node in enumerate(nodes)
-            if node.op_type not in dialect.CONSTANT_OPS
-            for value in node.outputs
-            if value.dtype is not None
-            and (value.uses() or value.is_graph_output())
-            and copy.value(str(value.name)) is not None
-        ],
+        results,
         {name: parameter for name, parameter in gradients.items() if parameter in readers},
         readers,
         optimizer,
         sources,
         writes,
+        {n: GRADIENT_PREFIX + n for n in differentiated(compilation) if n in known},
+        compilation.loss,
     )
 
 
@@ -180,8 +190,10 @@ def drift_table(
     *,
     rtol: float,
     atol: float,
+    max_drift: float | None = None,
 ) -> list[OperatorRow]:
     """A row for each result, in program order."""
+    drifts: dict[str, float] = {}
     differing: set[str] = set()
     compared = {str(value.name) for _, value in forward.results}
     rows = []
@@ -190,17 +202,20 @@ def drift_table(
         source = dialect.source_of(node)
         result = compare(
             name, got=got[name], expected=expected[name], rtol=rtol, atol=atol,
-            what=f"result of {node.op_type}", source=source,
+            what=f"result of {node.op_type}", source=source, max_drift=max_drift,
         )  # fmt: skip
-        verdict = AGREES
+        verdict, read = AGREES, set(read_by(node, compared))
         if not result.ok:
             differing.add(name)
-            verdict = FOLLOWS if differing.intersection(_read_by(node, compared)) else DIVERGES
-        rows.append(OperatorRow(number, str(node.op_type), source, result, verdict))
+            verdict = FOLLOWS if differing.intersection(read) else DIVERGES
+        given = max((drifts.get(operand, 0.0) for operand in read), default=0.0)
+        gain = result.drift / given if 0 < given < np.inf else 0.0
+        drifts[name] = result.drift
+        rows.append(OperatorRow(number, str(node.op_type), source, result, verdict, gain=gain))
     return rows
 
 
-def _read_by(node: ir.Node, compared: Container[str]) -> Iterator[str]:
+def read_by(node: ir.Node, compared: Container[str]) -> Iterator[str]:
     """Names of the compared values a node reads, be it through values that are not compared."""
     for value in node.inputs:
         if value is None:
@@ -209,7 +224,7 @@ def _read_by(node: ir.Node, compared: Container[str]) -> Iterator[str]:
         if producer is None or value.name in compared:
             yield str(value.name)
         else:
-            yield from _read_by(producer, compared)
+            yield from read_by(producer, compared)
 
 
 def derivative_rows(

@@ -1,11 +1,14 @@
-"""A verification report as one HTML page: no other file, no network, tables that sort."""
+"""A verification report as one HTML page: no other file, no network, tables to sort and filter."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from paddle_ipu.verification.report import Comparison, OperatorRow, VerificationReport
+from paddle_ipu.verification import charts
+from paddle_ipu.verification.comparison import Comparison
+from paddle_ipu.verification.ranges import ValueRange
+from paddle_ipu.verification.report import OperatorRow, VerificationReport
 
 _STYLE = """
 body { font: 14px/1.4 system-ui, sans-serif; margin: 2em; color: #222; background: #fff }
@@ -16,7 +19,14 @@ th { cursor: pointer; background: #f3f3f3; position: sticky; top: 0 }
 th[aria-sort=ascending]::after { content: " \\2191" }
 th[aria-sort=descending]::after { content: " \\2193" }
 tr.diverges { background: #ffd9d6 } tr.follows { background: #fff3cd }
+tr.now { background: #e7f0ff }
 pre { background: #f6f6f6; padding: 1em; white-space: pre-wrap }
+.finding { border-left: 4px solid #c62828; background: #fdf3f2; padding: .6em 1em; margin: .6em 0 }
+.lost { fill: #c62828 } .weak { fill: #ef9f1a } .held { fill: #3b7dd8 }
+svg.h path { stroke: #ccc; fill: none }
+polyline { fill: none; stroke: #3b7dd8; stroke-width: 2 }
+figure { display: inline-block; margin: 0 1em 1em 0 } figcaption { color: #555 }
+.key span { display: inline-block; width: .8em; height: .8em; margin: 0 .3em 0 1em }
 """
 
 _SCRIPT = """
@@ -32,32 +42,47 @@ for (const head of document.querySelectorAll("th")) head.addEventListener("click
   });
   table.tBodies[0].append(...rows);
 });
-const only = document.getElementById("only");
-if (only) only.addEventListener("input", () => {
+const only = document.getElementById("only"), lost = document.getElementById("lost");
+const choose = () => {
   for (const row of document.querySelectorAll("#operators tbody tr"))
-    row.hidden = !row.textContent.toLowerCase().includes(only.value.toLowerCase());
-});
+    row.hidden = !row.textContent.toLowerCase().includes(only.value.toLowerCase())
+      || (lost.checked && row.className === "agrees" && !("lost" in row.dataset));
+};
+if (only) { only.addEventListener("input", choose); lost.addEventListener("input", choose); }
 """
 
-_NUMBERS = ("max abs", "max rel", "magnitude", "differing", "got", "expected")
+_KEY = (
+    '<p class="key">Histograms: magnitudes by power of two, from 2<sup>-40</sup> to 2<sup>24</sup>.'
+    '<span style="background:#3b7dd8"></span>half holds them'
+    '<span style="background:#ef9f1a"></span>with fewer bits'
+    '<span style="background:#c62828"></span>not: they become 0 or infinity</p>'
+)
+
+_NUMBERS = ("drift", "max abs", "max rel", "magnitude", "differing", "got", "expected")
+_RANGE = ("&gt; half", "to 0", "subnormal", "values")
 
 
 def page(report: VerificationReport) -> str:
     """The page; text from the program is escaped."""
     title = f"verify: {'agrees' if report.ok else 'differs'}"
-    body = [f"<h1>{title}</h1>", f"<p>rtol={report.rtol:g}, atol={report.atol:g}, "
-            f"{report.steps} step(s) beside Paddle's CPU kernels.</p>"]  # fmt: skip
+    body = [f"<h1>{title}</h1>", f"<p>{escape(report.tolerance)}, {report.steps} step(s) beside "
+            f"{escape(report.other)}.</p>"]  # fmt: skip
     body += [f"<p>Note: {escape(note)}.</p>" for note in report.notes]
+    body += [
+        f'<div class="finding">{escape(str(found))}</div>'
+        for found in (*report.findings, *report.not_finite)
+    ]
     if not report.ok:
         body.append(f"<pre>{escape(report.explanation())}</pre>")
-    operator_head = ("#", "verdict", "operator", "result", "line", "shape", *_NUMBERS)
+    body += _course(report)
     if report.operators:
-        body.append("<h2>Operators</h2>")
-        body.append('<p><input id="only" placeholder="operator, result or line"></p>')
-        body.append(_table("operators", operator_head, map(_operator, report.operators)))
+        body += _operators(report)
+    if report.scales:
+        body += _scales(report)
     if report.derivatives:
+        columns = ("#", "verdict", "operator", "result", "line", "shape", *_NUMBERS)
         body.append("<h2>Derivatives of each operator by itself</h2>")
-        body.append(_table("derivatives", operator_head, map(_operator, report.derivatives)))
+        body.append(_table("derivatives", columns, map(_derivative, report.derivatives)))
     for name, rows in (
         ("Fetches", report.fetches),
         ("Gradients", report.gradients),
@@ -74,8 +99,62 @@ def page(report: VerificationReport) -> str:
     )
 
 
+def _course(report: VerificationReport) -> list[str]:
+    if not report.course:
+        return []
+    rows = [
+        _row("step", [
+            _number(step, str(step)),
+            _text("") if row.loss is None else _number(row.loss, f"{row.loss:.5g}"),
+            *(_number(x, f"{x:.4g}") for x in (row.gradient, row.weights, row.update)),
+        ])
+        for step, row in enumerate(report.course)
+    ]  # fmt: skip
+    head = ("step", "loss", "norm of gradients", "norm of weights", "update / weights")
+    return [
+        "<h2>Steps, on the IPU</h2>",
+        charts.curve([row.loss for row in report.course], "loss")
+        + charts.curve([row.gradient for row in report.course], "norm of gradients"),
+        _table("steps", head, rows),
+    ]
+
+
+def _operators(report: VerificationReport) -> list[str]:
+    gradients = any(row.gradient_values is not None for row in report.operators)
+    head = ["#", "verdict", "operator", "result", "line", "shape", *_NUMBERS, "gain"]
+    head += [
+        *_RANGE,
+        *(("gradient drift", *(f"gradient {x}" for x in _RANGE)) if gradients else ()),
+    ]
+    scaled = f", gradients times the loss scale {report.loss_scale:g}" if gradients else ""
+    return [
+        "<h2>Operators</h2>",
+        f"<p>Ranges are those of {escape(report.other)}{scaled}: what half would make of them.</p>",
+        _KEY,
+        '<p><input id="only" placeholder="operator, result or line"> <label><input type="checkbox" '
+        'id="lost"> only what differs or does not fit half</label></p>',
+        _table("operators", head, (_operator(row, gradients) for row in report.operators)),
+    ]
+
+
+def _scales(report: VerificationReport) -> list[str]:
+    rows = [
+        _row("now" if row.scale == report.loss_scale else "scale", [
+            _number(row.scale, f"{row.scale:g}"),
+            *(_number(x, f"{x:.2%}") for x in (row.overflow, row.underflow, row.subnormal)),
+        ])
+        for row in report.scales
+    ]  # fmt: skip
+    head = ("loss scale", "&gt; half", "to 0", "subnormal")
+    return [
+        "<h2>What loss scales do to gradients in half</h2>",
+        "<p>Shares of the gradient values that are not 0.</p>",
+        _table("scales", head, rows),
+    ]
+
+
 def _table(name: str, head: Sequence[str], rows: Iterable[str]) -> str:
-    heads = "".join(f"<th>{escape(text)}</th>" for text in head)
+    heads = "".join(f"<th>{text}</th>" for text in head)
     return (
         f'<table id="{name.replace(" ", "-")}"><thead><tr>{heads}</tr></thead><tbody>\n'
         + "\n".join(rows)
@@ -83,7 +162,30 @@ def _table(name: str, head: Sequence[str], rows: Iterable[str]) -> str:
     )
 
 
-def _operator(row: OperatorRow) -> str:
+def _operator(row: OperatorRow, gradients: bool) -> str:
+    cells = [_number(row.number, str(row.number)), _text(row.verdict), _text(row.operator)]
+    cells += [_text(row.result.name), _text(row.source), *_measures(row.result)]
+    cells += [_number(row.gain, f"{row.gain:.1f}" if row.gain else ""), *_range(row.values)]
+    if gradients:
+        drift = row.gradient
+        cells.append(_text("") if drift is None else _number(drift.drift, f"{drift.drift:.2e}"))
+        cells += _range(row.gradient_values)
+    ranges = [found for found in (row.values, row.gradient_values) if found is not None]
+    lost = any(not x.finite or x.overflow or x.underflow for x in ranges)
+    return _row(row.verdict, cells, " data-lost" if lost else "")
+
+
+def _range(found: ValueRange | None) -> list[str]:
+    if found is None:
+        return [_text("")] * len(_RANGE)
+    counts = (found.overflow, found.underflow, found.subnormal)
+    return [
+        *(_number(found.share(n), f"{found.share(n):.2%}" if n else "") for n in counts),
+        f'<td data-sort="{found.largest}">{charts.histogram(found)}</td>',
+    ]
+
+
+def _derivative(row: OperatorRow) -> str:
     cells = [_number(row.number, str(row.number)), _text(row.verdict), _text(row.operator)]
     cells += [_text(row.result.name), _text(row.source), *_measures(row.result)]
     return _row(row.verdict, cells)
@@ -98,14 +200,14 @@ def _comparison(row: Comparison) -> str:
 def _measures(row: Comparison) -> list[str]:
     return [
         _text(f"{list(row.shape)} {row.dtype}"),
-        *(_number(x, f"{x:.2e}") for x in (row.max_abs, row.max_rel, row.magnitude)),
+        *(_number(x, f"{x:.2e}") for x in (row.drift, row.max_abs, row.max_rel, row.magnitude)),
         _number(row.differing, f"{row.differing} of {row.size}"),
         *(_number(x, f"{x:.7g}") for x in (row.got, row.expected)),
     ]
 
 
-def _row(verdict: str, cells: Sequence[str]) -> str:
-    return f'<tr class="{verdict}">{"".join(cells)}</tr>'
+def _row(verdict: str, cells: Sequence[str], attributes: str = "") -> str:
+    return f'<tr class="{verdict}"{attributes}>{"".join(cells)}</tr>'
 
 
 def _text(text: str) -> str:

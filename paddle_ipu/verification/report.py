@@ -1,69 +1,18 @@
-"""What ``paddle_ipu.verify`` found: comparisons of tensors, the drift table, and their text."""
+"""What ``paddle_ipu.verify`` found: comparisons, the drift table, and what it makes of them."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-Array = np.ndarray[Any, Any]
+from paddle_ipu.verification.comparison import Comparison
+from paddle_ipu.verification.ranges import ScaleRow, ValueRange
 
 AGREES, DIVERGES, FOLLOWS = "agrees", "diverges", "follows"
 """Verdicts on an operator: ``follows`` differs too, but so did something it reads."""
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """One tensor of the IPU beside the same one of Paddle's CPU kernels.
-
-    Attributes:
-        name: the tensor's name in the program.
-        what: what it is, in words.
-        source: ``file:line`` of the user's call it comes from, "" where there is none.
-        ok: shape and dtype are equal and every element is within tolerance.
-        shape, dtype: of the IPU's tensor, for one micro-batch.
-        expected_shape, expected_dtype: of the CPU's.
-        max_abs: largest ``|got - expected|``; infinite where only one side is finite.
-        max_rel: largest ``|got - expected| / |expected|`` where `expected` is not zero.
-        magnitude: largest finite ``|expected|``.
-        differing: how many of the `size` elements are out of tolerance.
-        got, expected: the element that is worst against its tolerance, at `index`.
-        micro_batch: the first micro-batch out of tolerance, counted over the steps; else None.
-    """
-
-    name: str
-    what: str
-    source: str
-    ok: bool
-    shape: tuple[int, ...]
-    expected_shape: tuple[int, ...]
-    dtype: str
-    expected_dtype: str
-    max_abs: float
-    max_rel: float
-    magnitude: float
-    differing: int
-    size: int
-    index: tuple[int, ...]
-    got: float
-    expected: float
-    micro_batch: int | None
-
-    def numbers(self) -> str:
-        """Got and expected, in words."""
-        if self.shape != self.expected_shape:
-            return f"got shape {list(self.shape)}, expected {list(self.expected_shape)}"
-        if self.dtype != self.expected_dtype:
-            return f"got dtype {self.dtype}, expected {self.expected_dtype}"
-        return (
-            f"got {self.got:.7g}, expected {self.expected:.7g} at {list(self.index)}; "
-            f"{self.differing} of {self.size} elements differ, max abs error {self.max_abs:.3g}, "
-            f"max rel error {self.max_rel:.3g}"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +26,11 @@ class OperatorRow:
         result: its result, both sides having run the whole program up to here; in a table of
             derivatives, the derivative with respect to the operand of that name.
         verdict: ``agrees``, ``diverges`` (everything it reads agrees) or ``follows``.
+        values: the range of the result on the side that is compared with.
+        gain: the result's drift over the largest drift among what the operator reads; how much it
+            makes of errors that it is given.
+        gradient: the loss's gradient with respect to the result, where both sides have it.
+        gradient_values: its range as backward has it, times the loss scale.
     """
 
     number: int
@@ -84,10 +38,100 @@ class OperatorRow:
     source: str
     result: Comparison
     verdict: str
+    values: ValueRange | None = None
+    gain: float = 0.0
+    gradient: Comparison | None = None
+    gradient_values: ValueRange | None = None
 
     def place(self) -> str:
         """The operator and the user's line."""
         return f"{self.operator} at {self.source}" if self.source else self.operator
+
+
+@dataclass(frozen=True, slots=True)
+class NotFinite:
+    """Where the first NaN, or the first infinity, comes from.
+
+    Attributes:
+        kind: ``NaN`` or ``infinity``.
+        phase: ``forward``, ``loss``, ``backward``, ``update``, ``feed`` or ``weight``.
+        operator: the operator's phi name; the update rule; "" for a feed or weight.
+        source: ``file:line`` of the user's call, "" where Paddle recorded none.
+        tensor: name of the tensor that holds it.
+        micro_batch: counted over the steps.
+        count, size: how many elements of how many.
+        reason: what the operator was given.
+        advice: what to do.
+    """
+
+    kind: str
+    phase: str
+    operator: str
+    source: str
+    tensor: str
+    micro_batch: int
+    count: int
+    size: int
+    reason: str
+    advice: str
+
+    def __str__(self) -> str:
+        place = f"{self.operator} at {self.source}" if self.source else self.operator
+        by = {
+            "forward": f"{place} (result {self.tensor})",
+            "backward": f"the derivative of {place} (gradient of {self.tensor})",
+            "loss": f"the gradient that the loss {self.tensor} is given, {place}",
+            "update": f"the update of {self.tensor} by {place}",
+            "feed": f"the feed {self.tensor!r}",
+            "weight": f"the variable {self.tensor!r}, as it was given",
+        }[self.phase]
+        return (
+            f"First {self.kind}: {by}, micro-batch {self.micro_batch}: {self.count} of {self.size} "
+            f"elements. {self.reason} {self.advice}".rstrip()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that explains a loss that does not go down.
+
+    Attributes:
+        title: in a few words.
+        text: the numbers.
+        advice: what to do.
+    """
+
+    title: str
+    text: str
+    advice: str
+
+    def __str__(self) -> str:
+        return f"{self.title}: {self.text} {self.advice}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """One run of a training program on the IPU.
+
+    Attributes:
+        loss: the first fetch that is one number, averaged over micro-batches; None without one.
+        gradient: norm of the gradients of all trained parameters, of the last micro-batch.
+        weights: norm of all trained parameters after the run.
+        update: norm of what the run added to them, over their norm before.
+    """
+
+    loss: float | None
+    gradient: float
+    weights: float
+    update: float
+
+
+SIDES = {
+    "cpu": ("the IPU", "Paddle's CPU kernels"),
+    "fp32": ("the program as compiled", "itself in float32"),
+    "fp16": ("the program in half", "itself as compiled"),
+}
+"""By what ``against`` says: what is compared, and what with."""
 
 
 @dataclass(slots=True)
@@ -104,6 +148,13 @@ class VerificationReport:
         derivatives: every differentiable operand of every operator by itself, in the order of
             backward; filled where gradients differ though every operator agrees.
         notes: what was not compared, and why.
+        against: what the program is compared with, a key of :data:`SIDES`.
+        max_drift: beside another precision, the norm of an error may be this share of the norm.
+        not_finite: where NaN and infinity come from, when a fetch, a gradient or a weight has one.
+        findings: what may keep the loss from going down.
+        course: in training over several steps, how loss, gradients and weights went.
+        loss_scale: the factor that backward's gradients have on the device.
+        scales: what loss scales do to gradients in half.
     """
 
     rtol: float
@@ -115,6 +166,18 @@ class VerificationReport:
     operators: list[OperatorRow] = field(default_factory=list)
     derivatives: list[OperatorRow] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    against: str = "cpu"
+    max_drift: float = 0.0
+    not_finite: list[NotFinite] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    course: list[StepRow] = field(default_factory=list)
+    loss_scale: float = 1.0
+    scales: list[ScaleRow] = field(default_factory=list)
+
+    @property
+    def finite(self) -> bool:
+        """True when no fetch, gradient, weight and state of the IPU holds NaN or infinity."""
+        return not any(row.not_finite for row in (*self.fetches, *self.gradients, *self.updates))
 
     @property
     def ok(self) -> bool:
@@ -144,13 +207,26 @@ class VerificationReport:
             return ""
         counts = [
             f"{sum(not row.ok for row in rows)} of {len(rows)} {name}"
-            for name, rows in self._sections()
+            for name, rows in self.sections()
             if any(not row.ok for row in rows)
         ]
-        return (
-            f"{', '.join(counts)} differ from Paddle's CPU kernels (rtol={self.rtol:g}, "
-            f"atol={self.atol:g}).\n{self._where(first)}\n{self._advice(first)}"
-        )
+        lines = [f"{', '.join(counts)} differ from {self.other} ({self.tolerance})."]
+        lines += map(str, (*self.findings, *self.not_finite))
+        if not self.not_finite:
+            lines += [self._where(first), self._advice(first)]
+        return "\n".join(lines)
+
+    @property
+    def other(self) -> str:
+        """What the program is compared with, in words."""
+        return SIDES[self.against][1]
+
+    @property
+    def tolerance(self) -> str:
+        """What counts as agreeing, in words."""
+        if self.against == "cpu":
+            return f"rtol={self.rtol:g}, atol={self.atol:g}"
+        return f"drift up to {self.max_drift:g}"
 
     def _where(self, first: OperatorRow | Comparison) -> str:
         if isinstance(first, OperatorRow) and first in self.derivatives:
@@ -177,7 +253,12 @@ class VerificationReport:
 
     def _advice(self, first: OperatorRow | Comparison) -> str:
         row = first.result if isinstance(first, OperatorRow) else first
-        if row.shape == row.expected_shape and row.max_abs <= 1e-4 * row.magnitude:
+        if self.against != "cpu":
+            hint = (
+                "Keep what loses too much in float32, or scale it; "
+                "max_drift says how much is too much."
+            )
+        elif row.shape == row.expected_shape and row.max_abs <= 1e-4 * row.magnitude:
             hint = (
                 "The error is small beside the tensor's largest element "
                 f"({row.magnitude:.3g}), as rounding is: raise rtol and atol if you expect it."
@@ -194,30 +275,26 @@ class VerificationReport:
             "save_html(path) writes the table of every operator."
         )
 
-    def _sections(self) -> Iterator[tuple[str, Sequence[Comparison]]]:
+    def sections(self) -> Iterator[tuple[str, Sequence[Comparison]]]:
+        """(title, rows) of what is compared beside the operators."""
         yield "fetches", self.fetches
         yield "gradients", self.gradients
         yield "weights and states", self.updates
 
+    def summary(self, most: int = 12) -> str:
+        """The report with at most so many operators: those that matter."""
+        from paddle_ipu.verification.text import text
+
+        return text(self, most)
+
     def __str__(self) -> str:
-        lines = [
-            f"verify: {'agrees with' if self.ok else 'DIFFERS from'} Paddle's CPU kernels "
-            f"after {self.steps} step(s), rtol={self.rtol:g}, atol={self.atol:g}"
-        ]
-        lines += [f"note: {note}" for note in self.notes]
-        for title, rows in self._sections():
-            if rows:
-                lines += ["", f"{title}:", _HEADER]
-                lines += [_line("ok" if r.ok else "DIFFERS", r, r.what) for r in rows]
-        if self.operators:
-            lines += ["", "operators, in program order:", _HEADER]
-            lines += [_line(o.verdict, o.result, o.place()) for o in self.operators]
-        if self.derivatives:
-            lines += ["", "derivatives of each operator by itself:", _HEADER]
-            lines += [_line(o.verdict, o.result, o.place()) for o in self.derivatives]
-        if not self.ok:
-            lines += ["", self.explanation()]
-        return "\n".join(lines)
+        from paddle_ipu.verification.text import text
+
+        return text(self, None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain numbers, texts, lists and dicts."""
+        return asdict(self) | {"ok": self.ok, "finite": self.finite}
 
     def to_html(self) -> str:
         """A page that needs nothing else: tables that sort by a click on a column's head."""
@@ -228,73 +305,3 @@ class VerificationReport:
     def save_html(self, path: str | os.PathLike[str]) -> None:
         """Writes :meth:`to_html` to a file."""
         Path(path).write_text(self.to_html(), encoding="utf-8")
-
-
-_HEADER = f"  {'':8} {'max abs':>9} {'max rel':>9} {'magnitude':>9}  name"
-
-
-def _line(verdict: str, row: Comparison, where: str) -> str:
-    numbers = f"{row.max_abs:9.2e} {row.max_rel:9.2e} {row.magnitude:9.2e}"
-    return f"  {verdict:8} {numbers}  {row.name}  {where}"
-
-
-def compare(
-    name: str,
-    *,
-    got: Sequence[Array],
-    expected: Sequence[Array],
-    rtol: float,
-    atol: float,
-    what: str = "",
-    source: str = "",
-) -> Comparison:
-    """Compares one tensor over micro-batches.
-
-    Integers and bools must be equal; NaN equals NaN, infinity equals infinity of the same sign.
-
-    Args:
-        got, expected: one array for each micro-batch, in their order.
-    """
-    first, other = got[0], expected[0]
-    common: dict[str, Any] = {
-        "name": name,
-        "what": what,
-        "source": source,
-        "shape": first.shape,
-        "expected_shape": other.shape,
-        "dtype": first.dtype.name,
-        "expected_dtype": other.dtype.name,
-    }
-    if first.shape != other.shape or not first.size:
-        same = first.shape == other.shape and first.dtype == other.dtype
-        return Comparison(
-            **common, ok=same, max_abs=0.0 if same else np.inf, max_rel=0.0 if same else np.inf,
-            magnitude=0.0, differing=0 if same else int(other.size), size=int(other.size),
-            index=(), got=np.nan, expected=np.nan, micro_batch=None if same else 0,
-        )  # fmt: skip
-    a = np.stack([np.asarray(array, np.float64) for array in got])
-    b = np.stack([np.asarray(array, np.float64) for array in expected])
-    exact = not np.issubdtype(other.dtype, np.floating)
-    equal = (a == b) | (np.isnan(a) & np.isnan(b))
-    with np.errstate(invalid="ignore"):
-        error = np.where(equal, 0.0, np.abs(a - b))
-    error = np.where(np.isfinite(error), error, np.inf)
-    finite = np.where(np.isfinite(b), np.abs(b), 0.0)
-    allowed = np.zeros_like(finite) if exact else atol + rtol * finite
-    out = error > allowed
-    relative = error[finite > 0] / finite[finite > 0]
-    worst = np.unravel_index(int(np.argmax(error - allowed)), error.shape)
-    turns = out.reshape(len(out), -1).any(axis=1)
-    return Comparison(
-        **common,
-        ok=not out.any() and first.dtype == other.dtype,
-        max_abs=float(error.max()),
-        max_rel=float(relative.max(initial=0.0)),
-        magnitude=float(finite.max()),
-        differing=int(out.sum()),
-        size=int(out.size),
-        index=tuple(int(i) for i in worst[1:]),
-        got=float(a[worst]),
-        expected=float(b[worst]),
-        micro_batch=int(np.argmax(turns)) if turns.any() else None,
-    )

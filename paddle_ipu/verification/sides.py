@@ -1,18 +1,21 @@
-"""The two sides of a verification: a program on the IPU, and the same one on Paddle's CPU kernels.
+"""The sides of a verification: a program on the IPU, as compiled or in one precision throughout,
+and the same one on Paddle's CPU kernels.
 
 Each runs on a scope of its own, filled with copies of the variables.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from paddle_ipu import scope as scopes
 from paddle_ipu.compiled_program import IpuCompiledProgram
+from paddle_ipu.passes.convert_to_float32 import ConvertToFloat32
 from paddle_ipu.verification.bisection import Forward
 from paddle_ipu.verification.program_copy import ProgramCopy
 
@@ -21,6 +24,11 @@ State = dict[str, Array]
 Results = dict[str, list[Array]]
 """Name -> one array for each micro-batch."""
 
+AS_COMPILED, IN_FLOAT32, IN_HALF = "as compiled", "in float32", "in half"
+"""What the IPU side computes in: what program and strategy say, or one precision throughout."""
+
+ON_CPU = "on Paddle's CPU kernels"
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -28,15 +36,17 @@ class Case:
 
     Attributes:
         copy: a copy of the program.
-        feed: the feeds of one run, in the dtypes the program declares.
+        feeds: those of each run, in the dtypes the program declares; the last run's are those of
+            every later one.
         fetches: names of the user's fetches.
         state: the scope's variables; nobody writes on these arrays.
         turns: micro-batches of a run.
         accumulates: True when several micro-batches share one update.
+        on_cpu: True when the other side is Paddle's CPU kernels.
     """
 
     copy: ProgramCopy
-    feed: Mapping[str, Array]
+    feeds: Sequence[Mapping[str, Array]]
     fetches: Sequence[str]
     strategy: Any
     state: State
@@ -44,13 +54,47 @@ class Case:
     training: bool
     turns: int
     accumulates: bool
+    on_cpu: bool = True
+
+    def feed(self, step: int) -> Mapping[str, Array]:
+        """The feeds of one run."""
+        return self.feeds[min(step, len(self.feeds) - 1)]
 
     def micro_batch(self, turn: int) -> dict[str, Array]:
-        """The feeds of one micro-batch of a run."""
+        """The feeds of one micro-batch, counted over the runs."""
+        step, index = divmod(turn, self.turns)
         return {
-            name: array.reshape(self.turns, -1, *array.shape[1:])[turn] if array.ndim else array
-            for name, array in self.feed.items()
+            name: array.reshape(self.turns, -1, *array.shape[1:])[index] if array.ndim else array
+            for name, array in self.feed(step).items()
         }
+
+    def fetches_of_course(self) -> list[str]:
+        """The user's fetches and the raw gradient of every trained parameter."""
+        return list(dict.fromkeys([*self.fetches, *self.forward.gradients]))
+
+    @property
+    def loss_scale(self) -> float:
+        """The factor on the loss, which backward's gradients have on the device."""
+        optimizer = self.forward.optimizer
+        if optimizer is None:
+            return 1.0
+        own = optimizer.loss_scale
+        variable = None if own is None else self.state.get(own.variable)
+        return float(optimizer.loss_scaling) * (1.0 if variable is None else float(variable.item()))
+
+
+def for_one_micro_batch(original: Any) -> Any:
+    """The same strategy without pipeline, loop and accumulation."""
+    strategy = _copied(original)
+    strategy.set_pipelining_config(enable_pipelining=False, batches_per_step=1)
+    strategy.set_options({"enable_gradient_accumulation": False, "accumulation_factor": 1})
+    return strategy
+
+
+def _copied(original: Any) -> Any:
+    strategy = copy.copy(original)
+    strategy._ipu_strategy = copy.deepcopy(original._ipu_strategy)
+    return strategy
 
 
 def filled_scope(state: State) -> Any:
@@ -68,21 +112,49 @@ def _read(scope: Any, names: Sequence[str]) -> State:
 
 
 class Ipu:
-    """The program on the IPU."""
+    """The program on the IPU.
 
-    def __init__(self, case: Case, strategy: Any, turns: int, fetches: Sequence[str],
-                 state: State) -> None:  # fmt: skip
-        self._case, self._turns, self._fetches = case, turns, list(fetches)
+    Gradients are those of the loss, in float32 where the device has them in half.
+    """
+
+    def __init__(
+        self,
+        case: Case,
+        fetches: Sequence[str],
+        state: State,
+        *,
+        precision: str = AS_COMPILED,
+        one_micro_batch: bool = False,
+    ) -> None:
+        """`one_micro_batch` is for runs of a single one, whatever the strategy says."""
+        self._turns = 1 if one_micro_batch else case.turns
+        self._fetches = list(fetches)
         self._scope = filled_scope(state)
+        strategy = for_one_micro_batch(case.strategy) if one_micro_batch else case.strategy
+        if precision != AS_COMPILED:
+            strategy = _copied(strategy)
+            strategy.set_precision_config(enable_fp16=precision == IN_HALF)
         compiled = IpuCompiledProgram(case.copy.program, scope=self._scope, ipu_strategy=strategy)
-        self._program = compiled.compile(list(case.feed), self._fetches)
+        if precision != AS_COMPILED:
+            compiled._first_passes = (ConvertToFloat32(),)
+        self._program = compiled.compile(list(case.feed(0)), self._fetches)
         self._backend = compiled._backend
+        self._scales: dict[str, float] = {}
+        for name, fetch in self._program.fetches.items():
+            if fetch.scale != 1.0:
+                # Divided in half, what the scale keeps would be lost again.
+                self._scales[name] = fetch.scale
+        self._program.fetches = {
+            name: replace(fetch, scale=1.0) for name, fetch in self._program.fetches.items()
+        }
 
     def run(self, feed: Mapping[str, Array]) -> Results:
         """Runs all micro-batches of `feed`."""
         arrays = self._program.run(feed, self._fetches)
         results: Results = {}
         for name, array in zip(self._fetches, arrays, strict=True):
+            if name in self._scales:
+                array = array.astype(np.float32) / np.float32(self._scales[name])
             results[name] = list(array) if self._turns > 1 else [array]
         return results
 

@@ -1,0 +1,162 @@
+"""What becomes of a program over several runs, on either side."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from paddle_ipu.verification import bisection
+from paddle_ipu.verification.report import StepRow
+from paddle_ipu.verification.sides import (
+    ON_CPU,
+    Array,
+    Case,
+    Cpu,
+    Ipu,
+    Results,
+    State,
+)
+
+
+@dataclass(slots=True)
+class Course:
+    """What all runs of one side gave.
+
+    Attributes:
+        results: of every micro-batch, over the runs.
+        variables: what training and the forward part write, after the last run.
+        steps: how training went; of one run, and on the CPU, nothing.
+    """
+
+    results: Results
+    variables: State = field(default_factory=dict)
+    steps: list[StepRow] = field(default_factory=list)
+
+
+def follow(case: Case, side: str, fetches: Sequence[str], steps: int) -> Course:
+    """Runs one side.
+
+    Args:
+        side: ``ON_CPU``, or the precision of the IPU side.
+        fetches: names, raw gradients too.
+    """
+    course = Course({name: [] for name in fetches})
+    updated = updated_names(case)
+    if side == ON_CPU:
+        _follow_cpu(case, fetches, steps, course, updated)
+    else:
+        _follow_ipu(case, side, fetches, steps, course, updated)
+    return course
+
+
+def updated_names(case: Case) -> list[str]:
+    """The variables that are compared after the last run."""
+    if case.accumulates and case.on_cpu:
+        return list(bisection.written_variables(case.forward))
+    return list(bisection.updated_variables(case.forward))
+
+
+def _follow_cpu(
+    case: Case, fetches: Sequence[str], steps: int, course: Course, updated: Sequence[str]
+) -> None:
+    cpu = Cpu(case, fetches, case.state)
+    for turn in range(steps * case.turns):
+        if case.accumulates:
+            cpu.restore(_without(case.state, updated))
+        for name, array in cpu.run(case.micro_batch(turn)).items():
+            course.results[name].append(array)
+    course.variables = cpu.variables(updated)
+
+
+def _follow_ipu(
+    case: Case,
+    precision: str,
+    fetches: Sequence[str],
+    steps: int,
+    course: Course,
+    updated: Sequence[str],
+) -> None:
+    ipu = Ipu(case, fetches, case.state, precision=precision)
+    trained = list(case.forward.gradients.values())
+    before = [case.state[name] for name in trained]
+    try:
+        for step in range(steps):
+            results = ipu.run(case.feed(step))
+            for name, arrays in results.items():
+                course.results[name] += arrays
+            if case.training and steps > 1:
+                after = list(ipu.variables(trained).values())
+                course.steps.append(_step(case, results, before, after))
+                before = after
+        course.variables = ipu.variables(updated)
+    finally:
+        ipu.close()
+
+
+def _step(case: Case, results: Results, before: Sequence[Array], after: Sequence[Array]) -> StepRow:
+    numbers = [name for name in case.fetches if results[name][0].size == 1]
+    loss = None if not numbers else float(np.mean([a.item() for a in results[numbers[0]]]))
+    with np.errstate(all="ignore"):
+        moved = norm(
+            [np.subtract(a, b, dtype=np.float64) for a, b in zip(after, before, strict=True)]
+        )
+        start = norm(before)
+        return StepRow(
+            loss,
+            norm([results[name][-1] for name in case.forward.gradients]),
+            norm(after),
+            moved / start if start else 0.0,
+        )
+
+
+def norm(arrays: Sequence[Array]) -> float:
+    """The norm of all numbers together."""
+    squares = [float(np.square(np.asarray(array, np.float64)).sum()) for array in arrays]
+    return float(np.sqrt(sum(squares)))
+
+
+def _without(state: State, names: Collection[str]) -> State:
+    return {name: array for name, array in state.items() if name not in names}
+
+
+def state_before(case: Case, side: str, turn: int) -> State:
+    """The variables before a micro-batch, counted over the runs."""
+    if turn == 0:
+        return dict(case.state)
+    moving = list(bisection.updated_variables(case.forward))
+    optimizer = case.forward.optimizer
+    if optimizer is not None and optimizer.loss_scale is not None:
+        moving += [name for name in optimizer.loss_scale.variables if name in case.state]
+    moving = [name for name in moving if name in case.state]
+    state = dict(case.state)
+    if side == ON_CPU:
+        written = list(bisection.written_variables(case.forward))
+        kept = written if case.accumulates else list(state)
+        cpu = Cpu(case, case.fetches, state)
+        for earlier in range(turn):
+            cpu.restore(_without(state, kept))
+            cpu.run(case.micro_batch(earlier))
+        return {**state, **cpu.variables(kept)}
+    steps, rest = divmod(turn, case.turns)
+    if steps:
+        state.update(_after(case, side, state, moving, [case.feed(n) for n in range(steps)]))
+    if rest and not case.accumulates:
+        first = steps * case.turns
+        feeds = [case.micro_batch(n) for n in range(first, turn)]
+        state.update(_after(case, side, state, moving, feeds, one_micro_batch=True))
+    return state
+
+
+def _after(
+    case: Case, precision: str, state: State, moving: Sequence[str],
+    feeds: Sequence[Mapping[str, Array]], one_micro_batch: bool = False,
+) -> State:  # fmt: skip
+    ipu = Ipu(case, case.fetches, state, precision=precision, one_micro_batch=one_micro_batch)
+    try:
+        for feed in feeds:
+            ipu.run(feed)
+        return ipu.variables(moving)
+    finally:
+        ipu.close()

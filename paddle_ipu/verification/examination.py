@@ -1,0 +1,123 @@
+"""One micro-batch of both sides with every forward value fetched, and every gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from paddle_ipu.verification import bisection
+from paddle_ipu.verification.comparison import compare
+from paddle_ipu.verification.course import norm
+from paddle_ipu.verification.ranges import ValueRange, best_scale, measure, scale_table
+from paddle_ipu.verification.report import OperatorRow, VerificationReport
+from paddle_ipu.verification.sides import ON_CPU, Array, Case, Cpu, Ipu, Results, State
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """What both sides gave for one micro-batch.
+
+    Attributes:
+        turn: its number, counted over the runs.
+        state: the variables it started from.
+        feed: what it was fed.
+        got, expected: name -> its one array; gradients under the names that fetch them.
+        in_full: those of the side that computes in float32; empty where none is known to.
+        in_half: True when a forward value of the IPU's is float16.
+    """
+
+    turn: int
+    state: State
+    feed: Mapping[str, Array]
+    got: Results
+    expected: Results
+    in_full: Results
+    in_half: bool
+
+
+def examine(case: Case, sides: tuple[str, str], turn: int, state: State) -> Examination:
+    """Runs one micro-batch on both sides from the same variables."""
+    names = [str(value.name) for _, value in case.forward.results]
+    gradients = [*case.forward.gradients, *case.forward.backward.values()] if case.training else []
+    feed = case.micro_batch(turn)
+    expected = _run(case, sides[1], names, gradients, feed, state)
+    got = _run(case, sides[0], names, gradients, feed, state)
+    in_half = any(got[name][0].dtype.name == "float16" for name in names)
+    return Examination(turn, state, feed, got, expected, expected, in_half)
+
+
+def _run(
+    case: Case, side: str, names: list[str], gradients: list[str], feed: Mapping[str, Array],
+    state: State,
+) -> Results:  # fmt: skip
+    if side == ON_CPU:
+        values = Cpu(case, names, state, as_computed=True).run(feed)
+        return {name: [array] for name, array in values.items()}
+    wanted = [*names, *gradients]
+    ipu = Ipu(case, wanted, state, precision=side, one_micro_batch=True)
+    try:
+        return ipu.run(feed)
+    finally:
+        ipu.close()
+
+
+def tabulate(case: Case, examined: Examination, report: VerificationReport) -> None:
+    """Fills the report's table of operators, and that of loss scales where gradients are half."""
+    by_drift = None if case.on_cpu else report.max_drift
+    rows = bisection.drift_table(
+        case.forward, examined.got, examined.expected, rtol=report.rtol, atol=report.atol,
+        max_drift=by_drift,
+    )  # fmt: skip
+    report.operators = [_with_ranges(case, examined, report, row) for row in rows]
+    report.loss_scale = case.loss_scale
+    if not examined.in_half or not case.training:
+        return
+    ranges = gradient_ranges(case, examined)
+    report.scales = scale_table(ranges, _scales(case, ranges))
+
+
+def gradient_ranges(case: Case, examined: Examination) -> list[ValueRange]:
+    """The ranges of all gradients, without the loss scale."""
+    names = [*case.forward.gradients, *case.forward.backward.values()]
+    return [measure(_reference(examined, name)) for name in names if name in examined.got]
+
+
+def _scales(case: Case, ranges: list[ValueRange]) -> list[float]:
+    best = best_scale(ranges)
+    found = {1.0, 2.0**8, 2.0**16, case.loss_scale} | ({best} if best else set())
+    return sorted(found)
+
+
+def _reference(examined: Examination, name: str) -> list[Array]:
+    return examined.in_full.get(name) or examined.got[name]
+
+
+def _with_ranges(
+    case: Case, examined: Examination, report: VerificationReport, row: OperatorRow
+) -> OperatorRow:
+    name = row.result.name
+    values = examined.expected[name]
+    if values[0].dtype.kind not in "fV":
+        return row
+    fetch = case.forward.backward.get(name)
+    if fetch is None or fetch not in examined.got:
+        return replace(row, values=measure(values))
+    gradient = None
+    if fetch in examined.expected:
+        everything = norm([examined.expected[raw][0] for raw in case.forward.gradients])
+        gradient = compare(
+            name, got=examined.got[fetch], expected=examined.expected[fetch], rtol=report.rtol,
+            atol=report.atol, what=f"gradient of {name}", source=row.source,
+            max_drift=report.max_drift, floor=floor_of(report, everything),
+        )  # fmt: skip
+    return replace(
+        row,
+        values=measure(values),
+        gradient=gradient,
+        gradient_values=measure(_reference(examined, fetch), case.loss_scale),
+    )
+
+
+def floor_of(report: VerificationReport, everything: float) -> float:
+    """The error that a tensor may have however small it is, by the norm of all of its kind."""
+    return 0.01 * report.max_drift * everything

@@ -1,0 +1,121 @@
+"""A verification report as text, for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from paddle_ipu.verification.comparison import Comparison
+from paddle_ipu.verification.ranges import ValueRange
+from paddle_ipu.verification.report import AGREES, OperatorRow, VerificationReport
+
+_HEADER = f"  {'':8} {'drift':>8} {'max abs':>8} {'max rel':>8} {'largest':>8}"
+_IN_HALF = f" {'> half':>7} {'to 0':>7} {'subnorm':>7}"
+_GRADIENT = f" | {'drift':>8}{_IN_HALF}"
+
+
+def text(report: VerificationReport, most: int | None) -> str:
+    """The whole report, with all its operators or the `most` that matter."""
+    verdict = "agrees with" if report.ok else "DIFFERS from"
+    lines = [f"verify: {verdict} {report.other} after {report.steps} step(s), {report.tolerance}"]
+    lines += [f"note: {note}" for note in report.notes]
+    if report.course:
+        lines += ["", *_course(report)]
+    for title, rows in report.sections():
+        if rows:
+            lines += ["", f"{title}:", f"{_HEADER}  name"]
+            lines += [f"{_line(_verdict(r), r)}  {r.name}  {r.what}" for r in rows]
+    if report.operators:
+        lines += ["", *_operators(report, most)]
+    if report.derivatives:
+        lines += ["", "derivatives of each operator by itself:", f"{_HEADER}  operand"]
+        lines += [_derivative(row) for row in report.derivatives]
+    if report.scales:
+        lines += ["", *_scales(report)]
+    if not report.ok:
+        lines += ["", report.explanation()]
+    elif report.not_finite or report.findings:
+        lines += ["", *map(str, (*report.findings, *report.not_finite))]
+    return "\n".join(lines)
+
+
+def _course(report: VerificationReport) -> list[str]:
+    lines = ["steps, on the IPU:", f"  {'step':>4} {'loss':>11} {'|gradient|':>11} "
+             f"{'|weights|':>11} {'update':>9}"]  # fmt: skip
+    for step, row in enumerate(report.course):
+        loss = "" if row.loss is None else f"{row.loss:.5g}"
+        lines.append(
+            f"  {step:4} {loss:>11} {row.gradient:11.4g} {row.weights:11.4g} {row.update:9.2g}"
+        )
+    return lines
+
+
+def _operators(report: VerificationReport, most: int | None) -> list[str]:
+    rows = report.operators if most is None else notable(report.operators, most)
+    ranges = any(row.values is not None for row in rows)
+    gradients = any(row.gradient_values is not None for row in rows)
+    head = _HEADER + (_IN_HALF if ranges else "") + (_GRADIENT if gradients else "")
+    left = len(report.operators) - len(rows)
+    lines = [f"operators, in program order{f' ({left} more agree)' if left else ''}:"]
+    if gradients:
+        lines.append(f"{'':{len(head) - len(_GRADIENT)}} | gradient")
+    lines.append(f"{head}  result")
+    for row in rows:
+        line = _line(row.verdict, row.result)
+        if ranges:
+            line += _shares(row.values)
+        if gradients:
+            drift = "" if row.gradient is None else f"{row.gradient.drift:8.1e}"
+            line += f" | {drift:8}{_shares(row.gradient_values)}"
+        lines.append(f"{line}  {row.result.name}  {row.place()}")
+    return lines
+
+
+def notable(rows: Sequence[OperatorRow], most: int) -> list[OperatorRow]:
+    """The operators that differ, hold what half cannot, or drift most; in program order."""
+
+    def weight(row: OperatorRow) -> tuple[bool, bool, float]:
+        lost = sum(
+            found.overflow + found.nan + found.infinite
+            for found in (row.values, row.gradient_values)
+            if found is not None
+        )
+        return bool(row.result.not_finite or lost), row.verdict != AGREES, row.result.drift
+
+    kept = sorted(rows, key=weight, reverse=True)[:most]
+    return sorted(kept, key=lambda row: row.number)
+
+
+def _verdict(row: Comparison) -> str:
+    if row.not_finite:
+        return "NaN/inf"
+    return "ok" if row.ok else "DIFFERS"
+
+
+def _line(verdict: str, row: Comparison) -> str:
+    return (
+        f"  {verdict:8} {row.drift:8.1e} {row.max_abs:8.1e} {row.max_rel:8.1e} {row.magnitude:8.1e}"
+    )
+
+
+def _derivative(row: OperatorRow) -> str:
+    return f"{_line(row.verdict, row.result)}  {row.result.name}  {row.place()}"
+
+
+def _shares(found: ValueRange | None) -> str:
+    if found is None:
+        return " " * len(_IN_HALF)
+    counts = (found.overflow, found.underflow, found.subnormal)
+    return "".join(f" {f'{found.share(n):.1%}' if n else '':>7}" for n in counts)
+
+
+def _scales(report: VerificationReport) -> list[str]:
+    lines = [
+        "what loss scales do to gradients in half (shares of their values that are not 0):",
+        f"  {'scale':>10} {'> half':>7} {'to 0':>7} {'subnorm':>7}",
+    ]
+    for row in report.scales:
+        now = "  now" if row.scale == report.loss_scale else ""
+        lines.append(
+            f"  {row.scale:10g} {row.overflow:7.1%} {row.underflow:7.1%} {row.subnormal:7.1%}{now}"
+        )
+    return lines
