@@ -16,11 +16,12 @@ import numpy as np
 import onnx_ir as ir
 
 from paddle_ipu import dialect
-from paddle_ipu.errors import PaddleIpuError, UnsupportedOpError
+from paddle_ipu.errors import LoweringError, PaddleIpuError, UnsupportedOpError
 from paddle_ipu.ops import families  # noqa: F401 - registers the translators
 from paddle_ipu.ops.constant_folding import fold
 from paddle_ipu.ops.context import TranslationContext, device_dtype
 from paddle_ipu.ops.registry import find_translator
+from paddle_ipu.popart.builder import Builder
 from paddle_ipu.strategy import CustomOp
 
 Kind = tuple[tuple[int, ...], str]
@@ -241,22 +242,59 @@ def _run_on_host(
 def _translate_custom(context: TranslationContext, custom: CustomOp) -> str | Sequence[str | None]:
     """The PopART operator a user maps an operator to, with all of its inputs and attributes."""
     node = context.node
-    outputs = context.builder.customOp(
-        opName=custom.popart_op,
-        opVersion=custom.version,
-        domain=custom.domain,
-        inputs=[context.tensor(value) for value in node.inputs if value is not None],
-        attributes={
-            name: found.value if not isinstance(found.value, tuple) else list(found.value)
-            for name, found in node.attributes.items()
-            if name not in _OWN_ATTRIBUTES
-        },
-        numOutputs=len(node.outputs),
-    )
+    inputs = [value for value in node.inputs if value is not None]
+    try:
+        outputs = context.builder.customOp(
+            opName=custom.popart_op,
+            opVersion=custom.version,
+            domain=custom.domain,
+            inputs=[context.tensor(value) for value in inputs],
+            attributes={
+                name: found.value if not isinstance(found.value, tuple) else list(found.value)
+                for name, found in node.attributes.items()
+                if name not in _OWN_ATTRIBUTES
+            },
+            numOutputs=len(node.outputs),
+        )
+    except LoweringError as error:
+        raise LoweringError(f"{dialect.describe(node)}: {error}") from error
+    # Graphcore's builder does not type custom operators.
+    is_typed = isinstance(context.builder, Builder)
+    if is_typed and all(_agree(context, value, context.tensor(value)) for value in inputs):
+        for number, (value, tensor) in enumerate(zip(node.outputs, outputs, strict=True)):
+            if not _agree(context, value, tensor):
+                raise context.refuse(
+                    f"result {number} of {custom.domain}.{custom.popart_op} is "
+                    f"{context.dtype(tensor)}{list(context.shape(tensor))}, and Paddle's operator "
+                    f"gives {dialect.dtype_name(value)}{list(dialect.dims_of(value))}. What "
+                    "register_custom_op or add_custom_op says must compute what the operator does."
+                )
     context.note(outputs)
     return [str(output) for output in outputs]
 
 
+def _agree(context: TranslationContext, value: ir.Value, tensor: str) -> bool:
+    """Whether a tensor has the kind of elements and, where it is known, the shape of a value."""
+    if value.dtype is None or value.shape is None:
+        return True
+    declared, dims = dialect.dims_of(value), list(context.shape(tensor))
+    kinds = (
+        _KINDS.get(name, "float") for name in (context.dtype(tensor), dialect.dtype_name(value))
+    )
+    same_kind = len(set(kinds)) == 1
+    if np.prod(dims) == 1 and np.prod(declared) == 1:
+        return same_kind
+    return (
+        same_kind
+        and len(declared) == len(dims)
+        and all(want in (-1, got) for want, got in zip(declared, dims, strict=True))
+    )
+
+
+_KINDS = {
+    "bool": "bool", "int8": "int8", "int16": "int16", "int32": "int", "int64": "int",
+    "uint8": "uint8",
+}  # fmt: skip
 _MATMULS = frozenset({"matmul", "bmm"})
 _OWN_ATTRIBUTES = frozenset(
     {"ipu_index", "ipu_stage", "op_role", "input_segments", "output_segments"}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from paddle_ipu.errors import OptionError
+from paddle_ipu.errors import LoweringError, OptionError
 from paddle_ipu.strategy import CustomOp
 
 Forward = Callable[..., Any]
@@ -36,18 +36,36 @@ def register_custom_op(
             a pure function that JAX can trace. Half inputs arrive as float32, 64-bit ones in 32.
         backward: ``backward(inputs, outputs, gradients, **attributes) -> gradients of the inputs``,
             None for one that has none; JAX differentiates `forward` where there is no `backward`.
+            `outputs` and `gradients` are tuples; the gradient of a single input may stand alone.
         popart_op, domain, version: the operator it is in the PopART program, as in
             ``IpuStrategy.add_custom_op``, for a program that the SDK may run too; `popart_op` is
             `paddle_op` by default.
 
     Raises:
-        OptionError: a name that is taken, or is that of an operator PopART or this package has.
+        OptionError: a name that is none, is taken, or is that of an operator PopART or this package
+            has; a function that cannot be called.
     """
+    from paddle_ipu.ops import families  # noqa: F401 - fills the table of translators
+    from paddle_ipu.ops.registry import find_translator
     from paddle_ipu.popart.op_schema import ANY, OpSchema, register
     from paddle_ipu.popart.schema import schema_of
     from paddle_ipu.popart.shape_inference.context import InferenceContext
     from paddle_ipu.popart.tensorinfo import TensorInfo
 
+    for what, name in (("paddle_op", paddle_op), ("popart_op", popart_op), ("domain", domain)):
+        if not (isinstance(name, str) and name) and not (what == "popart_op" and name is None):
+            raise OptionError(f"register_custom_op: {what} is a name, got {name!r}.")
+    for what, function in (("forward", forward), ("backward", backward)):
+        if not callable(function) and not (what == "backward" and function is None):
+            raise OptionError(
+                f"register_custom_op({paddle_op!r}): {what} is a function on JAX arrays, got "
+                f"{function!r}."
+            )
+    if find_translator(paddle_op) is not None:
+        raise OptionError(
+            f"register_custom_op: {paddle_op!r} is an operator that this package has "
+            "(docs/operators.md). Give the custom operator a name of its own."
+        )
     custom = CustomOp(paddle_op, popart_op or paddle_op, domain, version)
     if paddle_op in _REGISTERED:
         raise OptionError(
@@ -66,7 +84,13 @@ def register_custom_op(
         kinds = [
             None if info is None else (tuple(info.dims), info.dtype) for info in context.inputs
         ]
-        found = result_kinds(f"{domain}.{custom.popart_op}", forward, kinds, context.attributes)
+        name = f"{domain}.{custom.popart_op}"
+        found = result_kinds(name, forward, kinds, context.attributes)
+        if len(found) != context.num_outputs:
+            raise LoweringError(
+                f"custom operator {name}: the function given to register_custom_op gave "
+                f"{len(found)} result(s), and the operator has {context.num_outputs}."
+            )
         return [TensorInfo(dtype, list(shape)) for shape, dtype in found]
 
     register(

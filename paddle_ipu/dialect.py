@@ -85,6 +85,8 @@ POPART_DTYPES: Mapping[str, str] = {
 _NAMES = {onnx: paddle for paddle, onnx in DTYPES.items()}
 _LIBRARY = re.compile(
     r"[/\\](site|dist)-packages[/\\](paddle|decorator)[/\\]|[/\\]decorator\.py$|^<decorator-gen"
+    # What cpp_extension.load writes for custom operators: folder/name/name_<thread>.py.
+    r"|[/\\](?P<extension>\w+)[/\\](?P=extension)_\d+\.py$"
 )
 _OWN = f"{os.path.dirname(os.path.abspath(__file__))}{os.sep}"
 _CASES = f"{_OWN}testing{os.sep}"
@@ -169,7 +171,8 @@ def source_line(callstack: Sequence[str]) -> str:
     """``file:line`` of the user's call in a stack that Paddle recorded, "" where there is none.
 
     The user's call is the innermost frame outside Paddle's own package, ``decorator``, which
-    Paddle wraps its functions with, and this package, which does too; its operator cases are users.
+    Paddle wraps its functions with, what it writes to call custom operators, and this package,
+    which wraps functions too; its operator cases are users.
     """
     frame = ""
     for line in callstack:

@@ -29,9 +29,11 @@ def register_function(
     def custom(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
         plain = _plain(attributes)
         arrays = [None if item is None else jnp.asarray(item) for item in inputs]
-        if backward is None:
-            return forward(*arrays, **plain)
-        return _with_derivative(context, forward, backward, plain)(*arrays)
+        if backward is not None:
+            return _with_derivative(context, forward, backward, plain)(*arrays)
+        if context.training:
+            return _with_jax_derivative(context, forward, plain)(*arrays)
+        return forward(*arrays, **plain)
 
 
 def result_kinds(
@@ -43,18 +45,24 @@ def result_kinds(
     """(shape, dtype) of each result of a user's function.
 
     Raises:
-        LoweringError: the function failed.
+        LoweringError: the function failed, or gave something else than arrays.
     """
     specs = [None if kind is None else _spec(*kind) for kind in kinds]
     try:
         found = jax.eval_shape(lambda *inputs: forward(*inputs, **_plain(attributes)), *specs)
     except Exception as error:
-        given = ", ".join(str(spec) for spec in specs)
+        given = ", ".join("None" if s is None else f"{s.dtype}{list(s.shape)}" for s in specs)
         raise LoweringError(
             f"custom operator {name}: the function given to register_custom_op failed for inputs "
             f"({given}) and attributes {_plain(attributes)}: {error}"
         ) from error
     results = list(found) if isinstance(found, (tuple, list)) else [found]
+    for number, result in enumerate(results):
+        if not hasattr(result, "dtype"):
+            raise LoweringError(
+                f"custom operator {name}: result {number} of the function given to "
+                f"register_custom_op is {result!r}, expected an array."
+            )
     half = next((k[1] for k in kinds if k is not None and k[1] in _HALF), None)
     return [
         (
@@ -94,28 +102,75 @@ def _with_derivative(
     def derivative(residuals: Any, gradients: Any) -> Any:
         inputs, outputs = residuals
         many = isinstance(outputs, (tuple, list))
-        found = backward(
-            inputs,
-            tuple(outputs) if many else (outputs,),
-            tuple(gradients) if many else (gradients,),
-            **attributes,
-        )
-        given = list(found) if isinstance(found, (tuple, list)) else [found]
+        try:
+            found = backward(
+                inputs,
+                tuple(outputs) if many else (outputs,),
+                tuple(gradients) if many else (gradients,),
+                **attributes,
+            )
+        except Exception as error:
+            raise LoweringError(
+                f"custom operator {context.domain}.{context.op_type}: backward failed; it is "
+                f"called as backward(inputs, outputs, gradients, **{attributes}): {error}"
+            ) from error
+        given = [] if found is None else found if isinstance(found, (tuple, list)) else [found]
         if len(given) != len(inputs):
             raise LoweringError(
-                f"custom operator {context.domain}.{context.op_type} ({context.name}): backward "
-                f"gave {len(given)} gradient(s) for {len(inputs)} input(s); give one for each, "
-                "None for an input that has none."
+                f"custom operator {context.domain}.{context.op_type}: backward gave {len(given)} "
+                f"gradient(s) for {len(inputs)} input(s); give one for each, None for an input "
+                "that has none."
             )
-        return tuple(_gradient_of(item, array) for item, array in zip(given, inputs, strict=True))
+        return tuple(
+            _gradient_of(context, number, item, array)
+            for number, (item, array) in enumerate(zip(given, inputs, strict=True))
+        )
 
     run.defvjp(with_residuals, derivative)
     return run
 
 
-def _gradient_of(gradient: Any, array: Any) -> Any:
+def _gradient_of(context: LoweringContext, number: int, gradient: Any, array: Any) -> Any:
     if array is None:
         return None
     if not jnp.issubdtype(array.dtype, jnp.floating):
         return np.zeros(array.shape, dtypes.float0)
-    return jnp.zeros_like(array) if gradient is None else gradient
+    if gradient is None:
+        return jnp.zeros_like(array)
+    if np.shape(gradient) != array.shape:
+        raise LoweringError(
+            f"custom operator {context.domain}.{context.op_type}: the gradient that backward gave "
+            f"for input {number} has shape {list(np.shape(gradient))}, expected that of the input, "
+            f"{list(array.shape)}."
+        )
+    return jnp.asarray(gradient, array.dtype)
+
+
+def _with_jax_derivative(
+    context: LoweringContext, forward: Callable[..., Any], attributes: Mapping[str, Any]
+) -> Callable[..., Any]:
+    """A user's function that says whose it is where JAX has no derivative and one is needed."""
+    failed: list[Exception] = []
+
+    @jax.custom_vjp
+    def run(*inputs: Any) -> Any:
+        return forward(*inputs, **attributes)
+
+    def with_pullback(*inputs: Any) -> Any:
+        try:
+            return jax.vjp(lambda *given: forward(*given, **attributes), *inputs)
+        except Exception as error:
+            # What is only fetched needs none.
+            failed.append(error)
+            return run(*inputs), None
+
+    def derivative(pullback: Any, gradients: Any) -> Any:
+        if pullback is None:
+            raise LoweringError(
+                f"custom operator {context.domain}.{context.op_type}: JAX cannot differentiate the "
+                f"function given to register_custom_op. Give it a backward: {failed[-1]}"
+            ) from failed[-1]
+        return pullback(gradients)
+
+    run.defvjp(with_pullback, derivative)
+    return run

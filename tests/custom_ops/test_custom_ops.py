@@ -22,6 +22,7 @@ from paddle_ipu.errors import (
     LoweringError,
     NotSupported,
     OptionError,
+    PaddleIpuError,
     UnsupportedOpError,
 )
 from paddle_ipu.popart import op_schema
@@ -299,10 +300,83 @@ def test_operators_of_popart_are_not_replaced() -> None:
 
 def test_a_function_that_fails_is_named_with_its_inputs(leaky: Program) -> None:
     paddle_ipu.register_custom_op("test_leaky", lambda x: x)
+    line = r"test_leaky at .*test_custom_ops\.py:\d+: custom operator custom\.ops\.test_leaky: "
     with pytest.raises(
-        LoweringError, match=r"(?s)custom.ops.test_leaky.*shape=\(3, 4\).*'alpha': 0.25.*alpha"
+        LoweringError, match=rf"{line}the function .*float32\[3, 4\].*'alpha': 0.25.*alpha"
     ):
         leaky.on_ipu()
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda x, alpha: x[:2], r"result 0 of custom\.ops\.test_leaky is float32\[2, 4\], and "
+         r"Paddle's operator gives float32\[3, 4\]"),
+        (lambda x, alpha: x > 0, r"is bool\[3, 4\], and Paddle's operator gives float32"),
+        (lambda x, alpha: None, r"result 0 of the function .* is None, expected an array"),
+        (lambda x, alpha: (x, x), r"gave 2 result\(s\), and the operator has 1"),
+        (lambda x, alpha: [], r"gave 0 result\(s\), and the operator has 1"),
+    ],
+)  # fmt: skip
+def test_a_function_that_gives_something_else(function: Any, message: str, leaky: Program) -> None:
+    paddle_ipu.register_custom_op("test_leaky", function)
+    with pytest.raises(PaddleIpuError, match=rf"test_leaky at .*test_custom_ops\.py:.*{message}"):
+        leaky.on_ipu()
+
+
+def _by_numpy(x: Any, alpha: float) -> Any:
+    import jax
+
+    kind = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return jax.pure_callback(lambda given: np.maximum(given, alpha * given), kind, x)
+
+
+def test_a_function_without_a_derivative_is_named_where_one_is_needed(leaky: Program) -> None:
+    paddle_ipu.register_custom_op("test_leaky", _by_numpy)
+    with pytest.raises(
+        LoweringError, match=r"custom\.ops\.test_leaky: JAX cannot differentiate .*a backward: "
+    ):
+        leaky.on_ipu()
+
+
+def test_what_is_only_fetched_needs_no_derivative(operators: Any) -> None:
+    paddle_ipu.register_custom_op("test_leaky", _by_numpy)
+    program = Program(lambda w: w * 2)
+    with paddle.static.program_guard(program.main):
+        program.out = operators.test_leaky(program.out, alpha=0.25)
+    np.testing.assert_allclose(program.on_ipu()[0], program.on_cpu()[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("backward", "message"),
+    [
+        (lambda inputs, outputs, gradients: gradients, r"backward failed; .*\{'alpha': 0.25\}"),
+        (lambda *given, alpha: None, r"backward gave 0 gradient\(s\) for 1 input"),
+        (lambda i, o, g, alpha: g[0][:1], r"for input 0 has shape \[1, 4\], expected .*\[3, 4\]"),
+    ],
+)
+def test_a_backward_that_gives_something_else(backward: Any, message: str, leaky: Program) -> None:
+    paddle_ipu.register_custom_op("test_leaky", _leaky, backward=backward)
+    with pytest.raises(
+        LoweringError, match=rf"custom operator custom\.ops\.test_leaky: .*{message}"
+    ):
+        leaky.on_ipu()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("", _leaky), "paddle_op is a name, got ''"),
+        ((None, _leaky), "paddle_op is a name, got None"),
+        (("mine", 5), r"'mine'\): forward is a function on JAX arrays, got 5"),
+        (("relu", _leaky), "'relu' is an operator that this package has"),
+    ],
+)
+def test_what_cannot_be_registered(arguments: Any, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        paddle_ipu.register_custom_op(*arguments)
+    with pytest.raises(OptionError, match=r"'mine'\): backward is a function on JAX arrays, got 1"):
+        paddle_ipu.register_custom_op("mine", _leaky, backward=1)  # type: ignore[arg-type]
 
 
 def test_a_backward_with_too_few_gradients_is_named(leaky: Program) -> None:
