@@ -21,6 +21,10 @@ def device_dtype(dtype: str) -> str:
     return DEVICE_DTYPES.get(dtype, dtype)
 
 
+Element = str | np.ndarray[Any, Any]
+"""An element of an array of tensors: a tensor, or a constant of the program."""
+
+
 class TranslationContext:
     """The state of one translation; translators read `node` and emit through `onnx`, `graphcore`.
 
@@ -36,6 +40,7 @@ class TranslationContext:
         self.node: ir.Node = ir.Node(dialect.DOMAIN, "none", [])
         self.tensors: dict[int, str] = {}
         self.constants: dict[int, np.ndarray[Any, Any]] = {}
+        self.arrays: dict[int, tuple[Element, ...]] = {}
         self.origins: dict[str, ir.Node] = {}
         self.extensions: dict[str, ir.Node] = {}
         self.from_zero: set[str] = set()
@@ -84,6 +89,15 @@ class TranslationContext:
     def inputs(self, name: str) -> list[str]:
         """The tensors of list operand `name`."""
         return [self.tensor(value) for value in self.values(name)]
+
+    def array(self, name: str) -> tuple[Element, ...]:
+        """The elements of operand `name`, which is an array of tensors."""
+        (value,) = self.values(name)
+        return self.arrays[id(value)]
+
+    def element(self, element: Element) -> str:
+        """An element of an array as a tensor."""
+        return element if isinstance(element, str) else self.const(element)
 
     def static(self, name: str) -> np.ndarray[Any, Any]:
         """The constant value of operand `name`.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from paddle_ipu.ops.registry import translator
 
 _MOST_TURNS = 2**31 - 1
 _LONGEST_SIMULATION = 20_000
+_MOST_WRITTEN_OUT = 1024
 
 
 @translator("if", emits="If Reshape")
@@ -49,14 +51,44 @@ def if_(context: TranslationContext) -> Sequence[str | None]:
             # An If has at least one result.
             inside.builder.addOutputTensor(inside.onnx.identity([inside.const(np.int32(0))]))
         builders.append(inside)
+    lengths = _array_lengths(context, builders[1], branches[1], builders[0], branches[0])
     _check_branches(context, builders[1], builders[0])
     outputs = context.onnx.logical_if(
         [_scalar(context, condition)],
-        max(len(node.outputs), 1),
+        len(_yielded(builders[0])),
         builders[0].builder,
         builders[1].builder,
     )
-    return [str(output) for output in outputs][: len(node.outputs)]
+    given = iter(str(output) for output in outputs)
+    results: list[str | None] = []
+    for value, length in zip(node.outputs, lengths, strict=True):
+        if length is not None:
+            context.arrays[id(value)] = tuple(islice(given, length))
+        results.append(next(given) if length is None else None)
+    return results
+
+
+def _array_lengths(
+    context: TranslationContext,
+    then: TranslationContext,
+    then_block: ir.Graph,
+    otherwise: TranslationContext,
+    else_block: ir.Graph,
+) -> list[int | None]:
+    """For each result how many tensors it is an array of, None for one that is a tensor."""
+    lengths = [
+        [
+            len(inside.arrays[id(value)]) if id(value) in inside.arrays else None
+            for value in block.outputs
+        ]
+        for inside, block in ((then, then_block), (otherwise, else_block))
+    ]
+    if lengths[0] != lengths[1]:
+        raise context.refuse(
+            "its branches leave arrays of tensors of different lengths. An IPU program has static "
+            "shapes: let both branches write as many."
+        )
+    return lengths[0]
 
 
 def _check_branches(
@@ -148,6 +180,8 @@ def while_(context: TranslationContext) -> Sequence[str | None]:
         for at in loop.carried:
             results[at] = _handed_on(context, context, loop.values[at], node.outputs[at])
         return results
+    if any(dialect.is_array(loop.values[at]) for at in loop.carried):
+        return _write_out(context, loop, turns)
     first = [context.tensor(loop.values[at]) for at in loop.carried]
     inside = context.nested(context.builder.createSubgraphBuilder())
     _emit_body(inside, context, loop, first, is_counted=turns is not None)
@@ -159,6 +193,37 @@ def while_(context: TranslationContext) -> Sequence[str | None]:
     outputs = context.onnx.loop([most, going, *first], len(first), inside.builder)
     for at, output in zip(loop.carried, outputs, strict=True):
         results[at] = str(output)
+    return results
+
+
+def _write_out(context: TranslationContext, loop: _Loop, turns: int | None) -> list[str | None]:
+    """The turns of a loop one behind the other, where it writes to arrays of tensors."""
+    if turns is None or turns > _MOST_WRITTEN_OUT:
+        raise context.refuse(
+            "it writes to an array of tensors, and its number of turns "
+            + ("is computed at run time. " if turns is None else f"is {turns}. ")
+            + f"Such a loop is written out turn by turn, up to {_MOST_WRITTEN_OUT} of them: count "
+            "from a constant in steps of a constant to a constant, or write into a tensor of the "
+            "final shape: paddle.scatter, paddle.put_along_axis."
+        )
+    body = loop.body
+    values = {body.inputs[at]: loop.values[at] for at in loop.carried}
+    inner, outer = loop.constants(context)
+    wanted = [body.outputs[1 + at] for at in loop.carried]
+    nodes = _needed_for(body, [body.outputs[0], *wanted], _unread(body))
+    before = context
+    for _ in range(turns):
+        inside = context.nested(context.builder)
+        _bind(context, inside, inner, outer)
+        _bind(before, inside, values.keys(), values.values())
+        inside.emit(inside, nodes)
+        values = {body.inputs[at]: body.outputs[1 + at] for at in loop.carried}
+        before = inside
+    results: list[str | None] = [None] * len(context.node.outputs)
+    for at in (*loop.carried, *loop.kept):
+        value = body.outputs[1 + at] if at in loop.carried else loop.values[at]
+        source = before if at in loop.carried else context
+        results[at] = _handed_on(context, source, value, context.node.outputs[at])
     return results
 
 
@@ -283,27 +348,40 @@ def _bind(
     outer: Iterable[ir.Value],
 ) -> None:
     """Gives a block's inputs the values outside that they stand for; constants stay constants."""
+    is_apart = inside.builder is not context.builder
     for stand_in, value in zip(inner, outer, strict=True):
         constant = context.constants.get(id(value))
         if constant is not None:
             inside.constants[id(stand_in)] = constant
             continue
-        tensor = context.tensor(value)
-        if inside.builder is not context.builder:
-            inside.builder.addInputTensorFromParentGraph(tensor)
-        inside.tensors[id(stand_in)] = tensor
+        elements = context.arrays.get(id(value))
+        if elements is not None:
+            inside.arrays[id(stand_in)] = elements
+        tensors = [context.tensor(value)] if elements is None else elements
+        for tensor in tensors:
+            if is_apart and isinstance(tensor, str):
+                inside.builder.addInputTensorFromParentGraph(tensor)
+        if elements is None:
+            inside.tensors[id(stand_in)] = str(tensors[0])
 
 
 def _yield(inside: TranslationContext, values: Iterable[ir.Value]) -> None:
     """Makes values the outputs of a block, each a tensor of its own that the block makes."""
     for value in values:
-        inside.builder.addOutputTensor(inside.onnx.identity([inside.tensor(value)]))
+        elements = inside.arrays.get(id(value))
+        tensors = [inside.tensor(value)] if elements is None else map(inside.element, elements)
+        for tensor in tensors:
+            inside.builder.addOutputTensor(inside.onnx.identity([tensor]))
 
 
 def _handed_on(
     context: TranslationContext, inside: TranslationContext, value: ir.Value, result: ir.Value
 ) -> str | None:
     """A value as the result of the node: None where it is a constant, and stays one."""
+    elements = inside.arrays.get(id(value))
+    if elements is not None:
+        context.arrays[id(result)] = elements
+        return None
     constant = inside.constants.get(id(value))
     if constant is None:
         return inside.tensor(value)

@@ -45,5 +45,6 @@ from paddle_ipu.ops import (  # noqa: F401
     special,
     state,
     statistics,
+    tensor_array,
     vector_norm,
 )

@@ -85,25 +85,32 @@ def _linear(context: TranslationContext, x: str, w: str, bias: str | None, colum
     return context.reshape(out, [*outer, context.shape(w)[1]])
 
 
-@translator(
-    "fc",
-    "gemm_epilogue",
-    emits="MatMul Add Relu Reshape Slice",
-    limits="padded weights are those of fc",
-)
+def _fully_connected(context: TranslationContext, w: str) -> str:
+    bias = context.optional("bias")
+    if bias is not None:
+        bias = context.reshape(bias, [context.shape(w)[1]])
+    columns = int(context.attr("in_num_col_dims", 1))
+    out = _linear(context, context.input("input"), w, bias, columns)
+    return activate(context, out, str(context.attr("activation_type", "")))
+
+
+@translator("fc", emits="MatMul Add Relu Reshape Slice")
 def fc(context: TranslationContext) -> str:
     """``activation(input @ w + bias)``; padded weights have 4 rows and columns too many."""
-    x, w, bias = context.input("input"), context.input("w"), context.optional("bias")
+    w = context.input("w")
     if context.attr("padding_weights", 0):
-        if context.node.op_type != "fc":
-            raise context.refuse("padded weights are not supported; save the model without them.")
         rows, columns = context.shape(w)
         ends = context.shape_const([rows - 4, columns - 4])
         w = str(context.onnx.slice([w, context.shape_const([0, 0]), ends]))
-    if bias is not None:
-        bias = context.reshape(bias, [context.shape(w)[1]])
-    out = _linear(context, x, w, bias, int(context.attr("in_num_col_dims", 1)))
-    return activate(context, out, str(context.attr("activation_type", "")))
+    return _fully_connected(context, w)
+
+
+@translator("gemm_epilogue", emits="MatMul Add Relu Reshape", limits="padded weights")
+def gemm_epilogue(context: TranslationContext) -> str:
+    """``activation(input @ w + bias)``."""
+    if context.attr("padding_weights", 0):
+        raise context.refuse("padded weights are not supported; save the model without them.")
+    return _fully_connected(context, context.input("w"))
 
 
 @translator(

@@ -97,7 +97,7 @@ def _with_residual(context: TranslationContext, alpha: float = 1.0) -> str:
 
 @translator(
     "fused_rms_norm_quant",
-    emits="Mul ReduceMean Add Sqrt Div",
+    emits="Mul ReduceMean Add Sqrt Div Reshape",
     limits="no quantised results; its inv_var cannot be read",
 )
 def fused_rms_norm_quant(context: TranslationContext) -> Sequence[str | None]:

@@ -111,6 +111,16 @@ def make_value(name: str, dims: Sequence[int], dtype: str) -> ir.Value:
     return ir.Value(name=name, shape=shape, type=ir.TensorType(DTYPES[dtype]))
 
 
+def make_array(name: str, dtype: str) -> ir.Value:
+    """An array of tensors of `dtype`; it has no shape."""
+    return ir.Value(name=name, type=ir.SequenceType(ir.TensorType(DTYPES[dtype])))
+
+
+def is_array(value: ir.Value) -> bool:
+    """True for an array of tensors."""
+    return isinstance(value.type, ir.SequenceType)
+
+
 def make_attribute(name: str, value: Any) -> ir.Attr:
     """An attribute of the ONNX kind that fits a Python value; booleans become 0 and 1."""
     if isinstance(value, (bool, int, np.integer)):

@@ -114,6 +114,9 @@ class _Conversion:
             if str(node.op_type).startswith("increment"):
                 # A count in half would stop at 2048.
                 half = None
+            if any(v is not None and dialect.is_array(v) for v in (*node.inputs, *node.outputs)):
+                # All elements of an array have one type.
+                half = _HALF["float16"] if self._all else None
             self._convert_operands(node, half)
             if half is not None:
                 self._convert_results(node, half)
@@ -128,7 +131,11 @@ class _Conversion:
 
     def _convert_operands(self, node: ir.Node, half: ir.DataType | None) -> None:
         for index, (name, value) in enumerate(list(dialect.operands(node))):
-            if value is None or (name in _NUMBERS and dialect.constant(value) is not None):
+            if (
+                value is None
+                or dialect.is_array(value)
+                or (name in _NUMBERS and dialect.constant(value) is not None)
+            ):
                 continue
             is_ours = value.dtype == _FULL or id(value) in self._retyped
             wanted = half or _FULL
@@ -155,14 +162,15 @@ class _Conversion:
             inside.run()
             for at, value in enumerate(block.outputs):
                 is_ours = value.dtype == _FULL or id(value) in inside._retyped
-                if is_ours and value.dtype != (half or _FULL):
+                if is_ours and not dialect.is_array(value) and value.dtype != (half or _FULL):
                     block.outputs[at] = inside._cast(value, half or _FULL, None)
         for value in node.outputs:
             if half is not None and value.dtype == _FULL:
                 self._retype(value, half)
 
     def _retype(self, value: ir.Value, dtype: ir.DataType) -> None:
-        value.type = ir.TensorType(dtype)
+        made = ir.TensorType(dtype)
+        value.type = ir.SequenceType(made) if dialect.is_array(value) else made
         self._retyped.add(id(value))
 
     def _cast(self, value: ir.Value, dtype: ir.DataType, reader: ir.Node | None) -> ir.Value:

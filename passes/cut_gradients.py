@@ -73,7 +73,8 @@ def _cut_stopped(
         for value in results:
             if not dialect.dtype_name(value).startswith(("float", "bfloat")):
                 continue
-            if not value.meta.get(dialect.STOPPED):
+            # The elements of an array are stopped one by one.
+            if not value.meta.get(dialect.STOPPED) or dialect.is_array(value):
                 moving.add(id(value))
                 if id(value) in behind_loss:
                     node.meta[dialect.DIFFERENTIATED] = True

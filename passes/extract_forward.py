@@ -57,6 +57,11 @@ class ExtractForward:
                     "paddle.assign it to another variable after the write."
                 )
             found = by_name[name]
+            if dialect.is_array(found):
+                raise NotSupported(
+                    f"fetch {fetch!r} is an array of tensors. Fetch them as one: "
+                    "paddle.tensor.manipulation.tensor_array_to_tensor, or each by array_read."
+                )
             outputs.append(writes.newest.get(name, found) if name == fetch else found)
         if compilation.loss is not None:
             outputs.append(by_name[compilation.loss])

@@ -24,6 +24,8 @@ from paddle_ipu.passes.pipeline import Compilation
 _STATISTICS = {"mean": 1, "variance": 2}
 
 IN_PLACE: Mapping[str, Mapping[str, int]] = {
+    "array_pop": {"array": 0},
+    "array_write_": {"array": 0},
     "assign_out_": {"output": 0},
     "assign_value_": {"output": 0},
     "average_accumulates_": {

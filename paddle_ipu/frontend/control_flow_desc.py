@@ -28,6 +28,8 @@ BACKWARD = frozenset({"conditional_block_grad", "while_grad", "select_output"})
 _SELECT = "select_input"
 _THEN, _ELSE, _CHOICES = "sub_block", "else_block", "choices"
 _DENSE = 7
+ARRAY = 13
+"""Kind of ``VarType`` of an array of tensors."""
 
 
 class Reader(Protocol):
@@ -97,7 +99,7 @@ def written_outside(desc: Any, block: int) -> list[str]:
         variable.name
         for around in desc.blocks
         for variable in around.vars
-        if variable.type.type == _DENSE
+        if variable.type.type in (_DENSE, ARRAY)
     }
     found: dict[str, None] = {}
     for op in desc.blocks[block].ops:

@@ -379,6 +379,11 @@ def _assign(operator: Operator, variables: Variables) -> list[Operator]:
     return [operator.changed("assign_out_", {"X": [_one(operator, "X")], "Out": [out]})]
 
 
+def _write_to_array(operator: Operator, variables: Variables) -> list[Operator]:
+    """It writes on the array that its result names."""
+    return [operator.changed(inputs={**operator.inputs, "Array": operator.outputs["Out"]})]
+
+
 def _matrix_rank(operator: Operator, variables: Variables) -> list[Operator]:
     """A tolerance that is a tensor makes another operator of it."""
     if not operator.inputs.get("TolTensor"):
@@ -493,5 +498,6 @@ REWRITES: Mapping[str, Rewrite] = {
     "tril_triu": _triangle,
     "tril_triu_grad": _triangle,
     "truncated_gaussian_random": _truncated,
+    "write_to_array": _write_to_array,
 }
 """ProgramDesc operator -> what writes it with plain ones."""

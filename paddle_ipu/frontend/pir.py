@@ -235,7 +235,7 @@ class _Reader:
         reader = _Reader(None, self)
         for number, argument in enumerate(block.args()):
             name = self._fresh(f"argument.{len(self.nodes)}.{number}")
-            value = dialect.make_value(name, list(argument.shape), _dtype(argument))
+            value = _value(name, argument)
             value.meta[dialect.STOPPED] = bool(argument.stop_gradient)
             reader._values[argument.id] = value
             reader.region.arguments.append(value)
@@ -289,7 +289,7 @@ class _Reader:
                 continue
             members = result.type().as_vec_type()
             if members is None:
-                value = dialect.make_value(name, list(result.shape), _dtype(result))
+                value = _value(name, result)
                 value.meta[dialect.STOPPED] = bool(result.stop_gradient)
                 self._values[result.id] = value
                 outputs.append(value)
@@ -340,6 +340,13 @@ def _gradients_read(op: Any) -> Iterator[tuple[str, Any]]:
     for block in blocks:
         for inner in block.ops:
             yield from _gradients_read(inner)
+
+
+def _value(name: str, typed: Any) -> ir.Value:
+    """The dialect's value for a tensor of PIR, or an array of tensors."""
+    if typed.is_dense_tensor_array_type():
+        return dialect.make_array(name, _dtype(typed))
+    return dialect.make_value(name, list(typed.shape), _dtype(typed))
 
 
 def _dtype(typed: Any) -> str:

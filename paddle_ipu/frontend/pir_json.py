@@ -58,11 +58,14 @@ _INT64 = range(-(1 << 63), 1 << 63)
 
 
 class TensorType:
-    """A dense tensor's type; the absence of one has no dtype."""
+    """The type of a tensor, or of an array of tensors; the absence of one has no dtype."""
 
-    def __init__(self, dtype: str = "", shape: Sequence[int] = ()) -> None:
+    def __init__(
+        self, dtype: str = "", shape: Sequence[int] = (), *, is_array: bool = False
+    ) -> None:
         self.dtype = dtype
         self.shape = list(shape)
+        self.is_array = is_array
 
     def as_vec_type(self) -> None:
         """None: it is no list."""
@@ -105,6 +108,10 @@ class Value:
     def type(self) -> TensorType | ListType:
         """Its type."""
         return self._type
+
+    def is_dense_tensor_array_type(self) -> bool:
+        """Whether it is an array of tensors."""
+        return isinstance(self._type, TensorType) and self._type.is_array
 
     @property
     def dtype(self) -> str:
@@ -392,7 +399,8 @@ class _Parser:
             if len(tensors) != len(members):
                 self._fail("has a list of what are no tensors")
             return ListType(tensors)
-        if name != "0.t_dtensor":
+        is_array = name == "1.t_dense_tensor_array"
+        if name != "0.t_dtensor" and not is_array:
             raise NotSupported(
                 f"{self._where}: {' > '.join(self._path)} has a value of type {name}; programs for "
                 "the IPU hold dense tensors only. Rewrite the model without it."
@@ -407,7 +415,7 @@ class _Parser:
         shape = [self._integer(dim, "a dimension") for dim in self._array(data[1], "a shape")]
         if any(dim < -1 for dim in shape):
             self._fail(f"has the shape {shape}")
-        return TensorType(_DTYPES[short], shape)
+        return TensorType(_DTYPES[short], shape, is_array=is_array)
 
     # -- attributes --------------------------------------------------------------------------------
 

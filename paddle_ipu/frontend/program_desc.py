@@ -24,6 +24,7 @@ from paddle_ipu import dialect
 from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.frontend import control_flow_desc, expand_fused, legacy_forms, legacy_operator
 from paddle_ipu.frontend.control_flow import Region
+from paddle_ipu.frontend.control_flow_desc import ARRAY
 from paddle_ipu.frontend.legacy_operator import COMMON, EMPTY, Block, Operator, Variables
 from paddle_ipu.frontend.op_versions import check_versions
 from paddle_ipu.frontend.vocabulary import table
@@ -214,6 +215,8 @@ class _Reader:
             return _dense(kind).tensor
         if kind.type == _SELECTED_ROWS:
             return kind.selected_rows
+        if kind.type == ARRAY:
+            return kind.tensor_array.tensor
         raise NotSupported(
             f"variable {name!r} is no dense tensor (kind {kind.type} of VarType); IPU "
             "programs hold dense tensors only."
@@ -221,7 +224,11 @@ class _Reader:
 
     def _is_tensor(self, name: str) -> bool:
         variable = self._variables.get(name)
-        return variable is not None and variable.type.type in (_DENSE, _SELECTED_ROWS)
+        return variable is not None and variable.type.type in (_DENSE, _SELECTED_ROWS, ARRAY)
+
+    def _is_array(self, name: str) -> bool:
+        variable = self._variables.get(name)
+        return variable is not None and variable.type.type == ARRAY
 
     def declare(self, like: str, shape: Sequence[int]) -> str:
         """A new variable of the dtype of another."""
@@ -251,7 +258,10 @@ class _Reader:
                 f"variable {name!r} has dtype number {tensor.data_type}, which is not supported in "
                 f"IPU programs; use one of {', '.join(sorted(dialect.DTYPES))}."
             )
-        value = dialect.make_value(version, tensor.dims, dtype)
+        if self._is_array(name):
+            value = dialect.make_array(version, dtype)
+        else:
+            value = dialect.make_value(version, tensor.dims, dtype)
         value.meta[dialect.VARIABLE] = name
         variable = self._variables.get(name)
         value.meta[dialect.STOPPED] = variable is not None and bool(variable.stop_gradient)
@@ -289,6 +299,9 @@ class _Reader:
             outer = self._outside.current(name)
             if outer is not None:
                 self.newest[name] = self.region.capture(outer)
+        if name not in self.newest and self._is_array(name):
+            # A ProgramDesc only declares an array.
+            self._append_array(name)
         if name not in self.newest and self._outside is None and self._keeps_first(name):
             self._add_input(name)
         return self.newest.get(name)
@@ -312,7 +325,8 @@ class _Reader:
     def _find(self, operator: Operator, name: str) -> ir.Value | None:
         if name == EMPTY:
             return None
-        found = self.current(name) if self._outside is not None else self.newest.get(name)
+        is_current = self._outside is not None or self._is_array(name)
+        found = self.current(name) if is_current else self.newest.get(name)
         if found is not None:
             return found
         if self._outside is not None and name not in self._own:
@@ -352,6 +366,13 @@ class _Reader:
             before.meta[dialect.WRITTEN_AGAIN] = True
         self.newest[name] = value
         return value
+
+    def _append_array(self, name: str) -> None:
+        value = self._value(name, self._fresh(f"{name}@0"))
+        self.newest[name] = value
+        node = ir.Node(dialect.DOMAIN, "create_array", [], [], outputs=[value], name=value.name)
+        node.meta[dialect.INPUT_NAMES] = node.meta[dialect.CALLSTACK] = ()
+        self._nodes.append(node)
 
     # Operators.
 

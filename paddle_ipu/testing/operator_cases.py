@@ -45,6 +45,7 @@ from paddle_ipu.testing.cases import (
     special,
     state,
     statistics,
+    tensor_array,
     vector_norm,
 )
 from paddle_ipu.testing.operator_case import OperatorCase, RefusedCase
@@ -82,6 +83,7 @@ _TABLES = (
     quantization.TABLE,
     special.TABLE,
     statistics.TABLE,
+    tensor_array.TABLE,
     vector_norm.TABLE,
     products.TABLE,
     ordering.TABLE,

@@ -139,3 +139,14 @@ row(
 )
 row("linspace", "linspace", "start=Start stop=Stop number=Num", attributes="dtype:dtype")
 row("range", "arange", "start=Start end=End step=Step", attributes="dtype:dtype")
+# ``Array`` is written by `legacy_forms`: the array that the result names.
+row("write_to_array", "array_write", "array=Array x=X i=I", "array_out=Out")
+row("read_from_array", "array_read", "array=X i=I")
+row("lod_array_length", "array_length", "x=X")
+row(
+    "tensor_array_to_tensor",
+    "array_to_tensor",
+    "x=X",
+    "out=Out out_index=OutIndex",
+    "axis?0 use_stack?false",
+)
