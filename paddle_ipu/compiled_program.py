@@ -215,7 +215,7 @@ def _compile(
         backend,
         _feeds(declared, declared_dtypes, translation),
         {name: _fetch(compilation, name, anchor) for name, anchor in anchors.items()},
-        _loop(values),
+        _axes(values),
         rate,
         optimizer,
         to_popart,
@@ -429,11 +429,16 @@ def _learning_rate(program: Any, scope: Any, optimizer: Any) -> Callable[[], flo
 # -- session ------------------------------------------------------------------------------------
 
 
-def _loop(values: StrategyValues) -> dict[str, int]:
-    loop = {"batches_per_step": int(values["batches_per_step"])}
+def _axes(values: StrategyValues) -> dict[str, int]:
+    """What a fetch has in front of the tensor's own shape, as an IPU build of Paddle adds it."""
+    axes = {}
+    if values["batches_per_step"] > 1:
+        axes["batches_per_step"] = int(values["batches_per_step"])
     if values["enable_gradient_accumulation"]:
-        loop["accumulation_factor"] = int(values["accumulation_factor"])
-    return {name: number for name, number in loop.items() if number > 1}
+        axes["accumulation_factor"] = int(values["accumulation_factor"])
+    if values["enable_replicated_graphs"]:
+        axes["replicated_graph_count"] = int(values["replicated_graph_count"])
+    return axes
 
 
 def _record_memory(translation: Translation, values: StrategyValues) -> None:

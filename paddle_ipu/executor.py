@@ -65,6 +65,9 @@ class IpuProgram:
         org_program: the program that was compiled.
         feeds: by name, in the order given to ``compile``.
         fetches: by name, in the order given to ``compile``.
+        axes: what a fetch has in front of the tensor's own shape, in this order: its values of the
+            batches, of a batch's micro-batches and of the replicas, each where its option asks for
+            it.
         portable: False when only the IPU Model can run it; ``not_portable_because`` says why.
     """
 
@@ -74,7 +77,7 @@ class IpuProgram:
         backend: IpuBackend,
         feeds: Mapping[str, Feed],
         fetches: Mapping[str, Fetch],
-        loop_dims: Mapping[str, int],
+        axes: Mapping[str, int],
         learning_rate: Callable[[], float] | None,
         optimizer: Any,
         to_popart: Callable[[Any, float], Any] | None,
@@ -90,8 +93,10 @@ class IpuProgram:
         self.fetches = fetches
         self.not_portable_because = tuple(not_portable_because)
         self._backend = backend
-        self._loop = loop_dims
-        self._rows = int(np.prod(list(loop_dims.values()), dtype=np.int64))
+        self.axes = axes
+        self._micro_batches = int(np.prod(list(axes.values()), dtype=np.int64))
+        # PopART leaves out those of one.
+        self._long_axes = sum(number > 1 for number in axes.values())
         self._learning_rate = learning_rate
         self._rate_on_device: float | None = None
         self._optimizer = optimizer
@@ -152,10 +157,15 @@ class IpuProgram:
         """One step.
 
         Args:
-            feed: name -> array of rows = micro-batch x batches_per_step x accumulation_factor;
-                left unread with ``synthetic_data_mode``, where fetches are zeros.
+            feed: name -> array of a whole step: micro-batch x replicas x accumulation_factor x
+                batches_per_step rows, the batch varying slowest. The number of elements decides;
+                the rows may be cut into axes. Left unread with ``synthetic_data_mode``, where
+                fetches are zeros.
             fetch_list: names or variables out of those given to ``compile``.
             return_numpy: arrays if True, dense tensors otherwise.
+
+        Returns:
+            For each fetch its values, [*axes, *its own shape].
 
         Raises:
             FeedError: a feed is missing, unknown, or of a wrong shape, dtype or number of rows.
@@ -189,7 +199,7 @@ class IpuProgram:
             cause, failed.error = failed.error, None
             raise cause from error
         self._runs += 1
-        results = [_result(fetch, outputs[fetch.anchor]) for fetch in wanted]
+        results = [self._result(fetch, outputs[fetch.anchor]) for fetch in wanted]
         return results if return_numpy else [_dense(array) for array in results]
 
     # -- feeds ---------------------------------------------------------------------------------
@@ -225,40 +235,43 @@ class IpuProgram:
             array = _narrowed(
                 name, known, array, "safe" if hasattr(value, "dtype") else "same_kind"
             )
-        if array.size != self._rows * _size(known.shape) or not self._fits(known, array.shape):
+        count = self._micro_batches * _size(known.shape)
+        if array.size != count or not self._fits(known, array.shape):
             raise self._misfit(name, known, array)
         return np.asarray(array, order="C")
 
     def _fits(self, known: Feed, shape: tuple[int, ...]) -> bool:
-        """Whether an array of the right size is laid out as rows, or as turns of the loops.
+        """Whether an array of the right size holds one micro-batch after another.
 
-        A dimension of 1 may be left out or added, as in labels [rows] for [rows, 1]. A flat feed
-        takes samples one by one, as in tokens [samples, length] for [samples * length], where every
-        micro-batch gets whole samples.
+        Its leading axes have to make up whole micro-batches; only of a single one, where nothing
+        tells a transposed array otherwise, the other axes are compared as well.
         """
-        if len(shape) == len(known.shape):
-            return shape[1:] == known.shape[1:]
-        if len(known.shape) == 1 and shape and shape[0] % self._rows == 0:
-            return True
-        rows = (self._rows * known.shape[0], *known.shape[1:]) if known.shape else (self._rows,)
-        turns = (*self._loop.values(), *known.shape)
-        return _without_ones(shape) in (_without_ones(rows), _without_ones(turns))
+        if self._micro_batches == 1:
+            return len(shape) != len(known.shape) or shape[1:] == known.shape[1:]
+        leading = 1
+        for dim in shape:
+            if self._micro_batches % leading:
+                return False
+            leading *= dim
+            if leading % self._micro_batches == 0:
+                return True
+        return not shape
 
     def _misfit(self, name: str, known: Feed, array: Array) -> FeedError:
         shape = list(known.shape)
         got = f"feed {name!r}: got an array of shape {list(array.shape)}"
         if known.shape and array.shape[1:] == known.shape[1:] and array.ndim == len(shape):
-            terms = {"micro-batch": shape[0], **self._loop}
+            terms = {"micro-batch": shape[0], **self.axes}
             product = " x ".join(f"{term} {number}" for term, number in terms.items())
             return FeedError(
-                f"{got}, expected {self._rows * shape[0]} rows = {product}. Feed the rows of a "
-                "whole step at once, or change the strategy's micro_batch_size, batches_per_step "
-                "or accumulation_factor."
+                f"{got}, expected {self._micro_batches * shape[0]} rows = {product}. Feed the rows "
+                "of a whole step at once, or change the strategy's micro_batch_size, "
+                "batches_per_step, accumulation_factor or replicated_graph_count."
             )
-        whole = [self._rows * shape[0], *shape[1:]] if shape else [self._rows]
+        whole = [self._micro_batches * shape[0], *shape[1:]] if shape else [self._micro_batches]
         return FeedError(
-            f"{got}, expected {whole if self._rows > 1 or shape else []}: one micro-batch is "
-            f"{shape}, times {self._rows} micro-batch(es) a run."
+            f"{got}, expected {whole if self._micro_batches > 1 or shape else []}: one micro-batch "
+            f"is {shape}, times {self._micro_batches} micro-batch(es) a run."
         )
 
     # -- learning rate and fetches -------------------------------------------------------------
@@ -281,6 +294,12 @@ class IpuProgram:
                 "compile(fetch_list=...)."
             )
         return found
+
+    def _result(self, fetch: Fetch, array: Array) -> Array:
+        if fetch.scale != 1.0:
+            array = array / array.dtype.type(fetch.scale)
+        array = array.reshape((*self.axes.values(), *array.shape[self._long_axes :]))
+        return array if array.dtype == fetch.dtype else array.astype(fetch.dtype)
 
 
 def run(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -345,22 +364,12 @@ def _run_compiled(
     return program.run(feed, fetch_list, return_numpy)
 
 
-def _result(fetch: Fetch, array: Array) -> Array:
-    if fetch.scale != 1.0:
-        array = array / array.dtype.type(fetch.scale)
-    return array if array.dtype == fetch.dtype else array.astype(fetch.dtype)
-
-
 def _flat(fetch_list: Any) -> list[Any]:
     if fetch_list is None:
         return []
     if not isinstance(fetch_list, (list, tuple)):
         return [fetch_list]
     return [leaf for item in fetch_list for leaf in _flat(item)]
-
-
-def _without_ones(shape: Sequence[int]) -> list[int]:
-    return [dim for dim in shape if dim != 1]
 
 
 def _size(shape: Sequence[int]) -> int:

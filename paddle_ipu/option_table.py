@@ -142,8 +142,9 @@ _add("Pipelining and accumulation", "effective", COUNT, {
 _add("Pipelining and accumulation", "effective",
      Members("ReductionType", ("Sum", "Mean", "NoReduction")), {
     "accumulation_and_replication_reduction_type":
-        (0, "How gradients of micro-batches join; `IpuStrategy()` sets 1."),
-}, refuses=_refuse_members({2: "NoReduction leaves the gradients of replicas apart."}))
+        (0, "How gradients of micro-batches and replicas join; `IpuStrategy()` sets 1. As in "
+            "PopART, NoReduction sums them."),
+})
 _add("Pipelining and accumulation", "effective",
      Members("MeanReductionStrategy", ("Running", "Post")), {
     "mean_accumulation_and_replication_reduction_strategy":
@@ -213,12 +214,16 @@ _add("Precision", "planned", FLAG, {
     "enable_supported_data_type_casting": (True, "Off: int64 is refused, not narrowed to int32."),
 })
 
+_add("Replication", "effective", FLAG, {
+    "enable_replicated_graphs": (False, "Run `replicated_graph_count` copies of the program."),
+})
+_add("Replication", "effective", COUNT, {
+    "replicated_graph_count": (1, "Copies of the program in this process."),
+})
 _add("Replication", "planned", FLAG, {
-    "enable_replicated_graphs": (False, "Runs `replicated_graph_count` copies of the program."),
     "enable_distributed_replicated_graphs": (False, "Spreads replicas over several processes."),
 })
 _add("Replication", "planned", COUNT, {
-    "replicated_graph_count": (1, "Copies of the program in this process."),
     "global_replication_factor": (1, "Copies of the program over all processes."),
 })
 _add("Replication", "planned", WHOLE, {

@@ -163,10 +163,9 @@ def prepare(
             "verify cannot compare use_no_bias_optimizer: Paddle's CPU kernels always correct the "
             "bias. Set the option to False to verify."
         )
-    accumulates = bool(values["enable_gradient_accumulation"]) and values["accumulation_factor"] > 1
-    turns = int(values["batches_per_step"])
-    if accumulates:
-        turns *= int(values["accumulation_factor"])
+    micro_batches = int(values["accumulation_factor"] * values["replicated_graph_count"])
+    accumulates = training and micro_batches > 1
+    turns = int(values["batches_per_step"]) * micro_batches
     fetches = [item if isinstance(item, str) else duplicate.fetch_name(item) for item in fetch_list]
     declared = [_declared(graph, feed) for feed in feeds]
     forward = bisection.read_forward(graph, duplicate, list(feeds[0]), fetches, values)
@@ -331,8 +330,9 @@ def _check_one_update(case: Case, steps: int) -> None:
         raise NotSupported(
             "verify compares gradient accumulation over one update only, since Paddle's CPU "
             f"executor has none to follow it with: got steps={steps}, batches_per_step={batches}, "
-            f"accumulation_factor={values['accumulation_factor']}. Use steps=1 and "
-            "batches_per_step=1, or verify with accumulation_factor=1."
+            f"accumulation_factor={values['accumulation_factor']}, "
+            f"replicated_graph_count={values['replicated_graph_count']}. Use steps=1 and "
+            "batches_per_step=1, or verify with one micro-batch an update."
         )
 
 

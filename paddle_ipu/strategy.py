@@ -295,12 +295,25 @@ def check_consistent(values: StrategyValues) -> None:
             "Gradient Accumulation only available when training. Set is_training to True, or "
             "enable_gradient_accumulation to False."
         )
-    if values["enable_pipelining"] and (ipus <= 1 or values["virtual_graph_mode"] == 0):
+    if values["enable_pipelining"] and (ipus <= replicas or values["virtual_graph_mode"] == 0):
         problems.append(
-            f"Pipelining requires more than 1 IPU (currently {ipus}) and the 'virtualGraphMode' "
+            f"Pipelining requires more than 1 IPU (currently {ipus // replicas}) and the "
+            "'virtualGraphMode' "
             "session option to not be VirtualGraphMode::Off (currently "
             f"VirtualGraphMode::{values.member('virtual_graph_mode')}). Set num_ipus and "
             "enable_manual_shard, or enable_pipelining to False."
+        )
+    if replicas == 1 and values["replicated_graph_count"] > 1:
+        problems.append(
+            "enableReplicatedGraphs is false, but replicatedGraphCount > 1. Set "
+            "enable_replicated_graphs to True, or replicated_graph_count (now "
+            f"{values['replicated_graph_count']}) to 1."
+        )
+    if ipus % replicas:
+        problems.append(
+            "For replicated graphs, the number of IPUs must be divisible by the replication "
+            f"factor. Set num_ipus (now {ipus}) to replicated_graph_count (now {replicas}) times "
+            "the IPUs of a replica."
         )
     if manual and ipus <= 1:
         problems.append(
@@ -311,7 +324,7 @@ def check_consistent(values: StrategyValues) -> None:
         problems.append(
             f"If virtual graphs are disabled, the replicated graph count ({replicas}) needs to be "
             f"equal to the number of IPUs ({ipus}). Set enable_manual_shard to True and place "
-            "operators with ipu_shard_guard, or num_ipus to 1."
+            f"operators with ipu_shard_guard, or num_ipus to {replicas}."
         )
     if problems:
         raise OptionError("The options contradict each other:\n  " + "\n  ".join(problems))

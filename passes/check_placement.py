@@ -8,7 +8,8 @@ their first reader, casts that AMP put in with what they convert.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import onnx_ir as ir
 
@@ -32,7 +33,7 @@ class CheckPlacement:
         changed = _place_constants(compilation.graph)
         changed = _place_casts(compilation.graph) or changed
         nodes = [n for n in compilation.graph if n.op_type not in dialect.CONSTANT_OPS]
-        _check_indices(nodes, int(compilation.options["num_ipus"]))
+        _check_indices(nodes, compilation)
         _check_blocks(nodes)
         if compilation.options["enable_pipelining"]:
             changed = _stages_from_indices(compilation.graph) or changed
@@ -73,7 +74,14 @@ def _listed(nodes: Sequence[ir.Node]) -> str:
     return shown + (f"; and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else "")
 
 
-def _check_indices(nodes: Sequence[ir.Node], num_ipus: int) -> None:
+def ipus_of_a_replica(options: Mapping[str, Any]) -> int:
+    """IPUs that one copy of the program has."""
+    replicas = options["replicated_graph_count"] if options["enable_replicated_graphs"] else 1
+    return int(options["num_ipus"]) // int(replicas)
+
+
+def _check_indices(nodes: Sequence[ir.Node], compilation: Compilation) -> None:
+    num_ipus = ipus_of_a_replica(compilation.options)
     placed = [node for node in nodes if INDEX in node.attributes]
     if not placed:
         raise InvalidProgramError(
@@ -91,8 +99,9 @@ def _check_indices(nodes: Sequence[ir.Node], num_ipus: int) -> None:
     if outside:
         raise InvalidProgramError(
             f"{describe(outside[0])} has been assigned to an invalid virtual graph "
-            f"{attribute(outside[0], INDEX)}. numIPUs = {num_ipus}. Raise num_ipus or lower the "
-            "guard's index."
+            f"{attribute(outside[0], INDEX)}. numIPUs = {num_ipus}"
+            + (" for each replica" if num_ipus != compilation.options["num_ipus"] else "")
+            + ". Raise num_ipus or lower the guard's index."
         )
 
 

@@ -370,7 +370,6 @@ def test_every_planned_option_is_in_one_message() -> None:
     ("options", "name"),
     [
         ({"virtual_graph_mode": 3}, "virtual_graph_mode"),
-        ({"accumulation_and_replication_reduction_type": 2}, "accumulation_and_replication"),
         ({"convolution_options": {"partialsType": "half"}}, "convolution_options"),
         ({"lstm_options": {"partialsType": "half"}}, "lstm_options"),
         ({"partials_type_matmuls": "half"}, "partials_type_matmuls"),

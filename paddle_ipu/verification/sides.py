@@ -84,10 +84,16 @@ class Case:
 
 
 def for_one_micro_batch(original: Any) -> Any:
-    """The same strategy without pipeline, loop and accumulation."""
+    """The same strategy without pipeline, loop, accumulation and replicas."""
     strategy = _copied(original)
     strategy.set_pipelining_config(enable_pipelining=False, batches_per_step=1)
+    values = strategy._ipu_strategy.snapshot()
+    ipus = values["num_ipus"] // values["replicated_graph_count"]
     strategy.set_options({"enable_gradient_accumulation": False, "accumulation_factor": 1})
+    strategy.set_options({"enable_replicated_graphs": False, "replicated_graph_count": 1})
+    strategy.set_options({"num_ipus": ipus})
+    if ipus == 1:
+        strategy.set_options({"enable_manual_shard": False})
     return strategy
 
 
@@ -155,7 +161,8 @@ class Ipu:
         for name, array in zip(self._fetches, arrays, strict=True):
             if name in self._scales:
                 array = array.astype(np.float32) / np.float32(self._scales[name])
-            results[name] = list(array) if self._turns > 1 else [array]
+            own = array.shape[len(self._program.axes) :]
+            results[name] = list(array.reshape(self._turns, *own))
         return results
 
     def variables(self, names: Sequence[str]) -> State:
