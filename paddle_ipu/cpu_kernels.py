@@ -149,7 +149,8 @@ def kernel_of(node: ir.Node, kinds: Sequence[Kind | None]) -> CpuKernel:
         ) from error
     shapes = iter(found)
     kernel.results = [
-        None if value.dtype is None else _device_kind(next(shapes), value) for value in node.outputs
+        None if value.dtype is None else _device_kind(place, next(shapes), value)
+        for value in node.outputs
     ]
     return kernel
 
@@ -160,8 +161,13 @@ def _kind(kinds: Sequence[Kind | None], index: int) -> Kind:
     return kind
 
 
-def _device_kind(array: Array, value: ir.Value) -> Kind:
+def _device_kind(place: str, array: Array, value: ir.Value) -> Kind:
     dtype = dialect.dtype_name(value)
+    if dtype not in dialect.POPART_DTYPES:
+        raise NotSupported(
+            f"{place}: it gives {dtype}, and there is nothing of that type on an IPU. Compute what "
+            "needs it outside the program."
+        )
     return tuple(array.shape), dtype if dtype in _HALF else _NARROW.get(dtype, dtype)
 
 
@@ -286,7 +292,7 @@ class _PirCopy:
                 self._next += 1
                 continue
             producer = source.get_defining_op()
-            if producer.name() == _COMBINE:
+            if producer is not None and producer.name() == _COMBINE:
                 for member in producer.operands_source():
                     self._operand(member)
                 made = producer.clone(self._mapping, self._options).result(0)
@@ -303,8 +309,9 @@ class _PirCopy:
         if value.id in self._known:
             return
         self._known.add(value.id)
+        # What a loop hands to its body is defined by no operator.
         producer = value.get_defining_op()
-        if producer.name() in _PIR_CONSTANTS:
+        if producer is not None and producer.name() in _PIR_CONSTANTS:
             self._mapping.add(value, producer.clone(self._mapping, self._options).result(0))
             return
         shape, _ = _kind(self._kinds, index)

@@ -122,7 +122,8 @@ class LoweredGraph:
     """The nodes of a PopART graph, each with its lowering.
 
     Attributes:
-        kernels: first result of an operator that runs on the host -> what runs it there.
+        kernels: first result of an operator that runs on the host -> what runs it there; those of
+            subgraphs are among them.
         from_zero: results of gathers in which no index may be below zero.
 
     Raises:
@@ -132,7 +133,7 @@ class LoweredGraph:
 
     def __init__(self, graph: ir.Graph, missing: dict[str, str] | None = None) -> None:
         self.nodes: list[LoweredNode] = []
-        self.kernels: Mapping[str, Any] = {}
+        self._kernels: Mapping[str, Any] = {}
         self.from_zero: frozenset[str] = frozenset()
         self._drew = False
         is_block = missing is not None
@@ -184,6 +185,17 @@ class LoweredGraph:
             )
         self.narrow = Narrow(graph)
         self.narrow.count_readers(node.inputs for node in self.nodes)
+
+    @property
+    def kernels(self) -> Mapping[str, Any]:
+        return self._kernels
+
+    @kernels.setter
+    def kernels(self, kernels: Mapping[str, Any]) -> None:
+        self._kernels = kernels
+        for node in self.nodes:
+            for block in node.blocks.values():
+                block.graph.kernels = kernels
 
     def keep(self, needed: Sequence[str]) -> None:
         """Drops the nodes that `needed` values do not depend on, but for those with effects."""
