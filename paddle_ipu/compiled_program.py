@@ -416,7 +416,7 @@ def _learning_rate(program: Any, scope: Any, optimizer: Any) -> Callable[[], flo
     """Gives the learning rate of the next run: the scheduler's, else the variable's."""
     from paddle_ipu import scope as scopes
 
-    if optimizer is None:
+    if optimizer is None or not optimizer.learning_rate_name:
         return None
     if getattr(program, "lr_scheduler", None) is not None:
         # Asked of the program each time: it may be given another one.

@@ -286,6 +286,14 @@ PATCHES: tuple[Patch, ...] = (
         "leaves no trace of `no_grad_set` in the program",
         wraps=True,
     ),
+    Patch(
+        "paddle.nn.clip",
+        "ClipGradByValue._pir_clip",
+        "paddle_ipu.gradient_clip:clip_by_value",
+        "raises NotImplementedError for PIR programs",
+        required=False,
+        versions=WITH_PIR,
+    ),
     *_SAVING,
     *_LOADING,
     *_everywhere(

@@ -159,7 +159,7 @@ def check_program(
         half: look for numbers that half precision cannot hold.
     """
     from paddle_ipu.frontend import programs
-    from paddle_ipu.passes.extract_optimizer import is_update
+    from paddle_ipu.passes.update_operators import is_update
 
     try:
         graph = programs.read(program)
@@ -248,7 +248,7 @@ def _leaves(graph: ir.Graph) -> list[str]:
 def _behind_forward(graph: ir.Graph) -> set[int]:
     """Backward and optimizer operators, and all that depends on one."""
     from paddle_ipu.passes.extract_forward import is_backward
-    from paddle_ipu.passes.extract_optimizer import is_update
+    from paddle_ipu.passes.update_operators import is_update
 
     found: set[int] = set()
     for node in graph:

@@ -10,9 +10,9 @@ import onnx_ir as ir
 
 from paddle_ipu import dialect
 from paddle_ipu.errors import FetchError, NotSupported
-from paddle_ipu.passes import roles, state_writes
-from paddle_ipu.passes.extract_optimizer import is_update
+from paddle_ipu.passes import roles, state_writes, update_operators
 from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.passes.update_operators import is_update
 
 GRADIENT_PREFIX = "Gradient___"
 """Before a value's name, in training: a fetch of the loss's gradient with respect to it."""
@@ -136,7 +136,7 @@ def _refuse_updated_reads(nodes: list[ir.Node]) -> None:
     updated: set[int] = set()
     for node in nodes:
         if is_update(node):
-            updated.add(id(dialect.operand(node, "param")))
+            updated.update(id(value) for value in update_operators.updated(node))
             continue
         for value in node.inputs:
             if value is not None and id(value) in updated:

@@ -18,8 +18,8 @@ import onnx_ir as ir
 from paddle_ipu import dialect
 from paddle_ipu.errors import NotSupported
 from paddle_ipu.passes import roles
-from paddle_ipu.passes.extract_optimizer import is_update
 from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.passes.update_operators import is_update, updated
 
 _STATISTICS = {"mean": 1, "variance": 2}
 
@@ -81,7 +81,12 @@ def find(compilation: Compilation) -> Writes:
     else:
         newest = _by_operand(graph)
         found = {name: value for name, value in newest.items() if name in kept}
-    trained = {_variable(node) for node in graph if compilation.training and is_update(node)}
+    trained = {
+        str(parameter.meta.get(dialect.VARIABLE, parameter.name))
+        for node in graph
+        if compilation.training and is_update(node)
+        for parameter in updated(node)
+    }
     for name in found:
         if name in trained:
             raise NotSupported(
@@ -89,12 +94,6 @@ def find(compilation: Compilation) -> Writes:
                 "of them can: stop the gradient of the parameter, or write to another variable."
             )
     return Writes(found, newest)
-
-
-def _variable(update: ir.Node) -> str:
-    """The parameter that a node of the optimizer updates."""
-    parameter = dialect.operand(update, "param")
-    return "" if parameter is None else str(parameter.meta.get(dialect.VARIABLE, parameter.name))
 
 
 def _place(value: ir.Value) -> str:
@@ -151,6 +150,14 @@ def _by_variable(
 ) -> dict[str, ir.Value]:
     """The writes of a ProgramDesc program."""
     found: dict[str, ir.Value] = {}
+    # Adamax leaves the power of its beta to an operator of its own.
+    own = {
+        value.meta.get(dialect.VARIABLE)
+        for node in graph
+        if is_update(node)
+        for value in node.inputs
+        if value is not None
+    }
     for node in graph:
         role = roles.role_of(node) or roles.FORWARD
         if is_update(node) or role & roles.BACKWARD or node.op_type in _LOSS_SCALING:
@@ -160,7 +167,7 @@ def _by_variable(
             if name not in kept:
                 continue
             if role & roles.OPTIMIZE:
-                if not training:
+                if not training or name in own:
                     continue
                 raise NotSupported(
                     f"{dialect.describe(node)} writes {name!r} beside the optimizer's updates, "

@@ -12,14 +12,55 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-RULES: Mapping[str, tuple[str, ...]] = {
-    "sgd": (),
-    "momentum": ("velocity",),
-    "adam": ("moment1", "moment2", "beta1_pow", "beta2_pow"),
-    "adamw": ("moment1", "moment2", "beta1_pow", "beta2_pow"),
-    "lamb": ("moment1", "moment2", "beta1_pow", "beta2_pow"),
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What an update rule keeps for a parameter.
+
+    Attributes:
+        states: arrays of the parameter's shape, in the order of PopART's ``Accl1___`` to
+            ``Accl3___``.
+        powers: powers of one element -> the setting they are powers of, which they start from.
+        optional: state -> the setting without which a parameter has no such state.
+        ones: the states that start as ones instead of zeros.
+        skips_bad_steps: under Paddle's loss scaling an update with a gradient that is not finite is
+            left out; the other rules take a gradient of zero then.
+    """
+
+    states: tuple[str, ...] = ()
+    powers: Mapping[str, str] = field(default_factory=dict)
+    optional: Mapping[str, str] = field(default_factory=dict)
+    ones: tuple[str, ...] = ()
+    skips_bad_steps: bool = False
+
+
+_POWERS: Mapping[str, str] = {"beta1_pow": "beta1", "beta2_pow": "beta2"}
+_ADAM = Rule(
+    ("moment1", "moment2", "moment2_max"),
+    _POWERS,
+    {"moment2_max": "amsgrad"},
+    skips_bad_steps=True,
+)
+_NADAM = ("momentum_decay_pow", "beta2_pow", "mu_product")
+_RADAM = ("beta1_pow", "beta2_pow", "rho")
+
+RULES: Mapping[str, Rule] = {
+    "sgd": Rule(),
+    "momentum": Rule(("velocity",)),
+    "lars_momentum": Rule(("velocity",)),
+    "adam": _ADAM,
+    "adamw": _ADAM,
+    "lamb": Rule(("moment1", "moment2"), _POWERS, skips_bad_steps=True),
+    "adamax": Rule(("moment", "inf_norm"), {"beta1_pow": "beta1"}),
+    "nadam": Rule(("moment1", "moment2", *_NADAM), ones=_NADAM),
+    "radam": Rule(("moment1", "moment2", *_RADAM), ones=_RADAM),
+    "adagrad": Rule(("moment",)),
+    "decayed_adagrad": Rule(("moment",)),
+    "adadelta": Rule(("avg_squared_grad", "avg_squared_update")),
+    "rmsprop": Rule(("mean_square", "mean_grad", "moment"), optional={"mean_grad": "centered"}),
+    "rprop": Rule(("prev", "learning_rate")),
 }
-"""Update rules and the state each keeps for a parameter."""
+"""Update rules by the names of Paddle's operators."""
 
 MASTER = "master_param"
 """The state of any rule that holds a half parameter in float32."""
@@ -51,6 +92,7 @@ class ParameterUpdate:
         states: state name in :data:`RULES`, or :data:`MASTER` -> its variable in the scope.
         learning_rate_scale: the parameter's own factor on the learning rate.
         l2: coefficient of L2 decay added to the gradient after clipping.
+        l1: coefficient of L1 decay, the sign of the weight, likewise.
         clip: index in :attr:`PaddleOptimizer.clips`, None for no clipping.
     """
 
@@ -60,6 +102,7 @@ class ParameterUpdate:
     states: Mapping[str, str]
     learning_rate_scale: float = 1.0
     l2: float = 0.0
+    l1: float = 0.0
     clip: int | None = None
 
 
@@ -100,7 +143,7 @@ class PaddleOptimizer:
         updates: one for each trained parameter.
         clips: the gradient clips that updates refer to.
         learning_rate: of the next run.
-        learning_rate_name: the variable that holds it in the scope.
+        learning_rate_name: the variable that holds it in the scope; "" where no rule reads one.
         loss_scaling: the loss's gradient starts from it and updates divide by it.
         bias_correction: False leaves it out of Adam, AdamW and Lamb.
         loss_scale: the program's own loss scaling, which multiplies `loss_scaling`.
@@ -133,7 +176,9 @@ class PaddleOptimizer:
             not self.clips
             and self.loss_scale is None
             and all(
-                update.rule == "sgd" and update.learning_rate_scale == 1.0 and update.l2 == 0.0
+                update.rule == "sgd"
+                and update.learning_rate_scale == 1.0
+                and update.l1 == update.l2 == 0.0
                 for update in self.updates
             )
         )

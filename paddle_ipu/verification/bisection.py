@@ -14,8 +14,9 @@ from paddle_ipu.errors import NotSupported
 from paddle_ipu.passes.carry_writes import CarryWrites
 from paddle_ipu.passes.cut_gradients import differentiated
 from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX, ExtractForward
-from paddle_ipu.passes.extract_optimizer import OPTIMIZER_OPS, ExtractOptimizer
+from paddle_ipu.passes.extract_optimizer import ExtractOptimizer
 from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.passes.update_operators import OPTIMIZER_OPS
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.verification.comparison import compare
 from paddle_ipu.verification.program_copy import DROPOUT, ProgramCopy

@@ -1,13 +1,13 @@
-"""Weight updates by Paddle's rules, as pure functions on arrays.
+"""What an executable asks of an optimizer, and the optimizer that follows Paddle's rules.
 
-Each follows Paddle's CPU kernel of the same name and is compared with Paddle's executor in the
-tests. Half weights keep their state in float32 and are rounded once, when they are stored.
+The rules themselves are ``xla/update_rules.py``'s. Half weights keep their state in float32 and are
+rounded once, when they are stored.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import jax
@@ -16,14 +16,11 @@ import numpy as np
 
 from paddle_ipu.errors import popart_runtime_error
 from paddle_ipu.popart.paddle_optimizer import MASTER, LossScale, PaddleOptimizer, ParameterUpdate
+from paddle_ipu.popart.paddle_optimizer import RULES as STATES
 from paddle_ipu.xla import half
+from paddle_ipu.xla.update_rules import NUMBERS, RULES, UpdateRule
 
 Arrays = Mapping[str, jax.Array]
-Settings = Mapping[str, float]
-Rule = Callable[
-    [Settings, jax.Array, jax.Array, Arrays, Arrays],
-    tuple[jax.Array, dict[str, jax.Array]],
-]
 
 
 class Updater(Protocol):
@@ -63,107 +60,9 @@ class Updater(Protocol):
         """New weights and state, given unscaled gradients."""
 
 
-def _sgd(
-    settings: Settings, w: jax.Array, g: jax.Array, n: Arrays, s: Arrays
-) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """w -= lr * g."""
-    return w - n["lr"] * g, {}
-
-
-def _momentum(
-    settings: Settings, w: jax.Array, g: jax.Array, n: Arrays, s: Arrays
-) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """v = mu * v + g; w -= lr * v, or lr * (g + mu * v) with Nesterov."""
-    g = g * settings["rescale_grad"] if settings["rescale_grad"] != 1.0 else g
-    g = g + settings["l2"] * w if settings["l2"] else g
-    velocity = settings["mu"] * s["velocity"] + g
-    step = g + settings["mu"] * velocity if settings["use_nesterov"] else velocity
-    return w - n["lr"] * step, {"velocity": velocity}
-
-
-def _moments(
-    settings: Settings, g: jax.Array, s: Arrays
-) -> tuple[jax.Array, jax.Array, dict[str, jax.Array]]:
-    b1, b2 = settings["beta1"], settings["beta2"]
-    m = b1 * s["moment1"] + (1 - b1) * g
-    v = b2 * s["moment2"] + (1 - b2) * g * g
-    return m, v, {"moment1": m, "moment2": v}
-
-
-def _adam(
-    settings: Settings, w: jax.Array, g: jax.Array, n: Arrays, s: Arrays
-) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """Paddle's Adam: epsilon is scaled by sqrt(1 - beta2^t), lr by that over 1 - beta1^t."""
-    m, v, state = _moments(settings, g, s)
-    return w - n["rate"] * (m / (jnp.sqrt(v) + n["epsilon"])), state
-
-
-def _adamw(
-    settings: Settings, w: jax.Array, g: jax.Array, n: Arrays, s: Arrays
-) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """Decay first, w -= lr * lr_ratio * coeff * w; then Adam."""
-    coeff = settings["coeff"]
-    decayed = w - n["lr"] * coeff * w if coeff else w
-    return _adam(settings, decayed, g, n, s)
-
-
-def _lamb(
-    settings: Settings, w: jax.Array, g: jax.Array, n: Arrays, s: Arrays
-) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """Adam's direction plus decay, scaled by ||w|| over its own norm where both are positive."""
-    m, v, state = _moments(settings, g, s)
-    if "left1" in n:
-        m = m / n["left1"]
-        v = v / n["left2"]
-    lr = n["lr"]
-    direction = m / (jnp.sqrt(v) + settings["epsilon"]) + settings["weight_decay"] * w
-    if settings["weight_decay"] > 0 or settings["always_adapt"]:
-        wn, dn = jnp.sqrt(jnp.sum(w * w)), jnp.sqrt(jnp.sum(direction * direction))
-        lr = lr * jnp.where((wn > 0) & (dn > 0), wn / jnp.where(dn > 0, dn, 1), 1.0)
-    return w - lr * direction, state
-
-
-RULES: Mapping[str, Rule] = {
-    "sgd": _sgd,
-    "momentum": _momentum,
-    "adam": _adam,
-    "adamw": _adamw,
-    "lamb": _lamb,
-}
-"""Paddle's rules by the names of ``paddle_optimizer.RULES``."""
-
-
-_POWERS = ("beta1_pow", "beta2_pow")
-
-
-def _numbers(
-    update: ParameterUpdate, corrected: bool, lr: jax.Array, s: Arrays
-) -> dict[str, jax.Array]:
-    """What an update has besides arrays of the parameter's size.
-
-    ``lr``, the parameter's learning rate; for Adam and its kin the next powers and ``rate`` and
-    ``epsilon``, with bias correction also ``left1`` and ``left2``, 1 less the power.
-    """
-    factor, ratio = update.learning_rate_scale, update.settings.get("lr_ratio", 1.0)
-    lr = lr * factor if factor != 1.0 else lr
-    lr = lr * ratio if ratio != 1.0 else lr
-    numbers: dict[str, Any] = {"lr": lr}
-    powers = {role: s[role] for role in _POWERS if role in s}
-    for role, power in powers.items():
-        numbers[role] = power * update.settings[role.removesuffix("_pow")]
-    if powers:
-        numbers |= {"rate": lr, "epsilon": update.settings["epsilon"]}
-    if powers and corrected:
-        left1, left2 = (1 - power.reshape(()) for power in powers.values())
-        root = jnp.sqrt(left2)
-        numbers |= {"left1": left1, "left2": left2}
-        numbers |= {"rate": lr * root / left1, "epsilon": numbers["epsilon"] * root}
-    return numbers
-
-
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _updated(
-    rule: Rule,
+    rule: UpdateRule,
     settings: tuple[tuple[str, float], ...],
     w: jax.Array,
     g: jax.Array,
@@ -203,12 +102,13 @@ class PaddleUpdater:
         self._tensors = tensors
         self.weights = tuple(tensors[update.parameter] for update in self._updates)
         self.accumulator_dtype: str | None = "float32"
-        powers: dict[tuple[str, float], list[str]] = {}
+        alike: dict[Any, list[str]] = {}
         for update in self._updates:
-            for role in update.states.keys() & set(_POWERS):
-                beta = update.settings[role.removesuffix("_pow")]
-                powers.setdefault((role, beta), []).append(update.states[role])
-        self.alike: Sequence[tuple[str, ...]] = [tuple(names) for names in powers.values()]
+            for power, beta in STATES[update.rule].powers.items():
+                # Powers of one beta are equal in all rules of one family.
+                key = (NUMBERS[update.rule], power, update.settings[beta])
+                alike.setdefault(key, []).append(update.states[power])
+        self.alike: Sequence[tuple[str, ...]] = [tuple(names) for names in alike.values()]
 
     def loss_scale(self, scalars: jax.Array, state: Arrays) -> float | jax.Array:
         scale = self._optimizer.loss_scale
@@ -223,7 +123,9 @@ class PaddleUpdater:
     def state_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
         scale = self._optimizer.loss_scale
         return {
-            name: (1,) if role in _POWERS else shapes[self._tensors[update.parameter]]
+            name: (1,)
+            if role in STATES[update.rule].powers
+            else shapes[self._tensors[update.parameter]]
             for update in self._updates
             for role, name in update.states.items()
         } | dict.fromkeys(() if scale is None else scale.variables, (1,))
@@ -232,8 +134,10 @@ class PaddleUpdater:
         shapes = self.state_shapes({name: array.shape for name, array in weights.items()})
         state = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
         for update in self._updates:
-            for role in update.states.keys() & set(_POWERS):
-                state[update.states[role]][:] = update.settings[role.removesuffix("_pow")]
+            for power, beta in STATES[update.rule].powers.items():
+                state[update.states[power]][:] = update.settings[beta]
+            for name in STATES[update.rule].ones:
+                state[update.states[name]][:] = 1.0
             if MASTER in update.states:
                 kept = np.asarray(weights[self._tensors[update.parameter]], np.float32)
                 state[update.states[MASTER]][:] = kept
@@ -266,24 +170,25 @@ class PaddleUpdater:
             wide = {name: jnp.where(finite, array, 0.0) for name, array in wide.items()}
         clipped = self._clip(wide)
         new_weights, new_state = dict(weights), dict(state)
-        known: dict[Any, Arrays] = {}
+        known: dict[Any, tuple[dict[str, jax.Array], Arrays]] = {}
         for update, tensor in zip(self._updates, self.weights, strict=True):
             master = update.states.get(MASTER)
             w = weights[tensor].astype(jnp.float32) if master is None else state[master]
             g = clipped[update.parameter]
+            g = g + update.l1 * jnp.sign(w) if update.l1 else g
             g = g + update.l2 * w if update.l2 else g
             before = {r: state[name] for r, name in update.states.items() if r != MASTER}
-            powers = {role: before.pop(role) for role in _POWERS if role in before}
+            powers = {name: before.pop(name) for name in STATES[update.rule].powers}
             settings = tuple(sorted(update.settings.items()))
             # Most parameters share these numbers.
-            key = (settings, update.learning_rate_scale, *map(id, powers.values()))
+            factor, ids = update.learning_rate_scale, map(id, powers.values())
+            key = (NUMBERS.get(update.rule), settings, factor, *ids)
             if key not in known:
-                corrected = self._optimizer.bias_correction
-                known[key] = _numbers(update, corrected, scalars[0], powers)
-            new, after = _updated(RULES[update.rule], settings, w, g, known[key], before)
-            after |= {role: known[key][role] for role in powers}
-            if finite is not None and powers:
-                # Adam and its kin leave a bad step out; the others take a gradient of zero.
+                known[key] = self._numbers(update, scalars[0], powers)
+            next_powers, numbers = known[key]
+            new, after = _updated(RULES[update.rule], settings, w, g, numbers, before)
+            after |= next_powers
+            if finite is not None and STATES[update.rule].skips_bad_steps:
                 new = jnp.where(finite, new, w)
                 after = {
                     role: jnp.where(finite, array, state[update.states[role]])
@@ -296,6 +201,21 @@ class PaddleUpdater:
         if scale is not None and finite is not None and scale.good_steps:
             new_state.update(_adapted(scale, finite, state))
         return new_weights, new_state
+
+    def _numbers(
+        self, update: ParameterUpdate, lr: jax.Array, powers: Arrays
+    ) -> tuple[dict[str, jax.Array], Arrays]:
+        """The next powers, and what an update has besides arrays of the parameter's size."""
+        factor, ratio = update.learning_rate_scale, update.settings.get("lr_ratio", 1.0)
+        lr = lr * factor if factor != 1.0 else lr
+        lr = lr * ratio if ratio != 1.0 else lr
+        numbers = {"lr": lr}
+        if not powers:
+            return {}, numbers
+        corrected = self._optimizer.bias_correction
+        numbers |= NUMBERS[update.rule](update.settings, lr, powers, corrected)
+        betas = STATES[update.rule].powers
+        return {name: p * update.settings[betas[name]] for name, p in powers.items()}, numbers
 
     def _clip(self, gradients: dict[str, jax.Array]) -> dict[str, jax.Array]:
         clipped = dict(gradients)

@@ -132,6 +132,7 @@ ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
         "scale": 0.25,
     },
     "momentum": {"mu": 0.9},
+    "merged_momentum": {"mu": 0.9},
     "mul": {"x_num_col_dims": 2, "y_num_col_dims": 1},
     "one_hot": {"depth": 5},
     "one_hot_v2": {"depth": 5},
@@ -198,12 +199,13 @@ READ_OTHERWISE = frozenset(
         "assert", "assign_out_", "assign_value_", "batch_norm_", "expand",
         "full_with_tensor", "increment_", "repeat_interleave_with_tensor_index",
         "lookup_table", "mul", "one_hot", "sync_batch_norm", "sync_batch_norm_",
-        "rnn",
+        "rnn", "merged_adam", "merged_momentum",
         "lod_array_length", "read_from_array", "tensor_array_to_tensor", "write_to_array",
     }
 )  # fmt: skip
-"""Rows of ``test_program_desc``: in place, by tensor, of forms that Paddle 3 writes otherwise; and
-those of arrays of tensors, which the operator cases build on Paddle 2."""
+"""Rows of ``test_program_desc``: in place, by tensor, of forms that Paddle 3 writes otherwise; those
+of arrays of tensors, which the operator cases build on Paddle 2; optimizers of several parameters,
+which ``test_update_rules`` has."""
 
 
 def _source(row: Row, by_tensor: bool) -> dict[str, Slot]:

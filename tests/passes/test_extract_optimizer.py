@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from inspect import signature
 from typing import Any
 
 import paddle
@@ -110,25 +109,9 @@ def test_training_without_an_optimizer_is_an_error(compilation_of: Read) -> None
         ExtractOptimizer().run(compilation)
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: paddle.optimizer.Adagrad(0.1), "optimizer adagrad_ .* is not supported yet"),
-        (lambda: paddle.optimizer.Adam(0.1, lazy_mode=True), "lazy_mode=True updates touched"),
-        (lambda: paddle.optimizer.Adam(0.1, amsgrad=True), "amsgrad=True is not supported"),
-        (
-            lambda: paddle.optimizer.SGD(0.1, weight_decay=paddle.regularizer.L1Decay(0.1)),
-            "L1 regularisation is not supported yet; use L2Decay",
-        ),
-    ],
-)
-def test_what_is_not_supported_is_named(
-    compilation_of: Read, make: Callable[[], Any], message: str
-) -> None:
-    if "amsgrad" in message and "amsgrad" not in signature(paddle.optimizer.Adam).parameters:
-        pytest.skip("this version of Paddle has no amsgrad")
-    compilation = _trained(compilation_of, make())
-    with pytest.raises(NotSupported, match=message):
+def test_updates_of_touched_rows_are_refused(compilation_of: Read) -> None:
+    compilation = _trained(compilation_of, paddle.optimizer.Adam(0.1, lazy_mode=True))
+    with pytest.raises(NotSupported, match="lazy_mode=True updates touched rows only"):
         ExtractOptimizer().run(compilation)
 
 
@@ -152,7 +135,7 @@ def test_a_gradient_changed_by_hand_is_refused(
     with pytest.raises(
         NotSupported,
         match=rf"the gradient of linear_.* is changed by {what} at .*test_extract_optimizer.py:"
-        r"\d+ before the optimizer reads it.* Clips and L2Decay that are given to the optimizer",
+        r"\d+ before the optimizer reads it.* Clips and regularizers that are given to the ",
     ):
         ExtractOptimizer().run(compilation)
 

@@ -167,8 +167,8 @@ def test_multi_precision_updates_float32_weights_of_half_parameters() -> None:
 
 
 def test_a_loss_that_was_scaled_by_hand_is_refused() -> None:
-    from paddle_ipu.passes.extract_optimizer import _without_scale
+    from paddle_ipu.passes.loss_scaling import without_scale
     from paddle_ipu.popart.paddle_optimizer import LossScale
 
     with pytest.raises(NotSupported, match="is not a product with the loss scaling 'scale_0'"):
-        _without_scale([], "loss", LossScale("scale_0"))  # type: ignore[arg-type]
+        without_scale([], "loss", LossScale("scale_0"))  # type: ignore[arg-type]

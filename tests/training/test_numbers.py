@@ -37,41 +37,7 @@ def test_fifty_steps_of_tiny_bert_equal_paddles(name: str) -> None:
     both.assert_equal_weights(1e-4, except_for=bert.key_biases)
 
 
-# -- optimizers -----------------------------------------------------------------------------------
-
-
-def _on_weights_only(name: str) -> bool:
-    return ".w_" in name
-
-
-VARIANTS: dict[str, Callable[[Any], Any]] = {
-    "sgd with L2": lambda lr: paddle.optimizer.SGD(
-        lr, weight_decay=paddle.regularizer.L2Decay(0.05)
-    ),
-    "momentum": lambda lr: paddle.optimizer.Momentum(lr, 0.9),
-    "momentum with Nesterov and decay": lambda lr: paddle.optimizer.Momentum(
-        lr, 0.9, use_nesterov=True, weight_decay=0.05
-    ),
-    "adam with L2": lambda lr: paddle.optimizer.Adam(
-        lr, weight_decay=paddle.regularizer.L2Decay(0.05)
-    ),
-    "adamw on some parameters": lambda lr: paddle.optimizer.AdamW(
-        lr, weight_decay=0.1, apply_decay_param_fun=_on_weights_only
-    ),
-    "lamb without decay on some": lambda lr: paddle.optimizer.Lamb(
-        lr, lamb_weight_decay=0.1, exclude_from_weight_decay_fn=lambda p: ".b_" in p.name
-    ),
-    "clip by global norm": lambda lr: paddle.optimizer.SGD(
-        lr, grad_clip=paddle.nn.ClipGradByGlobalNorm(0.2)
-    ),
-    "global norm, then L2": lambda lr: paddle.optimizer.Momentum(
-        lr,
-        0.9,
-        weight_decay=paddle.regularizer.L2Decay(0.05),
-        grad_clip=paddle.nn.ClipGradByGlobalNorm(0.2),
-    ),
-    "clip by norm": lambda lr: paddle.optimizer.SGD(lr, grad_clip=paddle.nn.ClipGradByNorm(0.1)),
-}
+# -- optimizers; their rules, decays and clips are test_update_rules.py's -------------------------
 
 
 def _train(both: Pair, steps: int = 10, tolerance: float = 1e-5) -> None:
@@ -82,20 +48,6 @@ def _train(both: Pair, steps: int = 10, tolerance: float = 1e-5) -> None:
         np.testing.assert_allclose(ipu["loss"], cpu["loss"], rtol=tolerance, err_msg=f"step {step}")
     both.assert_equal_weights(tolerance)
     assert any(np.any(read(both.cpu, name) != array) for name, array in before.items())
-
-
-@pytest.mark.parametrize("name", VARIANTS)
-def test_optimizers_with_decay_and_clips_equal_paddles(name: str) -> None:
-    _train(pair(mlp(VARIANTS[name])))
-
-
-def test_clip_by_norm_bounds_the_step() -> None:
-    both = pair(mlp(VARIANTS["clip by norm"]))
-    before = snapshot(both.ipu, both.built.parameters)
-    both.on_ipu(rows(4))
-    both.weights_to_host()
-    steps = [np.linalg.norm(read(both.ipu, name) - array) for name, array in before.items()]
-    np.testing.assert_allclose(max(steps), 0.1 * 0.1, rtol=1e-4)
 
 
 def test_clip_by_value() -> None:
@@ -119,12 +71,6 @@ def test_clip_by_value() -> None:
     _train(both)
 
 
-def test_a_parameters_own_learning_rate() -> None:
-    attr = paddle.ParamAttr(learning_rate=0.25)
-    both = pair(mlp(lambda lr: paddle.optimizer.Adam(lr), first={"weight_attr": attr}))
-    _train(both)
-
-
 def test_a_parameters_own_learning_rate_with_a_scheduler() -> None:
     attr = paddle.ParamAttr(learning_rate=3.0)
     both = pair(
@@ -134,12 +80,6 @@ def test_a_parameters_own_learning_rate_with_a_scheduler() -> None:
             first={"weight_attr": attr},
         )
     )
-    _train(both)
-
-
-def test_a_parameters_own_regularizer() -> None:
-    attr = paddle.ParamAttr(regularizer=paddle.regularizer.L2Decay(0.2))
-    both = pair(mlp(lambda lr: paddle.optimizer.SGD(lr), first={"weight_attr": attr}))
     _train(both)
 
 
@@ -164,54 +104,9 @@ def test_frozen_parameters_stay(how: str, rule: str) -> None:
     np.testing.assert_array_equal(read(both.ipu, frozen), before)
 
 
-def test_two_clips_in_one_program() -> None:
-    attr = paddle.ParamAttr(need_clip=False)
-    both = pair(
-        mlp(
-            lambda lr: paddle.optimizer.SGD(lr, grad_clip=paddle.nn.ClipGradByGlobalNorm(0.1)),
-            first={"weight_attr": attr},
-        )
-    )
-    _train(both)
-
-
-# -- learning rate --------------------------------------------------------------------------------
-
-SCHEDULERS: dict[str, Callable[[], Any]] = {
-    "step": lambda: paddle.optimizer.lr.StepDecay(0.2, 3, 0.5),
-    "warm-up": lambda: paddle.optimizer.lr.LinearWarmup(0.2, 5, 0.0, 0.2),
-    "warm-up, then polynomial": lambda: paddle.optimizer.lr.LinearWarmup(
-        paddle.optimizer.lr.PolynomialDecay(0.2, 8, 0.0), 3, 0.0, 0.2
-    ),
-    "cosine": lambda: paddle.optimizer.lr.CosineAnnealingDecay(0.2, 6),
-    "noam": lambda: paddle.optimizer.lr.NoamDecay(64, 4, 2.0),
-    "lambda": lambda: paddle.optimizer.lr.LambdaDecay(0.2, lambda step: 1.0 / (1 + step)),
-}
-
-
-def test_schedulers_move_the_learning_rate() -> None:
-    # One compiled program for all: a program's scheduler is read before each run.
-    both = pair(mlp(lambda lr: paddle.optimizer.SGD(lr), scheduler=SCHEDULERS["step"]))
-    start = snapshot(both.cpu, both.built.parameters)
-    variable = getattr(both.built.scheduler, "_var_name", None)
-    for name, make in SCHEDULERS.items():
-        scheduler = make()
-        # Paddle 2.6's optimizers tell their scheduler the variable it writes.
-        scheduler._var_name = variable
-        both.built.scheduler = both.built.main.lr_scheduler = scheduler
-        both._cpu_executor = paddle.static.Executor(paddle.CPUPlace())
-        rates = []
-        for step in range(8):
-            rates.append(scheduler())
-            cpu, ipu = both.step(rows(4, step))
-            np.testing.assert_allclose(ipu["loss"], cpu["loss"], rtol=1e-5, err_msg=name)
-        assert len(set(rates)) > 2, name
-        both.assert_equal_weights(1e-5)
-    assert any(np.any(read(both.cpu, name) != array) for name, array in start.items())
-
-
 def test_loss_scaling_changes_no_number() -> None:
-    built = mlp(VARIANTS["adam with L2"])
+    decay = paddle.regularizer.L2Decay(0.05)
+    built = mlp(lambda lr: paddle.optimizer.Adam(lr, weight_decay=decay))
 
     def losses(loss_scaling: float) -> list[Any]:
         both = pair(built, {"loss_scaling": loss_scaling})

@@ -111,3 +111,32 @@ row(
     "epsilon?0.0 lars_coeff?0.001 lars_weight_decay?[0.0005] mu multi_precision?false "
     "rescale_grad?1.0",
 )
+_MERGED_OUT = (
+    "param_out=ParamOut* moment1_out=Moment1Out* moment2_out=Moment2Out* "
+    "beta1_pow_out=Beta1PowOut* beta2_pow_out=Beta2PowOut* master_param_out=MasterParamOut*"
+)
+row(
+    "merged_adam",
+    "merged_adam_",
+    "param=Param* grad=Grad* learning_rate=LearningRate* moment1=Moment1* moment2=Moment2* "
+    "beta1_pow=Beta1Pow* beta2_pow=Beta2Pow* master_param=MasterParam* "
+    "beta1=@beta1:float32?0.9 beta2=@beta2:float32?0.999 epsilon=@epsilon:float32?1e-08",
+    _MERGED_OUT,
+    "multi_precision?false use_global_beta_pow?false",
+)
+row(
+    "merged_momentum",
+    "merged_momentum_",
+    "param=Param* grad=Grad* velocity=Velocity* learning_rate=LearningRate* "
+    "master_param=MasterParam*",
+    "param_out=ParamOut* velocity_out=VelocityOut* master_param_out=MasterParamOut*",
+    "mu multi_precision?false regularization_coeff?[] regularization_method?[] rescale_grad?1.0 "
+    "use_nesterov?false",
+)
+row(
+    "decayed_adagrad",
+    "decayed_adagrad",
+    "param=Param grad=Grad moment=Moment learning_rate=LearningRate",
+    "param_out=ParamOut moment_out=MomentOut",
+    "decay?0.95 epsilon?1e-06",
+)

@@ -1,0 +1,170 @@
+"""Follows a parameter's gradient from the optimizer up to backward, through what changes it.
+
+    add_n(gradient, scale(param, l2))             L2Decay
+    add_n(gradient, scale(sign(param), l1))       L1Decay
+    multiply(gradient, divide(c, maximum(norm, c)))   ClipGradByGlobalNorm
+    clip_by_norm(gradient) | clip(gradient)       ClipGradByNorm, ClipGradByValue
+
+Paddle clips first and adds the decay to what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from paddle_ipu import dialect
+from paddle_ipu.dialect import attribute, describe, operand, scalar_constant
+from paddle_ipu.errors import NotSupported
+from paddle_ipu.popart.paddle_optimizer import Clip
+
+
+@dataclass(frozen=True, slots=True)
+class GradientChange:
+    """What happens to a gradient between backward and the optimizer.
+
+    Attributes:
+        before: the gradient as backward gives it.
+        l1: coefficient of L1 decay.
+        l2: coefficient of L2 decay.
+        clip: the clip, None without one.
+        group: what tells gradients that are clipped together.
+    """
+
+    before: ir.Value
+    l1: float = 0.0
+    l2: float = 0.0
+    clip: Clip | None = None
+    group: object = None
+
+
+def follow(gradient: ir.Value, parameter: ir.Value) -> GradientChange:
+    """What has been done to the gradient that an optimizer operator reads."""
+    l1, l2 = 0.0, 0.0
+    decay = _decay(gradient, parameter)
+    if decay is not None:
+        gradient, l1, l2 = decay
+    clipped = _clip(gradient)
+    if clipped is None:
+        return GradientChange(gradient, l1, l2)
+    gradient, clip, group = clipped
+    return GradientChange(gradient, l1, l2, clip, group)
+
+
+def _decay(gradient: ir.Value, parameter: ir.Value) -> tuple[ir.Value, float, float] | None:
+    """(gradient before regularisation, L1 coefficient, L2 coefficient) where one was added."""
+    node = gradient.producer()
+    if node is None or node.op_type not in ("add_n", "add") or len(node.inputs) != 2:
+        return None
+    first, second = node.inputs
+    scaled = None if second is None else second.producer()
+    if first is None or scaled is None or scaled.op_type != "scale":
+        return None
+    factor, of = scalar_constant(operand(scaled, "scale")), scaled.inputs[0]
+    if factor is None or attribute(scaled, "bias", 0.0) != 0.0:
+        return None
+    if of is parameter:
+        return first, 0.0, factor
+    sign = None if of is None else of.producer()
+    if sign is not None and sign.op_type == "sign" and sign.inputs[0] is parameter:
+        return first, factor, 0.0
+    return None
+
+
+def _clip(gradient: ir.Value) -> tuple[ir.Value, Clip, object] | None:
+    """(gradient before the clip, the clip, what tells its group) when one was applied."""
+    node = gradient.producer()
+    if node is None:
+        return None
+    if node.op_type == "clip_by_norm" and node.inputs[0] is not None:
+        limit = float(attribute(node, "max_norm"))
+        return node.inputs[0], Clip("norm", limit), ("norm", limit)
+    if node.op_type == "clip":
+        low, high = scalar_constant(operand(node, "min")), scalar_constant(operand(node, "max"))
+        if low is not None and high is not None and node.inputs[0] is not None:
+            return node.inputs[0], Clip("value", high, low), ("value", low, high)
+    if node.op_type != "multiply" or len(node.inputs) != 2:
+        return None
+    before, factor = node.inputs
+    limit_of = _global_norm_limit(factor)
+    if before is None or factor is None or limit_of is None:
+        return None
+    return before, Clip("global_norm", limit_of), id(factor)
+
+
+def _global_norm_limit(factor: ir.Value | None) -> float | None:
+    """c where `factor` is c / max(norm, c) with norm a square root, else None."""
+    division = None if factor is None else factor.producer()
+    if division is not None and division.op_type == "cast" and division.inputs[0] is not None:
+        division = division.inputs[0].producer()
+    if division is None or division.op_type != "divide":
+        return None
+    limit = scalar_constant(division.inputs[0])
+    largest = None if division.inputs[1] is None else division.inputs[1].producer()
+    if limit is None or largest is None or largest.op_type != "maximum":
+        return None
+    norms = [value.producer() for value in largest.inputs if value is not None]
+    return limit if any(norm is not None and norm.op_type == "sqrt" for norm in norms) else None
+
+
+_MIRRORS: Mapping[str, frozenset[str]] = {
+    "assign": frozenset({"assign"}),
+    "cast": frozenset({"cast"}),
+    "concat": frozenset({"split", "split_with_num"}),
+    "flip": frozenset({"flip"}),
+    "reverse": frozenset({"reverse"}),
+    "scale": frozenset({"scale", "add_n", "sign"}),
+    "stack": frozenset({"unbind"}),
+}
+"""Operators of forward that stand in backward too -> what reads the parameter in forward then."""
+
+
+def check_unchanged(raw: ir.Value, parameter: ir.Value) -> None:
+    """Refuses a gradient that something else than a clip or L2 decay has changed.
+
+    The device derives gradients itself and would leave the change out.
+    """
+    stack = [raw]
+    while stack:
+        node = stack.pop().producer()
+        if node is None or str(node.op_type).endswith(("_grad", "_grad_")):
+            continue
+        if node.op_type == "add_n" or _is_cast_of_floats(node) or _hands_on(node):
+            stack.extend(value for value in node.inputs if value is not None)
+        elif not _mirrors_forward(node, parameter):
+            raise NotSupported(
+                f"the gradient of {parameter.name} is changed by {describe(node)} before the "
+                "optimizer reads it, which is not supported yet. Clips and regularizers that are "
+                "given to the optimizer are."
+            )
+
+
+def _hands_on(node: ir.Node) -> bool:
+    """Whether control flow of backward only chooses among gradients, as after a cond that does."""
+    plain = {"add_n", "full_like", *dialect.CONSTANT_OPS}
+    inner = [found for block in dialect.blocks(node) for found in block]
+    return node.op_type == "if" and all(
+        found.op_type in plain or _hands_on(found) for found in inner
+    )
+
+
+def _is_cast_of_floats(node: ir.Node) -> bool:
+    """AMP casts gradients; what they lose by it the device loses too, or keeps."""
+    values = (*node.inputs, *node.outputs)
+    floats = [v is not None and v.dtype is not None and v.dtype.is_floating_point() for v in values]
+    return node.op_type == "cast" and all(floats)
+
+
+def _mirrors_forward(node: ir.Node, parameter: ir.Value) -> bool:
+    kinds = _MIRRORS.get(str(node.op_type), frozenset())
+    readers = [use.node for use in parameter.uses() if use.node is not node]
+    return any(reader.op_type in kinds and _slope(reader) == _slope(node) for reader in readers)
+
+
+def _slope(node: ir.Node) -> float | None:
+    """The factor that the derivative of an operator in `_MIRRORS` has."""
+    if node.op_type == "scale":
+        return scalar_constant(operand(node, "scale"))
+    return 0.0 if node.op_type == "sign" else 1.0

@@ -1,0 +1,238 @@
+"""Paddle's optimizer operators: which they are, and what each says of the parameters it updates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from paddle_ipu import dialect
+from paddle_ipu.dialect import attribute, constant, describe, operand, scalar_constant
+from paddle_ipu.errors import InvalidProgramError, NotSupported
+from paddle_ipu.passes import roles
+from paddle_ipu.popart.paddle_optimizer import MASTER, RULES
+
+OPTIMIZER_OPS = frozenset(
+    {
+        "sgd_", "momentum_", "adam_", "adamw_", "lamb_", "adamax_", "adagrad_", "adadelta_",
+        "rmsprop_", "nadam_", "radam_", "asgd_", "rprop_", "lars_momentum_", "merged_momentum_",
+        "merged_adam_", "decayed_adagrad", "ftrl", "dpsgd", "dgc_momentum",
+        "distributed_fused_lamb",
+    }
+)  # fmt: skip
+"""Every operator with which Paddle 3.3 updates a parameter."""
+
+_MERGED: Mapping[str, str] = {"merged_adam": "adam", "merged_momentum": "momentum"}
+"""Operators that update several parameters -> the rule they follow."""
+
+
+def is_update(node: ir.Node) -> bool:
+    """Whether a node updates a parameter: Paddle's optimizers, and what is marked as one."""
+    if node.op_type in OPTIMIZER_OPS:
+        return True
+    role = roles.role_of(node)
+    return role is not None and bool(role & roles.OPTIMIZE) and _writes_a_parameter(node)
+
+
+def _writes_a_parameter(node: ir.Node) -> bool:
+    variables = {value.meta.get(dialect.VARIABLE) for value in node.outputs} - {None}
+    return any(
+        value is not None
+        and value.meta.get(dialect.TRAINABLE, False)
+        and value.meta.get(dialect.VARIABLE) in variables
+        for value in node.inputs
+    )
+
+
+def updated(node: ir.Node) -> list[ir.Value]:
+    """The parameters that an optimizer operator updates."""
+    return [value for name, value in dialect.operands(node) if name == "param" and value]
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """One parameter's share in an optimizer operator; merged operators update several.
+
+    Attributes:
+        node: the operator.
+        index: the parameter's place in the operator's lists.
+    """
+
+    node: ir.Node
+    index: int = 0
+
+    def operand(self, name: str) -> ir.Value | None:
+        """The parameter's operand of that name; a list of one serves all parameters."""
+        found = [value for given, value in dialect.operands(self.node) if given == name]
+        return None if not found else found[min(self.index, len(found) - 1)]
+
+    def required(self, name: str) -> ir.Value:
+        """The operand of that name.
+
+        Raises:
+            InvalidProgramError: there is none.
+        """
+        value = self.operand(name)
+        if value is None:
+            raise InvalidProgramError(f"{describe(self.node)}: operand {name!r} is missing.")
+        return value
+
+    def number(self, name: str) -> float:
+        """A hyper-parameter: an attribute or a constant operand, which Paddle keeps as float32.
+
+        Raises:
+            NotSupported: an operand that is no constant.
+        """
+        if name in self.node.attributes:
+            given = attribute(self.node, name)
+            one = given if isinstance(given, (int, float)) else given[self.index]
+            return float(np.float32(one))
+        found = scalar_constant(operand(self.node, name))
+        if found is None:
+            raise NotSupported(
+                f"{describe(self.node)}: {name} must be a number, got a tensor computed in the "
+                "program."
+            )
+        return found
+
+    def range(self, name: str) -> tuple[float, float]:
+        """A hyper-parameter of two numbers, a constant operand.
+
+        Raises:
+            NotSupported: an operand that is no constant.
+        """
+        value = self.required(name)
+        node = value.producer()
+        # Paddle writes it over a constant of zeros.
+        written = node is not None and node.op_type == "assign_value_"
+        found = attribute(node, "values") if written and node else constant(value)
+        if found is None or np.size(found) != 2:
+            raise NotSupported(
+                f"{describe(self.node)}: {name} must be two numbers, got a tensor computed in the "
+                "program."
+            )
+        low, high = np.asarray(found, np.float32).reshape(2)
+        return float(low), float(high)
+
+    @property
+    def rule(self) -> str:
+        """The rule that the operator follows.
+
+        Raises:
+            NotSupported: there is none for the operator, or not with these attributes.
+        """
+        operator = str(self.node.op_type).rstrip("_")
+        rule = _MERGED.get(operator, operator)
+        if rule not in RULES:
+            raise NotSupported(
+                f"optimizer {self.node.op_type} (at {dialect.source_of(self.node)}) is not "
+                f"supported; supported: {', '.join(sorted(RULES))}."
+            )
+        if attribute(self.node, "lazy_mode", 0):
+            raise NotSupported(
+                f"{describe(self.node)}: lazy_mode=True updates touched rows only and is not "
+                "supported; use lazy_mode=False."
+            )
+        return rule
+
+    def settings(self) -> Mapping[str, float]:
+        """The rule's numbers."""
+        return _SETTINGS[self.rule](self)
+
+    def states(self) -> dict[str, str]:
+        """State or power of the rule -> its variable in the scope.
+
+        Half parameters of ``multi_precision`` have a float32 one beside them.
+        """
+        rule = RULES[self.rule]
+        names = [
+            name
+            for name in rule.states
+            if name not in rule.optional or attribute(self.node, rule.optional[name], 0)
+        ]
+        states = {name: str(self.required(name).name) for name in (*names, *rule.powers)}
+        multi_precision = attribute(self.node, "multi_precision", 0)
+        master = self.operand("master_param") if multi_precision else None
+        return states if master is None else {**states, MASTER: str(master.name)}
+
+
+def updates_of(node: ir.Node) -> list[Update]:
+    """The updates of an optimizer operator."""
+    return [Update(node, index) for index in range(max(1, len(updated(node))))]
+
+
+_Settings = Callable[[Update], Mapping[str, float]]
+
+
+def _numbers(*names: str) -> _Settings:
+    return lambda update: {name: update.number(name) for name in names}
+
+
+def _momentum(update: Update) -> Mapping[str, float]:
+    method = attribute(update.node, "regularization_method", "")
+    if not isinstance(method, str):
+        method = method[update.index] if method else ""
+    if method not in ("", "l2_decay"):
+        raise NotSupported(
+            f"{describe(update.node)}: regularization {method!r} is not supported; give "
+            "weight_decay=paddle.regularizer.L1Decay(...) or L2Decay(...)."
+        )
+    return {
+        "mu": update.number("mu"),
+        "use_nesterov": float(attribute(update.node, "use_nesterov", 0)),
+        "l2": update.number("regularization_coeff") if method else 0.0,
+        "rescale_grad": float(attribute(update.node, "rescale_grad", 1.0)),
+    }
+
+
+_adam = _numbers("beta1", "beta2", "epsilon")
+
+
+def _adamw(update: Update) -> Mapping[str, float]:
+    with_decay = bool(attribute(update.node, "with_decay", 0))
+    return {
+        **_adam(update),
+        "coeff": update.number("coeff") if with_decay else 0.0,
+        "lr_ratio": float(attribute(update.node, "lr_ratio", 1.0)),
+    }
+
+
+def _lamb(update: Update) -> Mapping[str, float]:
+    return {
+        **_adam(update),
+        "weight_decay": update.number("weight_decay"),
+        "always_adapt": float(attribute(update.node, "always_adapt", 0)),
+    }
+
+
+def _rprop(update: Update) -> Mapping[str, float]:
+    (rate_min, rate_max), (eta_negative, eta_positive) = (
+        update.range(name) for name in ("learning_rate_range", "etas")
+    )
+    return {
+        "rate_min": rate_min,
+        "rate_max": rate_max,
+        "eta_negative": eta_negative,
+        "eta_positive": eta_positive,
+    }
+
+
+_SETTINGS: Mapping[str, _Settings] = {
+    "sgd": _numbers(),
+    "momentum": _momentum,
+    "lars_momentum": _numbers("mu", "lars_coeff", "lars_weight_decay", "epsilon", "rescale_grad"),
+    "adam": _adam,
+    "adamw": _adamw,
+    "lamb": _lamb,
+    "adamax": _adam,
+    "nadam": _numbers("beta1", "beta2", "epsilon", "momentum_decay"),
+    "radam": _adam,
+    "adagrad": _numbers("epsilon"),
+    "decayed_adagrad": _numbers("decay", "epsilon"),
+    "adadelta": _numbers("rho", "epsilon"),
+    "rmsprop": _numbers("decay", "epsilon", "momentum", "centered"),
+    "rprop": _rprop,
+}
+"""Rule -> its numbers, which the functions of ``xla/update_rules.py`` read by these names."""
