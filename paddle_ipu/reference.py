@@ -22,6 +22,8 @@ from paddle_ipu import scope as scopes
 from paddle_ipu.errors import NotSupported, PaddleIpuError, VerificationError
 from paddle_ipu.frontend import programs
 from paddle_ipu.passes.update_operators import OPTIMIZER_OPS
+from paddle_ipu.random_seed import fixed_seed
+from paddle_ipu.strategy import StrategyValues
 from paddle_ipu.verification import bisection, findings, not_finite
 from paddle_ipu.verification.comparison import Comparison, compare
 from paddle_ipu.verification.course import Course, follow, norm, state_before, updated_names
@@ -183,6 +185,7 @@ def prepare(
         turns=turns,
         accumulates=accumulates,
         on_cpu=on_cpu,
+        seed=_seed(program, values),
     )
 
 
@@ -211,6 +214,13 @@ def _strategy_for(graph: ir.Graph, feed: Mapping[str, Any]) -> Any:
         micro_batch_size=int(rows[0]) if rows else 1,
     )
     return strategy
+
+
+def _seed(program: Any, values: StrategyValues) -> int:
+    from paddle.base import core
+
+    seed = fixed_seed(program, values)
+    return int(core.default_cpu_generator().initial_seed()) if seed is None else seed
 
 
 def _declared(graph: ir.Graph, feed: Mapping[str, Any]) -> dict[str, Array]:

@@ -145,15 +145,23 @@ def state_before(case: Case, side: str, turn: int) -> State:
     if rest and not case.accumulates:
         first = steps * case.turns
         feeds = [case.micro_batch(n) for n in range(first, turn)]
-        state.update(_after(case, side, state, moving, feeds, one_micro_batch=True))
+        state.update(_after(case, side, state, moving, feeds, first))
     return state
 
 
 def _after(
-    case: Case, precision: str, state: State, moving: Sequence[str],
-    feeds: Sequence[Mapping[str, Array]], one_micro_batch: bool = False,
-) -> State:  # fmt: skip
-    ipu = Ipu(case, case.fetches, state, precision=precision, one_micro_batch=one_micro_batch)
+    case: Case,
+    precision: str,
+    state: State,
+    moving: Sequence[str],
+    feeds: Sequence[Mapping[str, Array]],
+    first: int | None = None,
+) -> State:
+    """The moving variables after runs; of one micro-batch each from `first` on, where given."""
+    ipu = Ipu(
+        case, case.fetches, state, precision=precision, one_micro_batch=first is not None,
+        turn=first or 0,
+    )  # fmt: skip
     try:
         for feed in feeds:
             ipu.run(feed)

@@ -40,21 +40,21 @@ def examine(case: Case, sides: tuple[str, str], turn: int, state: State) -> Exam
     names = [str(value.name) for _, value in case.forward.results]
     gradients = [*case.forward.gradients, *case.forward.backward.values()] if case.training else []
     feed = case.micro_batch(turn)
-    expected = _run(case, sides[1], names, gradients, feed, state)
-    got = _run(case, sides[0], names, gradients, feed, state)
+    expected = _run(case, sides[1], names, gradients, turn, state)
+    got = _run(case, sides[0], names, gradients, turn, state)
     in_half = any(got[name][0].dtype.name == "float16" for name in names)
     return Examination(turn, state, feed, got, expected, expected, in_half)
 
 
 def _run(
-    case: Case, side: str, names: list[str], gradients: list[str], feed: Mapping[str, Array],
-    state: State,
-) -> Results:  # fmt: skip
+    case: Case, side: str, names: list[str], gradients: list[str], turn: int, state: State
+) -> Results:
+    feed = case.micro_batch(turn)
     if side == ON_CPU:
         values = Cpu(case, names, state, as_computed=True).run(feed)
         return {name: [array] for name, array in values.items()}
     wanted = [*names, *gradients]
-    ipu = Ipu(case, wanted, state, precision=side, one_micro_batch=True)
+    ipu = Ipu(case, wanted, state, precision=side, one_micro_batch=True, turn=turn)
     try:
         return ipu.run(feed)
     finally:

@@ -43,6 +43,7 @@ class Case:
         turns: micro-batches of a run.
         accumulates: True when several micro-batches share one update.
         on_cpu: True when the other side is Paddle's CPU kernels.
+        seed: of the random numbers of the first micro-batch; each later one counts on.
     """
 
     copy: ProgramCopy
@@ -55,6 +56,7 @@ class Case:
     turns: int
     accumulates: bool
     on_cpu: bool = True
+    seed: int = 0
 
     def feed(self, step: int) -> Mapping[str, Array]:
         """The feeds of one run."""
@@ -131,14 +133,19 @@ class Ipu:
         *,
         precision: str = AS_COMPILED,
         one_micro_batch: bool = False,
+        turn: int = 0,
     ) -> None:
-        """`one_micro_batch` is for runs of a single one, whatever the strategy says."""
-        self._turns = 1 if one_micro_batch else case.turns
+        """`one_micro_batch` is for runs of a single one, whatever the strategy says.
+
+        `turn` counts the micro-batches before the first run: random numbers go on from them.
+        """
         self._fetches = list(fetches)
         self._scope = filled_scope(state)
         strategy = for_one_micro_batch(case.strategy) if one_micro_batch else case.strategy
-        if precision != AS_COMPILED:
+        if not case.on_cpu:
             strategy = _copied(strategy)
+            strategy.set_options({"random_seed": (case.seed + turn) % 2**64})
+        if precision != AS_COMPILED:
             strategy.set_precision_config(enable_fp16=precision == IN_HALF)
         compiled = IpuCompiledProgram(case.copy.program, scope=self._scope, ipu_strategy=strategy)
         if precision != AS_COMPILED:
@@ -162,7 +169,7 @@ class Ipu:
             if name in self._scales:
                 array = array.astype(np.float32) / np.float32(self._scales[name])
             own = array.shape[len(self._program.axes) :]
-            results[name] = list(array.reshape(self._turns, *own))
+            results[name] = list(array.reshape(-1, *own))
         return results
 
     def variables(self, names: Sequence[str]) -> State:

@@ -122,9 +122,7 @@ def with_dropout(x: Any, y: Any, lines: dict[str, int]) -> Any:
 
 
 def test_half_drifts_a_little_and_the_table_says_where() -> None:
-    report = build(with_dropout, lambda: paddle.optimizer.Adam(0.01)).verify(
-        "fp16", steps=2, ipu_strategy=strategy(False, random_seed=3)
-    )
+    report = build(with_dropout, lambda: paddle.optimizer.Adam(0.01)).verify("fp16", steps=2)
     assert report.ok and report.finite and not report.findings
     assert [row.operator for row in report.operators] == [
         "dropout", "matmul", "add", "relu", "matmul", "add", "subtract", "square", "mean",
