@@ -187,9 +187,9 @@ def while_(context: TranslationContext) -> Sequence[str | None]:
     _emit_body(inside, context, loop, first, is_counted=turns is not None)
     _check_carried(context, inside, loop, first)
     if turns is None:
-        most, going = context.const(np.asarray(_MOST_TURNS), "int32"), _scalar(context, condition)
+        most, going = context.const(np.asarray(_MOST_TURNS), "int64"), _scalar(context, condition)
     else:
-        most, going = context.const(np.asarray(turns), "int32"), context.const(np.asarray(True))
+        most, going = context.const(np.asarray(turns), "int64"), context.const(np.asarray(True))
     outputs = context.onnx.loop([most, going, *first], len(first), inside.builder)
     for at, output in zip(loop.carried, outputs, strict=True):
         results[at] = str(output)
@@ -236,7 +236,7 @@ def _emit_body(
     is_counted: bool,
 ) -> None:
     builder, body = inside.builder, loop.body
-    builder.addInputTensor("INT32", [], debugContext="iteration")
+    builder.addInputTensor("INT64", [], debugContext="iteration")
     builder.addInputTensor("BOOL", [], debugContext="condition")
     for at, tensor in zip(loop.carried, first, strict=True):
         dtype = dialect.POPART_DTYPES[outside.dtype(tensor)]

@@ -79,12 +79,14 @@ class _Layers:
 
     def _onnx(self, operands: list[str]) -> list[str]:
         onnx = self.context.onnx
+        # PopART takes it from the weights; other readers of ONNX want it written.
+        settings = {"clip": None, "hidden_size": self.context.shape(operands[2])[-1]}
         if self.mode == "LSTM":
-            return list(onnx.lstm(operands, 3, clip=None))
+            return list(onnx.lstm(operands, 3, **settings))
         if self.mode == "GRU":
-            return list(onnx.gru(operands, 2, clip=None, linear_before_reset=1))
+            return list(onnx.gru(operands, 2, linear_before_reset=1, **settings))
         activation = self.mode.removeprefix("RNN_").title()
-        return list(onnx.rnn(operands, 2, activations=[activation], clip=None))
+        return list(onnx.rnn(operands, 2, activations=[activation], **settings))
 
 
 @translator(

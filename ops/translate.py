@@ -196,6 +196,10 @@ def translate(
             # What AMP keeps in float32 may live in a scope whose tensors were cast to half.
             updater = context.cast(result.tensors[value_name], context.dtype(variable))
             context.graphcore.copyvarupdate([variable, updater])
+    inputs = {*result.feeds.values(), *result.weights.values()}
+    for tensor_id in dict.fromkeys(result.tensors.values()):
+        if tensor_id not in inputs:
+            builder.addOutputTensor(tensor_id)
     return result
 
 

@@ -441,6 +441,8 @@ def test_the_strategy_dumps_the_popart_program(tmp_path: Path) -> None:
     pair(mlp(None), {"onnx_dump_path": str(path)}, is_training=False)
     model = onnx.load(str(path))
     assert "Tanh" in {node.op_type for node in model.graph.node}
+    onnx.checker.check_model(model, full_check=True)
+    assert [output.name for output in model.graph.output] == ["ReduceMean:0", "Add:0/1"]
 
 
 def test_the_environment_goes_before_the_strategy(
