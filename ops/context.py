@@ -93,6 +93,8 @@ class TranslationContext:
     def array(self, name: str) -> tuple[Element, ...]:
         """The elements of operand `name`, which is an array of tensors."""
         (value,) = self.values(name)
+        if id(value) not in self.arrays:
+            raise self.refuse(f"operand {name!r} is no array of tensors that the program makes.")
         return self.arrays[id(value)]
 
     def element(self, element: Element) -> str:

@@ -21,6 +21,7 @@ from paddle_ipu.ops import families  # noqa: F401 - registers the translators
 from paddle_ipu.ops.constant_folding import fold
 from paddle_ipu.ops.context import TranslationContext, device_dtype
 from paddle_ipu.ops.registry import find_translator
+from paddle_ipu.ops.untranslated import reason_of
 from paddle_ipu.popart.builder import Builder
 from paddle_ipu.strategy import CustomOp
 
@@ -87,7 +88,7 @@ def check_supported(
             missing.setdefault(op_type, []).append(dialect.source_of(node) or "unknown line")
     if missing:
         lines = [
-            f"  {op_type} ({len(places)}x), first at {places[0]}"
+            f"  {op_type} ({len(places)}x), first at {places[0]}{_why(op_type)}"
             for op_type, places in sorted(missing.items())
         ]
         raise UnsupportedOpError(
@@ -97,6 +98,11 @@ def check_supported(
             "{'cpu_fallback': True}). What a custom operator means paddle_ipu.register_custom_op "
             "says. docs/operators.md lists what there is."
         )
+
+
+def _why(op_type: str) -> str:
+    reason = reason_of(op_type)
+    return f"\n      {reason}" if reason else ""
 
 
 def translate(

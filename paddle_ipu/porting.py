@@ -241,7 +241,9 @@ def _leaves(graph: ir.Graph) -> list[str]:
         for node in graph
         if id(node) not in behind and node.op_type not in dialect.CONSTANT_OPS
         for value in node.outputs
-        if value.type is not None and all(id(use.node) in behind for use in value.uses())
+        if value.type is not None
+        and not dialect.is_array(value)
+        and all(id(use.node) in behind for use in value.uses())
     ]
 
 
@@ -264,14 +266,16 @@ def _translated(graph: ir.Graph, values: StrategyValues) -> list[Finding]:
     from paddle_ipu.custom_ops import known_custom_ops
     from paddle_ipu.ops.registry import find_translator
     from paddle_ipu.ops.translate import translate
+    from paddle_ipu.ops.untranslated import reason_of
 
     inputs = {str(value.name): value for value in graph.inputs}
     refused: dict[tuple[str, str, str], list[ir.Node]] = {}
 
     def refuse(node: ir.Node, error: Exception) -> None:
         unknown = find_translator(str(node.op_type)) is None
-        message = "" if unknown else _without_place(node, error)
-        key = ("unsupported" if unknown else "refused", str(node.op_type), message)
+        op_type = str(node.op_type)
+        message = reason_of(op_type) if unknown else _without_place(node, error)
+        key = ("unsupported" if unknown else "refused", op_type, message)
         refused.setdefault(key, []).append(node)
 
     def zeros(name: str) -> Any:

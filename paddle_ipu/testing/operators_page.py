@@ -8,6 +8,7 @@ from paddle_ipu.frontend.vocabulary import table  # noqa: F401 - fills the next
 from paddle_ipu.frontend.vocabulary.row import TABLE
 from paddle_ipu.ops import families  # noqa: F401 - registers the translators
 from paddle_ipu.ops.registry import Row, translated_operators
+from paddle_ipu.ops.untranslated import operators_by_reason
 from paddle_ipu.testing.operator_case import OperatorCase
 from paddle_ipu.testing.operator_cases import cases_by_operator
 
@@ -32,6 +33,13 @@ What is not here runs on Paddle's CPU kernels with the option `cpu_fallback`.
 - *gradient*: the cases compare gradients, too.
 - *limits*: uses that compile refuses with a message, and known differences from Paddle.
 
+"""
+
+
+_UNTRANSLATED = """\
+## Operators that are not translated
+
+Of these a program's error, and `paddle-ipu check`, tell why and what to do:
 """
 
 
@@ -78,4 +86,7 @@ def operators_page() -> str:
     ]
     legacy = _legacy_names()
     lines += [_line(row, by_operator.get(row.name, []), legacy.get(row.name, ())) for row in rows]
+    lines += ["", _UNTRANSLATED]
+    for reason, names in operators_by_reason().items():
+        lines.append(f"- {reason}\n  " + ", ".join(f"`{name}`" for name in sorted(names)))
     return "\n".join(lines) + "\n"

@@ -15,6 +15,7 @@ from paddle_ipu.frontend import programs
 from paddle_ipu.ops import registry
 from paddle_ipu.ops.registry import find_translator, translator
 from paddle_ipu.ops.translate import Translation, check_supported, translate
+from paddle_ipu.ops.untranslated import REASONS, operators_by_reason, reason_of
 
 
 def _translated(program: Any, *outputs: str, place: bool = False) -> Translation:
@@ -50,6 +51,21 @@ def test_every_operator_without_a_translator_is_listed_once(
     assert f"lgamma (2x), first at {__file__}:" in message
     assert "docs/operators.md lists what there is" in message
     assert "tanh" not in message
+
+
+def test_an_operator_without_a_translator_says_why(static_program: Any) -> None:
+    x = paddle.static.data("x", [4, 4], "float32")
+    paddle.vision.ops.nms(x, 0.5)
+    with pytest.raises(UnsupportedOpError, match=r"nms \(1x\), first at .*\n +How many boxes it"):
+        check_supported(programs.read(static_program))
+
+
+def test_no_operator_with_a_reason_has_a_translator() -> None:
+    assert [name for name in REASONS if find_translator(name) is not None] == []
+    assert [reason for reason in operators_by_reason() if not reason.endswith(".")] == []
+    assert sum(len(names) for names in operators_by_reason().values()) == len(REASONS)
+    assert reason_of("all_reduce_") == REASONS["all_reduce"] != ""
+    assert reason_of("relu") == ""
 
 
 def test_feeds_and_results_are_found_by_name(static_program: Any) -> None:

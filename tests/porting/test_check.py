@@ -74,6 +74,16 @@ def test_every_unsupported_operator_is_listed_with_its_lines(
     assert "tanh (2x)" in str(found) and "It does not compile as it is." in str(found)
 
 
+def test_an_operator_without_a_translator_says_why() -> None:
+    def build() -> None:
+        paddle.vision.ops.nms(_feed(4, 4), 0.5)
+
+    found = report(build)
+    (finding,) = found.findings
+    assert (finding.kind, finding.what) == ("unsupported", "nms")
+    assert finding.message.startswith("How many boxes it gives depends on the scores")
+
+
 def test_refused_uses_are_found_behind_one_another() -> None:
     def build() -> None:
         x, at = _feed(4, 4), paddle.static.data("at", [1], "int32")
