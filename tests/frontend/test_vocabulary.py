@@ -203,9 +203,9 @@ READ_OTHERWISE = frozenset(
         "lod_array_length", "read_from_array", "tensor_array_to_tensor", "write_to_array",
     }
 )  # fmt: skip
-"""Rows of ``test_program_desc``: in place, by tensor, of forms that Paddle 3 writes otherwise; those
-of arrays of tensors, which the operator cases build on Paddle 2; optimizers of several parameters,
-which ``test_update_rules`` has."""
+"""Rows of ``test_program_desc``: in place, by tensor, of forms that Paddle 3 writes otherwise;
+those of arrays of tensors, which the operator cases build on Paddle 2; optimizers of several
+parameters, which ``test_update_rules`` has."""
 
 
 def _source(row: Row, by_tensor: bool) -> dict[str, Slot]:
