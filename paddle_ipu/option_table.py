@@ -62,23 +62,16 @@ def _add(
     rows: Mapping[str, tuple[Any, str]],
     *,
     seam: str | None = None,
-    inert: tuple[Any, ...] = (),
     refuses: Callable[[Any], str] | None = None,
 ) -> None:
     """Add rows ``name: (default, meaning)``; without ``seam`` the session field of that name."""
     for name, (default, meaning) in rows.items():
         where = _session_field(name) if seam is None else seam
-        _rows[name] = Option(name, valid, default, meaning, status, group, where, inert, refuses)
+        _rows[name] = Option(name, valid, default, meaning, status, group, where, refuses)
 
 
 def _refuse_members(reasons: dict[int, str]) -> Callable[[Any], str]:
     return lambda value: reasons.get(value, "")
-
-
-def _refuse_half_partials(value: Any) -> str:
-    if str(value.get("partialsType", "float")).lower() == "float":
-        return ""
-    return "Accumulates partial sums of half operators in another type than float."
 
 
 def _refuse_sharding_domain(value: Any) -> str:
@@ -197,20 +190,19 @@ _add("Optimizer", "planned", Number(low=0.0, high=1.0), {
 _add("Precision", "effective", FLAG, {
     "enable_fp16": (False, "Converts the program to half, unless it holds half values already."),
 }, seam="")
-_add("Precision", "planned", FLAG, {
+_add("Precision", "effective", FLAG, {
     "enable_half_partial": (False, "Sets `partials_type_matmuls` and convolutions to half."),
 }, seam="SessionOptions.partialsTypeMatMuls, SessionOptions.convolutionOptions")
-_add("Precision", "planned", Text(("", "float", "half")), {
-    "partials_type_matmuls": ("", "Accumulates half matmuls in half."),
-}, inert=("float",))
-_add("Precision", "planned", FLAG, {
-    "enable_stochastic_rounding": (False, "Rounds to half up or down at random."),
-    # PopART marks this one as changing numbers, and there is one form of the norms here.
-    "enable_stable_norm": (False, "Two-pass variance in norms; changes how statistics round."),
-    "enable_non_stable_softmax": (False, "Softmax without subtracting the maximum; overflows."),
-    "group_norm_strided_channel_grouping": (False, "Puts other channels together in group norms."),
+_add("Precision", "effective", Text(("", "float", "half")), {
+    "partials_type_matmuls": ("", "Partial sums of half matmuls; `half` rounds every 16 products."),
 })
-_add("Precision", "planned", FLAG, {
+_add("Precision", "effective", FLAG, {
+    "enable_stochastic_rounding": (False, "Rounds to half up or down at random, by `random_seed`."),
+    "enable_stable_norm": (False, "Two-pass variance in norms of half; float32 always has it."),
+    "enable_non_stable_softmax": (False, "Softmax without subtracting the maximum; overflows."),
+    "group_norm_strided_channel_grouping": (False, "Group norm: channel c is of group c % groups."),
+})
+_add("Precision", "effective", FLAG, {
     "enable_supported_data_type_casting": (True, "Off: int64 is refused, not narrowed to int32."),
 })
 
@@ -398,10 +390,10 @@ _add("Compilation", "recorded", StringMap(), {
     "report_options": ({}, "Poplar report options."),
     "gcl_options": ({}, "Options of Graphcore's collectives."),
 })
-_add("Compilation", "recorded", StringMap(), {
-    "convolution_options": ({}, "Poplar options of convolutions."),
-    "lstm_options": ({}, "Poplar options of LSTMs."),
-}, refuses=_refuse_half_partials)
+_add("Compilation", "effective", StringMap(), {
+    "convolution_options": ({}, "Poplar options of convolutions; `partialsType` changes numbers."),
+    "lstm_options": ({}, "Poplar options of LSTMs; `partialsType` changes numbers."),
+})
 
 _add("CPU fallback", "effective", FLAG, {
     "cpu_fallback": (False, "Run operators without a translator on Paddle's CPU kernels."),

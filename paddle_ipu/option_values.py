@@ -455,8 +455,8 @@ class Option:
 
     ``status`` is ``effective`` (changes what is compiled or run), ``recorded`` (written to the
     PopART program, changes no number, read by hardware only) or ``planned`` (no effect yet: any
-    value but the default and those in ``inert`` is refused at compile). ``refuses`` gives, for a
-    value of an option that is otherwise done, what that value would do, or "" if it is done too.
+    value but the default is refused at compile). ``refuses`` gives, for a value of an option that
+    is otherwise done, what that value would do, or "" if it is done too.
     ``seam`` is where PopART takes it; a name under ``SessionOptions.`` is a field there.
     """
 
@@ -467,7 +467,6 @@ class Option:
     status: Status
     group: str
     seam: str = ""
-    inert: tuple[Any, ...] = ()
     refuses: Callable[[Any], str] | None = field(default=None, compare=False)
 
     @property
@@ -495,6 +494,6 @@ class Option:
         """What ``value`` would do and nothing here does yet, or "" where the value is served."""
         if self.refuses is not None:
             return self.refuses(value)
-        if self.status == "planned" and value != self.default and value not in self.inert:
+        if self.status == "planned" and value != self.default:
             return self.meaning
         return ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from paddle_ipu.passes.bind_micro_batch import BindMicroBatch
 from paddle_ipu.passes.carry_writes import CarryWrites
 from paddle_ipu.passes.check_blocks import CheckBlocks
+from paddle_ipu.passes.check_integers import CheckIntegers
 from paddle_ipu.passes.check_placement import CheckPlacement
 from paddle_ipu.passes.convert_to_half import ConvertToHalf
 from paddle_ipu.passes.cut_gradients import CutGradients
@@ -24,5 +25,6 @@ PIPELINE: tuple[Pass, ...] = (
     ConvertToHalf(),
     BindMicroBatch(),
     DeleteScale(),
+    CheckIntegers(),
     CheckPlacement(),
 )

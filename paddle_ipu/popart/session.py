@@ -44,6 +44,7 @@ from paddle_ipu.popart.program import (
 from paddle_ipu.popart.session_checks import (
     check_options,
     check_placement,
+    check_types,
     replication_factor,
 )
 from paddle_ipu.popart.stepio import PyStepIOCallback, element_details, require_fit
@@ -115,6 +116,7 @@ class _Session:
         options, training = self._options, self._loss is not None
         ipus = int(self._device.numIpus)
         check_options(options, training, ipus)
+        check_types(self._graph, options)
         replicas = self.replicationFactor
         self._stages = check_placement(
             self._graph, options, self.dataFlow, training, ipus // replicas
@@ -150,6 +152,7 @@ class _Session:
 
     def _build(self) -> Any:
         from paddle_ipu.xla.executable import Executable
+        from paddle_ipu.xla.precision import Precision
         from paddle_ipu.xla.step_program import Anchor, StepProgram
 
         options = self._options
@@ -186,6 +189,7 @@ class _Session:
                 loss=self._loss,
                 updater=updater,
                 check_floats=bool(options.enableFloatingPointChecks),
+                precision=Precision.of(options),
             )
         )
 

@@ -7,6 +7,10 @@ import onnx_ir as ir
 from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart.dataflow import DataFlow
 from paddle_ipu.popart.options import SessionOptions
+from paddle_ipu.popart.schema import schema_of_node
+from paddle_ipu.popart.shape_inference.constants import constant_of
+
+_WIDE_INTEGERS = frozenset({ir.DataType.INT64, ir.DataType.UINT64})
 
 INDEX, STAGE = "__ipu_number", "__pipeline_stage"
 
@@ -45,6 +49,33 @@ def check_options(options: SessionOptions, training: bool, num_ipus: int) -> Non
             f"If virtual graphs are disabled, the replicated graph count ({replicas}) needs to be "
             f"equal to the number of IPUs ({num_ipus})"
         )
+
+
+def check_types(graph: ir.Graph, options: SessionOptions) -> None:
+    """Checks that the device has every tensor's element type.
+
+    Raises:
+        popart_exception: integers of 64 bits, and the options do not narrow them.
+    """
+    if options.enableSupportedDataTypeCasting:
+        return
+    values = [*graph.inputs, *graph.initializers.values()]
+    values += [value for node in graph for value in node.outputs]
+    for value in values:
+        if value.dtype in _WIDE_INTEGERS and not _only_said(value):
+            raise popart_exception(
+                f"The data type {value.dtype.name} is not supported in Poplar: tensor "
+                f"'{value.name}'. Cast it to a type of 32 bits, or set "
+                "enableSupportedDataTypeCasting, which narrows it"
+            )
+
+
+def _only_said(value: ir.Value) -> bool:
+    """Whether a tensor is a constant that operators take when they are built, like a shape."""
+    if not (value.is_initializer() or constant_of(value) is not None):
+        return False
+    schemas = [(use.idx, schema_of_node(use.node)) for use in value.uses()]
+    return bool(schemas) and all(s is not None and i in s.constant_inputs for i, s in schemas)
 
 
 def _mode(options: SessionOptions) -> str:

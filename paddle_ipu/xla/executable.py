@@ -53,7 +53,7 @@ class Executable:
 
     def __post_init__(self) -> None:
         program = self.program
-        graph = LoweredGraph(program.graph)
+        graph = LoweredGraph(program.graph, program.precision)
         tensors = [a.tensor.removeprefix(GRADIENT_PREFIX) for a in program.anchors]
         loss = [program.loss] if program.loss else []
         graph.keep([*tensors, *loss, *program.writes.values()])

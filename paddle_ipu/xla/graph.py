@@ -16,12 +16,17 @@ import numpy as np
 import onnx_ir as ir
 
 from paddle_ipu.errors import LoweringError, popart_exception
+from paddle_ipu.popart.annotations import PARTIALS_TYPE
 from paddle_ipu.popart.schema import schema_of, schema_of_node
 from paddle_ipu.popart.shape_inference.constants import constant_of
 from paddle_ipu.popart.wide_integers import check_fits
-from paddle_ipu.xla import lowerings  # noqa: F401 - registers the lowerings
+from paddle_ipu.xla import (
+    lowerings,  # noqa: F401 - registers the lowerings
+    stochastic,
+)
 from paddle_ipu.xla.half import Narrow
 from paddle_ipu.xla.index_ranges import IndexRanges
+from paddle_ipu.xla.precision import Precision
 from paddle_ipu.xla.registry import (
     BlockContext,
     Lowering,
@@ -45,6 +50,7 @@ class LoweredNode:
         blocks: its subgraphs, by attribute.
         captured: what the subgraphs read of the graph around them, at the end of `inputs`.
         bounds: inputs that say how far it goes, in which 64-bit numbers may be beyond 32 bits.
+        partials: the type of partial sums that the node itself asks for, ``FLOAT`` or ``HALF``.
     """
 
     name: str
@@ -59,6 +65,7 @@ class LoweredNode:
     blocks: Mapping[str, LoweredBlock] = field(default_factory=dict)
     captured: tuple[str, ...] = ()
     bounds: frozenset[int] = frozenset()
+    partials: str | None = None
 
 
 class LoweredBlock:
@@ -71,8 +78,8 @@ class LoweredBlock:
         captured: ids of the tensors around it that it reads.
     """
 
-    def __init__(self, graph: ir.Graph, missing: dict[str, str]) -> None:
-        self.graph = LoweredGraph(graph, missing)
+    def __init__(self, graph: ir.Graph, precision: Precision, missing: dict[str, str]) -> None:
+        self.graph = LoweredGraph(graph, precision, missing)
         self.inputs = tuple(str(value.name) for value in graph.inputs)
         self.outputs = tuple(str(value.name) for value in graph.outputs)
         self._stored = {
@@ -121,6 +128,11 @@ class LoweredBlock:
 class LoweredGraph:
     """The nodes of a PopART graph, each with its lowering.
 
+    Args:
+        graph: a PopART graph whose tensors are typed.
+        precision: what the session's options say about rounding and sums.
+        missing: collects the operators without a lowering; of the graph around a subgraph.
+
     Attributes:
         kernels: first result of an operator that runs on the host -> what runs it there; those of
             subgraphs are among them.
@@ -131,11 +143,17 @@ class LoweredGraph:
         popart_exception: PopART knows none of them either; the message lists all of them.
     """
 
-    def __init__(self, graph: ir.Graph, missing: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        graph: ir.Graph,
+        precision: Precision | None = None,
+        missing: dict[str, str] | None = None,
+    ) -> None:
         self.nodes: list[LoweredNode] = []
         self._kernels: Mapping[str, Any] = {}
         self.from_zero: frozenset[str] = frozenset()
         self._drew = False
+        self.precision = precision or Precision()
         is_block = missing is not None
         missing = {} if missing is None else missing
         random = 0
@@ -146,7 +164,7 @@ class LoweredGraph:
                 missing[f"{domain}.{node.op_type}"] = str(node.name)
                 continue
             blocks = {
-                name: LoweredBlock(found.as_graph(), missing)
+                name: LoweredBlock(found.as_graph(), self.precision, missing)
                 for name, found in node.attributes.items()
                 if found.type == ir.AttributeType.GRAPH
             }
@@ -168,6 +186,7 @@ class LoweredGraph:
                     captured=captured,
                     constants=_constants(node),
                     bounds=_bounds(node),
+                    partials=_partials(node),
                 )
             )
             random += is_random(domain, node.op_type)
@@ -237,7 +256,18 @@ class LoweredGraph:
             listen: called with each node and its outputs.
             ranges: collects the indices that operators take, where they are to be watched.
         """
-        taps = taps or {}
+        with stochastic.drawing_from(key if self.precision.stochastic_rounding else None):
+            return self._evaluate(values, training, key, taps or {}, listen, ranges)
+
+    def _evaluate(
+        self,
+        values: Mapping[str, Any],
+        training: bool,
+        key: jax.Array,
+        taps: Mapping[str, jax.Array],
+        listen: Callable[[LoweredNode, Sequence[Any]], None] | None,
+        ranges: IndexRanges | None,
+    ) -> Environment:
         narrow = self.narrow
         env: Environment = {
             name: array + taps[name] if name in taps else array
@@ -267,6 +297,8 @@ class LoweredGraph:
                 blocks=_entered(node, inputs, training),
                 ranges=ranges,
                 input_ids=node.inputs,
+                precision=self.precision,
+                partials=node.partials,
             )
             own = inputs[: len(inputs) - len(node.captured)]
             results = node.rule(context, own, node.attributes)
@@ -368,6 +400,12 @@ def _check_constants(node: LoweredNode, inputs: Sequence[Any], results: Sequence
     for index, (name, item) in enumerate(zip(node.inputs, inputs, strict=False)):
         if isinstance(item, np.ndarray) and index not in node.bounds:
             check_fits(item, str(name), f"{node.domain}.{node.op_type} ({node.outputs[0]}): ")
+
+
+def _partials(node: ir.Node) -> str | None:
+    """What ``Builder.setPartialsType`` has written, in capitals."""
+    attribute = node.attributes.get(PARTIALS_TYPE)
+    return None if attribute is None else str(attribute.value).upper()
 
 
 def _attributes(node: ir.Node) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Half precision on the IPU Model: float32 arithmetic, each result rounded once to half's grid.
 
+To the nearest as NumPy casts, or with stochastic rounding (``stochastic.py``) to either side.
 Inside a step a FLOAT16 or BFLOAT16 tensor is a float32 array that holds numbers of that type only.
 Weights, feeds and anchors are arrays of the type itself. The gradient of a half tensor is half as
 well, so the derivative of rounding is rounding.
@@ -17,6 +18,8 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 from jax import lax
+
+from paddle_ipu.xla import stochastic
 
 NARROW: Mapping[ir.DataType, str] = {
     ir.DataType.FLOAT16: "float16",
@@ -69,25 +72,40 @@ _ROUND: Mapping[str, Callable[[jax.Array], jax.Array]] = {
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
-def rounded(x: jax.Array, dtype: str) -> jax.Array:
-    """Numbers of `dtype` nearest to those of a float32 array; cotangents are rounded likewise."""
+def _nearest(x: jax.Array, dtype: str) -> jax.Array:
     return _ROUND[dtype](x)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
-def with_rounded_cotangent(x: jax.Array, dtype: str) -> jax.Array:
-    """The array itself, whose cotangents are rounded to `dtype`."""
+def _with_nearest_cotangent(x: jax.Array, dtype: str) -> jax.Array:
     return x
 
 
-rounded.defvjp(
+_nearest.defvjp(
     lambda x, dtype: (_ROUND[dtype](x), None),
     lambda dtype, _, cotangent: (_ROUND[dtype](cotangent),),
 )
-with_rounded_cotangent.defvjp(
+_with_nearest_cotangent.defvjp(
     lambda x, dtype: (x, None),
     lambda dtype, _, cotangent: (_ROUND[dtype](cotangent),),
 )
+
+
+def rounded(x: jax.Array, dtype: str) -> jax.Array:
+    """A float32 array's numbers in `dtype`; cotangents are rounded likewise.
+
+    To the nearest, or at random inside :func:`stochastic.drawing_from`.
+    """
+    site = stochastic.next_site()
+    return _nearest(x, dtype) if site is None else stochastic.rounded(x, site, dtype)
+
+
+def with_rounded_cotangent(x: jax.Array, dtype: str) -> jax.Array:
+    """The array itself, whose cotangents are rounded to `dtype`."""
+    site = stochastic.next_site()
+    if site is None:
+        return _with_nearest_cotangent(x, dtype)
+    return stochastic.with_rounded_cotangent(x, site, dtype)
 
 
 def is_narrow(array: Any) -> bool:
@@ -104,8 +122,10 @@ def stored(array: Any, dtype: str | None) -> Any:
     """A float32 array rounded and kept as `dtype`; as it is where `dtype` is not narrow."""
     if dtype is None or dtype not in _DTYPES or array.dtype.name == dtype:
         return array
+    wide, site = jnp.asarray(array, jnp.float32), stochastic.next_site()
     # Rounded first: XLA may keep the precision that a conversion alone takes away.
-    return _ROUND[dtype](jnp.asarray(array, jnp.float32)).astype(_DTYPES[dtype])
+    exact = _ROUND[dtype](wide) if site is None else stochastic.nearby(wide, site, dtype)
+    return exact.astype(_DTYPES[dtype])
 
 
 def kept(array: jax.Array, like: jax.Array) -> jax.Array:

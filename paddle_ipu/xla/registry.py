@@ -16,6 +16,7 @@ import numpy as np
 
 from paddle_ipu.errors import LoweringError
 from paddle_ipu.xla.index_ranges import IndexRange, IndexRanges
+from paddle_ipu.xla.precision import Precision
 
 Attributes = Mapping[str, Any]
 Array = jax.Array | np.ndarray[Any, Any]
@@ -63,6 +64,8 @@ class LoweringContext:
         input_ids: tensor ids of the inputs, None for an omitted one.
         ranges: watches indices, by `within`.
         dtypes: for each input, ``float16`` or ``bfloat16`` where it is one; its array is float32.
+        precision: what the session's options say about rounding and sums.
+        partials: the type of partial sums that the node itself asks for, ``FLOAT`` or ``HALF``.
     """
 
     domain: str
@@ -79,6 +82,17 @@ class LoweringContext:
     blocks: Mapping[str, BlockContext] = field(default_factory=dict)
     ranges: IndexRanges | None = None
     input_ids: Sequence[str | None] = ()
+    precision: Precision = Precision()
+    partials: str | None = None
+
+    @property
+    def is_half(self) -> bool:
+        """Whether the first input is float16."""
+        return "float16" in self.dtypes[:1]
+
+    def sums_in_half(self, by_option: bool) -> bool:
+        """Whether partial sums are float16: the node says so, else `by_option`, of half inputs."""
+        return self.is_half and (self.partials == "HALF" if self.partials else by_option)
 
     def within(
         self, what: str, indices: Any, low: int, high: int, ignored: int | None = None

@@ -8,6 +8,7 @@ one micro-batch's activations are alive at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,13 +17,16 @@ import jax.numpy as jnp
 from jax import lax
 
 from paddle_ipu.popart.program import device_dtype, dims_of
-from paddle_ipu.xla import half, index_ranges
+from paddle_ipu.xla import half, index_ranges, stochastic
 from paddle_ipu.xla.graph import LoweredGraph, LoweredNode, is_float
 from paddle_ipu.xla.state import OptimizerState
 from paddle_ipu.xla.step_program import GRADIENT_PREFIX, Anchor, StepProgram
 
 Tree = dict[str, Any]
 Scale = float | jax.Array
+
+# What stochastic rounding of sums of gradients and of updates draws its random numbers by.
+_SUM, _UPDATE = 1, 2
 
 
 @dataclass(slots=True)
@@ -67,7 +71,8 @@ class Step:
             )
             weights = {**weights, **written}
             if program.updater is not None:
-                new_weights, new_state = self._update(weights, gradients, state, scalars)
+                with self._rounding(key(index * micro, 0), _UPDATE):
+                    new_weights, new_state = self._update(weights, gradients, state, scalars)
                 if finite is not None:
                     ok = _all_finite((gradients, new_weights))
                     finite = jnp.concatenate(
@@ -109,11 +114,13 @@ class Step:
         def once(
             total: Tree, written: Tree, fed: Tree, index: Any, replica: Any
         ) -> tuple[Tree, Tree, tuple[Tree, jax.Array | None]]:
+            own = key(index, replica)
             gradients, written, anchors, finite = self._micro_batch(
-                {**weights, **written}, fed, key(index, replica), scale
+                {**weights, **written}, fed, own, scale
             )
-            number = index * replicas + replica
-            return self._added(total, gradients, number), written, (anchors, finite)
+            with self._rounding(own, _SUM):
+                total = self._added(total, gradients, index * replicas + replica)
+            return total, written, (anchors, finite)
 
         def turn(carry: tuple[Tree, Tree], item: tuple[jax.Array, Tree]) -> tuple[Any, Any]:
             total, written = carry
@@ -146,6 +153,11 @@ class Step:
         divided = program.mean and not program.running_mean
         whole = scale * (micro * replicas) if divided else scale
         return _divided(total, whole), written, anchors, finite
+
+    def _rounding(self, key: jax.Array, what: int) -> AbstractContextManager[None]:
+        """Rounds what is traced inside as the session's options say."""
+        wanted = self.program.precision.stochastic_rounding
+        return stochastic.drawing_from(jax.random.fold_in(key, what) if wanted else None)
 
     def _added(self, total: Tree, gradients: Tree, number: jax.Array) -> Tree:
         """The gradients of `number` micro-batches, `total`, with those of one more."""

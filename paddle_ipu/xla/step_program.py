@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from paddle_ipu.xla.optimizer import Updater
+from paddle_ipu.xla.precision import Precision
 
 GRADIENT_PREFIX = "Gradient___"
 
@@ -48,6 +49,7 @@ class StepProgram:
         loss: id of the loss, in training.
         updater: the optimizer, in training.
         check_floats: find the first operator whose result is not finite.
+        precision: how half is rounded and summed.
     """
 
     graph: ir.Graph
@@ -64,6 +66,7 @@ class StepProgram:
     loss: str | None = None
     updater: Updater | None = None
     check_floats: bool = False
+    precision: Precision = Precision()
 
     @property
     def turn_dims(self) -> tuple[int, ...]:

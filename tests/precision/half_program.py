@@ -16,8 +16,14 @@ def run(
     feeds: Mapping[str, Array],
     make: Callable[..., Mapping[str, str]],
     dtype: str = "FLOAT16",
+    seed: int = 0,
+    runs: int = 1,
+    **options: Any,
 ) -> dict[str, Array]:
-    """Runs what `make(builder, *tensors)` builds forward; it gives name -> tensor to return."""
+    """Runs what `make(builder, *tensors)` builds forward; it gives name -> tensor to return.
+
+    Of several runs the results are those of all, in front. `options` are session options.
+    """
     builder = popart.Builder(opsets={"ai.onnx": 11, "ai.graphcore": 1})
     tensors = [
         builder.addInputTensor(dtype, list(feed.shape), name) for name, feed in feeds.items()
@@ -28,11 +34,26 @@ def run(
         builder.getModelProto(),
         popart.DataFlow(1, anchors),
         popart.DeviceManager().createIpuModelDevice({}),
+        userOptions=session_options(options),
     )
     session.prepareDevice()
-    outputs = session.initAnchorArrays()
-    session.run(popart.PyStepIO(dict(zip(tensors, feeds.values(), strict=True)), outputs))
-    return {name: outputs[tensor] for name, tensor in wanted.items()}
+    session.setRandomSeed(seed)
+    found = []
+    for _ in range(runs):
+        outputs = session.initAnchorArrays()
+        session.run(popart.PyStepIO(dict(zip(tensors, feeds.values(), strict=True)), outputs))
+        found.append({name: outputs[tensor] for name, tensor in wanted.items()})
+    if runs == 1:
+        return found[0]
+    return {name: np.stack([one[name] for one in found]) for name in wanted}
+
+
+def session_options(values: Mapping[str, Any]) -> Any:
+    """Session options with these fields set."""
+    options = popart.SessionOptions()
+    for name, value in values.items():
+        setattr(options, name, value)
+    return options
 
 
 def train(
@@ -42,6 +63,8 @@ def train(
     gradients_of: Callable[..., Mapping[str, str]] = lambda *tensors: {},
     rate: float = 0.1,
     accumulation: int = 1,
+    seed: int = 0,
+    **values: Any,
 ) -> tuple[dict[str, Array], list[Array]]:
     """One step of SGD on the loss that `make(builder, x, *weights)` gives.
 
@@ -54,7 +77,7 @@ def train(
     tensors = [builder.addInitializedInputTensor(weight) for weight in weights]
     loss = make(builder, x, *tensors)
     wanted = {name: f"Gradient___{t}" for name, t in gradients_of(x, *tensors).items()}
-    options = popart.SessionOptions()
+    options = session_options(values)
     options.enableGradientAccumulation = accumulation > 1
     options.accumulationFactor = accumulation
     session = popart.TrainingSession(
@@ -66,6 +89,7 @@ def train(
         userOptions=options,
     )
     session.prepareDevice()
+    session.setRandomSeed(seed)
     session.weightsFromHost()
     outputs = session.initAnchorArrays()
     session.run(popart.PyStepIO({x: feed}, outputs))

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from paddle_ipu.xla.half import to_float16
 from paddle_ipu.xla.lowerings.arrays import checked_axis
 from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
 
@@ -156,15 +157,46 @@ def _flattened_axes(
     return -1 if axis == x.ndim - 1 else tuple(range(axis, x.ndim))
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+def _unstable_softmax(x: Any, axis: int | tuple[int, ...], in_half: bool) -> Any:
+    powers = lax.exp(x)
+    powers = to_float16(powers) if in_half else powers
+    return powers / jnp.sum(powers, axis=axis, keepdims=True)
+
+
+@_unstable_softmax.defjvp
+def _unstable_softmax_jvp(
+    axis: int | tuple[int, ...], in_half: bool, primals: Any, tangents: Any
+) -> Any:
+    (x,), (tangent,) = primals, tangents
+    out = _unstable_softmax(x, axis, in_half)
+    return out, out * (tangent - jnp.sum(out * tangent, axis=axis, keepdims=True))
+
+
 @lowering("ai.onnx", "Softmax")
 def softmax(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """Softmax over ``axis`` and all axes behind it, as one (opset 11)."""
+    """Softmax over ``axis`` and all axes behind it, as one (opset 11).
+
+    The unstable form takes ``exp(x)`` as it is, which a half tensor keeps in half: it is infinite
+    above 11.09, or above 88.7 in float32, and the result NaN.
+    """
     x = jnp.asarray(inputs[0])
-    return jax.nn.softmax(x, axis=_flattened_axes(context, x, attributes))
+    axis = _flattened_axes(context, x, attributes)
+    if context.precision.unstable_softmax:
+        return _unstable_softmax(x, axis, context.is_half)
+    return jax.nn.softmax(x, axis=axis)
 
 
 @lowering("ai.onnx", "LogSoftmax")
 def log_softmax(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """Logarithm of softmax over ``axis`` and all axes behind it, as one (opset 11)."""
+    """Logarithm of softmax over ``axis`` and all axes behind it, as one (opset 11).
+
+    The unstable form is minus infinity where :func:`softmax`'s is NaN.
+    """
     x = jnp.asarray(inputs[0])
-    return jax.nn.log_softmax(x, axis=_flattened_axes(context, x, attributes))
+    axis = _flattened_axes(context, x, attributes)
+    if context.precision.unstable_softmax:
+        powers = lax.exp(x)
+        powers = to_float16(powers) if context.is_half else powers
+        return x - jnp.log(jnp.sum(powers, axis=axis, keepdims=True))
+    return jax.nn.log_softmax(x, axis=axis)

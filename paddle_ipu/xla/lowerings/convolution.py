@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from paddle_ipu.errors import LoweringError
+from paddle_ipu.xla import partials
 from paddle_ipu.xla.lowerings.arrays import input_or_none, integers, where_in_program
 from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
 
@@ -48,9 +49,32 @@ def explicit_padding(
     return padding
 
 
-def _channels_first(rank: int) -> lax.ConvDimensionNumbers:
-    axes = tuple(range(rank))
-    return lax.ConvDimensionNumbers(axes, axes, axes)
+def convolved(
+    x: Any,
+    weights: Any,
+    strides: Sequence[int],
+    padding: Padding,
+    spread: Sequence[int],
+    dilations: Sequence[int],
+    group: int,
+    in_half: bool,
+) -> Any:
+    """Cross-correlation; `spread` dilates the data, `in_half` keeps partial sums in float16."""
+    if in_half:
+        return partials.convolution(
+            x, weights, tuple(strides), tuple(padding), tuple(spread), tuple(dilations), group
+        )
+    axes = tuple(range(x.ndim))
+    return lax.conv_general_dilated(
+        x,
+        weights,
+        window_strides=strides,
+        padding=padding,
+        lhs_dilation=spread,
+        rhs_dilation=dilations,
+        feature_group_count=group,
+        dimension_numbers=lax.ConvDimensionNumbers(axes, axes, axes),
+    )
 
 
 @lowering("ai.onnx", "Conv")
@@ -71,14 +95,15 @@ def conv(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
             f"shape {list(weights.shape)} in {group} groups; expected [M, channels / groups, "
             "...] with M a multiple of the groups."
         )
-    out = lax.conv_general_dilated(
+    out = convolved(
         x,
         weights,
-        window_strides=strides,
-        padding=explicit_padding(context, attributes, x.shape[2:], windows, strides),
-        rhs_dilation=dilations,
-        feature_group_count=group,
-        dimension_numbers=_channels_first(x.ndim),
+        strides,
+        explicit_padding(context, attributes, x.shape[2:], windows, strides),
+        [1] * rank,
+        dilations,
+        group,
+        context.sums_in_half(context.precision.half_convolutions),
     )
     return out if bias is None else out + jnp.reshape(bias, (1, -1) + (1,) * rank)
 
@@ -108,13 +133,14 @@ def conv_transpose(context: LoweringContext, inputs: Sequence[Any], attributes: 
     channels, each = weights.shape[0] // group, weights.shape[1]
     turned = weights.reshape(group, channels, each, *kernel).swapaxes(1, 2)
     turned = turned.reshape(group * each, channels, *kernel)
-    out = lax.conv_general_dilated(
+    out = convolved(
         x,
         jnp.flip(turned, axis=tuple(range(2, x.ndim))),
-        window_strides=[1] * rank,
-        padding=padding,
-        lhs_dilation=strides,
-        feature_group_count=group,
-        dimension_numbers=_channels_first(x.ndim),
+        [1] * rank,
+        padding,
+        strides,
+        [1] * rank,
+        group,
+        context.sums_in_half(context.precision.half_convolutions),
     )
     return out if bias is None else out + jnp.reshape(bias, (1, -1) + (1,) * rank)

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from paddle_ipu.xla import partials
 from paddle_ipu.xla.lowerings.arrays import input_or_none, is_floating
 from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
 
@@ -81,6 +82,8 @@ _FEW, _LARGE = 128, 1 << 26
 def matmul(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
     """NumPy's matmul: the last two axes multiply, those before broadcast."""
     x, weights = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
+    if context.sums_in_half(context.precision.half_matmuls):
+        return _summed_in_half(x, weights)
     if weights.ndim != 2 or x.ndim < 2 or not is_floating(x):
         return jnp.matmul(x, weights)
     # As matrices, [B, S, H] x [H, O] has one product each way; over three axes the gradient of
@@ -92,15 +95,24 @@ def matmul(context: LoweringContext, inputs: Sequence[Any], attributes: Attribut
     return _dense(rows, weights).reshape(*x.shape[:-1], weights.shape[1])
 
 
+def _summed_in_half(x: Any, weights: Any) -> Any:
+    out = partials.matmul(
+        x[None] if x.ndim == 1 else x, weights[:, None] if weights.ndim == 1 else weights
+    )
+    if x.ndim == 1:
+        out = jnp.squeeze(out, -2)
+    return jnp.squeeze(out, -1) if weights.ndim == 1 else out
+
+
 @lowering("ai.onnx", "Gemm")
 def gemm(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
     """``alpha * A' @ B' + beta * C``, where ``transA`` and ``transB`` transpose the factors."""
-    out = _contracted(
-        jnp.asarray(inputs[0]),
-        jnp.asarray(inputs[1]),
-        0 if attributes.get("transA", 0) else 1,
-        1 if attributes.get("transB", 0) else 0,
-    )
+    x, y = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
+    turn_x, turn_y = bool(attributes.get("transA", 0)), bool(attributes.get("transB", 0))
+    if context.sums_in_half(context.precision.half_matmuls):
+        out = partials.matmul(x.T if turn_x else x, y.T if turn_y else y)
+    else:
+        out = _contracted(x, y, 0 if turn_x else 1, 1 if turn_y else 0)
     alpha, beta = float(attributes.get("alpha", 1.0)), float(attributes.get("beta", 1.0))
     if alpha != 1.0:
         out = out * alpha

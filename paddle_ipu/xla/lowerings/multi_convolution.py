@@ -14,6 +14,7 @@ from paddle_ipu.popart.shape_inference.multi_convolution import (
     Geometry,
     geometries,
 )
+from paddle_ipu.xla.lowerings.convolution import convolved
 from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
 
 
@@ -22,17 +23,16 @@ def _pairs(flat: Sequence[int]) -> list[tuple[int, int]]:
     return list(zip(flat[:half], flat[half:], strict=True))
 
 
-def _convolved(x: Any, weights: Any, bias: Any, geometry: Geometry) -> Any:
-    axes = tuple(range(x.ndim))
-    out = lax.conv_general_dilated(
+def _convolved(x: Any, weights: Any, bias: Any, geometry: Geometry, in_half: bool) -> Any:
+    out = convolved(
         x,
         weights,
-        window_strides=geometry.strides,
-        padding=_pairs(geometry.pads),
-        lhs_dilation=geometry.in_dilations,
-        rhs_dilation=geometry.dilations,
-        feature_group_count=x.shape[1] // weights.shape[1],
-        dimension_numbers=lax.ConvDimensionNumbers(axes, axes, axes),
+        geometry.strides,
+        _pairs(geometry.pads),
+        geometry.in_dilations,
+        geometry.dilations,
+        x.shape[1] // weights.shape[1],
+        in_half,
     )
     if any(geometry.out_pads):
         widths = [(0, 0, 0), (0, 0, 0), *((a, b, 0) for a, b in _pairs(geometry.out_pads))]
@@ -44,12 +44,18 @@ def _convolved(x: Any, weights: Any, bias: Any, geometry: Geometry) -> Any:
 def multi_conv(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
     """A result for each convolution: data dilated by ``inDilations``, result padded by ``outPads``.
 
-    Plans, tiles and memory proportions say how an IPU computes and change no number.
+    ``partialsTypes`` gives the type of each one's partial sums, or one for all. Plans, tiles and
+    memory proportions say how an IPU computes and change no number.
     """
     given = list(inputs) + [None] * (-len(inputs) % INPUTS_EACH)
     rows = [given[at : at + INPUTS_EACH] for at in range(0, len(given), INPUTS_EACH)]
     ranks = [x.ndim - 2 for x, _, _ in rows]
+    asked = [str(kind).upper() for kind in attributes.get("partialsTypes") or ()]
+    asked = asked * len(rows) if len(asked) == 1 else asked
+    wanted = [kind == "HALF" for kind in asked] or [context.precision.half_convolutions] * len(rows)
     return [
-        _convolved(jnp.asarray(x), jnp.asarray(weights), bias, geometry)
-        for (x, weights, bias), geometry in zip(rows, geometries(attributes, ranks), strict=True)
+        _convolved(jnp.asarray(x), jnp.asarray(weights), bias, geometry, context.is_half and half)
+        for (x, weights, bias), geometry, half in zip(
+            rows, geometries(attributes, ranks), wanted, strict=True
+        )
     ]

@@ -14,10 +14,18 @@ from paddle_ipu.xla.lowerings.arrays import where_in_program
 from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
 
 
-def _statistics(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any, Any]:
-    """(deviations from the mean, mean, population variance); the last two keep their axes."""
+def _statistics(context: LoweringContext, x: Any, axes: tuple[int, ...]) -> tuple[Any, Any, Any]:
+    """(deviations from the mean, mean, population variance); the last two keep their axes.
+
+    The variance is the mean square of the deviations. Of a half tensor it is the mean square less
+    the square of the mean, which takes one pass and cancels where the mean is large, unless the
+    session asks for stable norms.
+    """
     mean = jnp.mean(x, axis=axes, keepdims=True)
     deviations = x - mean
+    if context.is_half and not context.precision.stable_norms:
+        variance = jnp.mean(lax.square(x), axis=axes, keepdims=True) - lax.square(mean)
+        return deviations, mean, lax.max(variance, jnp.zeros_like(variance))
     return deviations, mean, jnp.mean(lax.square(deviations), axis=axes, keepdims=True)
 
 
@@ -32,6 +40,7 @@ def group_normalization(
 ) -> Any:
     """Normalises x [N, C, ...] over each of ``num_groups`` groups of channels.
 
+    A group is neighbouring channels, or with strided grouping every ``num_groups``-th channel.
     Returns (y, mean [N * groups], 1 / standard deviation [N * groups]), as PopART.
     """
     x, scale, bias = (jnp.asarray(value) for value in inputs)
@@ -43,15 +52,27 @@ def group_normalization(
         )
     # One group of a matrix is layer normalisation, and its rows need not be in one axis.
     rows = _rows(context, x) if x.ndim == 2 and groups == 1 else None
-    grouped = x.reshape(x.shape[0] * groups, -1) if rows is None else rows
-    deviations, mean, variance = _statistics(grouped.astype(jnp.float32), (grouped.ndim - 1,))
+    strided = context.precision.strided_groups and groups > 1
+    by_group = _strided(x, groups) if strided else x
+    grouped = by_group.reshape(x.shape[0] * groups, -1) if rows is None else rows
+    deviations, mean, variance = _statistics(
+        context, grouped.astype(jnp.float32), (grouped.ndim - 1,)
+    )
     inverse = lax.rsqrt(variance + epsilon)
     normal = deviations * inverse
     if rows is None:
+        if strided:
+            normal = _strided(normal.reshape(x.shape), x.shape[1] // groups)
         normal = normal.reshape(x.shape)
         scale, bias = _per_channel(scale, x.ndim), _per_channel(bias, x.ndim)
     y = (normal * scale + bias).astype(x.dtype).reshape(x.shape)
     return y, mean.reshape(-1), inverse.reshape(-1)
+
+
+def _strided(x: Any, groups: int) -> Any:
+    """Channels of x [N, C, ...] in the order 0, groups, 2 * groups, …, 1, groups + 1, …."""
+    split = x.reshape(x.shape[0], -1, groups, *x.shape[2:])
+    return jnp.swapaxes(split, 1, 2).reshape(x.shape)
 
 
 def _rows(context: LoweringContext, x: Any) -> Any:
@@ -103,7 +124,7 @@ def batch_normalization(
     if context.num_outputs == 1:
         return _applied(x, scale, bias, old_mean, old_variance, epsilon)
     axes = (0, *range(2, x.ndim))
-    deviations, mean, variance = _statistics(x.astype(jnp.float32), axes)
+    deviations, mean, variance = _statistics(context, x.astype(jnp.float32), axes)
     normal = deviations * lax.rsqrt(variance + epsilon)
     y = normal * _per_channel(scale, x.ndim) + _per_channel(bias, x.ndim)
     batch_mean = lax.stop_gradient(mean.reshape(-1).astype(old_mean.dtype))
@@ -147,7 +168,7 @@ def instance_normalization(
 ) -> Any:
     """Normalises each channel of each sample of x [N, C, ...] over its spatial axes."""
     x, scale, bias = (jnp.asarray(value) for value in inputs)
-    deviations, _, variance = _statistics(x.astype(jnp.float32), tuple(range(2, x.ndim)))
+    deviations, _, variance = _statistics(context, x.astype(jnp.float32), tuple(range(2, x.ndim)))
     normal = deviations * lax.rsqrt(variance + float(attributes.get("epsilon", 1e-5)))
     y = normal * _per_channel(scale, x.ndim) + _per_channel(bias, x.ndim)
     return y.astype(x.dtype)

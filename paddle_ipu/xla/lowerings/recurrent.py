@@ -9,12 +9,15 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from paddle_ipu.xla import partials
 from paddle_ipu.xla.lowerings.arrays import input_or_none
 from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
 
 States = tuple[Any, ...]
 Step = Callable[[Any, States], States]
 """(what the input gives each gate [N, G * H], states before) -> states after; h is the first."""
+
+Product = Callable[[Any, Any], Any]
 
 _ACTIVATIONS: Mapping[str, Callable[[Any], Any]] = {
     "Sigmoid": jax.nn.sigmoid,
@@ -40,18 +43,18 @@ def _scan(step: Step, gates: Any, states: States, lengths: Any, reverse: bool) -
     return [every, *last]
 
 
-def _projected(x: Any, weights: Any, bias: Any) -> Any:
+def _projected(x: Any, weights: Any, bias: Any, product: Product) -> Any:
     """x [T, N, I] times weights [G * H, I] transposed, and the bias [G * H]."""
-    product = jnp.matmul(x.reshape(-1, x.shape[-1]), weights.T)
-    return (product + bias).reshape(*x.shape[:2], weights.shape[0])
+    out = product(x.reshape(-1, x.shape[-1]), weights.T)
+    return (out + bias).reshape(*x.shape[:2], weights.shape[0])
 
 
-def _lstm(r: Any, f: Callable[[Any], Any], g: Callable[[Any], Any]) -> Step:
+def _lstm(r: Any, f: Callable[[Any], Any], g: Callable[[Any], Any], product: Product) -> Step:
     """Gates in ONNX's order: input, output, forget, cell."""
 
     def step(gates: Any, states: States) -> States:
         h, c = states
-        i, o, forget, cell = jnp.split(gates + jnp.matmul(h, r.T), 4, axis=-1)
+        i, o, forget, cell = jnp.split(gates + product(h, r.T), 4, axis=-1)
         c = f(forget) * c + f(i) * g(cell)
         return f(o) * g(c), c
 
@@ -83,7 +86,12 @@ def _rnn(r: Any, activation: Callable[[Any], Any]) -> Step:
 
 
 def _layer(
-    kind: str, inputs: Sequence[Any], names: Sequence[str], attributes: Attributes, reverse: bool
+    context: LoweringContext,
+    kind: str,
+    inputs: Sequence[Any],
+    names: Sequence[str],
+    attributes: Attributes,
+    reverse: bool,
 ) -> list[Any]:
     """One layer in ONNX's layout: Y [T, 1, N, H] and the last states [1, N, H]."""
     x, w, r = (jnp.asarray(value) for value in inputs[:3])
@@ -97,12 +105,15 @@ def _layer(
         for given in (input_or_none(inputs, 5 + at) for at in range(2 if kind == "LSTM" else 1))
     )
     used = [_ACTIVATIONS[name] for name in names]
+    in_half = kind == "LSTM" and context.sums_in_half(context.precision.half_recurrences)
+    product = partials.matmul if in_half else jnp.matmul
     if kind == "GRU":
-        gates = _projected(x, w, of_x)
+        gates = _projected(x, w, of_x, product)
         step = _gru(r, of_h, bool(attributes.get("linear_before_reset", 0)))
     else:
-        gates = _projected(x, w, of_x + of_h)
-        step = _lstm(r, used[0], used[1]) if kind == "LSTM" else _rnn(r, used[0])
+        gates = _projected(x, w, of_x + of_h, product)
+        is_lstm = kind == "LSTM"
+        step = _lstm(r, used[0], used[1], product) if is_lstm else _rnn(r, used[0])
     every, *last = _scan(step, gates, states, lengths, reverse)
     return [every[:, None], *(state[None] for state in last)]
 
@@ -113,7 +124,7 @@ def recurrent(context: LoweringContext, inputs: Sequence[Any], attributes: Attri
     defaults = {"LSTM": ["Sigmoid", "Tanh"], "GRU": [], "RNN": ["Tanh"]}[context.op_type]
     given = list(attributes.get("activations") or [])
     names = [*given[: len(defaults)], *defaults[len(given) :]]
-    return _layer(context.op_type, inputs, names, attributes, False)[: context.num_outputs]
+    return _layer(context, context.op_type, inputs, names, attributes, False)[: context.num_outputs]
 
 
 @lowering("ai.paddle_ipu", "Recurrent")
@@ -122,7 +133,7 @@ def masked(context: LoweringContext, inputs: Sequence[Any], attributes: Attribut
     kind, _, activation = str(attributes["mode"]).partition("_")
     names = ["Sigmoid", "Tanh"] if kind == "LSTM" else [activation.title()] if activation else []
     reverse = bool(attributes.get("reverse", 0))
-    return _layer(kind, inputs, names, {"linear_before_reset": 1}, reverse)
+    return _layer(context, kind, inputs, names, {"linear_before_reset": 1}, reverse)
 
 
 @lowering("ai.graphcore", "LSTM")
@@ -140,6 +151,6 @@ def poplar_lstm(context: LoweringContext, inputs: Sequence[Any], attributes: Att
     h, c = (None, None) if states is None else (states[:1], states[1:])
     w, r = turned[None, :, : x.shape[2]], turned[None, :, x.shape[2] :]
     given = [x, w, r, both, input_or_none(inputs, 4), h, c]
-    every, last, cell = _layer("LSTM", given, ["Sigmoid", "Tanh"], {}, False)
+    every, last, cell = _layer(context, "LSTM", given, ["Sigmoid", "Tanh"], {}, False)
     out = every[:, 0] if attributes.get("output_full_sequence", 1) else last[0]
     return out, cell[0]
