@@ -132,13 +132,25 @@ def verify(
     case = prepare(
         program, feeds, fetch_list, scope, ipu_strategy, without_dropout, on_cpu=against == "cpu"
     )
-    report = VerificationReport(
-        rtol, atol, max(steps, len(feeds)), against=against, max_drift=max_drift
-    )
-    with backends.last_program_stays():
-        _verify(case, report, every_operator or against != "cpu")
+    report = report_on(case, max(steps, len(feeds)), against, rtol, atol, max_drift, every_operator)
     if raise_on_mismatch and not report.ok:
         raise VerificationError(f"verify: {report.explanation()}", report)
+    return report
+
+
+def report_on(
+    case: Case,
+    steps: int,
+    against: str,
+    rtol: float,
+    atol: float,
+    max_drift: float,
+    every_operator: bool,
+) -> VerificationReport:
+    """Verifies what was prepared; the arguments are those of :func:`verify`."""
+    report = VerificationReport(rtol, atol, steps, against=against, max_drift=max_drift)
+    with backends.last_program_stays():
+        _verify(case, report, every_operator or against != "cpu")
     return report
 
 
@@ -179,7 +191,7 @@ def prepare(
         feeds=declared,
         fetches=fetches,
         strategy=strategy,
-        state=_state(program, duplicate, scope),
+        state=state_of(program, duplicate, scope),
         forward=forward,
         training=training,
         turns=turns,
@@ -233,7 +245,8 @@ def _declared(graph: ir.Graph, feed: Mapping[str, Any]) -> dict[str, Array]:
     return arrays
 
 
-def _state(program: Any, duplicate: ProgramCopy, scope: Any) -> State:
+def state_of(program: Any, duplicate: ProgramCopy, scope: Any) -> State:
+    """Copies of the program's variables in a scope, with the scheduler's present rate."""
     state: State = {}
     rate_name = programs.learning_rate_name(program)
     for name, shape in duplicate.variables().items():

@@ -17,7 +17,7 @@ import pytest
 
 from tests.conftest import ROOT
 
-DOCUMENTS = ("README.md", "docs/tutorial.md", "docs/porting.md")
+DOCUMENTS = ("README.md", "docs/tutorial.md", "docs/porting.md", "docs/diverging.md")
 
 _BLOCK = re.compile(r"^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 

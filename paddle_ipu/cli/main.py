@@ -7,11 +7,11 @@ import sys
 from collections.abc import Sequence
 
 import paddle_ipu
-from paddle_ipu.cli import check, info
+from paddle_ipu.cli import check, info, verify
 
 # A subcommand is a module with NAME, SUMMARY, EXIT_CODES, add_arguments(parser) and
 # run(arguments) -> exit code.
-COMMANDS = (info, check)
+COMMANDS = (info, check, verify)
 
 EXIT_CODES = """\
 exit codes:

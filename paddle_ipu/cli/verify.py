@@ -1,0 +1,198 @@
+"""``paddle-ipu verify``: why a loss diverges, and how far a program is from the CPU or half."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import paddle_ipu
+from paddle_ipu.cli.recorded_runs import Wanted, verify_script
+from paddle_ipu.errors import NotSupported, PaddleIpuError
+from paddle_ipu.verification.report import VerificationReport
+
+NAME = "verify"
+SUMMARY = "tell why a loss diverges: compare a script's runs, operator by operator"
+EXIT_CODES = """\
+A script is run up to the runs that are wanted; these run again on both sides, from the weights and
+with the feeds that they had, and the script ends. Its program may be compiled for the IPU or not. A
+model is a file or prefix that paddle.static.load_inference_model loads; feed it with --feed.
+
+  is it the IPU?               paddle-ipu verify train.py
+  the loss becomes NaN: why?   paddle-ipu verify --until-nan train.py --epochs 3
+  the same, ten runs before    paddle-ipu verify --until-nan --steps 10 train.py
+  is it half precision?        paddle-ipu verify --until-nan --against fp32 train.py
+  would half do?               paddle-ipu verify --against fp16 --html drift.html train.py
+
+The table: drift is the norm of the error over the norm of the tensor; "> half", "to 0" and
+"subnorm" are shares of values that float16 turns into infinity, into 0, or holds with fewer bits,
+for results and for their gradients times the loss scale.
+
+exit codes:
+  0  both sides agree, and fetches, gradients and weights are finite
+  1  they differ, or something is NaN or infinite; the report says what and where
+  2  wrong arguments
+  3  the script failed or made no such run, or the model cannot be read or compared
+"""
+_IMPOSSIBLE = 3
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of this subcommand."""
+    add = parser.add_argument
+    add("target", metavar="SCRIPT|MODEL", help="a .py file, or a saved model")
+    add("arguments", nargs=argparse.REMAINDER, help="what the script is given as its arguments")
+    add(
+        "--against", choices=("cpu", "fp32", "fp16"), default="cpu",
+        help="compare with Paddle's CPU kernels (default), with the same program in float32, or "
+        "with what it would be in half",
+    )  # fmt: skip
+    add(
+        "--until-nan", action="store_true",
+        help="let the script run until a fetch is NaN or infinite, and verify that run",
+    )  # fmt: skip
+    add(
+        "--after", type=_count, default=0, metavar="N",
+        help="let the script make N runs before (default 0)",
+    )  # fmt: skip
+    add(
+        "--steps",
+        type=_steps,
+        metavar="N",
+        help="verify N runs in a row (default 1); with --until-nan the last N (default 4)",
+    )
+    add("--feed", metavar="FILE", help="a .npz file with an array for each feed of a model")
+    add("--html", metavar="FILE", help="write the page with every operator, to browse")
+    add("--json", action="store_true", help="print one JSON object")
+    add("--all", action="store_true", help="print every operator, not only those that matter")
+    add("--rtol", type=float, default=1e-5, help="beside the CPU (default 1e-5)")
+    add("--atol", type=float, default=1e-6, help="beside the CPU (default 1e-6)")
+    add(
+        "--max-drift", type=float, default=0.02,
+        help="beside another precision: how far a tensor may be off, of its norm (default 0.02)",
+    )  # fmt: skip
+    add("--without-dropout", action="store_true", help="switch dropout off on both sides")
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"expected a number from 0, got {text}")
+    return number
+
+
+def _steps(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"expected a number from 1, got {text}")
+    return number
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the report; returns the exit code."""
+    target = arguments.target
+    is_script = target.endswith(".py")
+    wrong = _wrong(arguments, is_script)
+    if wrong:
+        print(wrong, file=sys.stderr)
+        return 2
+    wanted = Wanted(
+        after=arguments.after,
+        steps=arguments.steps or (4 if arguments.until_nan else 1),
+        until_nan=arguments.until_nan,
+        against=arguments.against,
+        rtol=arguments.rtol,
+        atol=arguments.atol,
+        max_drift=arguments.max_drift,
+        without_dropout=arguments.without_dropout,
+        every_operator=bool(arguments.all or arguments.html),
+    )
+    verify: Callable[[], VerificationReport] = (
+        (lambda: verify_script(target, arguments.arguments, wanted))
+        if is_script
+        else (lambda: verify_model(target, arguments.feed, wanted))
+    )
+    try:
+        # What a script or Paddle prints does not belong to the report.
+        with contextlib.redirect_stdout(sys.stderr):
+            report = verify()
+    except PaddleIpuError as error:
+        print(f"{target}: {error}", file=sys.stderr)
+        return _IMPOSSIBLE
+    except (Exception, SystemExit) as error:
+        print(
+            f"{target} failed before the runs to verify: {type(error).__name__}: {error}",
+            file=sys.stderr,
+        )
+        return _IMPOSSIBLE
+    if arguments.json:
+        print(json.dumps(_plain(report.to_dict()), allow_nan=False))
+    else:
+        print(report if arguments.all else report.summary())
+    if arguments.html:
+        report.save_html(arguments.html)
+        print(f"wrote {arguments.html}", file=sys.stderr)
+    return 0 if report.ok and report.finite else 1
+
+
+def _wrong(arguments: argparse.Namespace, is_script: bool) -> str:
+    if is_script:
+        return "--feed is for models; a script feeds itself" if arguments.feed else ""
+    if arguments.arguments:
+        return f"a model takes no arguments, got {arguments.arguments}"
+    if arguments.until_nan or arguments.after or arguments.steps:
+        return "--until-nan, --after and --steps are for scripts"
+    return ""
+
+
+def verify_model(target: str, feed: str | None, wanted: Wanted) -> VerificationReport:
+    """The report about a saved model: a prefix, one of its files, or a folder.
+
+    Raises:
+        ModelFileError: it is missing or damaged.
+        NotSupported: feeds are missing, or Paddle cannot run it.
+    """
+    import paddle
+
+    paddle_ipu.activate()
+    paddle.enable_static()
+    path = Path(target)
+    prefix = path.with_suffix("") if path.suffix in (".pdmodel", ".json") else path
+    scope = paddle.static.Scope()
+    with paddle.static.scope_guard(scope):
+        executor = paddle.static.Executor(paddle.CPUPlace())
+        program, names, fetches = paddle.static.load_inference_model(str(prefix), executor)
+    arrays: dict[str, Any] = {}
+    if feed is not None:
+        with np.load(feed) as found:
+            arrays = {name: found[name] for name in found.files}
+    missing = [name for name in names if name not in arrays]
+    if missing:
+        raise NotSupported(
+            f"the model is fed {', '.join(names)}; {', '.join(missing)} is missing. Give --feed a "
+            "file that numpy.savez wrote, with an array of that name for each."
+        )
+    return paddle_ipu.verify(
+        program, {name: arrays[name] for name in names}, fetches, scope=scope,
+        against=wanted.against, rtol=wanted.rtol, atol=wanted.atol, max_drift=wanted.max_drift,
+        without_dropout=wanted.without_dropout, every_operator=wanted.every_operator,
+        raise_on_mismatch=False,
+    )  # fmt: skip
+
+
+def _plain(value: Any) -> Any:
+    """The value with NaN and infinity as text: JSON has no numbers for them."""
+    if isinstance(value, dict):
+        return {str(key): _plain(found) for key, found in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(found) for found in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
