@@ -193,6 +193,16 @@ class IpuBackend:
         return self._ahead
 
     @property
+    def scope(self) -> Any:
+        """Where the weights are read from and written to."""
+        return self._scope
+
+    @property
+    def variables(self) -> set[str]:
+        """Names of the weights and of the optimizer's state in the scope."""
+        return {*self._weights, *self._states}
+
+    @property
     def holds_state(self) -> bool:
         """True while optimizer state is on the device only."""
         return bool(self._released)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from paddle_ipu.backend import IpuBackend, restore_state
+from paddle_ipu.backend import IpuBackend
 from paddle_ipu.compile_report import CompileReport, HostOperator
 from paddle_ipu.errors import (
     FeedError,
@@ -20,10 +20,14 @@ from paddle_ipu.errors import (
 )
 from paddle_ipu.frontend.programs import is_saved
 from paddle_ipu.random_seed import Seed
+from paddle_ipu.scope_sharing import in_turn
 from paddle_ipu.value_names import find, name_of
 
 Array = np.ndarray[Any, Any]
 _INT32 = np.iinfo(np.int32)
+
+_SCOPE = 4
+"""Position of `scope` among the arguments of ``Executor.run`` behind the program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,12 +318,13 @@ def run(original: Callable[..., Any]) -> Callable[..., Any]:
                 f"{program!r} runs on the IPU only: {program.reason}. Compile it first: "
                 "paddle.static.IpuCompiledProgram(program).compile(feed_names, fetch_targets)."
             )
-        restore_state()
         if "fetch_list" in keywords:
             keywords["fetch_list"] = _named(program, keywords["fetch_list"])
         elif len(args) > 1:
             args = (args[0], _named(program, args[1]), *args[2:])
-        return original(self, program, *args, **keywords)
+        scope = keywords.get("scope", args[_SCOPE] if len(args) > _SCOPE else None)
+        with in_turn(program, scope):
+            return original(self, program, *args, **keywords)
 
     return run_program
 

@@ -97,7 +97,6 @@ _LOADING = tuple(
         "paddle_ipu.persistence:loading",
         "writes the Scope, while the device keeps the weights it has",
         wraps=True,
-        versions=WITH_PIR if module == "paddle.pir" else SUPPORTED_VERSIONS,
     )
     for module, attribute in (
         ("paddle.static.io", "load"),
@@ -109,7 +108,6 @@ _LOADING = tuple(
         ("paddle.static.io", "deserialize_persistables"),
         ("paddle.static", "deserialize_persistables"),
         ("paddle.base.framework", "Program.set_state_dict"),
-        ("paddle.pir", "Program.set_state_dict"),
     )
 )
 
@@ -118,6 +116,17 @@ _AMP_MODULES = ("paddle.static.amp.fp16_utils", "paddle.static.amp.decorator", "
 _DECORATED = "OptimizerWithMixedPrecision"
 
 _AMP = (
+    *(
+        Patch(
+            module,
+            "serialize_pir_program",
+            "paddle_ipu.amp:serialising",
+            "refuses attributes of parameters that it does not know, and AMP writes one there",
+            wraps=True,
+            versions=WITH_PIR,
+        )
+        for module in _CORE
+    ),
     *(
         Patch(
             module,

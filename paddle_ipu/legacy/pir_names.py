@@ -53,6 +53,14 @@ PIR_NAMES: tuple[PirName, ...] = (
         "inference_clone",
         wraps=True,
     ),
+    PirName(
+        "Program",
+        "set_state_dict",
+        "arrays too, and what `paddle.load` gives, into the global scope where none is given; a "
+        "name or a shape that the program does not have is skipped with a warning",
+        "pir_program",
+        wraps=True,
+    ),
     *_answered(
         "Program",
         "pir_program",

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import paddle
+
+from paddle_ipu.legacy.pir_value import value_set_value
+from paddle_ipu.value_names import name_of
+
+_STRUCTURED = "StructuredToParameterName@@"
 
 
 def program_all_parameters(self: Any) -> list[Any]:
@@ -42,3 +50,42 @@ def program_current_block(self: Any) -> Any:
 def program_to_string(self: Any, throw_on_error: bool = False, with_details: bool = False) -> str:
     """The program as text."""
     return str(self)
+
+
+def program_set_state_dict(set_state_dict: Callable[..., Any]) -> Callable[..., None]:
+    """``set_state_dict`` that takes what ``paddle.load`` gives, and the global scope where None."""
+
+    @functools.wraps(set_state_dict)
+    def set_all(self: Any, state_dict: Any, scope: Any = None, *args: Any) -> None:
+        if not isinstance(state_dict, dict):
+            raise TypeError(
+                f"Type of `state_dict` should be dict, but received {type(state_dict)}."
+            )
+        names = state_dict.get(_STRUCTURED, {})
+        kept = {name_of(value): value for value in _kept(self)}
+        for key, array in state_dict.items():
+            if key == _STRUCTURED:
+                continue
+            name = names.get(key, key)
+            if name not in kept:
+                warnings.warn(
+                    f"Skip loading for '{name}'. Because '{name}' not in the program.",
+                    stacklevel=2,
+                )
+                continue
+            try:
+                value_set_value(kept[name], array, scope)
+            except (TypeError, ValueError) as error:
+                warnings.warn(f"Skip loading for '{name}'. {error}", stacklevel=2)
+
+    return set_all
+
+
+def _kept(program: Any) -> list[Any]:
+    """What a program keeps in the scope: parameters, states of optimizers, counters."""
+    return [
+        operator.result(0)
+        for operator in program.global_block().ops
+        if operator.name() == "builtin.parameter"
+        or (operator.name() == "pd_op.data" and operator.result(0).persistable)
+    ]

@@ -200,6 +200,7 @@ def mlp(
     first: Mapping[str, Any] | None = None,
     extra: Callable[[Any, Any], Mapping[str, Any]] | None = None,
     batch: int = -1,
+    normalise: bool = False,
 ) -> Built:
     """x [batch, 8] -> Linear(16), tanh, Linear(4) -> mean cross entropy with y [batch, 1].
 
@@ -209,12 +210,14 @@ def mlp(
         first: keyword arguments of the first layer.
         extra: more values, made from (logits, y) before ``minimize``.
         batch: first dimension of the feeds.
+        normalise: batch normalisation before tanh.
     """
 
     def make() -> tuple[list[str], dict[str, Any], Any]:
         x = paddle.static.data("x", [batch, 8], "float32")
         y = paddle.static.data("y", [batch, 1], "int64")
-        hidden = paddle.tanh(paddle.nn.Linear(8, 16, **(first or {}))(x))
+        hidden = paddle.nn.Linear(8, 16, **(first or {}))(x)
+        hidden = paddle.tanh(paddle.nn.BatchNorm1D(16)(hidden) if normalise else hidden)
         logits = paddle.nn.Linear(16, 4)(hidden)
         loss = paddle.nn.functional.cross_entropy(logits, y)
         more = dict(extra(logits, y)) if extra else {}
