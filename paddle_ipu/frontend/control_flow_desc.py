@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import onnx_ir as ir
 
 from paddle_ipu import dialect
-from paddle_ipu.errors import NotSupported
+from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.frontend import control_flow
 from paddle_ipu.frontend.control_flow import Region
 from paddle_ipu.frontend.legacy_operator import EMPTY, Block, Operator
@@ -69,13 +69,16 @@ def combined(desc: Any, operators: Sequence[Operator]) -> list[Operator]:
     """The operators of a block, where a cond is one ``conditional_block`` with two blocks.
 
     The results of control flow are all that its blocks write of the variables around them.
+
+    Raises:
+        InvalidProgramError: a block, a condition or a selection that is none.
     """
     taken: set[int] = set()
     made: dict[int, Operator] = {}
     for at, operator in enumerate(operators):
         if at in taken or operator.type not in (IF, WHILE) or _is_backward(operator):
             continue
-        written = written_outside(desc, operator.attributes[_THEN].index)
+        written = written_outside(desc, _block_of(operator))
         if operator.type == WHILE:
             made[at] = operator.changed(outputs={"Out": written})
             continue
@@ -92,20 +95,52 @@ def combined(desc: Any, operators: Sequence[Operator]) -> list[Operator]:
     return [made.get(at, op) for at, op in enumerate(operators) if at not in taken]
 
 
-def written_outside(desc: Any, block: int) -> list[str]:
-    """The tensors of the blocks around it that a block writes, in the order of the writes."""
+def _block_of(operator: Operator) -> int:
+    block = operator.attributes.get(_THEN)
+    if not isinstance(block, Block):
+        raise InvalidProgramError(
+            f"operator {operator.type}{operator.place} has no block: its attribute {_THEN} is "
+            f"{block!r}."
+        )
+    return int(block.index)
+
+
+def _condition(reader: Reader, operator: Operator, slot: str) -> tuple[str, ir.Value]:
+    """The name and the newest version of the variable that control flow goes by."""
+    name = operator.input(slot)
+    found = None if name is None else reader.find(operator, name)
+    if name is None or found is None:
+        raise InvalidProgramError(
+            f"operator {operator.type}{operator.place} has no condition: its input {slot} is empty."
+        )
+    return name, found
+
+
+def written_outside(desc: Any, block: int, around: Sequence[int] = ()) -> list[str]:
+    """The tensors of the blocks around it that a block writes, in the order of the writes.
+
+    Raises:
+        InvalidProgramError: the block is inside itself, or there is none of that number.
+    """
+    if block in around or not 0 <= block < len(desc.blocks):
+        raise InvalidProgramError(
+            f"block {block} is inside itself."
+            if block in around
+            else f"an operator has block {block}, and there are {len(desc.blocks)}."
+        )
     own = {variable.name for variable in desc.blocks[block].vars}
     tensors = {
         variable.name
-        for around in desc.blocks
-        for variable in around.vars
+        for outer in desc.blocks
+        for variable in outer.vars
         if variable.type.type in (_DENSE, ARRAY)
     }
     found: dict[str, None] = {}
     for op in desc.blocks[block].ops:
         for attribute in op.attrs:
             if attribute.type == 8:
-                found.update(dict.fromkeys(written_outside(desc, attribute.block_idx)))
+                inner = written_outside(desc, attribute.block_idx, (*around, block))
+                found.update(dict.fromkeys(inner))
         found.update((name, None) for slot in op.outputs for name in slot.arguments)
     return [name for name in found if name not in own and name in tensors]
 
@@ -127,12 +162,19 @@ def _branches(
             and otherwise is None
             and operator.input("Cond") == opposite
         ):
+            _block_of(operator)
             otherwise = operator.attributes[_THEN]
             parts.add(number)
         elif operator.type == "cast" and operator.input("X") == cond and otherwise is not None:
             mask = operator.output("Out")
         elif operator.type == _SELECT and mask is not None and operator.input("Mask") == mask:
-            other, then = operator.inputs["X"]
+            selected = operator.inputs.get("X", ())
+            if len(selected) != 2:
+                raise InvalidProgramError(
+                    f"operator {_SELECT}{operator.place} selects from {len(selected)} variables, "
+                    "expected 2."
+                )
+            other, then = selected
             choices.append((str(operator.output("Out")), then, other))
             parts.add(number)
         elif operator.type == IF and otherwise is None:
@@ -171,8 +213,7 @@ def _add_if(reader: Reader, operator: Operator) -> None:
             f"operator {IF}{operator.place} runs its block where its inputs are not empty, which "
             "on an IPU is known beforehand. Use paddle.static.nn.cond."
         )
-    cond = reader.find(operator, str(operator.input("Cond")))
-    assert cond is not None
+    _, cond = _condition(reader, operator, "Cond")
     then = _entered(reader, operator.attributes[_THEN])
     otherwise = _entered(reader, operator.attributes.get(_ELSE))
     choices: Sequence[tuple[str, str, str]] = operator.attributes.get(_CHOICES, ())
@@ -220,9 +261,7 @@ def _result(branch: Reader | _Empty, operator: Operator, name: str) -> ir.Value:
 
 
 def _add_while(reader: Reader, operator: Operator) -> None:
-    name_of_condition = str(operator.input("Condition"))
-    cond = reader.find(operator, name_of_condition)
-    assert cond is not None
+    name_of_condition, cond = _condition(reader, operator, "Condition")
     names = [name for name in operator.outputs["Out"] if name != name_of_condition]
     carried: list[ir.Value] = []
     for name in names:
@@ -238,7 +277,11 @@ def _add_while(reader: Reader, operator: Operator) -> None:
         inside.region.arguments.append(inside.argument(name))
     inside.read_all()
     going = inside.current(name_of_condition)
-    assert going is not None
+    if going is None:
+        raise InvalidProgramError(
+            f"the block of operator {WHILE}{operator.place} does not see {name_of_condition!r}, "
+            "which says whether it goes on."
+        )
     inside.region.results.append(going)
     inside.region.results.extend(inside.newest[name] for name in names)
     outputs = [reader.write(name) for name in names]

@@ -440,3 +440,57 @@ def test_an_assertion_has_a_condition_and_data_and_no_result(builder: DescBuilde
     (node,) = [node for node in read(builder) if node.op_type == "assert"]
     assert [name for name, _ in dialect.operands(node)] == ["cond", "data", "data"]
     assert dialect.attribute(node, "summarize") == 5 and not node.outputs
+
+
+def _without_block(op: Any) -> None:
+    del op.attrs[:]
+
+
+def _inside_itself(op: Any) -> None:
+    op.attrs[0].block_idx = 1
+
+
+def _without_condition(op: Any) -> None:
+    del op.inputs[0].arguments[:]
+
+
+@pytest.mark.parametrize("kind", ["while", "conditional_block"])
+@pytest.mark.parametrize(
+    ("damage", "is_inside", "match"),
+    [
+        (_without_block, False, "has no block: its attribute sub_block is None"),
+        (_inside_itself, True, "block 1 is inside itself"),
+        (_without_condition, False, "has no condition: its input (Condition|Cond) is empty"),
+    ],
+)
+def test_control_flow_that_contradicts_itself_is_named(
+    builder: DescBuilder, kind: str, damage: Any, is_inside: bool, match: str
+) -> None:
+    builder.variable("going", (1,), "bool")
+    inner = builder.desc.blocks.add(idx=1, parent_idx=0)
+    for block in (builder.block, *([inner] if is_inside else [])):
+        op = block.ops.add(type=kind)
+        op.inputs.add(parameter="Condition" if kind == "while" else "Cond", arguments=["going"])
+        op.outputs.add(parameter="Out", arguments=["x"])
+        op.attrs.add(name="sub_block", type=8, block_idx=1)
+        damage(op)
+    with pytest.raises(InvalidProgramError, match=match):
+        read(builder)
+
+
+def test_a_selection_from_one_variable_is_named(builder: DescBuilder) -> None:
+    for name in ("going", "not_going", "mask"):
+        builder.variable(name, (1,), "bool")
+    blocks = [builder.desc.blocks.add(idx=at, parent_idx=0) for at in (1, 2)]
+    for block, condition in zip(blocks, ("going", "not_going"), strict=True):
+        if block is blocks[1]:
+            builder.operator("logical_not", {"X": ["going"]}, {"Out": ["not_going"]})
+        op = builder.block.ops.add(type="conditional_block")
+        op.inputs.add(parameter="Cond", arguments=[condition])
+        op.attrs.add(name="sub_block", type=8, block_idx=block.idx)
+    builder.operator("cast", {"X": ["going"]}, {"Out": ["mask"]})
+    builder.operator("select_input", {"Mask": ["mask"], "X": ["x"]}, {"Out": ["y"]})
+    with pytest.raises(
+        InvalidProgramError, match="select_input selects from 1 variables, expected"
+    ):
+        read(builder)
