@@ -27,6 +27,9 @@ _PREFIXES = {
     "Counter": "Counter___",
 }
 
+SCALED_STATE = f"{_PREFIXES['LossScaling']}Adam"
+"""The loss scaling whose units Adam's scaled state is in, where that may change."""
+
 
 def versionNumber() -> tuple[int, int, int]:
     """The version of PopART whose interface this is."""

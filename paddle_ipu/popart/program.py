@@ -14,7 +14,7 @@ from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart.dataflow import InputShapeInfo
 from paddle_ipu.popart.enums import ReplicatedStreamMode
 from paddle_ipu.popart.graph_types import read_model, type_graph
-from paddle_ipu.popart.names import reservedPrefixes
+from paddle_ipu.popart.names import SCALED_STATE, reservedPrefixes
 from paddle_ipu.popart.schema import schema_of_node
 from paddle_ipu.popart.tensorinfo import info_of
 
@@ -176,9 +176,12 @@ def saved_state(graph: ir.Graph) -> set[str]:
         name
         for name, value in graph.initializers.items()
         if not value.uses()
-        and any(
-            name.startswith(prefix) and name.removeprefix(prefix) in graph.initializers
-            for prefix in _STATE_PREFIXES
+        and (
+            name == SCALED_STATE
+            or any(
+                name.startswith(prefix) and name.removeprefix(prefix) in graph.initializers
+                for prefix in _STATE_PREFIXES
+            )
         )
     }
 

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from paddle_ipu.errors import NotSupported, popart_exception, popart_runtime_error
+from paddle_ipu.errors import popart_exception, popart_runtime_error
 from paddle_ipu.popart.dataflow import DataFlow, InputShapeInfo
 from paddle_ipu.popart.enums import SyntheticDataMode
-from paddle_ipu.popart.optimizer import SGD
+from paddle_ipu.popart.optimizer import SGD, Adam, Adaptive
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.popart.patterns import Patterns
@@ -197,26 +197,35 @@ class _Session:
         if self._loss is None:
             return None
         from paddle_ipu.xla.optimizer import PaddleUpdater
-        from paddle_ipu.xla.popart_optimizer import SGDUpdater
+        from paddle_ipu.xla.popart_adam import AdamUpdater
+        from paddle_ipu.xla.popart_adaptive import AdaptiveUpdater
+        from paddle_ipu.xla.popart_optimizer import Reduction
+        from paddle_ipu.xla.popart_sgd import SGDUpdater
 
         writes = variable_writes(self._graph, training=True)
-        weights = [
-            name
+        weights = {
+            name: device_dtype(value)
             for name, value in self._graph.initializers.items()
             if is_float(value) and name not in writes
-        ]
+        }
         if isinstance(self._optimizer, PaddleOptimizer):
             return PaddleUpdater(self._optimizer, {name: name for name in weights})
+        trained = {name: dtype for name, dtype in weights.items() if name in self._differentiated}
+        options = self._options
+        reduction = Reduction(
+            self.accumulationFactor * self.replicationFactor,
+            options.accumulationAndReplicationReductionType.name == "Mean",
+            options.meanAccumulationAndReplicationReductionStrategy.name == "Running",
+        )
         if isinstance(self._optimizer, SGD):
-            options = self._options
-            mean = options.accumulationAndReplicationReductionType.name == "Mean"
-            running = options.meanAccumulationAndReplicationReductionStrategy.name == "Running"
-            trained = [name for name in weights if name in self._differentiated]
-            factor = self.accumulationFactor * self.replicationFactor if mean else 1
-            return SGDUpdater(self._optimizer, trained, factor, running)
-        raise NotSupported(
-            f"the IPU Model has no lowering of the optimizer {type(self._optimizer).__name__} yet; "
-            "use popart.SGD, or a Paddle program with any optimizer it supports."
+            return SGDUpdater(self._optimizer, trained, reduction)
+        if isinstance(self._optimizer, Adam):
+            return AdamUpdater(self._optimizer, trained, reduction)
+        if isinstance(self._optimizer, Adaptive):
+            return AdaptiveUpdater(self._optimizer, trained, reduction)
+        raise TypeError(
+            "optimizer takes a popart.SGD, popart.Adam or popart.Adaptive, got a "
+            f"{type(self._optimizer).__name__}"
         )
 
     # -- PopART's interface --------------------------------------------------------------------
@@ -293,7 +302,7 @@ class _Session:
         states = [name for name in names if name not in kinds and executable.has_state(name)]
         executable.upload(
             {n: self._host_array(n, *kinds[n]) for n in names if n in kinds},
-            {n: self._host_array(n, executable.state_shape(n), "float32") for n in states},
+            {n: self._host_array(n, *executable.state_kind(n)) for n in states},
         )
         self._known_state.update(states)
         executable.reset_state(keep=self._known_state)
@@ -407,7 +416,7 @@ class _Session:
         kind = self._executable.program.weights.get(name)
         if kind is None and not self._executable.has_state(name):
             raise popart_runtime_error(f"resetWeights, no tensor '{name}' in tensors")
-        shape, dtype = kind or (self._executable.state_shape(name), "float32")
+        shape, dtype = kind or self._executable.state_kind(name)
         require_fit("reset", name, array, shape, np.dtype(dtype))
         self._host[name] = array
         self._same_on_device.discard(name)

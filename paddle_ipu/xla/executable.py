@@ -62,8 +62,9 @@ class Executable:
             reached = graph.reaching(program.loss)
             self._step.trained = tuple(w for w in program.updater.weights if w in reached)
             shapes = {name: kind[0] for name, kind in program.weights.items()}
+            updater = program.updater
             self._step.state = OptimizerState(
-                program.updater.state_shapes(shapes), program.updater.alike
+                updater.state_shapes(shapes), updater.alike, updater.state_dtypes()
             )
 
     # -- arrays --------------------------------------------------------------------------------
@@ -130,9 +131,9 @@ class Executable:
         """True when `name` is a state array of the optimizer."""
         return name in self._step.state.shapes
 
-    def state_shape(self, name: str) -> tuple[int, ...]:
-        """The shape of a state array."""
-        return self._step.state.shapes[name]
+    def state_kind(self, name: str) -> tuple[tuple[int, ...], str]:
+        """Shape and element type of a state array."""
+        return self._step.state.shapes[name], self._step.state.dtype(name)
 
     # -- compilation ---------------------------------------------------------------------------
 
@@ -150,7 +151,7 @@ class Executable:
             for name, (_, dtype) in self.program.weights.items()
         }
         state = {
-            name: _spec(shape, jnp.float32)
+            name: _spec(shape, self._step.state.dtype(name))
             for name, shape in self._step.state.device_shapes().items()
         }
         feeds = {

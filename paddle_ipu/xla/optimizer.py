@@ -46,7 +46,10 @@ class Updater(Protocol):
         """State before the first step, where the host gives none."""
 
     def state_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
-        """Shape of each state array, which is float32, for weights of the given shapes."""
+        """Shape of each state array, for weights of the given shapes."""
+
+    def state_dtypes(self) -> dict[str, str]:
+        """Element types of the state arrays, or of those that are not float32."""
 
     def scalars(self) -> np.ndarray[Any, Any]:
         """The numbers that may change from run to run, as a float32 vector."""
@@ -129,6 +132,9 @@ class PaddleUpdater:
             for update in self._updates
             for role, name in update.states.items()
         } | dict.fromkeys(() if scale is None else scale.variables, (1,))
+
+    def state_dtypes(self) -> dict[str, str]:
+        return {}
 
     def initial_state(self, weights: Arrays) -> dict[str, np.ndarray[Any, Any]]:
         shapes = self.state_shapes({name: array.shape for name, array in weights.items()})

@@ -1,155 +1,215 @@
-"""PopART's SGD as a weight update, in PopART's three forms.
+"""What PopART's optimizers have in common on the IPU Model; each has a file of its own.
 
-Equations, for weight w and gradient g averaged or summed as the session says, with lr, weight decay
-wd, momentum mm, dampening dm and velocity scaling vs:
-
-    no momentum   w = w (1 - lr (1 - dm) wd) - lr (1 - dm) g
-    Separate      v = mm v + (1 - dm) vs (wd w + g);  w -= lr / vs v
-                  with Nesterov  w -= lr / vs (vs (g' + wd w) + mm v)
-    Combined      v += (1 - dm) vs g;  w -= lr / vs v;  v = mm v + (1 - dm) wd vs w
-                  with Nesterov  w -= lr / vs (vs (g' + wd w) + mm v) in the middle
-                  where v starts as (1 - dm) wd vs w
-
-Combined takes a change of lr, momentum or decay into full effect one step late, as PopART does.
-g' is g where gradients are summed; PopART does not average it when it divides at the end, so there
-it is the sum over the micro-batches. Combined sums it with a running mean too.
+The gradients they are given are without the loss scaling, and averaged or summed as the session
+says. State goes by PopART's names ``Accl1___<weight>``; it is computed in float32 and kept in the
+type the optimizer asks for.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paddle_ipu.errors import NotSupported, popart_runtime_error
-from paddle_ipu.popart.enums import DataType, SGDAccumulatorAndMomentum
-from paddle_ipu.popart.optimizer import SGD
+from paddle_ipu.errors import NotSupported, popart_exception
+from paddle_ipu.popart.enums import DataType
+from paddle_ipu.popart.optimizer import Optimizer
+from paddle_ipu.popart.optimizer_values import ClipNormSettings
 from paddle_ipu.xla import half
 
 Arrays = Mapping[str, jax.Array]
-_LR, _WD, _MM, _DM, _VS, _NUMBERS = range(6)
-_ACCUMULATORS = {DataType.UNDEFINED: None, DataType.FLOAT: "float32", DataType.FLOAT16: "float16"}
+Numbers = Mapping[str, jax.Array]
+_TYPES = {DataType.UNDEFINED: None, DataType.FLOAT: "float32", DataType.FLOAT16: "float16"}
 
 
-class SGDUpdater:
-    """Runs a :class:`popart.SGD`; state goes by PopART's names ``Accl___<weight>``, in float32.
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """How a session joins the gradients of micro-batches and replicas.
+
+    Attributes:
+        count: micro-batches of one update, those of all replicas.
+        mean: they are averaged, not summed.
+        running: the average is kept running instead of divided at the end.
+    """
+
+    count: int = 1
+    mean: bool = False
+    running: bool = False
+
+    @property
+    def divisor(self) -> int:
+        """What PopART divides the sum by with the loss scaling, in the optimizer."""
+        return self.count if self.mean and not self.running else 1
+
+
+class PopartUpdater(ABC):
+    """An optimizer of PopART's; derived classes have its equations.
 
     Args:
         optimizer: the description.
-        weights: ids of the weights that have a gradient.
-        micro_batches: micro-batches that gradients are averaged over, 1 where they are summed.
-        running_mean: the average is kept running instead of divided at the end.
+        weights: weights that have a gradient -> their element types.
+        reduction: how gradients are joined.
 
     Raises:
-        NotSupported: settings without a lowering.
+        NotSupported: an element type that gradients or state cannot have.
+        popart_exception: a clip of something that is not trained.
     """
 
-    def __init__(
-        self,
-        optimizer: SGD,
-        weights: Sequence[str],
-        micro_batches: int = 1,
-        running_mean: bool = False,
-    ) -> None:
-        if optimizer.clip_norm_settings:
-            raise NotSupported(
-                "clip_norm_settings of popart.SGD have no lowering yet; a Paddle program with "
-                "paddle.nn.ClipGradByGlobalNorm is clipped by Paddle's rule."
-            )
-        if optimizer.accumType not in _ACCUMULATORS:
-            raise NotSupported(
-                f"accumType of popart.SGD is {optimizer.accumType.name}; gradients are accumulated "
-                "in FLOAT or FLOAT16"
-            )
-        self._optimizer = optimizer
-        self._combined = optimizer.accumulatorAndMomentum is SGDAccumulatorAndMomentum.Combined
-        averaged = self._combined or not running_mean
-        self._raw_factor = micro_batches if averaged else 1
-        self.weights = tuple(weights)
-        self.accumulator_dtype: str | None = _ACCUMULATORS[optimizer.accumType]
-        self.alike: Sequence[tuple[str, ...]] = ()
-        self._momentum = {name: optimizer.hasMomentum(name) for name in self.weights}
-        self._nesterov = self._with_nesterov(optimizer)
-        self._scalars = self._collect(optimizer)
+    unscales_anchors = False
+    # Numbers of each weight, by the keys of `Optimizer.maps`.
+    keys: ClassVar[tuple[str, ...]]
 
-    def _with_nesterov(self, optimizer: SGD) -> dict[str, bool]:
+    def __init__(
+        self, optimizer: Optimizer, weights: Mapping[str, str], reduction: Reduction | None = None
+    ) -> None:
+        self.optimizer = optimizer
+        self.weights = tuple(weights)
+        self.dtypes = dict(weights)
+        self.reduction = reduction or Reduction()
+        self.alike: Sequence[tuple[str, ...]] = ()
+        self._check_types()
+        self._scalars = self._collect(optimizer)
+        self.clips = [(self._clipped(each), each.maxNorm) for each in optimizer.clip_norm_settings]
+
+    def _clipped(self, settings: ClipNormSettings) -> tuple[str, ...]:
+        """The weights of a group, as PopART finds them: by their updates."""
+        if settings.all_weights:
+            return self.weights
+        for name in settings.weightIds:
+            if name not in self.dtypes:
+                raise popart_exception(f"Could not find a varupdate op for tensor {name}")
+        return tuple(settings.weightIds)
+
+    # -- element types -------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def types(self) -> Mapping[str, tuple[str, DataType]]:
+        """State prefix -> (the optimizer's argument, the element type that it asks for)."""
+
+    @property
+    @abstractmethod
+    def accumulator(self) -> tuple[str, DataType]:
+        """(the optimizer's argument, the element type) of summed gradients."""
+
+    def _check_types(self) -> None:
+        kind = type(self.optimizer).__name__
+        argument, asked = self.accumulator
+        if asked not in _TYPES:
+            raise NotSupported(
+                f"{argument} of popart.{kind} is {asked.name}; gradients are accumulated in FLOAT "
+                "or FLOAT16"
+            )
+        for argument, asked in self.types.values():
+            if asked not in _TYPES:
+                raise NotSupported(
+                    f"{argument} of popart.{kind} is {asked.name}; optimizer state is kept in "
+                    "FLOAT or FLOAT16"
+                )
+
+    @property
+    def accumulator_dtype(self) -> str | None:
+        """Element type that gradients of micro-batches are summed in, None for the weight's."""
+        return _TYPES[self.accumulator[1]]
+
+    def state_dtypes(self) -> dict[str, str]:
+        """Element type of each state array."""
+        asked = {prefix: _TYPES[kind] for prefix, (_, kind) in self.types.items()}
         return {
-            name: optimizer.nesterov().get(name).val() != 0
-            and optimizer.momentums().get(name).val() > 0
+            prefix + name: asked.get(prefix, "float32") or self.dtypes[name]
             for name in self.weights
+            for prefix in self.prefixes(name)
         }
 
-    def _collect(self, optimizer: SGD) -> np.ndarray[Any, Any]:
-        maps = (
-            optimizer.learningRates(),
-            optimizer.weightDecays(),
-            optimizer.momentums(),
-            optimizer.dampenings(),
-            optimizer.velocityScalings(),
-        )
-        numbers = [values.get(name).val() for name in self.weights for values in maps]
-        return np.asarray([optimizer.getLossScalingVal(), *numbers], np.float32)
-
-    unscales_anchors = False
-
-    def loss_scale(self, scalars: jax.Array, state: Arrays) -> float | jax.Array:
-        scaling = self._optimizer.lossScaling()
-        return scaling.val() if scaling.isConst() else scalars[0]
+    @abstractmethod
+    def prefixes(self, name: str) -> tuple[str, ...]:
+        """Prefixes of the state that a weight has."""
 
     def state_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
-        return {f"Accl___{name}": shapes[name] for name in self.weights if self._momentum[name]}
+        """Shape of each state array, for weights of the given shapes."""
+        return {
+            prefix + name: () if prefix == STEP else shapes[name]
+            for name in self.weights
+            for prefix in self.prefixes(name)
+        }
 
     def initial_state(self, weights: Arrays) -> dict[str, np.ndarray[Any, Any]]:
-        state = {}
-        for name, row in zip(self.weights, _rows(self._scalars), strict=True):
-            if not self._momentum[name]:
-                continue
-            factor = (1 - row[_DM]) * row[_WD] * row[_VS] if self._combined else 0.0
-            state[f"Accl___{name}"] = np.asarray(weights[name], np.float32) * np.float32(factor)
-        return state
+        """State before the first step: zeros."""
+        shapes = self.state_shapes({name: array.shape for name, array in weights.items()})
+        dtypes = self.state_dtypes()
+        return {name: np.zeros(shape, dtypes[name]) for name, shape in shapes.items()}
+
+    # -- numbers that may change ---------------------------------------------------------------
+
+    def _collect(self, optimizer: Optimizer) -> np.ndarray[Any, Any]:
+        numbers = [
+            optimizer.maps[key].get(name).val() for name in self.weights for key in self.keys
+        ]
+        return np.asarray([optimizer.getLossScalingVal(), *numbers], np.float32)
 
     def scalars(self) -> np.ndarray[Any, Any]:
+        """The loss scaling, then the numbers of each weight."""
         return self._scalars
 
+    def rows(self, scalars: Any) -> list[Any]:
+        """For each weight its numbers by key."""
+        table = scalars[1:].reshape(-1, len(self.keys))
+        return [dict(zip(self.keys, row, strict=True)) for row in table]
+
+    def loss_scale(self, scalars: jax.Array, state: Arrays) -> float | jax.Array:
+        """Factor on the loss's gradient."""
+        scaling = self.optimizer.lossScaling()
+        return scaling.val() if scaling.isConst() else scalars[0]
+
     def replace(self, optimizer: Any) -> None:
-        self._optimizer.validReplacement(optimizer)
-        if self._with_nesterov(optimizer) != self._nesterov:
-            raise popart_runtime_error(
-                "New optimizer is not a valid replacement. Nesterov momentum is compiled into the "
-                "program and cannot be switched on or off."
-            )
-        self._optimizer = optimizer
+        """Takes an optimizer that differs in what is not constant.
+
+        Raises:
+            popart_runtime_error: it differs in something else.
+        """
+        self.optimizer.validReplacement(optimizer)
+        self.optimizer = optimizer
         self._scalars = self._collect(optimizer)
 
+    # -- the update ----------------------------------------------------------------------------
+
+    def clip_factors(self, arrays: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+        """Weight -> the factor on its array, of those that are clipped.
+
+        A group's factor is max norm / max(global norm, max norm).
+        """
+        factors = {}
+        for names, limit in self.clips:
+            total = sum((jnp.sum(arrays[name] ** 2) for name in names), jnp.float32(0.0))
+            factor = limit / jnp.maximum(jnp.sqrt(total), limit)
+            factors.update(dict.fromkeys(names, factor))
+        return factors
+
+    @abstractmethod
     def apply(
         self, weights: Arrays, gradients: Arrays, state: Arrays, scalars: jax.Array
     ) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
-        new_weights, new_state = dict(weights), dict(state)
-        for name, row in zip(self.weights, _rows(scalars), strict=True):
-            w = weights[name].astype(jnp.float32)
-            g = gradients[name].astype(jnp.float32)
-            if self._momentum[name]:
-                key = f"Accl___{name}"
-                w, new_state[key] = self._with_momentum(w, g, state[key], row, self._nesterov[name])
-            else:
-                keep = 1 - row[_DM]
-                w = w * (1 - row[_LR] * keep * row[_WD]) - row[_LR] * keep * g
-            new_weights[name] = half.kept(w, weights[name])
-        return new_weights, new_state
+        """New weights and state, given unscaled gradients."""
 
-    def _with_momentum(
-        self, w: jax.Array, g: jax.Array, v: jax.Array, row: jax.Array, nesterov: bool
-    ) -> tuple[jax.Array, jax.Array]:
-        lr, wd, mm, dm, vs = (row[index] for index in (_LR, _WD, _MM, _DM, _VS))
-        v = v + (1 - dm) * vs * g if self._combined else mm * v + (1 - dm) * vs * (wd * w + g)
-        step = vs * (g * self._raw_factor + wd * w) + mm * v if nesterov else v
-        w = w - lr / vs * step
-        return w, v * mm + (1 - dm) * wd * vs * w if self._combined else v
+    @staticmethod
+    def stored(
+        old_weights: Arrays, old_state: Arrays, weights: Arrays, state: Arrays
+    ) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
+        """All weights and state, those that changed rounded to the type they have."""
+        return (
+            {**old_weights, **{n: half.kept(a, old_weights[n]) for n, a in weights.items()}},
+            {**old_state, **{n: half.kept(a, old_state[n]) for n, a in state.items()}},
+        )
 
 
-def _rows(scalars: Any) -> Any:
-    """Five numbers for each weight; the first of all is the loss scaling."""
-    return scalars[1:].reshape(-1, _NUMBERS)
+ACCL, ACCL1, ACCL2, ACCL3, STEP = "Accl___", "Accl1___", "Accl2___", "Accl3___", "Step___"
+
+
+def wide(array: jax.Array) -> jax.Array:
+    """In float32, in which updates are computed."""
+    return array.astype(jnp.float32)

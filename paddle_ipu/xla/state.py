@@ -20,15 +20,20 @@ class OptimizerState:
     """State arrays by name, and as the step takes them.
 
     Args:
-        shapes: shape of each state array, which is float32.
+        shapes: shape of each state array.
         alike: groups of arrays of one element that stay equal once they are. A group is one array
             of the step, under the name of its first member, until unequal values are put into it.
+        dtypes: element types of those that are not float32.
     """
 
     def __init__(
-        self, shapes: Mapping[str, tuple[int, ...]], alike: Sequence[tuple[str, ...]]
+        self,
+        shapes: Mapping[str, tuple[int, ...]],
+        alike: Sequence[tuple[str, ...]],
+        dtypes: Mapping[str, str] | None = None,
     ) -> None:
         self.shapes = dict(shapes)
+        self._dtypes = dict(dtypes or {})
         self._groups = {names[0]: names for names in alike}
         self._leader = {name: names[0] for names in alike for name in names}
         # A group's values are in `_members` from when one is put until the step takes them.
@@ -37,6 +42,10 @@ class OptimizerState:
 
     def __contains__(self, name: str) -> bool:
         return name in self._members or self._leader.get(name, name) in self._arrays
+
+    def dtype(self, name: str) -> str:
+        """The element type of a state array."""
+        return self._dtypes.get(name, "float32")
 
     @property
     def is_complete(self) -> bool:

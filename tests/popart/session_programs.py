@@ -143,12 +143,14 @@ def weights(session: Any, *names: str) -> list[Array]:
 
 
 def _shape(session: Any, name: str) -> list[int]:
-    shape: list[int] = session.getInfo(name.removeprefix("Accl___")).shape()
+    if name.startswith("Step___"):
+        return []
+    shape: list[int] = session.getInfo(name.rpartition("___")[2]).shape()
     return shape
 
 
 def _dtype(session: Any, name: str) -> str:
-    if name.startswith("Accl___"):
+    if "___" in name:
         return "float32"
     dtype: str = session.getInfo(name).data_type_lcase()
     return dtype

@@ -259,13 +259,12 @@ def test_replacements_that_are_not_valid() -> None:
 
 
 def test_what_has_no_lowering() -> None:
-    clip = popart.ClipNormSettings.clipAllWeights(1.0)
-    with pytest.raises(NotSupported, match=r"clip_norm_settings of popart.SGD have no lowering"):
-        train(Linear(), popart.SGD({}, [clip]))
     with pytest.raises(NotSupported, match="accumType of popart.SGD is INT32; gradients are"):
         train(Linear(), popart.SGD({}, accumType=popart.DataType.INT32))
-    with pytest.raises(NotSupported, match="no lowering of the optimizer Adam yet"):
-        train(Linear(), popart.Adam({}))
+    with pytest.raises(NotSupported, match="accl1_type of popart.Adam is INT32; optimizer state"):
+        train(Linear(), popart.Adam({}, accl1_type=popart.DataType.INT32))
+    with pytest.raises(TypeError, match="a popart.SGD, popart.Adam or popart.Adaptive, got a str"):
+        train(Linear(), "sgd")
 
 
 def test_variables_that_are_not_updated() -> None:

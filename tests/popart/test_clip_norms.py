@@ -1,0 +1,80 @@
+"""Clips of PopART's SGD: what they bound, against the equations in NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from paddle_ipu import popart
+from tests.popart.session_programs import B, Linear, W, options, run, train, weights
+from tests.popart.test_sgd import COMBINED, SEPARATE, gradients_of, sgd, steps_of
+
+LR, LIMIT = 0.05, 0.7
+
+
+def clipped(form: Any, groups: list[Any], **numbers: float) -> Any:
+    made = sgd(form, numbers, lr=LR)
+    made.clip_norm_settings = groups
+    return made
+
+
+class Bare:
+    """A weight."""
+
+    def __init__(self, w: Any) -> None:
+        self.w, self.v = w.astype(np.float64), np.zeros(w.shape)
+
+
+@pytest.mark.parametrize("mean", [False, True])
+@pytest.mark.parametrize("form", [None, SEPARATE, COMBINED], ids=["plain", "separate", "combined"])
+def test_a_clip_of_all_weights(form: Any, mean: bool) -> None:
+    """Without momentum the gradient is clipped as it arrives: scaled, and not yet averaged."""
+    everything = [popart.ClipNormSettings.clipAllWeights(LIMIT)]
+    numbers = {"ls": 4.0} | ({} if form is None else {"mm": 0.9})
+    kind = popart.ReductionType.Mean if mean else popart.ReductionType.Sum
+    settings = options(2, accumulationAndReplicationReductionType=kind)
+    session = train(Linear(), clipped(form, everything, **numbers), settings=settings)
+    w, b = Bare(W), Bare(B)
+    share = 2 if mean else 1
+    for x in steps_of(2):
+        run(session, {"x": x})
+        scaled = gradients_of(x, w, b, 4.0)  # type: ignore[arg-type]
+        arriving = [sum(scaled[name]) for name in ("w", "b")]
+        taken = []
+        for each, g in zip((w, b), arriving, strict=True):
+            g = g / (4.0 * share)
+            if form is COMBINED:
+                each.v = each.v + g
+            elif form is SEPARATE:
+                each.v = 0.9 * each.v + g
+            taken.append(g if form is None else each.v)
+        felt = arriving if form is None else taken
+        norm = np.sqrt(sum((array**2).sum() for array in felt))
+        for each, step in zip((w, b), taken, strict=True):
+            each.w = each.w - LR * LIMIT / max(LIMIT, norm) * step
+            # The velocity itself stays as it is.
+            each.v = 0.9 * each.v if form is COMBINED else each.v
+        for name, each, got in zip(("w", "b"), (w, b), weights(session, "w", "b"), strict=True):
+            np.testing.assert_allclose(got, each.w, rtol=2e-5, err_msg=name)
+        if form is not None:
+            np.testing.assert_allclose(weights(session, "Accl___w")[0], w.v, rtol=2e-5)
+
+
+def test_groups_are_clipped_apart() -> None:
+    clip = popart.ClipNormSettings.clipWeights
+    session = train(Linear(), clipped(None, [clip(["w"], LIMIT), clip(["b"], 100.0)]))
+    x = steps_of(count=1)
+    run(session, {"x": x[0]})
+    g = gradients_of(x[0], Bare(W), Bare(B), 1.0)  # type: ignore[arg-type]
+    got_w, got_b = weights(session, "w", "b")
+    (g_w,), (g_b,) = g["w"], g["b"]
+    np.testing.assert_allclose(got_w, W - LR * g_w * LIMIT / np.linalg.norm(g_w), rtol=1e-5)
+    np.testing.assert_allclose(got_b, B - LR * g_b, rtol=1e-5)
+
+
+def test_a_clip_of_what_is_not_trained() -> None:
+    clip = [popart.ClipNormSettings.clipWeights(["x"], LIMIT)]
+    with pytest.raises(popart.popart_exception, match="Could not find a varupdate op for tensor x"):
+        train(Linear(), clipped(None, clip))
