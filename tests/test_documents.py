@@ -17,7 +17,13 @@ import pytest
 
 from tests.conftest import ROOT
 
-DOCUMENTS = ("README.md", "docs/tutorial.md", "docs/porting.md", "docs/diverging.md")
+DOCUMENTS = (
+    "README.md",
+    "docs/tutorial.md",
+    "docs/porting.md",
+    "docs/diverging.md",
+    "docs/checkpoints.md",
+)
 
 _BLOCK = re.compile(r"^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 
