@@ -15,8 +15,9 @@ import onnx_ir as ir
 
 from paddle_ipu import dialect
 from paddle_ipu.dialect import attribute, describe
-from paddle_ipu.errors import InvalidProgramError, NotSupported
+from paddle_ipu.errors import InvalidProgramError
 from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.popart.session_checks import merged_stages
 
 INDEX, STAGE = "ipu_index", "ipu_stage"
 _SHOWN = 5
@@ -162,27 +163,26 @@ def _check_stages(nodes: Sequence[ir.Node], compilation: Compilation) -> None:
                     f"{attribute(producer, STAGE)}, {describe(node)} in stage "
                     f"{attribute(node, STAGE)}."
                 )
-    _check_depth(len(index_of), compilation)
+    _check_depth([index_of[stage] for stage in range(len(index_of))], compilation)
 
 
-def _check_depth(forward_stages: int, compilation: Compilation) -> None:
+def _check_depth(ipus: Sequence[int], compilation: Compilation) -> None:
+    """There are micro-batches enough; `ipus` gives the IPU of each stage."""
     options = compilation.options
+    split = compilation.training and bool(options["create_implicit_pipelining_fwd_only_program"])
+    # Stages that follow one another on one IPU are one.
+    forward_stages = len(ipus) if split else max(merged_stages(ipus)) + 1
     # Each forward stage but the last has a backward stage of its own.
-    stages = 2 * forward_stages - 1 if compilation.training else forward_stages
+    backward_stages = forward_stages - (0 if split else 1) if compilation.training else 0
+    stages = forward_stages + backward_stages
     accumulating = compilation.training and bool(options["enable_gradient_accumulation"])
-    if compilation.training and not accumulating:
-        raise NotSupported(
-            "enable_pipelining without enable_gradient_accumulation updates weights in every "
-            "micro-batch while older micro-batches are still in the pipeline, which the IPU Model "
-            "does not do yet. Set enable_gradient_accumulation and an accumulation_factor of at "
-            f"least {stages}."
-        )
     name = "gradient accumulation factor" if accumulating else "batchesPerStep"
-    depth = int(options["accumulation_factor" if accumulating else "batches_per_step"])
+    option = "accumulation_factor" if accumulating else "batches_per_step"
+    depth = int(options[option])
     if depth < stages:
         raise InvalidProgramError(
             f"For pipelining, depth ({name}) must equal at least the number of pipeline stages "
             f"({stages}), got {depth}: {forward_stages} forward stage(s)"
-            + (f" and {forward_stages - 1} backward" if compilation.training else "")
-            + "."
+            + (f" and {backward_stages} backward" if compilation.training else "")
+            + f". Set {option} to at least {stages}, or use fewer stages."
         )

@@ -45,6 +45,7 @@ from paddle_ipu.popart.session_checks import (
     check_options,
     check_placement,
     check_types,
+    last_stage,
     replication_factor,
 )
 from paddle_ipu.popart.stepio import PyStepIOCallback, element_details, require_fit
@@ -188,10 +189,18 @@ class _Session:
                 running_mean=running,
                 loss=self._loss,
                 updater=updater,
+                **self._staleness(),
                 check_floats=bool(options.enableFloatingPointChecks),
                 precision=Precision.of(options),
             )
         )
+
+    def _staleness(self) -> dict[str, Any]:
+        """Without accumulation a pipeline's stages update weights while others still compute."""
+        options = self._options
+        if not self._stages or self._loss is None or options.enableGradientAccumulation:
+            return {}
+        return {"stages": self._stages, "last_stage": last_stage(self._stages, options)}
 
     def _updater(self) -> Any:
         if self._loss is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception
@@ -95,8 +97,8 @@ def check_placement(
         ipus: IPUs of one replica.
 
     Returns:
-        Node name -> pipeline stage, with stages that follow one another on one IPU as one; empty
-        without pipelining.
+        First result of a node -> pipeline stage, with stages that follow one another on one IPU as
+        one; empty without pipelining.
 
     Raises:
         popart_exception: a placement that PopART refuses.
@@ -121,14 +123,26 @@ def check_placement(
     split = training and bool(options.createImplicitPipeliningFwdOnlyProgram)
     stages = _stages(placed, merged=not split)
     _check_order(graph, stages)
-    last = max(stages.values())
-    _check_depth(last + 1 if not training else 2 * last + (2 if split else 1), options, flow)
+    last = last_stage(stages, options) if training else max(stages.values())
+    _check_depth(last + 1, options, flow)
     return stages
+
+
+def last_stage(stages: dict[str, int], options: SessionOptions) -> int:
+    """The number of the last backward stage: one for each forward stage but the last.
+
+    With ``createImplicitPipeliningFwdOnlyProgram`` the last forward stage has one as well.
+    """
+    return 2 * max(stages.values()) + int(options.createImplicitPipeliningFwdOnlyProgram)
 
 
 def _number(node: ir.Node, name: str) -> int | None:
     found = node.attributes.get(name)
     return None if found is None else int(found.as_int())
+
+
+def _key(node: ir.Node) -> str:
+    return str(node.outputs[0].name) if node.outputs else ""
 
 
 def _placed(graph: ir.Graph) -> list[ir.Node]:
@@ -172,12 +186,11 @@ def _check_indices(nodes: list[ir.Node], ipus: int) -> None:
 
 
 def _stages(nodes: list[ir.Node], merged: bool) -> dict[str, int]:
-    own = {str(node.name): _number(node, STAGE) for node in nodes}
-    missing = [name for name, stage in own.items() if stage is None]
-    if missing and len(missing) < len(own):
+    missing = [node for node in nodes if _number(node, STAGE) is None]
+    if missing and len(missing) < len(nodes):
         raise popart_exception(
             "Only some ops have had their pipeline stage set. Ops missing the pipeline stage:"
-            + "".join(f"\n  {name}" for name in missing)
+            + "".join(f"\n  {node.op_type} ({node.name})" for node in missing)
         )
     stages: dict[str, int] = {}
     index_of: dict[int, int] = {}
@@ -185,7 +198,7 @@ def _stages(nodes: list[ir.Node], merged: bool) -> dict[str, int]:
         index = _number(node, INDEX) or 0
         stage = _number(node, STAGE)
         stage = index if stage is None else stage
-        stages[str(node.name)] = stage
+        stages[_key(node)] = stage
         if index_of.setdefault(stage, index) != index:
             raise popart_exception(
                 f"Ops have the same pipeline stage {stage}, but different virtual graph ids "
@@ -204,7 +217,7 @@ def _stages(nodes: list[ir.Node], merged: bool) -> dict[str, int]:
     return {name: joined[stage] for name, stage in stages.items()}
 
 
-def merged_stages(ipus: list[int]) -> list[int]:
+def merged_stages(ipus: Sequence[int]) -> list[int]:
     """The number that each stage gets when those that follow one another on one IPU are joined.
 
     Args:
@@ -222,7 +235,7 @@ def _check_order(graph: ir.Graph, stages: dict[str, int]) -> None:
             producer = None if value is None else value.producer()
             if producer is None or value is None:
                 continue
-            made, read = stages.get(str(producer.name)), stages.get(str(node.name))
+            made, read = stages.get(_key(producer)), stages.get(_key(node))
             if made is not None and read is not None and made > read:
                 raise popart_exception(
                     f"Tensor {value.name} is consumed in an earlier pipeline stage than it is "

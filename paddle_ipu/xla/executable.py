@@ -20,6 +20,7 @@ from paddle_ipu.errors import LoweringError, NumericalError, popart_runtime_erro
 from paddle_ipu.xla import half, index_ranges, memory
 from paddle_ipu.xla.graph import LoweredGraph
 from paddle_ipu.xla.lowerings.effects import ABORTED
+from paddle_ipu.xla.stale_weights import stale_reads
 from paddle_ipu.xla.state import OptimizerState, owned
 from paddle_ipu.xla.step import Step
 from paddle_ipu.xla.step_program import GRADIENT_PREFIX, StepProgram
@@ -66,6 +67,10 @@ class Executable:
             self._step.state = OptimizerState(
                 updater.state_shapes(shapes), updater.alike, updater.state_dtypes()
             )
+            if program.stages:
+                self._step.stale = stale_reads(
+                    graph, program.loss, self._step.trained, program.stages, program.last_stage
+                )
 
     # -- arrays --------------------------------------------------------------------------------
 

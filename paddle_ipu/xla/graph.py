@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx_ir as ir
+from jax import lax
 
 from paddle_ipu.errors import LoweringError, popart_exception
 from paddle_ipu.popart.annotations import PARTIALS_TYPE
@@ -35,6 +36,7 @@ from paddle_ipu.xla.registry import (
     has_effect,
     is_random,
 )
+from paddle_ipu.xla.stale_weights import Versions, with_gradient_of
 
 Environment = dict[str, Any]
 
@@ -244,6 +246,7 @@ class LoweredGraph:
         taps: Mapping[str, jax.Array] | None = None,
         listen: Callable[[LoweredNode, Sequence[Any]], None] | None = None,
         ranges: IndexRanges | None = None,
+        stale: Versions | None = None,
     ) -> Environment:
         """Every value of the graph, given inputs and weights; those of half types in float32.
 
@@ -255,9 +258,10 @@ class LoweredGraph:
                 respect to it.
             listen: called with each node and its outputs.
             ranges: collects the indices that operators take, where they are to be watched.
+            stale: earlier values of the weights, which some operators read in their place.
         """
         with stochastic.drawing_from(key if self.precision.stochastic_rounding else None):
-            return self._evaluate(values, training, key, taps or {}, listen, ranges)
+            return self._evaluate(values, training, key, taps or {}, listen, ranges, stale)
 
     def _evaluate(
         self,
@@ -267,6 +271,7 @@ class LoweredGraph:
         taps: Mapping[str, jax.Array],
         listen: Callable[[LoweredNode, Sequence[Any]], None] | None,
         ranges: IndexRanges | None,
+        stale: Versions | None,
     ) -> Environment:
         narrow = self.narrow
         env: Environment = {
@@ -275,13 +280,10 @@ class LoweredGraph:
         }
         sources: Environment = {}
         turned: Environment = {}
-        for node in self.nodes:
-            inputs = [
-                None if name is None else narrow.operand(name, env[name]) for name in node.inputs
-            ]
-            for index, constant in node.constants.items():
-                if not training or constant.dtype.kind in "iu":
-                    inputs[index] = constant
+
+        def apply(
+            node: LoweredNode, inputs: Sequence[Any], ranges: IndexRanges | None
+        ) -> Sequence[Any]:
             context = LoweringContext(
                 domain=node.domain,
                 op_type=node.op_type,
@@ -301,10 +303,23 @@ class LoweredGraph:
                 partials=node.partials,
             )
             own = inputs[: len(inputs) - len(node.captured)]
-            results = node.rule(context, own, node.attributes)
-            if not isinstance(results, (tuple, list)):
-                results = (results,)
+            given = node.rule(context, own, node.attributes)
+            results: Sequence[Any] = given if isinstance(given, (tuple, list)) else (given,)
             _check_constants(node, own, results)
+            return results
+
+        for node in self.nodes:
+            inputs = [
+                None if name is None else narrow.operand(name, env[name]) for name in node.inputs
+            ]
+            for index, constant in node.constants.items():
+                if not training or constant.dtype.kind in "iu":
+                    inputs[index] = constant
+            old = {} if stale is None else stale.read(node)
+            if old:
+                results, inputs = self._with_old_weights(node, inputs, old, apply, ranges)
+            else:
+                results = apply(node, inputs, ranges)
             results = [
                 narrow.result(node.op_type, name, result)
                 for name, result in zip(node.outputs, results, strict=False)
@@ -327,6 +342,39 @@ class LoweredGraph:
         """Whether what was evaluated took a random key, its subgraphs included."""
         inner = [block.graph for node in self.nodes for block in node.blocks.values()]
         return self._drew or any(graph.draws for graph in inner)
+
+    def _with_old_weights(
+        self,
+        node: LoweredNode,
+        inputs: Sequence[Any],
+        old: Mapping[str, tuple[jax.Array, jax.Array]],
+        apply: Callable[[LoweredNode, Sequence[Any], IndexRanges | None], Sequence[Any]],
+        ranges: IndexRanges | None,
+    ) -> tuple[Sequence[Any], list[Any]]:
+        """(a node's results, its inputs) with weights of earlier updates.
+
+        The results are those of the weights that its forward reads, their gradients those of the
+        weights that its backward reads.
+        """
+        narrow = self.narrow
+        ahead, behind, carried = list(inputs), list(inputs), list(inputs)
+        for index, name in enumerate(node.inputs):
+            if name is None or name not in old:
+                continue
+            forward, backward = (
+                narrow.operand(name, narrow.source(name, array)) for array in old[name]
+            )
+            ahead[index] = forward
+            behind[index] = with_gradient_of(backward, inputs[index])
+            carried[index] = with_gradient_of(forward, inputs[index])
+        ahead = [lax.stop_gradient(x) if isinstance(x, jax.Array) else x for x in ahead]
+        values = apply(node, ahead, ranges)
+        routes = apply(node, behind, None)
+        results = [
+            with_gradient_of(lax.stop_gradient(value), route) if is_float(value) else value
+            for value, route in zip(values, routes, strict=True)
+        ]
+        return results, carried
 
     def _key_of(self, key: jax.Array, node: LoweredNode) -> Callable[[], jax.Array]:
         def own() -> jax.Array:

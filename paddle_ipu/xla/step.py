@@ -19,6 +19,7 @@ from jax import lax
 from paddle_ipu.popart.program import device_dtype, dims_of
 from paddle_ipu.xla import half, index_ranges, stochastic
 from paddle_ipu.xla.graph import LoweredGraph, LoweredNode, is_float
+from paddle_ipu.xla.stale_weights import Reads, Versions
 from paddle_ipu.xla.state import OptimizerState
 from paddle_ipu.xla.step_program import GRADIENT_PREFIX, Anchor, StepProgram
 
@@ -41,6 +42,7 @@ class Step:
         checked: the operators whose results are looked at with floating-point checks, in the order
             of the flags; known once the step is traced.
         ranges: of the indices that are watched; known once the step is traced.
+        stale: what reads weights of earlier updates, in a pipeline.
     """
 
     program: StepProgram
@@ -49,6 +51,7 @@ class Step:
     trained: tuple[str, ...] = ()
     checked: list[LoweredNode] = field(default_factory=list)
     ranges: Sequence[index_ranges.IndexRange] = ()
+    stale: Reads = field(default_factory=dict)
 
     def whole_step(
         self, weights: Tree, state: Tree, feeds: Tree, scalars: jax.Array, counters: jax.Array
@@ -61,13 +64,14 @@ class Step:
             low = jax.random.fold_in(jax.random.key(0), first)
             return jax.random.fold_in(low, counters[1] + micro_batch)
 
-        def batch(carry: tuple[Tree, Tree], turn: tuple[jax.Array, Tree]) -> tuple[Any, Any]:
-            weights, state = carry
+        def batch(carry: tuple[Tree, Tree, Tree], turn: tuple[Any, Tree]) -> tuple[Any, Any]:
+            weights, state, history = carry
             index, feeds = turn
+            versions = Versions(self.stale, weights, history)
             updater = program.updater
             scale = 1.0 if updater is None else updater.loss_scale(scalars, state)
             gradients, written, anchors, finite = self._accumulate(
-                weights, feeds, lambda k, r: key(index * micro + k, r), scale
+                weights, feeds, lambda k, r: key(index * micro + k, r), scale, versions
             )
             weights = {**weights, **written}
             if program.updater is not None:
@@ -84,11 +88,13 @@ class Step:
                         for a in program.anchors if a.tensor in new_weights
                     })  # fmt: skip
                 weights, state = new_weights, new_state
-            return (weights, state), (anchors, finite)
+            return (weights, state, versions.later()), (anchors, finite)
 
+        start = weights, state, Versions.start(self.stale, weights)
         carry, (anchors, finite) = _loop(
-            batch, (weights, state), batches, (jnp.arange(batches, dtype=jnp.uint32), feeds)
+            batch, start, batches, (jnp.arange(batches, dtype=jnp.uint32), feeds)
         )
+        carry = carry[:2]
         if finite is not None and (program.updater is not None or program.writes):
             # One bad batch undoes the whole run.
             ok = jnp.all(finite)
@@ -99,7 +105,12 @@ class Step:
         return carry[0], carry[1], kept, finite
 
     def _accumulate(
-        self, weights: Tree, feeds: Tree, key: Callable[[Any, Any], jax.Array], scale: Scale
+        self,
+        weights: Tree,
+        feeds: Tree,
+        key: Callable[[Any, Any], jax.Array],
+        scale: Scale,
+        versions: Versions,
     ) -> tuple[Tree, Tree, Tree, jax.Array | None]:
         """Gradients of one batch, summed or averaged over its micro-batches and replicas; what
         the graph has written; the batch's anchors."""
@@ -107,7 +118,7 @@ class Step:
         micro, replicas = program.accumulation_factor, program.replicas
         if micro * replicas == 1:
             gradients, written, anchors, finite = self._micro_batch(
-                weights, feeds, key(0, 0), scale
+                weights, feeds, key(0, 0), scale, versions
             )
             return _divided(gradients, scale), written, anchors, finite
 
@@ -116,7 +127,7 @@ class Step:
         ) -> tuple[Tree, Tree, tuple[Tree, jax.Array | None]]:
             own = key(index, replica)
             gradients, written, anchors, finite = self._micro_batch(
-                {**weights, **written}, fed, own, scale
+                {**weights, **written}, fed, own, scale, versions
             )
             with self._rounding(own, _SUM):
                 total = self._added(total, gradients, index * replicas + replica)
@@ -177,7 +188,7 @@ class Step:
         return jnp.broadcast_to(array, (*self.program.replica_dims, *array.shape))
 
     def _micro_batch(
-        self, weights: Tree, feeds: Tree, key: jax.Array, scale: Scale
+        self, weights: Tree, feeds: Tree, key: jax.Array, scale: Scale, versions: Versions
     ) -> tuple[Tree, Tree, Tree, jax.Array | None]:
         program = self.program
         stored = weights
@@ -207,6 +218,7 @@ class Step:
                 taps=taps,
                 listen=listen if program.check_floats else None,
                 ranges=ranges,
+                stale=versions if versions.reads else None,
             )
             self.ranges = tuple(ranges.ranges)
             results = {name: graph.narrow.stored(name, jnp.asarray(env[name])) for name in wanted}

@@ -48,6 +48,9 @@ class StepProgram:
         running_mean: the average is kept running instead of divided at the end.
         loss: id of the loss, in training.
         updater: the optimizer, in training.
+        stages: first result of a node -> pipeline stage, where each stage updates its weights
+            while younger micro-batches are under way; ``stale_weights.py`` says what that means.
+        last_stage: number of the last backward stage.
         check_floats: find the first operator whose result is not finite.
         precision: how half is rounded and summed.
     """
@@ -65,6 +68,8 @@ class StepProgram:
     running_mean: bool = False
     loss: str | None = None
     updater: Updater | None = None
+    stages: Mapping[str, int] = field(default_factory=dict)
+    last_stage: int = 0
     check_floats: bool = False
     precision: Precision = Precision()
 

@@ -1,0 +1,127 @@
+"""Weights of earlier updates, which a pipeline without gradient accumulation computes with.
+
+In such a pipeline each stage updates its weights as soon as a micro-batch has come back to it,
+while younger micro-batches are under way. With F the last forward stage, forward stage s has its
+backward in stage L - s, where L = 2F, or 2F + 1 where the last forward stage has a backward stage
+of its own. Micro-batch k is in stage t in cycle k + t; within a cycle an IPU runs lower stages
+first. A weight is updated in the backward of the first stage u that reads it, so
+
+    the forward of stage s misses the last L - u - s updates,
+    the backward of stage s misses the last s - u,
+
+always counted from the start of the run, where nothing is under way. Activations are kept from
+forward to backward, weights are not: a backward reads the newer ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+
+from paddle_ipu.xla import half
+
+if TYPE_CHECKING:
+    from paddle_ipu.xla.graph import LoweredGraph, LoweredNode
+
+Tree = dict[str, Any]
+Reads = Mapping[str, Mapping[str, tuple[int, int]]]
+"""First result of a node -> weight it reads -> updates that its forward and its backward miss."""
+
+
+def stale_reads(
+    graph: LoweredGraph, loss: str, weights: Sequence[str], stages: Mapping[str, int], last: int
+) -> Reads:
+    """Which operators read weights of earlier updates.
+
+    Args:
+        graph: the program.
+        loss: id of the loss.
+        weights: those that are updated.
+        stages: pipeline stage of each node, by its first result.
+        last: number of the last backward stage.
+    """
+    reaching = graph.reaching(loss)
+    readers: dict[str, list[LoweredNode]] = {name: [] for name in weights}
+    for node in graph.nodes:
+        if not node.outputs:
+            continue
+        for name in {name for name in node.inputs if name in readers}:
+            readers[str(name)].append(node)
+    reads: dict[str, dict[str, tuple[int, int]]] = {}
+    for name, nodes in readers.items():
+        first = min(
+            (stages[node.outputs[0]] for node in nodes if reaching.intersection(node.outputs)),
+            default=0,
+        )
+        for node in nodes:
+            stage = stages[node.outputs[0]]
+            lags = max(0, last - first - stage), max(0, stage - first)
+            if any(lags):
+                reads.setdefault(node.outputs[0], {})[name] = lags
+    return reads
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """The weights of one micro-batch and those before the last updates.
+
+    Attributes:
+        reads: which operators read which.
+        weights: weight -> its newest value.
+        history: weight -> its earlier values, the latest first, [updates, *shape].
+    """
+
+    reads: Reads
+    weights: Tree
+    history: Tree
+
+    @staticmethod
+    def start(reads: Reads, weights: Tree) -> Tree:
+        """The history at the start of a run."""
+        depths: dict[str, int] = {}
+        for of_node in reads.values():
+            for name, lags in of_node.items():
+                depths[name] = max(depths.get(name, 0), *lags)
+        return {
+            name: jnp.broadcast_to(weights[name], (depth, *weights[name].shape))
+            for name, depth in depths.items()
+        }
+
+    def later(self) -> Tree:
+        """The history after one more update."""
+        return {
+            name: jnp.concatenate([self.weights[name][None], array[:-1]])
+            for name, array in self.history.items()
+        }
+
+    def read(self, node: LoweredNode) -> dict[str, tuple[jax.Array, jax.Array]]:
+        """What a node's forward and its backward read for each weight that is not the newest."""
+        found = {}
+        for name, lags in self.reads.get(node.outputs[0], {}).items() if node.outputs else ():
+            forward, backward = (
+                half.widened(self.history[name][lag - 1] if lag else self.weights[name])
+                for lag in lags
+            )
+            found[name] = forward, backward
+        return found
+
+
+@jax.custom_vjp
+def with_gradient_of(value: jax.Array, carrier: jax.Array) -> jax.Array:
+    """`value`, whose gradient goes to `carrier`, an array of the same kind."""
+    return value
+
+
+def _forward(value: jax.Array, carrier: jax.Array) -> tuple[jax.Array, None]:
+    return value, None
+
+
+def _backward(kept: None, gradient: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return jnp.zeros_like(gradient), gradient
+
+
+with_gradient_of.defvjp(_forward, _backward)
