@@ -83,7 +83,7 @@ def _refuse_sharding_domain(value: Any) -> str:
 # One row a line, as a table.
 # fmt: off
 _add("Program", "effective", FLAG, {
-    "is_training": (True, "Compile a training step; off: inference, the optimizer is left out."),
+    "is_training": (True, "Compile a training step; off: inference, without optimizer and with dropout off."),
 }, seam="TrainingSession, InferenceSession")
 _add("Program", "effective", COUNT, {
     "micro_batch_size": (1, "Replaces a dynamic first dimension of the feeds."),
