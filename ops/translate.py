@@ -16,7 +16,7 @@ import numpy as np
 import onnx_ir as ir
 
 from paddle_ipu import dialect
-from paddle_ipu.errors import LoweringError, PaddleIpuError, UnsupportedOpError
+from paddle_ipu.errors import LoweringError, NotSupported, PaddleIpuError, UnsupportedOpError
 from paddle_ipu.ops import families  # noqa: F401 - registers the translators
 from paddle_ipu.ops.constant_folding import fold
 from paddle_ipu.ops.context import TranslationContext, device_dtype
@@ -144,7 +144,13 @@ def translate(
     for value in graph.inputs:
         name = str(value.name)
         if value.meta[dialect.ROLE] == dialect.FEED:
-            popart_type = dialect.POPART_DTYPES[device_dtype(dialect.dtype_name(value))]
+            popart_type = dialect.POPART_DTYPES.get(device_dtype(dialect.dtype_name(value)))
+            if popart_type is None:
+                raise NotSupported(
+                    f"feed {name!r} is {dialect.dtype_name(value)}, and there is nothing of that "
+                    f"type on an IPU, which has {', '.join(dialect.POPART_DTYPES)}. Feed a complex "
+                    "number's real and imaginary parts."
+                )
             tensor = builder.addInputTensor(popart_type, dialect.dims_of(value), debugContext=name)
             result.feeds[name] = str(tensor)
         else:
@@ -167,9 +173,13 @@ def translate(
             result.matmuls.append({outputs})
         return outputs
 
+    refusals = 0
+
     def emit(context: TranslationContext, nodes: Iterable[ir.Node]) -> None:
+        nonlocal refusals
         for node in nodes:
             context.node = node
+            before = refusals
             custom = custom_ops.get(str(node.op_type))
             if custom is None and fold(context):
                 continue
@@ -177,10 +187,13 @@ def translate(
                 with _placed(context.builder, node, place), _told_where(node):
                     outputs = results(context, custom)
             except Exception as error:
-                if refused is None or context.is_nested:
+                if refused is None:
                     raise
-                refused(node, error)
-                outputs = _stand_ins(context)
+                if refusals == before:
+                    # Else what its blocks hold is the reason.
+                    refused(node, error)
+                    refusals += 1
+                outputs = _stand_ins(builder, node)
             if isinstance(outputs, np.ndarray):
                 context.constants[id(node.outputs[0])] = outputs
                 continue
@@ -209,18 +222,21 @@ def translate(
     return result
 
 
-def _stand_ins(context: TranslationContext) -> list[str | None]:
-    """Inputs in the place of the results of an operator that could not be translated."""
+def _stand_ins(builder: Any, node: ir.Node) -> list[str | None]:
+    """Inputs in the place of the results of an operator that could not be translated.
+
+    They are the whole program's, which its blocks read too.
+    """
     return [
         None
         if value.dtype is None
         else str(
-            context.builder.addInputTensor(
-                dialect.POPART_DTYPES[device_dtype(dialect.dtype_name(value))],
+            builder.addInputTensor(
+                dialect.POPART_DTYPES.get(device_dtype(dialect.dtype_name(value)), "FLOAT"),
                 [max(dim, 1) for dim in dialect.dims_of(value)],
             )
         )
-        for value in context.node.outputs
+        for value in node.outputs
     ]
 
 

@@ -269,13 +269,17 @@ def _translated(graph: ir.Graph, values: StrategyValues) -> list[Finding]:
     from paddle_ipu.ops.untranslated import reason_of
 
     inputs = {str(value.name): value for value in graph.inputs}
+    fallback = bool(values["cpu_fallback"])
     refused: dict[tuple[str, str, str], list[ir.Node]] = {}
 
     def refuse(node: ir.Node, error: Exception) -> None:
-        unknown = find_translator(str(node.op_type)) is None
         op_type = str(node.op_type)
-        message = reason_of(op_type) if unknown else _without_place(node, error)
-        key = ("unsupported" if unknown else "refused", op_type, message)
+        if find_translator(op_type) is not None:
+            key = ("refused", op_type, _without_place(node, error))
+        elif (fallback or op_type in values.custom_ops) and _on_device(node):
+            key = ("not portable", op_type, "runs on Paddle's CPU kernel, on the host")
+        else:
+            key = ("unsupported", op_type, reason_of(op_type))
         refused.setdefault(key, []).append(node)
 
     def zeros(name: str) -> Any:
@@ -291,7 +295,7 @@ def _translated(graph: ir.Graph, values: StrategyValues) -> list[Finding]:
     except PaddleIpuError as error:
         return [*_findings(refused), Finding("program", "translation", str(error))]
     off_hardware: dict[tuple[str, str, str], list[ir.Node]] = {}
-    for node in translation.builder.model.graph:
+    for node in ir.traversal.RecursiveGraphIterator(translation.builder.model.graph):
         if node.domain == "ai.paddle_ipu":
             origin = translation.origins.get(str(node.outputs[0].name))
             if origin is not None:
@@ -299,6 +303,12 @@ def _translated(graph: ir.Graph, values: StrategyValues) -> list[Finding]:
                 key = ("not portable", str(origin.op_type), message)
                 off_hardware.setdefault(key, []).append(origin)
     return [*_findings(refused), *_findings(off_hardware)]
+
+
+def _on_device(node: ir.Node) -> bool:
+    """Whether a device has the types of what an operator gives."""
+    given = (value for value in node.outputs if value.dtype is not None)
+    return all(dialect.dtype_name(value) in dialect.POPART_DTYPES for value in given)
 
 
 def _without_place(node: ir.Node, error: Exception) -> str:
@@ -314,7 +324,15 @@ def _findings(nodes: Mapping[tuple[str, str, str], Sequence[ir.Node]]) -> list[F
 
 
 def _places(nodes: Iterable[ir.Node]) -> list[str]:
-    return list(dict.fromkeys(place for node in nodes if (place := dialect.source_of(node))))
+    return list(dict.fromkeys(place for node in nodes if (place := _place(node))))
+
+
+def _place(node: ir.Node) -> str:
+    """The user's line; for a constant, of which Paddle may know none, that of what reads it."""
+    if (place := dialect.source_of(node)) or node.op_type not in dialect.CONSTANT_OPS:
+        return place
+    readers = (dialect.source_of(use.node) for value in node.outputs for use in value.uses())
+    return next((found for found in readers if found), "")
 
 
 def _wide_integers(graph: ir.Graph) -> list[Finding]:

@@ -7,6 +7,7 @@ import contextlib
 import os
 import runpy
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints the report; returns the exit code."""
     is_script = arguments.target.endswith(".py")
+    if not is_script:
+        _take_options(arguments)
     check: Callable[[], PortingReport | None] = (
         (lambda: check_script(arguments.target, arguments.arguments, arguments.half))
         if is_script
@@ -70,8 +73,9 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{arguments.target}: {error}", file=sys.stderr)
         return _UNREADABLE
     except (Exception, SystemExit) as error:
+        place = _last_line(error, arguments.target)
         print(
-            f"{arguments.target} failed before it had a program to check: "
+            f"{arguments.target} failed{place} before it had a program to check: "
             f"{type(error).__name__}: {error}",
             file=sys.stderr,
         )
@@ -79,12 +83,32 @@ def run(arguments: argparse.Namespace) -> int:
     if report is None:
         print(
             f"{arguments.target} built no static program: it neither compiled one with "
-            "IpuCompiledProgram nor ran one with fetches, and the default main program is empty.",
+            "IpuCompiledProgram nor ran one with fetches, and the default main program is empty. A "
+            "dynamic-graph model is checked once paddle.jit.save or save_inference_model saved it.",
             file=sys.stderr,
         )
         return _UNREADABLE
     print(report.to_json() if arguments.json else report)
     return 0 if report.compiles else 1
+
+
+def _take_options(arguments: argparse.Namespace) -> None:
+    """A model has no arguments of its own, so that its options may stand behind it."""
+    for option in ("json", "half"):
+        if f"--{option}" in arguments.arguments:
+            arguments.arguments.remove(f"--{option}")
+            setattr(arguments, option, True)
+
+
+def _last_line(error: BaseException, script: str) -> str:
+    """`` at file:line`` of a script's own call that failed, "" where that is not known."""
+    own = os.path.dirname(os.path.abspath(script)) + os.sep
+    lines = [
+        f" at {frame.filename}:{frame.lineno}"
+        for frame in traceback.extract_tb(error.__traceback__)
+        if os.path.abspath(frame.filename).startswith(own)
+    ]
+    return lines[-1] if lines else ""
 
 
 def check_model(target: str, half: bool) -> PortingReport:

@@ -247,7 +247,7 @@ def _with_suffix(path: Path, suffix: str) -> Path:
 
 
 def _models_in(folder: Path) -> str:
-    names = sorted(p.stem for p in folder.iterdir() if p.suffix in (".pdmodel", ".json"))
+    names = sorted({p.stem for p in folder.iterdir() if p.suffix in (".pdmodel", ".json")})
     return f"; found there: {', '.join(names[:5])}" if names else ""
 
 

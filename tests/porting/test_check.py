@@ -96,6 +96,46 @@ def test_refused_uses_are_found_behind_one_another() -> None:
     assert len({place for finding in found.findings for place in finding.places}) == 2
 
 
+def test_operators_in_blocks_are_found_where_they_are() -> None:
+    def program() -> None:
+        x = _feed(4, 8)
+        paddle.static.nn.cond(
+            paddle.mean(x) > 0,
+            lambda: paddle.abs(paddle.fft.fft(x)),
+            lambda: paddle.masked_select(x, x > 0).sum() + paddle.logcumsumexp(x, 1),
+        )
+
+    found = report(program).findings
+    assert [(one.kind, one.what) for one in found] == [
+        ("unsupported", "fft_r2c"),
+        ("refused", "masked_select"),
+        ("not portable", "logcumsumexp"),
+    ]
+    assert all(len(one.places) == 1 and "test_check.py:" in one.places[0] for one in found)
+
+
+def test_with_cpu_fallback_an_unsupported_operator_stops_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("tanh", "abs"):
+        monkeypatch.delitem(registry._TRANSLATORS, name)
+    strategy = paddle.static.IpuStrategy()
+    strategy.set_graph_config(num_ipus=1, is_training=False, micro_batch_size=2)
+    strategy.set_options({"cpu_fallback": True})
+
+    def program() -> None:
+        paddle.abs(paddle.fft.fft(paddle.tanh(_feed(2, 4))))
+
+    found = report(program, ipu_strategy=strategy)
+    # Complex numbers do not come back from the host.
+    assert [(one.kind, one.what) for one in found.findings] == [
+        ("unsupported", "fft_r2c"),
+        ("not portable", "abs"),
+        ("not portable", "tanh"),
+    ]
+    assert found.findings[1].message == "runs on Paddle's CPU kernel, on the host"
+
+
 def test_what_keeps_a_program_off_the_hardware() -> None:
     def build() -> None:
         paddle.take_along_axis(_feed(3), paddle.static.data("at", [2], "int32"), 0)
@@ -112,6 +152,12 @@ def test_dynamic_shapes_are_named_and_the_rest_is_seen() -> None:
     found = report(lambda: paddle.mean(_feed(-1, -1) * 70000.0), half=True)
     assert [finding.kind for finding in found.findings] == ["dynamic shape", "half"]
     assert "feed 'x': has shape [-1, -1]; only the first dimension" in str(found)
+
+
+def test_a_constant_without_a_line_has_that_of_its_reader() -> None:
+    loss = paddle.mean
+    (found,) = report(lambda: loss(paddle.static.nn.fc(_feed(2, 3), 2) * 1e6), half=True).findings
+    assert found.what in ("full", "scale") and "test_check.py:" in found.places[0]
 
 
 def test_64_bit_integers() -> None:
@@ -209,7 +255,10 @@ def test_a_script_for_the_cpu_is_stopped_at_its_first_fetch(
 
 def test_a_script_that_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", script(tmp_path, "raise ValueError('no data')")]) == 3
-    assert "failed before it had a program to check: ValueError: no data" in capsys.readouterr().err
+    said = (
+        r"train\.py failed at \S*train\.py:12 before it had a program to check: ValueError: no data"
+    )
+    assert re.search(said, capsys.readouterr().err)
 
 
 def test_a_script_without_a_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -247,6 +296,12 @@ def test_a_model_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_a_model_takes_no_arguments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", str(tmp_path / "model"), "--epochs"]) == 2
     assert "a model takes no arguments" in capsys.readouterr().err
+
+
+def test_options_may_stand_behind_a_model(capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(MODELS / "paddle_3_3/mlp.json")
+    assert main(["check", path, "--json", "--half"]) == 0
+    assert json.loads(capsys.readouterr().out)["name"] == path
 
 
 def test_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
