@@ -115,7 +115,7 @@ _add("Placement", "effective",
     2: "Auto lets PopART place the operators.",
     3: "ExecutionPhases places operators by execution phase.",
 }))
-_add("Placement", "planned", FLAG, {
+_add("Placement", "effective", FLAG, {
     "need_avg_shard": (False, "Cut the program into one part of equal length for each IPU."),
 }, seam="")
 _add("Placement", "recorded", COUNT, {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from paddle_ipu.passes.avg_shard import AvgShard
 from paddle_ipu.passes.bind_micro_batch import BindMicroBatch
 from paddle_ipu.passes.carry_writes import CarryWrites
 from paddle_ipu.passes.check_blocks import CheckBlocks
@@ -26,5 +27,6 @@ PIPELINE: tuple[Pass, ...] = (
     BindMicroBatch(),
     DeleteScale(),
     CheckIntegers(),
+    AvgShard(),
     CheckPlacement(),
 )
