@@ -77,6 +77,22 @@ def conv2d_transpose(context: TranslationContext) -> str:
     return channels_back(context, str(y), last)
 
 
+@translator(
+    "conv2d_transpose_bias",
+    emits="ConvTranspose Transpose Add Reshape Pad Slice",
+    limits="output_size must be constant",
+)
+def conv2d_transpose_bias(context: TranslationContext) -> str:
+    """`conv2d_transpose` plus a number for each channel."""
+    y = conv2d_transpose(context)
+    if not isinstance(y, str):
+        raise TypeError(f"conv2d_transpose gave {type(y).__name__}, expected a tensor")
+    behind = 0 if is_channels_last(context) else 2
+    bias = context.input("bias")
+    dims = [*context.shape(bias), *[1] * behind]
+    return str(context.onnx.add([y, context.reshape(bias, dims)]))
+
+
 def _dilated(context: TranslationContext, weights: str, dilations: Sequence[int]) -> str:
     """The filter with zeros between its elements: PopART's ConvTranspose takes no dilations."""
     if set(dilations) == {1}:

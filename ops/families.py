@@ -21,6 +21,7 @@ from paddle_ipu.ops import (  # noqa: F401
     elementwise,
     fused,
     fused_norm,
+    fused_transformer,
     graph_message,
     indexing,
     interpolation,

@@ -94,6 +94,10 @@ _OPERATORS_BY_REASON: Mapping[str, str] = {
         fused_transpose_wlch_split_quant fused_weighted_swiglu_act_quant llm_int8_linear
         quant_linear quantize requantize
     """,
+    "Its weights have 8 or 4 bits and lie as a GPU's kernels want them: save the model with its "
+    "weights in floating point.": """
+        weight_dequantize weight_only_linear weight_quantize
+    """,
     "It writes to a cache of keys and values at places that are known at run time only: use "
     "paddle.nn.functional.scaled_dot_product_attention over the whole sequence, with a mask.": """
         block_multihead_attention fused_multi_transformer masked_multihead_attention qkv_unpack_mha

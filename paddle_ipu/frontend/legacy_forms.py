@@ -379,6 +379,31 @@ def _assign(operator: Operator, variables: Variables) -> list[Operator]:
     return [operator.changed("assign_out_", {"X": [_one(operator, "X")], "Out": [out]})]
 
 
+def _transposed_convolution(operator: Operator, variables: Variables) -> list[Operator]:
+    """Passes of Paddle's gave it a bias, which makes another operator of it."""
+    biased = operator.input("Bias") is not None
+    return [operator.changed("conv2d_transpose_bias") if biased else operator]
+
+
+def _interpolation(operator: Operator, variables: Variables) -> list[Operator]:
+    """The first version's scale only says how large the image becomes; the second samples by it."""
+    scale = operator.attributes.get("scale", 0.0)
+    sizes: dict[str, int | list[float]] = {"scale": []}
+    told = any(operator.input(slot) is not None for slot in ("OutSize", "SizeTensor"))
+    if isinstance(scale, (int, float)) and scale > 0 and not told:
+        dims = variables.shape(_one(operator, "X"))
+        last = operator.attributes.get("data_layout", "NCHW") in ("NHWC", "NDHWC", "NWC")
+        spatial = dims[1:-1] if last else dims[2:]
+        names = ("out_d", "out_h", "out_w")[-len(spatial) :]
+        if min(spatial) < 0:
+            raise NotSupported(
+                f"operator {operator.type}{operator.place}: scale {scale} of an image whose size "
+                f"is not known, got shape {list(dims)}. Give the input a static shape."
+            )
+        sizes |= {name: int(dim * scale) for name, dim in zip(names, spatial, strict=True)}
+    return [operator.changed(f"{operator.type}_v2", attributes=sizes)]
+
+
 def _write_to_array(operator: Operator, variables: Variables) -> list[Operator]:
     """It writes on the array that its result names."""
     return [operator.changed(inputs={**operator.inputs, "Array": operator.outputs["Out"]})]
@@ -469,6 +494,7 @@ REWRITES: Mapping[str, Rewrite] = {
     "assign": _assign,
     "assign_value": _assign_value,
     "batch_norm": _batch_norm,
+    "conv2d_transpose": _transposed_convolution,
     "cross_entropy": _cross_entropy,
     "cross_entropy2": _cross_entropy,
     "dequantize_linear": _linear_quantisation,
@@ -499,5 +525,9 @@ REWRITES: Mapping[str, Rewrite] = {
     "tril_triu_grad": _triangle,
     "truncated_gaussian_random": _truncated,
     "write_to_array": _write_to_array,
+    **{
+        f"{mode}_interp": _interpolation
+        for mode in ("bicubic", "bilinear", "linear", "nearest", "trilinear")
+    },
 }
 """ProgramDesc operator -> what writes it with plain ones."""

@@ -7,6 +7,7 @@ ProgramDesc whose shapes are given beside the operators.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -77,3 +78,38 @@ def add_all(terms: list[Any]) -> Any:
     total = LayerHelper("add_all").create_variable_for_type_inference(terms[0].dtype)
     append("sum", {"X": terms}, {"Out": [total]}, {})
     return total
+
+
+def append_unknown(
+    name: str, inputs: dict[str, Any], attributes: dict[str, Any], out: str, others: str = ""
+) -> Any:
+    """Appends an operator that the wheel for CPUs does not even know, and gives its result.
+
+    The result is like the first input, and no gradient passes it.
+
+    Args:
+        name: of the operator in a ProgramDesc.
+        inputs: slot -> variable, or None for one left out.
+        attributes: of the operator.
+        out: slot of the result.
+        others: slots of results that nobody reads, separated by blanks.
+    """
+    from paddle.base.framework import Operator
+    from paddle.base.layer_helper import LayerHelper
+
+    helper = LayerHelper(name)
+    like = next(iter(inputs.values()))
+    block = helper.main_program.current_block()
+    desc = block.desc.append_op()
+    desc.set_type(name)
+    block.ops.append(Operator(block, desc))
+    for slot, variable in inputs.items():
+        if variable is not None:
+            desc.set_input(slot, [variable.name])
+    for slot in [*others.split(), out]:
+        made = helper.create_variable_for_type_inference(like.dtype, stop_gradient=True)
+        made.desc.set_shape(list(like.shape))
+        desc.set_output(slot, [made.name])
+    for key, value in {**attributes, "op_callstack": traceback.format_stack()}.items():
+        desc._set_attr(key, value)
+    return made

@@ -290,3 +290,45 @@ def test_padded_weights_of_fc_lose_their_last_rows_and_columns() -> None:
     assert (constants(cut)["starts"], constants(cut)["ends"]) == ([0, 0], [12, 7])
     assert dialect.dims_of(cut.outputs[0]) == [12, 7]
     assert product.inputs[1] is cut.outputs[0]
+
+
+def test_a_bias_makes_another_operator_of_a_transposed_convolution() -> None:
+    builder = DescBuilder()
+    builder.variable("x", (2, 4, 5, 5), is_feed=True)
+    builder.variable("w", (4, 3, 3, 3), is_feed=True)
+    builder.variable("b", (3,), is_feed=True)
+    builder.variable("y", (2, 3, 7, 7))
+    slots: dict[str, Sequence[str]] = {"Input": ["x"], "Filter": ["w"]}
+    builder.operator("conv2d_transpose", {**slots, "Bias": ["b"]}, {"Output": ["y"]})
+    assert text(read(builder)) == ["y = conv2d_transpose_bias(x, w, b)"]
+
+
+@pytest.mark.parametrize(
+    ("layout", "dims", "scale", "expected"),
+    [
+        ("NCHW", (2, 3, 5, 6), 1.7, {"out_h": 8, "out_w": 10}),
+        ("NHWC", (2, 5, 6, 3), 0.5, {"out_h": 2, "out_w": 3}),
+        ("NCHW", (2, 3, 5, 6), 0.0, {"out_h": 4, "out_w": 0}),
+    ],
+)
+def test_the_scale_of_the_first_interpolation_is_a_size(
+    layout: str, dims: Sequence[int], scale: float, expected: Mapping[str, int]
+) -> None:
+    builder = DescBuilder()
+    builder.variable("x", dims, is_feed=True)
+    builder.variable("y", dims)
+    attributes = {"data_layout": layout, "scale": scale, "out_h": 4}
+    builder.operator("nearest_interp", {"X": ["x"]}, {"Out": ["y"]}, attributes)
+    (node,) = read(builder)
+    assert node.op_type == "nearest_interp"
+    assert {name: dialect.attribute(node, name) for name in expected} == expected
+    assert list(dialect.attribute(node, "scale")) == []
+
+
+def test_the_first_interpolation_needs_the_size_it_scales() -> None:
+    builder = DescBuilder()
+    builder.variable("x", (2, 3, -1, 6), is_feed=True)
+    builder.variable("y", (2, 3, -1, 12))
+    builder.operator("bilinear_interp", {"X": ["x"]}, {"Out": ["y"]}, {"scale": 2.0})
+    with pytest.raises(NotSupported, match=r"bilinear_interp.*scale 2.0 of an image whose size is"):
+        read(builder)

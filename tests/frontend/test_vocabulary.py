@@ -200,7 +200,8 @@ READ_OTHERWISE = frozenset(
         "full_with_tensor", "increment_", "repeat_interleave_with_tensor_index",
         "lookup_table", "mul", "one_hot", "sync_batch_norm", "sync_batch_norm_",
         "rnn", "merged_adam", "merged_momentum",
-        "lod_array_length", "read_from_array", "tensor_array_to_tensor", "write_to_array",
+        "conv2d_transpose_bias", "lod_array_length", "read_from_array",
+        "tensor_array_to_tensor", "write_to_array",
     }
 )  # fmt: skip
 """Rows of ``test_program_desc``: in place, by tensor, of forms that Paddle 3 writes otherwise;

@@ -42,6 +42,7 @@ _BY_REASON: dict[str, str] = {
         bilinear_interp.interp_method lp_pool2d.pooling_type
     """,
     "of programs for several devices, which are not these": """
+        fused_attention.ring_id fused_feedforward.ring_id
         class_center_sample.nranks class_center_sample.rank class_center_sample.ring_id
         margin_cross_entropy.nranks margin_cross_entropy.rank margin_cross_entropy.ring_id
     """,

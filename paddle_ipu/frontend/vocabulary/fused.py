@@ -147,3 +147,38 @@ row(
     "seq_lens_encoder=seq_lens_encoder seq_lens_decoder=seq_lens_decoder batch_size=batch_size",
     "max_enc_len_this_time=max_enc_len_this_time max_dec_len_this_time=max_dec_len_this_time",
 )
+row(
+    "fused_feedforward",
+    "fused_feedforward",
+    "x=X dropout1_seed=Dropout1Seed dropout2_seed=Dropout2Seed linear1_weight=Linear1Weight "
+    "linear1_bias=Linear1Bias linear2_weight=Linear2Weight linear2_bias=Linear2Bias "
+    "ln1_scale=Ln1Scale ln1_bias=Ln1Bias ln2_scale=Ln2Scale ln2_bias=Ln2Bias",
+    "out=Out dropout1_mask=Dropout1Mask dropout2_mask=Dropout2Mask ln1_mean=Ln1Mean "
+    "ln1_variance=Ln1Variance ln2_mean=Ln2Mean ln2_variance=Ln2Variance linear1_out=Linear1Out "
+    "ln1_out=Ln1Out dropout1_out=Dropout1Out dropout2_out=Dropout2Out",
+    'act_method?"gelu" add_residual?true dropout1_fix_seed?false '
+    'dropout1_implementation?"downgrade_in_infer" dropout1_prob=dropout1_rate?0.5 '
+    "dropout1_seed_val=dropout1_seed?0 dropout2_fix_seed?false "
+    'dropout2_implementation?"downgrade_in_infer" dropout2_prob=dropout2_rate?0.5 '
+    "dropout2_seed_val=dropout2_seed?0 is_test?false ln1_epsilon?1e-05 ln2_epsilon?1e-05 "
+    "pre_layer_norm?false ring_id?-1",
+)
+row(
+    "fused_attention",
+    "fused_attention",
+    "x=X ln_scale=LnScale ln_bias=LnBias qkv_weight=QKVW qkv_bias=QKVBias cache_kv=CacheKV "
+    "src_mask=SrcMask out_linear_weight=OutLinearW out_linear_bias=OutLinearBias "
+    "ln_scale_2=Ln2Scale ln_bias_2=Ln2Bias",
+    "ln_mean=LnMean ln_var=LnVariance ln_out=LnOut qkv_out=QKVOut qkv_bias_out=QKVBiasOut "
+    "transpose_out_2=TransposeOut2 qk_out=QKOut qktv_out=QKTVOut softmax_out=SoftmaxOut "
+    "attn_dropout_mask_out=AttnDropoutMaskOut attn_dropout_out=AttnDropoutOut "
+    "src_mask_out=SrcMaskOut fmha_out=FMHAOut out_linear_out=OutLinearOut "
+    "dropout_mask_out=DropoutMaskOut ln_mean_2=Ln2Mean ln_var_2=Ln2Variance "
+    "bias_dropout_residual_out=BiasDropoutResidualOut cache_kv_out=CacheKVOut out=Y",
+    "add_residual?true attn_dropout_fix_seed?false "
+    'attn_dropout_implementation?"downgrade_in_infer" attn_dropout_rate?0.5 '
+    "attn_dropout_seed?0 dropout_fix_seed?false "
+    'dropout_implementation?"downgrade_in_infer" dropout_rate?0.5 dropout_seed?0 epsilon?1e-05 '
+    "is_test?false ln_epsilon?1e-05 num_heads?0 pre_layer_norm?false ring_id?-1 "
+    "transpose_qkv_wb?false",
+)

@@ -22,6 +22,14 @@ for _name in ("conv2d_transpose", "depthwise_conv2d_transpose"):
         'padding_algorithm?"EXPLICIT" paddings?[0,0] strides?[1,1]',
     )
 row(
+    "conv2d_transpose_bias",
+    "conv2d_transpose_bias",
+    "x=Input filter=Filter bias=Bias output_size=@output_size?[]",
+    "out=Output",
+    'data_format?"NCHW" dilations?[1,1] groups?1 output_padding?[] '
+    'padding_algorithm?"EXPLICIT" paddings?[0,0] strides?[1,1]',
+)
+row(
     "conv3d_transpose",
     "conv3d_transpose",
     "x=Input filter=Filter",

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+import paddle
 import paddle.nn.functional as F  # noqa: N812 - Paddle's own convention
 
-from paddle_ipu.testing.operator_case import CaseTable, normal
+from paddle_ipu.testing.operator_case import Array, CaseTable, Since, normal
 
 TABLE = CaseTable()
 _add = TABLE.add
@@ -198,4 +202,69 @@ _add(
     label="channels last and groups",
     x=normal(1, 3, 2, 3, 4),
     w=normal(4, 2, 3, 2, 2),
+)
+
+
+def _transposed_biased(x: Array, w: Array, b: Array) -> Array:
+    """A transposed convolution with stride 2, and a number for each channel."""
+    rows, columns = (2 * (size - 1) + w.shape[2] for size in x.shape[2:])
+    out = np.zeros((x.shape[0], w.shape[1], rows, columns), x.dtype)
+    for i, j in np.ndindex(*x.shape[2:]):
+        tile = np.einsum("nc,cmkl->nmkl", x[:, :, i, j], w)
+        out[:, :, 2 * i : 2 * i + w.shape[2], 2 * j : 2 * j + w.shape[3]] += tile
+    return out + b[:, None, None]
+
+
+def _biased_ways(x: Array, w: Array, b: Array) -> list[Array]:
+    plain = _transposed_biased(x, w, b)
+    small = np.einsum("nchw,cmkl->nmhkwl", x[:, :2], w[:2])
+    apart = np.zeros((2, 3, 6, 6), x.dtype)
+    for i, j, k, m in np.ndindex(4, 4, 3, 3):
+        apart[:, :, i + k, j + m] += small[:, :, i, k, j, m]
+    return [
+        plain,
+        plain[:, :, 2:-2, 2:-2],
+        plain.transpose(0, 2, 3, 1),
+        plain,
+        plain,
+        apart + b[:, None, None],
+        plain,
+    ]
+
+
+def _with_bias(x: Any, w: Any, b: Any, layout: str, **options: Any) -> Any:
+    """``paddle._C_ops.conv2d_transpose_bias``, whose kernel is oneDNN's."""
+    return paddle._C_ops.conv2d_transpose_bias(
+        x,
+        w,
+        b,
+        options.get("strides", [2, 2]),
+        options.get("paddings", [0, 0]),
+        options.get("output_padding", []),
+        options.get("output_size", []),
+        options.get("padding_algorithm", "EXPLICIT"),
+        options.get("groups", 1),
+        options.get("dilations", [1, 1]),
+        layout,
+    )
+
+
+_add(
+    "conv2d_transpose_bias",
+    lambda x, w, b: [
+        _with_bias(x, w, b, "NCHW"),
+        _with_bias(x, w, b, "NCHW", paddings=[1, 1])[:, :, 1:-1, 1:-1],
+        _with_bias(paddle.transpose(x, [0, 2, 3, 1]), w, b, "NHWC", padding_algorithm="VALID"),
+        _with_bias(x, w, b, "NCHW", output_size=[10, 10])[:, :, :9, :9],
+        _with_bias(x, w, b, "NCHW", output_padding=[1, 1])[:, :, :9, :9],
+        _with_bias(x[:, :2], w[:2], b, "NCHW", dilations=[2, 2])[:, :, ::2, ::2],
+        _with_bias(
+            paddle.concat([x, x], 1), paddle.concat([w, w]), paddle.concat([b, b]), "NCHW", groups=2
+        )[:, 3:],
+    ],
+    since=Since("3.0", "the operator is one of oneDNN's passes"),
+    oracle=_biased_ways,
+    x=normal(2, 4, 4, 4),
+    w=normal(4, 3, 3, 3, seed=1),
+    b=normal(3, seed=2),
 )

@@ -8,6 +8,7 @@ import paddle
 import paddle.nn.functional as F  # noqa: N812 - Paddle's own convention
 
 from paddle_ipu.testing.cases import vision_by_operator
+from paddle_ipu.testing.cases.one_operator import either
 from paddle_ipu.testing.operator_case import CaseTable, normal
 
 TABLE = CaseTable()
@@ -96,6 +97,36 @@ _add(
     label="constant tensors",
     x=_IMAGE,
 )
+
+
+def _first_version(x: Any, mode: str, align: bool, size: list[int], scale: float) -> Any:
+    """The operator as programs before Paddle 2.0 have it, whose scale gives the size alone."""
+    from_scale = [int(dim * scale) for dim in x.shape[2:]] if scale else size
+    return either(
+        lambda: F.interpolate(x, size=from_scale, mode=mode, align_corners=align),
+        f"{mode}_interp",
+        {"X": x},
+        "float32",
+        out_h=size[0],
+        out_w=size[1],
+        scale=scale,
+        interp_method=mode,
+        align_corners=align,
+        align_mode=0,
+        data_layout="NCHW",
+    )
+
+
+for _mode, _align in (("bilinear", True), ("bilinear", False), ("nearest", False)):
+    _add(
+        f"{_mode}_interp",
+        lambda x, mode=_mode, align=_align: [
+            _first_version(x, mode, align, [7, 9], 0.0),
+            _first_version(x, mode, align, [7, 9], 1.7),
+        ],
+        label=f"first version, {'corners aligned' if _align else 'plain'}",
+        x=_IMAGE,
+    )
 TABLE.refuse(
     "bilinear_interp",
     lambda x, size: F.interpolate(x, size=size, mode="bilinear"),

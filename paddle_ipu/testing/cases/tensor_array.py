@@ -50,7 +50,14 @@ _add(
     ],
     **_PAIR,
 )
-_add("create_array", lambda x, y: paddle.tensor.array_read(_array(x + y), _zero()), **_PAIR)
+_add(
+    "create_array",
+    lambda x, y: [
+        paddle.tensor.array_read(_array(x + y), _zero()),
+        paddle.tensor.array_read(_array((x + y).astype("int64")), _zero()),
+    ],
+    **_PAIR,
+)
 _add(
     "array_to_tensor",
     lambda x, y: [
