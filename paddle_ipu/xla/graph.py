@@ -163,7 +163,8 @@ class LoweredGraph:
             domain = node.domain or "ai.onnx"
             rule = find_lowering(domain, node.op_type)
             if rule is None:
-                missing[f"{domain}.{node.op_type}"] = str(node.name)
+                first = next((str(value.name) for value in node.outputs), "")
+                missing[f"{domain}.{node.op_type}"] = str(node.name) or first
                 continue
             blocks = {
                 name: LoweredBlock(found.as_graph(), self.precision, missing)
