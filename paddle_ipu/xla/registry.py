@@ -114,8 +114,9 @@ class LoweringContext:
         """The constant input `index`, called `what` in the error if it is not constant."""
         value = inputs[index]
         if isinstance(value, (jax.core.Tracer, jax.Array)) or value is None:
+            name = f" ({self.name})" if self.name else ""
             raise LoweringError(
-                f"{self.domain}.{self.op_type} ({self.name}): input {index}, {what}, must be a "
+                f"{self.domain}.{self.op_type}{name}: input {index}, {what}, must be a "
                 f"constant, got {'nothing' if value is None else 'a tensor computed at run time'}. "
                 "Write the value into the program instead of computing it from a feed."
             )

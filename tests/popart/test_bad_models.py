@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from paddle_ipu import popart
-from paddle_ipu.errors import popart_exception, popart_runtime_error
+from paddle_ipu.errors import LoweringError, popart_exception, popart_runtime_error
 from tests.popart.session_programs import builder
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -113,6 +113,14 @@ def test_onnxs_own_complaint_about_types_names_the_operator() -> None:
     complaint = r"^Op\(ai.onnx.BitShift:11, inputs=\[x, x\], .* has unsupported type"
     with pytest.raises(popart_exception, match=complaint):
         make.aiOnnx.bitshift([x, x], "LEFT")
+
+
+def test_an_operator_without_a_name_is_called_by_its_type() -> None:
+    make = builder()
+    x, least = make.addInputTensor("FLOAT", [2, 3], "x"), make.addInputTensor("FLOAT", [], "least")
+    y = make.aiOnnxOpset11.clip([x, least])
+    with pytest.raises(LoweringError, match=r"^ai\.onnx\.Clip: input 1, min, must be a constant"):
+        infer(make.getModelProto(), output=y)
 
 
 def test_an_abort_without_a_condition_passes_through_a_file(
