@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import paddle.incubate.nn.functional as functional
 
+from paddle_ipu.testing.cases.activation_oracles import sigmoid, silu
 from paddle_ipu.testing.cases.one_operator import operator
 from paddle_ipu.testing.operator_case import Array, CaseTable, Since, normal, uniform
 
@@ -20,10 +21,6 @@ _EXPANDED = Since("3.0", "its ProgramDesc form is read as plain operators")
 
 def _relu(x: Array) -> Array:
     return np.maximum(x, 0)
-
-
-def _silu(x: Array) -> Array:
-    return np.asarray(x / (1 + np.exp(-x)))
 
 
 def _gelu(x: Array) -> Array:
@@ -85,8 +82,8 @@ _add(
     oracle=lambda x, b: [
         _gelu(x + b),
         _relu(x + b),
-        _silu(x + b),
-        _silu((x + b)[:, :3]) * (x + b)[:, 3:],
+        silu(x + b),
+        silu((x + b)[:, :3]) * (x + b)[:, 3:],
         _gelu((x + b)[:, :3]) * (x + b)[:, 3:],
         _gelu(x),
         _gelu(x),
@@ -416,10 +413,6 @@ def _elementwise(
     )[0]
 
 
-def _sigmoid(x: Array) -> Array:
-    return np.asarray(1 / (1 + np.exp(-x)))
-
-
 for _name in ("fused_elemwise_activation", "fused_elemwise_add_activation"):
     _add(
         _name,
@@ -438,7 +431,7 @@ for _name in ("fused_elemwise_activation", "fused_elemwise_add_activation"):
             x + _relu(y),
             _relu(x + y),
             np.tanh(x + y),
-            _sigmoid(x + y),
+            sigmoid(x + y),
             _gelu(x + y),
             2 * (x + z[:, None]),
         ],

@@ -8,6 +8,7 @@ import numpy as np
 import paddle
 import paddle.incubate.nn.functional as functional
 
+from paddle_ipu.testing.cases.activation_oracles import silu
 from paddle_ipu.testing.cases.one_operator import operator
 from paddle_ipu.testing.operator_case import Array, CaseTable, Since, integers, normal, uniform
 
@@ -386,10 +387,6 @@ def _group_norm(x: Array, s: Array | float, b: Array | float, groups: int) -> Ar
     return np.asarray(grouped * wide[0] + wide[1])
 
 
-def _silu(x: Array) -> Array:
-    return np.asarray(x / (1 + np.exp(-x)))
-
-
 def _group_silu(x: Any, r: Any, s: Any, b: Any, layout: str, activation: str) -> list[Any]:
     y, total = operator(
         "add_group_norm_silu",
@@ -412,7 +409,7 @@ def _group_silu(x: Any, r: Any, s: Any, b: Any, layout: str, activation: str) ->
 def _group_oracle(x: Array, r: Array, s: Array, b: Array) -> list[Array]:
     last = _group_norm(np.moveaxis(x + r, -1, 1), s[:2], b[:2], 2)
     return [
-        _silu(_group_norm(x + r, s, b, 2)),
+        silu(_group_norm(x + r, s, b, 2)),
         x + r,
         np.moveaxis(last, 1, -1),
         _group_norm(x, 1.0, 0.0, 2),

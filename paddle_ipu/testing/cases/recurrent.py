@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import paddle
 
+from paddle_ipu.testing.cases.activation_oracles import sigmoid
 from paddle_ipu.testing.cases.one_operator import operator
 from paddle_ipu.testing.operator_case import Array, CaseTable, normal
 
@@ -53,22 +54,18 @@ def _dropout_state() -> Any:
     return paddle.zeros([1], "uint8") if paddle.framework.in_pir_mode() else None
 
 
-def _sigmoid(x: Array) -> Array:
-    return np.asarray(1 / (1 + np.exp(-x)))
-
-
 def _step(mode: str, x: Array, states: list[Array], w: Array, r: Array, b: Array, c: Array) -> Any:
     """The states after one step, by the equations of ``paddle.nn``'s cells."""
     h = states[0]
     of_x, of_h = x @ w.T + b, h @ r.T + c
     if mode == "LSTM":
         i, f, g, o = np.split(of_x + of_h, 4, axis=-1)
-        cell = _sigmoid(f) * states[1] + _sigmoid(i) * np.tanh(g)
-        return [_sigmoid(o) * np.tanh(cell), cell]
+        cell = sigmoid(f) * states[1] + sigmoid(i) * np.tanh(g)
+        return [sigmoid(o) * np.tanh(cell), cell]
     if mode == "GRU":
         (r_x, z_x, c_x), (r_h, z_h, c_h) = np.split(of_x, 3, -1), np.split(of_h, 3, -1)
-        z = _sigmoid(z_x + z_h)
-        return [z * h + (1 - z) * np.tanh(c_x + _sigmoid(r_x + r_h) * c_h)]
+        z = sigmoid(z_x + z_h)
+        return [z * h + (1 - z) * np.tanh(c_x + sigmoid(r_x + r_h) * c_h)]
     total = of_x + of_h
     return [np.tanh(total) if mode == "RNN_TANH" else np.maximum(total, 0)]
 
@@ -244,7 +241,7 @@ _add(
 
 def _unit_oracle(x: Array, h: Array, w: Array, b: Array) -> list[Array]:
     of_gates, of_candidate = np.split(w.reshape(-1), [8])
-    gates = _sigmoid((x + b)[:, :4] + h @ of_gates.reshape(2, 4))
+    gates = sigmoid((x + b)[:, :4] + h @ of_gates.reshape(2, 4))
     update, reset = np.split(gates, 2, axis=1)
     candidate = np.tanh((x + b)[:, 4:] + (reset * h) @ of_candidate.reshape(2, 2))
     whole = np.concatenate([gates, candidate], axis=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from paddle_ipu.xla.half import to_float16
-from paddle_ipu.xla.lowerings.arrays import checked_axis
+from paddle_ipu.xla.lowerings.arrays import checked_axis, unary
 from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
 
 
@@ -60,21 +60,14 @@ def _gelu_tanh(x: Any) -> Any:
     return 0.5 * x * (1 + jnp.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))))
 
 
-def _unary(function: Callable[[Any], Any]) -> Callable[..., Any]:
-    def rule(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-        return function(jnp.asarray(inputs[0]))
-
-    return rule
-
-
-lowering("ai.onnx", "Tanh")(_unary(lax.tanh))
-lowering("ai.onnx", "Relu")(_unary(_relu))
-lowering("ai.onnx", "Sigmoid")(_unary(lax.logistic))
-lowering("ai.onnx", "Softplus")(_unary(lambda x: jnp.logaddexp(x, jnp.zeros_like(x))))
-lowering("ai.onnx", "Softsign")(_unary(_softsign_with_derivative))
-lowering("ai.graphcore", "Gelu")(_unary(_gelu_tanh))
-lowering("ai.graphcore", "GeluErf")(_unary(_gelu_erf))
-lowering("ai.graphcore", "Swish")(_unary(lambda x: x * lax.logistic(x)))
+lowering("ai.onnx", "Tanh")(unary(lax.tanh))
+lowering("ai.onnx", "Relu")(unary(_relu))
+lowering("ai.onnx", "Sigmoid")(unary(lax.logistic))
+lowering("ai.onnx", "Softplus")(unary(lambda x: jnp.logaddexp(x, jnp.zeros_like(x))))
+lowering("ai.onnx", "Softsign")(unary(_softsign_with_derivative))
+lowering("ai.graphcore", "Gelu")(unary(_gelu_tanh))
+lowering("ai.graphcore", "GeluErf")(unary(_gelu_erf))
+lowering("ai.graphcore", "Swish")(unary(lambda x: x * lax.logistic(x)))
 
 
 def _exponential_below_zero(x: Any, alpha: float) -> Any:

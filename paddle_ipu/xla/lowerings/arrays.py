@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from paddle_ipu.errors import LoweringError
-from paddle_ipu.xla.registry import Attributes, LoweringContext
+from paddle_ipu.xla.registry import Attributes, Lowering, LoweringContext
 
 # onnx.TensorProto.DataType by number and by PopART's name. The device has no 64-bit types: PopART
 # narrows INT64 and UINT64, and DOUBLE follows here.
@@ -107,3 +107,12 @@ def integers(attributes: Attributes, name: str) -> list[int] | None:
 def is_floating(value: Any) -> bool:
     """Whether the elements are floating-point numbers, bfloat16 included."""
     return bool(jnp.issubdtype(value.dtype, jnp.floating))
+
+
+def unary(function: Callable[[Any], Any]) -> Lowering:
+    """The lowering of an operator that is a function of its one input."""
+
+    def rule(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+        return function(jnp.asarray(inputs[0]))
+
+    return rule

@@ -18,6 +18,7 @@ from paddle_ipu.xla.lowerings.arrays import (
     input_or_none,
     is_floating,
     on_axis,
+    unary,
     where_in_program,
 )
 from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
@@ -120,13 +121,6 @@ def _absolute_jvp(primals: Any, tangents: Any) -> Any:
     return lax.abs(x), tangent * lax.sign(x)
 
 
-def _unary(function: Callable[[Any], Any]) -> Callable[..., Any]:
-    def rule(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-        return function(jnp.asarray(inputs[0]))
-
-    return rule
-
-
 _ONNX: dict[str, Callable[[Any], Any]] = {
     "Neg": lax.neg,
     "Abs": absolute,
@@ -152,7 +146,7 @@ _ONNX: dict[str, Callable[[Any], Any]] = {
     "Atanh": lax.atanh,
 }
 for _op_type, _function in _ONNX.items():
-    lowering("ai.onnx", _op_type)(_unary(_function))
+    lowering("ai.onnx", _op_type)(unary(_function))
 
 _GRAPHCORE: dict[str, Callable[[Any], Any]] = {
     "Log1p": lax.log1p,
@@ -161,7 +155,7 @@ _GRAPHCORE: dict[str, Callable[[Any], Any]] = {
     "NearbyInt": lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),
 }
 for _op_type, _function in _GRAPHCORE.items():
-    lowering("ai.graphcore", _op_type)(_unary(_function))
+    lowering("ai.graphcore", _op_type)(unary(_function))
 
 
 @lowering("ai.onnx", "Mod")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -11,17 +11,12 @@ import jax.numpy as jnp
 from jax import lax
 from jax.scipy import linalg
 
+from paddle_ipu.xla.lowerings.arrays import unary
 from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
 
 
 def _turned(x: Any) -> Any:
     return jnp.swapaxes(x, -1, -2)
-
-
-def _unary(op_type: str, function: Callable[[Any], Any]) -> None:
-    @lowering("ai.paddle_ipu", op_type)
-    def rule(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-        return function(jnp.asarray(inputs[0]))
 
 
 @jax.custom_vjp
@@ -78,9 +73,9 @@ def _determinant_jvp(primals: Any, tangents: Any) -> Any:
     return out, jnp.where(singular, jnp.zeros_like(out), slope)
 
 
-_unary("Determinant", _determinant)
-_unary("SlogDeterminant", lambda x: tuple(jnp.linalg.slogdet(x)))
-_unary("MatrixInverse", jnp.linalg.inv)
+lowering("ai.paddle_ipu", "Determinant")(unary(_determinant))
+lowering("ai.paddle_ipu", "SlogDeterminant")(unary(lambda x: tuple(jnp.linalg.slogdet(x))))
+lowering("ai.paddle_ipu", "MatrixInverse")(unary(jnp.linalg.inv))
 
 
 def _of_lower_triangle(x: Any) -> Any:

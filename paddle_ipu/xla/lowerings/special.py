@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -12,14 +12,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.scipy import special
 
-from paddle_ipu.xla.lowerings.arrays import is_floating
+from paddle_ipu.xla.lowerings.arrays import is_floating, unary
 from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
-
-
-def _unary(op_type: str, function: Callable[[Any], Any]) -> None:
-    @lowering("ai.paddle_ipu", op_type)
-    def rule(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-        return function(jnp.asarray(inputs[0]))
 
 
 @jax.custom_jvp
@@ -74,7 +68,7 @@ for _op_type, _function in (
     ("BesselI1", _i1),
     ("BesselI1e", lax.bessel_i1e),
 ):
-    _unary(_op_type, _function)
+    lowering("ai.paddle_ipu", _op_type)(unary(_function))
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
