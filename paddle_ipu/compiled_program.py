@@ -12,6 +12,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from paddle_ipu.backend import IpuBackend
 from paddle_ipu.errors import FeedError, InvalidProgramError, NotSupported
 from paddle_ipu.executor import Feed, Fetch, IpuProgram
@@ -148,6 +150,7 @@ def _compile(
     from paddle_ipu.ops.translate import translate
     from paddle_ipu.passes.ipu_pipeline import PIPELINE
     from paddle_ipu.passes.pipeline import Compilation, run_passes
+    from paddle_ipu.popart.program import LOSS_SCALE_UPDATE_FACTOR
 
     popart = seam.select()
     feeds, fetches = _names(feed_list, "feed_list"), _names(fetch_list, "fetch_list")
@@ -177,7 +180,9 @@ def _compile(
     progress(25)
     anchors = _anchors(compilation, translation)
     optimizer = _restrict(compilation, translation)
-    to_popart, own_rule = _optimizer_for(popart, optimizer, translation, written)
+    to_popart, own_rule = _optimizer_for(
+        popart, optimizer, translation, written, any(map(_is_gradient, anchors.values()))
+    )
     extensions = {name: _place(node) for name, node in translation.extensions.items()}
     seam.check_portable(popart, extensions, optimizer if own_rule else None)
     _record_memory(translation, values)
@@ -186,10 +191,14 @@ def _compile(
     device = seam.acquire(popart, int(values["num_ipus"]), int(values["tiles_per_ipu"]))
     first = None if to_popart is None else to_popart(optimizer, rate() if rate else 0.0)
     states = [] if optimizer is None else optimizer.state_names
+    if optimizer is not None and optimizer.automatic_loss_scaling:
+        states = [*states, LOSS_SCALE_UPDATE_FACTOR]
     try:
         session = _session(
             program, popart, device, translation, compilation, values, anchors, first, progress
         )
+        if LOSS_SCALE_UPDATE_FACTOR in states:
+            scopes.add(scope, LOSS_SCALE_UPDATE_FACTOR, np.ones((), np.float32))
         backend.attach(
             popart,
             session,
@@ -350,17 +359,23 @@ def _anchors(compilation: Compilation, translation: Translation) -> dict[str, st
 
 def _fetch(compilation: Compilation, name: str, anchor: str) -> Fetch:
     """A fetch; PopART's gradients are those of the scaled loss, Paddle's are not."""
-    from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
-
     optimizer, scale = compilation.optimizer, 1.0
-    # By a scale of the program's own the device divides, and by the option's with it.
+    # By a scale of the program's own, or one that adapts, the device divides, and by the option's
+    # with it.
     if (
         optimizer is not None
         and optimizer.loss_scale is None
-        and anchor.startswith(GRADIENT_PREFIX)
+        and not optimizer.automatic_loss_scaling
+        and _is_gradient(anchor)
     ):
         scale = optimizer.loss_scaling
     return Fetch(anchor, _fetch_dtype(compilation, name), scale)
+
+
+def _is_gradient(anchor: str) -> bool:
+    from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
+
+    return anchor.startswith(GRADIENT_PREFIX)
 
 
 def _fetch_dtype(compilation: Compilation, name: str) -> str:
@@ -392,19 +407,28 @@ def _restrict(compilation: Compilation, translation: Translation) -> Any:
 
 
 def _optimizer_for(
-    popart: Any, optimizer: Any, translation: Translation, written: Collection[str]
+    popart: Any,
+    optimizer: Any,
+    translation: Translation,
+    written: Collection[str],
+    fetches_gradients: bool,
 ) -> tuple[Callable[[Any, float], Any] | None, bool]:
     """(what makes PopART's optimizer for a learning rate, whether it is Paddle's own rule)."""
     if optimizer is None:
         return None, False
     trained = {update.parameter for update in optimizer.updates}
-    if optimizer.is_plain_sgd and trained.union(written) == set(translation.weights):
+    # PopART returns gradients of the scaled loss, and here the scale is not known beforehand.
+    known = not (optimizer.automatic_loss_scaling and fetches_gradients)
+    if optimizer.is_plain_sgd and known and trained.union(written) == set(translation.weights):
 
         def sgd(description: Any, rate: float) -> Any:
             return popart.SGD(
                 {
                     "defaultLearningRate": (rate, False),
-                    "lossScaling": (description.loss_scaling, True),
+                    "lossScaling": (
+                        description.loss_scaling,
+                        not description.automatic_loss_scaling,
+                    ),
                 }
             )
 

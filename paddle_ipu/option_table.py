@@ -175,14 +175,15 @@ _add("Optimizer", "planned", Text(("", "decay", "l2_regularization")), {
 _add("Optimizer", "planned", FLAG, {
     "scaled_optimizer_state": (False, "Keeps Adam's and Lamb's state in loss-scaled units."),
 }, seam="Adam scaled_optimizer_state")
-_add("Optimizer", "planned", FLAG, {
-    "automatic_loss_scaling_settings.enabled": (False, "Adapts the loss scale while training."),
+_add("Optimizer", "effective", FLAG, {
+    "automatic_loss_scaling_settings.enabled":
+        (False, "Adapts the loss scale to the gradients, by PopART's rule."),
 })
-_add("Optimizer", "planned", Number(low=0.0, high=1.0, above=True), {
+_add("Optimizer", "effective", Number(low=0.0, high=1.0, above=True), {
     "automatic_loss_scaling_settings.bin_edge_location":
         (0.125, "Share of half's largest number above which a gradient counts as large."),
 })
-_add("Optimizer", "planned", Number(low=0.0, high=1.0), {
+_add("Optimizer", "effective", Number(low=0.0, high=1.0), {
     "automatic_loss_scaling_settings.threshold_upper_count_proportion":
         (1e-7, "Share of large gradients above which the loss scale is halved."),
 })

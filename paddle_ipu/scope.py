@@ -47,6 +47,12 @@ def write(found: Any, array: Array) -> None:
     found.set(array, core.CPUPlace())
 
 
+def add(scope: Any, name: str, array: Array) -> None:
+    """Makes a variable that holds an array, where there is none that holds something."""
+    if tensor(scope, name) is None:
+        write(scope.var(name).get_tensor(), array)
+
+
 def narrowed(name: str, array: Array) -> Array:
     """A variable's value as an IPU takes it, which has no 64-bit numbers.
 

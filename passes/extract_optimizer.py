@@ -64,10 +64,23 @@ class ExtractOptimizer:
             bias_correction=not compilation.options["use_no_bias_optimizer"],
             gradients=reading.raw_gradients,
             loss_scale=reading.loss_scale,
+            automatic_loss_scaling=_adapts(compilation, reading.loss_scale),
         )
         loss = find_loss(compilation.graph, list(reading.raw_values.values()))
         compilation.loss = without_scale(compilation.graph, loss, reading.loss_scale)
         return True
+
+
+def _adapts(compilation: Compilation, scale: LossScale | None) -> bool:
+    """Whether the session adapts the loss scale, which Paddle's own may not do beside it."""
+    adapts = bool(compilation.options["automatic_loss_scaling_settings.enabled"])
+    if adapts and scale is not None and scale.good_steps:
+        raise InvalidProgramError(
+            "automatic_loss_scaling_settings.enabled is on, and the program adapts its loss scale "
+            f"'{scale.variable}' itself, each by a rule of its own. Turn the option off, or "
+            "decorate the optimizer with use_dynamic_loss_scaling=False."
+        )
+    return adapts
 
 
 def _check_updated_once(updates: Sequence[ParameterUpdate]) -> None:

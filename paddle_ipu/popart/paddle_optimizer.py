@@ -147,6 +147,7 @@ class PaddleOptimizer:
         loss_scaling: the loss's gradient starts from it and updates divide by it.
         bias_correction: False leaves it out of Adam, AdamW and Lamb.
         loss_scale: the program's own loss scaling, which multiplies `loss_scaling`.
+        automatic_loss_scaling: the session adapts a factor on `loss_scaling`.
     """
 
     updates: tuple[ParameterUpdate, ...]
@@ -158,6 +159,7 @@ class PaddleOptimizer:
     gradients: Mapping[str, str] = field(default_factory=dict)
     """Name of a raw gradient in the program -> its parameter."""
     loss_scale: LossScale | None = None
+    automatic_loss_scaling: bool = False
 
     def with_learning_rate(self, learning_rate: float) -> PaddleOptimizer:
         """The same optimizer with another learning rate."""

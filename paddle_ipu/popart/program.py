@@ -20,6 +20,12 @@ from paddle_ipu.popart.tensorinfo import info_of
 
 _DEVICE_DTYPES = {"int64": "int32", "uint64": "uint32", "float64": "float32"}
 _NOT_ON_DEVICES = (ir.DataType.STRING, ir.DataType.COMPLEX64, ir.DataType.COMPLEX128)
+LOSS_SCALE_UPDATE_FACTOR = "lossScaleUpdateFactor"
+"""The state of automatic loss scaling: the factor on the optimizer's loss scaling, a scalar."""
+
+FINAL_LOSS_SCALE = "finalLossScale"
+"""The tensor that automatic loss scaling makes: the factor times the optimizer's loss scaling."""
+
 _STATE_PREFIXES = ("Accl___", "Accl1___", "Accl2___", "Accl3___", "Step___")
 # A BatchNormalization's gradient goes to its first three inputs, not to the running statistics.
 _RUNNING_STATISTICS = (3, 4)
@@ -177,7 +183,7 @@ def saved_state(graph: ir.Graph) -> set[str]:
         for name, value in graph.initializers.items()
         if not value.uses()
         and (
-            name == SCALED_STATE
+            name in (SCALED_STATE, LOSS_SCALE_UPDATE_FACTOR)
             or any(
                 name.startswith(prefix) and name.removeprefix(prefix) in graph.initializers
                 for prefix in _STATE_PREFIXES

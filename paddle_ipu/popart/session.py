@@ -29,6 +29,7 @@ from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.popart.patterns import Patterns
 from paddle_ipu.popart.program import (
+    FINAL_LOSS_SCALE,
     broadcast_inputs,
     device_dtype,
     dims_of,
@@ -42,6 +43,7 @@ from paddle_ipu.popart.program import (
     variable_writes,
 )
 from paddle_ipu.popart.session_checks import (
+    check_loss_scaling,
     check_options,
     check_placement,
     check_types,
@@ -118,6 +120,10 @@ class _Session:
         ipus = int(self._device.numIpus)
         check_options(options, training, ipus)
         check_types(self._graph, options)
+        if options.automaticLossScalingSettings.enabled:
+            self._tensors[FINAL_LOSS_SCALE] = ir.Value(
+                name=FINAL_LOSS_SCALE, shape=ir.Shape(()), type=ir.TensorType(ir.DataType.FLOAT)
+            )
         replicas = self.replicationFactor
         self._stages = check_placement(
             self._graph, options, self.dataFlow, training, ipus // replicas
@@ -192,6 +198,7 @@ class _Session:
                 **self._staleness(),
                 check_floats=bool(options.enableFloatingPointChecks),
                 precision=Precision.of(options),
+                automatic_loss_scaling=self._automatic_loss_scaling(),
             )
         )
 
@@ -201,6 +208,17 @@ class _Session:
         if not self._stages or self._loss is None or options.enableGradientAccumulation:
             return {}
         return {"stages": self._stages, "last_stage": last_stage(self._stages, options)}
+
+    def _automatic_loss_scaling(self) -> Any:
+        options = self._options
+        if not options.automaticLossScalingSettings.enabled:
+            return None
+        from paddle_ipu.xla.automatic_loss_scaling import AutomaticLossScaling
+
+        check_loss_scaling(options, self._optimizer, self._differentiated)
+        kept = {self._loss, *self._graph.initializers}
+        clipped = any(self._tensors[str(name)].dtype is ir.DataType.FLOAT16 for name in kept)
+        return AutomaticLossScaling.of(options, self.dataFlow.batchesPerStep(), clipped)
 
     def _updater(self) -> Any:
         if self._loss is None:

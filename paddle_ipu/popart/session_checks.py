@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart.dataflow import DataFlow
 from paddle_ipu.popart.options import SessionOptions
+from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.popart.schema import schema_of_node
 from paddle_ipu.popart.shape_inference.constants import constant_of
 
@@ -70,6 +72,44 @@ def check_types(graph: ir.Graph, options: SessionOptions) -> None:
                 f"'{value.name}'. Cast it to a type of 32 bits, or set "
                 "enableSupportedDataTypeCasting, which narrows it"
             )
+
+
+def check_loss_scaling(
+    options: SessionOptions, optimizer: Any, differentiated: Collection[str]
+) -> None:
+    """Checks what automatic loss scaling asks of a session in which it is enabled.
+
+    Args:
+        options: of the session.
+        optimizer: of the training session; None in inference.
+        differentiated: tensors that have a gradient.
+
+    Raises:
+        popart_exception: it cannot be done in this session.
+    """
+    prefix = "[AutomaticLossScale transform] "
+    if optimizer is None:
+        raise popart_exception(prefix + "Only compatible when doing training")
+    if not isinstance(optimizer, PaddleOptimizer):
+        if optimizer.lossScaling().isConst():
+            raise popart_exception(prefix + "The optimizer must have non-const loss scaling")
+        if getattr(optimizer, "scaled_optimizer_state", False):
+            raise popart_exception(
+                prefix + "Not compatible with an optimizer whose state is scaled by the loss "
+                "scaling (scaled_optimizer_state)"
+            )
+    if options.enablePipelining and not options.enableGradientAccumulation:
+        raise popart_exception(
+            prefix + "Automatic loss scaling is not currently supported when the "
+            "'enablePipelining' SessionOption is set to 'true', but the "
+            "'enableGradientAccumulation' SessionOption is set to 'false'"
+        )
+    named = options.automaticLossScalingSettings.toTrackTensors or ()
+    missing = sorted(name for name in named if name not in differentiated)
+    if missing:
+        raise popart_exception(
+            prefix + f"toTrackTensors names {', '.join(missing)}, of which the loss has no gradient"
+        )
 
 
 def _only_said(value: ir.Value) -> bool:

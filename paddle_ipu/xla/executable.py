@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental.compilation_cache import compilation_cache
 
-from paddle_ipu.errors import LoweringError, NumericalError, popart_runtime_error
+from paddle_ipu.errors import LoweringError, NumericalError, popart_exception, popart_runtime_error
 from paddle_ipu.xla import half, index_ranges, memory
 from paddle_ipu.xla.graph import LoweredGraph
 from paddle_ipu.xla.lowerings.effects import ABORTED
@@ -64,8 +64,9 @@ class Executable:
             self._step.trained = tuple(w for w in program.updater.weights if w in reached)
             shapes = {name: kind[0] for name, kind in program.weights.items()}
             updater = program.updater
+            own = {name: array.shape for name, array in self._own_state.items()}
             self._step.state = OptimizerState(
-                updater.state_shapes(shapes), updater.alike, updater.state_dtypes()
+                {**updater.state_shapes(shapes), **own}, updater.alike, updater.state_dtypes()
             )
             if program.stages:
                 self._step.stale = stale_reads(
@@ -87,9 +88,16 @@ class Executable:
         updater = self.program.updater
         if updater is None or self._step.state.is_complete:
             return
-        for name, array in updater.initial_state(self.weights).items():
+        initial = {**updater.initial_state(self.weights), **self._own_state}
+        for name, array in initial.items():
             if name not in self._step.state:
                 self._step.state.put(name, array)
+
+    @property
+    def _own_state(self) -> Mapping[str, np.ndarray[Any, Any]]:
+        """Initial state that is the step's, not the optimizer's."""
+        rule = self.program.automatic_loss_scaling
+        return {} if rule is None else rule.initial_state
 
     def set_cpu_kernels(self, kernels: Mapping[str, Any]) -> None:
         """Gives the operators that run on the host what runs them there."""
@@ -145,6 +153,9 @@ class Executable:
     def trace(self) -> None:
         """Traces the step; the first half of a compilation."""
         self._traced = self._lowered_for(None)
+        watch = self._step.watch
+        if watch is not None and not watch.found:
+            raise popart_exception("[AutomaticLossScale transform] No tracked tensors were found")
 
     def text_for(self, platform: str) -> str:
         """The step as StableHLO for a platform of JAX's, whether this machine has it or not."""

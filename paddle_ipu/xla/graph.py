@@ -6,7 +6,7 @@ This runs while JAX traces, once for a compilation; nothing of it is left in the
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,7 @@ from paddle_ipu.xla import (
     lowerings,  # noqa: F401 - registers the lowerings
     stochastic,
 )
+from paddle_ipu.xla.automatic_loss_scaling import GradientWatch
 from paddle_ipu.xla.half import Narrow
 from paddle_ipu.xla.index_ranges import IndexRanges
 from paddle_ipu.xla.precision import Precision
@@ -230,6 +231,14 @@ class LoweredGraph:
         self.nodes = kept[::-1]
         self.narrow.count_readers(node.inputs for node in self.nodes)
 
+    def depending_on(self, sources: Collection[str]) -> set[str]:
+        """Every value that depends on `sources`, themselves included."""
+        found = set(sources)
+        for node in self.nodes:
+            if not found.isdisjoint(name for name in node.inputs if name is not None):
+                found.update(node.outputs)
+        return found
+
     def reaching(self, target: str) -> set[str]:
         """Every value that `target` depends on, itself included."""
         wanted = {target}
@@ -248,6 +257,7 @@ class LoweredGraph:
         listen: Callable[[LoweredNode, Sequence[Any]], None] | None = None,
         ranges: IndexRanges | None = None,
         stale: Versions | None = None,
+        watch: GradientWatch | None = None,
     ) -> Environment:
         """Every value of the graph, given inputs and weights; those of half types in float32.
 
@@ -260,9 +270,10 @@ class LoweredGraph:
             listen: called with each node and its outputs.
             ranges: collects the indices that operators take, where they are to be watched.
             stale: earlier values of the weights, which some operators read in their place.
+            watch: counts the gradients.
         """
         with stochastic.drawing_from(key if self.precision.stochastic_rounding else None):
-            return self._evaluate(values, training, key, taps or {}, listen, ranges, stale)
+            return self._evaluate(values, training, key, taps or {}, listen, ranges, stale, watch)
 
     def _evaluate(
         self,
@@ -273,12 +284,15 @@ class LoweredGraph:
         listen: Callable[[LoweredNode, Sequence[Any]], None] | None,
         ranges: IndexRanges | None,
         stale: Versions | None,
+        watch: GradientWatch | None,
     ) -> Environment:
         narrow = self.narrow
         env: Environment = {
             name: array + taps[name] if name in taps else array
             for name, array in ((n, narrow.source(n, array)) for n, array in values.items())
         }
+        if watch is not None:
+            env = {name: watch.tensor(name, array) for name, array in env.items()}
         sources: Environment = {}
         turned: Environment = {}
 
@@ -313,6 +327,11 @@ class LoweredGraph:
             inputs = [
                 None if name is None else narrow.operand(name, env[name]) for name in node.inputs
             ]
+            if watch is not None:
+                inputs = [
+                    item if name is None else watch.operand(node.op_type, name, item)
+                    for name, item in zip(node.inputs, inputs, strict=True)
+                ]
             for index, constant in node.constants.items():
                 if not training or constant.dtype.kind in "iu":
                     inputs[index] = constant
@@ -325,6 +344,11 @@ class LoweredGraph:
                 narrow.result(node.op_type, name, result)
                 for name, result in zip(node.outputs, results, strict=False)
             ]
+            if watch is not None:
+                results = [
+                    watch.tensor(name, result)
+                    for name, result in zip(node.outputs, results, strict=False)
+                ]
             if listen is not None:
                 listen(node, results)
             for name, result in zip(node.outputs, results, strict=False):

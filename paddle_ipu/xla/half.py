@@ -108,6 +108,11 @@ def with_rounded_cotangent(x: jax.Array, dtype: str) -> jax.Array:
     return stochastic.with_rounded_cotangent(x, site, dtype)
 
 
+def nearest(x: jax.Array, dtype: str) -> jax.Array:
+    """float32 numbers rounded to the nearest of `dtype`; as they are for float32."""
+    return _ROUND[dtype](x) if dtype in _ROUND else x
+
+
 def is_narrow(array: Any) -> bool:
     """Whether an array is of one of the types that are computed in float32."""
     return hasattr(array, "dtype") and array.dtype.name in _DTYPES
@@ -148,7 +153,7 @@ class Narrow:
             for value in values
             if value.dtype is not None and value.dtype in NARROW
         }
-        self._shared: frozenset[str] = frozenset()
+        self.shared: frozenset[str] = frozenset()
 
     def count_readers(self, reads: Iterable[Collection[str | None]]) -> None:
         """Takes what each node reads: a gradient with several parts is a sum of rounded parts."""
@@ -156,9 +161,9 @@ class Narrow:
         shared: set[str] = set()
         for names in reads:
             for name in names:
-                if name in self.dtypes:
+                if name is not None:
                     (shared if name in seen else seen).add(name)
-        self._shared = frozenset(shared)
+        self.shared = frozenset(shared)
 
     def source(self, name: str, array: Any) -> Any:
         """A weight or feed as the graph reads it."""
@@ -170,9 +175,10 @@ class Narrow:
 
     def operand(self, name: str, array: Any) -> Any:
         """A tensor as one of its readers takes it."""
-        if name not in self._shared or isinstance(array, np.ndarray):
+        dtype = self.dtypes.get(name)
+        if dtype is None or name not in self.shared or isinstance(array, np.ndarray):
             return array
-        return with_rounded_cotangent(array, self.dtypes[name])
+        return with_rounded_cotangent(array, dtype)
 
     def result(self, op_type: str, name: str, array: Any) -> Any:
         """An operator's result, rounded to the type of the tensor it becomes."""

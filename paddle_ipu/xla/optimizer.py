@@ -121,7 +121,8 @@ class PaddleUpdater:
 
     @property
     def unscales_anchors(self) -> bool:
-        return self._optimizer.loss_scale is not None
+        optimizer = self._optimizer
+        return optimizer.loss_scale is not None or optimizer.automatic_loss_scaling
 
     def state_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
         scale = self._optimizer.loss_scale

@@ -14,10 +14,17 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
-from paddle_ipu.popart.program import device_dtype, dims_of
+from paddle_ipu.popart.program import (
+    FINAL_LOSS_SCALE,
+    LOSS_SCALE_UPDATE_FACTOR,
+    device_dtype,
+    dims_of,
+)
 from paddle_ipu.xla import half, index_ranges, stochastic
+from paddle_ipu.xla.automatic_loss_scaling import COUNTS, GradientWatch
 from paddle_ipu.xla.graph import LoweredGraph, LoweredNode, is_float
 from paddle_ipu.xla.stale_weights import Reads, Versions
 from paddle_ipu.xla.state import OptimizerState
@@ -28,6 +35,7 @@ Scale = float | jax.Array
 
 # What stochastic rounding of sums of gradients and of updates draws its random numbers by.
 _SUM, _UPDATE = 1, 2
+_NO_COUNTS = np.zeros(2, np.float32)
 
 
 @dataclass(slots=True)
@@ -43,6 +51,7 @@ class Step:
             of the flags; known once the step is traced.
         ranges: of the indices that are watched; known once the step is traced.
         stale: what reads weights of earlier updates, in a pipeline.
+        watch: counts the gradients for automatic loss scaling; known once the step is traced.
     """
 
     program: StepProgram
@@ -52,6 +61,7 @@ class Step:
     checked: list[LoweredNode] = field(default_factory=list)
     ranges: Sequence[index_ranges.IndexRange] = ()
     stale: Reads = field(default_factory=dict)
+    watch: GradientWatch | None = None
 
     def whole_step(
         self, weights: Tree, state: Tree, feeds: Tree, scalars: jax.Array, counters: jax.Array
@@ -69,7 +79,7 @@ class Step:
             index, feeds = turn
             versions = Versions(self.stale, weights, history)
             updater = program.updater
-            scale = 1.0 if updater is None else updater.loss_scale(scalars, state)
+            scale = 1.0 if updater is None else self._loss_scale(scalars, state)
             gradients, written, anchors, finite = self._accumulate(
                 weights, feeds, lambda k, r: key(index * micro + k, r), scale, versions
             )
@@ -87,7 +97,7 @@ class Step:
                         a.tensor: self._of_each_replica(a.tensor, new_weights)
                         for a in program.anchors if a.tensor in new_weights
                     })  # fmt: skip
-                weights, state = new_weights, new_state
+                weights, state = new_weights, self._adapted(new_state, anchors, scalars, index)
             return (weights, state, versions.later()), (anchors, finite)
 
         start = weights, state, Versions.start(self.stale, weights)
@@ -103,6 +113,25 @@ class Step:
         if index_ranges.NAME in anchors:
             kept[index_ranges.NAME] = anchors[index_ranges.NAME]
         return carry[0], carry[1], kept, finite
+
+    def _loss_scale(self, scalars: jax.Array, state: Tree) -> Scale:
+        assert self.program.updater is not None
+        scale = self.program.updater.loss_scale(scalars, state)
+        if self.program.automatic_loss_scaling is None:
+            return scale
+        return jnp.asarray(state[LOSS_SCALE_UPDATE_FACTOR]) * scale
+
+    def _adapted(self, state: Tree, anchors: Tree, scalars: jax.Array, batch: jax.Array) -> Tree:
+        """The state after a batch, with the next factor on the loss scale."""
+        rule, updater = self.program.automatic_loss_scaling, self.program.updater
+        if rule is None or updater is None:
+            return state
+        counts = anchors.pop(COUNTS).reshape(-1, 2).sum(axis=0)
+        factor, scaling = state[LOSS_SCALE_UPDATE_FACTOR], updater.loss_scale(scalars, state)
+        return {
+            **state,
+            LOSS_SCALE_UPDATE_FACTOR: rule.next_factor(factor, scaling, counts, batch),
+        }
 
     def _accumulate(
         self,
@@ -193,14 +222,20 @@ class Step:
         program = self.program
         stored = weights
         graph = self.graph
-        wanted = [a.tensor for a in program.anchors if not a.tensor.startswith(GRADIENT_PREFIX)]
+        wanted = [
+            a.tensor
+            for a in program.anchors
+            if not a.tensor.startswith(GRADIENT_PREFIX) and not self._is_own(a.tensor)
+        ]
         tapped = [
             a.tensor.removeprefix(GRADIENT_PREFIX)
             for a in program.anchors
             if a.tensor.startswith(GRADIENT_PREFIX)
         ]
 
-        def forward(trained: Tree, taps: Tree, frozen: Tree) -> tuple[jax.Array, tuple[Tree, Tree]]:
+        def forward(
+            trained: Tree, taps: Tree, counter: jax.Array, frozen: Tree
+        ) -> tuple[jax.Array, tuple[Tree, Tree]]:
             flags: list[jax.Array] = []
             self.checked = []
 
@@ -219,6 +254,7 @@ class Step:
                 listen=listen if program.check_floats else None,
                 ranges=ranges,
                 stale=versions if versions.reads else None,
+                watch=self._watch(counter),
             )
             self.ranges = tuple(ranges.ranges)
             results = {name: graph.narrow.stored(name, jnp.asarray(env[name])) for name in wanted}
@@ -241,13 +277,17 @@ class Step:
         trained = {name: weights[name] for name in self.trained}
         frozen = {name: array for name, array in weights.items() if name not in trained}
         if program.updater is None:
-            _, (anchors, written) = forward(trained, {}, frozen)
+            _, (anchors, written) = forward(trained, {}, jnp.asarray(_NO_COUNTS), frozen)
             finite = anchors.pop("__finite__", None)
             return {}, written, anchors, finite
         taps = self._taps([name for name in tapped if name not in trained], weights)
-        (_, (anchors, written)), (gradients, tap_gradients) = jax.value_and_grad(
-            forward, argnums=(0, 1), has_aux=True
-        )(trained, taps, frozen)
+        (_, (anchors, written)), (gradients, tap_gradients, counts) = jax.value_and_grad(
+            forward, argnums=(0, 1, 2), has_aux=True
+        )(trained, taps, jnp.asarray(_NO_COUNTS), frozen)
+        if program.automatic_loss_scaling is not None:
+            anchors[COUNTS] = counts
+            for name in filter(self._is_own, (a.tensor for a in program.anchors)):
+                anchors[name] = jnp.asarray(scale, jnp.float32)
         finite = anchors.pop("__finite__", None)
         for name in tapped:
             gradient = gradients[name] if name in gradients else tap_gradients[name]
@@ -255,6 +295,20 @@ class Step:
                 gradient = gradient / scale
             anchors[GRADIENT_PREFIX + name] = graph.narrow.stored(name, gradient)
         return gradients, written, anchors, finite
+
+    def _is_own(self, tensor: str) -> bool:
+        """Whether a tensor is one that automatic loss scaling makes."""
+        return tensor == FINAL_LOSS_SCALE and self.program.automatic_loss_scaling is not None
+
+    def _watch(self, counter: jax.Array) -> GradientWatch | None:
+        rule = self.program.automatic_loss_scaling
+        if rule is None:
+            return None
+        narrow = self.graph.narrow
+        trained = self.graph.depending_on(self.trained)
+        watch = GradientWatch(rule, counter, trained, narrow.shared, narrow.dtypes)
+        self.watch = watch
+        return watch
 
     def _taps(self, names: Sequence[str], weights: Tree) -> Tree:
         """Zeros to add to tensors, to differentiate with respect to them."""

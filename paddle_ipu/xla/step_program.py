@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
+from paddle_ipu.xla.automatic_loss_scaling import AutomaticLossScaling
 from paddle_ipu.xla.optimizer import Updater
 from paddle_ipu.xla.precision import Precision
 
@@ -53,6 +54,7 @@ class StepProgram:
         last_stage: number of the last backward stage.
         check_floats: find the first operator whose result is not finite.
         precision: how half is rounded and summed.
+        automatic_loss_scaling: adapts the loss scale while training.
     """
 
     graph: ir.Graph
@@ -72,6 +74,7 @@ class StepProgram:
     last_stage: int = 0
     check_floats: bool = False
     precision: Precision = Precision()
+    automatic_loss_scaling: AutomaticLossScaling | None = None
 
     @property
     def turn_dims(self) -> tuple[int, ...]:

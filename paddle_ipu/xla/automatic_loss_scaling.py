@@ -1,0 +1,207 @@
+"""Automatic loss scaling: the loss scale follows how large the gradients are, by PopART's rule.
+
+Over the micro-batches and replicas of a batch, the gradients' absolute values are counted: ``u`` at
+or above an edge, ``l`` below it. After the batch the factor on the optimizer's loss scaling is
+halved if ``u > l * t / (1 - t)``, else doubled. The edge is a share of the largest number of the
+gradient's type, of which PopART takes 65535 for half. The batch itself still has the factor from
+before, and a gradient that overflows is not left out of the update.
+
+Every gradient an operator makes is counted but those that only view another tensor, and the sum of
+the gradients of a tensor with several readers; inside the subgraphs of If, Loop and Scan none is.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from paddle_ipu.errors import popart_exception
+from paddle_ipu.popart.program import LOSS_SCALE_UPDATE_FACTOR
+from paddle_ipu.xla import half
+
+if TYPE_CHECKING:
+    from paddle_ipu.popart.options import SessionOptions
+
+COUNTS = "__gradient_counts__"
+"""Among a micro-batch's results, how many gradients are below the edge and how many are not."""
+
+_LARGEST: Mapping[str, float] = {
+    "float16": 65535.0,
+    "bfloat16": 3.3895313892515355e38,
+    "float32": float(np.finfo(np.float32).max),
+}
+
+_MATRIX_OPERATORS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "MultiConv"})
+
+_VIEWS = frozenset({
+    "Concat", "Expand", "Flatten", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose",
+    "Unsqueeze",
+})  # fmt: skip
+"""Operators whose gradient only views what they were given."""
+
+_LARGEST_HALF_SCALE = 2.0**15
+"""The largest power of two in half: a loss in half, or a half weight's gradient, takes no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class AutomaticLossScaling:
+    """The rule's settings.
+
+    Attributes:
+        edge: share of the type's largest number from which on a gradient counts as large.
+        threshold: share of large gradients above which the factor is halved.
+        period: batches from one change to the next.
+        tracked: operators whose gradients are counted; None for all that make new numbers.
+        tensors: the tensors whose gradients are counted instead; None where operators say it.
+        clipped: the scale stays within half's range.
+    """
+
+    edge: float = 0.125
+    threshold: float = 1e-7
+    period: int = 1
+    tracked: frozenset[str] | None = None
+    tensors: frozenset[str] | None = None
+    clipped: bool = False
+
+    @classmethod
+    def of(cls, options: SessionOptions, batches: int, clipped: bool) -> AutomaticLossScaling:
+        """What the options of a session say.
+
+        Args:
+            options: of a training session in which it is enabled.
+            batches: batches of a run.
+            clipped: the loss or a weight is half.
+
+        Raises:
+            popart_exception: a setting out of range.
+        """
+        settings = options.automaticLossScalingSettings
+        for name in ("binEdgeLocation", "thresholdUpperCountProportion"):
+            number = getattr(settings, name)
+            if not 0 <= number <= 1:
+                raise popart_exception(
+                    f"[AutomaticLossScale transform] Out of range value for '{name}'. The current "
+                    f"value is {number}, but it should be in the range [0, 1]."
+                )
+        period = int(settings.updatePeriod)
+        if period < 1 or batches % period:
+            raise popart_exception(
+                f"[AutomaticLossScale transform] updatePeriod is {period}, which should be a "
+                f"factor of batches per step {batches}."
+            )
+        method = settings.gradientTensorTrackingMethod.name
+        by_name = method == "GradientsOfUserSpecifiedTensors"
+        if by_name and not settings.toTrackTensors:
+            raise popart_exception(
+                "[AutomaticLossScale transform] gradientTensorTrackingMethod is "
+                "GradientsOfUserSpecifiedTensors, but toTrackTensors names none."
+            )
+        return cls(
+            edge=float(settings.binEdgeLocation),
+            threshold=float(settings.thresholdUpperCountProportion),
+            period=period,
+            tracked=_MATRIX_OPERATORS if method == "ConvAndMatmulGradients" else None,
+            tensors=frozenset(settings.toTrackTensors or ()) if by_name else None,
+            clipped=clipped,
+        )
+
+    @property
+    def initial_state(self) -> dict[str, np.ndarray[Any, Any]]:
+        """State before the first batch."""
+        return {LOSS_SCALE_UPDATE_FACTOR: np.ones((), np.float32)}
+
+    def next_factor(
+        self, factor: jax.Array, scaling: Any, counts: jax.Array, batch: jax.Array
+    ) -> jax.Array:
+        """The factor after a batch.
+
+        Args:
+            factor: the factor that the batch had.
+            scaling: the optimizer's own loss scaling, which it multiplies.
+            counts: gradients below the edge and not below it, [2].
+            batch: number of the batch in the run.
+        """
+        lower, upper = counts[0], counts[1]
+        limit = self.threshold / (1 - self.threshold) if self.threshold < 1 else np.inf
+        # Where all are large, no share of none is a number.
+        shrinks = upper > jnp.where(lower > 0, lower * limit, 0.0)
+        changed = jnp.where(shrinks, factor * 0.5, factor * 2.0)
+        if self.clipped:
+            changed = jnp.minimum(changed, _LARGEST_HALF_SCALE / scaling)
+        changed = jnp.where(jnp.isfinite(changed * scaling), changed, factor)
+        return jnp.where(batch % self.period == 0, changed, factor)
+
+
+def _counted(cotangent: jax.Array, dtype: str, edge: float) -> jax.Array:
+    sizes = jnp.abs(half.nearest(cotangent, dtype))
+    # NaN is not below.
+    below = jnp.sum(sizes < edge * _LARGEST[dtype], dtype=jnp.float32)
+    return jnp.stack([below, sizes.size - below])
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3))
+def _tracked(x: jax.Array, counter: jax.Array, dtype: str, edge: float) -> jax.Array:
+    """The array itself; the counter's cotangent is the count of the array's."""
+    return x
+
+
+_tracked.defvjp(
+    lambda x, counter, dtype, edge: (x, None),
+    lambda dtype, edge, _, cotangent: (cotangent, _counted(cotangent, dtype, edge)),
+)
+
+
+class GradientWatch:
+    """Counts the gradients of one micro-batch.
+
+    Args:
+        rule: what is counted.
+        counter: zeros [2]; its gradient is the counts.
+        trained: tensors that depend on a trained weight; others have no gradient.
+        shared: tensors with several readers.
+        dtypes: tensor -> ``float16`` or ``bfloat16``; others are float32.
+    """
+
+    def __init__(
+        self,
+        rule: AutomaticLossScaling,
+        counter: jax.Array,
+        trained: Collection[str],
+        shared: Collection[str],
+        dtypes: Mapping[str, str],
+    ) -> None:
+        self._rule = rule
+        self._counter = counter
+        self._trained = trained
+        self._shared = shared
+        self._dtypes = dtypes
+        self.found = False
+
+    def operand(self, op_type: str, name: str, array: Any) -> Any:
+        """A tensor as an operator reads it: the gradient that this operator gives it."""
+        rule = self._rule
+        wanted = op_type not in _VIEWS if rule.tracked is None else op_type in rule.tracked
+        return self._watched(name, array) if wanted and rule.tensors is None else array
+
+    def tensor(self, name: str, array: Any) -> Any:
+        """A tensor for all of its readers: the sum of their gradients."""
+        rule = self._rule
+        if rule.tensors is None:
+            wanted = rule.tracked is None and name in self._shared
+        else:
+            wanted = name in rule.tensors
+        return self._watched(name, array) if wanted else array
+
+    def _watched(self, name: str, array: Any) -> Any:
+        is_float = isinstance(array, jax.Array) and array.dtype == jnp.float32
+        if not is_float or name not in self._trained:
+            return array
+        self.found = True
+        dtype = self._dtypes.get(name, "float32")
+        return _tracked(array, self._counter, dtype, self._rule.edge)
