@@ -72,6 +72,7 @@ class IpuBackend:
         states: Sequence[str],
         *,
         changes: bool,
+        compiled: bool = True,
     ) -> None:
         """Takes a prepared session and puts the scope's values on its device.
 
@@ -84,15 +85,17 @@ class IpuBackend:
             weights: parameter name -> weight tensor.
             states: names of optimizer state variables, which are their tensors' ids too.
             changes: a run changes weights: it trains them, or the program writes to them.
+            compiled: the session can run; else its device is given nothing.
         """
         global _last
-        self._changes = changes
+        self._changes = changes and compiled
         self._popart, self._builder = popart, builder
         self._session, self._device = session, device
         self._scope, self._weights, self._states = scope, dict(weights), tuple(states)
-        # The program's initialisers are the scope's weights.
-        session.weightsFromHost()
-        self._states_from_host()
+        if compiled:
+            # The program's initialisers are the scope's weights.
+            session.weightsFromHost()
+            self._states_from_host()
         _live.add(self)
         _last = weakref.ref(self)
 

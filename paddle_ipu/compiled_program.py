@@ -208,6 +208,7 @@ def _compile(
             translation.weights,
             states,
             changes=compilation.training or bool(written),
+            compiled=bool(values["compile_engine"]),
         )
     except BaseException:
         # Nobody else could give it back.
@@ -236,7 +237,9 @@ def _compile(
         seed=Seed(
             fixed=fixed_seed(program, values) is not None,
             drawn=not seam.is_ours(popart) or session.drawsRandomNumbers(),
-        ),
+        )
+        if values["compile_engine"]
+        else None,
     )
 
 
@@ -487,8 +490,10 @@ def _session(
     progress: Progress,
 ) -> Any:
     from paddle_ipu import seam
-    from paddle_ipu.strategy import record_on, record_patterns_on
+    from paddle_ipu.strategy import check_python_interface, record_on, record_patterns_on
 
+    if not seam.is_ours(popart):
+        check_python_interface(values)
     options = popart.SessionOptions()
     # The Scope's weights go to an inference session too, and may change later.
     options.constantWeights = False
@@ -516,6 +521,9 @@ def _session(
         session.setProgressListener(lambda done, total: progress(25 + 74 * done // total))
         session.setCpuKernels(translation.kernels)
         session.setIndicesFromZero(translation.from_zero)
+    if not values["compile_engine"]:
+        session.prepareDevice(False)
+        return session
     session.prepareDevice()
     seed = fixed_seed(program, values)
     if seed is not None:

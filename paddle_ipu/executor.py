@@ -12,6 +12,7 @@ import numpy as np
 from paddle_ipu.backend import IpuBackend
 from paddle_ipu.compile_report import CompileReport, HostOperator
 from paddle_ipu.errors import (
+    BackendUnavailableError,
     FeedError,
     FetchError,
     IndexRangeError,
@@ -109,7 +110,7 @@ class IpuProgram:
         self._describe = describe
         self._kernels = kernels
         self._synthetic = synthetic
-        self._seed = seed or Seed(fixed=False, drawn=False)
+        self._seed = seed
         self._runs = 0
         self._outputs: dict[str, tuple[tuple[int, ...], Any]] | None = None
 
@@ -131,7 +132,8 @@ class IpuProgram:
         numbers. None where Paddle's generator gives the seeds; ``paddle.get_rng_state()`` is what
         a checkpoint then keeps.
         """
-        return self._seed.of_next_run(self._backend.session_as_is)
+        session = self._backend.session_as_is
+        return None if self._seed is None else self._seed.of_next_run(session)
 
     @property
     def portable(self) -> bool:
@@ -174,9 +176,16 @@ class IpuProgram:
         Raises:
             FeedError: a feed is missing, unknown, or of a wrong shape, dtype or number of rows.
             FetchError: a fetch that was not compiled.
+            BackendUnavailableError: the strategy's ``compile_engine`` is off, or the backend was
+                reset.
             IndexRangeError: an id or a label that is fed, or computed, does not exist.
             NumericalError: floating-point checks are on and a result is not finite.
         """
+        if self._seed is None:
+            raise BackendUnavailableError(
+                "this program was built and checked, and not compiled: the strategy's "
+                "compile_engine is off. Set it to True and compile the program again."
+            )
         session = self._backend.session
         wanted = [self._fetch(item) for item in _flat(fetch_list)]
         inputs = {} if self._synthetic else self._inputs(feed or {})

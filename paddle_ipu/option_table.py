@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -30,6 +30,9 @@ from paddle_ipu.option_values import (
 PREFETCH_DEPTH_UNSET = 111122
 #: `random_seed` holds this while nobody has set it: Paddle's generator then gives the seed.
 RANDOM_SEED_UNSET = UINT64_MAX
+
+#: Seam of options that PopART's Python interface lacks: Graphcore's module cannot be told of them.
+IN_CPP_ONLY = "in C++ only"
 
 FLAG = Flag()
 COUNT = Whole(low=1)
@@ -62,28 +65,17 @@ def _add(
     rows: Mapping[str, tuple[Any, str]],
     *,
     seam: str | None = None,
-    refuses: Callable[[Any], str] | None = None,
 ) -> None:
     """Add rows ``name: (default, meaning)``; without ``seam`` the session field of that name."""
     for name, (default, meaning) in rows.items():
         where = _session_field(name) if seam is None else seam
-        _rows[name] = Option(name, valid, default, meaning, status, group, where, refuses)
-
-
-def _refuse_members(reasons: dict[int, str]) -> Callable[[Any], str]:
-    return lambda value: reasons.get(value, "")
-
-
-def _refuse_sharding_domain(value: Any) -> str:
-    if not any(key in value for key in Location.domains):
-        return ""
-    return "Shards these tensors over a group of replicas; a program has one replica so far."
+        _rows[name] = Option(name, valid, default, meaning, status, group, where)
 
 
 # One row a line, as a table.
 # fmt: off
 _add("Program", "effective", FLAG, {
-    "is_training": (True, "Compile a training step; off: inference, without optimizer and with dropout off."),
+    "is_training": (True, "Compile a training step; off: inference, where dropout drops nothing."),
 }, seam="TrainingSession, InferenceSession")
 _add("Program", "effective", COUNT, {
     "micro_batch_size": (1, "Replaces a dynamic first dimension of the feeds."),
@@ -110,11 +102,10 @@ _add("Placement", "effective", FLAG, {
 }, seam="SessionOptions.virtualGraphMode")
 _add("Placement", "effective",
      Members("VirtualGraphMode", ("Off", "Manual", "Auto", "ExecutionPhases")), {
-    "virtual_graph_mode": (0, "Who places operators on IPUs; Manual: `ipu_shard_guard`."),
-}, refuses=_refuse_members({
-    2: "Auto lets PopART place the operators.",
-    3: "ExecutionPhases places operators by execution phase.",
-}))
+    "virtual_graph_mode":
+        (0, "Who places operators on IPUs. Manual: `ipu_shard_guard`; Auto and ExecutionPhases: "
+            "PopART, on hardware; the IPU Model computes the same without places."),
+})
 _add("Placement", "effective", FLAG, {
     "need_avg_shard": (False, "Cut the program into one part of equal length for each IPU."),
 }, seam="")
@@ -262,24 +253,24 @@ _add("Memory", "recorded", FLAG, {
 })
 _add("Memory", "recorded", Location(), {
     "location_activation": ({}, "Where activations are kept."),
-}, seam="SessionOptions.activationTensorLocationSettings", refuses=_refuse_sharding_domain)
+}, seam="SessionOptions.activationTensorLocationSettings")
 _add("Memory", "recorded", Location(), {
     "location_weight": ({}, "Where weights are kept."),
-}, seam="SessionOptions.weightTensorLocationSettings", refuses=_refuse_sharding_domain)
+}, seam="SessionOptions.weightTensorLocationSettings")
 _add("Memory", "recorded", Location(), {
     "location_optimizer": ({}, "Where optimizer state is kept; `IpuStrategy()` sets off chip."),
-}, seam="SessionOptions.optimizerStateTensorLocationSettings", refuses=_refuse_sharding_domain)
+}, seam="SessionOptions.optimizerStateTensorLocationSettings")
 _add("Memory", "recorded", Location(), {
     "location_accumulator": ({}, "Where accumulated gradients are kept."),
-}, seam="SessionOptions.accumulatorTensorLocationSettings", refuses=_refuse_sharding_domain)
+}, seam="SessionOptions.accumulatorTensorLocationSettings")
 _add("Memory", "recorded", Fragment(Members(
     "AccumulateOuterFragmentSchedule",
     ("Scheduler", "Serial", "OverlapCycleOptimized", "OverlapMemoryOptimized"))), {
     "accumulate_outer_fragment": ({}, "Order of the weight updates after accumulation."),
 }, seam="SessionOptions.accumulateOuterFragmentSettings")
-_add("Memory", "planned", FLAG, {
-    "enable_serialized_matmuls": (True, "Off: leaves matmuls whole; Python cannot tell PopART."),
-}, seam="")
+_add("Memory", "recorded", FLAG, {
+    "enable_serialized_matmuls": (True, "Off: matmuls stay whole, whatever asks for parts."),
+}, seam="Builder.setSerializeMatMul")
 
 _add("Outlining and schedule", "recorded", FLAG, {
     "enable_outlining": (True, "Share the code of subgraphs that repeat."),
@@ -319,18 +310,19 @@ _add("Outlining and schedule", "recorded",
      Members("MergeVarUpdateType", ("Off", "All", "AutoLoose", "AutoTight")), {
     "merge_var_update": (0, "Which weight updates are merged."),
 })
-_add("Outlining and schedule", "planned", WHOLE, {
-    "loose_threshold_at_peak": (8000, "Slack of AutoLoose; Python cannot tell PopART."),
-}, seam="")
-_add("Outlining and schedule", "planned", Members("AutodiffStitchStrategy", (
+_add("Outlining and schedule", "recorded", WHOLE, {
+    "loose_threshold_at_peak": (8000, "Slack of AutoLoose."),
+}, seam=IN_CPP_ONLY)
+_add("Outlining and schedule", "recorded", Members("AutodiffStitchStrategy", (
     "RecomputeMinimal", "RecomputeAllNonInputs", "AddFwdOutputs", "SafeAddFwdOutputs")), {
     "autodiff_settings.stitch_strategy":
-        (1, "What a called subgraph's backward computes again; Python cannot tell PopART."),
-}, seam="")
-_add("Outlining and schedule", "planned", WHOLE, {
-    "execution_phase_settings.phases": (0, "Cuts the program into phases, weights off chip."),
+        (1, "What a called subgraph's backward computes again."),
+}, seam=IN_CPP_ONLY)
+_add("Outlining and schedule", "recorded", WHOLE, {
+    "execution_phase_settings.phases": (0, "Cut the program into phases, weights off chip."),
     "execution_phase_settings.stages": (2, "Phases that run at the same time."),
-    "batch_serialization_settings.factor": (0, "Cuts each batch into parts; sums round otherwise."),
+    "batch_serialization_settings.factor":
+        (0, "Cut each batch into parts, to save memory; on hardware sums round otherwise then."),
 })
 _add("Outlining and schedule", "recorded", FLAG, {
     "batch_serialization_settings.concat_on_virtual_graph_change":
@@ -380,8 +372,8 @@ _add("Compilation", "recorded", FLAG, {
 _add("Compilation", "recorded", TEXT, {
     "custom_codelet_compile_flags": ("", "Flags for compiling custom codelets."),
 })
-_add("Compilation", "planned", FLAG, {
-    "compile_engine": (True, "Off: builds the graph and stops before compiling it."),
+_add("Compilation", "effective", FLAG, {
+    "compile_engine": (True, "Off: build and check the program, and stop before compiling it."),
 })
 _add("Compilation", "recorded", Items(TEXT, "codelet.cpp"), {
     "custom_codelets": ([], "Codelet files that are compiled with the program."),
@@ -418,8 +410,8 @@ _add("Diagnostics", "recorded", FLAG, {
     "opx_alias_checking": (False, "Check each operator's claims on aliases."),
     "opx_modify_checking": (False, "Check each operator's claims on what it overwrites."),
 })
-_add("Diagnostics", "planned", FLAG, {
-    "instrument_with_hardware_cycle_counter": (False, "Counts the cycles of a run."),
+_add("Diagnostics", "recorded", FLAG, {
+    "instrument_with_hardware_cycle_counter": (False, "Count the cycles of a run on hardware."),
 })
 _add("Diagnostics", "recorded", WHOLE, {
     "first_dot_op": (0, "First operator drawn in dot files."),

@@ -7,7 +7,7 @@ import numbers
 import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from paddle_ipu.errors import OptionError
@@ -378,11 +378,12 @@ class Location(KeyedValid):
         "use_io_tiles_to_load": ("loadTileSet", "TileSet", "Compute", "IO"),
         "use_io_tiles_to_store": ("storageTileSet", "TileSet", "Compute", "IO"),
     }
-    domains: ClassVar[tuple[str, ...]] = (
-        "sharding_domain_with_all",
-        "sharding_domain_with_consecutive",
-        "sharding_domain_with_orthogonal",
-    )
+    #: key -> member of CommGroupType; the key's number is the size of a group of replicas.
+    domains: ClassVar[dict[str, str]] = {
+        "sharding_domain_with_all": "All",
+        "sharding_domain_with_consecutive": "Consecutive",
+        "sharding_domain_with_orthogonal": "Orthogonal",
+    }
 
     def describe(self) -> str:
         return (
@@ -413,6 +414,10 @@ class Location(KeyedValid):
             elif key in self.switches:
                 name, type_name, off, on = self.switches[key]
                 setattr(settings.location, name, enum(type_name, on if entry else off))
+            else:
+                domain = settings.location.shardingDomain
+                domain.type = enum("CommGroupType", self.domains[key])
+                domain.replicaGroupSize = entry
 
 
 @dataclass(frozen=True)
@@ -455,8 +460,7 @@ class Option:
 
     ``status`` is ``effective`` (changes what is compiled or run), ``recorded`` (written to the
     PopART program, changes no number, read by hardware only) or ``planned`` (no effect yet: any
-    value but the default is refused at compile). ``refuses`` gives, for a value of an option that
-    is otherwise done, what that value would do, or "" if it is done too.
+    value but the default is refused at compile).
     ``seam`` is where PopART takes it; a name under ``SessionOptions.`` is a field there.
     """
 
@@ -467,7 +471,6 @@ class Option:
     status: Status
     group: str
     seam: str = ""
-    refuses: Callable[[Any], str] | None = field(default=None, compare=False)
 
     @property
     def kind(self) -> str:
@@ -492,8 +495,6 @@ class Option:
 
     def refusal(self, value: Any) -> str:
         """What ``value`` would do and nothing here does yet, or "" where the value is served."""
-        if self.refuses is not None:
-            return self.refuses(value)
         if self.status == "planned" and value != self.default:
             return self.meaning
         return ""

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 from paddle_ipu.errors import NotSupported, OptionError
-from paddle_ipu.option_table import ALIASES, OPTIONS, PREFETCH_DEPTH_UNSET
+from paddle_ipu.option_table import ALIASES, IN_CPP_ONLY, OPTIONS, PREFETCH_DEPTH_UNSET
 from paddle_ipu.option_values import EnumLookup, Members, Option
 from paddle_ipu.pattern_table import (
     DEFAULT_PATTERNS,
@@ -35,6 +35,7 @@ __all__ = [
     "Option",
     "StrategyValues",
     "check_consistent",
+    "check_python_interface",
     "check_supported",
     "record_on",
     "record_patterns_on",
@@ -326,8 +327,52 @@ def check_consistent(values: StrategyValues) -> None:
             f"equal to the number of IPUs ({ipus}). Set enable_manual_shard to True and place "
             f"operators with ipu_shard_guard, or num_ipus to {replicas}."
         )
+    mode = values.member("virtual_graph_mode")
+    if values["enable_pipelining"] and mode in ("Auto", "ExecutionPhases"):
+        problems.append(
+            f"The stages of a pipeline are those of ipu_shard_guard, and virtual_graph_mode {mode} "
+            "leaves the placement to PopART. Set virtual_graph_mode to 1 (Manual), or "
+            "enable_pipelining to False."
+        )
+    tiles = values["num_io_tiles"]
+    if tiles % 2 or 0 < tiles < 32:
+        problems.append(
+            f"{tiles} is an invalid number of IO tiles. Set num_io_tiles to 0, or to an even "
+            "number >= 32."
+        )
+    if values["enable_explicit_main_loops"] and not values["use_host_copy_ops"]:
+        problems.append(
+            "enableExplicitMainLoops requires useHostCopyOps. Set use_host_copy_ops to True, or "
+            "enable_explicit_main_loops to False."
+        )
+    if values["opx_modify_checking"] and replicas > 1:
+        problems.append(
+            "opxModifyChecking looks at one replica only. Set opx_modify_checking to False, or "
+            f"replicated_graph_count (now {replicas}) to 1."
+        )
+    phases = values["execution_phase_settings.phases"]
+    if phases > 1 and mode != "ExecutionPhases":
+        problems.append(
+            "> 1 execution phases requires VirtualGraphMode::ExecutionPhases. Set "
+            f"virtual_graph_mode to 3, or execution_phase_settings.phases (now {phases}) to 0."
+        )
     if problems:
         raise OptionError("The options contradict each other:\n  " + "\n  ".join(problems))
+
+
+def check_python_interface(values: StrategyValues) -> None:
+    """Raise one NotSupported that lists the options that Graphcore's module cannot be told of."""
+    lines = [
+        f"{name} = {values[name]!r} (default {option.default!r})"
+        for name, option in OPTIONS.items()
+        if option.seam == IN_CPP_ONLY and values[name] != option.default
+    ]
+    if lines:
+        raise NotSupported(
+            "PopART has these settings in its C++ interface only, so a program for Graphcore's SDK "
+            "cannot have them:\n  " + "\n  ".join(lines) + "\nLeave them at their defaults, or "
+            "use the IPU Model (PADDLE_IPU_DEVICE=model), which has no use for them."
+        )
 
 
 def record_on(values: StrategyValues, session_options: Any, enum: EnumLookup) -> None:

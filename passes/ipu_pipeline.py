@@ -13,6 +13,7 @@ from paddle_ipu.passes.cut_gradients import CutGradients
 from paddle_ipu.passes.delete_scale import DeleteScale
 from paddle_ipu.passes.extract_forward import ExtractForward
 from paddle_ipu.passes.extract_optimizer import ExtractOptimizer
+from paddle_ipu.passes.leave_matmuls_whole import LeaveMatmulsWhole
 from paddle_ipu.passes.pipeline import Pass
 from paddle_ipu.passes.prune_blocks import PruneBlocks
 
@@ -29,4 +30,5 @@ PIPELINE: tuple[Pass, ...] = (
     CheckIntegers(),
     AvgShard(),
     CheckPlacement(),
+    LeaveMatmulsWhole(),
 )

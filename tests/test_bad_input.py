@@ -95,9 +95,9 @@ def test_options_that_contradict_each_other() -> None:
 def test_options_without_effect_yet() -> None:
     refused(
         NotSupported,
-        "does not do yet:\n  compile_engine = False",
+        "does not do yet:\n  num_buffers = 3",
         mlp(_sgd),
-        {"compile_engine": False},
+        {"num_buffers": 3},
     )
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from paddle_ipu.errors import NotSupported, OptionError
 from paddle_ipu.option_table import ALIASES
-from paddle_ipu.option_values import UINT64_MAX, Location, Members
+from paddle_ipu.option_values import UINT64_MAX, Location, Members, Number, Text, Whole
 from paddle_ipu.popart import enums
 from paddle_ipu.strategy import (
     OPTIONS,
@@ -24,6 +24,7 @@ from paddle_ipu.strategy import (
     CustomOp,
     Option,
     check_consistent,
+    check_python_interface,
     check_supported,
     record_on,
 )
@@ -173,6 +174,39 @@ def test_a_wrong_type_is_refused_and_nothing_is_set(option: Option) -> None:
 def test_a_value_out_of_range_says_what_is_expected(options: Any, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         CoreIpuStrategy().set_options(options)
+
+
+def _bounds(option: Option) -> tuple[list[Any], list[Any]]:
+    """(values at the ends of what an option takes, values just beyond)."""
+    valid = option.valid
+    if isinstance(valid, Whole):
+        return [valid.low, valid.high], [valid.low - 1, valid.high + 1]
+    if isinstance(valid, Members):
+        return [0, len(valid.names) - 1], [-1, len(valid.names)]
+    if isinstance(valid, Text):
+        return list(valid.choices), ["nonsense"] if valid.choices else []
+    if not isinstance(valid, Number):
+        return [], []
+    inside, beyond = [], [math.inf, -math.inf, math.nan]
+    for end, further in ((valid.low, -math.inf), (valid.high, math.inf)):
+        if math.isfinite(end):
+            at_end = inside if end == valid.high or not valid.above else beyond
+            at_end.append(end)
+            beyond.append(math.nextafter(end, further))
+    return inside, beyond
+
+
+@BY_NAME
+def test_the_ends_of_a_range_are_taken_and_what_is_beyond_is_refused(option: Option) -> None:
+    core = CoreIpuStrategy()
+    inside, beyond = _bounds(option)
+    for nonsense in beyond:
+        with pytest.raises(OptionError, match=re.escape(f"expected {option.valid.describe()}")):
+            core.set_options({option.name: nonsense})
+    assert value(core, option.name) == option.default
+    for bound in inside:
+        core.set_options({option.name: bound})
+        assert value(core, option.name) == bound
 
 
 @pytest.mark.parametrize(
@@ -351,31 +385,17 @@ def test_only_planned_values_are_refused_at_compile(option: Option) -> None:
 
 
 def test_every_planned_option_is_in_one_message() -> None:
-    core = strategy(virtual_graph_mode=2, lr=0.5)
-    core.set_options({"location_weight": {"sharding_domain_with_all": 2}})
+    core = strategy(num_buffers=2, lr=0.5)
     core.enable_pattern("DisableAttnDropoutBwdPattern")
     with pytest.raises(NotSupported) as refused:
         check_supported(core.snapshot())
     lines = str(refused.value).splitlines()[1:-1]
     assert [line.split()[0] for line in lines] == [
-        "virtual_graph_mode",
         "lr",
-        "location_weight",
+        "num_buffers",
         "enable_pattern('DisableAttnDropoutBwdPattern'):",
     ]
-    assert lines[2].startswith("  location_weight = {'sharding_domain_with_all': 2} (default {}): ")
-
-
-@pytest.mark.parametrize(
-    ("options", "name"),
-    [
-        ({"virtual_graph_mode": 3}, "virtual_graph_mode"),
-        ({"location_optimizer": {"sharding_domain_with_consecutive": 4}}, "location_optimizer"),
-    ],
-)
-def test_a_value_not_done_of_an_option_done_is_refused(options: Any, name: str) -> None:
-    with pytest.raises(NotSupported, match=f"asks for what paddle_ipu does not do yet:\n  {name}"):
-        check_supported(strategy(**options).snapshot())
+    assert lines[1].startswith("  num_buffers = 2 (default 10): ")
 
 
 def test_the_defaults_of_paddle_are_served_and_consistent() -> None:
@@ -419,12 +439,47 @@ PIPELINE = {
             r"If virtual graphs are disabled, the replicated graph count \(1\) needs to be equal "
             r"to the number of IPUs \(2\)",
         ),
+        (
+            {"virtual_graph_mode": 2},
+            r"those of ipu_shard_guard, and virtual_graph_mode Auto leaves the placement to PopART",
+        ),
+        (
+            {"execution_phase_settings.phases": 2},
+            r"> 1 execution phases requires VirtualGraphMode::ExecutionPhases\. Set "
+            r"virtual_graph_mode to 3, or execution_phase_settings.phases \(now 2\) to 0",
+        ),
+        ({"num_io_tiles": 33}, r"33 is an invalid number of IO tiles\. Set num_io_tiles to 0, or"),
+        ({"num_io_tiles": 16}, r"16 is an invalid number of IO tiles"),
+        ({"enable_explicit_main_loops": True}, r"enableExplicitMainLoops requires useHostCopyOps"),
+        (
+            {
+                "opx_modify_checking": True,
+                "num_ipus": 4,
+                "enable_replicated_graphs": True,
+                "replicated_graph_count": 2,
+            },
+            r"opxModifyChecking looks at one replica only\. Set opx_modify_checking to False, or "
+            r"replicated_graph_count \(now 2\) to 1",
+        ),
     ],
 )
 def test_options_that_contradict_each_other(change: dict[str, Any], message: str) -> None:
     check_consistent(strategy(**PIPELINE).snapshot())
     with pytest.raises(OptionError, match=message):
         check_consistent(strategy(**{**PIPELINE, **change}).snapshot())
+
+
+def test_what_only_the_cpp_interface_has_is_refused_for_the_sdk() -> None:
+    core = strategy(loose_threshold_at_peak=1)
+    core.set_options({"autodiff_settings.stitch_strategy": 0})
+    check_supported(core.snapshot())
+    with pytest.raises(
+        NotSupported,
+        match=r"C\+\+ interface only.*\n  loose_threshold_at_peak = 1 \(default 8000\)\n  autodiff_"
+        r"settings.stitch_strategy = 0 \(default 1\)\nLeave them at their defaults, or use the IPU",
+    ):
+        check_python_interface(core.snapshot())
+    check_python_interface(CoreIpuStrategy().snapshot())
 
 
 class Settings(SimpleNamespace):
@@ -470,7 +525,11 @@ def test_options_land_on_popart_fields() -> None:
         replicated_collectives_settings={"prepare_schedule_for_merging_collectives": True},
         partials_type_matmuls="float",
         location_optimizer={"on_chip": False, "use_io_tiles_to_load": 1},
-        location_weight={"use_replicated_tensor_sharding": 1, "min_elements_for_off_chip": 4},
+        location_weight={
+            "use_replicated_tensor_sharding": 1,
+            "min_elements_for_off_chip": 4,
+            "sharding_domain_with_consecutive": 2,
+        },
         available_memory_proportion=0.5,
         custom_op=RELU,
     )
@@ -498,7 +557,10 @@ def test_options_land_on_popart_fields() -> None:
             "location": {"storage": "TensorStorage.OffChip", "loadTileSet": "TileSet.IO"},
         },
         "weightTensorLocationSettings": {
-            "location": {"replicatedTensorSharding": "ReplicatedTensorSharding.On"},
+            "location": {
+                "replicatedTensorSharding": "ReplicatedTensorSharding.On",
+                "shardingDomain": {"type": "CommGroupType.Consecutive", "replicaGroupSize": 2},
+            },
             "minElementsForOffChip": 4,
         },
         "batchSerializationSettings": {
@@ -520,14 +582,17 @@ def test_every_enum_member_written_is_one_of_popart(on: bool) -> None:
         if isinstance(option.valid, Members):
             samples = list(range(len(option.valid.names)))
         elif option.kind == "location":
-            samples = [dict.fromkeys(Location.switches, on)]
+            samples = [
+                dict.fromkeys(Location.switches, on),
+                *({key: 2} for key in Location.domains),
+            ]
         elif option.name == "accumulate_outer_fragment":
             samples = [{number: []} for number in range(4)]
         for sample in samples:
             record_on(strategy(**{option.name: sample}).snapshot(), Settings(), note)
     assert ("TileSet", "IO" if on else "Compute") in asked
     assert ("AccumulateOuterFragmentSchedule", "OverlapMemoryOptimized") in asked
-    assert len({type_name for type_name, _ in asked}) == 15
+    assert len({type_name for type_name, _ in asked}) == 16
 
 
 def test_what_nobody_set_is_not_written() -> None:

@@ -60,6 +60,9 @@ ProgressListener = Callable[[int, int], None]
 
 _GRADIENT = "Gradient___"
 _WORD = 0xFFFFFFFF
+_NO_ENGINE = (
+    "Trying to load an engine but no compiled engine. Did you forget to call prepareDevice()?"
+)
 
 
 class _Session:
@@ -269,10 +272,12 @@ class _Session:
         return replication_factor(self._options)
 
     def prepareDevice(self, loadEngine: bool = True) -> None:
-        """Compiles the program."""
+        """Compiles the program; without ``compileEngine`` it is only built."""
         self._report(20)
         self._executable.trace()
         self._report(50)
+        if not self._options.compileEngine:
+            return
         cache = self._options.cachePath if self._options.enableEngineCaching else None
         # XLA leaves Python's lock alone, and often a processor.
         with ThreadPoolExecutor(1, "paddle_ipu-upload") as beside:
@@ -315,10 +320,7 @@ class _Session:
     def loadEngineAndConnectStreams(self) -> None:
         """Nothing is left to do once a program is compiled; popart_runtime_error before."""
         if not self._prepared:
-            raise popart_runtime_error(
-                "Trying to load an engine but no compiled engine. Did you forget to call "
-                "prepareDevice()?"
-            )
+            raise popart_runtime_error(_NO_ENGINE)
 
     def weightsFromHost(self) -> None:
         """Takes the host's weights and optimizer state to the device."""
@@ -632,6 +634,8 @@ class _Session:
 
     def _require_prepared(self, what: str) -> None:
         if not self._prepared:
+            if not self._options.compileEngine:
+                raise popart_runtime_error(f"{_NO_ENGINE} SessionOptions.compileEngine is False.")
             raise popart_runtime_error(
                 "Devicex::prepare() must be called before Devicex::"
                 f"{what}(const IStepIO &) is called."

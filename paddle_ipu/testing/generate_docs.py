@@ -83,12 +83,6 @@ def _default(option: Option) -> str:
     return f"`{option.default!r}`"
 
 
-def _status(option: Option) -> str:
-    if option.status != "planned" and option.refuses is not None:
-        return f"{option.status}, in part"
-    return option.status
-
-
 def options_page() -> str:
     """docs/options.md: every option by group, then the patterns."""
     lines = [_OPTIONS_INTRO]
@@ -105,14 +99,12 @@ def options_page() -> str:
                 _default(option),
                 option.valid.describe(),
                 option.meaning,
-                _status(option),
+                option.status,
                 f"`{option.seam}`" if option.seam else "",
             ]
             lines.append("| " + " | ".join(map(_cell, cells)) + " |")
         lines.append("")
-    lines += ["An option done *in part* refuses these values at compile:\n"]
-    lines += [f"- {line}" for line in _partial_refusals()]
-    lines += ["", _PATTERNS_INTRO, "| patterns | names |", "| --- | --- |"]
+    lines += [_PATTERNS_INTRO, "| patterns | names |", "| --- | --- |"]
     for title, names in (
         ("always on; disabling one is an error", MANDATORY_PATTERNS),
         ("on unless disabled", DEFAULT_PATTERNS),
@@ -129,24 +121,6 @@ def options_page() -> str:
         status = "planned" if name in PLANNED_PATTERNS else "recorded"
         lines.append(f"| `{name}` | {meaning} | {status} |")
     return "\n".join(lines) + "\n"
-
-
-def _partial_refusals() -> list[str]:
-    """One line for each value that an effective or recorded option refuses at compile."""
-    lines = []
-    for option in OPTIONS.values():
-        samples: list[object] = []
-        if option.kind == "enum":
-            samples = list(range(len(getattr(option.valid, "names", ()))))
-        elif option.kind == "dict":
-            samples = [{"partialsType": "half"}]
-        elif option.kind == "location":
-            samples = [{"sharding_domain_with_all": 2}]
-        for sample in samples if option.refuses is not None else []:
-            reason = option.refusal(sample)
-            if reason:
-                lines.append(f"`{option.name}` `{sample!r}`: {reason}")
-    return lines
 
 
 def patches_page() -> str:

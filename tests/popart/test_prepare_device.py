@@ -11,7 +11,7 @@ import pytest
 from paddle_ipu import popart
 from paddle_ipu.errors import popart_runtime_error
 from paddle_ipu.xla.executable import Executable
-from tests.popart.session_programs import B, Linear, W, X, run, sgd, train, weights
+from tests.popart.session_programs import B, Linear, W, X, options, run, sgd, train, weights
 
 
 def _session() -> popart.TrainingSession:
@@ -59,3 +59,17 @@ def test_the_upload_has_ended_with_prepare_device() -> None:
     session.prepareDevice()
     assert _nobody_uploads()
     _assert_runs(session)
+
+
+def test_without_an_engine_a_program_is_built_and_cannot_run() -> None:
+    program = Linear()
+    session = train(program, sgd(), settings=options(compileEngine=False), start=False)
+    session.prepareDevice()
+    with pytest.raises(popart_runtime_error, match="Trying to load an engine but no compiled eng"):
+        session.loadEngineAndConnectStreams()
+    for call in (session.weightsFromHost, session.weightsToHost):
+        with pytest.raises(
+            popart_runtime_error,
+            match=r"no compiled engine.*\? SessionOptions.compileEngine is False\.",
+        ):
+            call()

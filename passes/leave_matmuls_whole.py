@@ -1,0 +1,28 @@
+"""Drops what asks for serialised matmuls, where ``enable_serialized_matmuls`` is off."""
+
+from __future__ import annotations
+
+from paddle_ipu import dialect
+from paddle_ipu.passes.pipeline import Compilation
+
+_ATTRIBUTES = ("serialize_factor", "serialize_mode")
+
+
+class LeaveMatmulsWhole:
+    """Has no matmul cut into parts, whatever its annotations say.
+
+    PopART's own switch is in its C++ interface only.
+    """
+
+    name = "leave_matmuls_whole"
+
+    def run(self, compilation: Compilation) -> bool:
+        if compilation.options["enable_serialized_matmuls"]:
+            return False
+        dropped = [
+            node.attributes.pop(name)
+            for node in dialect.walk(compilation.graph)
+            for name in _ATTRIBUTES
+            if name in node.attributes
+        ]
+        return bool(dropped)

@@ -1,0 +1,85 @@
+"""What options do to a compiled program: those that are only recorded change no number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import paddle
+import pytest
+
+from paddle_ipu.errors import BackendUnavailableError
+from paddle_ipu.option_values import Option
+from paddle_ipu.strategy import OPTIONS
+from tests.test_strategy import other_value
+from tests.training.side_by_side import Built, Pair, mlp, pair, read, rows, variables
+
+pytestmark = pytest.mark.usefixtures("static_mode")
+
+# What another option asks for, or what a valid value is.
+CHOSEN: dict[str, Any] = {
+    "num_io_tiles": 32,
+    "virtual_graph_mode": 3,
+    "use_host_copy_ops": True,
+    "auto_recomputation": 1,
+}
+
+
+def _built() -> Built:
+    return mlp(lambda rate: paddle.optimizer.Momentum(rate))
+
+
+def _trained(options: dict[str, Any]) -> tuple[Pair, list[np.ndarray]]:
+    both = pair(_built(), options)
+    results = [array for step in range(2) for array in both.on_ipu(rows(4, step))]
+    both.weights_to_host()
+    return both, results + [read(both.ipu, name) for name in variables(both.built.main)]
+
+
+def test_what_is_recorded_changes_no_number() -> None:
+    def chosen(option: Option) -> Any:
+        return CHOSEN.get(option.name) or other_value(option)
+
+    recorded = {n: chosen(option) for n, option in OPTIONS.items() if option.status == "recorded"}
+    assert len(recorded) > 50
+    _, plain = _trained({})
+    _, got = _trained({**recorded, "virtual_graph_mode": CHOSEN["virtual_graph_mode"]})
+    for array, expected in zip(got, plain, strict=True):
+        np.testing.assert_array_equal(array, expected)
+
+
+@pytest.mark.parametrize("mode", [2, 3])
+def test_placement_by_popart_is_no_matter_to_the_model(mode: int) -> None:
+    _, plain = _trained({})
+    _, got = _trained({"virtual_graph_mode": mode, "num_ipus": 2})
+    for array, expected in zip(got, plain, strict=True):
+        np.testing.assert_array_equal(array, expected)
+
+
+def test_a_program_that_is_not_compiled_cannot_run() -> None:
+    both = pair(_built(), {"compile_engine": False})
+    before = [read(both.ipu, name) for name in variables(both.built.main)]
+    with pytest.raises(
+        BackendUnavailableError,
+        match="built and checked, and not compiled: the strategy's compile_engine is off. Set it",
+    ):
+        both.on_ipu(rows(4))
+    both.weights_to_host()
+    for name, array in zip(variables(both.built.main), before, strict=True):
+        np.testing.assert_array_equal(read(both.ipu, name), array)
+    assert both.program.random_seed is None
+    assert both.program.portable is False
+
+
+@pytest.mark.parametrize("serialized", [True, False])
+def test_matmuls_stay_whole_where_that_is_asked_for(serialized: bool) -> None:
+    built = _built()
+    (matmul, *_) = (
+        op for op in built.main.global_block().ops if op.type in ("matmul", "matmul_v2")
+    )
+    matmul._set_attr("serialize_factor", 2)
+    both = pair(built, {"enable_serialized_matmuls": serialized})
+    nodes = both.compiler._backend._builder.model.graph
+    asked = [node for node in nodes if "__serialize_matmul_factor" in node.attributes]
+    assert len(asked) == int(serialized)
+    assert both.on_ipu(rows(4))[0].shape == ()
