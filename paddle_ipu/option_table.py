@@ -434,6 +434,29 @@ _add("Diagnostics", "recorded",
 #: Every option by name, in the order of the documentation.
 OPTIONS: Mapping[str, Option] = MappingProxyType(_rows)
 
+#: Effective options that change memory, time, or what is told, and no number.
+WITHOUT_NUMBERS: frozenset[str] = frozenset(
+    {
+        "auto_recomputation",
+        "cache_path",
+        "compilation_progress_logger",
+        "compilation_progress_total",
+        "compile_engine",
+        "custom_ops",
+        "enable_engine_caching",
+        "enable_floating_point_checks",
+        "enable_manual_shard",
+        "enable_model_runtime_executor",
+        "explicit_recomputation",
+        "need_avg_shard",
+        "num_buffers",
+        "num_ipus",
+        "onnx_dump_path",
+        "timeout_ms",
+        "virtual_graph_mode",
+    }
+)
+
 #: Options that stand for others: name -> the options that hold the value.
 ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

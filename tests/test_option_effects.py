@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import paddle
 import pytest
 
 from paddle_ipu.errors import BackendUnavailableError
+from paddle_ipu.option_table import WITHOUT_NUMBERS
 from paddle_ipu.option_values import Option
 from paddle_ipu.strategy import OPTIONS
 from tests.test_strategy import other_value
@@ -19,10 +21,13 @@ pytestmark = pytest.mark.usefixtures("static_mode")
 # What another option asks for, or what a valid value is.
 CHOSEN: dict[str, Any] = {
     "num_io_tiles": 32,
+    "num_ipus": 2,
     "virtual_graph_mode": 3,
     "use_host_copy_ops": True,
     "auto_recomputation": 1,
 }
+NOT_HERE = {"compile_engine", "custom_ops", "enable_manual_shard", "need_avg_shard"}
+"""Without an engine nothing runs; the others are for programs of their own."""
 
 
 def _built() -> Built:
@@ -36,14 +41,24 @@ def _trained(options: dict[str, Any]) -> tuple[Pair, list[np.ndarray]]:
     return both, results + [read(both.ipu, name) for name in variables(both.built.main)]
 
 
-def test_what_is_recorded_changes_no_number() -> None:
+def test_what_is_recorded_or_costs_only_changes_no_number(tmp_path: Path) -> None:
     def chosen(option: Option) -> Any:
         return CHOSEN.get(option.name) or other_value(option)
 
-    recorded = {n: chosen(option) for n, option in OPTIONS.items() if option.status == "recorded"}
-    assert len(recorded) > 50
+    names = {name for name, option in OPTIONS.items() if option.status == "recorded"}
+    names |= {n for n in WITHOUT_NUMBERS if OPTIONS[n].status == "effective"} - NOT_HERE
+    changed = {name: chosen(OPTIONS[name]) for name in OPTIONS if name in names}
+    told: list[int] = []
+    changed |= {
+        "cache_path": str(tmp_path / "cache"),
+        "onnx_dump_path": str(tmp_path / "model.onnx"),
+        "compilation_progress_logger": lambda done, total: told.append(done),
+    }
+    assert len(changed) > 60
     _, plain = _trained({})
-    _, got = _trained({**recorded, "virtual_graph_mode": CHOSEN["virtual_graph_mode"]})
+    _, got = _trained(changed)
+    assert told
+    assert {path.name for path in tmp_path.iterdir()} == {"cache", "model.onnx"}
     for array, expected in zip(got, plain, strict=True):
         np.testing.assert_array_equal(array, expected)
 

@@ -12,7 +12,11 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from paddle_ipu.option_table import PREFETCH_DEPTH_UNSET, RANDOM_SEED_UNSET
+from paddle_ipu.option_table import (
+    PREFETCH_DEPTH_UNSET,
+    RANDOM_SEED_UNSET,
+    WITHOUT_NUMBERS,
+)
 from paddle_ipu.pattern_table import (
     DEFAULT_PATTERNS,
     MANDATORY_PATTERNS,
@@ -36,7 +40,8 @@ Every option of `paddle.static.IpuStrategy().set_options({...})`.
 
 | status | what it means |
 | --- | --- |
-| effective | changes what is compiled or run |
+| numbers | changes what is computed |
+| cost | changes memory, time or what is told; no number depends on it |
 | recorded | written to the PopART program; only hardware reads it, no number depends on it |
 | planned | no effect yet: a value that asks for one raises `NotSupported` at compile |
 
@@ -83,6 +88,12 @@ def _default(option: Option) -> str:
     return f"`{option.default!r}`"
 
 
+def _status(option: Option) -> str:
+    if option.status != "effective":
+        return option.status
+    return "cost" if option.name in WITHOUT_NUMBERS else "numbers"
+
+
 def options_page() -> str:
     """docs/options.md: every option by group, then the patterns."""
     lines = [_OPTIONS_INTRO]
@@ -99,7 +110,7 @@ def options_page() -> str:
                 _default(option),
                 option.valid.describe(),
                 option.meaning,
-                option.status,
+                _status(option),
                 f"`{option.seam}`" if option.seam else "",
             ]
             lines.append("| " + " | ".join(map(_cell, cells)) + " |")
