@@ -47,7 +47,6 @@ from paddle_ipu.popart.session_checks import (
     check_options,
     check_placement,
     check_types,
-    last_stage,
     replication_factor,
 )
 from paddle_ipu.popart.stepio import PyStepIOCallback, element_details, require_fit
@@ -59,6 +58,7 @@ Array = np.ndarray[Any, Any]
 ProgressListener = Callable[[int, int], None]
 
 _GRADIENT = "Gradient___"
+_FORWARD_ONLY = "implicitPipeliningFwdOnly"
 _WORD = 0xFFFFFFFF
 _NO_ENGINE = (
     "Trying to load an engine but no compiled engine. Did you forget to call prepareDevice()?"
@@ -110,6 +110,7 @@ class _Session:
         self._known_state: set[str] = set()
         self._uploaded = False
         self._io_checked = False
+        self._updating = True
         self._progress: ProgressListener | None = None
         self._check()
         self._executable: Any = self._build()
@@ -198,19 +199,13 @@ class _Session:
                 running_mean=running,
                 loss=self._loss,
                 updater=updater,
-                **self._staleness(),
+                # With accumulation all micro-batches of an update have the same weights.
+                stages={} if options.enableGradientAccumulation else self._stages,
                 check_floats=bool(options.enableFloatingPointChecks),
                 precision=Precision.of(options),
                 automatic_loss_scaling=self._automatic_loss_scaling(),
             )
         )
-
-    def _staleness(self) -> dict[str, Any]:
-        """Without accumulation a pipeline's stages update weights while others still compute."""
-        options = self._options
-        if not self._stages or self._loss is None or options.enableGradientAccumulation:
-            return {}
-        return {"stages": self._stages, "last_stage": last_stage(self._stages, options)}
 
     def _automatic_loss_scaling(self) -> Any:
         options = self._options
@@ -546,13 +541,24 @@ class _Session:
             dims = (batches // int(kind.rp()), micro, *dims)
         return tuple(dim for dim in dims if dim > 1)
 
-    def run(self, stepio: Any, debugName: str = "") -> None:
-        """Runs one step: reads the inputs of `stepio` and writes its outputs in place.
+    def setUpdating(self, updating: bool) -> None:
+        """Says whether runs change weights and optimizer state; PopART has no such switch.
+
+        The step without updates is compiled by the first run that needs it.
+        """
+        self._updating = updating
+
+    def run(self, *arguments: Any, debugName: str = "") -> None:
+        """``run(stepio, debugName="")`` or ``run(programHandle, stepio, debugName="")``.
+
+        Runs one step: reads the inputs of `stepio` and writes its outputs in place. The program
+        ``implicitPipeliningFwdOnly`` is the step without updates.
 
         Raises:
             popart_runtime_error: not prepared, weights never uploaded in training, an input or
                 output missing or of a wrong size or dtype.
         """
+        stepio, updating = self._program_of(arguments)
         self._require_prepared("run")
         self._require_weights("run")
         self._executable.upload_initial_state()
@@ -562,7 +568,7 @@ class _Session:
         if self._synthetic:
             # No stream to or from the host is open: nothing is read and nothing is written.
             self._let_go()
-            self._executable.run(self._made_up)
+            self._executable.run(self._made_up, updating)
             return
         callbacks = isinstance(stepio, PyStepIOCallback)
         first = not self._io_checked
@@ -581,12 +587,26 @@ class _Session:
                 stepio.check_output(*expected)
         self._io_checked = True
         self._let_go()
-        found = self._executable.run(feeds)
+        found = self._executable.run(feeds, updating)
         if callbacks:
             stepio.step_outputs({name: self._in_turn(name, found[name]) for name in found})
             return
         for name, array in found.items():
             stepio.output(name, array)
+
+    def _program_of(self, arguments: tuple[Any, ...]) -> tuple[Any, bool]:
+        """(the step I/O, whether the step updates) of the arguments of ``run``."""
+        if not 1 <= len(arguments) <= 3:
+            raise TypeError(
+                f"run takes (stepio, debugName) or (programHandle, stepio, debugName), got "
+                f"{len(arguments)} arguments"
+            )
+        if not isinstance(arguments[0], str):
+            return arguments[0], self._updating
+        options = self._options
+        if arguments[0] != _FORWARD_ONLY or not options.createImplicitPipeliningFwdOnlyProgram:
+            raise popart_exception(f"[Devicex::run] Program {arguments[0]} not found.")
+        return arguments[1], False
 
     def _in_turn(self, anchor: str, array: Array) -> tuple[Array, list[int]]:
         """An anchor's values one after another, and the micro-batch that each was made in."""

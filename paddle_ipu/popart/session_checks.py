@@ -42,6 +42,8 @@ def check_options(options: SessionOptions, training: bool, num_ipus: int) -> Non
             "enableReplicatedGraphs is false, but replicatedGraphCount > 1. Either enable "
             "replicated graphs, or set the replicated graph count to 1."
         )
+    if options.createImplicitPipeliningFwdOnlyProgram:
+        _check_forward_only(options)
     replicas = replication_factor(options)
     if num_ipus % replicas:
         raise popart_exception(
@@ -120,6 +122,16 @@ def _only_said(value: ir.Value) -> bool:
     return bool(schemas) and all(s is not None and i in s.constant_inputs for i, s in schemas)
 
 
+def _check_forward_only(options: SessionOptions) -> None:
+    refused = "Implicit pipelining forward-only program is not supported"
+    if not options.enablePipelining:
+        raise popart_exception(f"{refused} without implicit pipelining.")
+    if options.explicitPipeliningEnabled():
+        raise popart_exception(f"{refused} with explicit pipelining.")
+    if not options.enableGradientAccumulation:
+        raise popart_exception(f"{refused} without gradient accumulation.")
+
+
 def _mode(options: SessionOptions) -> str:
     return str(options.virtualGraphMode.name)
 
@@ -160,20 +172,14 @@ def check_placement(
         raise popart_exception(
             f"AnchorReturnType::EVERYN is not valid for pipelined models: anchor '{every[0]}'"
         )
+    # The last forward stage has a backward stage of its own only where it also runs by itself.
     split = training and bool(options.createImplicitPipeliningFwdOnlyProgram)
     stages = _stages(placed, merged=not split)
     _check_order(graph, stages)
-    last = last_stage(stages, options) if training else max(stages.values())
-    _check_depth(last + 1, options, flow)
+    forward = max(stages.values()) + 1
+    backward = forward - (0 if split else 1) if training else 0
+    _check_depth(forward + backward, options, flow)
     return stages
-
-
-def last_stage(stages: dict[str, int], options: SessionOptions) -> int:
-    """The number of the last backward stage: one for each forward stage but the last.
-
-    With ``createImplicitPipeliningFwdOnlyProgram`` the last forward stage has one as well.
-    """
-    return 2 * max(stages.values()) + int(options.createImplicitPipeliningFwdOnlyProgram)
 
 
 def _number(node: ir.Node, name: str) -> int | None:

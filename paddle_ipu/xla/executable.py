@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -47,8 +47,10 @@ class Executable:
     weights: Tree = field(default_factory=dict)
     seed: int = 0
     _step: Step = field(init=False)
+    _still: Step = field(init=False)
     _traced: Any = None
     _compiled: Any = None
+    _compiled_still: Any = None
     _fits_state: bool = True
     _cache_path: str | None = None
 
@@ -70,8 +72,10 @@ class Executable:
             )
             if program.stages:
                 self._step.stale = stale_reads(
-                    graph, program.loss, self._step.trained, program.stages, program.last_stage
+                    graph, program.loss, self._step.trained, program.stages
                 )
+        # Weights that stand still need no gradients but those that are fetched, and are never old.
+        self._still = replace(self._step, updating=False, trained=(), stale={})
 
     # -- arrays --------------------------------------------------------------------------------
 
@@ -152,16 +156,16 @@ class Executable:
 
     def trace(self) -> None:
         """Traces the step; the first half of a compilation."""
-        self._traced = self._lowered_for(None)
+        self._traced = self._lowered_for(None, self._step)
         watch = self._step.watch
         if watch is not None and not watch.found:
             raise popart_exception("[AutomaticLossScale transform] No tracked tensors were found")
 
     def text_for(self, platform: str) -> str:
         """The step as StableHLO for a platform of JAX's, whether this machine has it or not."""
-        return str(self._lowered_for(platform).as_text())
+        return str(self._lowered_for(platform, self._step).as_text())
 
-    def _lowered_for(self, platform: str | None) -> Any:
+    def _lowered_for(self, platform: str | None, step: Step) -> Any:
         weights = {
             name: _spec(self.program.on_device(name), dtype)
             for name, (_, dtype) in self.program.weights.items()
@@ -176,12 +180,12 @@ class Executable:
         }
         scalars = _spec(self._scalars().shape, jnp.float32)
         counters = _spec((2,), jnp.uint32)
-        step = jax.jit(self._step.whole_step, donate_argnums=(0, 1))
+        function = jax.jit(step.whole_step, donate_argnums=(0, 1))
         on_cpu = (platform or jax.default_backend()) == "cpu"
         # Accelerators round the factors of float32 products unless told otherwise.
         with nullcontext() if on_cpu else jax.default_matmul_precision("highest"):
             with _told_of_loops():
-                traced = step.trace(weights, state, feeds, scalars, counters)
+                traced = function.trace(weights, state, feeds, scalars, counters)
             return traced.lower(lowering_platforms=None if platform is None else (platform,))
 
     def compile(self, cache_path: str | None = None) -> None:
@@ -204,8 +208,14 @@ class Executable:
 
     # -- running -------------------------------------------------------------------------------
 
-    def run(self, feeds: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
+    def run(
+        self, feeds: Mapping[str, np.ndarray[Any, Any]], updating: bool = True
+    ) -> dict[str, np.ndarray[Any, Any]]:
         """One run; feeds and results have the loop dimensions in front.
+
+        Args:
+            feeds: what the program's inputs take.
+            updating: whether weights and optimizer state change.
 
         Raises:
             IndexRangeError: an operator was given an index that does not exist.
@@ -214,27 +224,33 @@ class Executable:
             popart_runtime_error: an Abort stopped the program; its weights are lost.
         """
         try:
-            return self._run(feeds)
+            return self._run(feeds, updating)
         except jax.errors.JaxRuntimeError as error:
             if ABORTED in str(error):
                 raise popart_runtime_error(ABORTED) from error
             raise
 
-    def _run(self, feeds: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
+    def _run(
+        self, feeds: Mapping[str, np.ndarray[Any, Any]], updating: bool
+    ) -> dict[str, np.ndarray[Any, Any]]:
         if self._step.state.split_unequal():
             self._fits_state = False
         if not self._fits_state:
             self.trace()
             self.compile(self._cache_path)
             self._fits_state = True
+            self._compiled_still = None
+        step, compiled = self._step, self._compiled
+        if not updating:
+            step, compiled = self._still, self._step_without_updates()
         counters = np.asarray(self._seed_words(0), np.uint32)
-        weights, state, anchors, finite = self._compiled(
+        weights, state, anchors, finite = compiled(
             self.weights, self._step.state.arrays(), dict(feeds), self._scalars(), counters
         )
         self.weights = weights
         self._step.state.replace(state)
         if finite is not None:
-            self._raise_unless_finite(np.asarray(finite))
+            self._raise_unless_finite(np.asarray(finite), step)
         low, high = self._seed_words(
             self.program.batches_per_step * self.program.accumulation_factor
         )
@@ -242,8 +258,15 @@ class Executable:
         extremes = anchors.pop(index_ranges.NAME, None)
         results = {name: np.asarray(array) for name, array in anchors.items()}
         if extremes is not None:
-            index_ranges.judge(self._step.ranges, np.asarray(extremes), self.program.turn)
+            index_ranges.judge(step.ranges, np.asarray(extremes), self.program.turn)
         return results
+
+    def _step_without_updates(self) -> Any:
+        if self._compiled_still is None:
+            lowered = self._lowered_for(None, self._still)
+            with _kept_in(self._cache_path):
+                self._compiled_still = lowered.compile(compiler_options=dict(half.COMPILER_OPTIONS))
+        return self._compiled_still
 
     def _seed_words(self, later: int) -> tuple[int, int]:
         """Low and high word of the seed, some micro-batches later."""
@@ -254,11 +277,11 @@ class Executable:
         updater = self.program.updater
         return np.zeros(0, np.float32) if updater is None else updater.scalars()
 
-    def _raise_unless_finite(self, finite: np.ndarray[Any, Any]) -> None:
+    def _raise_unless_finite(self, finite: np.ndarray[Any, Any], step: Step) -> None:
         if finite.all():
             return
         micro = self.program.accumulation_factor * self.program.replicas
-        operators = len(self._step.checked)
+        operators = len(step.checked)
         batches = finite.reshape(-1, micro, finite.shape[-1])
         batch = int(np.argmin(batches.all(axis=(1, 2))))
         flags = batches[batch, :, :operators]
@@ -268,7 +291,7 @@ class Executable:
             where, turn = "a gradient or an updated weight", batch * micro + micro - 1
         else:
             row = int(np.argmin(flags.all(axis=1)))
-            node, turn = self._step.checked[int(np.argmin(flags[row]))], batch * micro + row
+            node, turn = step.checked[int(np.argmin(flags[row]))], batch * micro + row
             where = f"operator {node.op_type} ({node.name})"
         error = NumericalError(
             f"floating-point checks are on and {where} gave NaN or infinity in "

@@ -2,11 +2,10 @@
 
 In such a pipeline each stage updates its weights as soon as a micro-batch has come back to it,
 while younger micro-batches are under way. With F the last forward stage, forward stage s has its
-backward in stage L - s, where L = 2F, or 2F + 1 where the last forward stage has a backward stage
-of its own. Micro-batch k is in stage t in cycle k + t; within a cycle an IPU runs lower stages
-first. A weight is updated in the backward of the first stage u that reads it, so
+backward in stage 2F - s. Micro-batch k is in stage t in cycle k + t; within a cycle an IPU runs
+lower stages first. A weight is updated in the backward of the first stage u that reads it, so
 
-    the forward of stage s misses the last L - u - s updates,
+    the forward of stage s misses the last 2F - u - s updates,
     the backward of stage s misses the last s - u,
 
 always counted from the start of the run, where nothing is under way. Activations are kept from
@@ -33,7 +32,7 @@ Reads = Mapping[str, Mapping[str, tuple[int, int]]]
 
 
 def stale_reads(
-    graph: LoweredGraph, loss: str, weights: Sequence[str], stages: Mapping[str, int], last: int
+    graph: LoweredGraph, loss: str, weights: Sequence[str], stages: Mapping[str, int]
 ) -> Reads:
     """Which operators read weights of earlier updates.
 
@@ -42,8 +41,8 @@ def stale_reads(
         loss: id of the loss.
         weights: those that are updated.
         stages: pipeline stage of each node, by its first result.
-        last: number of the last backward stage.
     """
+    last = 2 * max(stages.values())
     reaching = graph.reaching(loss)
     readers: dict[str, list[LoweredNode]] = {name: [] for name in weights}
     for node in graph.nodes:

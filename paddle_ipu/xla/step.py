@@ -52,6 +52,7 @@ class Step:
         ranges: of the indices that are watched; known once the step is traced.
         stale: what reads weights of earlier updates, in a pipeline.
         watch: counts the gradients for automatic loss scaling; known once the step is traced.
+        updating: whether weights, those that the graph writes too, and state change.
     """
 
     program: StepProgram
@@ -62,6 +63,7 @@ class Step:
     ranges: Sequence[index_ranges.IndexRange] = ()
     stale: Reads = field(default_factory=dict)
     watch: GradientWatch | None = None
+    updating: bool = True
 
     def whole_step(
         self, weights: Tree, state: Tree, feeds: Tree, scalars: jax.Array, counters: jax.Array
@@ -83,6 +85,8 @@ class Step:
             gradients, written, anchors, finite = self._accumulate(
                 weights, feeds, lambda k, r: key(index * micro + k, r), scale, versions
             )
+            if not self.updating:
+                return carry, (anchors, finite)
             weights = {**weights, **written}
             if program.updater is not None:
                 with self._rounding(key(index * micro, 0), _UPDATE):
@@ -105,7 +109,8 @@ class Step:
             batch, start, batches, (jnp.arange(batches, dtype=jnp.uint32), feeds)
         )
         carry = carry[:2]
-        if finite is not None and (program.updater is not None or program.writes):
+        changes = self.updating and (program.updater is not None or program.writes)
+        if finite is not None and changes:
             # One bad batch undoes the whole run.
             ok = jnp.all(finite)
             carry = jax.tree.map(lambda new, old: jnp.where(ok, new, old), carry, (weights, state))
@@ -155,12 +160,12 @@ class Step:
             total: Tree, written: Tree, fed: Tree, index: Any, replica: Any
         ) -> tuple[Tree, Tree, tuple[Tree, jax.Array | None]]:
             own = key(index, replica)
-            gradients, written, anchors, finite = self._micro_batch(
+            gradients, after, anchors, finite = self._micro_batch(
                 {**weights, **written}, fed, own, scale, versions
             )
             with self._rounding(own, _SUM):
                 total = self._added(total, gradients, index * replicas + replica)
-            return total, written, (anchors, finite)
+            return total, after if self.updating else written, (anchors, finite)
 
         def turn(carry: tuple[Tree, Tree], item: tuple[jax.Array, Tree]) -> tuple[Any, Any]:
             total, written = carry

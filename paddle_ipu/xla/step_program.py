@@ -51,7 +51,6 @@ class StepProgram:
         updater: the optimizer, in training.
         stages: first result of a node -> pipeline stage, where each stage updates its weights
             while younger micro-batches are under way; ``stale_weights.py`` says what that means.
-        last_stage: number of the last backward stage.
         check_floats: find the first operator whose result is not finite.
         precision: how half is rounded and summed.
         automatic_loss_scaling: adapts the loss scale while training.
@@ -71,7 +70,6 @@ class StepProgram:
     loss: str | None = None
     updater: Updater | None = None
     stages: Mapping[str, int] = field(default_factory=dict)
-    last_stage: int = 0
     check_floats: bool = False
     precision: Precision = Precision()
     automatic_loss_scaling: AutomaticLossScaling | None = None

@@ -83,21 +83,18 @@ class Net:
         return [name for name in WEIGHTS if not (self.tied and name == "w2")]
 
 
-def scheduled(
-    x: Array, w: dict[str, Array], tied: bool, split: bool = False
-) -> tuple[dict[str, Array], Array]:
+def scheduled(x: Array, w: dict[str, Array], tied: bool) -> tuple[dict[str, Array], Array]:
     """One run of :class:`Net` cycle by cycle: the weights afterwards, and each micro-batch's out.
 
     Stage t of micro-batch k runs in cycle k + t, lower stages first: 0, 1, 2 are the forwards,
-    2 also the last one's backward, 3 and 4 the others'. Split, the last one's backward is stage 3.
+    2 also the last one's backward, 3 and 4 the others'.
     """
     w = {name: array.astype(np.float64) for name, array in w.items()}
-    backwards = [3, 4, 5] if split else [2, 3, 4]
     count = len(x)
     kept: list[dict[str, Array]] = [{} for _ in range(count)]
     out = np.zeros((count, 3, 2))
-    for cycle in range(count + backwards[-1]):
-        for stage in range(backwards[-1] + 1):
+    for cycle in range(count + 4):
+        for stage in range(5):
             k = cycle - stage
             if not 0 <= k < count:
                 continue
@@ -110,7 +107,7 @@ def scheduled(
                 # The transposed weight is an activation, which is kept.
                 own["last"] = (w["w0"].T if tied else w["w2"]).copy()
                 out[k] = own["h1"] @ own["last"] - x[k]
-            if stage == backwards[0]:
+            if stage == 2:
                 last = own["last"] if tied else w["w2"]
                 own["d"] = (out[k] @ last.T) * (1 - own["h1"] ** 2)
                 gradient = own["h1"].T @ out[k]
@@ -118,11 +115,11 @@ def scheduled(
                     own["of w0"] = gradient.T
                 else:
                     w["w2"] = w["w2"] - LR * gradient
-            elif stage == backwards[1]:
+            elif stage == 3:
                 gradient = own["h0"].T @ own["d"]
                 own["d"] = (own["d"] @ w["w1"].T) * (1 - own["h0"] ** 2)
                 w["w1"] = w["w1"] - LR * gradient
-            elif stage == backwards[2]:
+            elif stage == 4:
                 gradient = x[k].T @ own["d"] + (own["of w0"] if tied else 0)
                 w["w0"] = w["w0"] - LR * gradient
                 w["b0"] = w["b0"] - LR * own["d"].sum(0)
@@ -133,18 +130,15 @@ def data(count: int) -> Array:
     return np.random.default_rng(0).standard_normal((count, 3, 2)).astype(np.float32)
 
 
-@pytest.mark.parametrize(
-    ("tied", "split"), [(False, False), (True, False), (False, True)],
-    ids=["three IPUs", "two stages on one", "a stage for the last backward"],
-)  # fmt: skip
-def test_without_accumulation_weights_are_those_of_the_schedule(tied: bool, split: bool) -> None:
+@pytest.mark.parametrize("tied", [False, True], ids=["three IPUs", "two stages on one"])
+def test_without_accumulation_weights_are_those_of_the_schedule(tied: bool) -> None:
     net, w = Net(tied), initial()
     x = data(14).reshape(2, 7, 3, 2)
-    session = net.session(7, createImplicitPipeliningFwdOnlyProgram=split)
+    session = net.session(7)
     for fed in x:
         # A run empties the pipeline: the next one starts without anything under way.
         got = run(session, {"x": fed})[net.out]
-        w, out = scheduled(fed, w, tied, split)
+        w, out = scheduled(fed, w, tied)
         np.testing.assert_allclose(got, out, rtol=3e-5, atol=1e-5)
         for name, found in zip(net.weights, weights(session, *net.weights), strict=True):
             np.testing.assert_allclose(found, w[name], rtol=3e-5, atol=1e-5, err_msg=name)
@@ -184,11 +178,11 @@ def test_stages_that_follow_one_another_on_one_ipu_are_one() -> None:
     net.session(3)
     with pytest.raises(popart_exception, match=r"depth \(batchesPerStep\) must equal .* \(3\)"):
         net.session(2)
-    # With a backward stage for the last forward stage none are joined.
-    split = {"createImplicitPipeliningFwdOnlyProgram": True}
+    # With a program that is only the forward stages the last has a backward stage; none are joined.
+    alone = {"createImplicitPipeliningFwdOnlyProgram": True}
     with pytest.raises(popart_exception, match=r"at least the number of pipeline stages \(6\)"):
-        net.session(5, **split)
-    net.session(6, **split)
+        net.session(1, accumulation=5, **alone)
+    net.session(1, accumulation=6, **alone)
 
 
 @pytest.mark.parametrize(
@@ -256,3 +250,44 @@ def test_operators_without_a_place() -> None:
     manual.enablePipelining = True
     with pytest.raises(popart_exception, match="Only some ops have had their pipeline stage set"):
         session()
+
+
+def test_the_forward_only_program_leaves_weights_alone() -> None:
+    net = Net(tied=False)
+    session = net.session(1, accumulation=6, createImplicitPipeliningFwdOnlyProgram=True)
+    x = data(6)
+    before = weights(session, *net.weights)
+    outputs = session.initAnchorArrays()
+    for _ in range(2):
+        session.run("implicitPipeliningFwdOnly", popart.PyStepIO({"x": x}, outputs))
+    w = dict(zip(net.weights, before, strict=True))
+    expected = np.tanh(np.tanh(x @ w["w0"] + w["b0"]) @ w["w1"]) @ w["w2"] - x
+    np.testing.assert_allclose(outputs[net.out], expected, rtol=1e-5, atol=1e-6)
+    for array, name in zip(before, net.weights, strict=True):
+        np.testing.assert_array_equal(weights(session, name)[0], array)
+    np.testing.assert_allclose(run(session, {"x": x})[net.out], expected, rtol=1e-5, atol=1e-6)
+    assert not np.array_equal(weights(session, "w0")[0], before[0])
+    with pytest.raises(popart_exception, match="Program evaluation not found"):
+        session.run("evaluation", popart.PyStepIO({"x": x}, outputs))
+    with pytest.raises(popart_exception, match="Program implicitPipeliningFwdOnly not found"):
+        Net(tied=False).session(5).run(
+            "implicitPipeliningFwdOnly", popart.PyStepIO({"x": data(5)}, {})
+        )
+    with pytest.raises(TypeError, match="run takes .stepio, debugName. or"):
+        session.run()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"enablePipelining": False, "accumulation": 6}, "without implicit pipelining"),
+        ({"explicit": True, "accumulation": 6}, "with explicit pipelining"),
+        ({}, "without gradient accumulation"),
+    ],
+)
+def test_where_there_is_no_forward_only_program(settings: dict[str, Any], message: str) -> None:
+    settings = dict(settings)
+    if settings.pop("explicit", False):
+        settings |= {"useHostCopyOps": True, "enableExplicitMainLoops": True}
+    with pytest.raises(popart_exception, match=f"forward-only program is not supported {message}"):
+        Net(tied=False).session(6, createImplicitPipeliningFwdOnlyProgram=True, **settings)
