@@ -67,3 +67,49 @@ def unpool(context: TranslationContext) -> str:
         wanted = [int(size) for size in context.attr("output_size") or ()]
     inputs = [x, context.input("indices")]
     return context.extension("Unpool", inputs, {"sizes": [int(size) for size in wanted]})[0]
+
+
+@translator(
+    "correlation",
+    emits="Pad Slice Mul ReduceMean Concat",
+    limits="kernel_size 1",
+)
+def correlation(context: TranslationContext) -> str:
+    """How alike two images [N, C, H, W] are at neighbouring places -> [N, displacements, OH, OW].
+
+    The mean over the channels of one image's pixel times the other's, up to ``max_displacement``
+    rows and columns away in steps of ``stride2``; every ``stride1``-th pixel.
+    """
+    if int(context.attr("kernel_size")) != 1:
+        raise context.refuse(
+            f"kernel_size is {context.attr('kernel_size')}, and Paddle's kernel reads beyond the "
+            "image with any but 1; use 1, and average the result with avg_pool2d."
+        )
+    pad, furthest, stride, step = (
+        int(context.attr(name)) for name in ("pad_size", "max_displacement", "stride1", "stride2")
+    )
+    pads = context.shape_const([0, 0, pad, pad] * 2)
+    first, second = (context.input(name) for name in ("input1", "input2"))
+    if pad:
+        zero = context.const_like(0.0, first)
+        first, second = (str(context.onnx.pad([x, pads, zero])) for x in (first, second))
+    height, width = (size - 2 * furthest for size in context.shape(first)[2:])
+    if min(height, width) < 1:
+        raise context.refuse(
+            f"an image of {context.shape(first)[2:]} with its padding has no pixel that is "
+            f"{furthest} from its borders; raise pad_size."
+        )
+
+    def window(x: str, down: int, right: int) -> str:
+        top, left = furthest + down, furthest + right
+        bounds = [[top, left], [top + height, left + width], [2, 3], [stride, stride]]
+        return str(context.onnx.slice([x, *map(context.shape_const, bounds)]))
+
+    still = window(first, 0, 0)
+    steps = [at * step for at in range(-(furthest // step), furthest // step + 1)]
+    alike = [
+        context.onnx.reducemean([context.onnx.mul([still, window(second, down, right)])], [1], 1)
+        for down in steps
+        for right in steps
+    ]
+    return str(context.onnx.concat(alike, 1))

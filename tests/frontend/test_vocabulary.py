@@ -52,6 +52,13 @@ ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
     "fold": {"output_sizes": [3, 4], **_WINDOWS},
     "frame": {"frame_length": 2, "hop_length": 1},
     "logspace": {"dtype": 5},
+    "correlation": {
+        "kernel_size": 1,
+        "max_displacement": 2,
+        "pad_size": 2,
+        "stride1": 1,
+        "stride2": 1,
+    },
     "maxout": {"groups": 2},
     "overlap_add": {"hop_length": 1},
     "prior_box": {"min_sizes": [4.0], "aspect_ratios": [2.0], "variances": [0.1, 0.1, 0.2, 0.2]},

@@ -30,7 +30,7 @@ _BY_REASON: dict[str, str] = {
         auc.curve class_center_sample.num_samples fake_channel_wise_quantize_abs_max.is_test
         flash_attn_v3.softcap flash_attn_v3.window_size_left
         flash_attn_v3.window_size_right fused_bias_act.quant_scale fused_rms_norm_quant.quant_scale
-        gemm_epilogue.padding_weights mish.lambda
+        correlation.kernel_size gemm_epilogue.padding_weights mish.lambda
         multihead_matmul.transpose_k multihead_matmul.transpose_q multihead_matmul.transpose_v
         print.first_n top_p_sampling.k top_p_sampling.mode
         uniform_inplace.diag_num variable_length_memory_efficient_attention.pre_cache_length

@@ -187,3 +187,10 @@ row(
     "anchor_mask?[] anchors?[] class_num?1 downsample_ratio?32 ignore_thresh?0.7 scale_x_y?1.0 "
     "use_label_smooth?true",
 )
+row(
+    "correlation",
+    "correlation",
+    "input1=Input1 input2=Input2",
+    "out=Output",
+    "corr_type_multiply?1 kernel_size max_displacement pad_size stride1 stride2",
+)

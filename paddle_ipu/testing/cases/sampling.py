@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import paddle.nn.functional as F  # noqa: N812 - Paddle's own convention
 
-from paddle_ipu.testing.operator_case import CaseTable, Since, normal, uniform
+from paddle_ipu.testing.cases.one_operator import operator
+from paddle_ipu.testing.operator_case import Array, CaseTable, Since, normal, uniform
 
 TABLE = CaseTable()
 _add = TABLE.add
@@ -118,4 +119,74 @@ _add(
     gradient="x",
     x=normal(1, 2, 1, 2, 2),
     n=np.asarray([[[[[0, 3], [13, 30]]], [[[5, 6], [9, 31]]]]], np.int32),
+)
+
+
+def _correlated(x: Any, y: Any, pad: int, furthest: int, stride: int, step: int, size: int) -> Any:
+    border = furthest + (size - 1) // 2
+    rows, columns = (-(-(dim + 2 * pad - 2 * border) // stride) for dim in x.shape[2:])
+    return operator(
+        "correlation",
+        {
+            "input1": x,
+            "input2": y,
+            "pad_size": pad,
+            "kernel_size": size,
+            "max_displacement": furthest,
+            "stride1": stride,
+            "stride2": step,
+            # Paddle's kernel does not read it.
+            "corr_type_multiply": 1 + stride,
+        },
+        "Output",
+        {"input1": "Input1", "input2": "Input2"},
+        shape=[x.shape[0], (2 * (furthest // step) + 1) ** 2, rows, columns],
+    )[0]
+
+
+def _alike(x: Array, y: Array, pad: int, furthest: int, stride: int, step: int) -> Array:
+    """The sum over pixels that Paddle's kernel for GPUs writes, one displacement at a time."""
+    x, y = (np.pad(array, [(0, 0), (0, 0), (pad, pad), (pad, pad)]) for array in (x, y))
+    rows = np.arange(furthest, x.shape[2] - furthest, stride)
+    columns = np.arange(furthest, x.shape[3] - furthest, stride)
+    reach = range(-(furthest // step) * step, furthest + 1, step)
+    own = x[:, :, rows][..., columns]
+    moved = [
+        (own * y[:, :, rows + down][..., columns + right]).mean(1)
+        for down in reach
+        for right in reach
+    ]
+    return np.stack(moved, 1)
+
+
+_PAIR: dict[str, Any] = {"x": normal(2, 2, 4, 5), "y": normal(2, 2, 4, 5, seed=1)}
+_add(
+    "correlation",
+    lambda x, y: [
+        _correlated(x, y, 1, 1, 1, 1, 1),
+        _correlated(x, y, 0, 1, 1, 1, 1),
+        _correlated(x, y, 3, 3, 2, 2, 1),
+    ],
+    gradient="x y",
+    gpu_only=True,
+    oracle=lambda x, y: [
+        _alike(x, y, 1, 1, 1, 1),
+        _alike(x, y, 0, 1, 1, 1),
+        _alike(x, y, 3, 3, 2, 2),
+    ],
+    **_PAIR,
+)
+TABLE.refuse(
+    "correlation",
+    lambda x, y: _correlated(x, y, 2, 2, 1, 1, 3),
+    "kernel_size is 3, and Paddle's kernel reads beyond the image with any but 1",
+    gpu_only=True,
+    **_PAIR,
+)
+TABLE.refuse(
+    "correlation",
+    lambda x, y: _correlated(x, y, 1, 4, 1, 1, 1),
+    r"an image of \[6, 7\] with its padding has no pixel that is 4 from its borders",
+    gpu_only=True,
+    **_PAIR,
 )
