@@ -145,10 +145,20 @@ def unstack(context: TranslationContext) -> list[str]:
     return [context.reshape(str(part), dims) for part in parts]
 
 
-@translator("slice", emits="Slice Reshape", limits="starts and ends must be constant")
+@translator(
+    "slice",
+    emits="Slice Gather Reshape",
+    limits="starts and ends must be constant, but for ``x[i]`` with a tensor as its one index",
+)
 def slice_(context: TranslationContext) -> str:
     """A part along some axes; ``decrease_axis`` then drops dimensions of length 1."""
     axes = [int(axis) for axis in context.attr("axes")]
+    one = len(axes) == 1 and [int(axis) for axis in context.attr("decrease_axis", ())] == axes
+    if one and not context.is_constant("starts"):
+        x, axis = context.input("x" if context.has("x") else "input"), axes[0]
+        dims = [dim for at, dim in enumerate(context.shape(x)) if at != axis % context.rank(x)]
+        row = context.onnx.gather([x, context.input("starts")], axis)
+        return context.reshape(str(row), dims)
     return _cut(context, axes, [1] * len(axes))
 
 

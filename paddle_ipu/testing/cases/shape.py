@@ -121,6 +121,14 @@ _add(
     x=_CUBE,
     i=_WHOLE,
 )
+_add(
+    "slice",
+    lambda x, i: [x[i[0]], x[:, i[1]]],
+    gradient="x",
+    label="one index, a tensor without axes",
+    x=normal(4, 5, 6),
+    i=np.array([3, 0]),
+)
 TABLE.refuse(
     "slice",
     lambda x, i: paddle.slice(x, [0], [i[0]], [i[1]]),
