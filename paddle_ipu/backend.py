@@ -147,6 +147,13 @@ class IpuBackend:
             )
 
     @property
+    def evaluates(self) -> bool:
+        """True while the strategy has ``runtime_options.enable_eval``, which any run may change."""
+        if self._strategy is None:
+            return False
+        return bool(self._strategy.get_option("runtime_options.enable_eval")["value"])
+
+    @property
     def is_attached(self) -> bool:
         """True from :meth:`attach` until the backend is reset or detached."""
         return self._session is not None

@@ -240,6 +240,7 @@ def _compile(
         )
         if values["compile_engine"]
         else None,
+        forward_only=bool(values["create_implicit_pipelining_fwd_only_program"]),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from paddle_ipu import seam
 from paddle_ipu.backend import IpuBackend
 from paddle_ipu.compile_report import CompileReport, HostOperator
 from paddle_ipu.errors import (
@@ -92,6 +93,7 @@ class IpuProgram:
         kernels: Sequence[Any] = (),
         synthetic: bool = False,
         seed: Seed | None = None,
+        forward_only: bool = False,
     ) -> None:
         self.org_program = org_program
         self.feeds = feeds
@@ -111,6 +113,7 @@ class IpuProgram:
         self._kernels = kernels
         self._synthetic = synthetic
         self._seed = seed
+        self._forward_only = forward_only
         self._runs = 0
         self._outputs: dict[str, tuple[tuple[int, ...], Any]] | None = None
 
@@ -189,7 +192,6 @@ class IpuProgram:
         session = self._backend.session
         wanted = [self._fetch(item) for item in _flat(fetch_list)]
         inputs = {} if self._synthetic else self._inputs(feed or {})
-        self._send_learning_rate(session)
         if self._outputs is None:
             self._outputs = {
                 name: (array.shape, array.dtype)
@@ -199,7 +201,7 @@ class IpuProgram:
         outputs = {name: make(*kind) for name, kind in self._outputs.items()}
         self._seed.before_run(session)
         try:
-            session.run(self._popart.PyStepIO(inputs, outputs))
+            self._step(session, self._popart.PyStepIO(inputs, outputs))
         except (NumericalError, IndexRangeError) as error:
             if error.node is not None:
                 where = self._describe(error.node)
@@ -289,10 +291,26 @@ class IpuProgram:
 
     # -- learning rate and fetches -------------------------------------------------------------
 
-    def _send_learning_rate(self, session: Any) -> None:
+    def _step(self, session: Any, stepio: Any) -> None:
+        """A run of the session; with ``runtime_options.enable_eval`` one that changes nothing.
+
+        PopART has no such run but that of the forward stages of a pipeline. Where there is not
+        that either, its optimizer gets a learning rate of 0, which leaves the weights alone.
+        """
+        evaluating = self._to_popart is not None and self._backend.evaluates
+        if evaluating and self._forward_only:
+            session.run("implicitPipeliningFwdOnly", stepio)
+            return
+        if seam.is_ours(self._popart):
+            session.setUpdating(not evaluating)
+            evaluating = False
+        self._send_learning_rate(session, 0.0 if evaluating else None)
+        session.run(stepio)
+
+    def _send_learning_rate(self, session: Any, rate: float | None) -> None:
         if self._learning_rate is None or self._to_popart is None:
             return
-        rate = self._learning_rate()
+        rate = self._learning_rate() if rate is None else rate
         if rate != self._rate_on_device:
             session.updateOptimizerFromHost(self._to_popart(self._optimizer, rate))
             self._rate_on_device = rate

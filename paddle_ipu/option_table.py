@@ -91,7 +91,10 @@ _add("Program", "effective", FLAG, {
 })
 _add("Program", "planned", FLAG, {
     "is_dynamic": (False, "Compile a `to_static` layer, rate from `lr`, loss from identity_loss."),
-    "runtime_options.enable_eval": (False, "Run the training program but leave the weights alone."),
+}, seam="")
+_add("Program", "effective", FLAG, {
+    "runtime_options.enable_eval":
+        (False, "Runs leave weights and optimizer state alone; may be set between runs."),
 }, seam="")
 
 _add("Placement", "effective", COUNT, {
@@ -134,7 +137,7 @@ _add("Pipelining and accumulation", "effective",
     "mean_accumulation_and_replication_reduction_strategy":
         (1, "With Mean: keep a running mean, or divide after the sum."),
 })
-_add("Pipelining and accumulation", "planned", FLAG, {
+_add("Pipelining and accumulation", "effective", FLAG, {
     "create_implicit_pipelining_fwd_only_program":
         (False, "Build a forward-only pipeline beside the training one, run by enable_eval."),
 })

@@ -316,6 +316,16 @@ def check_consistent(values: StrategyValues) -> None:
             f"factor. Set num_ipus (now {ipus}) to replicated_graph_count (now {replicas}) times "
             "the IPUs of a replica."
         )
+    if values["create_implicit_pipelining_fwd_only_program"]:
+        needed = ("enable_pipelining", "enable_gradient_accumulation", "is_training")
+        off = [name for name in needed if not values[name]]
+        if off:
+            problems.append(
+                "Implicit pipelining forward-only program is not supported without implicit "
+                f"pipelining and gradient accumulation. Set {' and '.join(off)} to True, or "
+                "create_implicit_pipelining_fwd_only_program to False: "
+                "runtime_options.enable_eval needs it not."
+            )
     if manual and ipus <= 1:
         problems.append(
             "Only if num_ipus > 1, enable_manual_shard is able to be set True. Set num_ipus (now "

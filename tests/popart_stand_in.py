@@ -260,7 +260,10 @@ class _Session(Recorded):
                 "Devicex::prepare() must be called before Devicex::run(const IStepIO &) is called."
             )
 
-    def run(self, stepio: PyStepIO, debugName: str = "") -> None:
+    def run(self, first: str | PyStepIO, second: PyStepIO | str = "", debugName: str = "") -> None:
+        """run(stepio, debugName) or run(programHandle, stepio, debugName)"""
+        stepio = second if isinstance(first, str) else first
+        assert isinstance(stepio, PyStepIO)
         self._need_prepared()
         if self._training and not self._loaded:
             raise popart_runtime_error("Must call weightsFromHost before run")

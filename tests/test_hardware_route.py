@@ -13,6 +13,7 @@ import paddle
 import pytest
 
 from paddle_ipu.errors import BackendUnavailableError, NotPortableError
+from tests.placement.networks import PLACES, compiled, staged
 from tests.popart_stand_in import StandIn, make_popart
 from tests.training.side_by_side import (
     Built,
@@ -200,6 +201,38 @@ def test_options_placement_and_memory_are_recorded(popart: StandIn, tmp_path: Pa
         for node in onnx.load(str(tmp_path / "model.onnx")).graph.node
     }
     assert places["ReduceMean"] == (1, 1)
+
+
+def test_an_evaluation_has_no_learning_rate(popart: StandIn) -> None:
+    both = pair(_scheduled())
+    rates = []
+    for evaluating in (False, True, True, False):
+        both.compiler._ipu_strategy.set_options({"runtime_options.enable_eval": evaluating})
+        del popart.calls[:]
+        both.on_ipu(rows(4))
+        sent = [call.args[0]["defaultLearningRate"][0] for call in popart.named("SGD")]
+        rates.append(sent)
+        assert len(popart.named("_Session.run")) == 1
+    assert rates == [[0.5], [0.0], [], [0.5]]
+
+
+def test_an_evaluation_of_a_pipeline_is_its_forward_only_program(popart: StandIn) -> None:
+    both = compiled(
+        staged(PLACES["two"], lambda: paddle.optimizer.SGD(0.1)), 2, accumulation=4, replicas=2,
+        batches=3, pipelining=True, options={"create_implicit_pipelining_fwd_only_program": True},
+    )  # fmt: skip
+    options = _one(popart, "TrainingSession").kwargs["userOptions"]
+    assert options.createImplicitPipeliningFwdOnlyProgram is True
+    assert (options.enableReplicatedGraphs, options.replicatedGraphCount) == (True, 2)
+    assert _one(popart, "DeviceManager.tryAcquireAvailableDevice").args == (4,)
+    feed = rows(2 * 3 * 4 * 2)
+    both.on_ipu(feed)
+    both.compiler._ipu_strategy.set_options({"runtime_options.enable_eval": True})
+    del popart.calls[:]
+    (loss,) = both.on_ipu(feed)
+    assert loss.shape == (3, 4, 2)
+    assert _one(popart, "_Session.run").args[0] == "implicitPipeliningFwdOnly"
+    assert not popart.named("SGD")
 
 
 @pytest.mark.parametrize(
