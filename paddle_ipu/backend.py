@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from paddle_ipu import scope as scopes
 from paddle_ipu.errors import BackendUnavailableError, NotSupported
+from paddle_ipu.state_binding import StateBinding
 
 Array = np.ndarray[Any, Any]
 
@@ -42,7 +43,7 @@ class IpuBackend:
         self._builder: Any = None
         self._why_gone = "nothing was compiled with it"
         self._weights: Mapping[str, str] = {}
-        self._states: Sequence[str] = ()
+        self._states: Mapping[str, StateBinding] = {}
         self._changes = False
         self._stale = False
         # The `_turn` in which the device last got ahead of the Scope; 0 while it is not.
@@ -69,7 +70,7 @@ class IpuBackend:
         builder: Any,
         scope: Any,
         weights: Mapping[str, str],
-        states: Sequence[str],
+        states: Mapping[str, StateBinding],
         *,
         changes: bool,
         compiled: bool = True,
@@ -83,7 +84,7 @@ class IpuBackend:
             builder: the builder that holds its program.
             scope: where weights are read from and written to.
             weights: parameter name -> weight tensor.
-            states: names of optimizer state variables, which are their tensors' ids too.
+            states: variables of optimizer state -> what the device has for them.
             changes: a run changes weights: it trains them, or the program writes to them.
             compiled: the session can run; else its device is given nothing.
         """
@@ -91,7 +92,7 @@ class IpuBackend:
         self._changes = changes and compiled
         self._popart, self._builder = popart, builder
         self._session, self._device = session, device
-        self._scope, self._weights, self._states = scope, dict(weights), tuple(states)
+        self._scope, self._weights, self._states = scope, dict(weights), dict(states)
         if compiled:
             # The program's initialisers are the scope's weights.
             session.weightsFromHost()
@@ -174,19 +175,25 @@ class IpuBackend:
     def _states_from_host(self) -> None:
         # Large ones one at a time, each let go before the next: two copies of all may not fit.
         small = {}
-        for name in self._states:
+        for name, binding in self._states.items():
             found = scopes.tensor(self._scope, name)
             if found is None:
                 continue
             array = scopes.view(found)
-            if array.nbytes < _WORTH_RELEASING:
-                small[name] = array
+            sent = binding.sent(array, self._variable)
+            if sent is None:
                 continue
-            self._send({name: array})
+            if array.nbytes < _WORTH_RELEASING:
+                small[binding.tensor] = sent
+                continue
+            self._send({binding.tensor: sent})
             self._released[name] = (array.shape, array.dtype)
-            del array
+            del array, sent
             found._clear()
         self._send(small)
+
+    def _variable(self, name: str) -> Array:
+        return scopes.view(scopes.tensor(self._scope, name))
 
     def _send(self, arrays: Mapping[str, Array]) -> None:
         self._session.writeWeights(self._popart.PyWeightsIO(arrays))
@@ -240,7 +247,10 @@ class IpuBackend:
         session = self._session
         session.weightsToHost()
         # One at a time: a second copy of a whole model may not fit.
-        for name, tensor_id in [*self._weights.items(), *((s, s) for s in self._states)]:
+        # Weights come first: some state is told from them.
+        weights = {name: StateBinding(tensor) for name, tensor in self._weights.items()}
+        bindings = {**weights, **self._states}
+        for name, binding in bindings.items():
             if not everything and name not in self._released:
                 continue
             variable = self._scope.find_var(name)
@@ -253,11 +263,12 @@ class IpuBackend:
                 array = np.empty_like(scopes.view(found))
             else:
                 continue
-            # Counts of the optimizer are whole numbers in the scope only.
-            whole = array.dtype.kind == "i" and name in self._states
-            received = np.empty(array.shape, np.float32) if whole else array
-            session.readWeights(self._popart.PyWeightsIO({tensor_id: received}))
-            scopes.write(found, received.astype(array.dtype) if whole else received)
+            received = binding.received(array.shape) if name in self._states else array
+            session.readWeights(self._popart.PyWeightsIO({binding.tensor: received}))
+            if name in self._states:
+                # Counts of the optimizer are whole numbers in the scope only.
+                received = binding.kept(received, self._variable).astype(array.dtype, copy=False)
+            scopes.write(found, received.reshape(array.shape))
 
     def detach(self) -> None:
         """Gives the device back; the compiled program cannot run any more."""

@@ -180,19 +180,16 @@ def _compile(
     progress(25)
     anchors = _anchors(compilation, translation)
     optimizer = _restrict(compilation, translation)
-    to_popart, own_rule = _optimizer_for(
-        popart, optimizer, translation, written, any(map(_is_gradient, anchors.values()))
-    )
+    chosen = _chosen(popart, optimizer, translation, written, anchors, values)
+    own_rule = chosen is not None and chosen.is_paddles
     extensions = {name: _place(node) for name, node in translation.extensions.items()}
     seam.check_portable(popart, extensions, optimizer if own_rule else None)
     _record_memory(translation, values)
     dump.program(translation.builder)
     rate = _learning_rate(program, scope, optimizer)
     device = seam.acquire(popart, int(values["num_ipus"]), int(values["tiles_per_ipu"]))
-    first = None if to_popart is None else to_popart(optimizer, rate() if rate else 0.0)
-    states = [] if optimizer is None else optimizer.state_names
-    if optimizer is not None and optimizer.automatic_loss_scaling:
-        states = [*states, LOSS_SCALE_UPDATE_FACTOR]
+    first = None if chosen is None else chosen.make(optimizer, rate() if rate else 0.0)
+    states = {} if chosen is None else chosen.states
     try:
         session = _session(
             program, popart, device, translation, compilation, values, anchors, first, progress
@@ -228,7 +225,7 @@ def _compile(
         _axes(values),
         rate,
         optimizer,
-        to_popart,
+        None if chosen is None else chosen.make,
         popart,
         because,
         _describer(translation),
@@ -410,34 +407,23 @@ def _restrict(compilation: Compilation, translation: Translation) -> Any:
     return replace(optimizer, updates=kept)
 
 
-def _optimizer_for(
+def _chosen(
     popart: Any,
     optimizer: Any,
     translation: Translation,
     written: Collection[str],
-    fetches_gradients: bool,
-) -> tuple[Callable[[Any, float], Any] | None, bool]:
-    """(what makes PopART's optimizer for a learning rate, whether it is Paddle's own rule)."""
+    anchors: Mapping[str, str],
+    values: StrategyValues,
+) -> Any:
+    """The optimizer for the session, None in inference."""
+    from paddle_ipu import optimizer_rules
+
     if optimizer is None:
-        return None, False
-    trained = {update.parameter for update in optimizer.updates}
-    # PopART returns gradients of the scaled loss, and here the scale is not known beforehand.
-    known = not (optimizer.automatic_loss_scaling and fetches_gradients)
-    if optimizer.is_plain_sgd and known and trained.union(written) == set(translation.weights):
-
-        def sgd(description: Any, rate: float) -> Any:
-            return popart.SGD(
-                {
-                    "defaultLearningRate": (rate, False),
-                    "lossScaling": (
-                        description.loss_scaling,
-                        not description.automatic_loss_scaling,
-                    ),
-                }
-            )
-
-        return sgd, False
-    return (lambda description, rate: description.with_learning_rate(rate)), True
+        return None
+    fetches_gradients = any(map(_is_gradient, anchors.values()))
+    return optimizer_rules.choose(
+        popart, optimizer, translation.weights, written, fetches_gradients, values
+    )
 
 
 def _learning_rate(program: Any, scope: Any, optimizer: Any) -> Callable[[], float] | None:

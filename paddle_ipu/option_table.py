@@ -149,24 +149,27 @@ _add("Pipelining and accumulation", "recorded", FLAG, {
 _add("Optimizer", "effective", Number(low=0.0, above=True), {
     "loss_scaling": (1.0, "Multiplies the loss before, divides the gradient after the backward."),
 }, seam="Optimizer lossScaling")
+_add("Optimizer", "effective", Text(("paddle", "popart")), {
+    "optimizer_rule": ("paddle", "Whose rule updates weights: Paddle's, or PopART's."),
+}, seam="SGD, Adam, Adaptive")
 _add("Optimizer", "planned", Number(low=0.0), {
     "lr": (0.0, "Gives the learning rate when `is_dynamic`; a static program has its optimizer's."),
 }, seam="Optimizer defaultLearningRate")
 _add("Optimizer", "effective", FLAG, {
     "use_no_bias_optimizer": (False, "Adam and Lamb without bias correction."),
 }, seam="AdamMode")
-_add("Optimizer", "planned", Number(low=0.0), {
-    "max_weight_norm": (65504.0, "Bounds the weight's norm in the trust ratio of PopART's Lamb."),
+_add("Optimizer", "effective", Number(low=0.0), {
+    "max_weight_norm": (65504.0, "Bounds the weight's norm in Lamb's trust ratio; 0: no ratio."),
 }, seam="Adam defaultMaxWeightNorm")
-_add("Optimizer", "planned", STATE_TYPE, {
+_add("Optimizer", "effective", STATE_TYPE, {
     "accl1_type": ("FLOAT", "Keeps the optimizer's first state tensor in half."),
     "accl2_type": ("FLOAT", "Keeps the optimizer's second state tensor in half."),
     "accl3_type": ("FLOAT", "Keeps the optimizer's third state tensor in half."),
 }, seam="Adam, Adaptive")
-_add("Optimizer", "planned", Text(("", "decay", "l2_regularization")), {
+_add("Optimizer", "effective", Text(("", "decay", "l2_regularization")), {
     "weight_decay_mode": ("", "Overrides how the Adam and adaptive families decay weights."),
 }, seam="WeightDecayMode")
-_add("Optimizer", "planned", FLAG, {
+_add("Optimizer", "effective", FLAG, {
     "scaled_optimizer_state": (False, "Keeps Adam's and Lamb's state in loss-scaled units."),
 }, seam="Adam scaled_optimizer_state")
 _add("Optimizer", "effective", FLAG, {

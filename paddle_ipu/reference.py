@@ -172,11 +172,8 @@ def prepare(
     strategy = _strategy_for(graph, feeds[0]) if strategy is None else strategy
     values = strategy._ipu_strategy.snapshot()
     training = bool(values["is_training"])
-    if on_cpu and training and values["use_no_bias_optimizer"]:
-        raise NotSupported(
-            "verify cannot compare use_no_bias_optimizer: Paddle's CPU kernels always correct the "
-            "bias. Set the option to False to verify."
-        )
+    if on_cpu and training:
+        _check_rule_of_paddle(values)
     micro_batches = int(values["accumulation_factor"] * values["replicated_graph_count"])
     accumulates = training and micro_batches > 1
     turns = int(values["batches_per_step"]) * micro_batches
@@ -199,6 +196,27 @@ def prepare(
         on_cpu=on_cpu,
         seed=_seed(program, values),
     )
+
+
+_OF_PADDLES_RULE: Mapping[str, Any] = {
+    "use_no_bias_optimizer": False,
+    "optimizer_rule": "paddle",
+    "weight_decay_mode": "",
+    "max_weight_norm": 65504.0,
+    "accl1_type": "FLOAT",
+    "accl2_type": "FLOAT",
+    "accl3_type": "FLOAT",
+}
+"""Options that change the rule of an optimizer -> their values with Paddle's."""
+
+
+def _check_rule_of_paddle(values: Mapping[str, Any]) -> None:
+    for name, value in _OF_PADDLES_RULE.items():
+        if values[name] != value:
+            raise NotSupported(
+                f"verify cannot compare {name}: Paddle's CPU kernels update weights by Paddle's "
+                f"own rule. Set the option to {value!r} to verify."
+            )
 
 
 def _check_known_to_paddle(duplicate: ProgramCopy, fetches: Sequence[str]) -> None:

@@ -21,6 +21,7 @@ from paddle_ipu.passes import gradient_changes
 from paddle_ipu.passes.find_loss import find_loss
 from paddle_ipu.passes.gradient_changes import GradientChange
 from paddle_ipu.passes.loss_scaling import LOSS_SCALING, loss_scale, without_scale
+from paddle_ipu.passes.optimizer_options import with_options
 from paddle_ipu.passes.pipeline import Compilation
 from paddle_ipu.passes.update_operators import Update, is_update, updates_of
 from paddle_ipu.popart.paddle_optimizer import (
@@ -56,16 +57,15 @@ class ExtractOptimizer:
                 f"the program has more than one learning-rate variable: {', '.join(sorted(names))}."
                 " Use one optimizer for the whole program; per-parameter factors are supported."
             )
-        compilation.optimizer = PaddleOptimizer(
+        described = PaddleOptimizer(
             updates=updates,
             clips=tuple(reading.clips),
             learning_rate_name=names.pop() if names else "",
-            loss_scaling=float(compilation.options["loss_scaling"]),
-            bias_correction=not compilation.options["use_no_bias_optimizer"],
             gradients=reading.raw_gradients,
             loss_scale=reading.loss_scale,
             automatic_loss_scaling=_adapts(compilation, reading.loss_scale),
         )
+        compilation.optimizer = with_options(described, compilation.options)
         loss = find_loss(compilation.graph, list(reading.raw_values.values()))
         compilation.loss = without_scale(compilation.graph, loss, reading.loss_scale)
         return True

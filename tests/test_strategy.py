@@ -48,6 +48,7 @@ SAMPLES: dict[str, Any] = {
     "random_seed": 42,
     "replicated_collectives_settings": {"merge_all_reduce_collectives": True},
     "weight_decay_mode": "decay",
+    "optimizer_rule": "popart",
 }
 WRONG_TYPE: dict[str, list[Any]] = {
     "bool": [1, 0, "True", None, 1.0],
@@ -91,9 +92,9 @@ def value(core: CoreIpuStrategy, name: str) -> Any:
     return core.get_option(name)["value"]
 
 
-def test_the_table_holds_the_options_of_an_ipu_build_and_one_of_ours() -> None:
-    assert len(OPTIONS) == 125
-    assert "cpu_fallback" in OPTIONS
+def test_the_table_holds_the_options_of_an_ipu_build_and_two_of_ours() -> None:
+    assert len(OPTIONS) == 126
+    assert {"cpu_fallback", "optimizer_rule"} <= set(OPTIONS)
     assert CoreIpuStrategy().get_all_option_names() == list(OPTIONS)
     assert {option.status for option in OPTIONS.values()} == {"effective", "recorded", "planned"}
     for name, option in OPTIONS.items():

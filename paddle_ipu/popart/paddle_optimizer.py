@@ -62,6 +62,20 @@ RULES: Mapping[str, Rule] = {
 }
 """Update rules by the names of Paddle's operators."""
 
+FAMILIES: Mapping[str, str] = {
+    "adam": "Adam",
+    "adamw": "Adam",
+    "adamax": "Adam",
+    "lamb": "Adam",
+    "nadam": "Adam",
+    "radam": "Adam",
+    "adagrad": "Adaptive",
+    "decayed_adagrad": "Adaptive",
+    "adadelta": "Adaptive",
+    "rmsprop": "Adaptive",
+}
+"""Rules -> PopART's optimizer of that kind, whose options of the strategy they follow."""
+
 MASTER = "master_param"
 """The state of any rule that holds a half parameter in float32."""
 
@@ -93,6 +107,7 @@ class ParameterUpdate:
         learning_rate_scale: the parameter's own factor on the learning rate.
         l2: coefficient of L2 decay added to the gradient after clipping.
         l1: coefficient of L1 decay, the sign of the weight, likewise.
+        decay: coefficient of a decay of the weight itself, times the learning rate.
         clip: index in :attr:`PaddleOptimizer.clips`, None for no clipping.
     """
 
@@ -103,6 +118,7 @@ class ParameterUpdate:
     learning_rate_scale: float = 1.0
     l2: float = 0.0
     l1: float = 0.0
+    decay: float = 0.0
     clip: int | None = None
 
 
@@ -148,6 +164,8 @@ class PaddleOptimizer:
         bias_correction: False leaves it out of Adam, AdamW and Lamb.
         loss_scale: the program's own loss scaling, which multiplies `loss_scaling`.
         automatic_loss_scaling: the session adapts a factor on `loss_scaling`.
+        state_types: element types of the first three states of a rule of :data:`FAMILIES`.
+        scaled_state: Adam and its kin keep their state multiplied by `loss_scaling`.
     """
 
     updates: tuple[ParameterUpdate, ...]
@@ -160,16 +178,24 @@ class PaddleOptimizer:
     """Name of a raw gradient in the program -> its parameter."""
     loss_scale: LossScale | None = None
     automatic_loss_scaling: bool = False
+    state_types: tuple[str, str, str] = ("float32", "float32", "float32")
+    scaled_state: bool = False
+
+    def state_type(self, rule: str, state: str) -> str:
+        """The element type of a rule's state on the device."""
+        row = RULES[rule]
+        moments = [name for name in row.states if name not in row.ones]
+        if rule not in FAMILIES or state not in moments:
+            return "float32"
+        return self.state_types[moments.index(state)]
+
+    def units(self, rule: str) -> float:
+        """What gradients are multiplied by before a rule that keeps scaled state."""
+        return self.loss_scaling if self.scaled_state and FAMILIES.get(rule) == "Adam" else 1.0
 
     def with_learning_rate(self, learning_rate: float) -> PaddleOptimizer:
         """The same optimizer with another learning rate."""
         return replace(self, learning_rate=learning_rate)
-
-    @property
-    def state_names(self) -> list[str]:
-        """Variables of the scope that updates change, besides the parameters."""
-        scale = () if self.loss_scale is None else self.loss_scale.variables
-        return [*(name for update in self.updates for name in update.states.values()), *scale]
 
     @property
     def is_plain_sgd(self) -> bool:
@@ -180,7 +206,8 @@ class PaddleOptimizer:
             and all(
                 update.rule == "sgd"
                 and update.learning_rate_scale == 1.0
-                and update.l1 == update.l2 == 0.0
+                and update.l1 == update.l2 == update.decay == 0.0
+                and not update.states
                 for update in self.updates
             )
         )

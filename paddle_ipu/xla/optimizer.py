@@ -91,6 +91,13 @@ def _adapted(scale: LossScale, finite: jax.Array, state: Arrays) -> dict[str, ja
     }
 
 
+def _in_units(settings: Mapping[str, float], units: float) -> Mapping[str, float]:
+    """The numbers of a rule whose gradients are multiplied by `units`."""
+    if units == 1.0:
+        return settings
+    return {**settings, "epsilon": settings["epsilon"] * units}
+
+
 class PaddleUpdater:
     """Runs a :class:`PaddleOptimizer`; state arrays go by their variable names.
 
@@ -135,11 +142,16 @@ class PaddleUpdater:
         } | dict.fromkeys(() if scale is None else scale.variables, (1,))
 
     def state_dtypes(self) -> dict[str, str]:
-        return {}
+        return {
+            name: self._optimizer.state_type(update.rule, state)
+            for update in self._updates
+            for state, name in update.states.items()
+        }
 
     def initial_state(self, weights: Arrays) -> dict[str, np.ndarray[Any, Any]]:
         shapes = self.state_shapes({name: array.shape for name, array in weights.items()})
-        state = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+        dtypes = self.state_dtypes()
+        state = {n: np.zeros(shape, dtypes.get(n, "float32")) for n, shape in shapes.items()}
         for update in self._updates:
             for power, beta in STATES[update.rule].powers.items():
                 state[update.states[power]][:] = update.settings[beta]
@@ -184,15 +196,22 @@ class PaddleUpdater:
             g = clipped[update.parameter]
             g = g + update.l1 * jnp.sign(w) if update.l1 else g
             g = g + update.l2 * w if update.l2 else g
-            before = {r: state[name] for r, name in update.states.items() if r != MASTER}
-            powers = {name: before.pop(name) for name in STATES[update.rule].powers}
-            settings = tuple(sorted(update.settings.items()))
+            units = self._optimizer.units(update.rule)
+            g = g * units if units != 1.0 else g
+            before = {
+                role: state[name].astype(jnp.float32)
+                for role, name in update.states.items()
+                if role not in (MASTER, *STATES[update.rule].powers)
+            }
+            powers = {role: state[update.states[role]] for role in STATES[update.rule].powers}
+            settings = tuple(sorted(_in_units(update.settings, units).items()))
             # Most parameters share these numbers.
             factor, ids = update.learning_rate_scale, map(id, powers.values())
             key = (NUMBERS.get(update.rule), settings, factor, *ids)
             if key not in known:
                 known[key] = self._numbers(update, scalars[0], powers)
             next_powers, numbers = known[key]
+            w = w - numbers["lr"] * update.decay * w if update.decay else w
             new, after = _updated(RULES[update.rule], settings, w, g, numbers, before)
             after |= next_powers
             if finite is not None and STATES[update.rule].skips_bad_steps:
@@ -204,7 +223,9 @@ class PaddleUpdater:
             if master is not None:
                 after[MASTER] = new
             new_weights[tensor] = half.kept(new, weights[tensor])
-            new_state.update({update.states[role]: array for role, array in after.items()})
+            for role, array in after.items():
+                name = update.states[role]
+                new_state[name] = half.kept(array, state[name])
         if scale is not None and finite is not None and scale.good_steps:
             new_state.update(_adapted(scale, finite, state))
         return new_weights, new_state
@@ -220,7 +241,8 @@ class PaddleUpdater:
         if not powers:
             return {}, numbers
         corrected = self._optimizer.bias_correction
-        numbers |= NUMBERS[update.rule](update.settings, lr, powers, corrected)
+        settings = _in_units(update.settings, self._optimizer.units(update.rule))
+        numbers |= NUMBERS[update.rule](settings, lr, powers, corrected)
         betas = STATES[update.rule].powers
         return {name: p * update.settings[betas[name]] for name, p in powers.items()}, numbers
 

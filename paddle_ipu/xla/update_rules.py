@@ -93,7 +93,10 @@ def _adamw(settings: Settings, w: jax.Array, g: jax.Array, n: Arrays, s: Arrays)
 
 
 def _lamb(settings: Settings, w: jax.Array, g: jax.Array, n: Arrays, s: Arrays) -> Updated:
-    """Adam's direction plus decay, scaled by ||w|| over its own norm where both are positive."""
+    """Adam's direction plus decay, scaled by ||w|| over its own norm where both are positive.
+
+    A strategy may bound ||w|| by ``max_weight_norm``; 0 leaves the scaling out, as PopART's does.
+    """
     m, v, state = _moments(settings, g, s)
     if "left1" in n:
         m = m / n["left1"]
@@ -102,6 +105,7 @@ def _lamb(settings: Settings, w: jax.Array, g: jax.Array, n: Arrays, s: Arrays) 
     direction = m / (jnp.sqrt(v) + settings["epsilon"]) + settings["weight_decay"] * w
     if settings["weight_decay"] > 0 or settings["always_adapt"]:
         wn, dn = _norm(w), _norm(direction)
+        wn = jnp.minimum(wn, settings["max_weight_norm"]) if "max_weight_norm" in settings else wn
         lr = lr * jnp.where((wn > 0) & (dn > 0), wn / jnp.where(dn > 0, dn, 1), 1.0)
     return w - lr * direction, state
 

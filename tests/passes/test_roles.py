@@ -16,10 +16,11 @@ from paddle_ipu.passes.extract_optimizer import ExtractOptimizer
 from paddle_ipu.passes.pipeline import Compilation
 from paddle_ipu.passes.update_operators import is_update
 from paddle_ipu.popart.paddle_optimizer import Clip, PaddleOptimizer, ParameterUpdate
+from paddle_ipu.strategy import CoreIpuStrategy
 from tests.frontend.dialect_form import form
 from tests.passes.training_programs import FEEDS, FOLDER, OPTIMIZERS, build
 
-_OPTIONS = {"is_training": True, "loss_scaling": 1.0, "use_no_bias_optimizer": False}
+_OPTIONS = {**CoreIpuStrategy().snapshot(), "is_training": True}
 
 _RULES = {
     "sgd": ("sgd", {}),

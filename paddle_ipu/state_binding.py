@@ -1,0 +1,98 @@
+"""How a variable of the Scope and a state array of the device hold the same thing.
+
+Paddle's own rules keep on the device what the Scope has, sometimes in half or in loss-scaled units.
+PopART's rules keep the same moments under names of their own, a count of steps where Paddle has
+powers of its betas, and a velocity that is one step further.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+Read = Callable[[str], Array]
+"""Gives another variable of the Scope."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateBinding:
+    """A state array of the device for a variable of the Scope, with the same elements.
+
+    Attributes:
+        tensor: the state array's id.
+        dtype: its element type.
+        unit: what the device's numbers are multiplied by.
+    """
+
+    tensor: str
+    dtype: str = "float32"
+    unit: float = 1.0
+
+    def sent(self, array: Array, read: Read) -> Array | None:
+        """What the device is given for the variable; None where another variable tells it."""
+        array = array if self.unit == 1.0 else array * np.float32(self.unit)
+        return array.astype(self.dtype, copy=False)
+
+    def received(self, shape: tuple[int, ...]) -> Array:
+        """An empty array for what the device has, for a variable of that shape."""
+        return np.empty(shape, self.dtype)
+
+    def kept(self, array: Array, read: Read) -> Array:
+        """What the Scope is given for what the device has."""
+        return array if self.unit == 1.0 else array / np.float32(self.unit)
+
+
+@dataclass(frozen=True, slots=True)
+class StepBinding(StateBinding):
+    """A count of steps for the power of a beta, which is the beta itself before the first step.
+
+    Attributes:
+        beta: the beta.
+        is_source: the count is told by this variable; by the other beta's where False.
+    """
+
+    beta: float = 0.9
+    is_source: bool = True
+
+    def sent(self, array: Array, read: Read) -> Array | None:
+        if not self.is_source:
+            return None
+        power = float(array.reshape(-1)[0])
+        if self.beta in (0.0, 1.0) or power <= 0.0:
+            # Such powers tell nothing any more.
+            return np.asarray(0, np.float32)
+        return np.asarray(round(math.log(power) / math.log(self.beta)) - 1, np.float32)
+
+    def received(self, shape: tuple[int, ...]) -> Array:
+        return np.empty((), np.float32)
+
+    def kept(self, array: Array, read: Read) -> Array:
+        return np.asarray([self.beta ** (float(array) + 1)], np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class VelocityBinding(StateBinding):
+    """The velocity of ``popart.SGD`` in its combined form: momentum * v + decay * w beside v.
+
+    Attributes:
+        parameter: the weight w.
+        momentum: not 0.
+        decay: the weight decay.
+    """
+
+    parameter: str = ""
+    momentum: float = 0.9
+    decay: float = 0.0
+
+    def sent(self, array: Array, read: Read) -> Array | None:
+        weight = read(self.parameter).astype(np.float32)
+        return (self.momentum * array + self.decay * weight).astype(self.dtype)
+
+    def kept(self, array: Array, read: Read) -> Array:
+        weight = read(self.parameter).astype(np.float32)
+        return (array.astype(np.float32) - self.decay * weight) / np.float32(self.momentum)
