@@ -104,7 +104,7 @@ _add(
 )  # fmt: skip
 
 
-_EYE, _ONES = np.eye(32, dtype=np.float32), np.ones((4, 64, 32), np.float32)
+_EYE, _ONES = np.eye(32, dtype=np.float32), np.ones((2, 32, 32), np.float32)
 
 
 def _normal_of_quarters(outputs: Any) -> None:
@@ -248,8 +248,8 @@ _add(
 def _one_of_four(outputs: Any) -> None:
     """Values of one: weights of which half is left out, and of what they give, half again."""
     kept = outputs[0] != 0
-    assert abs(kept.mean() - 0.5) < 0.05
-    assert abs(outputs[0].mean() - 1.0) < 0.1
+    assert abs(kept.mean() - 0.5) < 4 * np.sqrt(0.25 / kept.size)
+    assert abs(outputs[0].mean() - 1.0) < 0.15
 
 
 _add(
