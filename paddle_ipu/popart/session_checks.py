@@ -160,7 +160,8 @@ def check_placement(
         _check_indices(placed, ipus)
     if not options.enablePipelining:
         return {}
-    used = len({_number(node, INDEX) for node in placed})
+    automatic = _mode(options) == "Auto"
+    used = ipus if automatic else len({_number(node, INDEX) for node in placed})
     if _mode(options) == "Off" or used <= 1:
         raise popart_exception(
             f"Pipelining requires more than 1 IPU (currently {used}) and the 'virtualGraphMode' "
@@ -174,7 +175,7 @@ def check_placement(
         )
     # The last forward stage has a backward stage of its own only where it also runs by itself.
     split = training and bool(options.createImplicitPipeliningFwdOnlyProgram)
-    stages = _stages(placed, merged=not split)
+    stages = _equal_parts(placed, ipus) if automatic else _stages(placed, merged=not split)
     _check_order(graph, stages)
     forward = max(stages.values()) + 1
     backward = forward - (0 if split else 1) if training else 0
@@ -229,6 +230,11 @@ def _check_indices(nodes: list[ir.Node], ipus: int) -> None:
                 f"{node.op_type} ({node.name}) has been assigned to an invalid virtual graph "
                 f"{index}. numIPUs = {ipus}."
             )
+
+
+def _equal_parts(nodes: list[ir.Node], ipus: int) -> dict[str, int]:
+    """A stage on each IPU, all of as many nodes; where PopART cuts depends on its own costs."""
+    return {_key(node): number * ipus // len(nodes) for number, node in enumerate(nodes)}
 
 
 def _stages(nodes: list[ir.Node], merged: bool) -> dict[str, int]:

@@ -291,3 +291,17 @@ def test_where_there_is_no_forward_only_program(settings: dict[str, Any], messag
         settings |= {"useHostCopyOps": True, "enableExplicitMainLoops": True}
     with pytest.raises(popart_exception, match=f"forward-only program is not supported {message}"):
         Net(tied=False).session(6, createImplicitPipeliningFwdOnlyProgram=True, **settings)
+
+
+def test_an_automatic_placement_has_a_stage_on_each_ipu() -> None:
+    x = data(2 * 5).reshape(2, 5, 3, 2)
+    automatic = {"virtualGraphMode": popart.VirtualGraphMode.Auto}
+    nets = [Net(tied=False), Net(tied=False)]
+    piped = nets[0].session(2, accumulation=5, **automatic)
+    plain = nets[1].session(2, accumulation=5, enablePipelining=False, **automatic)
+    for session in (piped, plain):
+        run(session, {"x": x})
+    for first, second in zip(weights(piped, "w0", "w2"), weights(plain, "w0", "w2"), strict=True):
+        np.testing.assert_allclose(first, second, rtol=1e-6)
+    with pytest.raises(popart_exception, match=r"at least the number of pipeline stages \(5\)"):
+        Net(tied=False).session(2, accumulation=4, **automatic)
