@@ -141,6 +141,11 @@ class TranslationContext:
         """The tensor of a dialect value; a constant is emitted when first asked for."""
         key = id(value)
         if key not in self.tensors:
+            if key in self.arrays:
+                raise self.refuse(
+                    f"{value.name!r} is an array of tensors, and it takes a tensor: read one by "
+                    "array_read, or all as one by tensor_array_to_tensor."
+                )
             self.tensors[key] = self.const(self.constants[key])
         return self.tensors[key]
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 
-from paddle_ipu import dialect
+from paddle_ipu import dialect, popart
 from paddle_ipu.errors import InvalidProgramError, NotSupported, UnsupportedOpError
 from paddle_ipu.frontend import program_desc
 from paddle_ipu.frontend.vocabulary.row import row
-from paddle_ipu.ops.translate import check_supported
+from paddle_ipu.ops.translate import check_supported, translate
 from tests.frontend.desc_builder import DescBuilder, read, text
 
 # Variables.
@@ -413,10 +414,18 @@ def test_a_feed_that_is_written_again_stays_the_input(builder: DescBuilder) -> N
 
 
 def test_only_dense_tensors_are_read(builder: DescBuilder) -> None:
+    builder.block.vars.add(name="table").type.type = 12
+    builder.operator("relu", {"X": ["table"]}, {"Out": ["y"]})
+    with pytest.raises(NotSupported, match="'table' is no dense tensor"):
+        read(builder)
+
+
+def test_an_array_of_tensors_is_no_tensor(builder: DescBuilder) -> None:
     builder.block.vars.add(name="array").type.type = 13
     builder.operator("relu", {"X": ["array"]}, {"Out": ["y"]})
-    with pytest.raises(NotSupported, match="'array' is no dense tensor"):
-        read(builder)
+    graph = read(builder)
+    with pytest.raises(NotSupported, match="'array@0' is an array of tensors, and it takes a ten"):
+        translate(graph, popart, lambda name: np.zeros(()))
 
 
 def test_a_dtype_that_the_dialect_lacks_is_named(builder: DescBuilder) -> None:
