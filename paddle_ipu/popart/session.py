@@ -46,6 +46,7 @@ from paddle_ipu.popart.session_checks import (
     check_loss_scaling,
     check_options,
     check_placement,
+    check_recomputation,
     check_types,
     replication_factor,
 )
@@ -124,6 +125,7 @@ class _Session:
         ipus = int(self._device.numIpus)
         check_options(options, training, ipus)
         check_types(self._graph, options)
+        check_recomputation(self._graph, options)
         if options.automaticLossScalingSettings.enabled:
             self._tensors[FINAL_LOSS_SCALE] = ir.Value(
                 name=FINAL_LOSS_SCALE, shape=ir.Shape(()), type=ir.TensorType(ir.DataType.FLOAT)
@@ -164,6 +166,7 @@ class _Session:
     def _build(self) -> Any:
         from paddle_ipu.xla.executable import Executable
         from paddle_ipu.xla.precision import Precision
+        from paddle_ipu.xla.recomputation import Recomputation
         from paddle_ipu.xla.step_program import Anchor, StepProgram
 
         options = self._options
@@ -204,6 +207,7 @@ class _Session:
                 check_floats=bool(options.enableFloatingPointChecks),
                 precision=Precision.of(options),
                 automatic_loss_scaling=self._automatic_loss_scaling(),
+                recomputation=Recomputation(options.autoRecomputation.name, self._stages or {}),
             )
         )
 

@@ -8,7 +8,9 @@ from typing import Any
 import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception
+from paddle_ipu.popart.annotations import RECOMPUTE
 from paddle_ipu.popart.dataflow import DataFlow
+from paddle_ipu.popart.enums import RecomputationType, RecomputeType
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.popart.schema import schema_of_node
@@ -54,6 +56,32 @@ def check_options(options: SessionOptions, training: bool, num_ipus: int) -> Non
         raise popart_exception(
             f"If virtual graphs are disabled, the replicated graph count ({replicas}) needs to be "
             f"equal to the number of IPUs ({num_ipus})"
+        )
+
+
+def check_recomputation(graph: ir.Graph, options: SessionOptions) -> None:
+    """Checks that operators are marked as recomputed only where nothing else says what is.
+
+    Raises:
+        popart_exception: they are marked, and an option or the pipeline chooses, too.
+    """
+    marked = [
+        str(node.name)
+        for node in graph
+        if RECOMPUTE in node.attributes
+        and node.attributes[RECOMPUTE].value == int(RecomputeType.Recompute)
+    ]
+    if not marked:
+        return
+    if options.enablePipelining:
+        raise popart_exception(
+            "When pipelining is enabled, user annotation for recomputation is not allowed. Leave "
+            f"out recomputeOutput, as on {marked[0]}, and set autoRecomputation to Pipeline"
+        )
+    if options.autoRecomputation != RecomputationType.NoRecompute:
+        raise popart_exception(
+            "A mixture of auto and manual recomputation is not supported. autoRecomputation is "
+            f"{options.autoRecomputation.name}, and {marked[0]} is marked as recomputed"
         )
 
 

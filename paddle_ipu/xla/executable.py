@@ -17,9 +17,10 @@ import numpy as np
 from jax.experimental.compilation_cache import compilation_cache
 
 from paddle_ipu.errors import LoweringError, NumericalError, popart_exception, popart_runtime_error
-from paddle_ipu.xla import half, index_ranges, memory
+from paddle_ipu.xla import half, index_ranges, memory, recomputation
 from paddle_ipu.xla.graph import LoweredGraph
 from paddle_ipu.xla.lowerings.effects import ABORTED
+from paddle_ipu.xla.recomputation import Segment
 from paddle_ipu.xla.stale_weights import stale_reads
 from paddle_ipu.xla.state import OptimizerState, owned
 from paddle_ipu.xla.step import Step
@@ -48,6 +49,7 @@ class Executable:
     seed: int = 0
     _step: Step = field(init=False)
     _still: Step = field(init=False)
+    _needed: tuple[str, ...] = ()
     _traced: Any = None
     _compiled: Any = None
     _compiled_still: Any = None
@@ -59,7 +61,8 @@ class Executable:
         graph = LoweredGraph(program.graph, program.precision)
         tensors = [a.tensor.removeprefix(GRADIENT_PREFIX) for a in program.anchors]
         loss = [program.loss] if program.loss else []
-        graph.keep([*tensors, *loss, *program.writes.values()])
+        self._needed = (*tensors, *loss, *program.writes.values())
+        graph.keep(self._needed)
         self._step = Step(program, graph, OptimizerState({}, ()))
         if program.updater is not None and program.loss is not None:
             reached = graph.reaching(program.loss)
@@ -118,9 +121,8 @@ class Executable:
 
     def reserve_memory(self) -> None:
         """Makes room for the step's temporary buffers, which every run then uses again."""
-        analysis = self._compiled.memory_analysis()
-        if analysis is not None:
-            memory.prepare_for(int(analysis.temp_size_in_bytes))
+        if self.temporary_bytes:
+            memory.prepare_for(self.temporary_bytes)
 
     def reset_state(self, keep: Collection[str]) -> None:
         """Gives state what it is before the first step, but for the arrays named."""
@@ -180,6 +182,7 @@ class Executable:
         }
         scalars = _spec(self._scalars().shape, jnp.float32)
         counters = _spec((2,), jnp.uint32)
+        step.segments = self._segments(step)
         function = jax.jit(step.whole_step, donate_argnums=(0, 1))
         on_cpu = (platform or jax.default_backend()) == "cpu"
         # Accelerators round the factors of float32 products unless told otherwise.
@@ -187,6 +190,14 @@ class Executable:
             with _told_of_loops():
                 traced = function.trace(weights, state, feeds, scalars, counters)
             return traced.lower(lowering_platforms=None if platform is None else (platform,))
+
+    def _segments(self, step: Step) -> list[Segment]:
+        program, graph = self.program, step.graph
+        if not step.trained:
+            return []
+        return recomputation.plan(
+            program.graph, graph.nodes, program.recomputation, self._needed, graph.runs_on_host
+        )
 
     def compile(self, cache_path: str | None = None) -> None:
         """Compiles the traced step; the second half of a compilation.
@@ -198,9 +209,18 @@ class Executable:
         if self._traced is None:
             self.trace()
         with _kept_in(cache_path):
-            self._compiled = self._traced.compile(compiler_options=dict(half.COMPILER_OPTIONS))
+            options: dict[str, Any] = dict(half.COMPILER_OPTIONS)
+            if self._step.segments and jax.default_backend() == "cpu":
+                options.update(recomputation.COMPILER_OPTIONS)
+            self._compiled = self._traced.compile(compiler_options=options)
         self._traced = None
         memory.give_back_unused()
+
+    @property
+    def temporary_bytes(self) -> int:
+        """What the compiled step needs beside its arguments and results, by XLA's account."""
+        analysis = self._compiled.memory_analysis()
+        return 0 if analysis is None else int(analysis.temp_size_in_bytes)
 
     def text(self) -> str:
         """The compiled program in XLA's own notation."""

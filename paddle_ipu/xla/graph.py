@@ -23,12 +23,14 @@ from paddle_ipu.popart.shape_inference.constants import constant_of
 from paddle_ipu.popart.wide_integers import check_fits
 from paddle_ipu.xla import (
     lowerings,  # noqa: F401 - registers the lowerings
+    recomputation,
     stochastic,
 )
 from paddle_ipu.xla.automatic_loss_scaling import GradientWatch
 from paddle_ipu.xla.half import Narrow
 from paddle_ipu.xla.index_ranges import IndexRanges
 from paddle_ipu.xla.precision import Precision
+from paddle_ipu.xla.recomputation import Segment
 from paddle_ipu.xla.registry import (
     BlockContext,
     Lowering,
@@ -40,6 +42,7 @@ from paddle_ipu.xla.registry import (
 from paddle_ipu.xla.stale_weights import Versions, with_gradient_of
 
 Environment = dict[str, Any]
+Listener = Callable[["LoweredNode", Sequence[Any]], jax.Array | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +242,12 @@ class LoweredGraph:
                 found.update(node.outputs)
         return found
 
+    def runs_on_host(self, node: LoweredNode) -> bool:
+        """Whether an operator, or one of its subgraphs, does something on the host."""
+        inner = [found for block in node.blocks.values() for found in block.graph.nodes]
+        is_kernel = bool(self.kernels) and not self.kernels.keys().isdisjoint(node.outputs)
+        return is_kernel or _acts(node) or any(map(self.runs_on_host, inner))
+
     def reaching(self, target: str) -> set[str]:
         """Every value that `target` depends on, itself included."""
         wanted = {target}
@@ -254,10 +263,12 @@ class LoweredGraph:
         training: bool,
         key: jax.Array,
         taps: Mapping[str, jax.Array] | None = None,
-        listen: Callable[[LoweredNode, Sequence[Any]], None] | None = None,
+        listen: Listener | None = None,
+        heard: list[tuple[LoweredNode, jax.Array]] | None = None,
         ranges: IndexRanges | None = None,
         stale: Versions | None = None,
         watch: GradientWatch | None = None,
+        segments: Sequence[Segment] = (),
     ) -> Environment:
         """Every value of the graph, given inputs and weights; those of half types in float32.
 
@@ -267,13 +278,16 @@ class LoweredGraph:
             key: random key of this micro-batch.
             taps: tensor id -> zeros added to that input, weight or result, to differentiate with
                 respect to it.
-            listen: called with each node and its outputs.
+            listen: called with each node and its outputs; what it returns goes to `heard`.
             ranges: collects the indices that operators take, where they are to be watched.
             stale: earlier values of the weights, which some operators read in their place.
             watch: counts the gradients.
+            segments: what backward computes again; then only their results are returned.
         """
         with stochastic.drawing_from(key if self.precision.stochastic_rounding else None):
-            return self._evaluate(values, training, key, taps or {}, listen, ranges, stale, watch)
+            return self._evaluate(
+                values, training, key, taps or {}, listen, heard, ranges, stale, watch, segments
+            )
 
     def _evaluate(
         self,
@@ -281,10 +295,12 @@ class LoweredGraph:
         training: bool,
         key: jax.Array,
         taps: Mapping[str, jax.Array],
-        listen: Callable[[LoweredNode, Sequence[Any]], None] | None,
+        listen: Listener | None,
+        heard: list[tuple[LoweredNode, jax.Array]] | None,
         ranges: IndexRanges | None,
         stale: Versions | None,
         watch: GradientWatch | None,
+        segments: Sequence[Segment],
     ) -> Environment:
         narrow = self.narrow
         env: Environment = {
@@ -293,12 +309,13 @@ class LoweredGraph:
         }
         if watch is not None:
             env = {name: watch.tensor(name, array) for name, array in env.items()}
-        sources: Environment = {}
-        turned: Environment = {}
+        # What Reshapes and Transposes of matrices were given, by their results.
+        given: tuple[Environment, Environment] = ({}, {})
 
         def apply(
             node: LoweredNode, inputs: Sequence[Any], ranges: IndexRanges | None
         ) -> Sequence[Any]:
+            sources, turned = given
             context = LoweringContext(
                 domain=node.domain,
                 op_type=node.op_type,
@@ -318,12 +335,15 @@ class LoweredGraph:
                 partials=node.partials,
             )
             own = inputs[: len(inputs) - len(node.captured)]
-            given = node.rule(context, own, node.attributes)
-            results: Sequence[Any] = given if isinstance(given, (tuple, list)) else (given,)
+            made = node.rule(context, own, node.attributes)
+            results: Sequence[Any] = made if isinstance(made, (tuple, list)) else (made,)
             _check_constants(node, own, results)
             return results
 
-        for node in self.nodes:
+        def run(
+            node: LoweredNode, env: Environment, taps: Mapping[str, Any],
+            heard: list[tuple[LoweredNode, jax.Array]] | None, ranges: IndexRanges | None,
+        ) -> Mapping[str, Any]:  # fmt: skip
             inputs = [
                 None if name is None else narrow.operand(name, env[name]) for name in node.inputs
             ]
@@ -349,17 +369,33 @@ class LoweredGraph:
                     watch.tensor(name, result)
                     for name, result in zip(node.outputs, results, strict=False)
                 ]
-            if listen is not None:
-                listen(node, results)
+            flag = None if listen is None else listen(node, results)
+            if flag is not None and heard is not None:
+                heard.append((node, flag))
+            sources, turned = given
+            named: Environment = {}
             for name, result in zip(node.outputs, results, strict=False):
                 if name in taps:
-                    env[name] = result + taps[name]
+                    named[name] = result + taps[name]
                     continue
-                env[name] = result
+                named[name] = result
                 if node.op_type == "Reshape":
                     sources[name] = inputs[0]
                 elif _turns_a_matrix(node):
                     turned[name] = inputs[0]
+            return named
+
+        for segment in segments or (Segment(0, len(self.nodes), False, frozenset(), ()),):
+            nodes = self.nodes[segment.first : segment.last]
+            if not segment.recomputed:
+                for node in nodes:
+                    env.update(run(node, env, taps, heard, ranges))
+                continue
+            before = given
+            given = (dict(before[0]), dict(before[1]))
+            env.update(recomputation.evaluate(segment, nodes, env, taps, run, heard, ranges))
+            # What the segment made is not to be seen outside.
+            given = before
         return env
 
     @property

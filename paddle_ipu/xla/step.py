@@ -26,6 +26,7 @@ from paddle_ipu.popart.program import (
 from paddle_ipu.xla import half, index_ranges, stochastic
 from paddle_ipu.xla.automatic_loss_scaling import COUNTS, GradientWatch
 from paddle_ipu.xla.graph import LoweredGraph, LoweredNode, is_float
+from paddle_ipu.xla.recomputation import Segment
 from paddle_ipu.xla.stale_weights import Reads, Versions
 from paddle_ipu.xla.state import OptimizerState
 from paddle_ipu.xla.step_program import GRADIENT_PREFIX, Anchor, StepProgram
@@ -47,6 +48,7 @@ class Step:
         graph: the lowered graph.
         state: the optimizer's state, as the step takes it.
         trained: the weights that have a gradient and are updated.
+        segments: what backward computes again; empty where it computes nothing again.
         checked: the operators whose results are looked at with floating-point checks, in the order
             of the flags; known once the step is traced.
         ranges: of the indices that are watched; known once the step is traced.
@@ -59,6 +61,7 @@ class Step:
     graph: LoweredGraph
     state: OptimizerState
     trained: tuple[str, ...] = ()
+    segments: Sequence[Segment] = ()
     checked: list[LoweredNode] = field(default_factory=list)
     ranges: Sequence[index_ranges.IndexRange] = ()
     stale: Reads = field(default_factory=dict)
@@ -241,26 +244,21 @@ class Step:
         def forward(
             trained: Tree, taps: Tree, counter: jax.Array, frozen: Tree
         ) -> tuple[jax.Array, tuple[Tree, Tree]]:
-            flags: list[jax.Array] = []
-            self.checked = []
-
-            def listen(node: LoweredNode, outputs: Sequence[Any]) -> None:
-                floats = [o for o in outputs if isinstance(o, jax.Array) and is_float(o)]
-                if floats:
-                    self.checked.append(node)
-                    flags.append(_all_finite(floats))
-
+            heard: list[tuple[LoweredNode, jax.Array]] = []
             ranges = index_ranges.IndexRanges()
             env = graph.evaluate(
                 {**frozen, **trained, **feeds},
                 training=program.updater is not None,
                 key=key,
                 taps=taps,
-                listen=listen if program.check_floats else None,
+                listen=_flag if program.check_floats else None,
+                heard=heard,
                 ranges=ranges,
                 stale=versions if versions.reads else None,
                 watch=self._watch(counter),
+                segments=self.segments,
             )
+            self.checked, flags = [node for node, _ in heard], [flag for _, flag in heard]
             self.ranges = tuple(ranges.ranges)
             results = {name: graph.narrow.stored(name, jnp.asarray(env[name])) for name in wanted}
             written = {
@@ -371,6 +369,12 @@ def _loop(
     if turns == 1:
         return body(carry, (items[0][0], items[1]))
     return lax.scan(body, carry, items)
+
+
+def _flag(node: LoweredNode, outputs: Sequence[Any]) -> jax.Array | None:
+    """Whether all results of an operator are finite; None where none is a float on the device."""
+    floats = [o for o in outputs if isinstance(o, jax.Array) and is_float(o)]
+    return _all_finite(floats) if floats else None
 
 
 def _all_finite(tree: Any) -> jax.Array:

@@ -10,6 +10,7 @@ import onnx_ir as ir
 from paddle_ipu.xla.automatic_loss_scaling import AutomaticLossScaling
 from paddle_ipu.xla.optimizer import Updater
 from paddle_ipu.xla.precision import Precision
+from paddle_ipu.xla.recomputation import Recomputation
 
 GRADIENT_PREFIX = "Gradient___"
 
@@ -54,6 +55,7 @@ class StepProgram:
         check_floats: find the first operator whose result is not finite.
         precision: how half is rounded and summed.
         automatic_loss_scaling: adapts the loss scale while training.
+        recomputation: what backward computes again instead of keeping it.
     """
 
     graph: ir.Graph
@@ -73,6 +75,7 @@ class StepProgram:
     check_floats: bool = False
     precision: Precision = Precision()
     automatic_loss_scaling: AutomaticLossScaling | None = None
+    recomputation: Recomputation = field(default_factory=Recomputation)
 
     @property
     def turn_dims(self) -> tuple[int, ...]:
