@@ -250,9 +250,9 @@ _add("Random and synthetic data", "effective",
 _add("Memory", "recorded", Number(low=0.0, high=1.0), {
     "available_memory_proportion": (0.0, "Share of tile memory a matmul may take; 0: not set."),
 }, seam="Builder.setAvailableMemoryProportion")
-_add("Memory", "recorded", Members(
+_add("Memory", "effective", Members(
     "RecomputationType", ("NoRecompute", "Standard", "NormOnly", "Pipeline", "RecomputeAll")), {
-    "auto_recomputation": (0, "Which activations the backward computes again."),
+    "auto_recomputation": (0, "What backward computes again instead of keeping it in memory."),
 })
 _add("Memory", "recorded", FLAG, {
     "explicit_recomputation": (False, "Recompute by operators in the graph."),
