@@ -13,6 +13,7 @@ import numpy as np
 
 from paddle_ipu import scope as scopes
 from paddle_ipu.errors import BackendUnavailableError, NotSupported
+from paddle_ipu.popart.program import LOSS_SCALE_UPDATE_FACTOR
 from paddle_ipu.state_binding import StateBinding
 
 Array = np.ndarray[Any, Any]
@@ -153,6 +154,12 @@ class IpuBackend:
         if self._strategy is None:
             return False
         return bool(self._strategy.get_option("runtime_options.enable_eval")["value"])
+
+    def loss_scale_factor(self) -> float:
+        """The factor that automatic loss scaling has come to."""
+        self.update_scope()
+        found = scopes.read(self._scope, [LOSS_SCALE_UPDATE_FACTOR])
+        return float(found[LOSS_SCALE_UPDATE_FACTOR].reshape(()))
 
     @property
     def is_attached(self) -> bool:

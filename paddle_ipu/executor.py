@@ -139,6 +139,17 @@ class IpuProgram:
         return None if self._seed is None else self._seed.of_next_run(session)
 
     @property
+    def loss_scale(self) -> float | None:
+        """What automatic loss scaling multiplies the next batch's loss by, for a checkpoint.
+
+        A program compiled in another process, with it as its strategy's ``loss_scaling``, goes on
+        from there. None without the option; a scale that AMP adapts is a variable in the scope.
+        """
+        if self._optimizer is None or not self._optimizer.automatic_loss_scaling:
+            return None
+        return float(self._optimizer.loss_scaling) * self._backend.loss_scale_factor()
+
+    @property
     def portable(self) -> bool:
         """True when Graphcore's SDK can run the program too."""
         return not self.not_portable_because

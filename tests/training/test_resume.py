@@ -12,7 +12,7 @@ import paddle
 import pytest
 
 from tests.training import resumed_run
-from tests.training.side_by_side import Built, initialised, mlp, rows, strategy
+from tests.training.side_by_side import Built, copied, initialised, mlp, rows, strategy, variables
 
 pytestmark = pytest.mark.filterwarnings("ignore:When training, we now always track")
 
@@ -195,3 +195,39 @@ def test_a_state_dict_of_another_program_is_skipped_with_a_warning(built: Built)
     np.testing.assert_array_equal(np.array(scope.find_var(name).get_tensor()), before)
     with pytest.raises(TypeError, match="Type of `state_dict` should be dict"):
         built.main.set_state_dict([], scope)
+
+
+def test_automatic_loss_scaling_goes_on_from_the_scale_it_came_to() -> None:
+    built = mlp(paddle.optimizer.SGD)
+
+    def trained(scope: Any, first: int, scale: float) -> tuple[list[float], list[float]]:
+        options = {
+            "enable_fp16": True, "loss_scaling": scale,
+            "automatic_loss_scaling_settings.enabled": True,
+        }  # fmt: skip
+        compiler = paddle.static.IpuCompiledProgram(
+            built.main, scope=scope, ipu_strategy=strategy(options)
+        )
+        program = compiler.compile(built.feeds, built.fetches)
+        executor = paddle.static.Executor(paddle.IPUPlace())
+        losses, scales = [], []
+        for step in range(first, first + 3):
+            results = executor.run(program, feed=rows(4, step), fetch_list=built.fetches)
+            losses.append(float(results[0]))
+            scales.append(program.loss_scale)
+        compiler._backend.weights_to_host()
+        return losses, scales
+
+    whole = initialised(built)
+    trained(whole, 0, 16.0)
+    # The second half in a scope of another process, which has the weights and no more.
+    resumed = copied(whole, variables(built.main))
+    expected = trained(whole, 3, 16.0)
+    assert expected[1][0] == 16.0 * 2**4
+    assert trained(resumed, 3, 16.0 * 2**3) == expected
+
+
+def test_without_the_option_there_is_no_loss_scale_to_keep(built: Built) -> None:
+    run = Run(built, initialised(built))
+    run.compile()
+    assert run.program.loss_scale is None
