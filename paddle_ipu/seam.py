@@ -103,7 +103,12 @@ def check_portable(
     if reasons:
         raise NotPortableError(
             "this program is not portable to Graphcore's SDK: " + "; ".join(reasons) + ". Run it "
-            "on the IPU Model (PADDLE_IPU_DEVICE=model)."
+            "on the IPU Model (PADDLE_IPU_DEVICE=model)"
+            + (
+                "."
+                if optimizer is None
+                else ", or ask for PopART's update rule: set_options({'optimizer_rule': 'popart'})."
+            )
         )
 
 

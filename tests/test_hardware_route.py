@@ -236,6 +236,37 @@ def test_an_evaluation_of_a_pipeline_is_its_forward_only_program(popart: StandIn
 
 
 @pytest.mark.parametrize(
+    ("optimizer", "kind", "state"),
+    [
+        (lambda rate: paddle.optimizer.Momentum(rate), "SGD", {"Accl___"}),
+        (
+            lambda rate: paddle.optimizer.Lamb(rate, grad_clip=paddle.nn.ClipGradByGlobalNorm(1.0)),
+            "Adam",
+            {"Accl1___", "Accl2___", "Step___"},
+        ),
+        (
+            lambda rate: paddle.optimizer.RMSProp(rate, centered=True, momentum=0.5),
+            "Adaptive",
+            {"Accl1___", "Accl2___", "Accl3___"},
+        ),
+    ],
+    ids=["momentum", "lamb", "rmsprop"],
+)
+def test_popart_s_rule_is_popart_s_own_optimizer(
+    popart: StandIn, optimizer: Any, kind: str, state: set[str]
+) -> None:
+    both = pair(mlp(optimizer), {"optimizer_rule": "popart"})
+    made = _one(popart, "TrainingSession").kwargs["optimizer"]
+    assert type(made) is getattr(popart, kind)
+    both.on_ipu(rows(4))
+    del popart.calls[:]
+    both.weights_to_host()
+    read = {name for call in popart.named("PyWeightsIO") for name in call.args[0]}
+    prefixes = {name.partition("___")[0] + "___" for name in read if "___" in name}
+    assert prefixes == state
+
+
+@pytest.mark.parametrize(
     ("optimizer", "why"),
     [
         (lambda rate: paddle.optimizer.Adam(rate), r"Paddle's own update rule \(adam\)"),
@@ -255,7 +286,8 @@ def test_a_program_that_is_not_portable_is_refused(
     with pytest.raises(
         NotPortableError,
         match=f"not portable to Graphcore's SDK: {why}. Run it on the IPU Model "
-        r"\(PADDLE_IPU_DEVICE=model\)",
+        r"\(PADDLE_IPU_DEVICE=model\), or ask for PopART's update rule: "
+        r"set_options\({'optimizer_rule': 'popart'}\)",
     ):
         compiler.compile(built.feeds, built.fetches)
     assert not popart.named("TrainingSession")
