@@ -6,6 +6,7 @@ compiled.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -30,6 +31,8 @@ memory.run_in_calling_thread()
 
 Tree = dict[str, Any]
 _WORD = 0xFFFFFFFF
+_COMPILING = threading.Lock()
+"""JAX's settings of its cache are the whole process's, so threads compile one after another."""
 
 
 @dataclass(slots=True)
@@ -346,7 +349,8 @@ def _told_of_loops() -> Iterator[None]:
 def _kept_in(cache_path: str | None) -> Iterator[None]:
     """XLA's own cache of compiled programs, in a folder, for the length of a block."""
     if cache_path is None:
-        yield
+        with _COMPILING:
+            yield
         return
     settings = {
         "jax_enable_compilation_cache": True,
@@ -354,13 +358,14 @@ def _kept_in(cache_path: str | None) -> Iterator[None]:
         "jax_persistent_cache_min_compile_time_secs": 0.0,
         "jax_persistent_cache_min_entry_size_bytes": -1,
     }
-    before = {name: getattr(jax.config, name) for name in settings}
-    try:
-        for name, value in settings.items():
-            jax.config.update(name, value)  # type: ignore[no-untyped-call]
-        compilation_cache.reset_cache()
-        yield
-    finally:
-        for name, value in before.items():
-            jax.config.update(name, value)  # type: ignore[no-untyped-call]
-        compilation_cache.reset_cache()
+    with _COMPILING:
+        before = {name: getattr(jax.config, name) for name in settings}
+        try:
+            for name, value in settings.items():
+                jax.config.update(name, value)  # type: ignore[no-untyped-call]
+            compilation_cache.reset_cache()
+            yield
+        finally:
+            for name, value in before.items():
+                jax.config.update(name, value)  # type: ignore[no-untyped-call]
+            compilation_cache.reset_cache()

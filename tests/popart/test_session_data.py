@@ -234,6 +234,20 @@ def test_sessions_in_threads_do_not_disturb_each_other() -> None:
             np.testing.assert_array_equal(array, expected)
 
 
+def test_threads_keep_compiled_programs_in_folders_of_their_own(tmp_path: Path) -> None:
+    program = Linear()
+
+    def work(index: int) -> int:
+        folder = tmp_path / str(index)
+        settings = options(enableEngineCaching=True, cachePath=str(folder))
+        # Each compiles another program: the number of its batches differs.
+        train(program, sgd(), {program.loss: "All"}, batches=index + 1, settings=settings)
+        return len([name for name in folder.iterdir() if "_step" in name.name])
+
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(work, range(3))) == [1, 1, 1]
+
+
 def test_two_sessions_take_turns() -> None:
     program = Linear()
     first, second = train(program, sgd()), train(program, popart.SGD({}))
