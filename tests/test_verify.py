@@ -477,8 +477,24 @@ def test_other_refusals() -> None:
         paddle_ipu.verify(model.main, model.feed, [1], scope=model.scope)
     with pytest.raises(NotSupported, match=r"cannot fetch 'Gradient___linear_0\.w_0': the IPU ans"):
         paddle_ipu.verify(model.main, model.feed, ["Gradient___linear_0.w_0"], scope=model.scope)
-    with pytest.raises(NotSupported, match="verify cannot compare use_no_bias_optimizer"):
-        verify(model, ipu_strategy=strategy(True, 4, use_no_bias_optimizer=True))
+    for option, value in {
+        "use_no_bias_optimizer": True, "optimizer_rule": "popart", "accl1_type": "FLOAT16",
+    }.items():  # fmt: skip
+        with pytest.raises(NotSupported, match=f"verify cannot compare {option}: Paddle's CPU"):
+            verify(model, ipu_strategy=strategy(True, 4, **{option: value}))
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        lambda: paddle.optimizer.Adamax(0.01, weight_decay=0.1),
+        lambda: paddle.optimizer.Adam(0.01, use_multi_tensor=True),
+    ],
+    ids=["a power advanced apart", "one operator for all parameters"],
+)
+def test_optimizers_whose_operators_are_not_one_for_each_parameter(optimizer: Any) -> None:
+    report = verify(build(mlp, optimizer=optimizer), steps=2)
+    assert all(row.ok for row in report.updates)
 
 
 def test_sparse_embeddings_are_compared_whole() -> None:

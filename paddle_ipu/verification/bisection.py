@@ -16,7 +16,7 @@ from paddle_ipu.passes.cut_gradients import differentiated
 from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX, ExtractForward
 from paddle_ipu.passes.extract_optimizer import ExtractOptimizer
 from paddle_ipu.passes.pipeline import Compilation
-from paddle_ipu.passes.update_operators import OPTIMIZER_OPS
+from paddle_ipu.passes.update_operators import OPTIMIZER_OPS, updated
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.verification.comparison import compare
 from paddle_ipu.verification.program_copy import DROPOUT, ProgramCopy
@@ -77,7 +77,8 @@ def read_forward(
     sources = {
         str(parameter.name): dialect.source_of(node)
         for node in graph
-        if node.op_type in OPTIMIZER_OPS and (parameter := dialect.operand(node, "param"))
+        if node.op_type in OPTIMIZER_OPS
+        for parameter in updated(node)
     }
     compilation = Compilation(graph, feeds, fetches, options)
     ExtractOptimizer().run(compilation)
