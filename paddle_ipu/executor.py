@@ -22,6 +22,7 @@ from paddle_ipu.errors import (
 )
 from paddle_ipu.frontend.programs import is_saved
 from paddle_ipu.random_seed import Seed
+from paddle_ipu.scope import from_bits, to_bits
 from paddle_ipu.scope_sharing import in_turn
 from paddle_ipu.value_names import find, name_of
 
@@ -257,6 +258,8 @@ class IpuProgram:
 
     def _input(self, name: str, known: Feed, value: Any) -> Array:
         array = np.asarray(value)
+        if known.declared == "bfloat16" and array.dtype == np.uint16:
+            array = from_bits(np.ascontiguousarray(array))
         if array.dtype != known.device:
             array = _narrowed(
                 name, known, array, "safe" if hasattr(value, "dtype") else "same_kind"
@@ -341,7 +344,7 @@ class IpuProgram:
         if fetch.scale != 1.0:
             array = array / array.dtype.type(fetch.scale)
         array = array.reshape((*self.axes.values(), *array.shape[self._long_axes :]))
-        return array if array.dtype == fetch.dtype else array.astype(fetch.dtype)
+        return to_bits(array if array.dtype == fetch.dtype else array.astype(fetch.dtype))
 
 
 def run(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -259,7 +259,7 @@ def _declared(graph: ir.Graph, feed: Mapping[str, Any]) -> dict[str, Array]:
     for value in graph.inputs:
         if value.name in arrays:
             name = str(value.name)
-            arrays[name] = arrays[name].astype(dialect.dtype_name(value))
+            arrays[name] = scopes.numbers(arrays[name]).astype(dialect.dtype_name(value))
     return arrays
 
 

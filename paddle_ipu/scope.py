@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from paddle_ipu.errors import NotSupported, UninitializedParameterError
@@ -35,16 +36,46 @@ class _CpuTensor:
         return (1, 0)
 
 
+class _Bits:
+    """A dense tensor of bfloat16, which Paddle's DLPack leaves out, as words of 16 bits."""
+
+    def __init__(self, found: Any) -> None:
+        self._tensor = found
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (found._ptr(), False),
+            "shape": tuple(found.shape()),
+            "typestr": np.dtype(np.uint16).str,
+        }
+
+
 def view(found: Any) -> Array:
     """A dense tensor's memory as an array, which keeps it alive."""
+    if str(found._dtype()).upper().endswith(("BF16", "BFLOAT16")):
+        return from_bits(np.asarray(_Bits(found)))
     return np.from_dlpack(_CpuTensor(found))
+
+
+def from_bits(array: Array) -> Array:
+    """The bits of bfloat16 numbers, as Paddle gives and takes them, as those numbers."""
+    return array.view(ml_dtypes.bfloat16)
+
+
+def numbers(array: Array) -> Array:
+    """What Paddle gives as an array; it has no other type that NumPy calls uint16."""
+    return from_bits(array) if array.dtype == np.uint16 else array
+
+
+def to_bits(array: Array) -> Array:
+    """An array as Paddle gives and takes it: of bfloat16 the bits, of any other type itself."""
+    return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
 
 
 def write(found: Any, array: Array) -> None:
     """Copies an array into a dense tensor."""
     from paddle.base import core
 
-    found.set(array, core.CPUPlace())
+    found.set(to_bits(array), core.CPUPlace())
 
 
 def add(scope: Any, name: str, array: Array) -> None:

@@ -165,7 +165,7 @@ class Ipu:
         """Runs all micro-batches of `feed`."""
         arrays = self._program.run(feed, self._fetches)
         results: Results = {}
-        for name, array in zip(self._fetches, arrays, strict=True):
+        for name, array in zip(self._fetches, map(scopes.numbers, arrays), strict=True):
             if name in self._scales:
                 array = array.astype(np.float32) / np.float32(self._scales[name])
             own = array.shape[len(self._program.axes) :]
@@ -203,11 +203,16 @@ class Cpu:
         with self._copy.running():
             arrays = self._executor.run(
                 self._copy.program,
-                feed={name: array for name, array in feed.items() if name in self._declared},
+                feed={
+                    name: scopes.to_bits(array)
+                    for name, array in feed.items()
+                    if name in self._declared
+                },
                 fetch_list=list(self._fetches.values()),
                 scope=self._scope,
             )
-        return dict(zip(self._fetches, (np.array(array) for array in arrays), strict=True))
+        copies = (scopes.numbers(np.array(array)) for array in arrays)
+        return dict(zip(self._fetches, copies, strict=True))
 
     def variables(self, names: Sequence[str]) -> State:
         """What the scope's variables hold now."""
