@@ -3,11 +3,6 @@
 The order of calls is PopART's: construct (the program is checked), ``prepareDevice`` (it is
 compiled), ``weightsFromHost``, then ``run`` with a step I/O object, and ``weightsToHost`` before
 ``readWeights``. Weights and optimizer state stay on the device between runs.
-
-The host's values are those of the model, until ``weightsToHost`` or ``writeWeights`` replaces them,
-and ``weightsFromHost`` takes them to the device. Two kinds are let go, as a second copy of a model
-may not fit: what ``writeWeights`` brought, once it is on the device, and what ``weightsToHost``
-fetched, once it was read and the next run began. The device then keeps its own values.
 """
 
 from __future__ import annotations
@@ -23,7 +18,6 @@ import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception, popart_runtime_error
 from paddle_ipu.popart.dataflow import DataFlow, InputShapeInfo
-from paddle_ipu.popart.enums import SyntheticDataMode
 from paddle_ipu.popart.optimizer import SGD, Adam, Adaptive
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
@@ -35,7 +29,6 @@ from paddle_ipu.popart.program import (
     dims_of,
     is_float,
     load_model,
-    model_with,
     saved_state,
     size_of,
     tensors_of,
@@ -50,10 +43,10 @@ from paddle_ipu.popart.session_checks import (
     check_types,
     replication_factor,
 )
-from paddle_ipu.popart.stepio import PyStepIOCallback, element_details, require_fit
+from paddle_ipu.popart.session_weights import NO_ENGINE, SessionWeights
+from paddle_ipu.popart.stepio import PyStepIOCallback, element_details
 from paddle_ipu.popart.synthetic_data import synthetic_inputs
 from paddle_ipu.popart.tensorinfo import TensorInfo
-from paddle_ipu.popart.wide_integers import narrowed
 
 Array = np.ndarray[Any, Any]
 ProgressListener = Callable[[int, int], None]
@@ -61,12 +54,9 @@ ProgressListener = Callable[[int, int], None]
 _GRADIENT = "Gradient___"
 _FORWARD_ONLY = "implicitPipeliningFwdOnly"
 _WORD = 0xFFFFFFFF
-_NO_ENGINE = (
-    "Trying to load an engine but no compiled engine. Did you forget to call prepareDevice()?"
-)
 
 
-class _Session:
+class _Session(SessionWeights):
     """What inference and training sessions share."""
 
     def __init__(
@@ -96,27 +86,13 @@ class _Session:
         self._tensors = tensors_of(self._graph)
         self._loss = loss
         self._optimizer = optimizer
-        self._host: dict[str, Any] = {
-            name: value.const_value.numpy()
-            for name, value in self._graph.initializers.items()
-            if value.const_value is not None
-        }
-        # Of the host's values: those the device has too, those that may be read, those let go.
-        self._same_on_device: set[str] = set()
-        self._fetched: set[str] = set()
-        self._copied: set[str] = set()
-        self._read: set[str] = set()
-        self._written: set[str] = set()
-        # State that once was on the host; the host's value of other state is the initial one.
-        self._known_state: set[str] = set()
-        self._uploaded = False
+        super().__init__()
         self._io_checked = False
         self._updating = True
         self._progress: ProgressListener | None = None
         self._check()
         self._executable: Any = self._build()
         self._executable.seed = secrets.randbits(64)
-        self._prepared = False
 
     # -- construction --------------------------------------------------------------------------
 
@@ -319,149 +295,7 @@ class _Session:
     def loadEngineAndConnectStreams(self) -> None:
         """Nothing is left to do once a program is compiled; popart_runtime_error before."""
         if not self._prepared:
-            raise popart_runtime_error(_NO_ENGINE)
-
-    def weightsFromHost(self) -> None:
-        """Takes the host's weights and optimizer state to the device."""
-        self._require_prepared("weightsFromHost")
-        executable = self._executable
-        kinds = executable.program.weights
-        names = [name for name in self._host if name not in self._same_on_device]
-        states = [name for name in names if name not in kinds and executable.has_state(name)]
-        executable.upload(
-            {n: self._host_array(n, *kinds[n]) for n in names if n in kinds},
-            {n: self._host_array(n, *executable.state_kind(n)) for n in states},
-        )
-        self._known_state.update(states)
-        executable.reset_state(keep=self._known_state)
-        self._same_on_device.update(names)
-        for name in () if self._synthetic else self._written:
-            del self._host[name]
-        self._written = set()
-        self._uploaded = True
-
-    def _changed_by_runs(self) -> set[str]:
-        program, names = self._executable.program, self._executable.state_names
-        trained = () if program.updater is None else (*program.updater.weights, *names)
-        return {*trained, *program.writes}
-
-    def _host_array(self, name: str, shape: tuple[int, ...], dtype: str) -> Array:
-        initializer = self._graph.initializers.get(name)
-        return narrowed(np.asarray(self._host[name]), dtype, initializer).reshape(shape)
-
-    def weightsToHost(self) -> None:
-        """Takes a snapshot of weights and optimizer state for ``readWeights``.
-
-        Raises:
-            popart_runtime_error: the device has no weights yet.
-        """
-        self._require_prepared("weightsToHost")
-        self._require_weights("weightsToHost")
-        executable = self._executable
-        executable.upload_initial_state()
-        snapshot = {**executable.host_weights, **executable.state}
-        # What was trained on made-up data does not leave the device.
-        kept = self._host if self._synthetic else {}
-        self._host.update({name: array for name, array in snapshot.items() if name not in kept})
-        self._fetched = set(snapshot)
-        self._copied = set()
-        self._same_on_device = set(snapshot)
-        self._known_state.update(executable.state)
-        self._read, self._written = set(), set()
-
-    def _require_weights(self, what: str) -> None:
-        if self._uploaded:
-            return
-        if self._loss is not None:
-            raise popart_runtime_error(
-                f"Must call weightsFromHost before {what} as the model has initializers and the "
-                "session has been created in training mode"
-            )
-        self.weightsFromHost()
-
-    def readWeights(self, weightsIo: Any) -> None:
-        """Copies the snapshot into the arrays of a ``PyWeightsIO``.
-
-        What was read is dropped by the next ``run``; call ``weightsToHost`` to read it again.
-
-        Raises:
-            popart_runtime_error: no such tensor in a snapshot, or an array of another size or type.
-        """
-        for name, array in weightsIo.weights.items():
-            if name not in self._fetched:
-                raise popart_runtime_error(
-                    f"readWeights, no tensor '{name}' in tensors; call weightsToHost first"
-                )
-            source = np.asarray(self._host[name])
-            require_fit("read", name, array, source.shape, source.dtype)
-            np.copyto(array, source.reshape(array.shape), casting="same_kind")
-            self._read.add(name)
-
-    def writeWeights(self, weightsIo: Any) -> None:
-        """Replaces the host's values; ``weightsFromHost`` then takes them to the device.
-
-        The arrays are kept by reference until then.
-
-        Raises:
-            popart_exception: an inference session with ``constantWeights``.
-            popart_runtime_error: no such tensor, or an array of another size or type.
-        """
-        self._refuse_constant_weights("writeWeights")
-        for name, array in weightsIo.weights.items():
-            self._replace(name, array)
-            self._written.add(name)
-
-    def resetHostWeights(
-        self,
-        modelProtoOrFilename: bytes | str,
-        ignoreWeightsInModelWithoutCorrespondingHostWeight: bool = False,
-    ) -> None:
-        """Replaces the host's values by a model's; ``weightsFromHost`` is needed before a run.
-
-        Raises:
-            popart_exception: an inference session with ``constantWeights``.
-            popart_runtime_error: a tensor that this session does not have, or of another type.
-        """
-        self._refuse_constant_weights("resetHostWeights")
-        for name, value in load_model(modelProtoOrFilename).graph.initializers.items():
-            known = name in self._executable.program.weights or self._executable.has_state(name)
-            if not known and ignoreWeightsInModelWithoutCorrespondingHostWeight:
-                continue
-            assert value.const_value is not None
-            self._replace(name, value.const_value.numpy())
-            self._written.discard(name)
-        self._uploaded = False
-
-    def _refuse_constant_weights(self, what: str) -> None:
-        if self._loss is None and self._options.constantWeights:
-            raise popart_exception(
-                f"Cannot call {what} when constantWeights is set. Set "
-                "SessionOptions.constantWeights to False to change the weights of an inference "
-                "session"
-            )
-
-    def _replace(self, name: str, array: Array) -> None:
-        kind = self._executable.program.weights.get(name)
-        if kind is None and not self._executable.has_state(name):
-            raise popart_runtime_error(f"resetWeights, no tensor '{name}' in tensors")
-        shape, dtype = kind or self._executable.state_kind(name)
-        require_fit("reset", name, array, shape, np.dtype(dtype))
-        self._host[name] = array
-        self._same_on_device.discard(name)
-        self._fetched.discard(name)
-
-    def modelToHost(self, filename: str) -> None:
-        """Writes the program with the device's weights and optimizer state as an ONNX file.
-
-        Weights that the model keeps in a file of their own are rewritten there.
-        """
-        self._require_prepared("modelToHost")
-        self._require_weights("modelToHost")
-        self._executable.upload_initial_state()
-        arrays = {**self._executable.host_weights, **self._executable.state}
-        if self._synthetic:
-            arrays.update((name, self._host[name]) for name in arrays if name in self._host)
-        ir.save(model_with(self._graph, arrays), filename)
+            raise popart_runtime_error(NO_ENGINE)
 
     def setRandomSeed(self, seed: int) -> None:
         """Makes random operators repeat from here on; a seed is an unsigned 64-bit number."""
@@ -620,21 +454,6 @@ class _Session:
         own = dims_of(self._tensors[anchor.removeprefix(_GRADIENT)])
         return array.reshape(len(times), *own), times
 
-    def _let_go(self) -> None:
-        """Before a run, which reuses the memory that a snapshot refers to."""
-        for name in list(self._fetched):
-            if name in self._read and not self._synthetic:
-                del self._host[name]
-                self._fetched.discard(name)
-            elif name not in self._copied:
-                self._host[name] = np.array(self._host[name])
-                self._copied.add(name)
-        self._same_on_device -= self._changed_by_runs()
-
-    @property
-    def _synthetic(self) -> bool:
-        return self._options.syntheticDataMode is not SyntheticDataMode.Off
-
     @cached_property
     def _made_up(self) -> dict[str, Array]:
         executable, mode = self._executable, self._options.syntheticDataMode
@@ -656,15 +475,6 @@ class _Session:
             shape, self.dataFlow.batchesPerStep(), self.accumulationFactor, self.replicationFactor
         )
 
-    def _require_prepared(self, what: str) -> None:
-        if not self._prepared:
-            if not self._options.compileEngine:
-                raise popart_runtime_error(f"{_NO_ENGINE} SessionOptions.compileEngine is False.")
-            raise popart_runtime_error(
-                "Devicex::prepare() must be called before Devicex::"
-                f"{what}(const IStepIO &) is called."
-            )
-
 
 class InferenceSession(_Session):
     """Runs a program forward. Arguments and their order are PopART's."""
@@ -682,6 +492,10 @@ class InferenceSession(_Session):
         super().__init__(
             fnModel, dataFlow, deviceInfo, patterns, userOptions, inputShapeInfo, name, None, None
         )
+
+    def getAllTensorIds(self) -> set[str]:
+        """Ids of the main graph's tensors."""
+        return set(self._tensors)
 
 
 class TrainingSession(_Session):
@@ -714,6 +528,10 @@ class TrainingSession(_Session):
             loss,
             optimizer,
         )
+
+    def getTensorIds(self) -> set[str]:
+        """Ids of the main graph's tensors, those of gradients left out."""
+        return set(self._tensors)
 
     def updateOptimizerFromHost(self, optimizer: Any) -> None:
         """Takes an optimizer of the same kind with other values, for instance a learning rate."""

@@ -136,6 +136,13 @@ def test_inference_uploads_its_weights_by_itself() -> None:
     np.testing.assert_array_equal(weights(fresh, "w")[0], W)
 
 
+def test_the_ids_of_tensors() -> None:
+    program = Linear()
+    ids = {"x", "w", "b", program.out, program.loss}
+    assert ids < infer(program.builder.model, {program.out: "All"}).getAllTensorIds()
+    assert ids < train(program, sgd(), start=False).getTensorIds()
+
+
 # Inputs and outputs
 
 

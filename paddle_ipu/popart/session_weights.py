@@ -1,0 +1,219 @@
+"""A session's weights and optimizer state, on the host and on the device.
+
+The host's values are those of the model, until ``weightsToHost`` or ``writeWeights`` replaces them,
+and ``weightsFromHost`` takes them to the device. Two kinds are let go, as a second copy of a model
+may not fit: what ``writeWeights`` brought, once it is on the device, and what ``weightsToHost``
+fetched, once it was read and the next run began. The device then keeps its own values.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from paddle_ipu.errors import popart_exception, popart_runtime_error
+from paddle_ipu.popart.enums import SyntheticDataMode
+from paddle_ipu.popart.options import SessionOptions
+from paddle_ipu.popart.program import load_model, model_with
+from paddle_ipu.popart.stepio import require_fit
+from paddle_ipu.popart.wide_integers import narrowed
+
+Array = np.ndarray[Any, Any]
+
+NO_ENGINE = (
+    "Trying to load an engine but no compiled engine. Did you forget to call prepareDevice()?"
+)
+
+
+class SessionWeights:
+    """What a session does with weights and state; it gives the attributes without a value."""
+
+    _graph: ir.Graph
+    _options: SessionOptions
+    _loss: str | None
+    _executable: Any
+
+    def __init__(self) -> None:
+        self._host: dict[str, Any] = {
+            name: value.const_value.numpy()
+            for name, value in self._graph.initializers.items()
+            if value.const_value is not None
+        }
+        # Of the host's values: those the device has too, those that may be read, those let go.
+        self._same_on_device: set[str] = set()
+        self._fetched: set[str] = set()
+        self._copied: set[str] = set()
+        self._read: set[str] = set()
+        self._written: set[str] = set()
+        # State that once was on the host; the host's value of other state is the initial one.
+        self._known_state: set[str] = set()
+        self._uploaded = False
+        self._prepared = False
+
+    def weightsFromHost(self) -> None:
+        """Takes the host's weights and optimizer state to the device."""
+        self._require_prepared("weightsFromHost")
+        executable = self._executable
+        kinds = executable.program.weights
+        names = [name for name in self._host if name not in self._same_on_device]
+        states = [name for name in names if name not in kinds and executable.has_state(name)]
+        executable.upload(
+            {n: self._host_array(n, *kinds[n]) for n in names if n in kinds},
+            {n: self._host_array(n, *executable.state_kind(n)) for n in states},
+        )
+        self._known_state.update(states)
+        executable.reset_state(keep=self._known_state)
+        self._same_on_device.update(names)
+        for name in () if self._synthetic else self._written:
+            del self._host[name]
+        self._written = set()
+        self._uploaded = True
+
+    def _changed_by_runs(self) -> set[str]:
+        program, names = self._executable.program, self._executable.state_names
+        trained = () if program.updater is None else (*program.updater.weights, *names)
+        return {*trained, *program.writes}
+
+    def _host_array(self, name: str, shape: tuple[int, ...], dtype: str) -> Array:
+        initializer = self._graph.initializers.get(name)
+        return narrowed(np.asarray(self._host[name]), dtype, initializer).reshape(shape)
+
+    def weightsToHost(self) -> None:
+        """Takes a snapshot of weights and optimizer state for ``readWeights``.
+
+        Raises:
+            popart_runtime_error: the device has no weights yet.
+        """
+        self._require_prepared("weightsToHost")
+        self._require_weights("weightsToHost")
+        executable = self._executable
+        executable.upload_initial_state()
+        snapshot = {**executable.host_weights, **executable.state}
+        # What was trained on made-up data does not leave the device.
+        kept = self._host if self._synthetic else {}
+        self._host.update({name: array for name, array in snapshot.items() if name not in kept})
+        self._fetched = set(snapshot)
+        self._copied = set()
+        self._same_on_device = set(snapshot)
+        self._known_state.update(executable.state)
+        self._read, self._written = set(), set()
+
+    def _require_weights(self, what: str) -> None:
+        if self._uploaded:
+            return
+        if self._loss is not None:
+            raise popart_runtime_error(
+                f"Must call weightsFromHost before {what} as the model has initializers and the "
+                "session has been created in training mode"
+            )
+        self.weightsFromHost()
+
+    def readWeights(self, weightsIo: Any) -> None:
+        """Copies the snapshot into the arrays of a ``PyWeightsIO``.
+
+        What was read is dropped by the next ``run``; call ``weightsToHost`` to read it again.
+
+        Raises:
+            popart_runtime_error: no such tensor in a snapshot, or an array of another size or type.
+        """
+        for name, array in weightsIo.weights.items():
+            if name not in self._fetched:
+                raise popart_runtime_error(
+                    f"readWeights, no tensor '{name}' in tensors; call weightsToHost first"
+                )
+            source = np.asarray(self._host[name])
+            require_fit("read", name, array, source.shape, source.dtype)
+            np.copyto(array, source.reshape(array.shape), casting="same_kind")
+            self._read.add(name)
+
+    def writeWeights(self, weightsIo: Any) -> None:
+        """Replaces the host's values; ``weightsFromHost`` then takes them to the device.
+
+        The arrays are kept by reference until then.
+
+        Raises:
+            popart_exception: an inference session with ``constantWeights``.
+            popart_runtime_error: no such tensor, or an array of another size or type.
+        """
+        self._refuse_constant_weights("writeWeights")
+        for name, array in weightsIo.weights.items():
+            self._replace(name, array)
+            self._written.add(name)
+
+    def resetHostWeights(
+        self,
+        modelProtoOrFilename: bytes | str,
+        ignoreWeightsInModelWithoutCorrespondingHostWeight: bool = False,
+    ) -> None:
+        """Replaces the host's values by a model's; ``weightsFromHost`` is needed before a run.
+
+        Raises:
+            popart_exception: an inference session with ``constantWeights``.
+            popart_runtime_error: a tensor that this session does not have, or of another type.
+        """
+        self._refuse_constant_weights("resetHostWeights")
+        for name, value in load_model(modelProtoOrFilename).graph.initializers.items():
+            known = name in self._executable.program.weights or self._executable.has_state(name)
+            if not known and ignoreWeightsInModelWithoutCorrespondingHostWeight:
+                continue
+            assert value.const_value is not None
+            self._replace(name, value.const_value.numpy())
+            self._written.discard(name)
+        self._uploaded = False
+
+    def _refuse_constant_weights(self, what: str) -> None:
+        if self._loss is None and self._options.constantWeights:
+            raise popart_exception(
+                f"Cannot call {what} when constantWeights is set. Set "
+                "SessionOptions.constantWeights to False to change the weights of an inference "
+                "session"
+            )
+
+    def _replace(self, name: str, array: Array) -> None:
+        kind = self._executable.program.weights.get(name)
+        if kind is None and not self._executable.has_state(name):
+            raise popart_runtime_error(f"resetWeights, no tensor '{name}' in tensors")
+        shape, dtype = kind or self._executable.state_kind(name)
+        require_fit("reset", name, array, shape, np.dtype(dtype))
+        self._host[name] = array
+        self._same_on_device.discard(name)
+        self._fetched.discard(name)
+
+    def modelToHost(self, filename: str) -> None:
+        """Writes the program with the device's weights and optimizer state as an ONNX file.
+
+        Weights that the model keeps in a file of their own are rewritten there.
+        """
+        self._require_prepared("modelToHost")
+        self._require_weights("modelToHost")
+        self._executable.upload_initial_state()
+        arrays = {**self._executable.host_weights, **self._executable.state}
+        if self._synthetic:
+            arrays.update((name, self._host[name]) for name in arrays if name in self._host)
+        ir.save(model_with(self._graph, arrays), filename)
+
+    def _let_go(self) -> None:
+        """Before a run, which reuses the memory that a snapshot refers to."""
+        for name in list(self._fetched):
+            if name in self._read and not self._synthetic:
+                del self._host[name]
+                self._fetched.discard(name)
+            elif name not in self._copied:
+                self._host[name] = np.array(self._host[name])
+                self._copied.add(name)
+        self._same_on_device -= self._changed_by_runs()
+
+    @property
+    def _synthetic(self) -> bool:
+        return self._options.syntheticDataMode is not SyntheticDataMode.Off
+
+    def _require_prepared(self, what: str) -> None:
+        if not self._prepared:
+            if not self._options.compileEngine:
+                raise popart_runtime_error(f"{NO_ENGINE} SessionOptions.compileEngine is False.")
+            raise popart_runtime_error(
+                "Devicex::prepare() must be called before Devicex::"
+                f"{what}(const IStepIO &) is called."
+            )
