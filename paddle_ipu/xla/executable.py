@@ -61,7 +61,7 @@ class Executable:
 
     def __post_init__(self) -> None:
         program = self.program
-        graph = LoweredGraph(program.graph, program.precision)
+        graph = LoweredGraph(program.graph, program.precision, replicas=program.replicas)
         tensors = [a.tensor.removeprefix(GRADIENT_PREFIX) for a in program.anchors]
         loss = [program.loss] if program.loss else []
         self._needed = (*tensors, *loss, *program.writes.values())

@@ -84,8 +84,10 @@ class LoweredBlock:
         captured: ids of the tensors around it that it reads.
     """
 
-    def __init__(self, graph: ir.Graph, precision: Precision, missing: dict[str, str]) -> None:
-        self.graph = LoweredGraph(graph, precision, missing)
+    def __init__(
+        self, graph: ir.Graph, precision: Precision, missing: dict[str, str], replicas: int
+    ) -> None:
+        self.graph = LoweredGraph(graph, precision, missing, replicas)
         self.inputs = tuple(str(value.name) for value in graph.inputs)
         self.outputs = tuple(str(value.name) for value in graph.outputs)
         self._stored = {
@@ -154,11 +156,13 @@ class LoweredGraph:
         graph: ir.Graph,
         precision: Precision | None = None,
         missing: dict[str, str] | None = None,
+        replicas: int = 1,
     ) -> None:
         self.nodes: list[LoweredNode] = []
         self._kernels: Mapping[str, Any] = {}
         self.from_zero: frozenset[str] = frozenset()
         self._drew = False
+        self._replicas = replicas
         self.precision = precision or Precision()
         is_block = missing is not None
         missing = {} if missing is None else missing
@@ -171,7 +175,7 @@ class LoweredGraph:
                 missing[f"{domain}.{node.op_type}"] = str(node.name) or first
                 continue
             blocks = {
-                name: LoweredBlock(found.as_graph(), self.precision, missing)
+                name: LoweredBlock(found.as_graph(), self.precision, missing, replicas)
                 for name, found in node.attributes.items()
                 if found.type == ir.AttributeType.GRAPH
             }
@@ -333,6 +337,7 @@ class LoweredGraph:
                 input_ids=node.inputs,
                 precision=self.precision,
                 partials=node.partials,
+                replicas=self._replicas,
             )
             own = inputs[: len(inputs) - len(node.captured)]
             made = node.rule(context, own, node.attributes)
@@ -397,6 +402,14 @@ class LoweredGraph:
             # What the segment made is not to be seen outside.
             given = before
         return env
+
+    @property
+    def in_lockstep(self) -> bool:
+        """Whether replicas exchange values, by operators of the graph or of its subgraphs."""
+        if any(node.op_type == "ReplicatedAllReduce" for node in self.nodes):
+            return True
+        inner = [block.graph for node in self.nodes for block in node.blocks.values()]
+        return any(graph.in_lockstep for graph in inner)
 
     @property
     def draws(self) -> bool:
@@ -520,7 +533,9 @@ def _partials(node: ir.Node) -> str | None:
 def _attributes(node: ir.Node) -> dict[str, Any]:
     plain: dict[str, Any] = {}
     for name, attribute in node.attributes.items():
-        if name.startswith("__") or attribute.type == ir.AttributeType.GRAPH:
+        # What PopART records on any node, but for the settings of its collective operators.
+        recorded = name.startswith("__") and not name.startswith("__collective")
+        if recorded or attribute.type == ir.AttributeType.GRAPH:
             continue
         value = attribute.value
         plain[name] = value.numpy() if isinstance(value, ir.TensorProtocol) else value

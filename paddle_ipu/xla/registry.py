@@ -22,6 +22,9 @@ Attributes = Mapping[str, Any]
 Array = jax.Array | np.ndarray[Any, Any]
 Lowering = Callable[["LoweringContext", Sequence[Any], Attributes], Any]
 
+REPLICA_AXIS = "replicas"
+"""JAX's name for the replicas of a step in lockstep."""
+
 _LOWERINGS: dict[tuple[str, str], Lowering] = {}
 _RANDOM: set[tuple[str, str]] = set()
 _EFFECTS: set[tuple[str, str]] = set()
@@ -66,6 +69,7 @@ class LoweringContext:
         dtypes: for each input, ``float16`` or ``bfloat16`` where it is one; its array is float32.
         precision: what the session's options say about rounding and sums.
         partials: the type of partial sums that the node itself asks for, ``FLOAT`` or ``HALF``.
+        replicas: how many there are; several that exchange values are the axis `REPLICA_AXIS`.
     """
 
     domain: str
@@ -84,6 +88,7 @@ class LoweringContext:
     input_ids: Sequence[str | None] = ()
     precision: Precision = Precision()
     partials: str | None = None
+    replicas: int = 1
 
     @property
     def is_half(self) -> bool:

@@ -2,7 +2,7 @@
 
 One run is ``batches_per_step`` batches of ``accumulation_factor`` micro-batches for each of
 ``replicas``. These loops are ``lax.scan``; a loop of one turn is left out. Replicas take turns too:
-one micro-batch's activations are alive at a time.
+one micro-batch's activations are alive at a time, unless operators exchange values of replicas.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from paddle_ipu.xla import half, index_ranges, stochastic
 from paddle_ipu.xla.automatic_loss_scaling import COUNTS, GradientWatch
 from paddle_ipu.xla.graph import LoweredGraph, LoweredNode, is_float
 from paddle_ipu.xla.recomputation import Segment
+from paddle_ipu.xla.registry import REPLICA_AXIS
 from paddle_ipu.xla.stale_weights import Reads, Versions
 from paddle_ipu.xla.state import OptimizerState
 from paddle_ipu.xla.step_program import GRADIENT_PREFIX, Anchor, StepProgram
@@ -170,6 +171,25 @@ class Step:
                 total = self._added(total, gradients, index * replicas + replica)
             return total, after if self.updating else written, (anchors, finite)
 
+        def in_lockstep(
+            carry: tuple[Tree, Tree], index: Any, alike: Tree, items: tuple[jax.Array, Tree]
+        ) -> tuple[Any, Any]:
+            """One micro-batch of all replicas at the same time."""
+            total, written = carry
+
+            def one_replica(replica: jax.Array, fed: Tree, own: Tree) -> Any:
+                return self._micro_batch(
+                    {**weights, **own}, {**fed, **alike}, key(index, replica), scale, versions
+                )
+
+            together = jax.vmap(one_replica, axis_name=REPLICA_AXIS)
+            gradients, after, anchors, finite = together(*items, written)
+            for replica in range(replicas):
+                own = {name: array[replica] for name, array in gradients.items()}
+                with self._rounding(key(index, replica), _SUM):
+                    total = self._added(total, own, index * replicas + replica)
+            return (total, after if self.updating else written), (anchors, finite)
+
         def turn(carry: tuple[Tree, Tree], item: tuple[jax.Array, Tree]) -> tuple[Any, Any]:
             total, written = carry
             index, fed = item
@@ -177,14 +197,16 @@ class Step:
                 total, written, kept = once(total, written, fed, index, 0)
                 return (total, written), kept
             alike = {name: fed[name] for name in program.broadcast}
+            each = {name: array for name, array in fed.items() if name not in alike}
+            numbers = jnp.arange(replicas, dtype=jnp.uint32)
+            if self.graph.in_lockstep:
+                return in_lockstep(carry, index, alike, (numbers, each))
 
             def one_replica(total: Tree, item: tuple[jax.Array, Tree, Tree]) -> tuple[Any, Any]:
                 replica, own, fed = item
                 total, own, kept = once(total, own, {**fed, **alike}, index, replica)
                 return total, (own, kept)
 
-            each = {name: array for name, array in fed.items() if name not in alike}
-            numbers = jnp.arange(replicas, dtype=jnp.uint32)
             total, (written, kept) = lax.scan(one_replica, total, (numbers, written, each))
             return (total, written), kept
 

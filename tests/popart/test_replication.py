@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from paddle_ipu import popart
-from paddle_ipu.errors import IndexRangeError, NumericalError, popart_exception
+from paddle_ipu.errors import IndexRangeError, LoweringError, NumericalError, popart_exception
 from tests.popart.session_programs import (
     B,
     Linear,
@@ -266,3 +266,83 @@ def test_numbers_of_ipus_that_do_not_fit() -> None:
         session(4, replicated(2))
     with pytest.raises(popart_exception, match="is false, but replicatedGraphCount > 1"):
         session(2, options(replicatedGraphCount=2))
+
+
+ADD = popart.CollectiveOperator.Add
+GROUPS = [
+    (None, [[0, 1, 2, 3]]),
+    (popart.CommGroup(popart.CommGroupType.All, 0), [[0, 1, 2, 3]]),
+    (popart.CommGroup(popart.CommGroupType.Consecutive, 2), [[0, 1], [2, 3]]),
+    (popart.CommGroup(popart.CommGroupType.Orthogonal, 2), [[0, 2], [1, 3]]),
+    (popart.CommGroup(popart.CommGroupType.Ungrouped, 0), [[0], [1], [2], [3]]),
+]
+
+
+def test_replicas_exchange_values() -> None:
+    make = builder()
+    x = make.addInputTensor("FLOAT", [3], "x")
+    reductions = {
+        "Add": np.sum, "Mean": np.mean, "Mul": np.prod, "Min": np.min, "Max": np.max,
+        "SquareAdd": lambda a, axis: (a * a).sum(axis),
+    }  # fmt: skip
+    wanted = {}
+    fed = np.random.default_rng(0).standard_normal((2, 4, 3)).astype(np.float32)
+    for name, reduction in reductions.items():
+        operator = getattr(popart.CollectiveOperator, name)
+        for group, members in GROUPS:
+            settings = {} if group is None else {"commGroup": group}
+            y = make.aiGraphcore.replicatedallreduce([x], operator, **settings)
+            wanted[y] = np.empty_like(fed)
+            for numbers in members:
+                wanted[y][:, numbers] = reduction(fed[:, numbers], axis=1)[:, None]
+    wanted[make.aiGraphcore.replicatedallreduce([x], popart.CollectiveOperator.Local)] = fed
+    anchors = dict.fromkeys(wanted, "All")
+    got = run(infer(make.model, anchors, batches=2, settings=replicated(4)), {"x": fed})
+    for name, expected in wanted.items():
+        np.testing.assert_allclose(got[name], expected, rtol=1e-5, atol=1e-6, err_msg=name)
+    # A replica without others is a group of its own.
+    alone = run(infer(make.model, anchors, batches=2), {"x": fed[:, 0].copy()})
+    assert all(array.shape == (2, 3) for array in alone.values())
+
+
+def test_groups_that_do_not_divide_the_replicas() -> None:
+    make = builder()
+    x = make.addInputTensor("FLOAT", [3], "x")
+    group = popart.CommGroup(popart.CommGroupType.Consecutive, 3)
+    y = make.aiGraphcore.replicatedallreduce([x], ADD, commGroup=group)
+    with pytest.raises(LoweringError, match="groups of 3 replicas, which do not divide the 4"):
+        infer(make.model, {y: "All"}, settings=replicated(4))
+
+
+@pytest.mark.parametrize("strategy", ["Post", "Running"])
+def test_training_with_an_exchange(strategy: str) -> None:
+    """The loss of each replica is the product of its x w and the sum of all replicas'."""
+    make = builder()
+    x = make.addInputTensor("FLOAT", [2], "x")
+    w = make.addInitializedInputTensor(np.array([0.5, -1.0], np.float32), "w")
+    own = make.aiOnnxOpset11.mul([x, w])
+    everybody = make.aiGraphcore.replicatedallreduce([own], ADD)
+    product = make.aiOnnxOpset11.mul([own, everybody])
+    loss = make.aiGraphcore.identityloss([product], popart.ReductionType.Sum)
+    settings = replicated(
+        2,
+        3,
+        accumulationAndReplicationReductionType=popart.ReductionType.Mean,
+        meanAccumulationAndReplicationReductionStrategy=getattr(
+            popart.MeanReductionStrategy, strategy
+        ),
+    )
+    session = popart.TrainingSession(
+        make.model, flow(1, {everybody: "All"}), loss, popart.SGD(SGD), device(2),
+        userOptions=settings,
+    )  # fmt: skip
+    session.prepareDevice()
+    session.weightsFromHost()
+    fed = np.random.default_rng(1).standard_normal((3, 2, 2)).astype(np.float32)
+    got = run(session, {"x": fed})[everybody]
+    start = np.array([0.5, -1.0])
+    total = (fed * start).sum(1, keepdims=True)
+    np.testing.assert_allclose(got, np.broadcast_to(total, fed.shape), rtol=1e-5)
+    # PopART has no gradient of what was exchanged.
+    gradient = (total * fed).mean((0, 1))
+    np.testing.assert_allclose(weights(session, "w")[0], start - LR * gradient, rtol=1e-5)

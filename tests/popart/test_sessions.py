@@ -76,13 +76,13 @@ def test_accumulation_needs_its_flag_and_training() -> None:
 def test_operators_without_a_lowering_are_listed() -> None:
     make = builder()
     x = make.addInputTensor("FLOAT", [2], "x")
-    reduced = make.aiGraphcore.replicatedallreduce([x], debugContext="reduce")
+    reduced = make.aiGraphcore.replicatedreducescatter([x], debugContext="reduce")
     make.customOp("Other", 1, "my.domain", [x], {}, 1, "mine")
     y = make.aiOnnxOpset11.add([x, reduced])
     with pytest.raises(
         LoweringError,
-        match=r"no lowering for ai.graphcore.ReplicatedAllReduce \(node reduce\), my.domain.Other "
-        r"\(node mine\). The IPU Model cannot run these",
+        match=r"no lowering for ai.graphcore.ReplicatedReduceScatter \(node reduce\), my.domain.O"
+        r"ther \(node mine\). The IPU Model cannot run these",
     ):
         infer(make.model, {y: "All"})
 

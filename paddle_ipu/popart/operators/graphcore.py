@@ -109,4 +109,5 @@ graphcore_row(
         ),
         ("__collectiveCommGroup", Attribute("comm", argument="commGroup")),
     ],
+    differentiable=False,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from paddle_ipu.xla.lowerings import (
     activation,
     alignment,
+    collectives,
     comparison,
     control_flow,
     convolution,
@@ -43,6 +44,7 @@ from paddle_ipu.xla.lowerings import (
 __all__ = [
     "activation",
     "alignment",
+    "collectives",
     "comparison",
     "control_flow",
     "convolution",

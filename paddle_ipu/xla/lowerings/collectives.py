@@ -1,0 +1,71 @@
+"""What one replica gets of the values of all, where the replicas of a step run in lockstep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from paddle_ipu.errors import LoweringError
+from paddle_ipu.popart.enums import CollectiveOperator, CommGroupType
+from paddle_ipu.xla.registry import REPLICA_AXIS, Attributes, LoweringContext, lowering
+
+Reduction = Callable[[jax.Array], jax.Array]
+
+_REDUCTIONS: dict[CollectiveOperator, Reduction] = {
+    CollectiveOperator.Add: lambda x: jnp.sum(x, axis=0, dtype=x.dtype),
+    CollectiveOperator.Mean: lambda x: jnp.mean(x, axis=0).astype(x.dtype),
+    CollectiveOperator.Mul: lambda x: jnp.prod(x, axis=0, dtype=x.dtype),
+    CollectiveOperator.Min: lambda x: jnp.min(x, axis=0),
+    CollectiveOperator.Max: lambda x: jnp.max(x, axis=0),
+    CollectiveOperator.LogicalAnd: lambda x: jnp.all(x, axis=0).astype(x.dtype),
+    CollectiveOperator.LogicalOr: lambda x: jnp.any(x, axis=0).astype(x.dtype),
+    CollectiveOperator.SquareAdd: lambda x: jnp.sum(x * x, axis=0, dtype=x.dtype),
+}
+
+
+@lowering("ai.graphcore", "ReplicatedAllReduce")
+def replicated_all_reduce(
+    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
+) -> Any:
+    """The group's values put together; every member of a group gets the same, but with Local.
+
+    Like PopART's it has no derivative: for the loss, what comes out is a constant.
+    """
+    x = lax.stop_gradient(jnp.asarray(inputs[0]))
+    operator = CollectiveOperator(int(attributes.get("__collectiveOperator", 0)))
+    if operator is CollectiveOperator.Local:
+        return x
+    if context.replicas == 1:
+        return _REDUCTIONS[operator](x[None])
+    members = _members(context, attributes.get("__collectiveCommGroup", ()))
+    values = lax.all_gather(x, REPLICA_AXIS)
+    own = jnp.asarray(members)[lax.axis_index(REPLICA_AXIS)]
+    return _REDUCTIONS[operator](values[own])
+
+
+def _members(context: LoweringContext, group: Sequence[int]) -> np.ndarray[Any, Any]:
+    """The replicas of each replica's group, [replicas, size of a group].
+
+    Raises:
+        LoweringError: the size does not divide the replicas.
+    """
+    numbers = np.arange(context.replicas)
+    kind, size = (CommGroupType(group[0]), int(group[1])) if len(group) else (CommGroupType.All, 0)
+    if kind is CommGroupType.All:
+        size = context.replicas
+    elif kind is CommGroupType.Ungrouped:
+        size = 1
+    if size < 1 or context.replicas % size:
+        raise LoweringError(
+            f"{context.op_type} ({context.name}) has groups of {size} replicas, which do not "
+            f"divide the {context.replicas} replicas of the session."
+        )
+    if kind is CommGroupType.Orthogonal:
+        groups = numbers.reshape(size, -1).T
+        return np.stack([groups[number % len(groups)] for number in numbers])
+    return np.stack([numbers.reshape(-1, size)[number // size] for number in numbers])
