@@ -24,6 +24,21 @@ def run(
 
     Of several runs the results are those of all, in front. `options` are session options.
     """
+    forward = compiled(feeds, make, dtype, seed, **options)
+    found = [forward(feeds) for _ in range(runs)]
+    if runs == 1:
+        return found[0]
+    return {name: np.stack([one[name] for one in found]) for name in found[0]}
+
+
+def compiled(
+    feeds: Mapping[str, Array],
+    make: Callable[..., Mapping[str, str]],
+    dtype: str = "FLOAT16",
+    seed: int = 0,
+    **options: Any,
+) -> Callable[[Mapping[str, Array]], dict[str, Array]]:
+    """The program of :func:`run`, for any feeds of the same shapes."""
     builder = popart.Builder(opsets={"ai.onnx": 11, "ai.graphcore": 1})
     tensors = [
         builder.addInputTensor(dtype, list(feed.shape), name) for name, feed in feeds.items()
@@ -38,14 +53,13 @@ def run(
     )
     session.prepareDevice()
     session.setRandomSeed(seed)
-    found = []
-    for _ in range(runs):
+
+    def forward(feeds: Mapping[str, Array]) -> dict[str, Array]:
         outputs = session.initAnchorArrays()
         session.run(popart.PyStepIO(dict(zip(tensors, feeds.values(), strict=True)), outputs))
-        found.append({name: outputs[tensor] for name, tensor in wanted.items()})
-    if runs == 1:
-        return found[0]
-    return {name: np.stack([one[name] for one in found]) for name in wanted}
+        return {name: outputs[tensor] for name, tensor in wanted.items()}
+
+    return forward
 
 
 def session_options(values: Mapping[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Operators in half against NumPy: arithmetic to the bit, the rest to the last place."""
+"""Operators in half that the sweeps of ``test_every_half.py`` do not have, against NumPy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import pytest
 from scipy import special
 
 from tests.precision.half_program import run
@@ -34,65 +33,7 @@ def _ulps(got: Array, expected: Array) -> Array:
         return np.abs(ordered(got) - ordered(expected.astype(np.float16)))
 
 
-X, Y = _halves(4096), _halves(4096)
-
-
-@pytest.mark.parametrize("name", ["add", "sub", "mul", "div"])
-def test_arithmetic_is_that_of_numpy_to_the_bit(name: str) -> None:
-    numpy = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}[name]
-    out = run(
-        {"x": X, "y": Y},
-        lambda builder, x, y: {"out": getattr(builder.aiOnnxOpset11, name)([x, y])},
-    )["out"]
-    with np.errstate(all="ignore"):
-        expected = numpy(X, Y)
-    assert out.dtype == np.float16
-    numbers = ~np.isnan(expected)
-    np.testing.assert_array_equal(np.isnan(out), ~numbers)
-    np.testing.assert_array_equal(out[numbers].view(np.uint16), expected[numbers].view(np.uint16))
-    assert np.isinf(expected).any() or name == "sub"
-
-
-def test_square_roots_are_those_of_numpy_to_the_bit() -> None:
-    x = np.abs(X)
-    out = run({"x": x}, lambda builder, x: {"out": builder.aiOnnxOpset11.sqrt([x])})["out"]
-    np.testing.assert_array_equal(out.view(np.uint16), np.sqrt(x).view(np.uint16))
-
-
-_FUNCTIONS = {
-    "exp": np.exp,
-    "tanh": np.tanh,
-    "sin": np.sin,
-    "cos": np.cos,
-    "sigmoid": special.expit,
-    "erf": special.erf,
-    "reciprocal": np.reciprocal,
-    "softplus": lambda x: np.logaddexp(0, x),
-    "log": np.log,
-}
-
-
-@pytest.fixture(scope="module")
-def functions_of() -> tuple[Array, dict[str, Array]]:
-    x = np.concatenate([_rng.normal(0, s, 2000) for s in (1e-3, 1, 5)]).astype(np.float16)
-    x = x[x != 0]
-    onnx = run(
-        {"x": x, "positive": np.abs(x)},
-        lambda builder, x, positive: {
-            name: getattr(builder.aiOnnxOpset11, name)([positive if name == "log" else x])
-            for name in _FUNCTIONS
-        },
-    )
-    return x, onnx
-
-
-@pytest.mark.parametrize("name", _FUNCTIONS)
-def test_functions_are_right_to_the_last_place(
-    name: str, functions_of: tuple[Array, dict[str, Array]]
-) -> None:
-    x, out = functions_of
-    argument = (np.abs(x) if name == "log" else x).astype(np.float64)
-    assert _ulps(out[name], _FUNCTIONS[name](argument)).max() <= 1
+X = _halves(4096)
 
 
 def test_sums_and_products_accumulate_in_float32() -> None:
