@@ -21,7 +21,7 @@ A script that imports `paddle.fluid` needs no change:
 
 ```python
 import paddle
-import paddle.fluid as fluid        # or paddle.fluid without an import
+import paddle.fluid as fluid  # or paddle.fluid without an import
 
 paddle.enable_static()
 main, startup = fluid.Program(), fluid.Program()
