@@ -7,6 +7,7 @@ clips, learning rates of single parameters and RMSProp's learning rate are not l
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -156,6 +157,9 @@ class _Popart:
         for update in optimizer.updates:
             self._check(update)
         self._clips = self._clip_settings()
+        kinds = Counter((self._factor(u), self._decay(u)) for u in optimizer.updates)
+        # What most weights have is the default; each weight of its own costs time to compile.
+        self._usual = kinds.most_common(1)[0][0] if kinds else (1.0, 0.0)
 
     def chosen(self) -> ChosenOptimizer:
         make = {"SGD": self._sgd, "Adam": self._adam, "Adaptive": self._adaptive}[self._family]
@@ -247,7 +251,7 @@ class _Popart:
                 "weightDecay": (self._decay(update), False),
             }
             for update in self._optimizer.updates
-            if self._factor(update) != 1.0 or self._decay(update) != 0.0
+            if (self._factor(update), self._decay(update)) != self._usual
         }
         frozen = {"learningRate": (0.0, False), "weightDecay": (0.0, False)}
         return found | {self._weights[name]: frozen for name in self._kept}
@@ -262,7 +266,8 @@ class _Popart:
         return update.l2 + update.decay + own
 
     def _common(self, rate: float) -> dict[str, tuple[float, bool]]:
-        return {**_common(self._optimizer, rate), "defaultWeightDecay": (0.0, False)}
+        factor, decay = self._usual
+        return {**_common(self._optimizer, rate * factor), "defaultWeightDecay": (decay, False)}
 
     def _sgd(self, rate: float) -> Any:
         values = self._common(rate)

@@ -72,8 +72,8 @@ class Optimizer:
             raise TypeError("clip_norm_settings takes ClipNormSettings")
         if len(clip_norm_settings) > 1 and any(item.all_weights for item in clip_norm_settings):
             raise popart_exception(
-                "There should only be one ClipNormSettings when clipAllWeights is used, got "
-                f"{len(clip_norm_settings)}"
+                "Multiple clip groups specified, but one has the mode 'ClipAllWeights'. When using "
+                "ClipNormSettings.clipAllWeights(...), only one group should be specified."
             )
         self.clip_norm_settings = list(clip_norm_settings)
         self.maps = {

@@ -86,7 +86,7 @@ class AdamUpdater(PopartUpdater):
     def apply(
         self, weights: Arrays, gradients: Arrays, state: Arrays, scalars: jax.Array
     ) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
-        numbers = dict(zip(self.weights, self.rows(scalars), strict=True))
+        numbers = self.rows(scalars)
         scaled = self.optimizer.scaled_optimizer_state
         units = jnp.float32(self.loss_scale(scalars, state)) if scaled else jnp.float32(1.0)
         steps = {}
@@ -98,6 +98,8 @@ class AdamUpdater(PopartUpdater):
         change = units / state[SCALING] if self._rescales else jnp.float32(1.0)
         new_weights: dict[str, jax.Array] = {}
         new_state: dict[str, jax.Array] = {SCALING: units} if self._rescales else {}
+        # Most weights share a row, and all count the same steps.
+        corrections: dict[tuple[int, int], tuple[jax.Array, ...]] = {}
         for name, row in numbers.items():
             g = steps[name] * factors[name] if name in factors else steps[name]
             m, v = wide(state[ACCL1 + name]), wide(state[ACCL2 + name])
@@ -110,11 +112,16 @@ class AdamUpdater(PopartUpdater):
             else:
                 v = row["beta2"] * v + (1 - row["beta2"]) * g * g
             new_state |= {ACCL1 + name: m, ACCL2 + name: v}
-            t = None
-            if STEP + name in state:
-                t = new_state[STEP + name] = state[STEP + name] + 1
+            count = state.get(STEP + name)
+            key = (id(row), id(count))
+            if count is not None and key not in corrections:
+                t = count + 1
+                corrections[key] = (t, 1 - row["beta1"] ** t, 1 - row["beta2"] ** t)
+            correction = corrections.get(key, ())
+            if correction:
+                new_state[STEP + name] = correction[0]
             w = wide(weights[name])
-            new_weights[name] = self._updated(w, m, v, t, row, units)
+            new_weights[name] = self._updated(w, m, v, correction, row, units)
         return self.stored(weights, state, new_weights, new_state)
 
     def _updated(
@@ -122,15 +129,15 @@ class AdamUpdater(PopartUpdater):
         w: jax.Array,
         m: jax.Array,
         v: jax.Array,
-        t: jax.Array | None,
+        correction: tuple[jax.Array, ...],
         row: Numbers,
         units: jax.Array,
     ) -> jax.Array:
         mode = self.optimizer.mode
-        if t is not None:
-            m = m / (1 - row["beta1"] ** t)
+        if correction:
+            m = m / correction[1]
         if mode is not AdamMode.AdaMax:
-            v = jnp.sqrt(v if t is None else v / (1 - row["beta2"] ** t))
+            v = jnp.sqrt(v / correction[2] if correction else v)
         x = m / (v + row["eps"] * units)
         if not self._l2:
             x = x + row["weightDecay"] * w

@@ -77,7 +77,7 @@ class AdaptiveUpdater(PopartUpdater):
         new_state: dict[str, jax.Array] = {}
         l2 = self.optimizer.weight_decay_mode is WeightDecayMode.L2Regularization
         variant = self.optimizer.rmsprop_tf_variant
-        for name, row in zip(self.weights, self.rows(scalars), strict=True):
+        for name, row in self.rows(scalars).items():
             w, g = wide(weights[name]), wide(gradients[name])
             decay, lr = row["weightDecay"], row["learningRate"]
             g = g + decay * w if l2 else g

@@ -73,6 +73,8 @@ class PopartUpdater(ABC):
         self.reduction = reduction or Reduction()
         self.alike: Sequence[tuple[str, ...]] = ()
         self._check_types()
+        first = next(iter(optimizer.maps.values()))
+        self._own = [name for name in self.weights if first.hasSpecific(name)]
         self._scalars = self._collect(optimizer)
         self.clips = [(self._clipped(each), each.maxNorm) for each in optimizer.clip_norm_settings]
 
@@ -147,19 +149,20 @@ class PopartUpdater(ABC):
     # -- numbers that may change ---------------------------------------------------------------
 
     def _collect(self, optimizer: Optimizer) -> np.ndarray[Any, Any]:
-        numbers = [
-            optimizer.maps[key].get(name).val() for name in self.weights for key in self.keys
-        ]
-        return np.asarray([optimizer.getLossScalingVal(), *numbers], np.float32)
+        defaults = [optimizer.maps[key].getDefault().val() for key in self.keys]
+        own = [optimizer.maps[key].get(name).val() for name in self._own for key in self.keys]
+        return np.asarray([optimizer.getLossScalingVal(), *defaults, *own], np.float32)
 
     def scalars(self) -> np.ndarray[Any, Any]:
-        """The loss scaling, then the numbers of each weight."""
+        """The loss scaling, the default numbers, then those of each weight with its own."""
         return self._scalars
 
-    def rows(self, scalars: Any) -> list[Any]:
-        """For each weight its numbers by key."""
+    def rows(self, scalars: Any) -> dict[str, Any]:
+        """Weight -> its numbers by key; weights without their own share one row."""
         table = scalars[1:].reshape(-1, len(self.keys))
-        return [dict(zip(self.keys, row, strict=True)) for row in table]
+        rows = [{key: row[at] for at, key in enumerate(self.keys)} for row in table]
+        own = dict(zip(self._own, rows[1:], strict=True))
+        return {name: own.get(name, rows[0]) for name in self.weights}
 
     def loss_scale(self, scalars: jax.Array, state: Arrays) -> float | jax.Array:
         """Factor on the loss's gradient."""

@@ -78,7 +78,7 @@ class SGDUpdater(PopartUpdater):
         state = super().initial_state(weights)
         if not self._combined:
             return state
-        for name, row in zip(self.weights, self.rows(self.scalars()), strict=True):
+        for name, row in self.rows(self.scalars()).items():
             if ACCL + name in state:
                 factor = (1 - row["dampening"]) * row["weightDecay"] * row["velocityScaling"]
                 start = np.asarray(weights[name], np.float32) * np.float32(factor)
@@ -97,7 +97,7 @@ class SGDUpdater(PopartUpdater):
     def apply(
         self, weights: Arrays, gradients: Arrays, state: Arrays, scalars: jax.Array
     ) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
-        numbers = dict(zip(self.weights, self.rows(scalars), strict=True))
+        numbers = self.rows(scalars)
         velocities, steps = {}, {}
         for name, row in numbers.items():
             w, g = wide(weights[name]), wide(gradients[name])

@@ -124,7 +124,7 @@ Make = Callable[[], Optimizer]
             lambda: SGD(
                 {}, [ClipNormSettings.clipAllWeights(1), ClipNormSettings.clipWeights(["w"], 1)]
             ),
-            "There should only be one ClipNormSettings when clipAllWeights is used, got 2",
+            "Multiple clip groups specified, but one has the mode 'ClipAllWeights'. When using ",
         ),
     ],
 )
