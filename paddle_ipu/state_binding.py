@@ -69,7 +69,7 @@ class StepBinding(StateBinding):
         return np.asarray(round(math.log(power) / math.log(self.beta)) - 1, np.float32)
 
     def received(self, shape: tuple[int, ...]) -> Array:
-        return np.empty((), np.float32)
+        return np.zeros((), np.float32)
 
     def kept(self, array: Array, read: Read) -> Array:
         return np.asarray([self.beta ** (float(array) + 1)], np.float32)

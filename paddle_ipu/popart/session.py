@@ -36,6 +36,7 @@ from paddle_ipu.popart.program import (
     variable_writes,
 )
 from paddle_ipu.popart.session_checks import (
+    check_clips,
     check_loss_scaling,
     check_options,
     check_placement,
@@ -100,6 +101,7 @@ class _Session(SessionWeights):
         options, training = self._options, self._loss is not None
         ipus = int(self._device.numIpus)
         check_options(options, training, ipus)
+        check_clips(options, self._optimizer)
         check_types(self._graph, options)
         check_recomputation(self._graph, options)
         if options.automaticLossScalingSettings.enabled:

@@ -104,6 +104,22 @@ def check_types(graph: ir.Graph, options: SessionOptions) -> None:
             )
 
 
+def check_clips(options: SessionOptions, optimizer: Any) -> None:
+    """Checks that the clips of PopART's optimizers have a place in the schedule.
+
+    Raises:
+        popart_exception: a pipeline's updates, each by itself, cannot wait for a norm of all.
+    """
+    serial = options.accumulateOuterFragmentSettings.schedule.name == "Serial"
+    if options.enablePipelining and serial and getattr(optimizer, "clip_norm_settings", None):
+        raise popart_exception(
+            "Incompatible accumulateOuterFragmentSchedule used with gradient clipping, "
+            "SessionOptions::accumulateOuterFragmentSettings.schedule can not be set to "
+            "AccumulateOuterFragmentSchedule::Serial. A strategy sets another by "
+            "{'accumulate_outer_fragment': {0: []}}"
+        )
+
+
 def check_loss_scaling(
     options: SessionOptions, optimizer: Any, differentiated: Collection[str]
 ) -> None:

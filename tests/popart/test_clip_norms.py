@@ -78,3 +78,13 @@ def test_a_clip_of_what_is_not_trained() -> None:
     clip = [popart.ClipNormSettings.clipWeights(["x"], LIMIT)]
     with pytest.raises(popart.popart_exception, match="Could not find a varupdate op for tensor x"):
         train(Linear(), clipped(None, clip))
+
+
+def test_a_clip_in_a_pipeline_needs_a_schedule() -> None:
+    settings = options(2, enablePipelining=True)
+    made = clipped(None, [popart.ClipNormSettings.clipAllWeights(LIMIT)])
+    with pytest.raises(
+        popart.popart_exception,
+        match=r"Incompatible accumulateOuterFragmentSchedule used with gradient clipping, .*Serial",
+    ):
+        train(Linear(), made, settings=settings)
