@@ -8,7 +8,7 @@ compiled), ``weightsFromHost``, then ``run`` with a step I/O object, and ``weigh
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
@@ -388,7 +388,13 @@ class _Session(SessionWeights):
         """
         self._updating = updating
 
-    def run(self, *arguments: Any, debugName: str = "") -> None:
+    def run(
+        self,
+        *arguments: Any,
+        programHandle: str | None = None,
+        stepio: Any = None,
+        debugName: str = "",
+    ) -> None:
         """``run(stepio, debugName="")`` or ``run(programHandle, stepio, debugName="")``.
 
         Runs one step: reads the inputs of `stepio` and writes its outputs in place. The program
@@ -398,7 +404,8 @@ class _Session(SessionWeights):
             popart_runtime_error: not prepared, weights never uploaded in training, an input or
                 output missing or of a wrong size or dtype.
         """
-        stepio, updating = self._program_of(arguments)
+        given = (programHandle, *arguments, stepio)
+        stepio, updating = self._program_of([value for value in given if value is not None])
         self._require_prepared("run")
         self._require_weights("run")
         self._executable.upload_initial_state()
@@ -434,7 +441,7 @@ class _Session(SessionWeights):
         for name, array in found.items():
             stepio.output(name, array)
 
-    def _program_of(self, arguments: tuple[Any, ...]) -> tuple[Any, bool]:
+    def _program_of(self, arguments: Sequence[Any]) -> tuple[Any, bool]:
         """(the step I/O, whether the step updates) of the arguments of ``run``."""
         if not 1 <= len(arguments) <= 3:
             raise TypeError(

@@ -258,8 +258,9 @@ def test_the_forward_only_program_leaves_weights_alone() -> None:
     x = data(6)
     before = weights(session, *net.weights)
     outputs = session.initAnchorArrays()
-    for _ in range(2):
-        session.run("implicitPipeliningFwdOnly", popart.PyStepIO({"x": x}, outputs))
+    stepio = popart.PyStepIO({"x": x}, outputs)
+    session.run("implicitPipeliningFwdOnly", stepio, "named")
+    session.run(programHandle="implicitPipeliningFwdOnly", stepio=stepio, debugName="named")
     w = dict(zip(net.weights, before, strict=True))
     expected = np.tanh(np.tanh(x @ w["w0"] + w["b0"]) @ w["w1"]) @ w["w2"] - x
     np.testing.assert_allclose(outputs[net.out], expected, rtol=1e-5, atol=1e-6)
