@@ -58,13 +58,18 @@ def _encoder_layer(
     return _norm(weights, f"{name}.norm", x + _linear(weights, f"{name}.down", wide))
 
 
-def loss_of(config: Config, weights: Weights, batch: dict[str, jax.Array]) -> jax.Array:
-    """MLM plus NSP loss of a batch, a scalar."""
+def loss_of(
+    config: Config, weights: Weights, batch: dict[str, jax.Array], recompute: bool = False
+) -> jax.Array:
+    """MLM plus NSP loss of a batch, a scalar; with layers that backward computes again, or not."""
+    layer_of = (
+        jax.checkpoint(_encoder_layer, static_argnums=(0, 2)) if recompute else _encoder_layer
+    )
     word = weights["embedding.word"]
     x = word[batch["tokens"]] + weights["embedding.type"][batch["types"]]
     x = _norm(weights, "embedding.norm", x + weights["embedding.position"][: config.sequence])
     for layer in range(config.layers):
-        x = _encoder_layer(config, weights, f"layer{layer}", x, batch["mask"])
+        x = layer_of(config, weights, f"layer{layer}", x, batch["mask"])
 
     masked = x.reshape(-1, config.hidden)[batch["masked"]]
     masked = _norm(weights, "mlm.norm", _gelu(_linear(weights, "mlm.dense", masked)))
@@ -83,8 +88,15 @@ def _step(
     count: jax.Array,
     batch: dict[str, jax.Array],
 ) -> tuple[Weights, Weights, Weights, jax.Array, jax.Array]:
-    """One step of Adam by Paddle's rule, where epsilon is scaled by sqrt(1 - beta2^t)."""
+    """One step of Adam by Paddle's rule."""
     loss, gradients = jax.value_and_grad(lambda w: loss_of(config, w, batch))(weights)
+    return *adam(weights, gradients, first, second, count), loss
+
+
+def adam(
+    weights: Weights, gradients: Weights, first: Weights, second: Weights, count: jax.Array
+) -> tuple[Weights, Weights, Weights, jax.Array]:
+    """Paddle's rule, where epsilon is scaled by sqrt(1 - beta2^t): weights, both moments, t."""
     count = count + 1
     root = jnp.sqrt(1 - BETA2**count)
     rate, epsilon = LEARNING_RATE * root / (1 - BETA1**count), EPSILON * root
@@ -93,7 +105,7 @@ def _step(
     weights = jax.tree.map(
         lambda w, m, v: w - rate * (m / (jnp.sqrt(v) + epsilon)), weights, first, second
     )
-    return weights, first, second, count, loss
+    return weights, first, second, count
 
 
 def lowered_step(config: Config) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import paddle
@@ -74,15 +75,33 @@ def _encoder_layer(config: Config, name: str, x: Any, mask: Any) -> Any:
     return _norm(config, f"{name}.norm", x + _linear(config, f"{name}.down", wide))
 
 
-def _loss(config: Config, feeds: dict[str, Any]) -> Any:
-    word = _parameter(config, "embedding.word")
-    position = _parameter(config, "embedding.position")
-    kind = _parameter(config, "embedding.type")
-    x = functional.embedding(feeds["tokens"], word) + functional.embedding(feeds["types"], kind)
-    x = _norm(config, "embedding.norm", x + position[: config.sequence])
-    for layer in range(config.layers):
-        x = _encoder_layer(config, f"layer{layer}", x, feeds["mask"])
+Place = Callable[[int], AbstractContextManager[Any]]
 
+
+def make_loss(
+    config: Config, feeds: dict[str, Any], place: Place = lambda layer: nullcontext()
+) -> Any:
+    """MLM plus NSP loss of a batch, a scalar.
+
+    Args:
+        config: the model.
+        feeds: the batch of `bert_config.make_batch`.
+        place: what a layer is written in, -1 for the embedding and `config.layers` for the heads.
+    """
+    word = _parameter(config, "embedding.word")
+    with place(-1):
+        position = _parameter(config, "embedding.position")
+        kind = _parameter(config, "embedding.type")
+        x = functional.embedding(feeds["tokens"], word) + functional.embedding(feeds["types"], kind)
+        x = _norm(config, "embedding.norm", x + position[: config.sequence])
+    for layer in range(config.layers):
+        with place(layer):
+            x = _encoder_layer(config, f"layer{layer}", x, feeds["mask"])
+    with place(config.layers):
+        return _heads(config, x, word, feeds)
+
+
+def _heads(config: Config, x: Any, word: Any, feeds: dict[str, Any]) -> Any:
     rows = paddle.reshape(x, [config.batch * config.sequence, config.hidden])
     masked = paddle.gather(rows, feeds["masked"])
     masked = _norm(config, "mlm.norm", functional.gelu(_linear(config, "mlm.dense", masked)))
@@ -101,7 +120,7 @@ def build(config: Config) -> tuple[Any, Any, list[str], Any]:
             name: paddle.static.data(name, array.shape, array.dtype.name)
             for name, array in make_batch(config).items()
         }
-        loss = _loss(config, feeds)
+        loss = make_loss(config, feeds)
         adam = paddle.optimizer.Adam(LEARNING_RATE, beta1=BETA1, beta2=BETA2, epsilon=EPSILON)
         adam.minimize(loss)
     return main, startup, list(feeds), loss

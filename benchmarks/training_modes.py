@@ -1,0 +1,256 @@
+"""Times ways to train a small BERT: accumulation, pipelining, replicas, recomputation, precision.
+
+Each mode runs on the IPU Model, in hand-written JAX and, where it can do the work, on Paddle's CPU
+executor; the engines of a group of modes take turns in one run, from the same weights on the same
+rows. fp16 of BERT-Base is timed against its fp32 at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from bert_config import Config
+from training_mode import GROUPS, Mode
+from worker import Answer, Worker, serve
+
+TINY = Config(
+    batch=8, layers=4, hidden=128, sequence=64, predictions=10, vocabulary=4000, positions=64
+)
+BASE = Config()
+BASE_GROUP = "BERT-Base"
+BASE_MODES = {"fp32": Mode(), "fp16": Mode(precision="fp16")}
+ENGINES: Mapping[str, tuple[str, dict[str, str]]] = {
+    "paddle_ipu": ("paddle_ipu", {}),
+    "jax": ("JAX", {}),
+    "paddle": ("Paddle", {"PADDLE_IPU_AUTOLOAD": "0"}),
+}
+# Relative, of losses against the same engine's in fp32, one batch; half losses have three digits.
+TOLERANCES = {"fp32": 1e-4, "fp16": 1e-2, "bf16": 1e-1}
+
+
+def _arguments() -> argparse.Namespace:
+    groups = [*GROUPS, BASE_GROUP]
+    parser = argparse.ArgumentParser(
+        description=(
+            "Time ways to train BERT: gradient accumulation, pipelining, replicas in one process, "
+            "recomputation, fp16 and bf16. Each runs on the IPU Model, in hand-written JAX and, in "
+            "fp32, on Paddle's CPU executor, which gets the rows of a step as one batch. Engines "
+            "and modes of a group take turns."
+        ),
+        epilog=(
+            "The exit status is 1 where an engine's loss differs from JAX's fp32 loss of the same "
+            "rows by more than "
+            + ", ".join(f"{value:g} ({name})" for name, value in TOLERANCES.items())
+            + " relative."
+        ),
+    )
+    parser.add_argument("--steps", type=int, default=7, help="timed steps (default 7)")
+    parser.add_argument("--warmup", type=int, default=1, help="steps before them (default 1)")
+    parser.add_argument(
+        "--only",
+        default=",".join(groups),
+        metavar="GROUPS",
+        help="groups, separated by commas, out of " + ", ".join(groups),
+    )
+    parser.add_argument(
+        "--engines",
+        default=",".join(ENGINES),
+        help="engines, separated by commas, out of " + ", ".join(ENGINES),
+    )
+    parser.add_argument("--json", metavar="FILE", help="write every number to FILE")
+    parser.add_argument("--worker", nargs=3, metavar=("ENGINE", "GROUP", "MODE"),
+                        help=argparse.SUPPRESS)  # fmt: skip
+    arguments = parser.parse_args()
+    for option, known in (("only", groups), ("engines", list(ENGINES))):
+        unknown = [name for name in getattr(arguments, option).split(",") if name not in known]
+        if unknown:
+            parser.error(f"--{option}: unknown {', '.join(unknown)}; choose from {known}")
+    if arguments.steps < 1 or arguments.warmup < 0:
+        parser.error("--steps must be at least 1 and --warmup at least 0")
+    return arguments
+
+
+def _modes(group: str) -> Mapping[str, Mode]:
+    return BASE_MODES if group == BASE_GROUP else GROUPS[group]
+
+
+def _config(group: str) -> Config:
+    return BASE if group == BASE_GROUP else TINY
+
+
+# -- in a worker --------------------------------------------------------------------------------
+
+
+class _Engine:
+    """Answers ``prepare`` and ``step``."""
+
+    def __init__(self, engine: str, config: Config, mode: Mode) -> None:
+        self._engine, self._config, self._mode = engine, config, mode
+        self._step: Any = None
+
+    def __call__(self, do: str) -> Answer:
+        if do == "prepare":
+            if self._engine == "jax":
+                import modes_jax
+
+                self._step, found = modes_jax.prepare(self._config, self._mode)
+            else:
+                import modes_program
+
+                on_ipu = self._engine == "paddle_ipu"
+                self._step, found = modes_program.prepare(self._config, self._mode, on_ipu)
+            return found
+        start, cpu = time.perf_counter(), time.process_time()
+        loss = self._step()
+        return {
+            "seconds": time.perf_counter() - start,
+            "cpu_seconds": time.process_time() - cpu,
+            "loss": loss,
+        }
+
+
+# -- in the benchmark ---------------------------------------------------------------------------
+
+
+def _can(engine: str, group: str, mode: Mode) -> bool:
+    """Whether the engine can do a mode's work; Paddle's has no half and keeps all activations."""
+    if engine != "paddle":
+        return True
+    return mode.precision == "fp32" and not mode.recompute
+
+
+def _run(group: str, engines: list[str], warmup: int, steps: int) -> dict[str, Any]:
+    """Mode -> engine -> what its worker said, with its steps."""
+    found: dict[str, Any] = {name: {} for name in _modes(group)}
+    workers: dict[tuple[str, str], Worker] = {}
+    try:
+        for name, mode in _modes(group).items():
+            for engine in engines:
+                if not _can(engine, group, mode):
+                    continue
+                _say(f"{group}: {name}: {engine}: preparing")
+                worker = Worker(
+                    os.path.abspath(__file__), ["--worker", engine, group, name], ENGINES[engine][1]
+                )
+                workers[name, engine] = worker
+                found[name][engine] = {**worker.ask(do="prepare"), "steps": []}
+        for turn in range(warmup + steps):
+            for (name, engine), worker in workers.items():
+                answer = worker.ask(do="step")
+                found[name][engine]["peak_bytes"] = answer["peak_bytes"]
+                found[name][engine]["steps"].append(answer)
+                _say(
+                    f"{group}: {name}: {engine}: step {turn}: {answer['seconds']:.4f} s, "
+                    f"loss {answer['loss']:.6f}"
+                )
+                # Idle threads of Paddle's OpenMP spin for 0.2 s.
+                if engine == "paddle":
+                    time.sleep(0.3)
+    finally:
+        for worker in workers.values():
+            worker.close()
+    for engine_of in found.values():
+        for engine in engine_of.values():
+            timed = [step["seconds"] for step in engine["steps"][warmup:]]
+            engine["median"] = statistics.median(timed)
+    return found
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _table(group: str, found: dict[str, Any]) -> str:
+    """One row a mode: time of a sample, ratios, memory."""
+    config, modes = _config(group), _modes(group)
+    first = next(iter(modes))
+    rows = [
+        "mode | ms a sample | to the first | JAX's | to JAX | Paddle's | to Paddle | "
+        "temporaries MB | JAX's | peak GB | JAX's".split(" | ")
+    ]
+
+    def per_sample(name: str, engine: str) -> float | None:
+        if engine not in found[name]:
+            return None
+        samples = config.batch * modes[name].micro_batches
+        return float(found[name][engine]["median"]) / samples * 1e3
+
+    def ratio(value: float | None, other: float | None) -> str:
+        return "-" if value is None or other is None else f"{value / other:.2f}"
+
+    def number(value: float | None, digits: int = 3) -> str:
+        return "-" if value is None else f"{value:.{digits}f}"
+
+    for name in modes:
+        ours, jax, paddle = (per_sample(name, engine) for engine in ENGINES)
+        memory = [
+            found[name].get(engine, {}).get(what)
+            for what in ("temporaries", "peak_bytes")
+            for engine in ("paddle_ipu", "jax")
+        ]
+        rows.append([
+            name,
+            number(ours),
+            ratio(ours, per_sample(first, "paddle_ipu")),
+            number(jax),
+            ratio(ours, jax),
+            number(paddle),
+            ratio(ours, paddle),
+            *(number(None if m is None else m / 1e6, 1) for m in memory[:2]),
+            *(number(None if m is None else m / 1e9, 2) for m in memory[2:]),
+        ])  # fmt: skip
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    lines.insert(1, "|" + " --- |" * len(rows[0]))
+    return "\n".join(lines)
+
+
+def _differences(group: str, found: dict[str, Any]) -> list[str]:
+    """The engines and modes whose losses are not those of the group's reference."""
+    first = next(iter(found.values()))
+    reference = [step["loss"] for step in next(iter(first.values()))["steps"]]
+    told = []
+    for name, engines in found.items():
+        allowed = TOLERANCES[_modes(group)[name].precision]
+        for engine, answers in engines.items():
+            losses = [step["loss"] for step in answers["steps"]]
+            pairs = zip(losses, reference, strict=True)
+            largest = max(abs(a - b) / abs(b) for a, b in pairs)
+            # A loss that is no number is not within any bound.
+            if not largest <= allowed:
+                told.append(
+                    f"{group}: {name}: {engine}: losses differ by {largest:.1e} relative from "
+                    f"those of {next(iter(first))}, more than {allowed:g}"
+                )
+    return told
+
+
+def main() -> int:
+    """Runs the benchmark; returns the exit status."""
+    arguments = _arguments()
+    if arguments.worker:
+        engine, group, name = arguments.worker
+        serve(_Engine(engine, _config(group), _modes(group)[name]))
+        return 0
+    results, told = {}, []
+    for group in arguments.only.split(","):
+        found = _run(group, arguments.engines.split(","), arguments.warmup, arguments.steps)
+        results[group] = {"config": asdict(_config(group)), "modes": found}
+        print(f"\n{group}: {_config(group)}\n\n{_table(group, found)}", flush=True)
+        told += _differences(group, found)
+    if arguments.json:
+        with open(arguments.json, "w", encoding="utf-8") as file:
+            json.dump(results, file, indent=1)
+    print("\n".join(["", *told]))
+    return 1 if told else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
