@@ -7,10 +7,11 @@ from typing import Any
 
 import jax
 import numpy as np
+import onnx_ir as ir
 import pytest
 
 from paddle_ipu.errors import LoweringError
-from paddle_ipu.xla.graph import _key_of
+from paddle_ipu.xla.graph import LoweredGraph
 
 X = np.random.default_rng(0).uniform(1, 2, (100, 200)).astype(np.float32)
 
@@ -70,5 +71,6 @@ def test_a_ratio_out_of_range(lowered: Any, ratio: float) -> None:
 
 def test_an_operator_that_is_not_registered_as_random_has_no_key() -> None:
     node: Any = SimpleNamespace(name="draw", domain="ai.onnx", op_type="Add", random_index=None)
+    graph = LoweredGraph(ir.Graph([], [], nodes=[], opset_imports={"": 11}))
     with pytest.raises(LoweringError, match=r"ai.onnx.Add \(draw\) draws random numbers"):
-        _key_of(jax.random.key(0), node)()
+        graph._key_of(jax.random.key(0), node)()
