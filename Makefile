@@ -102,7 +102,7 @@ verify-bert: venv  ## compare the small BERT's first steps with Paddle's CPU exe
 	$(RUN)/python -m examples.bert.pretrain --preset small --verify --output out/verify
 
 independent: venv  ## compare with onnxruntime, and lower the step for other platforms
-	$(RUN)/python -m pytest -n $(TEST_PROCESSES) -m thorough tests/ops tests/training
+	$(RUN)/python -m pytest -n $(TEST_PROCESSES) -m thorough tests/ops tests/popart tests/training
 
 half-table: venv  ## run every row of the operator table in half
 	$(RUN)/python -m pytest -n $(TEST_PROCESSES) -m thorough tests/precision

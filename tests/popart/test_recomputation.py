@@ -224,3 +224,55 @@ def test_marks_beside_what_chooses_itself_are_refused() -> None:
             Net("scope", ipus=3), micro=4, enablePipelining=True,
             virtualGraphMode=popart.VirtualGraphMode.Manual,
         )  # fmt: skip
+
+
+def test_what_acts_on_the_host_runs_once(capfd: pytest.CaptureFixture[str]) -> None:
+    make = builder()
+    ops = make.aiOnnxOpset11
+    x = make.addInputTensor("FLOAT", [ROWS, WIDTH], "x")
+    h = x
+    for number in range(4):
+        w = make.addInitializedInputTensor(np.eye(WIDTH, dtype=np.float32), f"w{number}")
+        h = ops.tanh([ops.matmul([h, w])])
+        if number == 1:
+            h = make.aiGraphcore.printtensor([h], 0, "seen")
+    loss = make.aiGraphcore.l1loss([h], 0.1)
+    session = popart.TrainingSession(
+        make.model, flow(1, {loss: "All"}), loss, popart.ConstSGD(0.05), device(),
+        userOptions=options(autoRecomputation=popart.RecomputationType.Standard),
+    )  # fmt: skip
+    session.prepareDevice()
+    session.weightsFromHost()
+    run(session, {"x": np.zeros((ROWS, WIDTH), np.float32)})
+    segments = session._executable._step.segments
+    assert [part.recomputed for part in segments].count(True) >= 2
+    printed = capfd.readouterr()
+    assert (printed.out + printed.err).count("seen") == 1
+
+
+_CHILD = """
+import resource
+import numpy as np
+from paddle_ipu import popart
+from tests.popart import test_recomputation as small
+
+small.ROWS, small.WIDTH, small.LAYERS = 8192, 256, 12
+small.FEED = {
+    "rows": np.zeros(small.ROWS, np.int32), "scale": np.ones(1, np.float32),
+}
+found = small.train(small.Net(), KIND, feed=small.FEED)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3, found.megabytes)
+"""
+
+
+@pytest.mark.thorough
+def test_a_process_needs_less_memory(run_python: Any) -> None:
+    """Resident memory falls by what XLA says that the step needs less."""
+    peaks = {}
+    for kind in ("NoRecompute", "Standard"):
+        child = run_python(_CHILD.replace("KIND", repr(kind)))
+        peaks[kind] = [float(word) for word in child.stdout.split()[-2:]]
+    resident = peaks["NoRecompute"][0] - peaks["Standard"][0]
+    temporary = peaks["NoRecompute"][1] - peaks["Standard"][1]
+    assert temporary > 300
+    assert resident == pytest.approx(temporary, rel=0.25)
