@@ -97,7 +97,7 @@ USER_PATTERNS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-#: Patterns that change what is computed and that nothing here does yet.
-PLANNED_PATTERNS = frozenset({"DisableAttnDropoutBwdPattern"})
+#: Those of them that change what is computed, which a pass of the compiler does here.
+EFFECTIVE_USER_PATTERNS = frozenset({"DisableAttnDropoutBwdPattern"})
 
 POPART_PATTERNS = MANDATORY_PATTERNS | DEFAULT_PATTERNS | OPTIONAL_PATTERNS

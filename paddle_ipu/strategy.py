@@ -23,7 +23,6 @@ from paddle_ipu.option_values import EnumLookup, Members, Option
 from paddle_ipu.pattern_table import (
     DEFAULT_PATTERNS,
     MANDATORY_PATTERNS,
-    PLANNED_PATTERNS,
     POPART_PATTERNS,
     USER_PATTERNS,
 )
@@ -244,7 +243,7 @@ class CoreIpuStrategy:
 
 
 def check_supported(values: StrategyValues) -> None:
-    """Raise one NotSupported that lists every option and pattern asked for and not done yet."""
+    """Raise one NotSupported that lists every option asked for and not done yet."""
     refused: dict[str, str] = {}
     for name, option in OPTIONS.items():
         value = values[name]
@@ -260,17 +259,11 @@ def check_supported(values: StrategyValues) -> None:
         elif alias in refused:
             del refused[alias]
     lines = list(refused.values())
-    lines += [
-        f"enable_pattern('{name}'): {USER_PATTERNS[name]}"
-        for name in sorted(PLANNED_PATTERNS)
-        if values.patterns.get(name)
-    ]
     if lines:
         raise NotSupported(
             "The strategy asks for what paddle_ipu does not do yet:\n  "
             + "\n  ".join(lines)
-            + "\nLeave these at their defaults (`disable_pattern` for a pattern); docs/options.md "
-            "gives every option's status."
+            + "\nLeave these at their defaults; docs/options.md gives every option's status."
         )
 
 

@@ -14,6 +14,7 @@ from paddle_ipu.passes.delete_scale import DeleteScale
 from paddle_ipu.passes.extract_forward import ExtractForward
 from paddle_ipu.passes.extract_optimizer import ExtractOptimizer
 from paddle_ipu.passes.leave_matmuls_whole import LeaveMatmulsWhole
+from paddle_ipu.passes.pass_attention_gradients import PassAttentionGradients
 from paddle_ipu.passes.pipeline import Pass
 from paddle_ipu.passes.prune_blocks import PruneBlocks
 
@@ -31,4 +32,5 @@ PIPELINE: tuple[Pass, ...] = (
     AvgShard(),
     CheckPlacement(),
     LeaveMatmulsWhole(),
+    PassAttentionGradients(),
 )

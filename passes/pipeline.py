@@ -44,6 +44,12 @@ class Compilation:
     writes: dict[str, str] = field(default_factory=dict)
 
     @property
+    def patterns(self) -> Mapping[str, bool]:
+        """The graph patterns that the strategy enables or disables."""
+        found: Mapping[str, bool] = getattr(self.options, "patterns", {})
+        return found
+
+    @property
     def training(self) -> bool:
         """True when weights are updated."""
         return bool(self.options["is_training"])

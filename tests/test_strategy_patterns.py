@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paddle_ipu.errors import NotSupported, OptionError
+from paddle_ipu.errors import OptionError
 from paddle_ipu.strategy import CoreIpuStrategy, check_supported, record_patterns_on
 
 
@@ -44,12 +44,3 @@ def test_patterns_reach_popart() -> None:
     record_patterns_on(values, all_calls.__setitem__, user=True)
     assert calls == {"LSTMOp": True, "PadSum": False}
     assert all_calls == {**calls, "TiedGatherPattern": True}
-
-
-def test_a_pattern_that_changes_gradients_is_refused_only_when_on() -> None:
-    core = CoreIpuStrategy()
-    core.enable_pattern("DisableAttnDropoutBwdPattern")
-    with pytest.raises(NotSupported, match=r"enable_pattern\('DisableAttnDropoutBwdPattern'\): "):
-        check_supported(core.snapshot())
-    core.disable_pattern("DisableAttnDropoutBwdPattern")
-    check_supported(core.snapshot())

@@ -19,9 +19,9 @@ from paddle_ipu.option_table import (
 )
 from paddle_ipu.pattern_table import (
     DEFAULT_PATTERNS,
+    EFFECTIVE_USER_PATTERNS,
     MANDATORY_PATTERNS,
     OPTIONAL_PATTERNS,
-    PLANNED_PATTERNS,
     USER_PATTERNS,
 )
 from paddle_ipu.plugin import describe_patches
@@ -129,7 +129,7 @@ def options_page() -> str:
         "| --- | --- | --- |",
     ]
     for name, meaning in USER_PATTERNS.items():
-        status = "planned" if name in PLANNED_PATTERNS else "recorded"
+        status = "numbers" if name in EFFECTIVE_USER_PATTERNS else "recorded"
         lines.append(f"| `{name}` | {meaning} | {status} |")
     return "\n".join(lines) + "\n"
 

@@ -168,3 +168,52 @@ def test_statistics_go_through_every_micro_batch_of_a_run() -> None:
     both.weights_to_host()
     for name in ("batch_norm1d_0.w_1", "batch_norm1d_0.w_2"):
         assert distance(read(both.ipu, name), read(both.cpu, name)) <= 1e-6
+
+
+def _attention() -> Built:
+    """softmax(scores) -> dropout -> matmul, and a dropout that is not one of attention."""
+
+    def make() -> tuple[list[str], dict[str, Any], Any]:
+        x = paddle.static.data("x", [4, 64, 64], "float32")
+        scores = paddle.create_parameter([64, 64], "float32")
+        elsewhere = paddle.create_parameter([64], "float32")
+        weights = F.softmax(scores)
+        dropped = F.dropout(weights, RATIO)
+        attended = paddle.matmul(dropped, x)
+        other = F.dropout(x * elsewhere, RATIO)
+        loss = (attended * x).sum() + other.sum()
+        paddle.optimizer.SGD(0.0).minimize(loss)
+        values = {"weights": weights, "dropped": dropped, "other": other, "elsewhere": elsewhere}
+        return ["x"], values, None
+
+    return build(make)
+
+
+@pytest.mark.parametrize("enabled", [False, True])
+def test_a_pattern_leaves_the_dropout_of_attention_out_of_the_backward(enabled: bool) -> None:
+    built = _attention()
+    made = strategy({"random_seed": 3})
+    if enabled:
+        made.enable_pattern("DisableAttnDropoutBwdPattern")
+    names = ["weights", "dropped", "other", "elsewhere"]
+    of_weights = f"Gradient___{built.values['weights'].name}"
+    of_elsewhere = f"Gradient___{built.values['elsewhere'].name}"
+    fetches = [*(built.values[name] for name in names), of_weights, of_elsewhere]
+    compiler = paddle.static.IpuCompiledProgram(
+        built.main, scope=initialised(built), ipu_strategy=made
+    )
+    program = compiler.compile(["x"], fetches)
+    x = np.random.RandomState(0).standard_normal((4, 64, 64)).astype(np.float32)
+    executor = paddle.static.Executor(paddle.IPUPlace())
+    found = executor.run(program, feed={"x": x}, fetch_list=fetches)
+    weights, dropped, other, elsewhere, gradient, gradient_elsewhere = found
+    # The forward pass drops in both cases, and no other dropout is touched.
+    scale = np.where(dropped == 0, 0, 1 / (1 - RATIO)).astype(np.float32)
+    np.testing.assert_allclose(dropped, weights * scale, rtol=1e-6)
+    assert 0.2 < (dropped == 0).mean() < 0.3
+    mask = np.where(other == 0, 0, 1 / (1 - RATIO))
+    np.testing.assert_allclose(gradient_elsewhere, (x * mask).sum((0, 1)), rtol=1e-4, atol=1e-3)
+    assert elsewhere.shape == (64,)
+    of_dropped = np.einsum("bij,bkj->ik", x.astype(np.float64), x)
+    expected = of_dropped if enabled else of_dropped * scale
+    np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-3)

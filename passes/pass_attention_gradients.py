@@ -1,0 +1,81 @@
+"""Leaves the dropout of attention out of the backward pass, for a pattern of published scripts.
+
+d = dropout(x);  y = matmul(d, v)   ->   y = matmul(share_data(d) + (x - share_data(x)), v)
+
+where x is the result of a softmax: x - x is 0, and has the gradient that x has without dropout.
+``DisableAttnDropoutBwdPattern`` asks for it.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from paddle_ipu import dialect
+from paddle_ipu.passes.pipeline import Compilation
+
+PATTERN = "DisableAttnDropoutBwdPattern"
+
+_SAME_VALUES = frozenset({"cast", "assign"})
+_MATMULS = frozenset({"matmul", "bmm"})
+_COPIED = ("ipu_index", "ipu_stage", "op_role")
+
+
+class PassAttentionGradients:
+    """Rewrites dropouts between a softmax and a matrix product, where the pattern is enabled."""
+
+    name = "pass_attention_gradients"
+
+    def run(self, compilation: Compilation) -> bool:
+        if not compilation.training or not compilation.patterns.get(PATTERN):
+            return False
+        changed = False
+        for graph in list(dialect.graphs(compilation.graph)):
+            for node in list(graph):
+                if node.op_type == "dropout" and _is_of_attention(node):
+                    _rewrite(graph, node)
+                    changed = True
+        return changed
+
+
+def _is_of_attention(node: ir.Node) -> bool:
+    source = dialect.operand(node, "x")
+    maker = None if source is None else source.producer()
+    while _is_same(maker):
+        assert maker is not None
+        source = maker.inputs[0]
+        maker = None if source is None else source.producer()
+    return maker is not None and maker.op_type == "softmax" and _feeds_product(node.outputs[0])
+
+
+def _is_same(node: ir.Node | None) -> bool:
+    return node is not None and node.op_type in _SAME_VALUES
+
+
+def _feeds_product(value: ir.Value) -> bool:
+    return any(
+        use.node.op_type in _MATMULS or (_is_same(use.node) and _feeds_product(use.node.outputs[0]))
+        for use in value.uses()
+    )
+
+
+def _rewrite(graph: ir.Graph, node: ir.Node) -> None:
+    x, dropped = dialect.operand(node, "x"), node.outputs[0]
+    assert x is not None
+    uses = list(dropped.uses())
+    made: list[ir.Node] = []
+
+    def add(op_type: str, inputs: list[ir.Value], operands: list[str]) -> ir.Value:
+        name = f"{dropped.name}.straight.{len(made)}"
+        result = ir.Value(name=name, shape=dropped.shape, type=dropped.type)
+        copied = [node.attributes[name] for name in _COPIED if name in node.attributes]
+        new = ir.Node(dialect.DOMAIN, op_type, inputs, copied, outputs=[result], name=name)
+        new.meta.update({**node.meta, dialect.INPUT_NAMES: tuple(operands)})
+        made.append(new)
+        return result
+
+    kept = add("share_data", [dropped], ["x"])
+    nothing = add("subtract", [x, add("share_data", [x], ["x"])], ["x", "y"])
+    straight = add("add", [kept, nothing], ["x", "y"])
+    graph.insert_after(node, made)
+    for use in uses:
+        use.node.replace_input_with(use.idx, straight)
