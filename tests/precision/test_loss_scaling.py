@@ -152,9 +152,10 @@ def test_pure_half_keeps_half_weights_in_the_scope() -> None:
     assert trained.losses[-1] < trained.losses[0]
 
 
-def test_multi_precision_updates_float32_weights_of_half_parameters() -> None:
+@pytest.mark.parametrize("rule", ["SGD", "Momentum", "AdamW", "Lamb"])
+def test_multi_precision_updates_float32_weights_of_half_parameters(rule: str) -> None:
     """Under PIR parameters are float32 when the optimizer is built: Paddle gives them no other."""
-    trained = Trained(8, True, multi_precision=True, init_loss_scaling=64.0)
+    trained = Trained(8, True, rule=rule, multi_precision=True, init_loss_scaling=64.0)
     assert {array.dtype.name for array in trained.after.values()} == {"float16"}
     masters = [n for n in trained.names() if re.search("fp32_master_0$", n)]
     for name in masters:

@@ -161,6 +161,20 @@ if WITH_PIR:
     )
 
 
+def test_a_rate_that_the_program_computes_is_refused() -> None:
+    class WarmedUp(optimizer.SGD):  # type: ignore[name-defined, misc]
+        """As Paddle 1's, whose rates are results of operators."""
+
+        def _create_param_lr(self, param_and_grad: Any) -> Any:
+            return paddle.tanh(super()._create_param_lr(param_and_grad))
+
+    with pytest.raises(
+        NotSupported,
+        match=r"tanh at .*: the learning rate is computed inside the program\. Use a scheduler of",
+    ):
+        train(fed_gradients(lambda: WarmedUp(0.01)), steps=1)
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_refused_is_named(name: str) -> None:
     make, message = REFUSED[name]
