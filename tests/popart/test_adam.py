@@ -164,13 +164,36 @@ ADAM = {
 }
 
 
-@pytest.mark.parametrize("constant", [True, False], ids=["const", "changeable"])
 @pytest.mark.parametrize("name", ADAM)
-def test_modes_of_adam(name: str, constant: bool) -> None:
+def test_modes_of_adam(name: str) -> None:
     mode, decay, numbers = ADAM[name]
-    session = train(Linear(), popart.Adam(values(numbers, constant), mode, decay))
+    session = train(Linear(), popart.Adam(values(numbers), mode, decay))
     references = (AdamReference(start, mode, decay, **numbers) for start in (W, B))
     follow(session, *references, steps_of())
+
+
+def test_values_of_adam_change_between_runs() -> None:
+    first, later = {"wd": 0.1, "ls": 2.0}, {"wd": 0.3, "ls": 8.0, "b1": 0.5, "b2": 0.9, "eps": 0.1}
+    common = {"b1": 0.9, "b2": 0.999, "eps": 1e-6}
+    session = train(Linear(), popart.Adam(values(common | first, False)))
+    w, b = (AdamReference(start, AdamMode.Adam, **common, **first) for start in (W, B))
+    follow(session, w, b, steps_of()[:2])
+    session.updateOptimizerFromHost(popart.Adam(values(later, False)))
+    for reference in (w, b):
+        reference.n |= as_floats(later)
+    follow(session, w, b, steps_of()[2:])
+
+
+def test_replacements_of_adam_that_are_not_valid() -> None:
+    session = train(Linear(), popart.Adam(values({"wd": 0.1})))
+    start = "New optimizer is not a valid replacement. "
+    for made, why in (
+        (popart.Adam(values({"wd": 0.2})), "Problem with weightDecay.*constant but do not match"),
+        (popart.Adam(values({"wd": 0.1}), AdamMode.Lamb), "Adam modes do not match"),
+        (popart.Adaptive({}), "Can not replace optimizer of type Adam"),
+    ):
+        with pytest.raises(popart.popart_runtime_error, match=start + why):
+            session.updateOptimizerFromHost(made)
 
 
 ADAPTIVE = {
