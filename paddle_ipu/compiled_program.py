@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paddle_ipu.backend import IpuBackend
-from paddle_ipu.errors import FeedError, InvalidProgramError, NotSupported
-from paddle_ipu.executor import Feed, Fetch, IpuProgram
+from paddle_ipu.errors import FeedError, IndexRangeError, InvalidProgramError, NotSupported
+from paddle_ipu.executor import Feed, Fetch, IpuProgram, tell_origin
 from paddle_ipu.random_seed import Seed, fixed_seed
 from paddle_ipu.strategy import StrategyValues, check_consistent, check_supported
 from paddle_ipu.value_names import name_of
@@ -87,6 +87,7 @@ class IpuCompiledProgram:
             NotSupported: options or operators that have no support; each kind in one error.
             InvalidProgramError: a program that cannot be compiled as it is.
             FeedError, FetchError: a name that is not in the program.
+            IndexRangeError: a constant index that does not exist.
         """
         values = self._ipu_strategy._ipu_strategy.snapshot()
         check_supported(values)
@@ -207,7 +208,9 @@ def _compile(
             changes=compilation.training or bool(written),
             compiled=bool(values["compile_engine"]),
         )
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, IndexRangeError):
+            tell_origin(error, _describer(translation))
         # Nobody else could give it back.
         if backend.is_attached:
             backend.reset()

@@ -215,9 +215,7 @@ class IpuProgram:
         try:
             self._step(session, self._popart.PyStepIO(inputs, outputs))
         except (NumericalError, IndexRangeError) as error:
-            if error.node is not None:
-                where = self._describe(error.node)
-                error.args = (f"{error.args[0]} It comes from Paddle's {where}.",)
+            tell_origin(error, self._describe)
             raise
         except Exception as error:
             failed = next((kernel for kernel in self._kernels if kernel.error is not None), None)
@@ -345,6 +343,17 @@ class IpuProgram:
             array = array / array.dtype.type(fetch.scale)
         array = array.reshape((*self.axes.values(), *array.shape[self._long_axes :]))
         return to_bits(array if array.dtype == fetch.dtype else array.astype(fetch.dtype))
+
+
+def tell_origin(error: NumericalError | IndexRangeError, describe: Callable[[str], str]) -> None:
+    """Adds to an operator's error Paddle's operator and the user's line.
+
+    Args:
+        error: changed in place.
+        describe: gives both for the name of a PopART node.
+    """
+    if error.node is not None:
+        error.args = (f"{error.args[0]} It comes from Paddle's {describe(error.node)}.",)
 
 
 def run(original: Callable[..., Any]) -> Callable[..., Any]:

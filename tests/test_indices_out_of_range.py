@@ -115,6 +115,84 @@ def test_a_computed_index_is_watched_too() -> None:
         run(i=[0, 1, 3])
 
 
+def test_a_constant_index_is_refused_when_it_is_compiled() -> None:
+    def build() -> Any:
+        i, label = _feeds()
+        table = i.astype("float32") + label.astype("float32")
+        return table[np.array([0, 3])]
+
+    with pytest.raises(
+        IndexRangeError,
+        match=rf"got the constant index 3, expected -3 to 2\. Change the number in the program\. "
+        rf"It comes from Paddle's gather_nd at {HERE}:\d+",
+    ):
+        compiled(build)
+
+
+def test_an_index_in_a_branch_is_watched_where_the_branch_runs() -> None:
+    def build() -> Any:
+        i, label = _feeds()
+        table = paddle.arange(6, dtype="float32")
+        return paddle.static.nn.cond(
+            label.sum() > 3,
+            lambda: paddle.gather(table, i * 2),
+            lambda: paddle.gather(table, i) + paddle.full([1], 7, "int64").astype("float32"),
+        )
+
+    run = compiled(build)
+    np.testing.assert_array_equal(run(i=[0, 1, 2], l=[2, 2, 2]), [0, 2, 4])
+    np.testing.assert_array_equal(run(i=[0, 1, 5], l=[1, 1, 1]), [7, 8, 12])
+    with pytest.raises(
+        IndexRangeError, match=rf"got index 6, expected -6 to 5\..*gather at {HERE}:\d+"
+    ):
+        run(i=[0, 1, 3], l=[2, 2, 2])
+    with pytest.raises(IndexRangeError, match=r"got index -7, expected -6 to 5"):
+        run(i=[0, -7, 3], l=[1, 1, 1])
+
+
+@pytest.mark.parametrize("turns", ["constant", "computed"])
+def test_an_index_in_a_loop_is_watched_in_every_turn(turns: str) -> None:
+    def build() -> Any:
+        i, label = _feeds()
+        table = paddle.reshape(paddle.arange(12, dtype="float32"), [2, 6])
+        most = paddle.full([1], 3, "int64") if turns == "constant" else label[0]
+
+        def body(turn: Any, total: Any) -> list[Any]:
+            # A loop in the loop, whose wrong index leaves both.
+            _, row = paddle.static.nn.while_loop(
+                lambda inner, row: inner < 2,
+                lambda inner, row: [inner + 1, row + table[:, turn + i[0]].flatten()],
+                [paddle.zeros([1], "int64"), paddle.zeros([2])],
+            )
+            return [turn + 1, total + row]
+
+        start = [paddle.zeros([1], "int64"), paddle.zeros([2])]
+        return paddle.static.nn.while_loop(lambda turn, total: turn < most, body, start)[1]
+
+    run = compiled(build)
+    np.testing.assert_array_equal(run(i=[3, 0, 0], l=[3, 0, 0]), [24, 60])
+    with pytest.raises(
+        IndexRangeError, match=rf"got index 6, expected -6 to 5\..*gather_nd at {HERE}:\d+"
+    ):
+        run(i=[4, 0, 0], l=[3, 0, 0])
+    with pytest.raises(IndexRangeError, match=r"got index -9, expected -6 to 5"):
+        run(i=[-9, 0, 0], l=[3, 0, 0])
+
+
+def test_a_wrong_constant_in_a_branch_is_an_error_only_if_the_branch_runs() -> None:
+    def build() -> Any:
+        i, label = _feeds()
+        table = i.astype("float32") * 2
+        return paddle.static.nn.cond(
+            label.sum() > 3, lambda: table[np.array([0, 3])], lambda: table[np.array([0, 2])]
+        )
+
+    run = compiled(build)
+    np.testing.assert_array_equal(run(l=[1, 1, 1]), [0, 4])
+    with pytest.raises(IndexRangeError, match="got index 3, expected -3 to 2"):
+        run(l=[2, 2, 2])
+
+
 def test_constants_that_do_not_fit_32_bits() -> None:
     def build() -> Any:
         i, label = _feeds()

@@ -28,7 +28,7 @@ from paddle_ipu.xla import (
 )
 from paddle_ipu.xla.automatic_loss_scaling import GradientWatch
 from paddle_ipu.xla.half import Narrow
-from paddle_ipu.xla.index_ranges import IndexRanges
+from paddle_ipu.xla.index_ranges import BlockRanges, Watch
 from paddle_ipu.xla.precision import Precision
 from paddle_ipu.xla.recomputation import Segment
 from paddle_ipu.xla.registry import (
@@ -108,6 +108,7 @@ class LoweredBlock:
         training: bool,
         arguments: Sequence[Any],
         key: jax.Array,
+        ranges: Watch | None,
     ) -> list[Any]:
         """What the subgraph gives for `arguments`, its inputs in order.
 
@@ -115,9 +116,10 @@ class LoweredBlock:
             around: captured id -> array.
             training: as in a training session.
             key: the random key of this evaluation.
+            ranges: watches the indices that its operators take.
         """
         values = {**self._stored, **around, **dict(zip(self.inputs, arguments, strict=True))}
-        env = self.graph.evaluate(values, training=training, key=key)
+        env = self.graph.evaluate(values, training=training, key=key, ranges=ranges)
         return [env[name] for name in self.outputs]
 
     def origin(self, output: int) -> Any:
@@ -269,7 +271,7 @@ class LoweredGraph:
         taps: Mapping[str, jax.Array] | None = None,
         listen: Listener | None = None,
         heard: list[tuple[LoweredNode, jax.Array]] | None = None,
-        ranges: IndexRanges | None = None,
+        ranges: Watch | None = None,
         stale: Versions | None = None,
         watch: GradientWatch | None = None,
         segments: Sequence[Segment] = (),
@@ -301,7 +303,7 @@ class LoweredGraph:
         taps: Mapping[str, jax.Array],
         listen: Listener | None,
         heard: list[tuple[LoweredNode, jax.Array]] | None,
-        ranges: IndexRanges | None,
+        ranges: Watch | None,
         stale: Versions | None,
         watch: GradientWatch | None,
         segments: Sequence[Segment],
@@ -316,9 +318,7 @@ class LoweredGraph:
         # What Reshapes and Transposes of matrices were given, by their results.
         given: tuple[Environment, Environment] = ({}, {})
 
-        def apply(
-            node: LoweredNode, inputs: Sequence[Any], ranges: IndexRanges | None
-        ) -> Sequence[Any]:
+        def apply(node: LoweredNode, inputs: Sequence[Any], ranges: Watch | None) -> Sequence[Any]:
             sources, turned = given
             context = LoweringContext(
                 domain=node.domain,
@@ -347,7 +347,7 @@ class LoweredGraph:
 
         def run(
             node: LoweredNode, env: Environment, taps: Mapping[str, Any],
-            heard: list[tuple[LoweredNode, jax.Array]] | None, ranges: IndexRanges | None,
+            heard: list[tuple[LoweredNode, jax.Array]] | None, ranges: Watch | None,
         ) -> Mapping[str, Any]:  # fmt: skip
             inputs = [
                 None if name is None else narrow.operand(name, env[name]) for name in node.inputs
@@ -398,6 +398,8 @@ class LoweredGraph:
                 continue
             before = given
             given = (dict(before[0]), dict(before[1]))
+            # Only the step has segments, and no block.
+            assert not isinstance(ranges, BlockRanges)
             env.update(recomputation.evaluate(segment, nodes, env, taps, run, heard, ranges))
             # What the segment made is not to be seen outside.
             given = before
@@ -422,8 +424,8 @@ class LoweredGraph:
         node: LoweredNode,
         inputs: Sequence[Any],
         old: Mapping[str, tuple[jax.Array, jax.Array]],
-        apply: Callable[[LoweredNode, Sequence[Any], IndexRanges | None], Sequence[Any]],
-        ranges: IndexRanges | None,
+        apply: Callable[[LoweredNode, Sequence[Any], Watch | None], Sequence[Any]],
+        ranges: Watch | None,
     ) -> tuple[Sequence[Any], list[Any]]:
         """(a node's results, its inputs) with weights of earlier updates.
 

@@ -20,6 +20,9 @@ NAME = "__index_ranges__"
 """Of the extremes, among a step's anchors."""
 
 
+_NONE = np.zeros(2, np.int32)
+
+
 @dataclass(frozen=True, slots=True)
 class IndexRange:
     """Which indices an operator takes.
@@ -31,6 +34,8 @@ class IndexRange:
         low: the smallest that exists.
         high: the largest that exists.
         ignored: one number that stands for none, whatever the range.
+        inside: of an operator with subgraphs, the ranges of the operators in them; then the
+            extremes are what ``BlockRanges`` found.
     """
 
     node: str
@@ -39,6 +44,7 @@ class IndexRange:
     low: int
     high: int
     ignored: int | None = None
+    inside: Sequence[IndexRange] | None = None
 
 
 @dataclass(slots=True)
@@ -47,6 +53,7 @@ class IndexRanges:
 
     ranges: list[IndexRange] = field(default_factory=list)
     extremes: list[jax.Array] = field(default_factory=list)
+    inside: list[IndexRange] = field(default_factory=list)
 
     def add(self, taken: IndexRange, indices: Any) -> None:
         """Watches `indices`; constant ones are judged at once.
@@ -56,20 +63,88 @@ class IndexRanges:
         """
         if indices.size == 0:
             return
-        is_constant = isinstance(indices, np.ndarray)
-        module: Any = np if is_constant else jnp
-        if taken.ignored is not None:
-            indices = module.where(indices == taken.ignored, taken.low, indices)
-        extremes = module.stack([indices.min(), indices.max()]).astype(np.int32)
-        if is_constant:
-            _judge(taken, extremes, "")
+        smallest, largest = _extremes(taken, indices)
+        if isinstance(indices, np.ndarray):
+            if smallest < taken.low or taken.high < largest:
+                raise _error(
+                    taken,
+                    f"the constant {taken.what} {smallest if smallest < taken.low else largest}",
+                    "Change the number in the program.",
+                )
             return
         self.ranges.append(taken)
+        extremes = jnp.stack([smallest, largest]).astype(np.int32)
         self.extremes.append(jax.lax.stop_gradient(extremes))
+
+    def add_block(self, op_type: str, name: str, found: jax.Array) -> None:
+        """Watches what ``BlockRanges`` found in an operator's subgraphs."""
+        highest = np.iinfo(np.int32).max
+        self.ranges.append(IndexRange(name, op_type, "index", 0, highest, inside=self.inside))
+        self.extremes.append(jax.lax.stop_gradient(found))
 
     def stacked(self) -> jax.Array:
         """The extremes, [operators, 2]."""
         return jnp.stack(self.extremes)
+
+
+class BlockRanges:
+    """Watches the operators of a subgraph, which may run never or many times.
+
+    Whatever is in a subgraph, it leaves it as one pair of numbers, as both branches of a condition
+    and every turn of a loop must: that of the first operator with a wrong index, below zero, and
+    the index; or two zeros.
+    """
+
+    def __init__(self, inside: list[IndexRange]) -> None:
+        self.inside = inside
+        self._first = len(inside)
+        self._found: Any = _NONE
+
+    @property
+    def watches(self) -> bool:
+        """Whether an operator was watched since this was made."""
+        return len(self.inside) > self._first
+
+    @property
+    def found(self) -> jax.Array:
+        """The pair, int32 [2]."""
+        return jnp.asarray(self._found)
+
+    def add(self, taken: IndexRange, indices: Any) -> None:
+        """Watches `indices`; a wrong constant is an error only if its operator runs."""
+        if indices.size == 0:
+            return
+        smallest, largest = _extremes(taken, indices)
+        is_wrong = (smallest < taken.low) | (taken.high < largest)
+        if isinstance(indices, np.ndarray) and not is_wrong:
+            return
+        self.inside.append(taken)
+        got = jnp.where(smallest < taken.low, smallest, largest).astype(np.int32)
+        pair = jnp.stack([jnp.asarray(-len(self.inside), np.int32), got])
+        self.merge(jnp.where(is_wrong, pair, _NONE))
+
+    def add_block(self, op_type: str, name: str, found: jax.Array) -> None:
+        """Watches what was found in a subgraph of an operator of this one."""
+        self.merge(found)
+
+    def merge(self, found: jax.Array) -> None:
+        """Keeps `found` unless something was found before."""
+        self._found = first_found(self._found, jax.lax.stop_gradient(found))
+
+
+Watch = IndexRanges | BlockRanges
+
+
+def first_found(earlier: Any, later: Any) -> jax.Array:
+    """Of two pairs that ``BlockRanges`` found, the first that tells of a wrong index."""
+    return jnp.where(earlier[0] < 0, earlier, later)
+
+
+def _extremes(taken: IndexRange, indices: Any) -> tuple[Any, Any]:
+    module: Any = np if isinstance(indices, np.ndarray) else jnp
+    if taken.ignored is not None:
+        indices = module.where(indices == taken.ignored, taken.low, indices)
+    return indices.min(), indices.max()
 
 
 def judge(
@@ -94,14 +169,21 @@ def judge(
 
 def _judge(taken: IndexRange, extremes: np.ndarray[Any, Any], where: str) -> None:
     smallest, largest = int(extremes[0]), int(extremes[1])
-    if taken.low <= smallest and largest <= taken.high:
-        return
     got = smallest if smallest < taken.low else largest
+    if taken.inside is not None:
+        taken, got = taken.inside[-1 - smallest], largest
+    raise _error(
+        taken,
+        f"{taken.what} {got}{where}",
+        "The results of this run are not to be used; in training it has updated the weights. "
+        "Check the ids and labels that are fed.",
+    )
+
+
+def _error(taken: IndexRange, got: str, advice: str) -> IndexRangeError:
     node = f" ({taken.node})" if taken.node else ""
     error = IndexRangeError(
-        f"operator {taken.op_type}{node} got {taken.what} {got}{where}, expected "
-        f"{taken.low} to {taken.high}. The results of this run are not to be used; in training it "
-        "has updated the weights. Check the ids and labels that are fed."
+        f"operator {taken.op_type}{node} got {got}, expected {taken.low} to {taken.high}. {advice}"
     )
     error.node = taken.node
-    raise error
+    return error

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from paddle_ipu.errors import LoweringError
-from paddle_ipu.xla.index_ranges import IndexRange, IndexRanges
+from paddle_ipu.xla.index_ranges import BlockRanges, IndexRange, Watch
 from paddle_ipu.xla.precision import Precision
 
 Attributes = Mapping[str, Any]
@@ -35,13 +35,13 @@ class BlockContext:
     """A subgraph of the operator that is lowered.
 
     Attributes:
-        run: (its inputs, a random key) -> its outputs.
+        run: (its inputs, a random key, what watches its indices) -> its outputs.
         origin: number of an output -> the id of the input that it is, or its constant value, or
             None where it is computed.
         inputs: ids of its inputs.
     """
 
-    run: Callable[[Sequence[Any], jax.Array], list[Any]]
+    run: Callable[[Sequence[Any], jax.Array, Watch | None], list[Any]]
     origin: Callable[[int], Any]
     inputs: Sequence[str]
 
@@ -84,7 +84,7 @@ class LoweringContext:
     kernel: Any = None
     from_zero: bool = False
     blocks: Mapping[str, BlockContext] = field(default_factory=dict)
-    ranges: IndexRanges | None = None
+    ranges: Watch | None = None
     input_ids: Sequence[str | None] = ()
     precision: Precision = Precision()
     partials: str | None = None
@@ -104,7 +104,7 @@ class LoweringContext:
     ) -> None:
         """Has the run raise IndexRangeError for an index that is not in `low` to `high`.
 
-        Inside a subgraph nothing is watched: whether it runs at all is known at run time only.
+        Inside a subgraph only where the operator runs.
 
         Args:
             what: how the message names one, for instance ``index``.
@@ -114,6 +114,20 @@ class LoweringContext:
         if self.ranges is not None:
             taken = IndexRange(self.name, self.op_type, what, low, high, ignored)
             self.ranges.add(taken, indices)
+
+    def block_ranges(self) -> BlockRanges:
+        """What watches the indices in one of the operator's subgraphs."""
+        return BlockRanges([] if self.ranges is None else self.ranges.inside)
+
+    def within_blocks(self, before: BlockRanges, found: jax.Array) -> None:
+        """Has the run raise IndexRangeError for what was found in the subgraphs.
+
+        Args:
+            before: made by `block_ranges` before the subgraphs were evaluated.
+            found: what the ones that watched them found.
+        """
+        if self.ranges is not None and before.watches:
+            self.ranges.add_block(self.op_type, self.name, found)
 
     def static(self, inputs: Sequence[Any], index: int, what: str) -> np.ndarray[Any, Any]:
         """The constant input `index`, called `what` in the error if it is not constant."""

@@ -16,6 +16,7 @@ import numpy as np
 from jax import lax
 
 from paddle_ipu.errors import LoweringError
+from paddle_ipu.xla.index_ranges import first_found
 from paddle_ipu.xla.lowerings.arrays import integers, where_in_program
 from paddle_ipu.xla.registry import Attributes, BlockContext, LoweringContext, lowering
 
@@ -38,12 +39,19 @@ def if_(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes)
     key = context.rng_key()
     then, otherwise = context.blocks["then_branch"], context.blocks["else_branch"]
     if isinstance(inputs[0], np.ndarray):
-        return (then if inputs[0].reshape(()) else otherwise).run([], key)
-    return lax.cond(
-        jnp.asarray(inputs[0]).reshape(()),
-        lambda: _arrays(then.run([], jax.random.fold_in(key, 1))),
-        lambda: _arrays(otherwise.run([], jax.random.fold_in(key, 0))),
+        return (then if inputs[0].reshape(()) else otherwise).run([], key, context.ranges)
+
+    def branch(block: BlockContext, number: int) -> tuple[list[Any], jax.Array]:
+        ranges = context.block_ranges()
+        results = _arrays(block.run([], jax.random.fold_in(key, number), ranges))
+        return results, ranges.found
+
+    watched = context.block_ranges()
+    results, found = lax.cond(
+        jnp.asarray(inputs[0]).reshape(()), lambda: branch(then, 1), lambda: branch(otherwise, 0)
     )
+    context.within_blocks(watched, found)
+    return results
 
 
 @lowering("ai.onnx", "Loop", random=True)
@@ -57,16 +65,27 @@ def loop(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
     first = _arrays(carried)
     rows = context.num_outputs - len(first)
 
-    def turn(index: Any, going: Any, carried: Sequence[Any]) -> list[Any]:
-        return body.run([index, going, *carried], jax.random.fold_in(key, index))
+    watched = context.block_ranges()
+    nothing = watched.found
+
+    def turn(
+        index: Any, going: Any, carried: Sequence[Any], found: jax.Array
+    ) -> tuple[list[Any], jax.Array]:
+        ranges = context.block_ranges()
+        own = jax.random.fold_in(key, index)
+        results = _arrays(body.run([index, going, *carried], own, ranges))
+        return results, first_found(found, ranges.found)
 
     if isinstance(most, np.ndarray) and _is_counted(body, going):
 
-        def step(carried: list[Any], index: jax.Array) -> tuple[list[Any], list[Any]]:
-            results = _arrays(turn(index, np.asarray(True), carried)[1:])
-            return results[: len(carried)], results[len(carried) :]
+        def step(state: Any, index: jax.Array) -> tuple[Any, list[Any]]:
+            carried, found = state
+            (_, *results), found = turn(index, np.asarray(True), carried, found)
+            return (results[: len(carried)], found), results[len(carried) :]
 
-        last, stacked = lax.scan(step, first, jnp.arange(int(most.reshape(())), dtype=jnp.int32))
+        indices = jnp.arange(int(most.reshape(())), dtype=jnp.int32)
+        (last, found), stacked = lax.scan(step, (first, nothing), indices)
+        context.within_blocks(watched, found)
         return [*last, *stacked]
     if rows:
         raise LoweringError(
@@ -76,29 +95,36 @@ def loop(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
         )
     alive = jnp.asarray(True if going is None else going).reshape(())
 
-    def proceed(index: Any, carried: list[Any]) -> tuple[jax.Array, list[jax.Array]]:
-        results = _arrays(turn(index, jnp.asarray(True), carried))
-        return results[0].reshape(()), results[1:]
+    def proceed(
+        index: Any, carried: list[Any], found: jax.Array
+    ) -> tuple[jax.Array, list[jax.Array], jax.Array]:
+        (going, *results), found = turn(index, jnp.asarray(True), carried, found)
+        return going.reshape(()), results, found
 
     if context.training and isinstance(most, np.ndarray) and most <= _LONGEST_MASKED_SCAN:
 
         def masked(state: Any, index: jax.Array) -> tuple[Any, None]:
-            alive, carried = state
-            return lax.cond(alive, lambda: proceed(index, carried), lambda: (alive, carried)), None
+            alive, *rest = state
+            return lax.cond(alive, lambda: proceed(index, *rest), lambda: (alive, *rest)), None
 
         indices = jnp.arange(int(most.reshape(())), dtype=jnp.int32)
-        return lax.scan(masked, (alive, first), indices)[0][1]
+        _, last, found = lax.scan(masked, (alive, first, nothing), indices)[0]
+        context.within_blocks(watched, found)
+        return last
     limit = None if most is None else jnp.asarray(most).reshape(())
 
     def goes_on(state: Any) -> jax.Array:
-        index, alive, _ = state
+        index, alive, *_ = state
         return alive if limit is None else jnp.logical_and(alive, index < limit)
 
     def advance(state: Any) -> Any:
-        index, _, carried = state
-        return (index + 1, *proceed(index, carried))
+        index, _, *rest = state
+        return (index + 1, *proceed(index, *rest))
 
-    return lax.while_loop(goes_on, advance, (jnp.asarray(0, jnp.int32), alive, first))[2]
+    start = (jnp.asarray(0, jnp.int32), alive, first, nothing)
+    _, _, last, found = lax.while_loop(goes_on, advance, start)
+    context.within_blocks(watched, found)
+    return last
 
 
 def _is_counted(body: BlockContext, going: Any) -> bool:
@@ -122,13 +148,19 @@ def scan(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
     rows = [jnp.moveaxis(array, axis, 0) for array, axis in zip(given, axes, strict=True)]
     rows = [lax.rev(row, (0,)) if flag else row for row, flag in zip(rows, backward, strict=True)]
 
-    def step(carried: list[Any], item: Any) -> tuple[list[Any], list[Any]]:
-        index, slices = item
-        results = _arrays(body.run([*carried, *slices], jax.random.fold_in(key, index)))
-        return results[: len(carried)], results[len(carried) :]
+    watched = context.block_ranges()
 
-    length = rows[0].shape[0]
-    last, stacked = lax.scan(step, states, (jnp.arange(length, dtype=jnp.int32), rows))
+    def step(state: Any, item: Any) -> tuple[Any, list[Any]]:
+        (carried, found), (index, slices) = state, item
+        ranges = context.block_ranges()
+        own = jax.random.fold_in(key, index)
+        results = _arrays(body.run([*carried, *slices], own, ranges))
+        found = first_found(found, ranges.found)
+        return (results[: len(carried)], found), results[len(carried) :]
+
+    items = (jnp.arange(rows[0].shape[0], dtype=jnp.int32), rows)
+    (last, found), stacked = lax.scan(step, (states, watched.found), items)
+    context.within_blocks(watched, found)
     axes = integers(attributes, "scan_output_axes") or [0] * len(stacked)
     backward = integers(attributes, "scan_output_directions") or [0] * len(stacked)
     stacked = [
@@ -141,4 +173,4 @@ def scan(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
 @lowering("ai.graphcore", "Call", random=True)
 def call(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
     """The outputs of the subgraph for these inputs."""
-    return context.blocks["callee"].run(list(inputs), context.rng_key())
+    return context.blocks["callee"].run(list(inputs), context.rng_key(), context.ranges)
