@@ -402,6 +402,8 @@ def scaling_backward(backward: Callable[..., Any]) -> Callable[..., Any]:
                 self._train_program, self._amp_lists, guarded, self._amp_vartype, level,
                 self.use_promote,
             )  # fmt: skip
+            if self._use_pure_fp16 and getattr(self._optimizer, "_multi_precision", False):
+                names = names - _keep_parameters(self._train_program)
             self._to_fp16_var_names = names if self._use_pure_fp16 else None
             self._scaled_loss = loss
             if _scales(self):
@@ -415,6 +417,18 @@ def scaling_backward(backward: Callable[..., Any]) -> Callable[..., Any]:
             return self._optimizer.backward(self._scaled_loss, *rest)
 
     return scaled
+
+
+def _keep_parameters(program: Any) -> set[str]:
+    """Leaves parameters in float32; half operators read them rounded. Gives their names.
+
+    Stock Paddle keeps a float32 copy beside each half parameter. A PIR parameter is float32 when
+    the optimizer is built and gets none, so it is its own copy.
+    """
+    found = [op for op in program.global_block().ops if op.name() == _OF_PARAMETER]
+    for operator in found:
+        operator.set_str_attr(AMP, "float32")
+    return {str(operator.attrs()["parameter_name"]) for operator in found}
 
 
 def unscaling_gradients(apply_gradients: Callable[..., Any]) -> Callable[..., Any]:
