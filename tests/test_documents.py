@@ -23,6 +23,7 @@ DOCUMENTS = (
     "docs/porting.md",
     "docs/diverging.md",
     "docs/checkpoints.md",
+    "docs/training.md",
 )
 
 _BLOCK = re.compile(r"^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
