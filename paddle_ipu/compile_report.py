@@ -33,12 +33,15 @@ class CompileReport:
         not_portable_because: what keeps it off the hardware.
         on_host: operators without a translator, on Paddle's CPU kernels.
         steps: how often the program has run.
+        temporary_bytes: memory of a step beside weights, optimizer state, feeds and fetches, most
+            of it activations that backward needs; 0 on hardware.
     """
 
     portable: bool
     not_portable_because: Sequence[str]
     on_host: Sequence[HostOperator]
     steps: int
+    temporary_bytes: int = 0
 
     def __str__(self) -> str:
         lines = [f"steps run: {self.steps}"]

@@ -170,7 +170,13 @@ class IpuProgram:
                 for kernel in self._kernels
             ],
             steps=self._runs,
+            temporary_bytes=self._temporary_bytes(),
         )
+
+    def _temporary_bytes(self) -> int:
+        if not self._backend.is_attached or not seam.is_ours(self._popart):
+            return 0
+        return int(self._backend.session_as_is.temporaryBytes())
 
     def run(
         self, feed: Mapping[str, Any] | None, fetch_list: Any, return_numpy: bool = True

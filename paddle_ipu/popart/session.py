@@ -285,6 +285,11 @@ class _Session(SessionWeights):
         """Has indices below zero of these Gathers, by result, raise; in ONNX they are valid."""
         self._executable.set_indices_from_zero(gathered)
 
+    def temporaryBytes(self) -> int:
+        """Memory of a step beside weights, state, feeds and anchors; PopART has none."""
+        self._require_prepared("temporaryBytes")
+        return int(self._executable.temporary_bytes)
+
     def drawsRandomNumbers(self) -> bool:
         """Whether a run depends on the random seed; known once prepared. PopART has none."""
         self._require_prepared("drawsRandomNumbers")
