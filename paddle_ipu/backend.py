@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -97,6 +97,7 @@ class IpuBackend:
         if compiled:
             # The program's initialisers are the scope's weights.
             session.weightsFromHost()
+            self._have_states_given_back()
             self._states_from_host()
         _live.add(self)
         _last = weakref.ref(self)
@@ -127,20 +128,33 @@ class IpuBackend:
         self._require_session()
         return self._session
 
-    def _take_what_others_trained(self) -> None:
-        """Programs that share variables in one Scope share their values, as on the CPU."""
-        newer = [
+    def _sharing(self) -> list[IpuBackend]:
+        """The other backends with weights of this one in the same Scope."""
+        return [
             other
             for other in live_backends()
             if other is not self
-            and other.ahead > self._seen
             and other._scope is self._scope
             and not self._weights.keys().isdisjoint(other._weights)
         ]
+
+    def _take_what_others_trained(self) -> None:
+        """Programs that share variables in one Scope share their values, as on the CPU.
+
+        What another writes to the Scope makes this one stale.
+        """
+        newer = [other for other in self._sharing() if other.ahead > self._seen]
         for other in sorted(newer, key=lambda backend: backend.ahead):
             other.update_scope()
-            self._stale = True
         self._seen = _turn
+
+    def _have_states_given_back(self) -> None:
+        """Puts into the Scope what others hold of this one's optimizer state."""
+        for other in self._sharing():
+            if not other._released.keys().isdisjoint(self._states):
+                # Weights that it writes are newer than those this program was compiled with.
+                self._stale = self._stale or other.ahead > 0
+                other.update_scope()
 
     def _require_session(self) -> None:
         if self._session is None:
@@ -239,6 +253,8 @@ class IpuBackend:
         A program that changes none has none to write, but into a Scope of ``set_scope``.
         """
         self._require_session()
+        if self._seen != _turn:
+            self._take_what_others_trained()
         self._write(everything=self._changes or self._ahead > 0)
 
     def update_scope(self) -> None:
@@ -247,9 +263,14 @@ class IpuBackend:
         self._write(everything=self._ahead > 0)
 
     def _write(self, everything: bool) -> None:
-        if self._stale or not (everything or self._released):
-            # Where it is stale, the scope is the newer side.
+        # Where it is stale, the scope is the newer side, and is given only what it lacks.
+        everything = everything and not self._stale
+        if not (everything or self._released):
             return
+        sharing = self._sharing() if everything else []
+        if self._ahead:
+            for other in sharing:
+                other.mark_stale()
         self._ahead = 0
         session = self._session
         session.weightsToHost()
@@ -264,12 +285,17 @@ class IpuBackend:
             if variable is None:
                 continue
             found = variable.get_tensor()
-            if name in self._released:
-                array = np.empty(*self._released.pop(name))
-            elif found._is_initialized():
+            kind = self._released.pop(name, None)
+            if found._is_initialized():
+                if not everything:
+                    # Another program wrote it since.
+                    continue
                 array = np.empty_like(scopes.view(found))
             else:
-                continue
+                kind = kind or _taken_from(sharing, name)
+                if kind is None:
+                    continue
+                array = np.empty(*kind)
             received = binding.received(array.shape) if name in self._states else array
             session.readWeights(self._popart.PyWeightsIO({binding.tensor: received}))
             if name in self._states:
@@ -367,6 +393,18 @@ class LastBackend:
 _live = weakref.WeakSet()
 
 
+def _taken_from(backends: Iterable[IpuBackend], name: str) -> tuple[tuple[int, ...], Any] | None:
+    """Shape and dtype of a state that the Scope was relieved of by one of the backends.
+
+    It no longer has to bring the state back.
+    """
+    for backend in backends:
+        kind = backend._released.pop(name, None)
+        if kind is not None:
+            return kind
+    return None
+
+
 def _next_turn() -> int:
     global _turn
     _turn += 1
@@ -393,7 +431,7 @@ def restore_state() -> None:
 
 def live_backends() -> list[IpuBackend]:
     """The backends of every compiled program that is alive and not reset."""
-    return [backend for backend in _live if backend.is_attached]
+    return [backend for backend in list(_live) if backend.is_attached]
 
 
 def update_scopes() -> None:

@@ -346,7 +346,8 @@ class IpuProgram:
 
     def _result(self, fetch: Fetch, array: Array) -> Array:
         if fetch.scale != 1.0:
-            array = array / array.dtype.type(fetch.scale)
+            # Half may not hold the scale.
+            array = array.astype(np.float32) / np.float32(fetch.scale)
         array = array.reshape((*self.axes.values(), *array.shape[self._long_axes :]))
         return to_bits(array if array.dtype == fetch.dtype else array.astype(fetch.dtype))
 

@@ -366,11 +366,17 @@ class _Popart:
         counts = self._rule == "adamax" or self._optimizer.bias_correction
         if self._family != "Adam" or not counts:
             return {}
+        powers = RULES[self._rule].powers
+        told_by = sorted(
+            ((update.states[power], self._settings[beta]) for power, beta in powers.items()),
+            key=lambda found: -found[1],
+        )
+        first = next(iter(powers))
         return {
             update.states[power]: StepBinding(
                 f"Step___{tensor}",
                 beta=self._settings[beta],
-                is_source=power == "beta1_pow",
+                told_by=tuple(told_by) if power == first else (),
             )
-            for power, beta in RULES[self._rule].powers.items()
+            for power, beta in powers.items()
         }

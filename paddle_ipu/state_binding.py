@@ -18,6 +18,10 @@ Array = np.ndarray[Any, Any]
 Read = Callable[[str], Array]
 """Gives another variable of the Scope."""
 
+_SMALLEST = float(np.finfo(np.float32).tiny)
+_MANY = 2**24 - 1
+"""The largest count that float32 can add one to."""
+
 
 @dataclass(frozen=True, slots=True)
 class StateBinding:
@@ -51,22 +55,26 @@ class StateBinding:
 class StepBinding(StateBinding):
     """A count of steps for the power of a beta, which is the beta itself before the first step.
 
+    A power that has become too small for float32 tells no count. That of the larger beta does so
+    for longer, and once it is gone too, no correction is left that a count would change.
+
     Attributes:
         beta: the beta.
-        is_source: the count is told by this variable; by the other beta's where False.
+        told_by: the powers that tell the count, as (variable, beta), the best one first; none
+            where another variable's binding has them.
     """
 
     beta: float = 0.9
-    is_source: bool = True
+    told_by: tuple[tuple[str, float], ...] = ()
 
     def sent(self, array: Array, read: Read) -> Array | None:
-        if not self.is_source:
+        if not self.told_by:
             return None
-        power = float(array.reshape(-1)[0])
-        if self.beta in (0.0, 1.0) or power <= 0.0:
-            # Such powers tell nothing any more.
-            return np.asarray(0, np.float32)
-        return np.asarray(round(math.log(power) / math.log(self.beta)) - 1, np.float32)
+        for name, beta in self.told_by:
+            power = float(read(name).reshape(-1)[0])
+            if 0.0 < beta < 1.0 and power >= _SMALLEST:
+                return np.asarray(round(math.log(power) / math.log(beta)) - 1, np.float32)
+        return np.asarray(_MANY, np.float32)
 
     def received(self, shape: tuple[int, ...]) -> Array:
         return np.zeros((), np.float32)

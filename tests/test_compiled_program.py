@@ -12,6 +12,7 @@ import paddle
 import pytest
 
 from paddle_ipu.errors import BackendUnavailableError, NotSupported
+from paddle_ipu.executor import Fetch
 from paddle_ipu.passes.ipu_pipeline import PIPELINE
 from tests.training.side_by_side import (
     Built,
@@ -68,6 +69,12 @@ def test_feeds_and_fetches_by_name_or_variable() -> None:
     by_variable = _run(program, rows(4), [loss, logits])
     np.testing.assert_array_equal(by_name[0], by_variable[0])
     np.testing.assert_array_equal(by_name[1], by_variable[1])
+
+
+def test_a_scale_that_half_does_not_hold(inference: Pair) -> None:
+    scaled = Fetch("Gradient___w", "float16", 2.0**17)
+    got = inference.program._result(scaled, np.asarray([2.0, 1024.0], np.float16))
+    np.testing.assert_array_equal(got, np.asarray([2.0**-16, 2.0**-7], np.float16))
 
 
 def test_fetches_come_in_the_order_of_the_run(inference: Pair) -> None:

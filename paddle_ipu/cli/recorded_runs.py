@@ -82,9 +82,9 @@ class Recorder:
         found = self._strategies.get(id(program))
         source, strategy = program, None
         if found is not None:
-            owner = found[1]
+            made, owner = found
             source, strategy, scope = owner._program, owner._ipu_strategy, owner._scope
-            owner._backend.weights_to_host()
+            made._backend.weights_to_host()
         feeds = dict(feed[0] if isinstance(feed, (list, tuple)) else feed or {})
         self.cases.append(self._copied(source, feeds, fetch_list, scope, strategy))
         return True
