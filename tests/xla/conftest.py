@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,9 @@ class Lowered:
 
     def constants(self, *inputs: Any) -> Any:
         """The lowering's own answer, outside any trace, when every input is constant."""
-        return self._rule(self._context, list(inputs), self._attributes)
+        names = [f"input {index}" for index in range(len(inputs))]
+        context = replace(self._context, input_ids=names)
+        return self._rule(context, list(inputs), self._attributes)
 
     def _split(self, inputs: Sequence[Any]) -> tuple[list[Any], Callable[..., Any]]:
         traced = [
