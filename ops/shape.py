@@ -9,6 +9,7 @@ import numpy as np
 
 from paddle_ipu import dialect
 from paddle_ipu.ops.context import TranslationContext, product
+from paddle_ipu.ops.moving_slices import cut_at_run_time
 from paddle_ipu.ops.registry import translator
 
 
@@ -148,18 +149,14 @@ def unstack(context: TranslationContext) -> list[str]:
 @translator(
     "slice",
     emits="Slice Gather Reshape",
-    limits="starts and ends must be constant, but for ``x[i]`` with a tensor as its one index",
+    limits="lengths must be constant; a start that is a tensor is not below zero",
 )
 def slice_(context: TranslationContext) -> str:
     """A part along some axes; ``decrease_axis`` then drops dimensions of length 1."""
     axes = [int(axis) for axis in context.attr("axes")]
-    one = len(axes) == 1 and [int(axis) for axis in context.attr("decrease_axis", ())] == axes
-    if one and not context.is_constant("starts"):
-        x, axis = context.input("x" if context.has("x") else "input"), axes[0]
-        dims = [dim for at, dim in enumerate(context.shape(x)) if at != axis % context.rank(x)]
-        row = context.onnx.gather([x, context.input("starts")], axis)
-        return context.reshape(str(row), dims)
-    return _cut(context, axes, [1] * len(axes))
+    if context.is_constant("starts") and context.is_constant("ends"):
+        return _cut(context, axes, [1] * len(axes))
+    return _dropped(context, cut_at_run_time(context, axes))
 
 
 @translator("strided_slice", emits="Slice", limits="starts, ends and strides must be constant")
@@ -171,8 +168,13 @@ def strided_slice(context: TranslationContext) -> str:
 def _cut(context: TranslationContext, axes: list[int], steps: list[int]) -> str:
     x = context.input("x" if context.has("x") else "input")
     operands = [context.ints("starts"), context.ints("ends"), axes, steps]
-    cut = str(context.onnx.slice([x, *[context.shape_const(item) for item in operands]]))
-    drop = {axis % context.rank(x) for axis in context.attr("decrease_axis", ())}
+    return _dropped(
+        context, str(context.onnx.slice([x, *[context.shape_const(item) for item in operands]]))
+    )
+
+
+def _dropped(context: TranslationContext, cut: str) -> str:
+    drop = {axis % context.rank(cut) for axis in context.attr("decrease_axis", ())}
     dims = [dim for axis, dim in enumerate(context.shape(cut)) if axis not in drop]
     return context.reshape(cut, dims)
 

@@ -92,7 +92,7 @@ def test_refused_uses_are_found_behind_one_another() -> None:
 
     found = report(build)
     assert {(finding.kind, finding.what) for finding in found.findings} == {("refused", "slice")}
-    assert all("must be a constant of the program" in f.message for f in found.findings)
+    assert all("its length does not follow" in f.message for f in found.findings)
     assert len({place for finding in found.findings for place in finding.places}) == 2
 
 

@@ -129,10 +129,31 @@ _add(
     x=normal(4, 5, 6),
     i=np.array([3, 0]),
 )
+_add(
+    "slice",
+    lambda x, i, j: [
+        # Sums, whose shapes Paddle knows when it makes the gradients.
+        (x[:, i : i + 2] ** 2).sum(1),
+        (x[j : j + 3, :, i - 1 : i + 2] ** 2).sum([0, 2]),
+        x[i - 1],
+    ],
+    gradient="x",
+    label="constant lengths from computed starts",
+    x=normal(4, 5, 6),
+    i=np.array(3),
+    j=np.array(0),
+)
 TABLE.refuse(
     "slice",
     lambda x, i: paddle.slice(x, [0], [i[0]], [i[1]]),
-    "'starts' must be a constant of the program",
+    "the bounds of axis 0 are computed at run time, and its length does not follow",
+    x=normal(4, 2),
+    i=integers(2, dtype="int32"),
+)
+TABLE.refuse(
+    "slice",
+    lambda x, i: paddle.slice(x, [0, 1], i, i + 1),
+    "its starts are 2 numbers in one tensor that is computed at run time",
     x=normal(4, 2),
     i=integers(2, dtype="int32"),
 )
