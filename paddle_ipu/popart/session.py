@@ -223,6 +223,7 @@ class _Session(SessionWeights):
             self.accumulationFactor * self.replicationFactor,
             options.accumulationAndReplicationReductionType.name == "Mean",
             options.meanAccumulationAndReplicationReductionStrategy.name == "Running",
+            self.replicationFactor if options.enableGradientAccumulation else 1,
         )
         if isinstance(self._optimizer, SGD):
             return SGDUpdater(self._optimizer, trained, reduction)

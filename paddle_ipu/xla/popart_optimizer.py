@@ -35,11 +35,14 @@ class Reduction:
         count: micro-batches of one update, those of all replicas.
         mean: they are averaged, not summed.
         running: the average is kept running instead of divided at the end.
+        velocities: replicas whose velocities PopART adds up behind the accumulation, in SGD's
+            combined form, before it divides by their number.
     """
 
     count: int = 1
     mean: bool = False
     running: bool = False
+    velocities: int = 1
 
     @property
     def divisor(self) -> int:

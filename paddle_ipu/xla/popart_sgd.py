@@ -15,7 +15,9 @@ g' is g where gradients are summed; PopART does not average it when it divides a
 it is the sum over the micro-batches. Combined sums it with a running mean too.
 
 A clip bounds what the weight takes: g as it arrives, still with the loss scaling and not divided
-by the micro-batches, or v or Nesterov's step in the place of v. The velocity itself stays.
+by the micro-batches, or v or Nesterov's step in the place of v. The velocity itself stays. With
+accumulation the combined form takes the sum of the replicas' velocities, which their number
+divides only afterwards: the clip bounds that sum.
 """
 
 from __future__ import annotations
@@ -108,7 +110,8 @@ class SGDUpdater(PopartUpdater):
             else:
                 steps[name] = g
         arriving = self.reduction.divisor * jnp.asarray(self.loss_scale(scalars, state))
-        felt = {n: s if n in velocities else s * arriving for n, s in steps.items()}
+        added = self.reduction.velocities if self._combined else 1
+        felt = {n: s * (added if n in velocities else arriving) for n, s in steps.items()}
         factors = self.clip_factors(felt)
         steps = {n: s * factors[n] if n in factors else s for n, s in steps.items()}
         new_weights, new_state = {}, {}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from paddle_ipu import popart
-from tests.popart.session_programs import B, Linear, W, options, run, train, weights
+from tests.popart.session_programs import B, Linear, W, micro_batches, options, run, train, weights
 from tests.popart.test_sgd import COMBINED, SEPARATE, gradients_of, sgd, steps_of
 
 LR, LIMIT = 0.05, 0.7
@@ -60,6 +60,36 @@ def test_a_clip_of_all_weights(form: Any, mean: bool) -> None:
             np.testing.assert_allclose(got, each.w, rtol=2e-5, err_msg=name)
         if form is not None:
             np.testing.assert_allclose(weights(session, "Accl___w")[0], w.v, rtol=2e-5)
+
+
+@pytest.mark.parametrize("nesterov", [False, True])
+@pytest.mark.parametrize("mean", [False, True])
+def test_a_clip_of_the_velocities_that_replicas_add_up(mean: bool, nesterov: bool) -> None:
+    kind = popart.ReductionType.Mean if mean else popart.ReductionType.Sum
+    settings = options(
+        2,
+        enableReplicatedGraphs=True,
+        replicatedGraphCount=2,
+        accumulationAndReplicationReductionType=kind,
+    )
+    made = sgd(COMBINED, {"mm": 0.9}, nesterov, lr=LR)
+    made.clip_norm_settings = [popart.ClipNormSettings.clipAllWeights(LIMIT)]
+    session = train(Linear(), made, settings=settings)
+    x = micro_batches(4).reshape(2, 2, 3, 2)
+    run(session, {"x": x})
+    w, b = Bare(W), Bare(B)
+    g = gradients_of(x.reshape(4, 3, 2), w, b, 1.0)  # type: ignore[arg-type]
+    added = {name: sum(found) for name, found in g.items()}
+    # PopART's gradients have the factor replicas for a sum, 1 / micro-batches for a mean.
+    share = 0.5 if mean else 2.0
+    step = {name: found * share for name, found in added.items()}
+    if nesterov:
+        step = {name: 2.0 * added[name] + 0.9 * found for name, found in step.items()}
+    norm = np.sqrt(sum((found**2).sum() for found in step.values()))
+    assert norm > LIMIT
+    for name, each, got in zip(("w", "b"), (w, b), weights(session, "w", "b"), strict=True):
+        expected = each.w - LR / 2.0 * step[name] * LIMIT / norm
+        np.testing.assert_allclose(got, expected, rtol=2e-5, err_msg=name)
 
 
 def test_groups_are_clipped_apart() -> None:
