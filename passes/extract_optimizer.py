@@ -46,7 +46,9 @@ class ExtractOptimizer:
             raise InvalidProgramError(
                 "the strategy asks for training, but the program has no optimizer: call "
                 "optimizer.minimize(loss) before compiling, or "
-                "set_graph_config(is_training=False) for inference."
+                "set_graph_config(is_training=False) for inference. If it was called, Paddle found "
+                "no parameter behind the loss: a while_loop whose first values all have "
+                "stop_gradient=True cuts the gradients of what its body reads."
             )
         reading = _Reading()
         updates = tuple(reading.update(found) for node in nodes for found in updates_of(node))

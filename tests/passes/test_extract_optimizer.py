@@ -105,7 +105,10 @@ def test_inference_leaves_everything(compilation_of: Read) -> None:
 def test_training_without_an_optimizer_is_an_error(compilation_of: Read) -> None:
     x = paddle.static.data("x", [2, 3], "float32")
     compilation = compilation_of(["x"], [paddle.tanh(x)], is_training=True)
-    with pytest.raises(InvalidProgramError, match="the program has no optimizer: call"):
+    with pytest.raises(
+        InvalidProgramError,
+        match="no optimizer: call.* no parameter behind the loss",
+    ):
         ExtractOptimizer().run(compilation)
 
 
