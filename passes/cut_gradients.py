@@ -16,6 +16,8 @@ from paddle_ipu.passes.pipeline import Compilation
 
 _WITHOUT_GRADIENT = frozenset({"share_data", "full_like", "shape", "shape64", "numel"})
 """Operators whose results no gradient passes as it is: those that read a shape, and a detach."""
+_WITH_GRADIENT = {"batch_norm": 1, "batch_norm_": 1, "sync_batch_norm_": 1}
+"""How many results a gradient passes, the first ones, of operators that also give statistics."""
 _COPIED = ("ipu_index", "ipu_stage", "op_role")
 
 
@@ -47,7 +49,7 @@ def differentiated(compilation: Compilation) -> list[str]:
             continue
         if not any(id(value) in moving for value in node.inputs):
             continue
-        for value in node.outputs:
+        for value in node.outputs[: _WITH_GRADIENT.get(str(node.op_type))]:
             is_float = dialect.dtype_name(value).startswith(("float", "bfloat"))
             if is_float and not value.meta.get(dialect.STOPPED):
                 moving.add(id(value))
