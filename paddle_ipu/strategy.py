@@ -337,6 +337,11 @@ def check_consistent(values: StrategyValues) -> None:
             "leaves the placement to PopART. Set virtual_graph_mode to 1 (Manual), or "
             "enable_pipelining to False."
         )
+    if values["need_avg_shard"] and mode in ("Auto", "ExecutionPhases"):
+        problems.append(
+            f"need_avg_shard places operators, and virtual_graph_mode {mode} leaves that to "
+            "PopART. Set virtual_graph_mode to 1 (Manual), or need_avg_shard to False."
+        )
     tiles = values["num_io_tiles"]
     if tiles % 2 or 0 < tiles < 32:
         problems.append(

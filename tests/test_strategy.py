@@ -443,6 +443,10 @@ PIPELINE = {
             r"those of ipu_shard_guard, and virtual_graph_mode Auto leaves the placement to PopART",
         ),
         (
+            {"virtual_graph_mode": 2, "enable_pipelining": False, "need_avg_shard": True},
+            r"need_avg_shard places operators, and virtual_graph_mode Auto leaves that to PopART",
+        ),
+        (
             {"execution_phase_settings.phases": 2},
             r"> 1 execution phases requires VirtualGraphMode::ExecutionPhases\. Set "
             r"virtual_graph_mode to 3, or execution_phase_settings.phases \(now 2\) to 0",
