@@ -37,13 +37,17 @@ def embedding(context: TranslationContext) -> str:
     return str(context.onnx.where([is_padding, context.const_like(0.0, rows), rows]))
 
 
-@translator("one_hot", emits="OneHot", limits="the number of classes must be constant")
+@translator("one_hot", emits="OneHot Reshape", limits="the number of classes must be constant")
 def one_hot(context: TranslationContext) -> str:
     """1 at the class, 0 elsewhere, along a new last axis."""
-    ids = context.input("x")
-    depth = context.shape_const([context.ints("num_classes")[0]])
+    ids, classes = context.input("x"), context.ints("num_classes")[0]
+    depth = context.shape_const([classes])
     values = context.const(np.asarray([0, 1]), context.output_dtype())
-    return str(context.onnx.onehot([ids, depth, values], -1))
+    if context.rank(ids):
+        return str(context.onnx.onehot([ids, depth, values], -1))
+    # PopART's wants an axis at least.
+    row = context.onnx.onehot([context.reshape(ids, [1]), depth, values], -1)
+    return context.reshape(str(row), [classes])
 
 
 @translator("index_select", emits="Gather")

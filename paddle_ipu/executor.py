@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -116,6 +117,7 @@ class IpuProgram:
         self._seed = seed
         self._forward_only = forward_only
         self._runs = 0
+        self._running = threading.Lock()
         self._outputs: dict[str, tuple[tuple[int, ...], Any]] | None = None
 
     @property
@@ -207,29 +209,33 @@ class IpuProgram:
                 "this program was built and checked, and not compiled: the strategy's "
                 "compile_engine is off. Set it to True and compile the program again."
             )
-        session = self._backend.session
         wanted = [self._fetch(item) for item in _flat(fetch_list)]
         inputs = {} if self._synthetic else self._inputs(feed or {})
-        if self._outputs is None:
-            self._outputs = {
-                name: (array.shape, array.dtype)
-                for name, array in session.initAnchorArrays().items()
-            }
-        make = np.zeros if self._synthetic else np.empty
-        outputs = {name: make(*kind) for name, kind in self._outputs.items()}
-        self._seed.before_run(session)
-        try:
-            self._step(session, self._popart.PyStepIO(inputs, outputs))
-        except (NumericalError, IndexRangeError) as error:
-            tell_origin(error, self._describe)
-            raise
-        except Exception as error:
-            failed = next((kernel for kernel in self._kernels if kernel.error is not None), None)
-            if failed is None:
+        # Weights are donated to a step, so threads take turns.
+        with self._running:
+            session = self._backend.session
+            if self._outputs is None:
+                self._outputs = {
+                    name: (array.shape, array.dtype)
+                    for name, array in session.initAnchorArrays().items()
+                }
+            make = np.zeros if self._synthetic else np.empty
+            outputs = {name: make(*kind) for name, kind in self._outputs.items()}
+            self._seed.before_run(session)
+            try:
+                self._step(session, self._popart.PyStepIO(inputs, outputs))
+            except (NumericalError, IndexRangeError) as error:
+                tell_origin(error, self._describe)
                 raise
-            cause, failed.error = failed.error, None
-            raise cause from error
-        self._runs += 1
+            except Exception as error:
+                failed = next(
+                    (kernel for kernel in self._kernels if kernel.error is not None), None
+                )
+                if failed is None:
+                    raise
+                cause, failed.error = failed.error, None
+                raise cause from error
+            self._runs += 1
         results = [self._result(fetch, outputs[fetch.anchor]) for fetch in wanted]
         return results if return_numpy else [_dense(array) for array in results]
 

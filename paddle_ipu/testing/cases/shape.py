@@ -398,3 +398,9 @@ _add(
     lambda n: [F.one_hot(n, 4), F.one_hot(n, 6)],
     n=integers(2, 3, high=4),
 )
+_add(
+    "one_hot",
+    lambda n: F.one_hot(n, 4),
+    label="without axes",
+    n=np.asarray(2),
+)
