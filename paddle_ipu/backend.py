@@ -13,7 +13,6 @@ import numpy as np
 
 from paddle_ipu import scope as scopes
 from paddle_ipu.errors import BackendUnavailableError, NotSupported
-from paddle_ipu.popart.program import LOSS_SCALE_UPDATE_FACTOR
 from paddle_ipu.state_binding import StateBinding
 
 Array = np.ndarray[Any, Any]
@@ -169,11 +168,10 @@ class IpuBackend:
             return False
         return bool(self._strategy.get_option("runtime_options.enable_eval")["value"])
 
-    def loss_scale_factor(self) -> float:
-        """The factor that automatic loss scaling has come to."""
+    def loss_scale(self, variable: str) -> float:
+        """The scale that automatic loss scaling has come to, which `variable` keeps."""
         self.update_scope()
-        found = scopes.read(self._scope, [LOSS_SCALE_UPDATE_FACTOR])
-        return float(found[LOSS_SCALE_UPDATE_FACTOR].reshape(()))
+        return float(scopes.read(self._scope, [variable])[variable][0])
 
     @property
     def is_attached(self) -> bool:

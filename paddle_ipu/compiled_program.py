@@ -12,8 +12,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from paddle_ipu.backend import IpuBackend
 from paddle_ipu.errors import FeedError, IndexRangeError, InvalidProgramError, NotSupported
 from paddle_ipu.executor import Feed, Fetch, IpuProgram, tell_origin
@@ -144,14 +142,13 @@ def _compile(
     progress: Progress,
     first_passes: Sequence[Pass],
 ) -> IpuProgram:
-    from paddle_ipu import dialect, seam
+    from paddle_ipu import adapted_loss_scale, dialect, seam
     from paddle_ipu import scope as scopes
     from paddle_ipu.dump import Dump
     from paddle_ipu.frontend import programs
     from paddle_ipu.ops.translate import translate
     from paddle_ipu.passes.ipu_pipeline import PIPELINE
     from paddle_ipu.passes.pipeline import Compilation, run_passes
-    from paddle_ipu.popart.program import LOSS_SCALE_UPDATE_FACTOR
 
     popart = seam.select()
     feeds, fetches = _names(feed_list, "feed_list"), _names(fetch_list, "fetch_list")
@@ -165,6 +162,7 @@ def _compile(
     _check_fed(compilation)
     progress(10)
     weights = {str(v.name): v for v in graph.inputs if v.meta[dialect.ROLE] != dialect.FEED}
+    adapted_loss_scale.bring_back(scope, compilation.optimizer)
     arrays = scopes.read(scope, weights)
     written = compilation.state_writes()
     translation = translate(
@@ -195,19 +193,18 @@ def _compile(
         session = _session(
             program, popart, device, translation, compilation, values, anchors, first, progress
         )
-        if LOSS_SCALE_UPDATE_FACTOR in states:
-            scopes.add(scope, LOSS_SCALE_UPDATE_FACTOR, np.ones((), np.float32))
-        backend.attach(
-            popart,
-            session,
-            device,
-            translation.builder,
-            scope,
-            translation.weights,
-            states,
-            changes=compilation.training or bool(written),
-            compiled=bool(values["compile_engine"]),
-        )
+        with adapted_loss_scale.started(scope, optimizer):
+            backend.attach(
+                popart,
+                session,
+                device,
+                translation.builder,
+                scope,
+                translation.weights,
+                states,
+                changes=compilation.training or bool(written),
+                compiled=bool(values["compile_engine"]),
+            )
     except BaseException as error:
         if isinstance(error, IndexRangeError):
             tell_origin(error, _describer(translation))

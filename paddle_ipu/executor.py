@@ -145,12 +145,13 @@ class IpuProgram:
     def loss_scale(self) -> float | None:
         """What automatic loss scaling multiplies the next batch's loss by, for a checkpoint.
 
-        A program compiled in another process, with it as its strategy's ``loss_scaling``, goes on
-        from there. None without the option; a scale that AMP adapts is a variable in the scope.
+        A program compiled with it as its strategy's ``loss_scaling`` goes on from there, in this
+        Scope or in another process. None without the option; a scale that AMP adapts is a variable
+        in the scope.
         """
         if self._optimizer is None or not self._optimizer.automatic_loss_scaling:
             return None
-        return float(self._optimizer.loss_scaling) * self._backend.loss_scale_factor()
+        return self._backend.loss_scale(self._optimizer.loss_scale_variable)
 
     @property
     def portable(self) -> bool:

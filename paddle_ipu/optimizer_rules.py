@@ -22,7 +22,12 @@ from paddle_ipu.popart.paddle_optimizer import (
     ParameterUpdate,
 )
 from paddle_ipu.popart.program import LOSS_SCALE_UPDATE_FACTOR
-from paddle_ipu.state_binding import StateBinding, StepBinding, VelocityBinding
+from paddle_ipu.state_binding import (
+    LossScaleBinding,
+    StateBinding,
+    StepBinding,
+    VelocityBinding,
+)
 
 Make = Callable[[PaddleOptimizer, float], Any]
 
@@ -96,8 +101,11 @@ def _common(described: PaddleOptimizer, rate: float) -> dict[str, tuple[float, b
 
 
 def _scale_state(optimizer: PaddleOptimizer) -> dict[str, StateBinding]:
-    name = LOSS_SCALE_UPDATE_FACTOR
-    return {name: StateBinding(name)} if optimizer.automatic_loss_scaling else {}
+    if not optimizer.automatic_loss_scaling:
+        return {}
+    scaling = optimizer.loss_scaling
+    binding = LossScaleBinding(LOSS_SCALE_UPDATE_FACTOR, loss_scaling=scaling)
+    return {optimizer.loss_scale_variable: binding}
 
 
 def _own_states(optimizer: PaddleOptimizer) -> dict[str, StateBinding]:

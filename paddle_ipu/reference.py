@@ -188,7 +188,7 @@ def prepare(
         feeds=declared,
         fetches=fetches,
         strategy=strategy,
-        state=state_of(program, duplicate, scope),
+        state=state_of(program, duplicate, scope, forward),
         forward=forward,
         training=training,
         turns=turns,
@@ -263,8 +263,11 @@ def _declared(graph: ir.Graph, feed: Mapping[str, Any]) -> dict[str, Array]:
     return arrays
 
 
-def state_of(program: Any, duplicate: ProgramCopy, scope: Any) -> State:
-    """Copies of the program's variables in a scope, with the scheduler's present rate."""
+def state_of(program: Any, duplicate: ProgramCopy, scope: Any, forward: bisection.Forward) -> State:
+    """Copies of the program's variables in a scope, with the scheduler's present rate.
+
+    With automatic loss scaling also the variable that keeps its scale.
+    """
     state: State = {}
     rate_name = programs.learning_rate_name(program)
     for name, shape in duplicate.variables().items():
@@ -273,6 +276,10 @@ def state_of(program: Any, duplicate: ProgramCopy, scope: Any) -> State:
             state[name] = np.array(scopes.view(found))
         if name == rate_name:
             state[name] = np.full(shape, program.lr_scheduler(), np.float32)
+    scale = "" if forward.optimizer is None else forward.optimizer.loss_scale_variable
+    found = scopes.tensor(scope, scale) if scale else None
+    if found is not None:
+        state[scale] = np.array(scopes.view(found))
     return state
 
 

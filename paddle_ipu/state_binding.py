@@ -52,6 +52,27 @@ class StateBinding:
 
 
 @dataclass(frozen=True, slots=True)
+class LossScaleBinding(StateBinding):
+    """The factor of automatic loss scaling, for the loss scale and the scaling it started from.
+
+    Attributes:
+        loss_scaling: what the factor multiplies.
+    """
+
+    loss_scaling: float = 1.0
+
+    def sent(self, array: Array, read: Read) -> Array | None:
+        return np.asarray(array[0] / np.float32(self.loss_scaling), np.float32)
+
+    def received(self, shape: tuple[int, ...]) -> Array:
+        return np.empty((), np.float32)
+
+    def kept(self, array: Array, read: Read) -> Array:
+        scaling = np.float32(self.loss_scaling)
+        return np.asarray([np.float32(array) * scaling, scaling], np.float32)
+
+
+@dataclass(frozen=True, slots=True)
 class StepBinding(StateBinding):
     """A count of steps for the power of a beta, which is the beta itself before the first step.
 

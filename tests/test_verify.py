@@ -18,8 +18,10 @@ import paddle_ipu
 from paddle_ipu import reference
 from paddle_ipu.errors import FetchError, NotSupported, VerificationError
 from paddle_ipu.frontend import programs
+from paddle_ipu.strategy import check_consistent
 from paddle_ipu.verification import sides
 from paddle_ipu.verification.comparison import Comparison, compare
+from paddle_ipu.verification.course import state_before
 from paddle_ipu.verification.report import DIVERGES, FOLLOWS
 from paddle_ipu.xla import lowerings, registry  # noqa: F401 - patched once they are registered
 from paddle_ipu.xla import optimizer as update_rules
@@ -173,6 +175,38 @@ def test_loss_scaling_is_taken_out_of_gradients() -> None:
     report = verify(model, ipu_strategy=strategy(True, 4, loss_scaling=64.0))
     assert report.ok
     assert report.notes == []
+
+
+def test_automatic_loss_scaling_starts_from_the_scale_in_the_scope() -> None:
+    model = build(mlp, optimizer=lambda: paddle.optimizer.SGD(0.01))
+    options = {"loss_scaling": 4.0, "automatic_loss_scaling_settings.enabled": True}
+    compiler = paddle.static.IpuCompiledProgram(
+        model.main, scope=model.scope, ipu_strategy=strategy(True, 4, **options)
+    )
+    program = compiler.compile(["x"], model.fetches)
+    paddle.static.Executor(paddle.IPUPlace()).run(program, feed=model.feed)
+    assert program.loss_scale == 8
+    again = strategy(True, 4, **options)
+    case = reference.prepare(
+        model.main, [model.feed], model.fetches, scope=model.scope, strategy=again
+    )
+    assert case.loss_scale == 8
+    (name,) = [name for name in case.state if name.endswith(".loss_scale")]
+    assert state_before(case, sides.AS_COMPILED, 1)[name].tolist() == [16, 4]
+    assert again.need_compile and program.loss_scale == 8
+
+
+def test_one_micro_batch_needs_no_forward_only_pipeline() -> None:
+    pipelined = paddle.static.IpuStrategy()
+    pipelined.set_graph_config(num_ipus=2, is_training=True, enable_manual_shard=True)
+    pipelined.set_pipelining_config(
+        enable_pipelining=True, enable_gradient_accumulation=True, accumulation_factor=4
+    )
+    pipelined.set_options({"create_implicit_pipelining_fwd_only_program": True})
+    check_consistent(pipelined._ipu_strategy.snapshot())
+    values = sides.for_one_micro_batch(pipelined)._ipu_strategy.snapshot()
+    check_consistent(values)
+    assert not values["create_implicit_pipelining_fwd_only_program"]
 
 
 # -- programs that differ -----------------------------------------------------------------------

@@ -106,9 +106,8 @@ class Recorder:
                 name: np.asarray(feed[name]).astype(a.dtype) for name, a in first.feed(0).items()
             }
             if self._wanted.until_nan:
-                return replace(
-                    first, feeds=[same], state=reference.state_of(program, first.copy, scope)
-                )
+                state = reference.state_of(program, first.copy, scope, first.forward)
+                return replace(first, feeds=[same], state=state)
             return replace(first, feeds=[same])
         self._busy = True
         try:

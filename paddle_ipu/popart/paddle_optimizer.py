@@ -198,6 +198,16 @@ class PaddleOptimizer:
         return replace(self, learning_rate=learning_rate)
 
     @property
+    def loss_scale_variable(self) -> str:
+        """Variable of the Scope that keeps what automatic loss scaling came to, "" without it.
+
+        Named after a trained parameter: programs that train others have scales of their own.
+        """
+        if not self.automatic_loss_scaling:
+            return ""
+        return f"{min(update.parameter for update in self.updates)}.loss_scale"
+
+    @property
     def is_plain_sgd(self) -> bool:
         """True where PopART's SGD computes the same: no state, clip, decay or factor anywhere."""
         return (

@@ -128,7 +128,9 @@ def state_before(case: Case, side: str, turn: int) -> State:
     moving = list(bisection.updated_variables(case.forward))
     optimizer = case.forward.optimizer
     if optimizer is not None and optimizer.loss_scale is not None:
-        moving += [name for name in optimizer.loss_scale.variables if name in case.state]
+        moving += optimizer.loss_scale.variables
+    if optimizer is not None:
+        moving.append(optimizer.loss_scale_variable)
     moving = [name for name in moving if name in case.state]
     state = dict(case.state)
     if side == ON_CPU:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from paddle_ipu import scope as scopes
+from paddle_ipu.adapted_loss_scale import scale_in
 from paddle_ipu.compiled_program import IpuCompiledProgram
 from paddle_ipu.passes.convert_to_float32 import ConvertToFloat32
 from paddle_ipu.verification.bisection import Forward
@@ -82,7 +83,8 @@ class Case:
             return 1.0
         own = optimizer.loss_scale
         variable = None if own is None else self.state.get(own.variable)
-        return float(optimizer.loss_scaling) * (1.0 if variable is None else float(variable.item()))
+        adapted = scale_in(self.state.get(optimizer.loss_scale_variable), optimizer)
+        return adapted * (1.0 if variable is None else float(variable.item()))
 
 
 def for_one_micro_batch(original: Any) -> Any:
@@ -93,7 +95,7 @@ def for_one_micro_batch(original: Any) -> Any:
     ipus = values["num_ipus"] // values["replicated_graph_count"]
     strategy.set_options({"enable_gradient_accumulation": False, "accumulation_factor": 1})
     strategy.set_options({"enable_replicated_graphs": False, "replicated_graph_count": 1})
-    strategy.set_options({"num_ipus": ipus})
+    strategy.set_options({"num_ipus": ipus, "create_implicit_pipelining_fwd_only_program": False})
     if ipus == 1:
         strategy.set_options({"enable_manual_shard": False})
     return strategy
@@ -141,9 +143,10 @@ class Ipu:
         """
         self._fetches = list(fetches)
         self._scope = filled_scope(state)
-        strategy = for_one_micro_batch(case.strategy) if one_micro_batch else case.strategy
+        # Compiling writes on a strategy, and this one is the user's.
+        take = for_one_micro_batch if one_micro_batch else _copied
+        strategy = take(case.strategy)
         if not case.on_cpu:
-            strategy = _copied(strategy)
             strategy.set_options({"random_seed": (case.seed + turn) % 2**64})
         if precision != AS_COMPILED:
             strategy.set_precision_config(enable_fp16=precision == IN_HALF)

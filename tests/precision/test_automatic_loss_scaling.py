@@ -15,6 +15,7 @@ import pytest
 
 import paddle_ipu
 from paddle_ipu import popart
+from paddle_ipu.backend import IpuBackend
 from paddle_ipu.errors import InvalidProgramError, popart_exception
 from tests.precision.half_program import session_options
 
@@ -246,12 +247,21 @@ def test_inference_has_no_loss_to_scale() -> None:
 
 
 ON = {"automatic_loss_scaling_settings.enabled": True}
+SCALE = "w.loss_scale"
+"""The variable of the Scope: the scale, and the option it started from."""
 
 
 class Program:
     """A Paddle program ``loss = sum(x * w)`` with an optimizer, trained for some steps."""
 
-    def __init__(self, rule: str = "SGD", steps: int = 3, scope: Any = None, **options: Any):
+    def __init__(
+        self,
+        rule: str = "SGD",
+        steps: int = 3,
+        scope: Any = None,
+        parameter: str = "w",
+        **options: Any,
+    ):
         paddle.enable_static()
         self.scope = scope or paddle.static.Scope()
         main, startup = paddle.static.Program(), paddle.static.Program()
@@ -261,18 +271,19 @@ class Program:
             paddle.static.scope_guard(self.scope),
         ):
             x = paddle.static.data("x", [4], "float32")
-            attribute = paddle.ParamAttr(name="w", initializer=paddle.nn.initializer.Constant(1.0))
+            one = paddle.nn.initializer.Constant(1.0)
+            attribute = paddle.ParamAttr(name=parameter, initializer=one)
             w = paddle.create_parameter([4], "float32", attr=attribute)
             loss = paddle.sum(x * w)
             getattr(paddle.optimizer, rule)(0.1).minimize(loss)
-            if scope is None:
+            if self.scope.find_var(parameter) is None:
                 paddle.static.Executor(paddle.CPUPlace()).run(startup)
         strategy = paddle.static.IpuStrategy()
         strategy.set_graph_config(is_training=True)
         strategy.set_options({"loss_scaling": 4.0, **options})
-        gradient = "Gradient___w"
+        gradient = f"Gradient___{parameter}"
         self.ipu = paddle.static.IpuCompiledProgram(main, self.scope, strategy)
-        program = self.ipu.compile(["x"], [loss, gradient])
+        program = self.program = self.ipu.compile(["x"], [loss, gradient])
         executor = paddle.static.Executor(paddle.IPUPlace())
         self.x = np.asarray([1, 2, 3, 4], np.float32)
         self.gradients = [
@@ -286,21 +297,54 @@ class Program:
 
 
 @pytest.mark.parametrize("rule", ["SGD", "Adam"])
-def test_a_paddle_program_has_the_factor_in_its_scope(rule: str) -> None:
+def test_a_paddle_program_has_the_scale_in_its_scope(rule: str) -> None:
     plain, adapted = Program(rule), Program(rule, **ON)
     np.testing.assert_allclose(adapted.variable("w"), plain.variable("w"), rtol=1e-6)
     for gradient in adapted.gradients:
         np.testing.assert_allclose(gradient, adapted.x, rtol=1e-6)
-    assert float(adapted.variable(FACTOR)) == 8
+    assert adapted.variable(SCALE).tolist() == [4 * 8, 4]
     again = Program(rule, steps=1, scope=adapted.scope, **ON)
-    assert float(again.variable(FACTOR)) == 16
-    assert plain.scope.find_var(FACTOR) is None
+    assert again.variable(SCALE).tolist() == [4 * 16, 4]
+    assert plain.scope.find_var(SCALE) is None
+
+
+def test_another_loss_scaling_starts_from_itself_in_the_same_scope() -> None:
+    first = Program(steps=2, **ON)
+    assert first.program.loss_scale == 16
+    resumed = Program(steps=0, scope=first.scope, **{**ON, "loss_scaling": 16.0})
+    assert resumed.program.loss_scale == 16
+    started = Program(steps=1, scope=first.scope, **{**ON, "loss_scaling": 2.0})
+    assert started.program.loss_scale == 4
+
+
+def test_programs_that_train_other_parameters_have_scales_of_their_own() -> None:
+    w = Program(steps=2, **ON)
+    v = Program(steps=1, scope=w.scope, parameter="v", **ON)
+    assert (w.program.loss_scale, v.program.loss_scale) == (16, 8)
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_the_scope_keeps_its_scale_where_compiling_fails(
+    before: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Program(steps=1, **(ON if before else {}))
+
+    def fails(self: Any) -> None:
+        raise RuntimeError("no device")
+
+    monkeypatch.setattr(IpuBackend, "_states_from_host", fails)
+    with pytest.raises(RuntimeError, match="no device"):
+        Program(scope=first.scope, **{**ON, "loss_scaling": 2.0})
+    if before:
+        assert first.variable(SCALE).tolist() == [8, 4]
+    else:
+        assert first.scope.find_var(SCALE) is None
 
 
 def test_half_gradients_bound_the_scale() -> None:
     got = Program(steps=16, enable_fp16=True, **ON)
     # The largest gradient is 4 times the scale, which from 2048 on is above the edge.
-    assert float(got.variable(FACTOR)) * 4 in (1024, 2048)
+    assert got.variable(SCALE)[0] in (1024, 2048)
     for gradient in got.gradients:
         np.testing.assert_array_equal(gradient, got.x)
 

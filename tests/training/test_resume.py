@@ -222,7 +222,10 @@ def test_automatic_loss_scaling_goes_on_from_the_scale_it_came_to() -> None:
     trained(whole, 0, 16.0)
     # The second half in a scope of another process, which has the weights and no more.
     resumed = copied(whole, variables(built.main))
+    same = copied(whole, [*variables(built.main), f"{min(built.parameters)}.loss_scale"])
     expected = trained(whole, 3, 16.0)
+    # As `loss_scaling` it is not counted twice in a scope that has it already.
+    assert trained(same, 3, 16.0 * 2**3) == expected
     assert expected[1][0] == 16.0 * 2**4
     assert trained(resumed, 3, 16.0 * 2**3) == expected
 

@@ -1,0 +1,54 @@
+"""The variable of the Scope in which the scale of automatic loss scaling outlives its program.
+
+It holds two float32 numbers: the loss scale, and the ``loss_scaling`` it started from. A program
+compiled with the same ``loss_scaling`` goes on from the scale; with another one it starts there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from paddle_ipu import scope as scopes
+from paddle_ipu.backend import live_backends
+from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
+
+
+def bring_back(scope: Any, optimizer: PaddleOptimizer | None) -> None:
+    """Has live programs of the Scope write there what the one to be compiled goes on from."""
+    name = "" if optimizer is None else optimizer.loss_scale_variable
+    for backend in live_backends():
+        if name and backend.scope is scope and name in backend.variables:
+            backend.update_scope()
+
+
+@contextmanager
+def started(scope: Any, optimizer: PaddleOptimizer | None) -> Iterator[None]:
+    """Puts the scale that a program starts from into the Scope; an error takes it out again."""
+    name = "" if optimizer is None else optimizer.loss_scale_variable
+    if optimizer is None or not name:
+        yield
+        return
+    found = scopes.tensor(scope, name)
+    before = None if found is None else np.array(scopes.view(found))
+    start = np.full(2, optimizer.loss_scaling, np.float32)
+    if before is None or before[1] != start[1]:
+        scopes.write(scope.var(name).get_tensor() if found is None else found, start)
+    try:
+        yield
+    except BaseException:
+        if before is None:
+            scope.erase([name])
+        else:
+            scopes.write(found, before)
+        raise
+
+
+def scale_in(array: Any, optimizer: PaddleOptimizer) -> float:
+    """The loss scale that a program starts from, for the variable's array, None without one."""
+    if array is None or array[1] != np.float32(optimizer.loss_scaling):
+        return float(optimizer.loss_scaling)
+    return float(array[0])
