@@ -148,7 +148,7 @@ def unstack(context: TranslationContext) -> list[str]:
 
 @translator(
     "slice",
-    emits="Slice Gather Reshape",
+    emits="Slice Gather Reshape Add",
     limits="lengths must be constant; a start that is a tensor is not below zero",
 )
 def slice_(context: TranslationContext) -> str:

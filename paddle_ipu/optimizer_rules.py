@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from paddle_ipu.errors import NotSupported
+from paddle_ipu.popart.options import LOSS_SCALE_UPDATE_FACTOR
 from paddle_ipu.popart.paddle_optimizer import (
     FAMILIES,
     MASTER,
@@ -21,7 +22,6 @@ from paddle_ipu.popart.paddle_optimizer import (
     PaddleOptimizer,
     ParameterUpdate,
 )
-from paddle_ipu.popart.program import LOSS_SCALE_UPDATE_FACTOR
 from paddle_ipu.state_binding import (
     LossScaleBinding,
     StateBinding,

@@ -34,6 +34,9 @@ from paddle_ipu.popart.enums import (
 )
 from paddle_ipu.popart.settings_base import Settings, StringMap, default_of
 
+LOSS_SCALE_UPDATE_FACTOR = "lossScaleUpdateFactor"
+"""The state of automatic loss scaling: the factor on the optimizer's loss scaling, a scalar."""
+
 _log = logging.getLogger("popart.session")
 
 

@@ -15,13 +15,12 @@ from paddle_ipu.popart.dataflow import InputShapeInfo
 from paddle_ipu.popart.enums import ReplicatedStreamMode
 from paddle_ipu.popart.graph_types import read_model, type_graph
 from paddle_ipu.popart.names import SCALED_STATE, reservedPrefixes
+from paddle_ipu.popart.options import LOSS_SCALE_UPDATE_FACTOR
 from paddle_ipu.popart.schema import schema_of_node
 from paddle_ipu.popart.tensorinfo import info_of
 
 _DEVICE_DTYPES = {"int64": "int32", "uint64": "uint32", "float64": "float32"}
 _NOT_ON_DEVICES = (ir.DataType.STRING, ir.DataType.COMPLEX64, ir.DataType.COMPLEX128)
-LOSS_SCALE_UPDATE_FACTOR = "lossScaleUpdateFactor"
-"""The state of automatic loss scaling: the factor on the optimizer's loss scaling, a scalar."""
 
 FINAL_LOSS_SCALE = "finalLossScale"
 """The tensor that automatic loss scaling makes: the factor times the optimizer's loss scaling."""

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from paddle_ipu.errors import popart_exception
-from paddle_ipu.popart.program import LOSS_SCALE_UPDATE_FACTOR
+from paddle_ipu.popart.options import LOSS_SCALE_UPDATE_FACTOR
 from paddle_ipu.xla import half
 
 if TYPE_CHECKING:

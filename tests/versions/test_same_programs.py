@@ -84,15 +84,19 @@ def forms(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dic
     """The programs of this Paddle and of the other, by name, each behind its version."""
     folder = tmp_path_factory.mktemp("forms")
     arguments = ["--programs", TABLE, "--out"]
-    other = subprocess.Popen(
+    with subprocess.Popen(
         [OTHER, "-m", "paddle_ipu.testing.write_program_forms", *arguments, folder / "other.json"],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stderr=subprocess.PIPE,
         text=True,
-    )
-    assert main([*arguments, str(folder / "this.json")]) == 0
-    _, messages = other.communicate(timeout=300)
+    ) as other:
+        try:
+            assert main([*arguments, str(folder / "this.json")]) == 0
+            _, messages = other.communicate(timeout=300)
+        except BaseException:
+            other.kill()
+            raise
     assert other.returncode == 0, messages
     this, theirs = (json.loads((folder / f"{name}.json").read_text()) for name in ("this", "other"))
     return this, theirs
