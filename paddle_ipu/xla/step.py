@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from paddle_ipu.popart.options import LOSS_SCALE_UPDATE_FACTOR
 from paddle_ipu.popart.program import (
     FINAL_LOSS_SCALE,
-    LOSS_SCALE_UPDATE_FACTOR,
     device_dtype,
     dims_of,
 )
