@@ -74,6 +74,24 @@ DIFFERENT: Mapping[str, str] = {
         ),
         "2.6 assigns the value to a variable of its own first",
     ),
+    **dict.fromkeys(
+        (
+            "array_length",
+            "array_read",
+            "array_read-by a number of run time",
+            "array_to_tensor",
+            "array_write-in a False branch",
+            "array_write-in a True branch",
+            "array_write-in a loop",
+            "array_write-over an element",
+            "create_array",
+        ),
+        "3.3 copies what it writes to an array of tensors",
+    ),
+    **dict.fromkeys(
+        ("slice-constant lengths from computed starts", "slice-one index, a tensor without axes"),
+        "3.3 makes one tensor of the bounds first",
+    ),
     "kldiv_loss": "batchmean divides by the shape's first element in 2.6, scales in 3.3",
 }
 """Rows whose Paddle functions write other operators in 2.6 than in 3.3."""
