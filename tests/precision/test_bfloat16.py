@@ -160,7 +160,7 @@ class Trained:
         return {
             name: found.get(f"{name}_fp32_master_0", array)
             for name, array in found.items()
-            if re.fullmatch(r"fc_\d\.[wb]_0", name)
+            if re.fullmatch(r"fc_\d+\.[wb]_0", name)
         }
 
     def variables(self) -> dict[str, Array]:
