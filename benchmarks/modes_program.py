@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
+import numpy as np
 import paddle
 from bert_config import BETA1, BETA2, EPSILON, LEARNING_RATE, Config, initial_weights, make_batch
 from bert_program import make_loss
@@ -40,9 +41,12 @@ def prepare(config: Config, mode: Mode, on_ipu: bool) -> tuple[Callable[[], floa
         start = time.perf_counter()
         program = _compile(main, list(feeds), loss, mode)
         found["compile"] = time.perf_counter() - start
+        found["temporaries"] = program.report().temporary_bytes
 
     def step() -> float:
         (result,) = executor.run(program, feed=feeds, fetch_list=[loss])
+        if result.dtype == np.uint16:  # Paddle's bfloat16, the upper half of a float32
+            result = (result.astype(np.uint32) << 16).view(np.float32)
         return float(result.mean())
 
     return step, found
@@ -67,11 +71,17 @@ def _build(config: Config, mode: Mode, on_ipu: bool) -> tuple[Any, Any]:
         pipelined = on_ipu and mode.ipus > 1
         loss = make_loss(config, data, place) if pipelined else make_loss(config, data)
         adam = paddle.optimizer.Adam(LEARNING_RATE, beta1=BETA1, beta2=BETA2, epsilon=EPSILON)
-        adam.minimize(loss)
+        if mode.precision == "bf16":
+            adam = paddle.static.amp.decorate(
+                adam, level="O2", dtype="bfloat16", use_amp_guard=False
+            )
+        adam.minimize(loss, startup)
     paddle.static.Executor(paddle.CPUPlace()).run(startup)
     scope = paddle.static.global_scope()
     for name, array in initial_weights(config):
         scope.find_var(name).get_tensor().set(array, paddle.CPUPlace())
+    if mode.precision == "bf16":
+        adam.amp_init(paddle.CPUPlace(), scope=scope)
     return main, loss
 
 
