@@ -89,7 +89,7 @@ def box_coder(context: TranslationContext) -> str:
     prior = context.reshape(prior, shape)
     half, pixel = context.const_like(0.5, prior), context.const_like(1.0, prior)
     x, y, w, h = _centred(context, prior, normalized)
-    variances = _box_variances(context, shape)
+    variances = _box_variances(context, shape, prior)
     if encode:
         target = context.reshape(target, [context.shape(target)[0], 1, 4])
         left, top, right, bottom = (_column(context, target, at) for at in range(4))
@@ -131,11 +131,11 @@ def _centred(context: TranslationContext, boxes: str, normalized: bool) -> list[
     return [str(number) for number in (*centres, *sizes)]
 
 
-def _box_variances(context: TranslationContext, shape: Sequence[int]) -> str | None:
+def _box_variances(context: TranslationContext, shape: Sequence[int], prior: str) -> str | None:
     if context.has("prior_box_var"):
         return context.reshape(context.input("prior_box_var"), shape)
     variances = _floats(context, "variance")
-    return context.const(np.asarray(variances), "float32") if variances else None
+    return context.const(np.asarray(variances), context.dtype(prior)) if variances else None
 
 
 @translator(

@@ -13,7 +13,7 @@ from paddle_ipu.errors import BackendUnavailableError
 from paddle_ipu.option_table import WITHOUT_NUMBERS
 from paddle_ipu.option_values import Option
 from paddle_ipu.strategy import OPTIONS
-from tests.test_strategy import other_value
+from tests.option_samples import other_value
 from tests.training.side_by_side import Built, Pair, mlp, pair, read, rows, variables
 
 pytestmark = pytest.mark.usefixtures("static_mode")

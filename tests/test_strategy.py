@@ -1,4 +1,4 @@
-"""The strategy's options: setting, reading back, refusing, and writing on PopART's settings."""
+"""The strategy's options: setting, reading back, refusing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 import re
 import subprocess
 import sys
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,7 @@ from hypothesis import strategies as st
 
 from paddle_ipu.errors import NotSupported, OptionError
 from paddle_ipu.option_table import ALIASES
-from paddle_ipu.option_values import UINT64_MAX, Location, Members, Number, Text, Whole
-from paddle_ipu.popart import enums
+from paddle_ipu.option_values import UINT64_MAX, Members, Number, Text, Whole
 from paddle_ipu.strategy import (
     OPTIONS,
     CoreIpuStrategy,
@@ -26,30 +24,9 @@ from paddle_ipu.strategy import (
     check_consistent,
     check_python_interface,
     check_supported,
-    record_on,
 )
+from tests.option_samples import BY_NAME, RELU, other_value, strategy
 
-RELU = {"paddle_op": "relu_x", "popart_op": "ReluX", "domain": "custom.ops", "version": 1}
-
-# Values away from the default, for options whose kind alone does not give one.
-SAMPLES: dict[str, Any] = {
-    "accl1_type": "FLOAT16",
-    "accl2_type": "FLOAT16",
-    "accl3_type": "FLOAT16",
-    "accumulate_outer_fragment": {3: [0]},
-    "available_memory_proportion": 0.28,
-    "automatic_loss_scaling_settings.bin_edge_location": 0.5,
-    "automatic_loss_scaling_settings.threshold_upper_count_proportion": 0.25,
-    "custom_codelets": ["codelet.cpp"],
-    "custom_op": RELU,
-    "dot_checks": ["Fwd0", "Final"],
-    "hardware_instrumentations": [0, 1],
-    "partials_type_matmuls": "half",
-    "random_seed": 42,
-    "replicated_collectives_settings": {"merge_all_reduce_collectives": True},
-    "weight_decay_mode": "decay",
-    "optimizer_rule": "popart",
-}
 WRONG_TYPE: dict[str, list[Any]] = {
     "bool": [1, 0, "True", None, 1.0],
     "uint64": [True, 1.5, "1", None, -1, UINT64_MAX + 1],
@@ -61,31 +38,6 @@ WRONG_TYPE: dict[str, list[Any]] = {
     "location": [1, "x", [], {"on_chip": 2}, {"on_chip": 1.0}, {"nowhere": 1}],
     "callable": [1, "print"],
 }
-SETTABLE = [option for option in OPTIONS.values() if option.name != "custom_ops"]
-BY_NAME = pytest.mark.parametrize("option", SETTABLE, ids=lambda option: option.name)
-
-
-def other_value(option: Option) -> Any:
-    """A valid value that is not the option's default."""
-    if option.name in SAMPLES:
-        return SAMPLES[option.name]
-    plain: dict[str, Any] = {
-        "bool": not option.default,
-        "enum": 0 if option.default else 1,
-        "string": "name",
-        "dict": {"name": "value", "count": 3},
-        "location": {"on_chip": 0, "use_replicated_tensor_sharding": True},
-        "callable": print,
-    }
-    if option.kind in plain:
-        return plain[option.kind]
-    return option.default + 1
-
-
-def strategy(**options: Any) -> CoreIpuStrategy:
-    made = CoreIpuStrategy()
-    made.set_options(options)
-    return made
 
 
 def value(core: CoreIpuStrategy, name: str) -> Any:
@@ -483,136 +435,6 @@ def test_what_only_the_cpp_interface_has_is_refused_for_the_sdk() -> None:
     ):
         check_python_interface(core.snapshot())
     check_python_interface(CoreIpuStrategy().snapshot())
-
-
-class Settings(SimpleNamespace):
-    """Stands for a PopART settings object: takes any field, makes nested ones when asked."""
-
-    def __getattr__(self, name: str) -> Settings:
-        nested = Settings()
-        setattr(self, name, nested)
-        return nested
-
-
-def member(type_name: str, member_name: str) -> str:
-    return f"{type_name}.{member_name}"
-
-
-def recorded(core: CoreIpuStrategy) -> dict[str, Any]:
-    def plain(settings: Settings) -> dict[str, Any]:
-        return {
-            name: plain(field) if isinstance(field, Settings) else field
-            for name, field in vars(settings).items()
-        }
-
-    settings = Settings()
-    record_on(core.snapshot(), settings, member)
-    return plain(settings)
-
-
-def test_options_land_on_popart_fields() -> None:
-    core = strategy(
-        accumulation_factor=4,
-        auto_recomputation=3,
-        merge_var_update=0,
-        enable_manual_shard=True,
-        num_io_tiles=32,
-        outline_threshold=10,
-        default_prefetch_buffering_depth=3,
-        subgraph_copying_strategy=1,
-        engine_options={"opt.useAutoloader": "true", "depth": 3},
-        custom_codelets=["a.cpp"],
-        dot_checks=["PreAlias"],
-        hardware_instrumentations=[1],
-        accumulate_outer_fragment={3: [0]},
-        replicated_collectives_settings={"prepare_schedule_for_merging_collectives": True},
-        partials_type_matmuls="float",
-        location_optimizer={"on_chip": False, "use_io_tiles_to_load": 1},
-        location_weight={
-            "use_replicated_tensor_sharding": 1,
-            "min_elements_for_off_chip": 4,
-            "sharding_domain_with_consecutive": 2,
-        },
-        available_memory_proportion=0.5,
-        custom_op=RELU,
-    )
-    core.set_options({"batch_serialization_settings.batch_schedule": 2})
-    assert recorded(core) == {
-        "accumulationFactor": 4,
-        "autoRecomputation": "RecomputationType.Pipeline",
-        "mergeVarUpdate": "MergeVarUpdateType.Off",
-        "virtualGraphMode": "VirtualGraphMode.Manual",
-        "numIOTiles": 32,
-        "outlineThreshold": 10.0,
-        "defaultBufferingDepth": 3,
-        "subgraphCopyingStrategy": "SubgraphCopyingStrategy.JustInTime",
-        "engineOptions": {"opt.useAutoloader": "true", "depth": "3"},
-        "customCodelets": ["a.cpp"],
-        "dotChecks": {"PREALIAS"},
-        "hardwareInstrumentations": {"Instrumentation.Outer", "Instrumentation.Inner"},
-        "accumulateOuterFragmentSettings": {
-            "schedule": "AccumulateOuterFragmentSchedule.OverlapMemoryOptimized",
-            "excludedVirtualGraphs": [0],
-        },
-        "replicatedCollectivesSettings": {"prepareScheduleForMergingCollectives": True},
-        "partialsTypeMatMuls": "float",
-        "optimizerStateTensorLocationSettings": {
-            "location": {"storage": "TensorStorage.OffChip", "loadTileSet": "TileSet.IO"},
-        },
-        "weightTensorLocationSettings": {
-            "location": {
-                "replicatedTensorSharding": "ReplicatedTensorSharding.On",
-                "shardingDomain": {"type": "CommGroupType.Consecutive", "replicaGroupSize": 2},
-            },
-            "minElementsForOffChip": 4,
-        },
-        "batchSerializationSettings": {
-            "batchSchedule": "BatchSerializationBatchSchedule.OverlapOnIo",
-        },
-    }
-
-
-@pytest.mark.parametrize("on", [False, True])
-def test_every_enum_member_written_is_one_of_popart(on: bool) -> None:
-    asked: set[tuple[str, str]] = set()
-
-    def note(type_name: str, member_name: str) -> Any:
-        asked.add((type_name, member_name))
-        return getattr(getattr(enums, type_name), member_name)
-
-    for option in SETTABLE:
-        samples = [other_value(option)]
-        if isinstance(option.valid, Members):
-            samples = list(range(len(option.valid.names)))
-        elif option.kind == "location":
-            samples = [
-                dict.fromkeys(Location.switches, on),
-                *({key: 2} for key in Location.domains),
-            ]
-        elif option.name == "accumulate_outer_fragment":
-            samples = [{number: []} for number in range(4)]
-        for sample in samples:
-            record_on(strategy(**{option.name: sample}).snapshot(), Settings(), note)
-    assert ("TileSet", "IO" if on else "Compute") in asked
-    assert ("AccumulateOuterFragmentSchedule", "OverlapMemoryOptimized") in asked
-    assert len({type_name for type_name, _ in asked}) == 16
-
-
-def test_what_nobody_set_is_not_written() -> None:
-    assert recorded(CoreIpuStrategy()) == {}
-    assert recorded(strategy(default_prefetch_buffering_depth=111122)) == {}
-
-
-@BY_NAME
-def test_a_recorded_option_reaches_the_field_its_row_names(option: Option) -> None:
-    written = recorded(strategy(**{option.name: other_value(option)}))
-    if not option.seam.startswith("SessionOptions."):
-        assert written == {}
-        return
-    for field in option.seam.split(", "):
-        found: Any = written
-        for part in field.removeprefix("SessionOptions.").split("."):
-            found = found[part]
 
 
 def test_aliases_name_options() -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import runpy
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import paddle_ipu
+from paddle_ipu.cli.scripts import run_script, taking_over
 from paddle_ipu.errors import PaddleIpuError
 from paddle_ipu.porting import PortingReport, check_program
 
@@ -137,55 +137,46 @@ def check_script(path: str, arguments: Sequence[str], half: bool) -> PortingRepo
     import paddle
 
     paddle_ipu.activate()
-    before = sys.argv, list(sys.path)
-    sys.argv = [path, *arguments]
-    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
     try:
         with _stopping_at_programs(half):
-            runpy.run_path(path, run_name="__main__")
+            run_script(path, arguments)
     except _Found as found:
         return found.report
-    finally:
-        sys.argv, sys.path[:] = before
     main = paddle.static.default_main_program()
     if not main.global_block().ops:
         return None
     return check_program(main, name="the default main program", half=half)
 
 
-@contextlib.contextmanager
-def _stopping_at_programs(half: bool) -> Iterator[None]:
+def _stopping_at_programs(half: bool) -> contextlib.AbstractContextManager[None]:
     """Has the first program that is compiled, or run with fetches, checked instead."""
     import paddle
 
-    from paddle_ipu.compiled_program import IpuCompiledProgram
     from paddle_ipu.value_names import name_of
 
-    stock_run, stock_compile = paddle.static.Executor.run, IpuCompiledProgram.compile
-
-    def compile_(self: Any, feed_list: Sequence[Any], fetch_list: Sequence[Any]) -> Any:
-        raise _Found(
-            check_program(
-                self._program,
-                name="the program given to IpuCompiledProgram",
-                feeds=[x if isinstance(x, str) else name_of(x) for x in feed_list],
-                fetches=[x if isinstance(x, str) else name_of(x) for x in fetch_list],
-                ipu_strategy=self._ipu_strategy,
-                half=half,
+    def compiling(_stock: Callable[..., Any]) -> Callable[..., Any]:
+        def compile_(self: Any, feed_list: Sequence[Any], fetch_list: Sequence[Any]) -> Any:
+            raise _Found(
+                check_program(
+                    self._program,
+                    name="the program given to IpuCompiledProgram",
+                    feeds=[x if isinstance(x, str) else name_of(x) for x in feed_list],
+                    fetches=[x if isinstance(x, str) else name_of(x) for x in fetch_list],
+                    ipu_strategy=self._ipu_strategy,
+                    half=half,
+                )
             )
-        )
 
-    def run_(self: Any, program: Any = None, feed: Any = None, fetch_list: Any = None,
-             *args: Any, **keywords: Any) -> Any:  # fmt: skip
-        if not fetch_list:
-            return stock_run(self, program, feed, fetch_list, *args, **keywords)
-        main = paddle.static.default_main_program() if program is None else program
-        raise _Found(check_program(main, name="the first program run with fetches", half=half))
+        return compile_
 
-    IpuCompiledProgram.compile = compile_  # type: ignore[method-assign]
-    paddle.static.Executor.run = run_
-    try:
-        yield
-    finally:
-        IpuCompiledProgram.compile = stock_compile  # type: ignore[method-assign]
-        paddle.static.Executor.run = stock_run
+    def running(stock: Callable[..., Any]) -> Callable[..., Any]:
+        def run_(self: Any, program: Any = None, feed: Any = None, fetch_list: Any = None,
+                 *args: Any, **keywords: Any) -> Any:  # fmt: skip
+            if not fetch_list:
+                return stock(self, program, feed, fetch_list, *args, **keywords)
+            main = paddle.static.default_main_program() if program is None else program
+            raise _Found(check_program(main, name="the first program run with fetches", half=half))
+
+        return run_
+
+    return taking_over(compiling, running)

@@ -7,11 +7,8 @@ in front of the first run that is verified, feeds as they come. Then the script 
 from __future__ import annotations
 
 import contextlib
-import os
-import runpy
-import sys
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -19,6 +16,7 @@ import numpy as np
 
 import paddle_ipu
 from paddle_ipu import reference
+from paddle_ipu.cli.scripts import run_script, taking_over
 from paddle_ipu.errors import NotSupported, PaddleIpuError
 from paddle_ipu.verification.report import VerificationReport
 from paddle_ipu.verification.sides import Case
@@ -147,20 +145,15 @@ def verify_script(path: str, arguments: Sequence[str], wanted: Wanted) -> Verifi
     """
     paddle_ipu.activate()
     recorder = Recorder(wanted)
-    before = sys.argv, list(sys.path)
-    sys.argv = [path, *arguments]
-    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
     try:
         with _watching(recorder):
-            runpy.run_path(path, run_name="__main__")
+            run_script(path, arguments)
     except _Done:
         pass
     except PaddleIpuError:
         # With floating-point checks on it is the run itself that tells of NaN.
         if not (wanted.until_nan and recorder.cases):
             raise
-    finally:
-        sys.argv, sys.path[:] = before
     report = recorder.verified()
     first = recorder.runs - len(recorder.cases) + 1
     report.notes.insert(
@@ -174,48 +167,43 @@ def _is_finite(result: Any) -> bool:
     return array.dtype.kind not in "fV" or bool(np.isfinite(np.asarray(array, np.float64)).all())
 
 
-@contextlib.contextmanager
-def _watching(recorder: Recorder) -> Iterator[None]:
+def _watching(recorder: Recorder) -> contextlib.AbstractContextManager[None]:
     """Has the recorder told of every compilation and of every run with fetches."""
     import paddle
 
-    from paddle_ipu.compiled_program import IpuCompiledProgram
+    def compiling(stock: Callable[..., Any]) -> Callable[..., Any]:
+        def compile_(self: Any, feed_list: Sequence[Any], fetch_list: Sequence[Any]) -> Any:
+            made = stock(self, feed_list, fetch_list)
+            recorder.compiled(made, self)
+            return made
 
-    stock_run, stock_compile = paddle.static.Executor.run, IpuCompiledProgram.compile
+        return compile_
 
-    def compile_(self: Any, feed_list: Sequence[Any], fetch_list: Sequence[Any]) -> Any:
-        made = stock_compile(self, feed_list, fetch_list)
-        recorder.compiled(made, self)
-        return made
+    def running(stock: Callable[..., Any]) -> Callable[..., Any]:
+        def run_(self: Any, program: Any = None, feed: Any = None, fetch_list: Any = None,
+                 feed_var_name: str = "feed", fetch_var_name: str = "fetch", scope: Any = None,
+                 *args: Any, **keywords: Any) -> Any:  # fmt: skip
+            def run() -> Any:
+                return stock(
+                    self, program, feed, fetch_list, feed_var_name, fetch_var_name, scope, *args,
+                    **keywords,
+                )  # fmt: skip
 
-    def run_(self: Any, program: Any = None, feed: Any = None, fetch_list: Any = None,
-             feed_var_name: str = "feed", fetch_var_name: str = "fetch", scope: Any = None,
-             *args: Any, **keywords: Any) -> Any:  # fmt: skip
-        def run() -> Any:
-            return stock_run(
-                self, program, feed, fetch_list, feed_var_name, fetch_var_name, scope, *args,
-                **keywords,
-            )  # fmt: skip
+            if not fetch_list:
+                return run()
+            ran = program
+            if program is None:
+                ran = paddle.static.default_main_program()
+            fetches = _flat(fetch_list)
+            if not recorder.before(ran, feed, fetches, scope or paddle.static.global_scope()):
+                return run()
+            results = run()
+            recorder.after(results)
+            return results
 
-        if not fetch_list:
-            return run()
-        ran = program
-        if program is None:
-            ran = paddle.static.default_main_program()
-        fetches = _flat(fetch_list)
-        if not recorder.before(ran, feed, fetches, scope or paddle.static.global_scope()):
-            return run()
-        results = run()
-        recorder.after(results)
-        return results
+        return run_
 
-    IpuCompiledProgram.compile = compile_  # type: ignore[method-assign]
-    paddle.static.Executor.run = run_
-    try:
-        yield
-    finally:
-        IpuCompiledProgram.compile = stock_compile  # type: ignore[method-assign]
-        paddle.static.Executor.run = stock_run
+    return taking_over(compiling, running)
 
 
 def _flat(fetch_list: Any) -> list[Any]:

@@ -31,6 +31,9 @@ _AMPLIFIES = {
     "fake_quantize_dequantize_abs_max": "as fake_quantize_abs_max",
     "fake_channel_wise_quantize_abs_max": "as fake_quantize_abs_max",
     "fake_channel_wise_quantize_dequantize_abs_max": "as fake_quantize_abs_max",
+    "fake_quantize_range_abs_max": "as fake_quantize_abs_max",
+    "fake_quantize_moving_average_abs_max": "as fake_quantize_abs_max",
+    "fake_quantize_dequantize_moving_average_abs_max": "as fake_quantize_abs_max",
     "quantize_linear": "as fake_quantize_abs_max",
 }
 

@@ -7,6 +7,11 @@ import numpy as np
 from paddle_ipu.testing.operator_case import Array
 
 
+def relu(x: Array) -> Array:
+    """The larger of x and 0."""
+    return np.maximum(x, 0)
+
+
 def sigmoid(x: Array) -> Array:
     """``1 / (1 + exp(-x))``."""
     return np.asarray(1 / (1 + np.exp(-x)))
