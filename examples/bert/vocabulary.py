@@ -1,10 +1,17 @@
-"""A lower-cased WordPiece vocabulary trained on the pretraining text itself."""
+"""WordPiece vocabularies: trained on the pretraining text itself, or read from a file."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from examples.bert.files import DataError, writing
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -15,13 +22,79 @@ FIRST_WORD = len(SPECIAL_TOKENS)
 ALPHABET = 120  # letters kept; rarer ones become UNK
 
 
+@dataclass(frozen=True)
+class SpecialIds:
+    """The ids of the special tokens in one vocabulary, by default in one trained here."""
+
+    pad: int = PAD
+    unknown: int = UNKNOWN
+    cls: int = CLS
+    sep: int = SEP
+    mask: int = MASK
+
+    def words(self, size: int) -> NDArray[np.int32]:
+        """All ids below ``size`` that are no special token's."""
+        special = (self.pad, self.unknown, self.cls, self.sep, self.mask)
+        return np.setdiff1d(np.arange(size, dtype=np.int32), np.array(special, np.int32))
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """A tokenizer, its special tokens' ids and the number of ids, all below ``size``."""
+
+    tokenizer: Tokenizer
+    special: SpecialIds
+    size: int
+
+
+def load_vocabulary(path: Path, *, lowercase: bool = True) -> Vocabulary:
+    """Read ``vocab.txt`` (one piece a line, BERT's own format) or a ``.json`` of ``tokenizers``.
+
+    ``lowercase`` is for ``vocab.txt``; a ``.json`` says itself what it does with letters.
+
+    Raises:
+        DataError: the file is missing, damaged, or lacks one of BERT's special tokens.
+    """
+    tokenizer = _read_json(path) if path.suffix == ".json" else _read_text(path, lowercase)
+    pieces = tokenizer.get_vocab()
+    missing = [token for token in SPECIAL_TOKENS if token not in pieces]
+    if missing:
+        raise DataError(
+            f"{path}: expected a BERT vocabulary, its special tokens are missing: "
+            f"{', '.join(missing)}"
+        )
+    special = SpecialIds(*(pieces[token] for token in SPECIAL_TOKENS))
+    return Vocabulary(tokenizer, special, max(pieces.values()) + 1)
+
+
+def save_vocabulary(tokenizer: Tokenizer, path: Path) -> None:
+    """Write the pieces one a line in the order of their ids, as BERT's ``vocab.txt``."""
+    pieces = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
+    with writing(path) as stream:
+        stream.write("".join(f"{piece}\n" for piece, _ in pieces).encode())
+
+
+def check_fits(vocabulary: Vocabulary, rows: int, path: Path) -> None:
+    """The ids must be rows of the network's embedding.
+
+    Raises:
+        DataError: the vocabulary has more pieces than the embedding has rows.
+    """
+    if vocabulary.size > rows:
+        raise DataError(
+            f"{path}: expected at most {rows} pieces, the rows of the network's embedding, "
+            f"got {vocabulary.size}; take the vocabulary that the network was trained with, or a "
+            "network with more rows"
+        )
+
+
 def train_vocabulary(sentences: Iterable[str], size: int) -> Tokenizer:
     """Train a BERT tokenizer of at most ``size`` pieces; ids 0 to 4 are PAD, UNK, CLS, SEP, MASK.
 
     Raises:
         ValueError: ``size`` leaves no room beside the special tokens.
     """
-    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
     if size <= FIRST_WORD:
         raise ValueError(
@@ -51,11 +124,7 @@ def train_vocabulary(sentences: Iterable[str], size: int) -> Tokenizer:
     trained.normalizer = normalizer
     trained.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     trained.train_from_iterator(lines, trainer)
-    tokenizer = Tokenizer(models.WordPiece(trained.get_vocab(), unk_token=SPECIAL_TOKENS[UNKNOWN]))
-    tokenizer.normalizer = normalizer
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece()
-    return tokenizer
+    return _word_pieces(trained.get_vocab(), lowercase=True)
 
 
 def encode_documents(
@@ -67,3 +136,45 @@ def encode_documents(
         pieces = tokenizer.encode_batch(list(sentences), add_special_tokens=False)
         encoded.append([p.ids for p in pieces if p.ids])
     return encoded
+
+
+def _read_text(path: Path, lowercase: bool) -> Tokenizer:
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: expected a vocabulary, but there is no such file") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: expected a vocabulary in UTF-8, one piece a line") from error
+    pieces = [line.rstrip("\r") for line in lines]
+    while pieces and not pieces[-1]:
+        pieces.pop()
+    ids: dict[str, int] = {}
+    for number, piece in enumerate(pieces):
+        if piece in ids:
+            raise DataError(
+                f"{path}:{number + 1}: expected each piece once, got {piece!r} again, "
+                f"first in line {ids[piece] + 1}"
+            )
+        ids[piece] = number
+    return _word_pieces(ids, lowercase)
+
+
+def _read_json(path: Path) -> Tokenizer:
+    from tokenizers import Tokenizer
+
+    if not path.is_file():
+        raise DataError(f"{path}: expected a vocabulary, but there is no such file")
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises nothing narrower
+        raise DataError(f"{path}: expected a file that tokenizers saved: {error}") from error
+
+
+def _word_pieces(ids: dict[str, int], lowercase: bool) -> Tokenizer:
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+    tokenizer = Tokenizer(models.WordPiece(ids, unk_token=SPECIAL_TOKENS[UNKNOWN]))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    return tokenizer

@@ -1,0 +1,230 @@
+"""SQuAD 1.1 and 2.0: questions from the JSON files, and the network's features of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from examples.bert.files import DataError, read_json
+from examples.bert.vocabulary import Vocabulary
+
+Integers = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A span of the context, and the character it begins at."""
+
+    text: str
+    start: int
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question about a context; ``answers`` is empty where the context does not tell."""
+
+    id: str
+    text: str
+    context: str
+    answers: tuple[Answer, ...]
+
+
+@dataclass(frozen=True)
+class SquadData:
+    """The questions of a file in its order; ``has_unanswerable`` says that it is SQuAD 2.0."""
+
+    questions: tuple[Question, ...]
+    has_unanswerable: bool
+
+
+@dataclass(frozen=True)
+class SquadFeatures:
+    """What the network reads: N windows of L tokens, ``[CLS] question [SEP] context [SEP]``.
+
+    ``input_ids``, ``token_type_ids``, ``position_ids``, ``attention_mask`` are int32 ``[N, L]``.
+    ``start_positions`` and ``end_positions``, int32 ``[N]``, are the tokens of the first answer, or
+    0, the CLS, where the window does not hold it whole. ``question_numbers``, int32 ``[N]``, tells
+    whose window it is. ``offsets``, int32 ``[N, L, 2]``, gives each context token's first
+    character and the one after its last in the original context, -1 elsewhere.
+    ``is_best_window``, bool ``[N, L]``, marks, of all windows a context token is in, the one with
+    the most context on both sides.
+    """
+
+    input_ids: Integers
+    token_type_ids: Integers
+    position_ids: Integers
+    attention_mask: Integers
+    start_positions: Integers
+    end_positions: Integers
+    question_numbers: Integers
+    offsets: Integers
+    is_best_window: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.input_ids)
+
+
+def read_squad(path: Path) -> SquadData:
+    """Read a file of SQuAD's JSON format, versions 1.1 and 2.0.
+
+    Raises:
+        DataError: the file is missing, damaged or of another layout; a question of SQuAD 1.1 has
+            no answer; an answer is not in its context where it should be.
+    """
+    content = read_json(path, "a SQuAD file (JSON)")
+    if not isinstance(content, dict) or not isinstance(content.get("data"), list):
+        raise DataError(f'{path}: expected a SQuAD file, an object with a list "data"')
+    records: list[tuple[str, dict[str, Any]]] = []
+    try:
+        for article in content["data"]:
+            for paragraph in article["paragraphs"]:
+                context = paragraph["context"]
+                records += [(context, record) for record in paragraph["qas"]]
+    except (KeyError, TypeError) as error:
+        raise DataError(
+            f"{path}: expected SQuAD's articles, paragraphs and qas: {error}"
+        ) from error
+    version = str(content.get("version", ""))
+    has_unanswerable = version.startswith("v2") or any("is_impossible" in r for _, r in records)
+    questions = tuple(_question(path, context, r, has_unanswerable) for context, r in records)
+    if not questions:
+        raise DataError(f"{path}: expected questions, found none")
+    return SquadData(questions, has_unanswerable)
+
+
+def make_features(
+    questions: Sequence[Question],
+    vocabulary: Vocabulary,
+    max_sequence_length: int = 384,
+    max_query_length: int = 64,
+    stride: int = 128,
+) -> SquadFeatures:
+    """Cut each context into windows, ``stride`` tokens from one's begin to the next one's.
+
+    A question keeps its first ``max_query_length`` tokens; the context takes the rest.
+    """
+    tokenizer = vocabulary.tokenizer
+    contexts = list(dict.fromkeys(q.context for q in questions))
+    encoded = tokenizer.encode_batch(contexts, add_special_tokens=False)
+    tokens = {
+        context: (np.array(e.ids, np.int32), np.array(e.offsets, np.int32).reshape(-1, 2))
+        for context, e in zip(contexts, encoded, strict=True)
+    }
+    queries = tokenizer.encode_batch([q.text for q in questions], add_special_tokens=False)
+    windows = []
+    for number, (question, query) in enumerate(zip(questions, queries, strict=True)):
+        ids, offsets = tokens[question.context]
+        kept = query.ids[:max_query_length]
+        room = max_sequence_length - len(kept) - 3
+        starts = _window_starts(len(ids), room, stride)
+        windows += [(number, kept, start, min(room, len(ids) - start)) for start in starts]
+    shape = (len(windows), max_sequence_length)
+    features = SquadFeatures(
+        np.full(shape, vocabulary.special.pad, np.int32),
+        np.zeros(shape, np.int32),
+        np.tile(np.arange(max_sequence_length, dtype=np.int32), (len(windows), 1)),
+        np.zeros(shape, np.int32),
+        np.zeros(len(windows), np.int32),
+        np.zeros(len(windows), np.int32),
+        np.array([w[0] for w in windows], np.int32),
+        np.full((*shape, 2), -1, np.int32),
+        np.zeros(shape, np.bool_),
+    )
+    for row, (number, kept, start, length) in enumerate(windows):
+        question = questions[number]
+        ids, offsets = tokens[question.context]
+        first = len(kept) + 2
+        end = first + length
+        features.input_ids[row, : end + 1] = [
+            vocabulary.special.cls,
+            *kept,
+            vocabulary.special.sep,
+            *ids[start : start + length],
+            vocabulary.special.sep,
+        ]
+        features.token_type_ids[row, first : end + 1] = 1
+        features.attention_mask[row, : end + 1] = 1
+        features.offsets[row, first:end] = offsets[start : start + length]
+        span = _answer_tokens(question, offsets)
+        if span is not None and start <= span[0] and span[1] < start + length:
+            features.start_positions[row] = span[0] - start + first
+            features.end_positions[row] = span[1] - start + first
+    _mark_best_windows(features, windows)
+    return features
+
+
+def _mark_best_windows(
+    features: SquadFeatures, windows: Sequence[tuple[int, list[int], int, int]]
+) -> None:
+    """BERT's rule: the smaller of both sides' contexts, then a little the window's length."""
+    for _, group in groupby(enumerate(windows), key=lambda item: item[1][0]):
+        members = list(group)
+        starts = np.array([start for _, (_, _, start, _) in members])[:, None]
+        lengths = np.array([length for _, (_, _, _, length) in members])[:, None]
+        place = np.arange(int((starts + lengths).max())) - starts
+        inside = (place >= 0) & (place < lengths)
+        context = np.minimum(place, lengths - 1 - place) + 0.01 * lengths
+        best = np.where(inside, context, -1.0).argmax(axis=0)
+        for number, (row, (_, kept, start, length)) in enumerate(members):
+            first = len(kept) + 2
+            span = slice(first, first + length)
+            features.is_best_window[row, span] = best[start : start + length] == number
+
+
+def _window_starts(tokens: int, room: int, stride: int) -> list[int]:
+    starts = [0]
+    while starts[-1] + room < tokens:
+        starts.append(starts[-1] + min(room, stride))
+    return starts
+
+
+def _answer_tokens(question: Question, offsets: Integers) -> tuple[int, int] | None:
+    """First and last context token that the first answer touches."""
+    if not question.answers:
+        return None
+    begin = question.answers[0].start
+    end = begin + len(question.answers[0].text)
+    (touched,) = np.nonzero((offsets[:, 1] > begin) & (offsets[:, 0] < end))
+    return (int(touched[0]), int(touched[-1])) if len(touched) else None
+
+
+def _question(path: Path, context: str, record: Any, has_unanswerable: bool) -> Question:
+    """One checked question of the file."""
+    try:
+        name, text = str(record["id"]), str(record["question"])
+        answers = tuple(Answer(str(a["text"]), int(a["answer_start"])) for a in record["answers"])
+        unanswerable = bool(record.get("is_impossible", False))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DataError(
+            f"{path}: expected questions with id, question and answers (text, answer_start): "
+            f"{type(error).__name__} {error}"
+        ) from error
+    if unanswerable:
+        return Question(name, text, context, ())  # any "plausible answers" are wrong ones
+    if not answers:
+        how = (
+            '"is_impossible": true is missing'
+            if has_unanswerable
+            else 'only SQuAD 2.0 has such questions, with "is_impossible": true'
+        )
+        raise DataError(f"{path}: question {name} has no answer; {how}")
+    return Question(name, text, context, tuple(_placed(path, name, context, a) for a in answers))
+
+
+def _placed(path: Path, name: str, context: str, answer: Answer) -> Answer:
+    """The answer without white space around it, which does not count; checked to be there."""
+    text = answer.text.strip()
+    start = answer.start + len(answer.text) - len(answer.text.lstrip())
+    found = context[max(0, start) : start + len(text)]
+    if found != text or not text:
+        raise DataError(
+            f"{path}: question {name}: expected the answer {answer.text!r} at character "
+            f"{answer.start} of its context, got {found!r}"
+        )
+    return Answer(text, start)

@@ -1,0 +1,184 @@
+"""Exact match and F1 of answers to SQuAD, as the official scripts of 1.1 and 2.0 define them."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from examples.bert.files import DataError
+from examples.bert.squad import Question, SquadData
+
+_ARTICLE = re.compile(r"\b(a|an|the)\b")
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def normalise(text: str) -> str:
+    """Lower case, no ASCII punctuation, no articles a, an, the, one blank between words."""
+    return " ".join(_ARTICLE.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+
+
+def exact_match(gold: str, answer: str) -> float:
+    """1 where both are the same after :func:`normalise`, else 0."""
+    return float(normalise(gold) == normalise(answer))
+
+
+def f1(gold: str, answer: str, *, empty_matches: bool) -> float:
+    """Harmonic mean of precision and recall of the words after :func:`normalise`.
+
+    Where one side has no words SQuAD 2.0 (``empty_matches``) gives 1 if both have none, else 0;
+    SQuAD 1.1 gives 0.
+    """
+    expected, got = normalise(gold).split(), normalise(answer).split()
+    if not expected or not got:
+        return float(empty_matches and expected == got)
+    shared = sum((Counter(expected) & Counter(got)).values())
+    if shared == 0:
+        return 0.0
+    precision, recall = shared / len(got), shared / len(expected)
+    return 2 * precision * recall / (precision + recall)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Percentages over all questions, and for SQuAD 2.0 over those with and without an answer.
+
+    ``best_exact`` and ``best_f1`` are what the threshold on ``null_odds`` could reach at most,
+    ``best_exact_threshold`` and ``best_f1_threshold`` the thresholds; None without ``null_odds``.
+    """
+
+    exact: float
+    f1: float
+    total: int
+    has_answer: tuple[float, float, int] | None = None
+    no_answer: tuple[float, float, int] | None = None
+    best_exact: float | None = None
+    best_exact_threshold: float | None = None
+    best_f1: float | None = None
+    best_f1_threshold: float | None = None
+
+    def as_dict(self) -> dict[str, float]:
+        """The values under the official script's names, those that exist."""
+        values: dict[str, float] = {"exact": self.exact, "f1": self.f1, "total": self.total}
+        for name, part in (("HasAns", self.has_answer), ("NoAns", self.no_answer)):
+            if part is not None:
+                keys = (f"{name}_exact", f"{name}_f1", f"{name}_total")
+                values |= dict(zip(keys, part, strict=True))
+        best = {
+            "best_exact": self.best_exact,
+            "best_exact_thresh": self.best_exact_threshold,
+            "best_f1": self.best_f1,
+            "best_f1_thresh": self.best_f1_threshold,
+        }
+        return values | {name: value for name, value in best.items() if value is not None}
+
+
+def score(
+    data: SquadData,
+    answers: Mapping[str, str],
+    null_odds: Mapping[str, float] | None = None,
+    no_answer_threshold: float = 1.0,
+) -> Scores:
+    """Score the answers to all questions of ``data``; the best of several gold answers counts.
+
+    In SQuAD 1.1 a question without an answer counts 0. In SQuAD 2.0 each question needs one, empty
+    for "the context does not tell", and where ``null_odds`` are given, an answer whose value
+    exceeds ``no_answer_threshold`` counts as empty.
+
+    Raises:
+        DataError: SQuAD 2.0, and ``answers`` or ``null_odds`` lack a question.
+    """
+    questions = data.questions
+    version_2 = data.has_unanswerable
+    if version_2:
+        _need_all(questions, answers, "answers")
+    if null_odds is not None:
+        _need_all(questions, null_odds, "the scores of no answer")
+    exact, overlap = [], []
+    for question in questions:
+        answer = answers.get(question.id)
+        golds = _golds(question, version_2)
+        exact.append(0.0 if answer is None else max(exact_match(g, answer) for g in golds))
+        overlap.append(
+            0.0 if answer is None else max(f1(g, answer, empty_matches=version_2) for g in golds)
+        )
+    if not version_2:
+        return Scores(_percent(exact), _percent(overlap), len(questions))
+    answerable = [bool(q.answers) for q in questions]
+    best: tuple[float | None, ...] = (None,) * 4
+    raw_exact, raw_overlap = exact, overlap
+    if null_odds is not None:
+        odds = [null_odds[q.id] for q in questions]
+        empty = [not answers[q.id] for q in questions]
+        best = (
+            *_best_threshold(raw_exact, odds, answerable, empty),
+            *_best_threshold(raw_overlap, odds, answerable, empty),
+        )
+        exact = _with_threshold(raw_exact, odds, answerable, no_answer_threshold)
+        overlap = _with_threshold(raw_overlap, odds, answerable, no_answer_threshold)
+    parts: list[tuple[float, float, int] | None] = []
+    for wanted in (True, False):
+        numbers = [i for i, has_answer in enumerate(answerable) if has_answer == wanted]
+        parts.append(
+            (
+                _percent([exact[i] for i in numbers]),
+                _percent([overlap[i] for i in numbers]),
+                len(numbers),
+            )
+            if numbers
+            else None
+        )
+    return Scores(_percent(exact), _percent(overlap), len(questions), parts[0], parts[1], *best)
+
+
+def _golds(question: Question, version_2: bool) -> list[str]:
+    texts = [a.text for a in question.answers]
+    if version_2:
+        texts = [text for text in texts if normalise(text)]
+    return texts or [""]
+
+
+def _need_all(questions: Sequence[Question], given: Mapping[str, object], what: str) -> None:
+    missing = [q.id for q in questions if q.id not in given]
+    if missing:
+        raise DataError(
+            f"expected {what} for all {len(questions)} questions, missing: {len(missing)}, "
+            f"the first: {missing[0]}"
+        )
+
+
+def _percent(values: Sequence[float]) -> float:
+    return 100.0 * sum(values) / len(values)
+
+
+def _with_threshold(
+    scores: Sequence[float], odds: Sequence[float], answerable: Sequence[bool], threshold: float
+) -> list[float]:
+    return [
+        float(not has_answer) if value > threshold else given
+        for given, value, has_answer in zip(scores, odds, answerable, strict=True)
+    ]
+
+
+def _best_threshold(
+    scores: Sequence[float],
+    odds: Sequence[float],
+    answerable: Sequence[bool],
+    empty: Sequence[bool],
+) -> tuple[float, float]:
+    """The best percentage, and the odds up to which answers are then kept.
+
+    Starts with no answers at all, worth the unanswerable questions, and keeps them one by one.
+    """
+    current = best = float(sum(not has_answer for has_answer in answerable))
+    threshold = 0.0
+    for number in sorted(range(len(scores)), key=lambda i: odds[i]):
+        if answerable[number]:
+            current += scores[number]
+        elif not empty[number]:
+            current -= 1.0
+        if current > best:
+            best, threshold = current, odds[number]
+    return 100.0 * best / len(scores), threshold
