@@ -328,7 +328,8 @@ PATCHES: tuple[Patch, ...] = (
         ("paddle.utils.cpp_extension.cpp_extension", "paddle.utils.cpp_extension"),
         "load",
         "paddle_ipu.cpp_extension:loading",
-        "stops at sources that include Graphcore's headers, where there is no SDK",
+        "stops at sources that include Graphcore's headers, where there is no SDK; two processes "
+        "that build the same operators write into each other's files",
         wraps=True,
     ),
 )

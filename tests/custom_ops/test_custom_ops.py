@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import shutil
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import paddle_ipu
 import paddle_ipu.popart.schema  # noqa: F401 - the tables are full before a test copies them
 import paddle_ipu.xla.lowerings  # noqa: F401 - the same
 from paddle_ipu import custom_ops
+from paddle_ipu.cpp_extension import loading
 from paddle_ipu.errors import (
     BackendUnavailableError,
     LoweringError,
@@ -206,6 +209,28 @@ def test_with_the_sdk_all_sources_are_built(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(seam, "sdk_installed", lambda: True)
     sources = [str(HERE / "half_for_popart.cc")]
     assert cpp_extension._buildable("mine", sources) == sources
+
+
+def test_builds_of_the_same_operators_wait_for_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs that start at the same time, with the folder for extensions still to be made."""
+    monkeypatch.setenv("PADDLE_EXTENSION_DIR", str(tmp_path / "cache" / "extensions"))
+    building: list[str] = []
+
+    def build(name: str, sources: Sequence[str], build_directory: str | None = None) -> int:
+        building.append(name)
+        time.sleep(0.02)
+        count = len(building)
+        building.remove(name)
+        return count
+
+    load = loading(build)
+    with ThreadPoolExecutor(4) as jobs:
+        assert list(jobs.map(lambda _: load("mine", []), range(4))) == [1, 1, 1, 1]
+    given = str(tmp_path / "given")
+    assert load("mine", [], given) == load("mine", [], build_directory=given) == 1
+    assert [file.name for file in Path(given).iterdir()] == ["mine.lock"]
 
 
 # -- operators of published scripts -------------------------------------------------------------
