@@ -2,11 +2,14 @@
 
 The half for Paddle's CPU compiles as always. A source that includes headers of Graphcore's SDK is
 left out where there is none. Processes that build the same operators do so one after the other.
+``paddle::Tensor(paddle::PlaceType::kCPU, shape)``, which Paddle 3.3 declares and does not have, is
+given back to it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import functools
 import inspect
@@ -24,37 +27,78 @@ _SDK_HEADER = re.compile(
     r'^\s*#\s*include\s*[<"](?P<header>(?:popart|popops|poplin|popnn|poputil|poprand|poplar)/[^>"]+)',
     re.MULTILINE,
 )
+_TENSOR_OF_PLACE = re.compile(
+    r"\bTensor(?:\s+\w+)?\s*[({]\s*(?:[\w:]*Place\b|[\w:]*PlaceType|[\w.]+place\()"
+)
+_OLD_CONSTRUCTOR = "_ZN6paddle6TensorC1ERKN3phi5PlaceERKSt6vectorIlSaIlEE"
+_CONSTRUCTORS = """\
+#pragma once
+#include "paddle/extension.h"
+namespace paddle {
+inline Tensor::Tensor(const Place& place) : Tensor(empty({0}, DataType::FLOAT32, place)) {}
+inline Tensor::Tensor(const Place& place, const std::vector<int64_t>& shape)
+    : Tensor(empty(shape, DataType::FLOAT32, place)) {}
+}  // namespace paddle
+"""
+"""Of float32 until ``mutable_data<T>`` says otherwise, as in Paddle 2.0 to 3.2."""
 
 
 def loading(original: Callable[..., Any]) -> Callable[..., Any]:
-    """``load`` that leaves out what needs Graphcore's headers, with a line that says so."""
+    """``load`` for sources with a half for PopART, written for any Paddle since 2.0."""
     signature = inspect.signature(original)
 
     @functools.wraps(original)
-    def load(name: str, sources: Sequence[str], *args: Any, **keywords: Any) -> Any:
-        given = signature.bind(name, sources, *args, **keywords).arguments
-        with _alone(name, given.get("build_directory")):
-            return original(name, _buildable(name, sources), *args, **keywords)
+    def load(*args: Any, **keywords: Any) -> Any:
+        given = signature.bind(*args, **keywords).arguments
+        name = given["name"]
+        folder = given.get("build_directory") or _default_folder()
+        given["sources"] = _buildable(name, given["sources"])
+        with _alone(name, folder):
+            if _lacks_constructors(given["sources"]):
+                flags = ["-include", _constructors_in(folder)]
+                given["extra_cxx_cflags"] = [*(given.get("extra_cxx_cflags") or ()), *flags]
+            return original(**given)
 
     return load
 
 
+def _default_folder() -> str:
+    """Where Paddle builds when it is not told."""
+    cache = os.path.join(os.path.expanduser("~"), ".cache", "paddle_extensions")
+    return os.environ.get("PADDLE_EXTENSION_DIR", cache)
+
+
 @contextlib.contextmanager
-def _alone(name: str, folder: str | None) -> Iterator[None]:
+def _alone(name: str, folder: str) -> Iterator[None]:
     """Keeps other processes from building `name` in the same folder meanwhile.
 
     Paddle writes ``<name>_setup.py`` and builds in place, so that ranks of one job, which all load
-    the operators of one script, would write into each other's files.
+    the operators of one script, would write into each other's files. It makes the folder after a
+    check of its own, which is a race too.
     """
-    if folder is None:
-        # Where Paddle builds; its own check before it makes the folder is a race.
-        folder = os.environ.get("PADDLE_EXTENSION_DIR") or os.path.expanduser(
-            os.path.join("~", ".cache", "paddle_extensions")
-        )
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, f"{name}.lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def _lacks_constructors(sources: Sequence[str]) -> bool:
+    if not any(_TENSOR_OF_PLACE.search(_text(source)) for source in sources):
+        return False
+    from paddle.base import libpaddle
+
+    return not hasattr(ctypes.CDLL(libpaddle.__file__), _OLD_CONSTRUCTOR)
+
+
+def _constructors_in(folder: str) -> str:
+    """Path of a header with the constructors, written where it is missing."""
+    path = os.path.join(os.path.abspath(folder), "paddle_ipu_tensor_of_place.h")
+    if _text(path) != _CONSTRUCTORS:
+        whole = f"{path}.{os.getpid()}"
+        with open(whole, "w", encoding="utf-8") as file:
+            file.write(_CONSTRUCTORS)
+        os.replace(whole, path)
+    return path
 
 
 def _buildable(name: str, sources: Sequence[str]) -> Sequence[str]:
@@ -81,10 +125,14 @@ def _buildable(name: str, sources: Sequence[str]) -> Sequence[str]:
 
 def _sdk_header(source: str) -> str | None:
     """The first header of the SDK that a source file includes, None without one."""
-    try:
-        with open(source, encoding="utf-8", errors="replace") as file:
-            match = _SDK_HEADER.search(file.read())
-    except OSError:
-        # The compiler says what is wrong with it.
-        return None
+    match = _SDK_HEADER.search(_text(source))
     return match["header"] if match else None
+
+
+def _text(path: str) -> str:
+    """What is in a source file; nothing where it cannot be read: the compiler says why."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""

@@ -23,11 +23,13 @@ Tensors Copy(const paddle::Tensor& x) {
 
 Tensors CopyGradient(const paddle::Tensor& gradient) { return Copy(gradient); }
 
+// As operators were written for Paddle 2.0 to 2.4.
 Tensors Leaky(const paddle::Tensor& x, float alpha) {
-  auto out = Like(x);
+  auto out = paddle::Tensor(paddle::PlaceType::kCPU, x.shape());
+  float* to = out.mutable_data<float>(x.place());
   for (int64_t i = 0; i < x.size(); ++i) {
     const float value = x.data<float>()[i];
-    out.data<float>()[i] = value > 0 ? value : alpha * value;
+    to[i] = value > 0 ? value : alpha * value;
   }
   return {out};
 }
