@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from examples.bert.samples import make_pass, split_articles, write_hdf5
+from examples.bert.sample_files import write_samples
+from examples.bert.samples import make_pass, split_articles
 from examples.bert.text import read_articles
 from examples.bert.vocabulary import encode_documents, train_vocabulary
 
@@ -78,10 +79,10 @@ def prepare(
         arrays = make_pass(
             [documents[i] for i in training], *shape, seed=settings.seed + 1 + number
         )
-        write_hdf5(folder / f"training_{number:02d}.hdf5", arrays)
+        write_samples(folder / f"training_{number:02d}.hdf5", arrays)
         samples += len(arrays["input_ids"])
     arrays = make_pass([documents[i] for i in held_out], *shape, seed=settings.seed)
-    write_hdf5(folder / HELD_OUT_FILE, arrays)
+    write_samples(folder / HELD_OUT_FILE, arrays)
     report(
         f"data: {samples} training samples in {settings.passes} files, "
         f"{len(arrays['input_ids'])} held-out samples, in {folder}"

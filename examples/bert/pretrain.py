@@ -8,7 +8,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
@@ -19,19 +19,15 @@ from rich.console import Console
 
 from examples.bert.compare import comparable, verify
 from examples.bert.data import DataSettings, PretrainingFiles, find_files, prepare
-from examples.bert.loader import (
-    PretrainingData,
-    UnigramReference,
-    fixed_batches,
-    hide_every_masked_word,
-    move_masked_to_front,
-    unigram_reference,
-)
+from examples.bert.files import DataError
+from examples.bert.layout import fixed_batches, hide_every_masked_word, move_masked_to_front
+from examples.bert.loader import PretrainingLoader
 from examples.bert.plot import plot_losses
 from examples.bert.presets import PRESETS, Preset
 from examples.bert.progress import CompileBar, TrainingBar
-from examples.bert.samples import read_hdf5
-from examples.bert.session import Feeds, Session, StepValues
+from examples.bert.sample_files import read_samples
+from examples.bert.session import Session, StepValues
+from examples.bert.unigram import UnigramReference, unigram_reference
 
 DESCRIPTION = """\
 Pretrain BERT (masked words and next sentence) with a static Paddle program.
@@ -202,21 +198,23 @@ def pretraining_files(
         return prepare(settings, folder, lambda line: say(console, line))
 
 
-def training_data(preset: Preset, files: PretrainingFiles) -> PretrainingData:
+def training_data(preset: Preset, files: PretrainingFiles, workers: int = 2) -> PretrainingLoader:
     """The endless batches of a preset."""
     model = preset.model
-    return PretrainingData(
+    return PretrainingLoader(
         files.training,
         model.max_predictions,
         model.max_positions - 1,
         preset.batch_size,
         preset.seed,
+        workers=workers,
+        vocabulary_rows=model.vocabulary_rows,
     )
 
 
 def verify_devices(preset: Preset, files: PretrainingFiles, steps: int, console: Console) -> int:
     """Compare both devices; exit code 0 if they agree, 1 if not."""
-    batches = list(islice(training_data(preset, files), steps))
+    batches = list(islice(training_data(preset, files, workers=0), steps))
     return 0 if verify(preset, batches, console) else 1
 
 
@@ -227,15 +225,19 @@ def pretrain(
     begin = time.perf_counter()
     output: Path = options.output
     output.mkdir(parents=True, exist_ok=True)
-    data = training_data(preset, files)
     curve = Curve()
-    with CompileBar(console) if options.device == "ipu" else nullcontext() as bar:
-        session = Session(preset, options.device, bar)
-        if options.load is not None:
-            session.load(options.load)
-        session.compile()
     try:
-        train(session, data, curve, output, options.logging_steps, console)
+        # The loader's processes fill their memory while the program is compiled.
+        with training_data(preset, files) as data:
+            with CompileBar(console) if options.device == "ipu" else nullcontext() as bar:
+                session = Session(preset, options.device, bar)
+                if options.load is not None:
+                    session.load(options.load)
+                session.compile()
+            train(session, data, curve, output, options.logging_steps, console)
+    except DataError as error:
+        say(console, str(error))
+        return 2
     except KeyboardInterrupt:
         where = f"last checkpoint: {curve.checkpoint}" if curve.checkpoint else "no checkpoint yet"
         say(console, f"interrupted after {len(curve.mlm)} steps; {where}")
@@ -267,7 +269,7 @@ def say(console: Console, text: str) -> None:
 
 def train(
     session: Session,
-    data: PretrainingData,
+    data: PretrainingLoader,
     curve: Curve,
     output: Path,
     logging_steps: int,
@@ -276,14 +278,13 @@ def train(
     """All steps of the preset, with log and checkpoints; ``curve`` grows as it runs."""
     preset = session.preset
     samples = data.samples
-    batches: Iterator[Feeds] = iter(data)
     with (
         (output / "log.jsonl").open("w", encoding="utf-8") as log,
         TrainingBar(console, preset.steps) as bar,
     ):
         for step in range(1, preset.steps + 1):
             start = time.perf_counter()
-            feeds = next(batches)
+            feeds = next(data)
             ready = time.perf_counter()
             values = session.step(feeds)
             end = time.perf_counter()
@@ -330,7 +331,7 @@ def evaluate(session: Session, files: PretrainingFiles, console: Console) -> lis
     preset = session.preset
     model = preset.model
     feeds = move_masked_to_front(
-        read_hdf5(files.held_out), model.max_predictions, model.max_positions - 1
+        read_samples(files.held_out), model.max_predictions, model.max_positions - 1
     )
     sets = [fixed_batches(f, preset.micro_batch) for f in (feeds, hide_every_masked_word(feeds))]
     if not sets[0]:
@@ -344,8 +345,8 @@ def held_out_report(
     preset: Preset, files: PretrainingFiles, held_out: list[StepValues], console: Console
 ) -> UnigramReference:
     """Print the held-out losses beside what word frequencies alone give; returns the latter."""
-    training = [read_hdf5(path)["masked_lm_ids"] for path in files.training]
-    words = training[0] if files.held_out is None else read_hdf5(files.held_out)["masked_lm_ids"]
+    training = [read_samples(path)["masked_lm_ids"] for path in files.training]
+    words = training[0] if files.held_out is None else read_samples(files.held_out)["masked_lm_ids"]
     reference = unigram_reference(training, words, preset.model.vocabulary_rows)
     if not held_out:
         say(console, "no held-out articles were evaluated")

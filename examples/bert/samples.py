@@ -1,18 +1,17 @@
-"""Pretraining samples: sentence pairs with masked words, in hdf5 files as NVIDIA lays them out.
+"""Pretraining samples: sentence pairs with masked words, under the names of NVIDIA's layout.
 
-Each file holds one pass over the text. A pass draws its own pairs and its own masks, so that
-several files are several different views of the same articles.
+A pass draws its own pairs and its own masks, so that several passes are several different views of
+the same articles.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from examples.bert.vocabulary import CLS, FIRST_WORD, MASK, PAD, SEP
+from examples.bert.vocabulary import SpecialIds
 
 Document = Sequence[Sequence[int]]  # token ids, sentence by sentence
 Arrays = dict[str, NDArray[np.int32]]
@@ -26,6 +25,7 @@ KEYS = (
     "next_sentence_labels",
 )
 MASKED_SHARE = 0.15  # of a sample's tokens, CLS and SEP counted
+DEFAULT_SPECIAL = SpecialIds()
 SHORT_SHARE = 0.1  # of samples that aim at a random shorter length, as in BERT's own recipe
 
 
@@ -44,6 +44,8 @@ def make_pass(
     max_predictions: int,
     vocabulary_size: int,
     seed: int,
+    special: SpecialIds = DEFAULT_SPECIAL,
+    masked_share: float = MASKED_SHARE,
 ) -> Arrays:
     """One pass over ``documents``: int32 arrays under NVIDIA's keys, N samples, shuffled.
 
@@ -56,6 +58,8 @@ def make_pass(
         raise ValueError(
             f"documents: expected at least 2, to draw foreign segments from, got {len(documents)}"
         )
+    if not 0 < masked_share < 1:
+        raise ValueError(f"masked share: expected between 0 and 1, got {masked_share}")
     if sequence_length < 16:
         raise ValueError(f"sequence length: expected at least 16 tokens, got {sequence_length}")
     rng = np.random.default_rng(seed)
@@ -65,52 +69,19 @@ def make_pass(
     pairs = [pairs[i] for i in rng.permutation(len(pairs))]
 
     shape = (len(pairs), sequence_length)
-    ids = np.full(shape, PAD, np.int32)
+    ids = np.full(shape, special.pad, np.int32)
     mask, segments = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
     for row, (first, second, _) in enumerate(pairs):
-        tokens = [CLS, *first, SEP, *second, SEP]
+        tokens = [special.cls, *first, special.sep, *second, special.sep]
         ids[row, : len(tokens)] = tokens
         mask[row, : len(tokens)] = 1
         segments[row, len(first) + 2 : len(tokens)] = 1
-    positions, labels = _mask_words(ids, max_predictions, vocabulary_size, rng)
+    chosen = np.rint(mask.sum(axis=1) * masked_share).astype(np.int64)
+    chosen = np.clip(chosen, 1, max_predictions)
+    words = special.words(vocabulary_size)
+    positions, labels = _mask_words(ids, chosen, max_predictions, words, special, rng)
     foreign = np.array([is_foreign for _, _, is_foreign in pairs], np.int32)
     return dict(zip(KEYS, (ids, mask, segments, positions, labels, foreign), strict=True))
-
-
-def write_hdf5(path: Path, arrays: Arrays) -> None:
-    """Write one pass; the file appears whole or not at all."""
-    import h5py
-
-    partial = path.with_suffix(".part")
-    with h5py.File(partial, "w") as file:
-        for key in KEYS:
-            file.create_dataset(key, data=arrays[key], compression="gzip", compression_opts=1)
-    partial.replace(path)
-
-
-def read_hdf5(path: Path) -> Arrays:
-    """Read a file of :func:`write_hdf5` or of NVIDIA's own scripts as int32 arrays.
-
-    Raises:
-        ValueError: a key of the layout is missing.
-    """
-    import h5py
-
-    with h5py.File(path, "r") as file:
-        missing = [key for key in KEYS if key not in file]
-        if missing:
-            raise ValueError(
-                f"{path}: expected the keys of NVIDIA's BERT layout, missing: {', '.join(missing)}"
-            )
-        return {key: np.asarray(file[key], np.int32) for key in KEYS}
-
-
-def count_samples(path: Path) -> int:
-    """How many samples an hdf5 file holds, without reading them."""
-    import h5py
-
-    with h5py.File(path, "r") as file:
-        return len(file["next_sentence_labels"])
 
 
 def _pairs(
@@ -165,13 +136,16 @@ def _shorten(first: list[int], second: list[int], room: int, rng: np.random.Gene
 
 
 def _mask_words(
-    ids: NDArray[np.int32], max_predictions: int, vocabulary_size: int, rng: np.random.Generator
+    ids: NDArray[np.int32],
+    chosen: NDArray[np.int64],
+    max_predictions: int,
+    words: NDArray[np.int32],
+    special: SpecialIds,
+    rng: np.random.Generator,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Choose words and hide them in ``ids``: 80 % MASK, 10 % a random word, 10 % kept."""
+    """Hide ``chosen`` words a sample in ``ids``: 80 % MASK, 10 % one of ``words``, 10 % kept."""
     rows = len(ids)
-    is_word = (ids != PAD) & (ids != CLS) & (ids != SEP)
-    length = (ids != PAD).sum(axis=1)
-    chosen = np.clip(np.rint(length * MASKED_SHARE).astype(np.int64), 1, max_predictions)
+    is_word = (ids != special.pad) & (ids != special.cls) & (ids != special.sep)
     chosen = np.minimum(chosen, is_word.sum(axis=1))
 
     lottery = np.where(is_word, rng.random(ids.shape), 2.0)
@@ -186,9 +160,9 @@ def _mask_words(
     labels = np.zeros((rows, max_predictions), np.int32)
     labels[row, slot] = ids[row, column]
     lot = rng.random(len(row))
-    random_words = rng.integers(FIRST_WORD, vocabulary_size, len(row), dtype=np.int32)
+    random_words = words[rng.integers(0, len(words), len(row), dtype=np.int32)]
     ids[row, column] = np.where(
-        lot < 0.8, MASK, np.where(lot < 0.9, random_words, ids[row, column])
+        lot < 0.8, special.mask, np.where(lot < 0.9, random_words, ids[row, column])
     )
     kept = np.zeros((rows, max_predictions), np.int32)
     kept[row, slot] = column

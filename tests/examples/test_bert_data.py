@@ -16,24 +16,17 @@ pytest.importorskip("h5py")
 
 from examples.bert import data, text
 from examples.bert.data import DataSettings, find_files, prepare
-from examples.bert.loader import (
+from examples.bert.layout import (
     FEEDS,
-    PretrainingData,
     fixed_batches,
     hide_every_masked_word,
     move_masked_to_front,
-    unigram_reference,
 )
-from examples.bert.samples import (
-    KEYS,
-    Arrays,
-    count_samples,
-    make_pass,
-    read_hdf5,
-    split_articles,
-    write_hdf5,
-)
+from examples.bert.loader import PretrainingLoader
+from examples.bert.sample_files import describe_samples, read_samples, write_samples
+from examples.bert.samples import KEYS, Arrays, make_pass, split_articles
 from examples.bert.text import Article, clean_paragraphs, split_sentences
+from examples.bert.unigram import unigram_reference
 from examples.bert.vocabulary import (
     CLS,
     FIRST_WORD,
@@ -241,10 +234,10 @@ def test_a_pass_refuses_too_little_text_and_too_short_sequences() -> None:
 
 def test_files_keep_what_was_written(tmp_path: Path, one_pass: Arrays) -> None:
     path = tmp_path / "training_00.hdf5"
-    write_hdf5(path, one_pass)
-    for key, array in read_hdf5(path).items():
+    write_samples(path, one_pass)
+    for key, array in read_samples(path).items():
         np.testing.assert_array_equal(array, one_pass[key])
-    assert count_samples(path) == len(one_pass["input_ids"])
+    assert describe_samples(path).samples == len(one_pass["input_ids"])
     assert [p.name for p in tmp_path.iterdir()] == ["training_00.hdf5"]
 
 
@@ -254,7 +247,7 @@ def test_a_file_of_another_layout_is_refused(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "x.hdf5", "w") as file:
         file["input_ids"] = np.zeros((1, 4))
     with pytest.raises(ValueError, match=r"missing: input_mask, segment_ids"):
-        read_hdf5(tmp_path / "x.hdf5")
+        read_samples(tmp_path / "x.hdf5")
 
 
 def test_masked_words_move_to_the_front_and_nothing_else_changes(one_pass: Arrays) -> None:
@@ -298,23 +291,23 @@ def test_hiding_puts_mask_in_every_slot_to_predict(one_pass: Arrays) -> None:
 def files(tmp_path: Path, documents: list[list[list[int]]]) -> list[Path]:
     paths = [tmp_path / f"training_{i}.hdf5" for i in range(2)]
     for seed, path in enumerate(paths):
-        write_hdf5(path, make_pass(documents, LENGTH, PREDICTIONS, WORDS, seed))
+        write_samples(path, make_pass(documents, LENGTH, PREDICTIONS, WORDS, seed))
     return [*paths, tmp_path / "held_out.hdf5"]
 
 
 def test_batches_visit_every_sample_once_a_round_and_repeat_by_seed(files: list[Path]) -> None:
     def rows(seed: int, count: int) -> Iterator[tuple[int, ...]]:
-        for batch in islice(PretrainingData(files, PREDICTIONS, 511, 7, seed), count):
+        for batch in islice(PretrainingLoader(files, PREDICTIONS, 511, 7, seed, workers=0), count):
             assert all(len(batch[name]) == 7 for name in FEEDS)
             yield from map(tuple, batch["indices"].tolist())
 
-    loaded = PretrainingData(files, PREDICTIONS, 511, 7, 0)
+    loaded = PretrainingLoader(files, PREDICTIONS, 511, 7, 0, workers=0)
     round_length = loaded.samples // 7
     seen = list(rows(1, round_length))
     everything = [
         tuple(row)
         for path in files[:2]
-        for row in move_masked_to_front(read_hdf5(path), PREDICTIONS, 511)["indices"].tolist()
+        for row in move_masked_to_front(read_samples(path), PREDICTIONS, 511)["indices"].tolist()
     ]
     assert len(everything) == loaded.samples
     assert len(set(seen)) >= len(set(everything)) - 7
@@ -325,7 +318,7 @@ def test_batches_visit_every_sample_once_a_round_and_repeat_by_seed(files: list[
 
 def test_a_loader_needs_a_training_file(files: list[Path]) -> None:
     with pytest.raises(ValueError, match='at least one with "training" in its name, got none'):
-        PretrainingData(files[2:], PREDICTIONS, 511, 7, 0)
+        PretrainingLoader(files[2:], PREDICTIONS, 511, 7, 0, workers=0)
 
 
 def test_fixed_batches_keep_the_order(one_pass: Arrays) -> None:
@@ -376,7 +369,7 @@ def test_held_out_articles_are_in_neither_the_samples_nor_the_vocabulary(
     monkeypatch.setattr(data, "read_articles", lambda: articles)
     files = prepare(DataSettings(120, LENGTH, PREDICTIONS, 1, 1.0, 0.2, seed=5), tmp_path)
     assert files.held_out is not None
-    training, held_out = (restored(read_hdf5(p)) for p in (files.training[0], files.held_out))
+    training, held_out = (restored(read_samples(p)) for p in (files.training[0], files.held_out))
     assert UNKNOWN not in training
     assert set(held_out.ravel().tolist()) == {PAD, CLS, SEP, UNKNOWN}
 

@@ -21,7 +21,7 @@ from rich.console import Console
 
 from examples.bert import data, pretrain
 from examples.bert.compare import Difference, comparable, print_differences
-from examples.bert.loader import move_masked_to_front
+from examples.bert.layout import move_masked_to_front
 from examples.bert.model import Bert, BertConfig, Placement, squad_head, squad_loss
 from examples.bert.plot import WINDOW, moving_average, plot_losses
 from examples.bert.presets import PRESETS
