@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from examples.bert.sample_files import write_samples
+from examples.bert.sample_files import HDF5_SUFFIXES, TFRECORD_SUFFIXES, write_samples
 from examples.bert.samples import make_pass, split_articles
 from examples.bert.text import read_articles
 from examples.bert.vocabulary import encode_documents, train_vocabulary
@@ -92,16 +92,18 @@ def prepare(
 
 
 def find_files(folder: Path) -> PretrainingFiles:
-    """The hdf5 files of ``folder``, "training" in the name to train, "held_out" or "test" to test.
+    """The sample files of ``folder``: "training" in the name, or "held_out" or "test".
 
     Raises:
         FileNotFoundError: there is no training file.
     """
-    files = sorted(folder.glob("*.hdf5")) + sorted(folder.glob("*.h5"))
+    endings = HDF5_SUFFIXES + TFRECORD_SUFFIXES
+    files = sorted(path for ending in endings for path in folder.glob(f"*{ending}"))
     training = tuple(path for path in files if "training" in path.name)
     if not training:
         raise FileNotFoundError(
-            f'{folder}: expected hdf5 files with "training" in their names, found none; '
+            f'{folder}: expected {", ".join(endings)} files with "training" in their names, '
+            "found none; "
             "leave out --input-dir to prepare data from gensim's text"
         )
     held_out = [

@@ -43,7 +43,7 @@ def make_pass(
     sequence_length: int,
     max_predictions: int,
     vocabulary_size: int,
-    seed: int,
+    seed: int | Sequence[int],
     special: SpecialIds = DEFAULT_SPECIAL,
     masked_share: float = MASKED_SHARE,
 ) -> Arrays:

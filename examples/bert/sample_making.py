@@ -1,0 +1,358 @@
+"""From articles to a folder of vocabulary and sample files, by several processes."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+import numpy as np
+
+from examples.bert.files import DataError, write_json, writing
+from examples.bert.sample_files import write_samples
+from examples.bert.samples import make_pass, split_articles
+from examples.bert.text import Article
+from examples.bert.vocabulary import (
+    encode_documents,
+    load_vocabulary,
+    save_vocabulary,
+    train_vocabulary,
+)
+
+REPORT_FILE = "prepared.json"
+HELD_OUT = "held_out"
+
+
+@dataclass(frozen=True)
+class SampleSettings:
+    """What the samples depend on, beside text and vocabulary."""
+
+    sequence_length: int
+    max_predictions: int
+    masked_share: float
+    duplicates: int
+    files: int
+    held_out_share: float
+    format: Literal["hdf5", "tfrecord"]
+    seed: int
+
+    def __post_init__(self) -> None:
+        for flag, value in (
+            ("--max-predictions-per-seq", self.max_predictions),
+            ("--duplicates", self.duplicates),
+            ("--files", self.files),
+        ):
+            if value < 1:
+                raise ValueError(f"{flag}: expected at least 1, got {value}")
+        if self.sequence_length < 16:
+            raise ValueError(
+                f"--sequence-length: expected at least 16 tokens, got {self.sequence_length}"
+            )
+        if self.max_predictions > self.sequence_length - 3:
+            raise ValueError(
+                f"--max-predictions-per-seq: expected at most {self.sequence_length - 3}, the "
+                f"words of {self.sequence_length} tokens, got {self.max_predictions}"
+            )
+        if not 0 < self.masked_share < 1:
+            raise ValueError(f"--masked-lm-prob: expected between 0 and 1, got {self.masked_share}")
+        if not 0 <= self.held_out_share < 1:
+            raise ValueError(
+                f"--held-out-share: expected from 0 to below 1, got {self.held_out_share}"
+            )
+        if self.seed < 0:
+            raise ValueError(f"--seed: expected at least 0, got {self.seed}")
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Articles, read anew at each call, and the vocabulary: a file, or the size of one to train."""
+
+    read: Callable[[], Iterable[Article]]
+    vocabulary: Path | None
+    vocabulary_size: int
+    lowercase: bool = True
+
+
+@dataclass(frozen=True)
+class MadeFile:
+    """What one file of samples holds; ``unknown`` are the tokens that the vocabulary lacks."""
+
+    name: str
+    samples: int
+    tokens: int
+    unknown: int
+
+
+class Watcher(Protocol):
+    """Who is told how far it is."""
+
+    def stage(self, name: str, total: int | None) -> None:
+        """Something new begins."""
+
+    def done(self) -> None:
+        """One more of it is done."""
+
+    def made(self, file: MadeFile) -> None:
+        """A file was made, one of the stage's total."""
+
+
+@dataclass(frozen=True)
+class _Task:
+    """One file to make; ``number`` is its place among all of them and part of its seed."""
+
+    articles: Path
+    vocabulary: Path
+    lowercase: bool
+    output: Path
+    number: int
+    duplicates: int
+    settings: SampleSettings
+
+
+def make_corpus(
+    corpus: Corpus,
+    settings: SampleSettings,
+    folder: Path,
+    processes: int,
+    watcher: Watcher,
+    overwrite: bool = False,
+) -> str:
+    """Make all files in ``folder``; a summary for people.
+
+    Everything is made in a hidden folder within it and moved when whole.
+
+    Raises:
+        DataError: there is too little text, the vocabulary cannot be used, or ``folder`` has data
+            already and ``overwrite`` is not set.
+        OSError: the disk is full or cannot be written.
+    """
+    if processes < 1:
+        raise ValueError(f"--processes: expected at least 1, got {processes}")
+    present = _prepared_files(folder)
+    if present and not overwrite:
+        raise DataError(
+            f"{folder}: has prepared data already ({present[0].name}); "
+            "choose another --output, or replace it with --overwrite"
+        )
+    if corpus.vocabulary is not None:
+        load_vocabulary(corpus.vocabulary, lowercase=corpus.lowercase)  # before the long work
+    with _workshop(folder) as workshop:
+        texts, articles = _deal_out(corpus, settings, workshop, watcher)
+        vocabulary = _vocabulary(corpus, texts, workshop, watcher)
+        tasks = [
+            _Task(
+                text,
+                vocabulary,
+                corpus.lowercase,
+                workshop / f"{text.stem}.{settings.format}",
+                number,
+                1 if text.stem == HELD_OUT else settings.duplicates,
+                settings,
+            )
+            for number, text in enumerate(texts)
+        ]
+        watcher.stage("samples", len(tasks))
+        made = _make_all(tasks, processes, watcher)
+        for old in _prepared_files(folder):
+            old.unlink()
+        for path in (vocabulary, *(task.output for task in tasks)):
+            path.replace(folder / path.name)
+    size = load_vocabulary(folder / vocabulary.name, lowercase=corpus.lowercase).size
+    write_json(
+        folder / REPORT_FILE,
+        {
+            "settings": asdict(settings),
+            "vocabulary": vocabulary.name,
+            "vocabulary_size": size,
+            "articles": articles,
+            "samples": {file.name: file.samples for file in made},
+        },
+    )
+    return _summary(folder, articles, size, made)
+
+
+def make_file(task: _Task) -> MadeFile:
+    """Make one file of samples of the articles dealt to it."""
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes share the cores already
+    vocabulary = load_vocabulary(task.vocabulary, lowercase=task.lowercase)
+    with task.articles.open(encoding="utf-8") as stream:
+        documents = encode_documents(vocabulary.tokenizer, (json.loads(line) for line in stream))
+    documents = [document for document in documents if document]
+    settings = task.settings
+    passes = [
+        make_pass(
+            documents,
+            settings.sequence_length,
+            settings.max_predictions,
+            vocabulary.size,
+            # Any two files and views have seeds of their own.
+            (settings.seed, task.number, number),
+            vocabulary.special,
+            settings.masked_share,
+        )
+        for number in range(task.duplicates)
+    ]
+    arrays = {key: np.concatenate([one[key] for one in passes]) for key in passes[0]}
+    order = np.random.default_rng((settings.seed, task.number)).permutation(
+        len(arrays["input_ids"])
+    )
+    write_samples(task.output, {key: array[order] for key, array in arrays.items()})
+    tokens = [t for document in documents for sentence in document for t in sentence]
+    unknown = tokens.count(vocabulary.special.unknown)
+    return MadeFile(task.output.name, len(order), len(tokens), unknown)
+
+
+def _deal_out(
+    corpus: Corpus, settings: SampleSettings, workshop: Path, watcher: Watcher
+) -> tuple[list[Path], int]:
+    """Write the articles as JSON lines, one file of them for each file of samples to make."""
+    watcher.stage("counting", None)
+    count = 0
+    for _ in corpus.read():
+        count += 1
+        watcher.done()
+    held_out = settings.held_out_share > 0.0
+    least = 2 * settings.files + 2 * held_out
+    if count < least:
+        raise DataError(
+            f"text: expected at least {least} articles, two for each of the "
+            f"{settings.files + held_out} files, got {count}; separate articles by blank lines, "
+            "or make fewer --files"
+        )
+    training, kept = list(range(count)), list[int]()
+    if held_out:
+        training, kept = split_articles(count, settings.held_out_share, settings.seed)
+    if len(training) < 2 * settings.files:
+        raise DataError(
+            f"--held-out-share: {len(kept)} of {count} articles leave too few for "
+            f"{settings.files} files; lower it, or make fewer --files"
+        )
+    shuffled = np.random.default_rng((settings.seed, 1)).permutation(len(training)).tolist()
+    target = dict.fromkeys(kept, settings.files)
+    target |= {training[i]: place % settings.files for place, i in enumerate(shuffled)}
+    names = [f"training_{number:04d}.jsonl" for number in range(settings.files)]
+    paths = [workshop / name for name in (*names, *([f"{HELD_OUT}.jsonl"] if held_out else []))]
+    watcher.stage("reading", count)
+    parts: list[list[str]] = [[] for _ in paths]
+    for number, article in enumerate(corpus.read()):
+        parts[target[number]].append(json.dumps(article.sentences))
+        if len(parts[target[number]]) == _LINES_AT_ONCE:
+            _append(paths[target[number]], parts[target[number]])
+        watcher.done()
+    for path, lines in zip(paths, parts, strict=True):
+        _append(path, lines)
+    return paths, count
+
+
+_LINES_AT_ONCE = 100
+
+
+def _append(path: Path, lines: list[str]) -> None:
+    with path.open("a", encoding="utf-8") as stream:
+        stream.writelines(f"{line}\n" for line in lines)
+    lines.clear()
+
+
+def _vocabulary(corpus: Corpus, texts: Sequence[Path], workshop: Path, watcher: Watcher) -> Path:
+    """The vocabulary's file in the workshop: a copy of the given one, or one trained now."""
+    if corpus.vocabulary is not None:
+        copy = workshop / f"vocab{'.json' if corpus.vocabulary.suffix == '.json' else '.txt'}"
+        with writing(copy) as stream:
+            stream.write(corpus.vocabulary.read_bytes())
+        return copy
+    watcher.stage("vocabulary", 1)
+    tokenizer = train_vocabulary(_training_sentences(texts), corpus.vocabulary_size)
+    save_vocabulary(tokenizer, workshop / "vocab.txt")
+    watcher.done()
+    return workshop / "vocab.txt"
+
+
+def _training_sentences(texts: Sequence[Path]) -> Iterator[str]:
+    for path in texts:
+        if path.stem != HELD_OUT:
+            with path.open(encoding="utf-8") as stream:
+                for line in stream:
+                    yield from json.loads(line)
+
+
+def _make_all(tasks: Sequence[_Task], processes: int, watcher: Watcher) -> list[MadeFile]:
+    """All files, by as many processes; in this one if a single one is wanted."""
+    if processes == 1:
+        made = []
+        for task in tasks:
+            made.append(make_file(task))
+            watcher.made(made[-1])
+        return made
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(min(processes, len(tasks)), context, initializer=_ignore_interrupts)
+    try:
+        futures = [pool.submit(make_file, task) for task in tasks]
+        for future in as_completed(futures):
+            watcher.made(future.result())
+        return [future.result() for future in futures]
+    except BrokenProcessPool as error:
+        raise DataError(
+            "a process ended unexpectedly; was it killed, or is there too little memory? "
+            "Use fewer --processes or more --files"
+        ) from error
+    except BaseException:
+        for child in multiprocessing.active_children():
+            child.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _ignore_interrupts() -> None:
+    """Ctrl-C is for the parent, which ends this process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def _workshop(folder: Path) -> Iterator[Path]:
+    """A hidden folder within ``folder``, gone afterwards; an output folder made for it too."""
+    made_folder = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    for left in folder.glob(".preparing-*"):  # of a run that was killed
+        shutil.rmtree(left)
+    workshop = Path(tempfile.mkdtemp(dir=folder, prefix=".preparing-"))
+    try:
+        yield workshop
+    finally:
+        shutil.rmtree(workshop)
+        if made_folder and not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def _prepared_files(folder: Path) -> list[Path]:
+    """Sample files and the report of an earlier run."""
+    patterns = ("training_*.hdf5", "training_*.tfrecord", f"{HELD_OUT}.*", REPORT_FILE)
+    return sorted(path for pattern in patterns for path in folder.glob(pattern))
+
+
+def _summary(folder: Path, articles: int, size: int, made: Sequence[MadeFile]) -> str:
+    tokens = sum(file.tokens for file in made)
+    unknown = sum(file.unknown for file in made) / max(1, tokens)
+    training = [file for file in made if not file.name.startswith(HELD_OUT)]
+    held_out = sum(file.samples for file in made) - sum(file.samples for file in training)
+    lines = [
+        f"{articles} articles, {tokens} tokens of {size} word pieces, {unknown:.2%} unknown",
+        f"{sum(file.samples for file in training)} training samples in {len(training)} files, "
+        f"{held_out} held out, in {folder}",
+    ]
+    if unknown > 0.05:
+        lines.append(
+            "warning: the vocabulary knows little of this text; is it of another language, "
+            "or has it capital letters (--cased)?"
+        )
+    return "\n".join(lines)
