@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from examples.bert.files import write_json
 from examples.bert.squad import Question, SquadFeatures
+
+ANSWERS_FILE = "predictions.json"
+N_BEST_FILE = "nbest_predictions.json"
+NULL_ODDS_FILE = "null_odds.json"
 
 Floats = NDArray[np.floating]
 
@@ -27,8 +33,8 @@ class Candidate:
 class Predictions:
     """By question id: the answer, the n best candidates, and the score of "no answer".
 
-    ``null_odds`` is the score of no answer less that of the best answer; a question of SQuAD 2.0 is
-    left unanswered where it exceeds the threshold.
+    ``null_odds`` is the score of no answer less that of the best answer, 0 where no span is one; a
+    question of SQuAD 2.0 is left unanswered where it exceeds the threshold.
     """
 
     answers: dict[str, str]
@@ -80,6 +86,17 @@ def predict(
     return result
 
 
+def write_predictions(predictions: Predictions, folder: Path) -> None:
+    """Write ``predictions.json``, ``nbest_predictions.json`` and ``null_odds.json``, each whole."""
+    write_json(folder / ANSWERS_FILE, predictions.answers)
+    n_best = {
+        name: [asdict(candidate) for candidate in candidates]
+        for name, candidates in predictions.n_best.items()
+    }
+    write_json(folder / N_BEST_FILE, n_best)
+    write_json(folder / NULL_ODDS_FILE, predictions.null_odds)
+
+
 Span = tuple[float, float, int, int]  # start logit, end logit, first character, one after the last
 
 
@@ -126,7 +143,7 @@ def _add(
     result.n_best[question.id] = [
         Candidate(*entry, float(share)) for entry, share in zip(found, shares, strict=True)
     ]
-    odds = sum(null) - (best[1] + best[2]) if best else float("inf")
+    odds = sum(null) - (best[1] + best[2] if best else 0.0)
     result.null_odds[question.id] = odds
     unanswered = best is None or (has_unanswerable and odds > threshold)
     result.answers[question.id] = "" if unanswered or best is None else best[0]

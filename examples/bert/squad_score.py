@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import re
 import string
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from examples.bert.files import DataError
-from examples.bert.squad import Question, SquadData
+from examples.bert.files import DataError, read_json, write_json
+from examples.bert.squad import Question, SquadData, read_squad
+
+DESCRIPTION = """\
+Score answers to SQuAD: exact match and F1 in percent, as the official scripts of version 1.1 and
+2.0 define them. DATA is the file of questions; its version decides.
+
+PREDICTIONS is a JSON object of question ids and answers, "" for "the context does not tell".
+"""
+
+EPILOG = """\
+exit codes: 0 scored; 2 wrong arguments or unusable files
+"""
 
 _ARTICLE = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -182,3 +197,77 @@ def _best_threshold(
         if current > best:
             best, threshold = current, odds[number]
     return 100.0 * best / len(scores), threshold
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    options = parse(arguments)
+    try:
+        data = read_squad(options.data)
+        answers = _read_answers(options.predictions, data)
+        null_odds = None
+        if options.na_prob_file is not None:
+            null_odds = _read_odds(options.na_prob_file, data)
+        values = score(data, answers, null_odds, options.na_prob_thresh).as_dict()
+        if options.out_file is not None:
+            write_json(options.out_file, values)
+    except (DataError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    missing = sum(question.id not in answers for question in data.questions)
+    if missing:
+        print(f"warning: {missing} questions have no answer, they count 0", file=sys.stderr)
+    print(json.dumps(values, indent=2))
+    return 0
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line's options, under the names of the official script of 2.0."""
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.bert.squad_score",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("data", type=Path, metavar="DATA", help="SQuAD's JSON, for example dev-v2.0.json")
+    add("predictions", type=Path, metavar="PREDICTIONS", help="JSON of answers by question id")
+    add("--out-file", "-o", type=Path, help="write the scores there too")
+    add(
+        "--na-prob-file",
+        "-n",
+        type=Path,
+        help="JSON of scores of no answer by question id: adds the best thresholds (SQuAD 2.0)",
+    )
+    add(
+        "--na-prob-thresh",
+        "-t",
+        type=float,
+        default=1.0,
+        help="answers whose score of no answer is above count as empty (default: 1.0)",
+    )
+    return parser.parse_args(arguments)
+
+
+def _read_answers(path: Path, data: SquadData) -> dict[str, str]:
+    content = read_json(path, "answers by question id (JSON)")
+    if not isinstance(content, dict) or not all(isinstance(v, str) for v in content.values()):
+        raise DataError(f"{path}: expected an object of question ids and answers, all of them text")
+    if not any(question.id in content for question in data.questions):
+        raise DataError(f"{path}: expected answers to these questions, got none of their ids")
+    return content
+
+
+def _read_odds(path: Path, data: SquadData) -> dict[str, float]:
+    content = read_json(path, "scores of no answer by question id (JSON)")
+    if not isinstance(content, dict) or not all(
+        isinstance(v, (int, float)) and not isinstance(v, bool) for v in content.values()
+    ):
+        raise DataError(f"{path}: expected an object of question ids and numbers")
+    if not data.has_unanswerable:
+        raise DataError(f"{path}: scores of no answer are for SQuAD 2.0, the data is SQuAD 1.1")
+    return content
+
+
+if __name__ == "__main__":
+    sys.exit(main())
