@@ -182,6 +182,11 @@ class IpuBackend:
         """Says that the scope holds newer weights than the device; the next run takes them."""
         self._stale = True
 
+    def mark_lost(self) -> None:
+        """Says that a failed run took the device's weights with it; the next has the Scope's."""
+        self._stale, self._ahead = True, 0
+        self._released.clear()
+
     def weights_from_host(self) -> None:
         """Puts the scope's weights and optimizer state on the device."""
         self._stale, self._ahead = False, 0
@@ -219,8 +224,15 @@ class IpuBackend:
         self._session.weightsFromHost()
 
     def __del__(self) -> None:
-        # A program nobody holds any more must not take the Scope's optimizer state with it.
-        if self._released and self._session is not None and not sys.is_finalizing():
+        if not sys.is_finalizing():
+            self._leave()
+
+    def _leave(self) -> None:
+        """Leaves in the Scope what was trained and what the Scope was relieved of.
+
+        However a program ends: what it trained must not depend on when Python drops it.
+        """
+        if self._session is not None:
             self.update_scope()
 
     @property
@@ -302,17 +314,22 @@ class IpuBackend:
             scopes.write(found, received.reshape(array.shape))
 
     def detach(self) -> None:
-        """Gives the device back; the compiled program cannot run any more."""
+        """Gives the device back; the compiled program cannot run any more.
+
+        What it trained is in the Scope then.
+        """
         self._drop("its device was detached")
 
     def reset(self) -> None:
-        """Drops session and device; the compiled program cannot run any more."""
+        """Drops session and device; the compiled program cannot run any more.
+
+        What it trained is in the Scope then.
+        """
         self._drop("it was reset")
 
     def _drop(self, why: str) -> None:
         if self._session is not None:
-            if self._released:
-                self.update_scope()
+            self._leave()
             self._device.detach()
         self._session, self._device, self._builder = None, None, None
         self._why_gone = why

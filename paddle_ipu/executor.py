@@ -20,6 +20,8 @@ from paddle_ipu.errors import (
     IndexRangeError,
     NotSupported,
     NumericalError,
+    popart_exception,
+    popart_runtime_error,
 )
 from paddle_ipu.frontend.programs import is_saved
 from paddle_ipu.random_seed import Seed
@@ -229,6 +231,11 @@ class IpuProgram:
                 tell_origin(error, self._describe)
                 raise
             except Exception as error:
+                if isinstance(error, popart_runtime_error) or not isinstance(
+                    error, popart_exception
+                ):
+                    # The step had been given the weights, to update them in place.
+                    self._backend.mark_lost()
                 failed = next(
                     (kernel for kernel in self._kernels if kernel.error is not None), None
                 )

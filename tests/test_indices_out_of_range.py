@@ -25,23 +25,23 @@ def _static() -> Iterator[None]:
     paddle.disable_static()
 
 
-def compiled(build: Callable[[], Any], training: bool = False, micro_batches: int = 1) -> Any:
+def compiled(
+    build: Callable[[], Any], training: bool = False, micro_batches: int = 1, batches: int = 1
+) -> Any:
     """Runs a program of int64 feeds ``i`` [3] and ``l`` [3]; gives what its fetch is."""
     program, startup = paddle.static.Program(), paddle.static.Program()
     with paddle.static.program_guard(program, startup), paddle.utils.unique_name.guard():
         out = build()
         if training:
-            paddle.optimizer.SGD(0.1).minimize(out)
+            paddle.optimizer.Adam(0.1).minimize(out)
     scope = paddle.static.Scope()
     paddle.static.Executor().run(startup, scope=scope)
     strategy = paddle.static.IpuStrategy()
     strategy.set_graph_config(num_ipus=1, is_training=training, micro_batch_size=3)
+    strategy.set_options({"batches_per_step": batches})
     if micro_batches > 1:
-        strategy.set_pipelining_config(
-            enable_pipelining=False,
-            batches_per_step=1,
-            enable_gradient_accumulation=True,
-            accumulation_factor=micro_batches,
+        strategy.set_options(
+            {"enable_gradient_accumulation": True, "accumulation_factor": micro_batches}
         )
     feeds = ["i", "l"]
     made = paddle.static.IpuCompiledProgram(program, scope=scope, ipu_strategy=strategy).compile(
@@ -50,10 +50,16 @@ def compiled(build: Callable[[], Any], training: bool = False, micro_batches: in
 
     def run(**feed: Any) -> Any:
         given: Mapping[str, Any] = {
-            name: np.asarray(feed.get(name, [0, 1, 2] * micro_batches)) for name in feeds
+            name: np.asarray(feed.get(name, [0, 1, 2] * micro_batches * batches)) for name in feeds
         }
         return made.run(given, [out])[0]
 
+    def variables() -> dict[str, Any]:
+        made._backend.weights_to_host()
+        names = made._backend.variables
+        return {name: np.array(scope.find_var(name).get_tensor()) for name in names}
+
+    run.variables = variables  # type: ignore[attr-defined]
     return run
 
 
@@ -69,6 +75,14 @@ def _loss() -> Any:
     return F.cross_entropy(paddle.static.nn.embedding(i, (10, 4)), label)
 
 
+def _loss_with_statistics() -> Any:
+    i, label = _feeds()
+    table = paddle.ParamAttr(initializer=paddle.nn.initializer.Constant(0.5))
+    rows = paddle.static.nn.embedding(i, (10, 4), param_attr=table)
+    rows = rows * i.astype("float32").unsqueeze(-1)
+    return F.cross_entropy(paddle.static.nn.batch_norm(rows), label)
+
+
 @pytest.mark.parametrize("training", [False, True])
 def test_an_id_out_of_the_table(training: bool) -> None:
     run = compiled(_loss, training)
@@ -80,6 +94,33 @@ def test_an_id_out_of_the_table(training: bool) -> None:
     ):
         run(i=[0, 13, 3])
     run(i=[0, 9, 3])
+
+
+@pytest.mark.parametrize("micro_batches", [1, 2])
+def test_a_training_step_with_a_wrong_index_changes_nothing(micro_batches: int) -> None:
+    run = compiled(_loss_with_statistics, training=True, micro_batches=micro_batches)
+    run(i=[0, 9, 3] * micro_batches)
+    before = run.variables()
+    with pytest.raises(
+        IndexRangeError, match="Weights and optimizer state were left as before this run"
+    ):
+        run(i=[0, 9, 3] * (micro_batches - 1) + [0, 13, 3])
+    after = run.variables()
+    assert len(before) > 8
+    for name, array in before.items():
+        np.testing.assert_array_equal(after[name], array, name)
+
+
+def test_a_run_stops_training_at_the_batch_with_a_wrong_index() -> None:
+    good = [0, 9, 3]
+    one = compiled(_loss_with_statistics, training=True)
+    one(i=good)
+    run = compiled(_loss_with_statistics, training=True, batches=3)
+    with pytest.raises(IndexRangeError, match="state were left as after batch 0 of this run"):
+        run(i=[*good, 0, 13, 3, *good])
+    expected = one.variables()
+    for name, array in run.variables().items():
+        np.testing.assert_array_equal(array, expected[name], name)
 
 
 def test_an_id_below_zero_is_none_of_the_last() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,18 @@ import numpy as np
 import paddle
 import pytest
 
-from tests.training.side_by_side import Pair, mlp, pair, rows, strategy, variables
+from paddle_ipu.errors import popart_runtime_error
+from tests.training.side_by_side import (
+    Pair,
+    distance,
+    mlp,
+    pair,
+    read,
+    rows,
+    snapshot,
+    strategy,
+    variables,
+)
 
 pytestmark = pytest.mark.usefixtures("static_mode")
 
@@ -67,3 +79,44 @@ def test_optimizer_state_goes_with_the_program_that_trains(
         _run(programs[turn], both, step)
     programs[2]._backend.weights_to_host()
     both.assert_equal_weights(1e-4, names=variables(both.built.main))
+
+
+@pytest.mark.parametrize("how", ["dropped", "reset", "detach"])
+@pytest.mark.parametrize("released", [False, True])
+def test_a_program_that_ends_leaves_what_it_trained(
+    how: str, released: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without ``weights_to_host``, and whether or not the Scope still held the optimizer state."""
+    if released:
+        monkeypatch.setattr("paddle_ipu.backend._WORTH_RELEASING", 0)
+    both = pair(mlp(paddle.optimizer.Adam))
+    both.step(rows(4))
+    if how == "dropped":
+        both.program = both.compiler = None
+        gc.collect()
+    else:
+        getattr(both.compiler._backend, how)()
+    for name in variables(both.built.main):
+        assert distance(read(both.ipu, name), read(both.cpu, name)) <= 1e-5, name
+
+
+def test_a_program_that_an_abort_stopped_goes_on_with_what_the_scope_has() -> None:
+    def asserting(logits: Any, y: Any) -> dict[str, Any]:
+        paddle.static.nn.control_flow.Assert(paddle.all(y < 3), [y])
+        return {}
+
+    both = pair(mlp(paddle.optimizer.SGD, extra=asserting))
+    good = {**rows(4), "y": np.zeros((4, 1), np.int64)}
+    both.on_ipu(good)
+    both.weights_to_host()
+    kept = snapshot(both.ipu, both.built.parameters)
+    with pytest.raises(popart_runtime_error, match="Abort Program"):
+        both.on_ipu({**good, "y": np.full((4, 1), 3)})
+    for name, array in kept.items():
+        np.testing.assert_array_equal(read(both.ipu, name), array, name)
+    # It goes on from there.
+    both.on_ipu(good)
+    both.program = both.compiler = None
+    gc.collect()
+    for name, array in kept.items():
+        assert not np.array_equal(read(both.ipu, name), array), name

@@ -241,7 +241,8 @@ class Executable:
             updating: whether weights and optimizer state change.
 
         Raises:
-            IndexRangeError: an operator was given an index that does not exist.
+            IndexRangeError: an operator was given an index that does not exist; weights and state
+                are as before the batch with it.
             NumericalError: floats are checked and an operator gave NaN or infinity; weights and
                 state are as before the run.
             popart_runtime_error: an Abort stopped the program; its weights are lost.
@@ -274,14 +275,14 @@ class Executable:
         self._step.state.replace(state)
         if finite is not None:
             self._raise_unless_finite(np.asarray(finite), step)
-        low, high = self._seed_words(
-            self.program.batches_per_step * self.program.accumulation_factor
-        )
-        self.seed = low | high << 32
         extremes = anchors.pop(index_ranges.NAME, None)
         results = {name: np.asarray(array) for name, array in anchors.items()}
+        batches = self.program.batches_per_step
         if extremes is not None:
-            index_ranges.judge(step.ranges, np.asarray(extremes), self.program.turn)
+            updates = batches if step.changes else 0
+            index_ranges.judge(step.ranges, np.asarray(extremes), self.program.turn, updates)
+        low, high = self._seed_words(batches * self.program.accumulation_factor)
+        self.seed = low | high << 32
         return results
 
     def _step_without_updates(self) -> Any:

@@ -1,7 +1,8 @@
 """Indices that a run may take out of range: the step keeps their extremes, the host judges them.
 
 XLA reads the nearest element for an index that does not exist. The extremes of what operators
-index with leave the step as one small array, so that a wrong index is an error, not a number.
+index with leave the step as one small array, so that a wrong index is an error, not a number; from
+the batch with the wrong index on, the step changes no weight.
 """
 
 from __future__ import annotations
@@ -147,8 +148,22 @@ def _extremes(taken: IndexRange, indices: Any) -> tuple[Any, Any]:
     return indices.min(), indices.max()
 
 
+def all_exist(ranges: Sequence[IndexRange], extremes: jax.Array) -> jax.Array:
+    """Whether no index is out of range; `extremes` are [..., operators, 2]."""
+    return ~jnp.any(_wrong(ranges, extremes))
+
+
+def _wrong(ranges: Sequence[IndexRange], extremes: Any) -> Any:
+    lows = np.asarray([taken.low for taken in ranges], np.int32)
+    highs = np.asarray([taken.high for taken in ranges], np.int32)
+    return (extremes[..., 0] < lows) | (extremes[..., 1] > highs)
+
+
 def judge(
-    ranges: Sequence[IndexRange], extremes: np.ndarray[Any, Any], place: Callable[[int], str]
+    ranges: Sequence[IndexRange],
+    extremes: np.ndarray[Any, Any],
+    place: Callable[[int], str],
+    updates: int,
 ) -> None:
     """Raises IndexRangeError for the first index out of range in a run.
 
@@ -156,28 +171,27 @@ def judge(
         ranges: of the operators, in order.
         extremes: [..., operators, 2], with the run's loop dimensions in front.
         place: gives words for one of the turns of these loops.
+        updates: how often the run changes weights; 0 where it changes none.
     """
-    lows = np.asarray([taken.low for taken in ranges])
-    highs = np.asarray([taken.high for taken in ranges])
     turns = extremes.reshape(-1, len(ranges), 2)
-    wrong = (turns[..., 0] < lows) | (turns[..., 1] > highs)
+    wrong = _wrong(ranges, turns)
     if not wrong.any():
         return
     turn, at = (int(found) for found in np.argwhere(wrong)[0])
-    _judge(ranges[at], turns[turn, at], f" in {place(turn)}" if len(turns) > 1 else "")
+    done = turn * updates // len(turns)
+    since = f"after batch {done - 1} of" if done else "before"
+    advice = "Check the ids and labels that are fed."
+    if updates:
+        advice = f"Weights and optimizer state were left as {since} this run. {advice}"
+    _judge(ranges[at], turns[turn, at], f" in {place(turn)}" if len(turns) > 1 else "", advice)
 
 
-def _judge(taken: IndexRange, extremes: np.ndarray[Any, Any], where: str) -> None:
+def _judge(taken: IndexRange, extremes: np.ndarray[Any, Any], where: str, advice: str) -> None:
     smallest, largest = int(extremes[0]), int(extremes[1])
     got = smallest if smallest < taken.low else largest
     if taken.inside is not None:
         taken, got = taken.inside[-1 - smallest], largest
-    raise _error(
-        taken,
-        f"{taken.what} {got}{where}",
-        "The results of this run are not to be used; in training it has updated the weights. "
-        "Check the ids and labels that are fed.",
-    )
+    raise _error(taken, f"{taken.what} {got}{where}", advice)
 
 
 def _error(taken: IndexRange, got: str, advice: str) -> IndexRangeError:

@@ -69,6 +69,11 @@ class Step:
     watch: GradientWatch | None = None
     updating: bool = True
 
+    @property
+    def changes(self) -> bool:
+        """Whether a run changes weights."""
+        return self.updating and (self.program.updater is not None or bool(self.program.writes))
+
     def whole_step(
         self, weights: Tree, state: Tree, feeds: Tree, scalars: jax.Array, counters: jax.Array
     ) -> tuple[Tree, Tree, Tree, jax.Array | None]:
@@ -80,8 +85,8 @@ class Step:
             low = jax.random.fold_in(jax.random.key(0), first)
             return jax.random.fold_in(low, counters[1] + micro_batch)
 
-        def batch(carry: tuple[Tree, Tree, Tree], turn: tuple[Any, Tree]) -> tuple[Any, Any]:
-            weights, state, history = carry
+        def batch(carry: tuple[Any, ...], turn: tuple[Any, Tree]) -> tuple[Any, Any]:
+            weights, state, history, sound = carry
             index, feeds = turn
             versions = Versions(self.stale, weights, history)
             updater = program.updater
@@ -91,10 +96,24 @@ class Step:
             )
             if not self.updating:
                 return carry, (anchors, finite)
+            watched = anchors.get(index_ranges.NAME)
+            if watched is not None:
+                sound &= index_ranges.all_exist(self.ranges, watched)
+                written = _unless(sound, written, {name: weights[name] for name in written})
             weights = {**weights, **written}
             if program.updater is not None:
-                with self._rounding(key(index * micro, 0), _UPDATE):
-                    new_weights, new_state = self._update(weights, gradients, state, scalars)
+
+                def update(weights: Tree, gradients: Tree, state: Tree) -> tuple[Tree, Tree]:
+                    with self._rounding(key(index * micro, 0), _UPDATE):
+                        return self._update(weights, gradients, state, scalars)
+
+                if watched is None:
+                    new_weights, new_state = update(weights, gradients, state)
+                else:
+                    # Selects among old and new arrays would need memory for both.
+                    new_weights, new_state = lax.cond(
+                        sound, update, lambda w, _, s: (w, s), weights, gradients, state
+                    )
                 if finite is not None:
                     ok = _all_finite((gradients, new_weights))
                     finite = jnp.concatenate(
@@ -105,19 +124,18 @@ class Step:
                         a.tensor: self._of_each_replica(a.tensor, new_weights)
                         for a in program.anchors if a.tensor in new_weights
                     })  # fmt: skip
-                weights, state = new_weights, self._adapted(new_state, anchors, scalars, index)
-            return (weights, state, versions.later()), (anchors, finite)
+                adapted = self._adapted(new_state, anchors, scalars, index)
+                weights, state = new_weights, _unless(sound, adapted, new_state)
+            return (weights, state, versions.later(), sound), (anchors, finite)
 
-        start = weights, state, Versions.start(self.stale, weights)
+        start = weights, state, Versions.start(self.stale, weights), jnp.asarray(True)
         carry, (anchors, finite) = _loop(
             batch, start, batches, (jnp.arange(batches, dtype=jnp.uint32), feeds)
         )
         carry = carry[:2]
-        changes = self.updating and (program.updater is not None or program.writes)
-        if finite is not None and changes:
+        if finite is not None and self.changes:
             # One bad batch undoes the whole run.
-            ok = jnp.all(finite)
-            carry = jax.tree.map(lambda new, old: jnp.where(ok, new, old), carry, (weights, state))
+            carry = _unless(jnp.all(finite), carry, (weights, state))
         kept = {a.tensor: self._keep(a, anchors[a.tensor], carry[0]) for a in program.anchors}
         if index_ranges.NAME in anchors:
             kept[index_ranges.NAME] = anchors[index_ranges.NAME]
@@ -375,6 +393,11 @@ class Step:
         by_batch = value if program.batches_per_step > 1 else value[None]
         kept = by_batch[anchor.period - 1 :: anchor.period]
         return kept[0] if kept.shape[0] == 1 else kept
+
+
+def _unless(sound: jax.Array, new: Any, old: Any) -> Any:
+    """The new arrays where all is well, else the old ones."""
+    return jax.tree.map(lambda n, o: n if n is o else jnp.where(sound, n, o), new, old)
 
 
 def _divided(gradients: Tree, scale: Scale) -> Tree:
