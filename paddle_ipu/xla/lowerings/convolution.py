@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from paddle_ipu.errors import LoweringError
-from paddle_ipu.xla import partials
+from paddle_ipu.xla import channels_last, partials
 from paddle_ipu.xla.lowerings.arrays import input_or_none, integers, where_in_program
 from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
 
@@ -63,6 +63,10 @@ def convolved(
     if in_half:
         return partials.convolution(
             x, weights, tuple(strides), tuple(padding), tuple(spread), tuple(dilations), group
+        )
+    if group == 1:
+        return channels_last.convolution(
+            x, weights, tuple(strides), tuple(padding), tuple(spread), tuple(dilations)
         )
     axes = tuple(range(x.ndim))
     return lax.conv_general_dilated(

@@ -1,0 +1,88 @@
+"""Convolution with channels last, and its gradients, against JAX's own of channels first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from jax import lax
+
+from paddle_ipu.xla.channels_last import convolution
+
+SIDES = (11, 10, 7)
+KERNEL = (3, 2, 4)
+GEOMETRIES = {
+    "plain": ((1, 1, 1), ((0, 0), (0, 0), (0, 0)), (1, 1, 1), (1, 1, 1)),
+    "padded": ((1, 1, 1), ((1, 2), (0, 3), (2, 0)), (1, 1, 1), (1, 1, 1)),
+    "strided, the end unread": ((3, 2, 2), ((1, 0), (0, 1), (0, 0)), (1, 1, 1), (1, 1, 1)),
+    "kernels dilated": ((2, 1, 1), ((2, 2), (1, 0), (3, 3)), (1, 1, 1), (2, 3, 2)),
+    "data spread": ((1, 1, 2), ((2, 2), (1, 1), (3, 3)), (2, 3, 2), (1, 1, 1)),
+    "all of it": ((2, 3, 1), ((4, 1), (1, 2), (3, 3)), (2, 1, 3), (1, 2, 2)),
+    "cut": ((1, 2, 1), ((-1, 0), (0, -2), (2, -1)), (1, 1, 1), (1, 1, 1)),
+    "padded by more than a kernel": ((2, 2, 1), ((5, 4), (3, 3), (4, 6)), (1, 1, 1), (1, 1, 1)),
+}
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_result_and_gradients(rank: int) -> None:
+    random = np.random.default_rng(rank)
+    x = random.standard_normal((3, 4, *SIDES[:rank]), np.float32)
+    weights = random.standard_normal((5, 4, *KERNEL[:rank]), np.float32)
+
+    for name, geometry in GEOMETRIES.items():
+        strides, padding, spread, dilation = (part[:rank] for part in geometry)
+
+        def ours(x: Any, w: Any, geometry: Any = (strides, padding, spread, dilation)) -> Any:
+            return convolution(x, w, *geometry)
+
+        def jaxs(x: Any, w: Any, geometry: Any = (strides, padding, spread, dilation)) -> Any:
+            return lax.conv_general_dilated(x, w, *geometry)
+
+        expected, backward = jax.vjp(jaxs, x, weights)
+        out, ours_backward = jax.vjp(ours, x, weights)
+        incoming = random.standard_normal(expected.shape, np.float32)
+        for got, wanted in zip(
+            (out, *ours_backward(incoming)), (expected, *backward(incoming)), strict=True
+        ):
+            assert got.shape == wanted.shape, name
+            error = np.linalg.norm(got - wanted) / np.linalg.norm(wanted)
+            assert error < 1e-6, (name, error)
+
+
+def test_second_derivative() -> None:
+    """Gradients can be differentiated once more, as ``paddle.grad(create_graph=True)`` does."""
+    random = np.random.default_rng(0)
+    x = random.standard_normal((2, 3, 6, 6), np.float32)
+    weights = random.standard_normal((4, 3, 3, 3), np.float32)
+    geometry: Any = ((2, 1), ((1, 1), (0, 1)), (1, 1), (1, 1))
+
+    def penalty(convolve: Any, w: Any) -> Any:
+        of_x = jax.grad(lambda x: (convolve(x, w, *geometry) ** 2).sum())(x)
+        return (of_x**2).sum()
+
+    ours, jaxs = (
+        jax.grad(lambda w, c=convolve: penalty(c, w))(weights)
+        for convolve in (convolution, lax.conv_general_dilated)
+    )
+    assert np.linalg.norm(ours - jaxs) < 1e-6 * np.linalg.norm(jaxs)
+
+
+def test_every_convolution_of_a_loop_has_channels_last() -> None:
+    """The layout XLA's fast kernels take: batch, space, channels; space, in, out."""
+
+    def step(weights: Any, x: Any) -> tuple[Any, Any]:
+        loss, gradient = jax.value_and_grad(
+            lambda w: (convolution(convolution(x, w, *one), w, *one) ** 2).sum()
+        )(weights)
+        return weights - gradient, loss
+
+    one: Any = ((1, 1), ((1, 1), (1, 1)), (1, 1), (1, 1))
+    x, weights = np.ones((2, 4, 3, 5, 5), np.float32), np.ones((3, 3, 3, 3), np.float32)
+    text = jax.jit(lambda w, x: lax.scan(step, w, x)).lower(weights, x).as_text()
+    layouts = [
+        line.split("dim_numbers = ")[1] for line in text.splitlines() if "dim_numbers" in line
+    ]
+    assert len(layouts) == 5  # two forward, two of weights, one of data
+    assert all(line.startswith("[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]") for line in layouts)
