@@ -37,12 +37,17 @@ def writing(path: Path) -> Iterator[BinaryIO]:
         partial.chmod(0o666 & ~_umask())
         partial.replace(path)
     except OSError as error:
-        raise type(error)(
-            error.errno, f"cannot write: {error.strerror or error}", str(path)
-        ) from error
+        if error.filename not in (None, str(partial)):
+            raise  # it names another file, or the folder, already
+        raise cannot_write(path, error) from error
     finally:
         if partial is not None:
             partial.unlink(missing_ok=True)
+
+
+def cannot_write(path: Path, error: OSError) -> OSError:
+    """The same error, saying that ``path`` cannot be written."""
+    return type(error)(error.errno, f"cannot write: {error.strerror or error}", str(path))
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import mmap
+import os
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
@@ -111,6 +112,8 @@ def run(requests: TextIO, replies: TextIO) -> None:
             for name in FEEDS:
                 slots[number][name][:rows] = piece[name]
             _reply(replies, {"slot": number, "rows": rows})
+    except BrokenPipeError:
+        raise
     except (DataError, OSError) as error:
         _reply(replies, {"error": str(error)})
     except Exception:
@@ -127,4 +130,7 @@ def _reply(replies: TextIO, content: dict[str, object]) -> None:
 
 
 if __name__ == "__main__":
-    run(sys.stdin, sys.stdout)
+    try:
+        run(sys.stdin, sys.stdout)
+    except BrokenPipeError:  # the parent was killed: nobody is there to be told
+        os._exit(1)

@@ -18,7 +18,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from examples.bert.files import DataError, write_json, writing
+from examples.bert.files import DataError, cannot_write, write_json, writing
 from examples.bert.sample_files import write_samples
 from examples.bert.samples import make_pass, split_articles
 from examples.bert.text import Article
@@ -267,8 +267,9 @@ def _vocabulary(corpus: Corpus, texts: Sequence[Path], workshop: Path, watcher: 
     """The vocabulary's file in the workshop: a copy of the given one, or one trained now."""
     if corpus.vocabulary is not None:
         copy = workshop / f"vocab{'.json' if corpus.vocabulary.suffix == '.json' else '.txt'}"
+        content = corpus.vocabulary.read_bytes()
         with writing(copy) as stream:
-            stream.write(corpus.vocabulary.read_bytes())
+            stream.write(content)
         return copy
     watcher.stage("vocabulary", 1)
     tokenizer = train_vocabulary(_training_sentences(texts), corpus.vocabulary_size)
@@ -328,6 +329,10 @@ def _workshop(folder: Path) -> Iterator[Path]:
     workshop = Path(tempfile.mkdtemp(dir=folder, prefix=".preparing-"))
     try:
         yield workshop
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise cannot_write(folder, error) from error
     finally:
         shutil.rmtree(workshop)
         if made_folder and not any(folder.iterdir()):
