@@ -24,11 +24,11 @@ TURN = $(shell git rev-list --count HEAD 2>/dev/null || date +%j)
 # `make test` takes so many of an older Paddle's operator rows at a time, in turns; `make test-all` all.
 ROWS_AT_A_TIME = PADDLE_IPU_ROWS=$(TURN)/4
 
-.PHONY: help bert venv format lint types imports test test-all share unit examples verify-bert
+.PHONY: help bert mnist venv format lint types imports test test-all share unit examples verify-bert
 .PHONY: onnx-nodes independent half-table models models-2.6 rest-2.6 clean
 .PHONY: core-2.6 unit-2.6 unit-3.0 unit-3.1 unit-3.2 venv-2.6 venv-3.0 venv-3.1 venv-3.2
 # Environments are kept, though only patterns name them.
-.PRECIOUS: .venv-%/installed
+.PRECIOUS: .venv-%/installed $(VENV)/installed-%
 
 help:  ## list the targets
 	@grep -E '^[a-z0-9.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
@@ -36,10 +36,13 @@ help:  ## list the targets
 bert: $(VENV)/installed-bert  ## pretrain a small BERT on the IPU Model; ARGS="--help" tells more
 	$(RUN)/python -m examples.bert.pretrain $(ARGS)
 
-$(VENV)/installed-bert: pyproject.toml setup.py
+mnist: $(VENV)/installed-mnist  ## train a small network on MNIST; ARGS="--replicas 4" on a POD4
+	$(RUN)/python -m examples.mnist.train $(ARGS)
+
+$(VENV)/installed-%: pyproject.toml setup.py
 	$(PYTHON) -m venv $(VENV)
 	$(RUN)/python -m pip install --quiet --upgrade pip
-	$(RUN)/python -m pip install --quiet --editable '.[bert]'
+	$(RUN)/python -m pip install --quiet --editable '.[$*]'
 	@touch $@
 
 venv: $(VENV)/installed  ## make .venv and install the project with all it needs for development
@@ -47,7 +50,7 @@ venv: $(VENV)/installed  ## make .venv and install the project with all it needs
 $(VENV)/installed: pyproject.toml setup.py
 	$(PYTHON) -m venv $(VENV)
 	$(RUN)/python -m pip install --quiet --upgrade pip
-	$(RUN)/python -m pip install --quiet --editable '.[dev,bert]'
+	$(RUN)/python -m pip install --quiet --editable '.[dev,bert,mnist]'
 	@touch $@
 
 .venv-%/installed: pyproject.toml setup.py
@@ -97,6 +100,7 @@ unit-3.0 unit-3.1 unit-3.2: unit-%: venv-%
 
 examples: venv  ## run the examples at their smallest size
 	$(RUN)/python -m examples.bert.pretrain --preset smoke --output out/test
+	$(RUN)/python -m examples.mnist.train --smoke --output out/test
 
 verify-bert: venv  ## compare the small BERT's first steps with Paddle's CPU executor
 	$(RUN)/python -m examples.bert.pretrain --preset small --verify --output out/verify
