@@ -109,6 +109,14 @@ def make_features(
 
     A question keeps its first ``max_query_length`` tokens; the context takes the rest.
     """
+    least = max_query_length + 4
+    if max_sequence_length < least:
+        raise ValueError(
+            f"max_sequence_length: expected at least {least} for {max_query_length} tokens of the "
+            f"question, three special ones and one of the context, got {max_sequence_length}"
+        )
+    if stride < 1:
+        raise ValueError(f"stride: expected at least 1, got {stride}")
     tokenizer = vocabulary.tokenizer
     contexts = list(dict.fromkeys(q.context for q in questions))
     encoded = tokenizer.encode_batch(contexts, add_special_tokens=False)
