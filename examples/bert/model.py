@@ -33,6 +33,9 @@ class BertConfig:
     max_positions: int = 512
     dropout: float = 0.1
     layer_norm_epsilon: float = 1e-3
+    residual_dropout: float | None = None  # of the encoder; None: ``dropout``
+    attention_dropout: float = 0.0
+    ignore_index: int = 0  # the label in ``masked_lm_ids`` that is no word
 
     def __post_init__(self) -> None:
         if self.hidden % self.heads:
@@ -44,8 +47,14 @@ class BertConfig:
                 "expected 0 < max_predictions < sequence_length <= max_positions, got "
                 f"{self.max_predictions}, {self.sequence_length}, {self.max_positions}"
             )
-        if not 0.0 <= self.dropout < 1.0:
-            raise ValueError(f"dropout: expected a share in [0, 1), got {self.dropout}")
+        for share in (self.dropout, self.encoder_dropout, self.attention_dropout):
+            if not 0.0 <= share < 1.0:
+                raise ValueError(f"dropout: expected a share in [0, 1), got {share}")
+
+    @property
+    def encoder_dropout(self) -> float:
+        """Dropout of what an encoder layer adds to its input."""
+        return self.dropout if self.residual_dropout is None else self.residual_dropout
 
 
 @dataclass(frozen=True)
@@ -96,15 +105,44 @@ class Placement:
         return 1 + layer * (self.num_ipus - 1) // layers
 
 
+@dataclass(frozen=True)
+class SquadPlacement(Placement):
+    """As published for SQuAD: the embedding with the first part of the encoder, the head at the
+    end of the last part; each IPU is one pipeline stage."""
+
+    def encoder_ipu(self, layer: int, layers: int) -> int:
+        """The IPU of encoder layer ``layer``: 0 to num_ipus - 1."""
+        return layer * self.num_ipus // layers
+
+
+@dataclass(frozen=True)
+class Hints:
+    """What the compiler for an IPU is told about single operators; no number depends on it.
+
+    ``available_memory`` is the share of an IPU's memory for each matrix product, ``serialize`` the
+    parts that the product with the vocabulary is cut into, ``checkpoint`` marks a tensor that
+    recomputation keeps: after each encoder layer but the last of an IPU.
+    """
+
+    available_memory: float | None = None
+    serialize: int = 1
+    checkpoint: Callable[[Tensor], Tensor] | None = None
+
+
 class Bert:
     """Builds the encoder into the current static program; one object builds one network."""
 
     def __init__(
-        self, config: BertConfig, placement: Placement | None = None, training: bool = True
+        self,
+        config: BertConfig,
+        placement: Placement | None = None,
+        training: bool = True,
+        hints: Hints | None = None,
     ) -> None:
         self.config = config
         self.placement = placement or Placement()
         self.training = training
+        self.hints = hints or Hints()
         with self.placement.embedding():
             self.words = self._matrix(
                 "embeddings.word.weight", config.vocabulary_rows, config.hidden
@@ -115,8 +153,9 @@ class Bert:
     ) -> Tensor:
         """Hidden states ``[batch * sequence, hidden]`` of int32 indices, segments and positions.
 
-        The three are flat, ``[batch * sequence]``; ``visible`` is the boolean ``[batch, sequence]``
-        that says which slots may be looked at.
+        The three are flat, ``[batch * sequence]``; ``visible`` says which slots may be looked at: a
+        boolean ``[batch, sequence]``, or a float ``[batch, 1, 1, sequence]`` that is added to the
+        attention's logits, 0 where visible.
         """
         config = self.config
         with self.placement.embedding():
@@ -126,15 +165,20 @@ class Bert:
             segments_weight = self._matrix("embeddings.segment.weight", 2, config.hidden)
             x = F.embedding(indices, self.words) + F.embedding(positions, positions_weight)
             x = x + F.embedding(segments, segments_weight)
-            x = self._dropout(self._layer_norm(x, "embeddings.norm"))
-        bias: Tensor | None = None
+            x = self._dropout(self._layer_norm(x, "embeddings.norm"), config.dropout)
+        is_bias = len(visible.shape) == 4
+        bias: Tensor | None = visible if is_bias else None
         built_on = -1
         for layer in range(config.layers):
             with self.placement.encoder(layer, config.layers):
                 ipu = self.placement.encoder_ipu(layer, config.layers)
-                if bias is None or ipu != built_on:  # once per IPU, reused by the layers there
+                # Once per IPU, reused by the layers there.
+                if bias is None or (ipu != built_on and not is_bias):
                     bias, built_on = self._attention_bias(visible), ipu
                 x = self._layer(x, bias, f"encoder.{layer}")
+                follows = layer + 1 < config.layers
+                if follows and ipu == self.placement.encoder_ipu(layer + 1, config.layers):
+                    x = self.hints.checkpoint(x) if self.hints.checkpoint else x
         return x
 
     def visible_slots(self, masked_count: Tensor, used_end: Tensor) -> Tensor:
@@ -161,19 +205,31 @@ class Bert:
         activation: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:
         """``x @ weight + bias`` for ``x`` of ``[rows, inputs]``."""
-        y = paddle.matmul(x, self._matrix(f"{name}.weight", x.shape[-1], outputs))
+        y = self.matmul(x, self._matrix(f"{name}.weight", x.shape[-1], outputs))
         y = y + self._vector(f"{name}.bias", outputs, 0.0)
         return activation(y) if activation else y
 
+    def matmul(
+        self, x: Tensor, y: Tensor, transpose_y: bool = False, serialize: int = 1
+    ) -> Tensor:
+        """``x @ y`` with the hints for it."""
+        product = paddle.matmul(x, y, transpose_y=transpose_y)
+        if self.hints.available_memory is not None:
+            product.block.ops[-1]._set_attr("__available_memory", self.hints.available_memory)
+        if serialize > 1:
+            product.block.ops[-1]._set_attr("serialize_factor", serialize)
+        return product
+
     def _layer(self, x: Tensor, bias: Tensor, name: str) -> Tensor:
-        attended = self._dropout(self._attention(x, bias, f"{name}.attention"))
+        dropout = self.config.encoder_dropout
+        attended = self._dropout(self._attention(x, bias, f"{name}.attention"), dropout)
         x = self._layer_norm(x + attended, f"{name}.attention.norm")
         inner = self.linear(x, f"{name}.feed_forward.inner", 4 * self.config.hidden, gelu)
-        outer = self._dropout(self.linear(inner, f"{name}.feed_forward.outer", self.config.hidden))
-        return self._layer_norm(x + outer, f"{name}.feed_forward.norm")
+        outer = self.linear(inner, f"{name}.feed_forward.outer", self.config.hidden)
+        return self._layer_norm(x + self._dropout(outer, dropout), f"{name}.feed_forward.norm")
 
     def _attention(self, x: Tensor, bias: Tensor, name: str) -> Tensor:
-        """Multi-head self-attention, as published without dropout on its probabilities."""
+        """Multi-head self-attention; published without dropout on its probabilities but in SQuAD."""
         config = self.config
         width = config.hidden // config.heads
 
@@ -182,10 +238,9 @@ class Bert:
             y = paddle.reshape(y, [-1, config.sequence_length, config.heads, width])
             return paddle.transpose(y, [0, 2, 1, 3])
 
-        scores = (
-            paddle.matmul(heads("query"), heads("key"), transpose_y=True) * (width**-0.5) + bias
-        )
-        mixed = paddle.matmul(F.softmax(scores, axis=-1), heads("value"))
+        scores = self.matmul(heads("query"), heads("key"), transpose_y=True) * width**-0.5 + bias
+        shares = self._dropout(F.softmax(scores, axis=-1), config.attention_dropout)
+        mixed = self.matmul(shares, heads("value"))
         mixed = paddle.reshape(paddle.transpose(mixed, [0, 2, 1, 3]), [-1, config.hidden])
         return self.linear(mixed, f"{name}.output", config.hidden)
 
@@ -200,10 +255,10 @@ class Bert:
         shift = self._vector(f"{name}.bias", hidden, 0.0)
         return F.layer_norm(x, hidden, scale, shift, self.config.layer_norm_epsilon)
 
-    def _dropout(self, x: Tensor) -> Tensor:
-        if self.config.dropout == 0.0:
+    def _dropout(self, x: Tensor, share: float) -> Tensor:
+        if share == 0.0:
             return x
-        return F.dropout(x, self.config.dropout, training=self.training, mode="upscale_in_train")
+        return F.dropout(x, share, training=self.training, mode="upscale_in_train")
 
     def _matrix(self, name: str, rows: int, columns: int) -> Tensor:
         attribute = paddle.ParamAttr(name=name, initializer=TruncatedNormal(0.0, 0.02))
@@ -237,7 +292,8 @@ def pretraining_feeds(config: BertConfig, micro_batch: int) -> dict[str, Tensor]
 def pretraining_network(bert: Bert, feeds: dict[str, Tensor]) -> PretrainingOutputs:
     """Masked words and next sentence: losses (mean over words, over samples) and accuracies.
 
-    A label 0 in ``masked_lm_ids`` is no word and counts neither in the loss nor in the accuracy.
+    A label ``ignore_index`` in ``masked_lm_ids`` is no word and counts neither in the loss nor in
+    the accuracy.
     """
     config = bert.config
     visible = bert.visible_slots(feeds["mask_tokens_mask_idx"], feeds["sequence_mask_idx"])
@@ -248,19 +304,20 @@ def pretraining_network(bert: Bert, feeds: dict[str, Tensor]) -> PretrainingOutp
         masked = bert._layer_norm(
             bert.linear(masked, "mlm.transform", config.hidden, gelu), "mlm.norm"
         )
-        logits = paddle.matmul(masked, bert.words, transpose_y=True)
+        logits = bert.matmul(masked, bert.words, True, bert.hints.serialize)
         logits = logits + bert._vector("mlm.bias", config.vocabulary_rows, 0.0)
         words = paddle.reshape(feeds["masked_lm_ids"], [-1])
-        mlm_loss = F.cross_entropy(logits, words, ignore_index=0)
-        counted = paddle.cast(paddle.not_equal(words, paddle.zeros_like(words)), "float32")
-        mlm_accuracy = paddle.sum(_hits(logits, words) * counted) / paddle.sum(counted)
+        mlm_loss = F.cross_entropy(logits, words, ignore_index=config.ignore_index)
+        nothing = paddle.full_like(words, config.ignore_index)
+        counted = paddle.cast(paddle.not_equal(words, nothing), "float32")
+        mlm_accuracy = paddle.sum(hits(logits, words) * counted) / paddle.sum(counted)
 
         first = x[:, config.max_predictions]  # CLS, behind the masked words
         pooled = bert.linear(first, "nsp.pooler", config.hidden, paddle.tanh)
         follows = bert.linear(pooled, "nsp.classifier", 2)
         labels = feeds["next_sentence_labels"]
         nsp_loss = F.cross_entropy(follows, labels)
-        nsp_accuracy = paddle.mean(_hits(follows, labels))
+        nsp_accuracy = paddle.mean(hits(follows, labels))
         loss = mlm_loss + nsp_loss
     return PretrainingOutputs(loss, mlm_accuracy, mlm_loss, nsp_accuracy, nsp_loss)
 
@@ -283,7 +340,7 @@ def squad_loss(
         return F.cross_entropy(start_logits, start_labels) + F.cross_entropy(end_logits, end_labels)
 
 
-def _hits(logits: Tensor, labels: Tensor) -> Tensor:
+def hits(logits: Tensor, labels: Tensor) -> Tensor:
     """1.0 where the largest logit is at the label, float32 of the labels' shape."""
     best = paddle.argmax(logits, axis=-1, dtype="int32")
     return paddle.cast(paddle.equal(best, labels), "float32")

@@ -1,0 +1,1 @@
+"""What the stage scripts share: settings, programs, training loop, logs and checkpoints."""
