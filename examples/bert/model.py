@@ -209,9 +209,7 @@ class Bert:
         y = y + self._vector(f"{name}.bias", outputs, 0.0)
         return activation(y) if activation else y
 
-    def matmul(
-        self, x: Tensor, y: Tensor, transpose_y: bool = False, serialize: int = 1
-    ) -> Tensor:
+    def matmul(self, x: Tensor, y: Tensor, transpose_y: bool = False, serialize: int = 1) -> Tensor:
         """``x @ y`` with the hints for it."""
         product = paddle.matmul(x, y, transpose_y=transpose_y)
         if self.hints.available_memory is not None:
@@ -229,7 +227,7 @@ class Bert:
         return self._layer_norm(x + self._dropout(outer, dropout), f"{name}.feed_forward.norm")
 
     def _attention(self, x: Tensor, bias: Tensor, name: str) -> Tensor:
-        """Multi-head self-attention; published without dropout on its probabilities but in SQuAD."""
+        """Multi-head self-attention; as published, only SQuAD drops out its probabilities."""
         config = self.config
         width = config.hidden // config.heads
 

@@ -78,14 +78,18 @@ class DeviceProgram:
     def shapes(self) -> dict[str, list[int]]:
         """The shape of each trained parameter, by name."""
         parameters = self.main.global_block().all_parameters()
-        return {
-            p.name: list(p.shape) for p in parameters if not p.name.startswith("learning_rate")
-        }
+        return {p.name: list(p.shape) for p in parameters if not p.name.startswith("learning_rate")}
 
     @property
     def learning_rate(self) -> float:
         """The rate of the run that was made last."""
         return float(self.schedule.get_lr())
+
+    def parameters(self) -> Arrays:
+        """The newest trained parameters, by name."""
+        with self._in_scope():
+            state = self.main.state_dict(mode="param", scope=self.scope)
+        return {name: np.array(state[name]) for name in self.shapes}
 
     def take_weights(self, weights: Arrays) -> None:
         """Replace parameters of those names; shapes are the caller's to check."""
@@ -164,9 +168,7 @@ class DeviceProgram:
         s = self.settings
         common = {"beta1": s.beta1, "beta2": s.beta2, "epsilon": s.adam_epsilon}
         if not self._squad:
-            return paddle.optimizer.Lamb(
-                self.schedule, lamb_weight_decay=s.weight_decay, **common
-            )
+            return paddle.optimizer.Lamb(self.schedule, lamb_weight_decay=s.weight_decay, **common)
         # Where an IPU's option makes the decay of Adam a decoupled one, the CPU has AdamW for it.
         decoupled = s.weight_decay_mode == "decay" and self.device == "cpu"
         kind = paddle.optimizer.AdamW if decoupled else paddle.optimizer.Adam

@@ -83,6 +83,7 @@ class Settings:
     save_steps: int = argument(500, "runs between checkpoints")
     keep_checkpoints: int = argument(2, "checkpoints that are kept")
     resume: bool = argument(False, "go on from the newest good checkpoint in --output_dir")
+    overwrite: bool = argument(False, "remove the checkpoints of an earlier run in --output_dir")
     wandb: bool = argument(False, "log to Weights & Biases too")
     visualdl: bool = argument(False, "log to VisualDL too")
 

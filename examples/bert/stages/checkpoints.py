@@ -1,0 +1,176 @@
+"""Checkpoints of a run in a folder: each whole or not there, the newest good one to go on from.
+
+A checkpoint is a folder ``step_N``. It is filled under a hidden name, every file is flushed to the
+disk, and then it is renamed: a kill or a full disk at any moment leaves the checkpoints before it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from examples.bert.files import DataError, read_json
+from examples.bert.stages.device import DeviceProgram, RunState
+
+MANIFEST = "checkpoint.json"  # what the folder holds, with a digest of every file
+PARTIAL = ".part"
+_NAME = re.compile(r"step_(\d+)$")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands: runs made, and what they were made with.
+
+    ``setting`` holds what must be the same for the losses to go on; ``program`` the rest of the
+    device's state.
+    """
+
+    step: int
+    setting: dict[str, Any]
+    program: RunState
+
+
+class CheckpointFolder:
+    """The checkpoints of one run; ``keep`` of them stay, the newest."""
+
+    def __init__(self, folder: Path, keep: int) -> None:
+        self._folder = folder
+        self._keep = keep
+
+    @property
+    def newest(self) -> Path | None:
+        """The newest checkpoint, whether good or damaged."""
+        found = self._all()
+        return found[-1] if found else None
+
+    def clear(self) -> None:
+        """Remove all checkpoints."""
+        for path in self._all():
+            shutil.rmtree(path)
+
+    def write(self, program: DeviceProgram, step: int, setting: dict[str, Any]) -> Path:
+        """Write ``step_N``, then remove those that are too many.
+
+        Raises:
+            OSError: the disk is full, or the folder cannot be written; names the checkpoint.
+        """
+        target = self._folder / f"step_{step}"
+        if target.exists():  # a run that is resumed at its end
+            return target
+        partial = self._folder / f".step_{step}{PARTIAL}"
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._remove_partial()
+            partial.mkdir()
+            state = program.write_state(partial)
+            files = sorted(partial.iterdir())
+            manifest = {
+                "step": step,
+                "setting": setting,
+                "program": asdict(state),
+                "files": {p.name: _digest(p) for p in files},
+            }
+            (partial / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
+            for path in (*files, partial / MANIFEST, partial):
+                _flush(path)
+            partial.rename(target)
+            _flush(self._folder)
+        except OSError as error:
+            raise type(error)(
+                error.errno, f"cannot write the checkpoint: {error.strerror or error}", str(target)
+            ) from error
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+        for old in self._all()[: -self._keep]:
+            shutil.rmtree(old)
+        return target
+
+    def read(
+        self, program: DeviceProgram, setting: dict[str, Any], say: Callable[[str], None]
+    ) -> int:
+        """Go on from the newest good checkpoint; returns the runs it had made, 0 without one.
+
+        Damaged ones are named by ``say`` and passed over.
+
+        Raises:
+            DataError: all are damaged, or the good one is of a run with another setting.
+        """
+        damaged: list[str] = []
+        for path in reversed(self._all()):
+            try:
+                progress = _read_checked(path)
+            except DataError as error:
+                damaged.append(str(error))
+                say(f"damaged, passed over: {error}")
+                continue
+            _compare(path, progress.setting, setting)
+            program.read_state(path, progress.program)
+            return progress.step
+        if damaged:
+            raise DataError(
+                f"{self._folder}: expected a good checkpoint to resume from, all {len(damaged)} "
+                f"are damaged: {damaged[0]}; remove them to start from the beginning"
+            )
+        return 0
+
+    def _all(self) -> list[Path]:
+        """Oldest first."""
+        if not self._folder.is_dir():
+            return []
+        found = {p: _NAME.match(p.name) for p in self._folder.iterdir() if p.is_dir()}
+        return sorted((p for p, m in found.items() if m), key=lambda p: int(p.name[5:]))
+
+    def _remove_partial(self) -> None:
+        """What a run that was killed while it wrote has left."""
+        for path in self._folder.glob(f".step_*{PARTIAL}"):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _read_checked(path: Path) -> Progress:
+    """The manifest of a checkpoint whose files are as they were written."""
+    manifest = read_json(path / MANIFEST, "the manifest of a checkpoint")
+    try:
+        files = dict(manifest["files"])
+        state = RunState(**manifest["program"])
+        progress = Progress(int(manifest["step"]), dict(manifest["setting"]), state)
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(
+            f"{path / MANIFEST}: expected the manifest of a checkpoint: "
+            f"{type(error).__name__} {error}"
+        ) from error
+    for name, digest in files.items():
+        file = path / name
+        if not file.is_file():
+            raise DataError(f"{file}: expected a file of the checkpoint, but it is not there")
+        if _digest(file) != digest:
+            raise DataError(f"{file}: expected the bytes that were written, but they have changed")
+    return progress
+
+
+def _compare(path: Path, kept: dict[str, Any], given: dict[str, Any]) -> None:
+    for name, value in given.items():
+        if name in kept and kept[name] != value:
+            raise DataError(
+                f"{path}: the run that wrote it had --{name} {kept[name]}, this one has {value}; "
+                "resume with the same setting, or start another run in another --output_dir"
+            )
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

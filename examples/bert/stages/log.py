@@ -1,0 +1,125 @@
+"""The log of a training: console, JSON lines, and VisualDL or Weights & Biases where asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from examples.bert.files import DataError
+
+Record = Mapping[str, float]
+Sink = Callable[[int, Record], None]
+
+LOG_FILE = "log.jsonl"
+
+
+class TrainingLog:
+    """A progress bar, and a line with the published keys every ``logging_steps`` runs.
+
+    ``log.jsonl`` in ``folder`` gets the same lines; a resumed run adds to it what comes after
+    ``start``. VisualDL and Weights & Biases get every run.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        console: Console,
+        *,
+        start: int,
+        total: int,
+        logging_steps: int,
+        visualdl: bool = False,
+        wandb: str = "",
+    ) -> None:
+        self._console = console
+        self._every = logging_steps
+        self._total = total
+        self._sinks: list[Sink] = []
+        self._closers: list[Callable[[], object]] = []
+        if visualdl:
+            self._add_visualdl(folder / "visualdl")
+        if wandb:
+            self._add_wandb(wandb, folder)
+        path = folder / LOG_FILE
+        kept = lines_before(path, start)
+        self._file = path.open("w", encoding="utf-8")
+        self._file.writelines(kept)
+        self._file.flush()
+        columns = (TextColumn("training "), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        # Elsewhere than on a terminal the lines alone tell the progress.
+        self._bar = Progress(*columns, console=console, disable=not console.is_terminal)
+        self._task = self._bar.add_task("training", total=total, completed=start)
+
+    def add(self, step: int, record: Record) -> None:
+        """One run is done; ``step`` counts from 1."""
+        self._bar.advance(self._task)
+        for sink in self._sinks:
+            sink(step, record)
+        if step % self._every == 0 or step == self._total:
+            print(json.dumps(record), file=self._file, flush=True)
+            text = "  ".join(f"{name} {value:.6g}" for name, value in record.items())
+            self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+        self._file.close()
+        for close in self._closers:
+            close()
+
+    def _add_visualdl(self, folder: Path) -> None:
+        try:
+            from visualdl import LogWriter
+        except ImportError as error:
+            raise DataError(
+                "--visualdl: expected VisualDL, which is not installed: pip install visualdl"
+            ) from error
+        writer: Any = LogWriter(logdir=str(folder))
+
+        def write(step: int, record: Record) -> None:
+            for name, value in record.items():
+                writer.add_scalar(tag=name, step=step, value=value)
+
+        self._sinks.append(write)
+        self._closers.append(writer.close)
+
+    def _add_wandb(self, project: str, folder: Path) -> None:
+        try:
+            import wandb
+        except ImportError as error:
+            raise DataError(
+                "--wandb: expected Weights & Biases, which is not installed: pip install wandb"
+            ) from error
+        run: Any = wandb.init(project=project, dir=str(folder))
+        self._sinks.append(lambda step, record: run.log(dict(record), step=step))
+        self._closers.append(run.finish)
+
+
+def lines_before(path: Path, start: int) -> list[str]:
+    """The whole lines of a log up to the run ``start``; those after it will be made again."""
+    if start == 0 or not path.is_file():
+        return []
+    kept = []
+    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+        try:
+            step = json.loads(line)["global_step"]
+        except (ValueError, KeyError):
+            break  # cut off by a kill
+        if step > start:
+            break
+        kept.append(line)
+    return kept

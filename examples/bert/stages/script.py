@@ -1,0 +1,56 @@
+"""What both stage scripts do around their work: checks, errors, exit codes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+import paddle
+from rich.console import Console
+
+from examples.bert.files import DataError
+from examples.bert.stages.interruption import InterruptedRunError, interruptible
+from examples.bert.stages.settings import Settings
+from examples.bert.stages.training import DivergedError
+
+EXIT_CODES = """\
+exit codes:
+  0 done; 1 a file could not be written, or training diverged; 2 wrong arguments, missing or damaged
+  input; 130 and 143 interrupted by SIGINT and SIGTERM, after naming the last good checkpoint
+"""
+
+Run = Callable[[Settings, str, Console], None]
+
+
+def run(settings: Settings, device: str, work: Run) -> int:
+    """Do the work in static mode and turn what goes wrong into a message and an exit code."""
+    console = Console()
+    with contextlib.suppress(ImportError):
+        import paddle_ipu  # noqa: F401 - in a source checkout nothing else activates the plugin
+    if device == "ipu" and not paddle.is_compiled_with_ipu():
+        say(
+            console,
+            "This Paddle has no IPU backend: install paddle_ipu beside it, or use --device cpu.",
+        )
+        return 2
+    if device == "cpu" and settings.ipu_enable_fp16:
+        say(console, "device cpu: float32 in place of half, which Paddle's CPU kernels do not have")
+    paddle.enable_static()
+    try:
+        with interruptible():
+            work(settings, device, console)
+    except InterruptedRunError as error:
+        say(console, str(error))
+        return error.exit_code
+    except (DataError, ModuleNotFoundError, ValueError) as error:
+        say(console, f"error: {error}")
+        return 2
+    except (DivergedError, OSError) as error:
+        say(console, f"error: {error}")
+        return 1
+    return 0
+
+
+def say(console: Console, text: str) -> None:
+    """Print text as it is: paths keep their brackets, long lines stay whole."""
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
