@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from examples.bert.squad_predictions import predict
 from examples.bert.squad_score import Scores, score
 from examples.bert.stages import networks
 from examples.bert.stages.arguments import parse
-from examples.bert.stages.device import DeviceProgram, Feeds
+from examples.bert.stages.device import Device, DeviceProgram, Feeds
 from examples.bert.stages.script import EXIT_CODES, run, say
 from examples.bert.stages.settings import Settings
 from examples.bert.stages.start import SQUAD_HEAD, load_start
@@ -41,7 +41,6 @@ squad_scores.json. The preset "overfit" learns --questions by heart and validate
 {EXIT_CODES}"""
 
 MAX_QUERY_LENGTH = 64
-Device = Literal["ipu", "cpu"]
 Logits = NDArray[Any]
 
 
@@ -53,16 +52,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run(settings, device, work)
 
 
-def work(settings: Settings, device: str, console: Console) -> None:
-    """Train or validate; with the preset "overfit", one after the other."""
-    on: Device = "ipu" if device == "ipu" else "cpu"
+def work(settings: Settings, device: Device, console: Console) -> None:
+    """Train or validate; with ``--questions``, one after the other."""
     data, features = read(settings, console)
     if settings.is_training:
-        program = fine_tune(settings, on, features, console)
+        program = fine_tune(settings, device, features, console)
         if settings.questions:
-            validate(inference(settings), on, data, features, console, program)
+            validate(inference(settings), device, data, features, console, program)
     else:
-        validate(settings, on, data, features, console)
+        validate(settings, device, data, features, console)
 
 
 def read(settings: Settings, console: Console) -> tuple[SquadData, SquadFeatures]:
@@ -112,15 +110,10 @@ def fine_tune(
     program = DeviceProgram(settings, networks.squad, device, total)
     load_start(program, settings, SQUAD_HEAD, lambda text: say(console, text))
 
-    def batches(start: int) -> Iterator[Feeds]:
-        if settings.shuffle:
-            return training_batches(features, rows, settings.seed, start)
-        return in_order(features, rows, start)
-
     path = train(
         program,
         Work(
-            batches=batches,
+            batches=lambda position: SquadBatches(features, settings, position),
             samples=len(features),
             total_steps=total,
             record=squad_record,
@@ -133,6 +126,32 @@ def fine_tune(
     )
     say(console, f"parameters {path}, loss plot {Path(settings.output_dir) / 'losses.png'}")
     return program
+
+
+class SquadBatches:
+    """Endless batches of a run's windows; the position is the number of the next one."""
+
+    def __init__(
+        self, features: SquadFeatures, settings: Settings, position: Mapping[str, int] | None
+    ) -> None:
+        rows = settings.step_rows
+        self._number = position["next_batch"] if position else 0
+        self._batches = (
+            training_batches(features, rows, settings.seed, self._number)
+            if settings.shuffle
+            else in_order(features, rows, self._number)
+        )
+
+    def __next__(self) -> Feeds:
+        self._number += 1
+        return next(self._batches)
+
+    def position(self) -> Mapping[str, int]:
+        """Where the next batch begins."""
+        return {"next_batch": self._number}
+
+    def close(self) -> None:
+        """Nothing reads ahead."""
 
 
 def in_order(features: SquadFeatures, rows: int, start: int) -> Iterator[Feeds]:

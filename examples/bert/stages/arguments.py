@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from typing import Any, get_type_hints
 
+from examples.bert.stages.device import Device
 from examples.bert.stages.presets import PRESETS, Stage, presets_of
 from examples.bert.stages.settings import Settings
 
 
 def parse(
     program: str, description: str, stages: tuple[Stage, ...], arguments: Sequence[str] | None
-) -> tuple[str, Settings]:
+) -> tuple[Device, Settings]:
     """(device, settings): the preset's values, and over them what the command line says.
 
     Exits with code 2 and a usage line where an argument is wrong.

@@ -11,7 +11,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -29,12 +29,13 @@ class Progress:
     """Where a run stands: runs made, and what they were made with.
 
     ``setting`` holds what must be the same for the losses to go on; ``program`` the rest of the
-    device's state.
+    device's state; ``data`` where the next batch begins.
     """
 
     step: int
     setting: dict[str, Any]
     program: RunState
+    data: dict[str, int]
 
 
 class CheckpointFolder:
@@ -55,7 +56,13 @@ class CheckpointFolder:
         for path in self._all():
             shutil.rmtree(path)
 
-    def write(self, program: DeviceProgram, step: int, setting: dict[str, Any]) -> Path:
+    def write(
+        self,
+        program: DeviceProgram,
+        step: int,
+        setting: Mapping[str, Any],
+        data: Mapping[str, int],
+    ) -> Path:
         """Write ``step_N``, then remove those that are too many.
 
         Raises:
@@ -73,8 +80,9 @@ class CheckpointFolder:
             files = sorted(partial.iterdir())
             manifest = {
                 "step": step,
-                "setting": setting,
+                "setting": dict(setting),
                 "program": asdict(state),
+                "data": dict(data),
                 "files": {p.name: _digest(p) for p in files},
             }
             (partial / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
@@ -93,9 +101,11 @@ class CheckpointFolder:
         return target
 
     def read(
-        self, program: DeviceProgram, setting: dict[str, Any], say: Callable[[str], None]
-    ) -> int:
-        """Go on from the newest good checkpoint; returns the runs it had made, 0 without one.
+        self, program: DeviceProgram, setting: Mapping[str, Any], say: Callable[[str], None]
+    ) -> tuple[int, dict[str, int] | None]:
+        """Go on from the newest good checkpoint; returns its runs and the data's position.
+
+        Without one these are 0 and None.
 
         Damaged ones are named by ``say`` and passed over.
 
@@ -112,13 +122,13 @@ class CheckpointFolder:
                 continue
             _compare(path, progress.setting, setting)
             program.read_state(path, progress.program)
-            return progress.step
+            return progress.step, progress.data
         if damaged:
             raise DataError(
                 f"{self._folder}: expected a good checkpoint to resume from, all {len(damaged)} "
                 f"are damaged: {damaged[0]}; remove them to start from the beginning"
             )
-        return 0
+        return 0, None
 
     def _all(self) -> list[Path]:
         """Oldest first."""
@@ -139,7 +149,9 @@ def _read_checked(path: Path) -> Progress:
     try:
         files = dict(manifest["files"])
         state = RunState(**manifest["program"])
-        progress = Progress(int(manifest["step"]), dict(manifest["setting"]), state)
+        progress = Progress(
+            int(manifest["step"]), dict(manifest["setting"]), state, dict(manifest["data"])
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(
             f"{path / MANIFEST}: expected the manifest of a checkpoint: "
@@ -154,7 +166,7 @@ def _read_checked(path: Path) -> Progress:
     return progress
 
 
-def _compare(path: Path, kept: dict[str, Any], given: dict[str, Any]) -> None:
+def _compare(path: Path, kept: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     for name, value in given.items():
         if name in kept and kept[name] != value:
             raise DataError(

@@ -9,6 +9,7 @@ import paddle
 from rich.console import Console
 
 from examples.bert.files import DataError
+from examples.bert.stages.device import Device
 from examples.bert.stages.interruption import InterruptedRunError, interruptible
 from examples.bert.stages.settings import Settings
 from examples.bert.stages.training import DivergedError
@@ -19,10 +20,10 @@ exit codes:
   input; 130 and 143 interrupted by SIGINT and SIGTERM, after naming the last good checkpoint
 """
 
-Run = Callable[[Settings, str, Console], None]
+Run = Callable[[Settings, Device, Console], None]
 
 
-def run(settings: Settings, device: str, work: Run) -> int:
+def run(settings: Settings, device: Device, work: Run) -> int:
     """Do the work in static mode and turn what goes wrong into a message and an exit code."""
     console = Console()
     with contextlib.suppress(ImportError):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from rich.console import Console
@@ -36,17 +36,29 @@ class DivergedError(ArithmeticError):
     """A loss stopped being a number."""
 
 
+class Batches(Protocol):
+    """Endless batches of a run's rows, that can tell where they are."""
+
+    def __next__(self) -> Feeds: ...
+
+    def position(self) -> Mapping[str, int]:
+        """Where the next batch begins."""
+
+    def close(self) -> None:
+        """End what reads ahead."""
+
+
 @dataclass(frozen=True)
 class Work:
     """What a training stage trains.
 
-    ``batches(start)`` gives the batches from the run ``start`` on; ``samples`` are those of a pass
-    over the data. ``record(values)`` makes the stage's own keys of the log from the fetches' means,
-    ``loss`` the value that must stay finite. ``times`` names the published keys of the seconds for
-    reading, training and both; an empty name is left out.
+    ``batches(position)`` gives the batches from there on, None from the beginning; ``samples`` are
+    those of a pass over the data. ``record(values)`` makes the stage's own keys of the log from the
+    fetches' means; ``losses`` are the fetches that must stay finite. ``times`` names the published
+    keys of the seconds for reading, training and both; an empty name is left out.
     """
 
-    batches: Callable[[int], Iterator[Feeds]]
+    batches: Callable[[Mapping[str, int] | None], Batches]
     samples: int
     total_steps: int
     record: Callable[[Mapping[str, float]], dict[str, float]]
@@ -70,13 +82,13 @@ def train(program: DeviceProgram, work: Work, console: Console) -> Path:
     output.mkdir(parents=True, exist_ok=True)
     checkpoints = CheckpointFolder(output, settings.keep_checkpoints)
     setting = _setting(settings, work)
-    start = _start(program, checkpoints, setting, console)
+    start, position = _start(program, checkpoints, setting, console)
     if program.device == "ipu" and start < work.total_steps:
         with CompileBar(console) as bar:
             program.compile(bar)
     try:
         if start < work.total_steps:
-            _loop(program, work, checkpoints, setting, start, console)
+            _loop(program, work, checkpoints, setting, start, position, console)
     except (InterruptedRunError, OSError, DivergedError):
         _tell_last(checkpoints, console)
         raise
@@ -90,6 +102,7 @@ def _loop(
     checkpoints: CheckpointFolder,
     setting: dict[str, Any],
     start: int,
+    position: Mapping[str, int] | None,
     console: Console,
 ) -> None:
     settings = program.settings
@@ -104,7 +117,7 @@ def _loop(
         visualdl=settings.visualdl,
         wandb=work.wandb_project if settings.wandb else "",
     )
-    with log, closing(_closable(work.batches(start))) as batches:
+    with log, closing(work.batches(position)) as batches:
         for step in range(start + 1, work.total_steps + 1):
             begin = time.perf_counter()
             feeds = next(batches)
@@ -128,7 +141,7 @@ def _loop(
                 | {"throughput": rows / (end - begin), "learning_rate": program.learning_rate},
             )
             if step % settings.save_steps == 0 or step == work.total_steps:
-                checkpoints.write(program, step, setting)
+                checkpoints.write(program, step, setting, batches.position())
     if trained:
         share = waited / (waited + trained)
         _say(console, f"waited for data {waited:.2f} s, {share:.2%} of {waited + trained:.1f} s")
@@ -139,14 +152,14 @@ def _start(
     checkpoints: CheckpointFolder,
     setting: dict[str, Any],
     console: Console,
-) -> int:
-    """The runs that are made already: 0, or those of the checkpoint that is gone on from."""
+) -> tuple[int, Mapping[str, int] | None]:
+    """The runs made already and the data's position: 0 and None, or those of the checkpoint."""
     settings = program.settings
     if settings.resume:
-        start = checkpoints.read(program, setting, lambda text: _say(console, text))
+        start, position = checkpoints.read(program, setting, lambda text: _say(console, text))
         what = f"resuming after step {start}" if start else "nothing to resume; starting anew"
         _say(console, f"{what} in {settings.output_dir}")
-        return start
+        return start, position
     if checkpoints.newest is not None:
         if not settings.overwrite:
             raise DataError(
@@ -155,7 +168,7 @@ def _start(
                 "--overwrite, or take another folder"
             )
         checkpoints.clear()
-    return 0
+    return 0, None
 
 
 def _setting(settings: Settings, work: Work) -> dict[str, Any]:
@@ -183,18 +196,3 @@ def _tell_last(checkpoints: CheckpointFolder, console: Console) -> None:
 
 def _say(console: Console, text: str) -> None:
     console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-class _closable:  # noqa: N801 - used as a function
-    """An iterator with ``close``, whether or not it had one."""
-
-    def __init__(self, batches: Iterator[Feeds]) -> None:
-        self._batches = batches
-
-    def __next__(self) -> Feeds:
-        return next(self._batches)
-
-    def close(self) -> None:
-        close = getattr(self._batches, "close", None)
-        if close is not None:
-            close()
