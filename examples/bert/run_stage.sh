@@ -24,7 +24,7 @@ environment:
   PHASE2_INPUT        folder of those of phase 2                     $BERT_DATA/phase2
   SQUAD_TRAIN         JSON file to fine-tune on                      $BERT_DATA/squad/train-v1.1.json
   SQUAD_DEV           JSON file to validate on                       $BERT_DATA/squad/dev-v1.1.json
-  BERT_VOCABULARY     vocabulary of the pretraining                  $BERT_DATA/vocab.txt
+  BERT_VOCABULARY     vocabulary of the pretraining                  $BERT_DATA/phase1/vocab.txt
   PYTHON            the Python that has Paddle (default: python3)
 
 exit codes:
@@ -79,7 +79,7 @@ esac
 arguments=(--device "$device" --preset "$preset-$name" --input_files "$input"
   --output_dir "${save%.pdparams}.run" --save_path "$save")
 [[ $load == _ ]] || arguments+=(--enable_load_params True --load_params_path "$load")
-[[ $script != run_squad ]] || arguments+=(--vocab_file "${BERT_VOCABULARY:-$data/vocab.txt}")
+[[ $script != run_squad ]] || arguments+=(--vocab_file "${BERT_VOCABULARY:-$data/phase1/vocab.txt}")
 
 # The repository's root, so that the examples are found from any working directory.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)

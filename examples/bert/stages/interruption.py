@@ -24,7 +24,8 @@ def interruptible() -> Iterator[None]:
 
     A second one acts as without the block: what is being cleaned up is abandoned.
     """
-    before = {number: signal.getsignal(number) for number in SIGNALS}
+    # None stands for a handler in C, such as Paddle's, which Python cannot put back.
+    before = {number: signal.getsignal(number) or signal.SIG_DFL for number in SIGNALS}
 
     def handle(number: int, frame: FrameType | None) -> None:
         for each, handler in before.items():
