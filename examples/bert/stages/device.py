@@ -60,7 +60,11 @@ class DeviceProgram:
         self.schedule = schedule(settings, total_steps)
         rows = settings.micro_batch_size if device == "ipu" else settings.update_rows
         self.main, startup = paddle.static.Program(), paddle.static.Program()
-        with paddle.static.program_guard(self.main, startup):
+        # Names are counted anew, so that a checkpoint's are those of any other process.
+        with (
+            paddle.static.program_guard(self.main, startup),
+            paddle.utils.unique_name.guard(),
+        ):
             paddle.seed(settings.seed)
             self._network = build(settings, device == "ipu", rows, self._hints())
             if settings.is_training:

@@ -65,9 +65,8 @@ def pretraining(settings: Settings, on_ipu: bool, rows: int, hints: Hints) -> Ne
             f"--num_ipus: expected at most {config.layers + 1} for {config.layers} encoder layers, "
             f"beside the embedding's IPU, got {placement.num_ipus}"
         )
-    with paddle.utils.unique_name.guard():
-        feeds = pretraining_feeds(config, rows)
-        out = pretraining_network(Bert(config, placement, settings.is_training, hints), feeds)
+    feeds = pretraining_feeds(config, rows)
+    out = pretraining_network(Bert(config, placement, settings.is_training, hints), feeds)
     fetches = {
         "accuracy/MLM": out.mlm_accuracy,
         "loss/MLM": out.mlm_loss,
@@ -90,25 +89,24 @@ def squad(settings: Settings, on_ipu: bool, rows: int, hints: Hints) -> Network:
             f"got {placement.num_ipus}"
         )
     data = paddle.static.data
-    with paddle.utils.unique_name.guard():
-        flat = [rows * config.sequence_length]
-        feeds = {n: data(n, flat, "int32") for n in ("indices", "segments", "positions")}
-        mask_shape = [rows, 1, 1, config.sequence_length]
-        feeds["input_mask"] = data("input_mask", mask_shape, "float32")
-        bert = Bert(config, placement, settings.is_training, hints)
-        x = bert.encode(*(feeds[n] for n in ("indices", "segments", "positions", "input_mask")))
-        start, end = squad_head(bert, x)
-        if not settings.is_training:
-            return Network(list(feeds), {"start_logits": start, "end_logits": end}, None)
-        for name in ("start_labels", "end_labels"):
-            feeds[name] = data(name, [rows], "int32")
-        labels = feeds["start_labels"], feeds["end_labels"]
-        loss = squad_loss(bert, start, end, *labels)
-        last = placement.num_ipus - 1
-        with placement.stage(last, last):
-            accuracies = [
-                paddle.mean(hits(logits, label))
-                for logits, label in zip((start, end), labels, strict=True)
-            ]
+    flat = [rows * config.sequence_length]
+    feeds = {n: data(n, flat, "int32") for n in ("indices", "segments", "positions")}
+    mask_shape = [rows, 1, 1, config.sequence_length]
+    feeds["input_mask"] = data("input_mask", mask_shape, "float32")
+    bert = Bert(config, placement, settings.is_training, hints)
+    x = bert.encode(*(feeds[n] for n in ("indices", "segments", "positions", "input_mask")))
+    start, end = squad_head(bert, x)
+    if not settings.is_training:
+        return Network(list(feeds), {"start_logits": start, "end_logits": end}, None)
+    for name in ("start_labels", "end_labels"):
+        feeds[name] = data(name, [rows], "int32")
+    labels = feeds["start_labels"], feeds["end_labels"]
+    loss = squad_loss(bert, start, end, *labels)
+    last = placement.num_ipus - 1
+    with placement.stage(last, last):
+        accuracies = [
+            paddle.mean(hits(logits, label))
+            for logits, label in zip((start, end), labels, strict=True)
+        ]
     fetches = {"start_accuracy": accuracies[0], "end_accuracy": accuracies[1], "loss": loss}
     return Network(list(feeds), fetches, loss)
