@@ -267,9 +267,23 @@ def _declared_feeds(graph: Any, feeds: Sequence[str]) -> dict[str, Any]:
         raise FeedError(
             f"feed_list names {', '.join(map(repr, unknown))}, but the program declares "
             f"{', '.join(map(repr, declared)) or 'no feeds'}. Declare feeds with "
-            "paddle.static.data."
+            f"paddle.static.data.{_left_dynamic(declared, feeds)}"
         )
     return {name: declared[name] for name in feeds}
+
+
+def _left_dynamic(declared: Mapping[str, Any], feeds: Sequence[str]) -> str:
+    """What the IPU backend in Paddle's own tree said of shapes that no feed settles."""
+    from paddle_ipu import dialect
+
+    shapes = {name: dialect.dims_of(declared[name]) for name in declared if name not in feeds}
+    left = [f"{name!r} has {dims}" for name, dims in shapes.items() if -1 in dims]
+    if not left:
+        return ""
+    return (
+        f" Without a feed, {', '.join(left)}: IPU doesn't support non-positive dimensions. "
+        "Please check tensor shape setting."
+    )
 
 
 def _check_fed(compilation: Compilation) -> None:

@@ -114,6 +114,17 @@ def test_a_feed_that_the_program_does_not_declare() -> None:
     )
 
 
+def test_a_dynamic_shape_that_no_feed_settles() -> None:
+    refused(
+        FeedError,
+        r"feed_list names 'z', .* Without a feed, 'x' has \[-1, 8\], 'y' has \[-1, 1\]: IPU "
+        r"doesn't support non-positive dimensions\. Please check tensor shape setting\.",
+        mlp(None),
+        feeds=["z"],
+        is_training=False,
+    )
+
+
 def test_a_feed_that_feed_list_forgets() -> None:
     refused(
         FeedError,

@@ -22,7 +22,7 @@ import onnx_ir as ir
 
 from paddle_ipu import dialect
 from paddle_ipu.annotations import AMP, ANNOTATIONS, FLOATS_AS_TEXT
-from paddle_ipu.errors import NotSupported
+from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.frontend import control_flow
 from paddle_ipu.frontend.control_flow import Region
 from paddle_ipu.value_names import NAME_PREFIX
@@ -76,6 +76,7 @@ class _Reader:
         self._outside = outside
         self._values: dict[str, ir.Value | None] = {}
         self._lists: dict[str, list[ir.Value | None]] = {}
+        self._feeds: dict[str, ir.Value] = {}
         self._taken: set[str] = set() if outside is None else outside._taken
 
     def add(self, op: Any) -> None:
@@ -161,6 +162,11 @@ class _Reader:
         value.meta[dialect.TRAINABLE] = bool(attributes.get("trainable", [False])[0])
         value.meta[dialect.CALLSTACK] = attributes.get("op_callstack", ())
         self._taken.add(name)
+        if role == dialect.FEED and (declared := self._feeds.setdefault(name, value)) is not value:
+            # As in 2.x, a second paddle.static.data of a name is the same variable.
+            _check_declared_alike(declared, value)
+            self._values[result.id] = declared
+            return
         self._values[result.id] = value
         self.inputs.append(value)
 
@@ -375,6 +381,15 @@ def _input_names(op: Any, name: str) -> Sequence[str]:
     # Paddle knows operand names of its own dialect only, without control flow.
     named = name.startswith("pd_op.") and not list(op.blocks())
     return tuple(op.get_input_names()) if named else ()
+
+
+def _check_declared_alike(first: ir.Value, second: ir.Value) -> None:
+    shapes = [f"{dialect.dtype_name(value)}{dialect.dims_of(value)}" for value in (first, second)]
+    if shapes[0] != shapes[1]:
+        raise InvalidProgramError(
+            f"feed {first.name!r} is declared as {shapes[0]} and again as {shapes[1]}: one name "
+            "is one feed. Give paddle.static.data another name, or the same shape and dtype."
+        )
 
 
 def _plain(op_type: str, key: str, value: Any) -> Any:

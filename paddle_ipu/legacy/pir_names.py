@@ -80,6 +80,14 @@ PIR_NAMES: tuple[PirName, ...] = (
     ),
     *_answered(
         "Block",
+        "pir_append_op",
+        {
+            "append_op": "writes the result of an operator into a variable that exists; for "
+            "elementwise operators and what else scripts append by hand, NotSupported for others",
+        },
+    ),
+    *_answered(
+        "Block",
         "pir_block",
         {
             "vars": "dict of name -> variable, intermediates included; a new one each time",
@@ -92,8 +100,6 @@ PIR_NAMES: tuple[PirName, ...] = (
         "Block",
         {
             "desc": "block.ops for its operators, block.vars for its variables",
-            "append_op": "the function that makes the operator, for instance paddle.add(x, y), "
-            "inside of paddle.static.program_guard(program)",
             "_insert_op": "the function that makes the operator, for instance paddle.add(x, y), "
             "where it belongs, inside of paddle.static.program_guard(program)",
             "create_var": "the function whose result the variable is, or "
