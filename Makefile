@@ -7,6 +7,7 @@ RUN = $(VENV)/bin
 SOURCES = _paddle_ipu_autoload.py setup.py paddle_ipu passes ops tests examples benchmarks
 # Each of the test processes gets its share of the cores.
 TEST_PROCESSES ?= 2
+PYTEST = -m pytest -n $(TEST_PROCESSES)
 
 # The releases that older environments hold. 2.6 has the old API whole; 3.0 to 3.2 are tested in turns.
 PADDLE_2.6 = 2.6.2
@@ -14,7 +15,10 @@ PADDLE_3.0 = 3.0.0
 PADDLE_3.1 = 3.1.1
 PADDLE_3.2 = 3.2.2
 # What `make test-all` runs beyond `make test`; `make test` runs one of them, in turns by commits.
-SHARES = unit-3.0 models independent unit-3.1 onnx-nodes unit-3.2 half-table models-2.6 verify-bert rest-2.6
+SHARES = unit-3.0 models independent unit-3.1 onnx-nodes placements unit-3.2 half-table guides models-2.6 \
+	verify-bert rest-2.6
+# Tests marked `thorough` belong to these shares by their folders, and to `guides` by none of them.
+INDEPENDENT = tests/ops tests/popart tests/training
 # What no version of Paddle changes is left out on all but the newest; `rest-2.6` runs it on the oldest.
 SAME = tests/xla tests/popart tests/onnx_nodes tests/examples tests/ops/test_completeness.py \
 	tests/ops/test_onnxruntime.py tests/ops/test_attribute_coverage.py \
@@ -25,7 +29,7 @@ TURN = $(shell git rev-list --count HEAD 2>/dev/null || date +%j)
 ROWS_AT_A_TIME = PADDLE_IPU_ROWS=$(TURN)/4
 
 .PHONY: help bert mnist venv format lint types imports test test-all share unit examples verify-bert
-.PHONY: onnx-nodes independent half-table models models-2.6 rest-2.6 clean
+.PHONY: onnx-nodes independent placements half-table guides models models-2.6 rest-2.6 clean
 .PHONY: core-2.6 unit-2.6 unit-3.0 unit-3.1 unit-3.2 venv-2.6 venv-3.0 venv-3.1 venv-3.2
 # Environments are kept, though only patterns name them.
 .PRECIOUS: .venv-%/installed $(VENV)/installed-%
@@ -81,22 +85,22 @@ imports: venv  ## check who may import whom
 # The comparison of both versions' programs, tests/versions, needs the other version's Python.
 unit: venv venv-2.6  ## run the tests, and compare programs with those of Paddle 2.6
 	PADDLE_IPU_PADDLE26_PYTHON=$(abspath .venv-2.6/bin/python) \
-		$(RUN)/python -m pytest -n $(TEST_PROCESSES)
+		$(RUN)/python $(PYTEST)
 
 unit-2.6: venv-2.6  ## run the tests on Paddle 2.6 (unit-3.0, unit-3.1, unit-3.2: likewise)
-	.venv-2.6/bin/python -m pytest -n $(TEST_PROCESSES) $(CORE)
+	.venv-2.6/bin/python $(PYTEST) $(CORE)
 
 rest-2.6: venv-2.6  ## run the tests that unit-2.6 leaves out
-	.venv-2.6/bin/python -m pytest -n $(TEST_PROCESSES) $(SAME)
+	.venv-2.6/bin/python $(PYTEST) $(SAME)
 
 models: venv  ## train every whole model for a step, beside Paddle (models-2.6: on Paddle 2.6)
-	PADDLE_IPU_MODELS=all $(RUN)/python -m pytest -n $(TEST_PROCESSES) tests/models
+	PADDLE_IPU_MODELS=all $(RUN)/python $(PYTEST) tests/models
 
 models-2.6: venv-2.6
-	PADDLE_IPU_MODELS=all .venv-2.6/bin/python -m pytest -n $(TEST_PROCESSES) tests/models
+	PADDLE_IPU_MODELS=all .venv-2.6/bin/python $(PYTEST) tests/models
 
 unit-3.0 unit-3.1 unit-3.2: unit-%: venv-%
-	.venv-$*/bin/python -m pytest -n $(TEST_PROCESSES) $(CORE)
+	.venv-$*/bin/python $(PYTEST) $(CORE)
 
 examples: venv  ## run the examples at their smallest size
 	$(RUN)/python -m examples.bert.pretrain --preset smoke --output out/test
@@ -106,10 +110,16 @@ verify-bert: venv  ## compare the small BERT's first steps with Paddle's CPU exe
 	$(RUN)/python -m examples.bert.pretrain --preset small --verify --output out/verify
 
 independent: venv  ## compare with onnxruntime, and lower the step for other platforms
-	$(RUN)/python -m pytest -n $(TEST_PROCESSES) -m thorough tests/ops tests/popart tests/training
+	$(RUN)/python $(PYTEST) -m thorough $(INDEPENDENT)
+
+placements: venv  ## combine accumulation, replicas, stages and batches
+	$(RUN)/python $(PYTEST) -m thorough tests/placement
+
+guides: venv  ## run what the guides show, and every other thorough test
+	$(RUN)/python $(PYTEST) -m thorough tests $(patsubst %,--ignore %,$(INDEPENDENT) tests/placement tests/precision)
 
 half-table: venv  ## run every row of the operator table in half
-	$(RUN)/python -m pytest -n $(TEST_PROCESSES) -m thorough tests/precision
+	$(RUN)/python $(PYTEST) -m thorough tests/precision
 
 onnx-nodes: venv  ## run ONNX's node tests as of opset 11; ARGS="--only PATTERN" runs some
 	$(RUN)/python -m tests.onnx_nodes.run $(ARGS)

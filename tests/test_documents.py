@@ -17,14 +17,9 @@ import pytest
 
 from tests.conftest import ROOT
 
-DOCUMENTS = (
-    "README.md",
-    "docs/tutorial.md",
-    "docs/porting.md",
-    "docs/diverging.md",
-    "docs/checkpoints.md",
-    "docs/training.md",
-)
+FIRST_READ = ("README.md", "docs/tutorial.md")
+GUIDES = ("docs/porting.md", "docs/diverging.md", "docs/checkpoints.md", "docs/training.md")
+DOCUMENTS = (*FIRST_READ, *(pytest.param(page, marks=pytest.mark.thorough) for page in GUIDES))
 
 _BLOCK = re.compile(r"^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 

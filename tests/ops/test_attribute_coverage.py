@@ -20,6 +20,8 @@ from paddle_ipu.testing.operator_case import Since
 from paddle_ipu.testing.operator_cases import CASES, REFUSED, cases_by_operator
 from paddle_ipu.testing.run_case import build_case, lacks
 
+pytestmark = pytest.mark.thorough
+
 NOT_THE_OPERATORS = frozenset({"input_segments", "output_segments", "op_role", "stop_gradient"})
 """Attributes that the reader or the trainer writes on any operator."""
 

@@ -82,7 +82,10 @@ def test_any_bytes(content: bytes, parameters: bytes) -> None:
     attempt(content, parameters)
 
 
-@pytest.mark.parametrize("name", [*SMALL, "paddle_2_6/attention"])
+@pytest.mark.parametrize(
+    "name",
+    [*(pytest.param(name, marks=pytest.mark.thorough) for name in SMALL), "paddle_2_6/attention"],
+)
 def test_paddles_own_code_survives_what_is_let_through(
     name: str, run_python: Callable[..., Any], tmp_path: Any
 ) -> None:

@@ -10,7 +10,7 @@ import difflib
 import json
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -98,9 +98,14 @@ DIFFERENT: Mapping[str, str] = {
 
 
 @pytest.fixture(scope="module")
-def forms(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str, Any]]:
+def forms(made_once: Callable[..., Path]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The programs of this Paddle and of the other, by name, each behind its version."""
-    folder = tmp_path_factory.mktemp("forms")
+    folder = made_once("forms", _write_forms)
+    this, theirs = (json.loads((folder / f"{name}.json").read_text()) for name in ("this", "other"))
+    return this, theirs
+
+
+def _write_forms(folder: Path) -> None:
     arguments = ["--programs", TABLE, "--out"]
     with subprocess.Popen(
         [OTHER, "-m", "paddle_ipu.testing.write_program_forms", *arguments, folder / "other.json"],
@@ -116,8 +121,6 @@ def forms(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dic
             other.kill()
             raise
     assert other.returncode == 0, messages
-    this, theirs = (json.loads((folder / f"{name}.json").read_text()) for name in ("this", "other"))
-    return this, theirs
 
 
 def _difference(this: Any, theirs: Any) -> str:
