@@ -75,8 +75,10 @@ class Scores:
     best_f1_threshold: float | None = None
 
     def as_dict(self) -> dict[str, float]:
-        """The values under the official script's names, those that exist."""
-        values: dict[str, float] = {"exact": self.exact, "f1": self.f1, "total": self.total}
+        """The values under the official scripts' names, those that exist."""
+        is_version_2 = self.has_answer is not None or self.no_answer is not None
+        exact = "exact" if is_version_2 else "exact_match"
+        values: dict[str, float] = {exact: self.exact, "f1": self.f1, "total": self.total}
         for name, part in (("HasAns", self.has_answer), ("NoAns", self.no_answer)):
             if part is not None:
                 keys = (f"{name}_exact", f"{name}_f1", f"{name}_total")

@@ -150,10 +150,10 @@ def processes(data: PretrainingLoader) -> list[int]:
 
 def is_running(pid: int) -> bool:
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
         return False
-    return True
+    return state != "Z"  # ended, and nobody has asked for its exit code
 
 
 def test_closing_ends_the_processes(files: list[Path]) -> None:

@@ -202,7 +202,7 @@ def test_missing_answers_to_version_1_are_warned_of(
     files[0].write_text(json.dumps({**content, "version": "1.1"}))
     assert run(*files) == 0
     captured = capsys.readouterr()
-    assert json.loads(captured.out) == {"exact": 50.0, "f1": 50.0, "total": 2}
+    assert json.loads(captured.out) == {"exact_match": 50.0, "f1": 50.0, "total": 2}
     assert "warning: 1 questions have no answer, they count 0" in captured.err
     (files[1].parent / "odds.json").write_text("{}")
     assert run(*files, "-n", files[1].parent / "odds.json") == 2
