@@ -14,7 +14,7 @@ import onnx_ir as ir
 from paddle_ipu import dialect
 from paddle_ipu.passes.pipeline import Compilation
 
-_WITHOUT_GRADIENT = frozenset({"share_data", "full_like", "shape", "shape64", "numel"})
+WITHOUT_GRADIENT = frozenset({"share_data", "full_like", "shape", "shape64", "numel"})
 """Operators whose results no gradient passes as it is: those that read a shape, and a detach."""
 _WITH_GRADIENT = {"batch_norm": 1, "batch_norm_": 1, "sync_batch_norm_": 1}
 """How many results a gradient passes, the first ones, of operators that also give statistics."""
@@ -45,7 +45,7 @@ def differentiated(compilation: Compilation) -> list[str]:
     behind_loss = _behind([compilation.value(str(compilation.loss))])
     found = []
     for node in graph:
-        if node.op_type in _WITHOUT_GRADIENT:
+        if node.op_type in WITHOUT_GRADIENT:
             continue
         if not any(id(value) in moving for value in node.inputs):
             continue
@@ -64,7 +64,7 @@ def _cut_stopped(
     """Cuts behind stopped values; `moving`, which have a gradient, grow by those of the graph."""
     changed = False
     for node in list(graph):
-        if node.op_type in _WITHOUT_GRADIENT:
+        if node.op_type in WITHOUT_GRADIENT:
             continue
         if not any(id(value) in moving for value in node.inputs):
             continue

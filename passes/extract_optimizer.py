@@ -69,6 +69,9 @@ class ExtractOptimizer:
         )
         compilation.optimizer = with_options(described, compilation.options)
         loss = find_loss(compilation.graph, list(reading.raw_values.values()))
+        differentiated = gradient_changes.with_gradients([compilation.value(loss)])
+        for raw, parameter in reading.read:
+            gradient_changes.check_unchanged(raw, parameter, differentiated)
         compilation.loss = without_scale(compilation.graph, loss, reading.loss_scale)
         return True
 
@@ -106,6 +109,7 @@ class _Reading:
     learning_rates: dict[str, None] = field(default_factory=dict)
     raw_gradients: dict[str, str] = field(default_factory=dict)
     raw_values: dict[str, ir.Value] = field(default_factory=dict)
+    read: list[tuple[ir.Value, ir.Value]] = field(default_factory=list)
     loss_scale: LossScale | None = None
     _groups: dict[object, int] = field(default_factory=dict)
 
@@ -118,7 +122,7 @@ class _Reading:
             self.learning_rates[learning_rate] = None
         change = gradient_changes.follow(gradient, parameter)
         raw = self._unscaled(change.before)
-        gradient_changes.check_unchanged(raw, parameter)
+        self.read.append((raw, parameter))
         self.raw_gradients[str(raw.name)] = str(parameter.name)
         self.raw_values[str(raw.name)] = raw
         return ParameterUpdate(

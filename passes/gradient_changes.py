@@ -10,7 +10,7 @@ Paddle clips first and adds the decay to what is left.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -18,6 +18,8 @@ import onnx_ir as ir
 from paddle_ipu import dialect
 from paddle_ipu.dialect import attribute, describe, operand, scalar_constant
 from paddle_ipu.errors import NotSupported
+from paddle_ipu.passes import roles
+from paddle_ipu.passes.cut_gradients import WITHOUT_GRADIENT
 from paddle_ipu.popart.paddle_optimizer import Clip
 
 
@@ -110,35 +112,98 @@ def _global_norm_limit(factor: ir.Value | None) -> float | None:
 
 
 _MIRRORS: Mapping[str, frozenset[str]] = {
-    "assign": frozenset({"assign"}),
-    "cast": frozenset({"cast"}),
     "concat": frozenset({"split", "split_with_num"}),
     "flip": frozenset({"flip"}),
     "reverse": frozenset({"reverse"}),
     "scale": frozenset({"scale", "add_n", "sign"}),
     "stack": frozenset({"unbind"}),
 }
-"""Operators of forward that stand in backward too -> what reads the parameter in forward then."""
+"""Operators of forward that stand in backward too -> what reads the value in forward then."""
 
 
-def check_unchanged(raw: ir.Value, parameter: ir.Value) -> None:
-    """Refuses a gradient that something else than a clip or L2 decay has changed.
-
-    The device derives gradients itself and would leave the change out.
-    """
-    stack = [raw]
+def with_gradients(losses: Iterable[ir.Value | None]) -> set[int]:
+    """Ids of the values that backward of the losses gives a gradient."""
+    found: set[int] = set()
+    stack = list(losses)
     while stack:
-        node = stack.pop().producer()
+        value = stack.pop()
+        if value is None or id(value) in found or value.meta.get(dialect.STOPPED):
+            continue
+        found.add(id(value))
+        node = value.producer()
+        if node is not None and node.op_type not in WITHOUT_GRADIENT:
+            stack.extend(node.inputs)
+    return found
+
+
+def check_unchanged(raw: ir.Value, parameter: ir.Value, differentiated: Collection[int]) -> None:
+    """Refuses a gradient that something else than a clip or decay has changed.
+
+    The device derives gradients itself and would leave the change out. A program with roles says
+    which operators are backward's. Without, each operator of `_MIRRORS` on the way up must have
+    one of forward on the way down: as backward has one for each of them, one operator more finds
+    none on the longest of these ways.
+
+    Args:
+        raw: the gradient that clips and decay are applied to.
+        parameter: whose it is.
+        differentiated: ids of the values with a gradient, of :func:`with_gradients`.
+    """
+    # A gradient, the values whose it may be, and the operator nearest to the optimizer.
+    stack: list[tuple[ir.Value, tuple[ir.Value, ...], ir.Node | None]] = [(raw, (parameter,), None)]
+    summed: set[int] = set()
+    while stack:
+        gradient, values, last = stack.pop()
+        node = gradient.producer()
         if node is None or str(node.op_type).endswith(("_grad", "_grad_")):
             continue
-        if node.op_type == "add_n" or _is_cast_of_floats(node) or _hands_on(node):
-            stack.extend(value for value in node.inputs if value is not None)
-        elif not _mirrors_forward(node, parameter):
-            raise NotSupported(
-                f"the gradient of {parameter.name} is changed by {describe(node)} before the "
-                "optimizer reads it, which is not supported yet. Clips and regularizers that are "
-                "given to the optimizer are."
-            )
+        role = roles.role_of(node)
+        if role is not None and role & roles.BACKWARD:
+            continue
+        kinds = _MIRRORS.get(str(node.op_type))
+        operands = [value for value in node.inputs if value is not None]
+        if _is_cast_of_floats(node) or node.op_type == "assign":
+            stack.append((operands[0], (*values, *_read_by(values, {"assign", "cast"})), last))
+        elif node.op_type == "add_n" and _are_new(operands, summed):
+            summed.update(map(id, operands))
+            stack.extend((value, values, last) for value in operands)
+        elif _hands_on(node):
+            stack.extend((value, values, last) for value in operands)
+        else:
+            slope = _slope(node)
+            behind = () if kinds is None or role is not None else _read_by(values, kinds, slope)
+            if not any(id(value) in differentiated for value in behind):
+                raise NotSupported(
+                    f"the gradient of {parameter.name} is changed by {describe(last or node)} "
+                    "before the optimizer reads it, which is not supported yet. Clips and "
+                    "regularizers that are given to the optimizer are."
+                )
+            # Constants are zeros in the place of parts that nothing read.
+            stack.extend((v, behind, last or node) for v in operands if not _is_constant(v))
+
+
+def _are_new(operands: Sequence[ir.Value], summed: Collection[int]) -> bool:
+    """Whether none is there twice, as in none of backward's sums."""
+    ids = {id(value) for value in operands}
+    return len(ids) == len(operands) and ids.isdisjoint(summed)
+
+
+def _read_by(
+    values: Iterable[ir.Value], kinds: Collection[str], slope: float | None = None
+) -> tuple[ir.Value, ...]:
+    """The results of the operators of these kinds, with that slope, that read one of the values."""
+    return tuple(
+        output
+        for value in values
+        for use in value.uses()
+        if use.node.op_type in kinds and slope in (None, _slope(use.node))
+        for output in use.node.outputs
+    )
+
+
+def _is_constant(value: ir.Value) -> bool:
+    node = value.producer()
+    return node is not None and node.op_type in {"full_like", *dialect.CONSTANT_OPS}
 
 
 def _hands_on(node: ir.Node) -> bool:
@@ -155,12 +220,6 @@ def _is_cast_of_floats(node: ir.Node) -> bool:
     values = (*node.inputs, *node.outputs)
     floats = [v is not None and v.dtype is not None and v.dtype.is_floating_point() for v in values]
     return node.op_type == "cast" and all(floats)
-
-
-def _mirrors_forward(node: ir.Node, parameter: ir.Value) -> bool:
-    kinds = _MIRRORS.get(str(node.op_type), frozenset())
-    readers = [use.node for use in parameter.uses() if use.node is not node]
-    return any(reader.op_type in kinds and _slope(reader) == _slope(node) for reader in readers)
 
 
 def _slope(node: ir.Node) -> float | None:

@@ -125,17 +125,35 @@ class Update:
         """
         operator = str(self.node.op_type).rstrip("_")
         rule = _MERGED.get(operator, operator)
+        if rule == "asgd":
+            raise NotSupported(
+                f"optimizer asgd_ (at {dialect.source_of(self.node)}) is not supported. In a "
+                "static program Paddle's does not average either: it never keeps its count of "
+                "steps, and each step is that of paddle.optimizer.SGD. Use SGD, which gives the "
+                "same weights."
+            )
         if rule not in RULES:
             raise NotSupported(
                 f"optimizer {self.node.op_type} (at {dialect.source_of(self.node)}) is not "
                 f"supported; supported: {', '.join(sorted(RULES))}."
             )
-        if attribute(self.node, "lazy_mode", 0):
+        if attribute(self.node, "lazy_mode", 0) and self._has_sparse_gradient:
+            table = self.required("param").name
             raise NotSupported(
-                f"{describe(self.node)}: lazy_mode=True updates touched rows only and is not "
-                "supported; use lazy_mode=False."
+                f"{describe(self.node)}: lazy_mode=True leaves the rows of {table} alone that no "
+                "id of a step names, which is not supported: the device's gradient of an "
+                "embedding has all rows. Use lazy_mode=False, or an embedding with sparse=False, "
+                "with which lazy_mode changes nothing."
             )
         return rule
+
+    @property
+    def _has_sparse_gradient(self) -> bool:
+        """Whether Paddle keeps the gradient as rows: lazy_mode is about those alone."""
+        return any(
+            use.node.op_type == "embedding" and attribute(use.node, "sparse", 0)
+            for use in self.required("param").uses()
+        )
 
     def settings(self) -> Mapping[str, float]:
         """The rule's numbers."""
