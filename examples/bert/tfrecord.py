@@ -12,28 +12,20 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
+from examples.bert.crc32c import crc32c, masked
 from examples.bert.files import DataError
 
 _HEADER = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
-_MASK_DELTA = 0xA282EAD8
 _GZIP = b"\x1f\x8b"
-
-
-def masked_crc32c(content: bytes) -> int:
-    """The CRC-32C (Castagnoli) of ``content``, rotated right by 15 bits, plus a constant."""
-    import google_crc32c
-
-    crc: int = google_crc32c.value(content)
-    return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
 
 
 def write_records(stream: BinaryIO, records: Iterable[bytes]) -> None:
     """Write each record with its length and checksums."""
     for record in records:
         length = struct.pack("<Q", len(record))
-        stream.write(length + _CHECKSUM.pack(masked_crc32c(length)))
-        stream.write(record + _CHECKSUM.pack(masked_crc32c(record)))
+        stream.write(length + _CHECKSUM.pack(masked(crc32c(length))))
+        stream.write(record + _CHECKSUM.pack(masked(crc32c(record))))
 
 
 def read_records(path: Path) -> list[bytes]:
@@ -104,7 +96,7 @@ def _spans(path: Path, most: int | None = None) -> tuple[bytes | mmap.mmap, list
 
 def _compare(path: Path, number: int, what: str, content: bytes, stored: bytes) -> None:
     (expected,) = _CHECKSUM.unpack(stored)
-    got = masked_crc32c(content)
+    got = masked(crc32c(content))
     if got != expected:
         raise DataError(
             f"{path}: record {number} is damaged: the checksum of its {what} is {got:#010x}, "

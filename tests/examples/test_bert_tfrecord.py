@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 pytest.importorskip("google_crc32c")
 
+from examples.bert.crc32c import crc32c, masked
 from examples.bert.files import DataError
 from examples.bert.sample_files import SampleShape, describe_samples, read_samples, write_samples
 from examples.bert.samples import KEYS, Arrays
-from examples.bert.tfrecord import count_records, masked_crc32c, read_records, write_records
+from examples.bert.tfrecord import count_records, read_records, write_records
 
 
-def crc32c(content: bytes) -> int:
+def checksum(content: bytes) -> int:
     """The Castagnoli checksum bit by bit: reflected polynomial 0x82F63B78."""
     crc = 0xFFFFFFFF
     for byte in content:
@@ -29,14 +30,14 @@ def crc32c(content: bytes) -> int:
     return crc ^ 0xFFFFFFFF
 
 
-def masked(content: bytes) -> bytes:
-    crc = crc32c(content)
+def masked_checksum(content: bytes) -> bytes:
+    crc = checksum(content)
     return struct.pack("<I", ((crc >> 15 | crc << 17 & 0xFFFFFFFF) + 0xA282EAD8) % 2**32)
 
 
 def framed(record: bytes) -> bytes:
     length = struct.pack("<Q", len(record))
-    return length + masked(length) + record + masked(record)
+    return length + masked_checksum(length) + record + masked_checksum(record)
 
 
 def field(number: int, content: bytes) -> bytes:
@@ -95,9 +96,9 @@ def path(tmp_path: Path) -> Path:
     ],
 )
 def test_checksums_are_castagnoli_s_masked(content: bytes, crc: int) -> None:
-    assert crc32c(content) == crc
+    assert checksum(content) == crc32c(content) == crc
     rotated = (crc >> 15) | ((crc & 0x7FFF) << 17)
-    assert masked_crc32c(content) == (rotated + 0xA282EAD8) % 2**32
+    assert masked(crc) == (rotated + 0xA282EAD8) % 2**32
 
 
 @given(st.lists(st.binary(max_size=40), max_size=5))
