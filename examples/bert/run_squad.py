@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from examples.bert.files import DataError, write_json
 from examples.bert.progress import CompileBar
 from examples.bert.squad import SquadData, SquadFeatures, make_features, read_squad
 from examples.bert.squad_batches import prediction_batches, squad_feeds, training_batches
-from examples.bert.squad_predictions import predict
+from examples.bert.squad_predictions import ANSWERS_FILE, predict, write_predictions
 from examples.bert.squad_score import Scores, score
 from examples.bert.stages import networks
 from examples.bert.stages.arguments import parse
@@ -238,15 +238,12 @@ def validate(
     )
     scores = score(data, predictions.answers, predictions.null_odds)
     output = Path(settings.output_dir)
-    write_json(output / "squad_prediction.json", predictions.answers)
-    n_best = {name: [asdict(c) for c in found] for name, found in predictions.n_best.items()}
-    write_json(output / "squad_nbest.json", n_best)
-    write_json(output / "squad_null_odds.json", predictions.null_odds)
+    write_predictions(predictions, output)
     write_json(output / "squad_scores.json", scores.as_dict())
     say(
         console,
         f"EM {scores.exact:.4f}  F1 {scores.f1:.4f}  on {scores.total} questions, "
-        f"{len(features) / seconds:.1f} windows/s; {output / 'squad_prediction.json'}",
+        f"{len(features) / seconds:.1f} windows/s; {output / ANSWERS_FILE}",
     )
     if data.has_unanswerable:
         say(console, json.dumps(scores.as_dict()))

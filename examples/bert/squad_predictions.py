@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from examples.bert.files import write_json
 from examples.bert.squad import Question, SquadFeatures
 
-ANSWERS_FILE = "predictions.json"
-N_BEST_FILE = "nbest_predictions.json"
-NULL_ODDS_FILE = "null_odds.json"
+ANSWERS_FILE = "squad_prediction.json"
+N_BEST_FILE = "squad_nbest.json"
+NULL_ODDS_FILE = "squad_null_odds.json"
 
 Floats = NDArray[np.floating]
 
@@ -87,7 +87,7 @@ def predict(
 
 
 def write_predictions(predictions: Predictions, folder: Path) -> None:
-    """Write ``predictions.json``, ``nbest_predictions.json`` and ``null_odds.json``, each whole."""
+    """Write answers, n best and null odds, a JSON file each, into ``folder``."""
     write_json(folder / ANSWERS_FILE, predictions.answers)
     n_best = {
         name: [asdict(candidate) for candidate in candidates]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import string
 import sys
@@ -96,7 +97,7 @@ def score(
     data: SquadData,
     answers: Mapping[str, str],
     null_odds: Mapping[str, float] | None = None,
-    no_answer_threshold: float = 1.0,
+    no_answer_threshold: float = math.inf,
 ) -> Scores:
     """Score the answers to all questions of ``data``; the best of several gold answers counts.
 

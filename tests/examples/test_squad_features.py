@@ -346,9 +346,9 @@ def test_predictions_are_written_as_json(tmp_path: Path) -> None:
     found = predict(ASKED, hand_made(), logits, logits, has_unanswerable=True)
     write_predictions(found, tmp_path / "out")
     read = {p.stem: json.loads(p.read_text()) for p in (tmp_path / "out").iterdir()}
-    assert read["predictions"] == {"q": "cc"} == found.answers
-    assert read["null_odds"] == {"q": -10.0}
-    best = read["nbest_predictions"]["q"][0]
+    assert read["squad_prediction"] == {"q": "cc"} == found.answers
+    assert read["squad_null_odds"] == {"q": -10.0}
+    best = read["squad_nbest"]["q"][0]
     assert set(best) == {"text", "start_logit", "end_logit", "probability"}
     assert best["text"] == "cc"
 
