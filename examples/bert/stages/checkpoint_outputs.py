@@ -19,8 +19,8 @@ SOURCE = Path(__file__).parent / "checkpointoutput.cc"
 
 
 @cache
-def checkpoint_output(build_directory: str) -> Callable[[Any], Any]:
-    """The operator, compiled into ``build_directory`` or found there.
+def checkpoint_output() -> Callable[[Any], Any]:
+    """The operator, compiled into Paddle's own folder of extensions or found there.
 
     Raises:
         ValueError: there is no C++ compiler.
@@ -30,12 +30,8 @@ def checkpoint_output(build_directory: str) -> Callable[[Any], Any]:
             "--checkpoint_outputs: expected a C++ compiler, found no g++; "
             "install one, or give --checkpoint_outputs False"
         )
-    folder = Path(build_directory)
-    folder.mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # setuptools and Paddle warn of their own ways
-        module = paddle.utils.cpp_extension.load(
-            name="bert_stage_ops", sources=[str(SOURCE)], build_directory=str(folder)
-        )
+        module = paddle.utils.cpp_extension.load(name="bert_stage_ops", sources=[str(SOURCE)])
     operator: Callable[[Any], Any] = module.checkpointoutput
     return operator

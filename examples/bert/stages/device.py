@@ -184,7 +184,7 @@ class DeviceProgram:
             return Hints()
         checkpoint = None
         if s.checkpoint_outputs and s.is_training:
-            checkpoint = checkpoint_output("paddle_cache/checkpointoutput")
+            checkpoint = checkpoint_output()
         return Hints(s.available_mem_proportion or None, s.serialize_factor, checkpoint)
 
     def _in_scope(self) -> AbstractContextManager[None]:

@@ -73,7 +73,7 @@ class Settings:
     checkpoint_outputs: bool = argument(
         False, "a recomputation checkpoint after each layer; needs a C++ compiler"
     )
-    enable_engine_caching: bool = argument(False, "keep the compiled program in paddle_cache")
+    enable_engine_caching: bool = argument(False, "keep the compiled program in --output_dir")
 
     # The run.
     seed: int = argument(42, "of weights, data and dropout")

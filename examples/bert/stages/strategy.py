@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import paddle
@@ -37,7 +38,7 @@ def ipu_strategy(
         "default_prefetch_buffering_depth": 3,
         "rearrange_anchors_on_host": False,
         "enable_engine_caching": settings.enable_engine_caching,
-        "cache_path": "paddle_cache",
+        "cache_path": str(Path(settings.output_dir) / "paddle_cache"),
         "engine_options": {
             "opt.useAutoloader": "true",
             "target.syncReplicasIndependently": "true",
