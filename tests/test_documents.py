@@ -18,7 +18,13 @@ import pytest
 from tests.conftest import ROOT
 
 FIRST_READ = ("README.md", "docs/tutorial.md")
-GUIDES = ("docs/porting.md", "docs/diverging.md", "docs/checkpoints.md", "docs/training.md")
+GUIDES = (
+    "docs/bert_data.md",
+    "docs/porting.md",
+    "docs/diverging.md",
+    "docs/checkpoints.md",
+    "docs/training.md",
+)
 DOCUMENTS = (*FIRST_READ, *(pytest.param(page, marks=pytest.mark.thorough) for page in GUIDES))
 
 _BLOCK = re.compile(r"^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -144,7 +144,9 @@ class SampleBar(Progress):
         super().__init__(*columns, console=console)
 
     def stage(self, name: str, total: int | None) -> None:
-        """A new bar, for what comes now."""
+        """A new bar, for what comes now; the one before is full."""
+        for task in self.tasks:
+            self.update(task.id, total=task.completed)
         self._current = self.add_task(name, total=total)
 
     def done(self) -> None:

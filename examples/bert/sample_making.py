@@ -227,7 +227,7 @@ def _deal_out(
         raise DataError(
             f"text: expected at least {least} articles, two for each of the "
             f"{settings.files + held_out} files, got {count}; separate articles by blank lines, "
-            "or make fewer --files"
+            "or make fewer --files and hold none out (--held-out-share 0)"
         )
     training, kept = list(range(count)), list[int]()
     if held_out:
