@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import tempfile
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -295,7 +296,7 @@ def _make_all(tasks: Sequence[_Task], processes: int, watcher: Watcher) -> list[
             watcher.made(made[-1])
         return made
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(processes, len(tasks)), context, initializer=_ignore_interrupts)
+    pool = ProcessPoolExecutor(min(processes, len(tasks)), context, initializer=_follow_parent)
     try:
         futures = [pool.submit(make_file, task) for task in tasks]
         for future in as_completed(futures):
@@ -314,9 +315,17 @@ def _make_all(tasks: Sequence[_Task], processes: int, watcher: Watcher) -> list[
         pool.shutdown(cancel_futures=True)
 
 
-def _ignore_interrupts() -> None:
-    """Ctrl-C is for the parent, which ends this process."""
+def _follow_parent() -> None:
+    """Ctrl-C is for the parent, which ends this process; one that is killed ends it too."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 @contextmanager

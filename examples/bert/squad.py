@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -90,11 +91,16 @@ def read_squad(path: Path) -> SquadData:
         raise DataError(
             f"{path}: expected SQuAD's articles, paragraphs and qas: {error}"
         ) from error
-    version = str(content.get("version", ""))
-    has_unanswerable = version.startswith("v2") or any("is_impossible" in r for _, r in records)
+    version = str(content.get("version", "")).lstrip("v")
+    has_unanswerable = version.startswith("2") or any("is_impossible" in r for _, r in records)
     questions = tuple(_question(path, context, r, has_unanswerable) for context, r in records)
     if not questions:
         raise DataError(f"{path}: expected questions, found none")
+    (name, times), *_ = Counter(question.id for question in questions).most_common(1)
+    if times > 1:
+        raise DataError(
+            f"{path}: expected an id of its own for each question, got {name} {times} times"
+        )
     return SquadData(questions, has_unanswerable)
 
 
@@ -136,7 +142,7 @@ def make_features(
     features = SquadFeatures(
         np.full(shape, vocabulary.special.pad, np.int32),
         np.zeros(shape, np.int32),
-        np.tile(np.arange(max_sequence_length, dtype=np.int32), (len(windows), 1)),
+        np.broadcast_to(np.arange(max_sequence_length, dtype=np.int32), shape),
         np.zeros(shape, np.int32),
         np.zeros(len(windows), np.int32),
         np.zeros(len(windows), np.int32),

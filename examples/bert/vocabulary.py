@@ -165,9 +165,13 @@ def _read_json(path: Path) -> Tokenizer:
     if not path.is_file():
         raise DataError(f"{path}: expected a vocabulary, but there is no such file")
     try:
-        return Tokenizer.from_file(str(path))
+        tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises nothing narrower
         raise DataError(f"{path}: expected a file that tokenizers saved: {error}") from error
+    # Samples and windows are cut and filled up where they are made.
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
 
 
 def _word_pieces(ids: dict[str, int], lowercase: bool) -> Tokenizer:

@@ -277,11 +277,16 @@ def test_vocabulary_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
 
 
 def test_a_vocabulary_is_the_same_as_text_and_as_json(tmp_path: Path) -> None:
+    from tokenizers import Tokenizer
+
     path = tmp_path / "v.txt"
     path.write_text("\n".join([*SPECIAL_TOKENS, "hotel", "##s", "H", "é"]) + "\r\n")
     vocabulary = load_vocabulary(path)
     assert vocabulary.size == 9
     vocabulary.tokenizer.save(str(tmp_path / "v.json"))
+    cutting = Tokenizer.from_file(str(tmp_path / "v.json"))
+    cutting.enable_truncation(1)
+    cutting.save(str(tmp_path / "v.json"))
     again = load_vocabulary(tmp_path / "v.json")
     for one in (vocabulary, again):
         assert one.tokenizer.encode("Hôtels", add_special_tokens=False).tokens == ["hotel", "##s"]
@@ -292,9 +297,12 @@ def test_a_vocabulary_is_the_same_as_text_and_as_json(tmp_path: Path) -> None:
         check_fits(vocabulary, 8, path)
 
 
-def test_an_interrupt_ends_all_processes_and_leaves_nothing(text: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_no_process_outlives_an_interrupted_or_killed_run(
+    text: Path, tmp_path: Path, number: signal.Signals
+) -> None:
     output = tmp_path / "out"
-    # Views enough to be at work when the interrupt comes.
+    # Views enough to be at work when the signal comes.
     command = [sys.executable, "-m", "examples.bert.prepare", str(text), *SIZES, "--processes", "2"]
     command += ["--duplicates", "100000", "--output", str(output)]
     with subprocess.Popen(
@@ -305,9 +313,14 @@ def test_an_interrupt_ends_all_processes_and_leaves_nothing(text: Path, tmp_path
                 break
             time.sleep(0.05)
         time.sleep(0.5)
-        program.send_signal(signal.SIGINT)
+        program.send_signal(number)
         shown, errors = program.communicate(timeout=30)  # ends when no process holds the pipes
-    assert program.returncode == 130, errors
-    assert f"interrupted; nothing was written to {output}" in shown
     assert "Traceback" not in errors
-    assert not output.exists()
+    if number == signal.SIGINT:
+        assert program.returncode == 130, errors
+        assert f"interrupted; nothing was written to {output}" in shown
+        assert not output.exists()
+    else:  # the next run clears what is left
+        assert program.returncode == -signal.SIGKILL
+        assert run(text, *SIZES, "--output", output, "--processes", "1", "--files", "1") == 0
+        assert not list(output.glob(".*"))

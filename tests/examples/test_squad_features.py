@@ -59,6 +59,9 @@ def record(**changes: Any) -> dict[str, Any]:
     return {**plain, **changes}
 
 
+TWICE = {"data": [{"paragraphs": [{"context": CONTEXT, "qas": [record(), record()]}]}]}
+
+
 def squad_file(path: Path, *records: dict[str, Any], **top: Any) -> Path:
     paragraphs = [{"context": CONTEXT, "qas": list(records)}]
     path.write_text(json.dumps({"data": [{"title": "N", "paragraphs": paragraphs}], **top}))
@@ -130,6 +133,7 @@ def test_questions_that_cannot_be_used_are_named(
         ),
         ('{"data": [3]}', "expected SQuAD's articles, paragraphs and qas"),
         ('{"data": []}', "expected questions, found none"),
+        (json.dumps(TWICE), "expected an id of its own for each question, got q1 2 times"),
     ],
 )
 def test_files_of_another_layout_are_named(tmp_path: Path, content: str, message: str) -> None:
