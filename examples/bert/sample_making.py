@@ -33,6 +33,11 @@ from examples.bert.vocabulary import (
 REPORT_FILE = "prepared.json"
 HELD_OUT = "held_out"
 
+# What follows the seed where random numbers are drawn, so that no two uses share a stream. A seed
+# that ends in 0 is the same as one without it: files and views are numbered from 1 there.
+_DEALING, _SAMPLES, _SHUFFLING = 1, 2, 3
+_LINES_AT_ONCE = 100
+
 
 @dataclass(frozen=True)
 class SampleSettings:
@@ -196,15 +201,14 @@ def make_file(task: _Task) -> MadeFile:
             settings.sequence_length,
             settings.max_predictions,
             vocabulary.size,
-            # Any two files and views have seeds of their own.
-            (settings.seed, task.number, number),
+            (settings.seed, _SAMPLES, task.number + 1, number + 1),
             vocabulary.special,
             settings.masked_share,
         )
         for number in range(task.duplicates)
     ]
     arrays = {key: np.concatenate([one[key] for one in passes]) for key in passes[0]}
-    order = np.random.default_rng((settings.seed, task.number)).permutation(
+    order = np.random.default_rng((settings.seed, _SHUFFLING, task.number + 1)).permutation(
         len(arrays["input_ids"])
     )
     write_samples(task.output, {key: array[order] for key, array in arrays.items()})
@@ -238,7 +242,7 @@ def _deal_out(
             f"--held-out-share: {len(kept)} of {count} articles leave too few for "
             f"{settings.files} files; lower it, or make fewer --files"
         )
-    shuffled = np.random.default_rng((settings.seed, 1)).permutation(len(training)).tolist()
+    shuffled = np.random.default_rng((settings.seed, _DEALING)).permutation(len(training)).tolist()
     target = dict.fromkeys(kept, settings.files)
     target |= {training[i]: place % settings.files for place, i in enumerate(shuffled)}
     names = [f"training_{number:04d}.jsonl" for number in range(settings.files)]
@@ -253,9 +257,6 @@ def _deal_out(
     for path, lines in zip(paths, parts, strict=True):
         _append(path, lines)
     return paths, count
-
-
-_LINES_AT_ONCE = 100
 
 
 def _append(path: Path, lines: list[str]) -> None:

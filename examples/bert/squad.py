@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from examples.bert.files import DataError, read_json
-from examples.bert.vocabulary import Vocabulary
+from examples.bert.vocabulary import SpecialIds, Vocabulary
 
 Integers = NDArray[np.int32]
 
@@ -86,6 +86,8 @@ def read_squad(path: Path) -> SquadData:
         for article in content["data"]:
             for paragraph in article["paragraphs"]:
                 context = paragraph["context"]
+                if not isinstance(context, str):
+                    raise TypeError(f"a context that is no text: {context!r}")
                 records += [(context, record) for record in paragraph["qas"]]
     except (KeyError, TypeError) as error:
         raise DataError(
@@ -127,68 +129,102 @@ def make_features(
     contexts = list(dict.fromkeys(q.context for q in questions))
     encoded = tokenizer.encode_batch(contexts, add_special_tokens=False)
     tokens = {
-        context: (np.array(e.ids, np.int32), np.array(e.offsets, np.int32).reshape(-1, 2))
+        context: _Tokens(np.array(e.ids, np.int32), np.array(e.offsets, np.int32).reshape(-1, 2))
         for context, e in zip(contexts, encoded, strict=True)
     }
     queries = tokenizer.encode_batch([q.text for q in questions], add_special_tokens=False)
     windows = []
     for number, (question, query) in enumerate(zip(questions, queries, strict=True)):
-        ids, offsets = tokens[question.context]
         kept = query.ids[:max_query_length]
         room = max_sequence_length - len(kept) - 3
-        starts = _window_starts(len(ids), room, stride)
-        windows += [(number, kept, start, min(room, len(ids) - start)) for start in starts]
-    shape = (len(windows), max_sequence_length)
-    features = SquadFeatures(
-        np.full(shape, vocabulary.special.pad, np.int32),
-        np.zeros(shape, np.int32),
-        np.broadcast_to(np.arange(max_sequence_length, dtype=np.int32), shape),
-        np.zeros(shape, np.int32),
-        np.zeros(len(windows), np.int32),
-        np.zeros(len(windows), np.int32),
-        np.array([w[0] for w in windows], np.int32),
-        np.full((*shape, 2), -1, np.int32),
-        np.zeros(shape, np.bool_),
-    )
-    for row, (number, kept, start, length) in enumerate(windows):
-        question = questions[number]
-        ids, offsets = tokens[question.context]
-        first = len(kept) + 2
-        end = first + length
-        features.input_ids[row, : end + 1] = [
-            vocabulary.special.cls,
-            *kept,
-            vocabulary.special.sep,
-            *ids[start : start + length],
-            vocabulary.special.sep,
-        ]
-        features.token_type_ids[row, first : end + 1] = 1
-        features.attention_mask[row, : end + 1] = 1
-        features.offsets[row, first:end] = offsets[start : start + length]
-        span = _answer_tokens(question, offsets)
-        if span is not None and start <= span[0] and span[1] < start + length:
-            features.start_positions[row] = span[0] - start + first
-            features.end_positions[row] = span[1] - start + first
+        count = len(tokens[question.context].ids)
+        starts = _window_starts(count, room, stride)
+        windows += [_Window(number, kept, start, min(room, count - start)) for start in starts]
+
+    features = _empty(windows, max_sequence_length, vocabulary.special.pad)
+    for row, window in enumerate(windows):
+        question = questions[window.question]
+        _fill(features, row, window, tokens[question.context], vocabulary.special, question.answers)
     _mark_best_windows(features, windows)
     return features
 
 
-def _mark_best_windows(
-    features: SquadFeatures, windows: Sequence[tuple[int, list[int], int, int]]
+@dataclass(frozen=True)
+class _Tokens:
+    """A context's token ids ``[n]``, and their characters' begins and ends ``[n, 2]``."""
+
+    ids: Integers
+    offsets: Integers
+
+
+@dataclass(frozen=True)
+class _Window:
+    """``length`` of a context's tokens from ``start`` on, behind a question's tokens."""
+
+    question: int
+    query: list[int]
+    start: int
+    length: int
+
+    @property
+    def slots(self) -> slice:
+        """Where the context stands in the window."""
+        first = len(self.query) + 2
+        return slice(first, first + self.length)
+
+
+def _empty(windows: Sequence[_Window], length: int, pad: int) -> SquadFeatures:
+    shape = (len(windows), length)
+    return SquadFeatures(
+        input_ids=np.full(shape, pad, np.int32),
+        token_type_ids=np.zeros(shape, np.int32),
+        position_ids=np.broadcast_to(np.arange(length, dtype=np.int32), shape),
+        attention_mask=np.zeros(shape, np.int32),
+        start_positions=np.zeros(len(windows), np.int32),
+        end_positions=np.zeros(len(windows), np.int32),
+        question_numbers=np.array([window.question for window in windows], np.int32),
+        offsets=np.full((*shape, 2), -1, np.int32),
+        is_best_window=np.zeros(shape, np.bool_),
+    )
+
+
+def _fill(
+    features: SquadFeatures,
+    row: int,
+    window: _Window,
+    tokens: _Tokens,
+    special: SpecialIds,
+    answers: Sequence[Answer],
 ) -> None:
+    """Write one window, and where its answer is, if it holds it whole."""
+    slots = window.slots
+    end = slots.stop + 1
+    taken = slice(window.start, window.start + window.length)
+    features.input_ids[row, : slots.start] = [special.cls, *window.query, special.sep]
+    features.input_ids[row, slots] = tokens.ids[taken]
+    features.input_ids[row, slots.stop] = special.sep
+    features.token_type_ids[row, slots.start : end] = 1
+    features.attention_mask[row, :end] = 1
+    features.offsets[row, slots] = tokens.offsets[taken]
+    span = _answer_tokens(answers[0], tokens.offsets) if answers else None
+    if span is not None and taken.start <= span[0] and span[1] < taken.stop:
+        features.start_positions[row] = span[0] - taken.start + slots.start
+        features.end_positions[row] = span[1] - taken.start + slots.start
+
+
+def _mark_best_windows(features: SquadFeatures, windows: Sequence[_Window]) -> None:
     """BERT's rule: the smaller of both sides' contexts, then a little the window's length."""
-    for _, group in groupby(enumerate(windows), key=lambda item: item[1][0]):
+    for _, group in groupby(enumerate(windows), key=lambda item: item[1].question):
         members = list(group)
-        starts = np.array([start for _, (_, _, start, _) in members])[:, None]
-        lengths = np.array([length for _, (_, _, _, length) in members])[:, None]
+        starts = np.array([window.start for _, window in members])[:, None]
+        lengths = np.array([window.length for _, window in members])[:, None]
         place = np.arange(int((starts + lengths).max())) - starts
         inside = (place >= 0) & (place < lengths)
         context = np.minimum(place, lengths - 1 - place) + 0.01 * lengths
         best = np.where(inside, context, -1.0).argmax(axis=0)
-        for number, (row, (_, kept, start, length)) in enumerate(members):
-            first = len(kept) + 2
-            span = slice(first, first + length)
-            features.is_best_window[row, span] = best[start : start + length] == number
+        for number, (row, window) in enumerate(members):
+            taken = slice(window.start, window.start + window.length)
+            features.is_best_window[row, window.slots] = best[taken] == number
 
 
 def _window_starts(tokens: int, room: int, stride: int) -> list[int]:
@@ -198,12 +234,9 @@ def _window_starts(tokens: int, room: int, stride: int) -> list[int]:
     return starts
 
 
-def _answer_tokens(question: Question, offsets: Integers) -> tuple[int, int] | None:
-    """First and last context token that the first answer touches."""
-    if not question.answers:
-        return None
-    begin = question.answers[0].start
-    end = begin + len(question.answers[0].text)
+def _answer_tokens(answer: Answer, offsets: Integers) -> tuple[int, int] | None:
+    """First and last context token that the answer touches."""
+    begin, end = answer.start, answer.start + len(answer.text)
     (touched,) = np.nonzero((offsets[:, 1] > begin) & (offsets[:, 0] < end))
     return (int(touched[0]), int(touched[-1])) if len(touched) else None
 

@@ -131,6 +131,7 @@ def test_questions_that_cannot_be_used_are_named(
             '{"data": [{"title": "x"}]}',
             "expected SQuAD's articles, paragraphs and qas: 'paragraphs'",
         ),
+        ('{"data": [{"paragraphs": [{"context": 3, "qas": []}]}]}', "a context that is no text: 3"),
         ('{"data": [3]}', "expected SQuAD's articles, paragraphs and qas"),
         ('{"data": []}', "expected questions, found none"),
         (json.dumps(TWICE), "expected an id of its own for each question, got q1 2 times"),
