@@ -104,6 +104,7 @@ unit-3.0 unit-3.1 unit-3.2: unit-%: venv-%
 
 examples: venv  ## run the examples at their smallest size
 	$(RUN)/python -m examples.bert.pretrain --preset smoke --output out/test
+	$(RUN)/python -m tests.examples.journey --output out/test
 	$(RUN)/python -m examples.mnist.train --smoke --output out/test
 
 verify-bert: venv  ## compare the small BERT's first steps with Paddle's CPU executor
