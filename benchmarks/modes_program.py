@@ -13,6 +13,9 @@ from bert_config import BETA1, BETA2, EPSILON, LEARNING_RATE, Config, initial_we
 from bert_program import make_loss
 from training_mode import Mode, as_one_batch, fed_step
 
+STANDARD = 1
+"""``RecomputationType.Standard``: backward computes again what is between layers' results."""
+
 
 def prepare(config: Config, mode: Mode, on_ipu: bool) -> tuple[Callable[[], float], dict[str, Any]]:
     """Builds the program and gets it ready to run.
@@ -107,7 +110,7 @@ def _compile(main: Any, feeds: list[str], loss: Any, mode: Mode) -> Any:
             "replicated_graph_count": mode.replicas,
         }
     if mode.recompute:
-        options |= {"auto_recomputation": 3}
+        options |= {"auto_recomputation": STANDARD}
     if mode.precision == "fp16":
         options |= {"enable_fp16": True}
     strategy.set_options(options)

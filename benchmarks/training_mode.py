@@ -36,7 +36,8 @@ class Mode:
 
 GROUPS: Mapping[str, Mapping[str, Mode]] = {
     "accumulation": {f"accumulation {k}": Mode(accumulation=k) for k in (1, 8, 64)},
-    "pipeline": {f"{k} IPUs, accumulation 8": Mode(accumulation=8, ipus=k) for k in (1, 2, 4)},
+    # On 4 IPUs there are 9 stages with those of backward, which as many micro-batches must fill.
+    "pipeline": {f"{k} IPUs, accumulation 16": Mode(accumulation=16, ipus=k) for k in (1, 2, 4)},
     "replicas": {f"{k} replicas": Mode(replicas=k) for k in (1, 2, 4)},
     "recomputation": {
         "activations kept": Mode(accumulation=2),

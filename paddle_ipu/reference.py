@@ -367,7 +367,7 @@ def _explain_what_is_not_finite(
     except PaddleIpuError as error:
         report.notes.append(f"the operators could not be run one by one: {error}")
         return None
-    report.not_finite = not_finite.trace(case, examined)
+    report.not_finite = not_finite.trace(replace(case, state=examined.state), examined)
     return examined
 
 
@@ -405,10 +405,11 @@ def _compare_operators(
             f"operators are compared on micro-batch {examined.turn}, from {whose} weights at that "
             "point"
         )
-    tabulate(case, examined, report)
+    there = replace(case, state=examined.state)
+    tabulate(there, examined, report)
     if report.against == "fp32" and not examined.in_half:
         report.notes.append("the program computes nothing in half: both sides are the same")
-    for finding in (findings.lost_gradients(case, examined), findings.lost_digits(report)):
+    for finding in (findings.lost_gradients(there, examined), findings.lost_digits(report)):
         if finding is not None:
             report.findings.append(finding)
     gradients_alone = any(not row.ok for row in report.gradients) and all(

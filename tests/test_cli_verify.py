@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,11 @@ program = main
 if compiled:
     strategy = paddle.static.IpuStrategy()
     strategy.set_graph_config(num_ipus=1, is_training=True, micro_batch_size=2)
+    if "scaled" in sys.argv:
+        strategy.set_options({"enable_fp16": True, "automatic_loss_scaling_settings.enabled": True})
     program = paddle.static.IpuCompiledProgram(main, ipu_strategy=strategy).compile(["x"], [loss])
 for step in range(runs):
-    rows = np.full((2, 4), 1 + step / 8, "float32")
+    rows = np.full((2, 4), 400.0 if step == 6 and "scaled" in sys.argv else 1 + step / 8, "float32")
     (value,) = exe.run(program, feed={"x": rows}, fetch_list=[loss])
     print("loss", float(value))
 print("the script goes on")
@@ -57,6 +60,18 @@ def test_a_script_is_followed_to_its_first_nan(
     assert "First infinity: square at " in printed.out
     assert printed.err.count("loss ") < 30 and "the script goes on" not in printed.err
     assert "Steps, on the IPU" in page.read_text(encoding="utf-8")
+
+
+def test_automatic_loss_scaling_is_followed_to_where_it_was(
+    script: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["verify", "--until-nan", script, "1e-4", "30", "scaled"]) == 1
+    printed = capsys.readouterr()
+    assert "runs 4 to 7 of the script, from the weights before run 4" in printed.out
+    assert "First infinity: square at " in printed.out and "It overflows half" in printed.out
+    # Six runs with small gradients have doubled it six times.
+    assert re.search(r"^ +64 .* now$", printed.out, re.MULTILINE)
+    assert printed.err.count("loss ") == 6
 
 
 def test_runs_in_the_middle_have_their_own_weights_and_feeds(

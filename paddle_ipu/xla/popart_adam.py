@@ -13,7 +13,8 @@ Equations, for weight w and gradient g with learning rate lr, betas b1 and b2 an
                   or one of the norms is 0
 
 Scaled state is kept in loss-scaled units: g, eps and the L2 decay are multiplied by the loss
-scaling, which leaves x as it is.
+scaling, which leaves x as it is. Where the scaling changes, m is multiplied by the ratio of the new
+to the old and v by its square; AdaMax's v is no square, and is multiplied by the ratio.
 """
 
 from __future__ import annotations

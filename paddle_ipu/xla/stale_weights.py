@@ -1,7 +1,7 @@
 """Weights of earlier updates, which a pipeline without gradient accumulation computes with.
 
 In such a pipeline each stage updates its weights as soon as a micro-batch has come back to it,
-while younger micro-batches are under way. With F the last forward stage, forward stage s has its
+while younger micro-batches are under way. With F the stage of the loss, forward stage s has its
 backward in stage 2F - s. Micro-batch k is in stage t in cycle k + t; within a cycle an IPU runs
 lower stages first. A weight is updated in the backward of the first stage u that reads it, so
 
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 
+from paddle_ipu.errors import popart_exception
 from paddle_ipu.xla import half
 
 if TYPE_CHECKING:
@@ -41,8 +42,12 @@ def stale_reads(
         loss: id of the loss.
         weights: those that are updated.
         stages: pipeline stage of each node, by its first result.
+
+    Raises:
+        popart_exception: an operator behind the loss's stage would read a weight after its own
+            micro-batch, or a younger one, has updated it.
     """
-    last = 2 * max(stages.values())
+    last = 2 * next(stages[node.outputs[0]] for node in graph.nodes if loss in node.outputs)
     reaching = graph.reaching(loss)
     readers: dict[str, list[LoweredNode]] = {name: [] for name in weights}
     for node in graph.nodes:
@@ -58,6 +63,12 @@ def stale_reads(
         )
         for node in nodes:
             stage = stages[node.outputs[0]]
+            if stage >= last - first and 2 * stage > last:
+                raise popart_exception(
+                    f"{node.op_type} ({node.name}) in pipeline stage {stage} reads the weight "
+                    f"{name}, which is updated in stage {last - first} already. Put what reads "
+                    f"trained weights into the stage of the loss, {last // 2}, or an earlier one."
+                )
             lags = max(0, last - first - stage), max(0, stage - first)
             if any(lags):
                 reads.setdefault(node.outputs[0], {})[name] = lags

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tests.placement.networks import PLACES, batch_of_rows, compare_updates, compiled, staged
 from tests.training import tiny_bert
+from tests.training.side_by_side import read, write
 
 pytestmark = pytest.mark.usefixtures("static_mode")
 
@@ -71,6 +72,30 @@ def test_weights_are_those_of_the_cpu(
     strategy: int,
 ) -> None:
     equivalent(stages, accumulation, replicas, batches, optimizer, strategy)
+
+
+@pytest.mark.parametrize(
+    ("accumulation", "replicas", "batches"),
+    [(3, 2, 1), pytest.param(4, None, 2, marks=pytest.mark.thorough),
+     pytest.param(None, 2, 3, marks=pytest.mark.thorough)],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["Sum", "NoReduction"])
+def test_sums_of_gradients_take_as_many_times_the_step(
+    accumulation: int | None, replicas: int | None, batches: int, kind: str
+) -> None:
+    stages = "two" if accumulation else "one"
+    both = compiled(
+        staged(PLACES[stages], lambda: paddle.optimizer.SGD(0.02)),
+        len(PLACES[stages]),
+        accumulation=accumulation,
+        replicas=replicas,
+        batches=batches,
+        pipelining=accumulation is not None,
+        options={REDUCTION: {"Sum": 0, "NoReduction": 2}[kind]},
+    )
+    rate = read(both.cpu, "learning_rate_0") * (accumulation or 1) * (replicas or 1)
+    write(both.cpu, "learning_rate_0", rate)
+    compare_updates(both, batch_of_rows)
 
 
 @pytest.mark.thorough

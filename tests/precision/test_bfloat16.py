@@ -115,9 +115,16 @@ def test_operators_are_paddles_to_the_last_place() -> None:
 
 
 class Trained:
-    """A small model decorated for bfloat16 and trained; the scope then has what the device had."""
+    """A small model decorated and trained; the scope then has what the device had."""
 
-    def __init__(self, level: str, steps: int = 6, rate: float = 0.01, **decoration: Any) -> None:
+    def __init__(
+        self,
+        level: str,
+        steps: int = 6,
+        rate: float = 0.01,
+        dtype: str = "bfloat16",
+        **decoration: Any,
+    ) -> None:
         paddle.enable_static()
         paddle.seed(3)
         self.scope = paddle.static.Scope()
@@ -131,7 +138,7 @@ class Trained:
             hidden = functional.gelu(paddle.static.nn.fc(x, 16))
             loss = paddle.mean(paddle.square(paddle.static.nn.fc(hidden, 3)))
             optimizer = paddle.static.amp.decorate(
-                paddle.optimizer.Adam(rate), level=level, dtype="bfloat16", use_amp_guard=False,
+                paddle.optimizer.Adam(rate), level=level, dtype=dtype, use_amp_guard=False,
                 **decoration,
             )  # fmt: skip
             with warnings.catch_warnings():

@@ -8,8 +8,12 @@ import numpy as np
 import paddle
 import pytest
 
+from tests.placement.networks import PLACES, batch_of_rows, compiled, staged
+from tests.training.side_by_side import read
+
 Array = np.ndarray[Any, Any]
 F = paddle.nn.functional
+RECOMPUTATIONS = ("NoRecompute", "Standard", "NormOnly", "Pipeline", "RecomputeAll")
 
 
 def trained(kind: int, half: bool) -> tuple[list[float], dict[str, Array], int]:
@@ -51,3 +55,45 @@ def test_masks_roundings_and_statistics_are_those_of_forward(static_mode: None, 
     for name, array in variables.items():
         distance = float(np.linalg.norm(same[name] - array))
         assert distance <= 1e-6 * float(np.linalg.norm(array)) + 1e-9, name
+
+
+MODES: dict[str, tuple[str, dict[str, Any]]] = {
+    "replicas": ("one", {"replicas": 2, "accumulation": 2}),
+    "automatic loss scaling": (
+        "two",
+        {
+            "accumulation": 3,
+            "options": {
+                "enable_fp16": True,
+                "automatic_loss_scaling_settings.enabled": True,
+                "loss_scaling": 16.0,
+            },
+        },
+    ),
+    "a pipeline without accumulation": ("two", {"batches": 5, "pipelining": True}),
+}
+
+
+@pytest.mark.parametrize("name", MODES)
+def test_what_is_computed_again_is_the_same_in_every_mode(static_mode: None, name: str) -> None:
+    stages, mode = MODES[name]
+    found: list[tuple[list[Array], Any]] = []
+    for kind in ("NoRecompute", "RecomputeAll"):
+        given = {"accumulation": None, "replicas": None, "batches": 1, "pipelining": False} | mode
+        options = {**given.pop("options", {}), "auto_recomputation": RECOMPUTATIONS.index(kind)}
+        both = compiled(
+            staged(PLACES[stages], lambda: paddle.optimizer.Adam(0.01)), len(PLACES[stages]),
+            options=options, **given,
+        )  # fmt: skip
+        rows = 2 * (given["accumulation"] or 1) * (given["replicas"] or 1) * given["batches"]
+        for step in range(3):
+            both.on_ipu(batch_of_rows(rows, step))
+        both.weights_to_host()
+        scale = both.program.loss_scale if "options" in mode else None
+        found.append(([read(both.ipu, name) for name in both.built.parameters], scale))
+        segments = both.compiler._backend.session._executable._step.segments
+        assert any(segment.recomputed for segment in segments) is (kind == "RecomputeAll")
+    (kept, scale), (again, scale_again) = found
+    assert scale == scale_again != 16.0
+    for array, expected in zip(again, kept, strict=True):
+        np.testing.assert_allclose(array, expected, rtol=1e-5, atol=1e-7)
