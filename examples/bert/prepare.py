@@ -37,9 +37,9 @@ exit codes: 0 done; 2 wrong arguments, unusable data, or the disk is full; 130 i
 Whatever the end, no half-written file stays.
 
 examples:
-  python -m examples.bert.prepare --output data/128
-  python -m examples.bert.prepare my_texts --vocab data/128/vocab.txt --output data/384 \\
-      --sequence-length 384 --max-predictions-per-seq 56 --format tfrecord
+  python -m examples.bert.prepare --output data/bert/phase1
+  python -m examples.bert.prepare my_texts --output data/bert/phase2 \\
+      --vocab data/bert/phase1/vocab.txt --sequence-length 384 --max-predictions-per-seq 56 --format tfrecord
 """
 
 
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         with console.status("reading the text"):
             read = articles(options.text)
-        corpus = Corpus(read, options.vocab, options.vocab_size, lowercase=not options.cased)
+        corpus = Corpus(read, options.vocab, options.vocab_size)
         with SampleBar(console) as bar:
             report = make_corpus(
                 corpus, settings, options.output, options.processes, bar, options.overwrite
@@ -94,7 +94,6 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         default=4000,
         help="pieces of the vocabulary to train where none is given (default: 4000)",
     )
-    add("--cased", action="store_true", help="with a vocab.txt that has capital letters")
     add("--format", choices=("hdf5", "tfrecord"), default="hdf5", help="default: hdf5")
     add("--sequence-length", type=int, default=128, help="tokens of a sample (default: 128)")
     add(

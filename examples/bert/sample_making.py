@@ -86,7 +86,6 @@ class Corpus:
     read: Callable[[], Iterable[Article]]
     vocabulary: Path | None
     vocabulary_size: int
-    lowercase: bool = True
 
 
 @dataclass(frozen=True)
@@ -118,7 +117,6 @@ class _Task:
 
     articles: Path
     vocabulary: Path
-    lowercase: bool
     output: Path
     number: int
     duplicates: int
@@ -151,7 +149,7 @@ def make_corpus(
             "choose another --output, or replace it with --overwrite"
         )
     if corpus.vocabulary is not None:
-        load_vocabulary(corpus.vocabulary, lowercase=corpus.lowercase)  # before the long work
+        load_vocabulary(corpus.vocabulary)  # before the long work
     with _workshop(folder) as workshop:
         texts, articles = _deal_out(corpus, settings, workshop, watcher)
         vocabulary = _vocabulary(corpus, texts, workshop, watcher)
@@ -159,7 +157,6 @@ def make_corpus(
             _Task(
                 text,
                 vocabulary,
-                corpus.lowercase,
                 workshop / f"{text.stem}.{settings.format}",
                 number,
                 1 if text.stem == HELD_OUT else settings.duplicates,
@@ -173,7 +170,7 @@ def make_corpus(
             old.unlink()
         for path in (vocabulary, *(task.output for task in tasks)):
             path.replace(folder / path.name)
-    size = load_vocabulary(folder / vocabulary.name, lowercase=corpus.lowercase).size
+    size = load_vocabulary(folder / vocabulary.name).size
     write_json(
         folder / REPORT_FILE,
         {
@@ -190,7 +187,7 @@ def make_corpus(
 def make_file(task: _Task) -> MadeFile:
     """Make one file of samples of the articles dealt to it."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes share the cores already
-    vocabulary = load_vocabulary(task.vocabulary, lowercase=task.lowercase)
+    vocabulary = load_vocabulary(task.vocabulary)
     with task.articles.open(encoding="utf-8") as stream:
         documents = encode_documents(vocabulary.tokenizer, (json.loads(line) for line in stream))
     documents = [document for document in documents if document]
@@ -367,7 +364,6 @@ def _summary(folder: Path, articles: int, size: int, made: Sequence[MadeFile]) -
     ]
     if unknown > 0.05:
         lines.append(
-            "warning: the vocabulary knows little of this text; is it of another language, "
-            "or has it capital letters (--cased)?"
+            "warning: the vocabulary knows little of this text; is it of another language?"
         )
     return "\n".join(lines)

@@ -47,15 +47,16 @@ class Vocabulary:
     size: int
 
 
-def load_vocabulary(path: Path, *, lowercase: bool = True) -> Vocabulary:
+def load_vocabulary(path: Path) -> Vocabulary:
     """Read ``vocab.txt`` (one piece a line, BERT's own format) or a ``.json`` of ``tokenizers``.
 
-    ``lowercase`` is for ``vocab.txt``; a ``.json`` says itself what it does with letters.
+    With a ``vocab.txt`` text keeps its capitals and accents if any piece has a capital letter, else
+    it loses both, as for Google's cased and uncased BERT; a ``.json`` says itself what it does.
 
     Raises:
         DataError: the file is missing, damaged, or lacks one of BERT's special tokens.
     """
-    tokenizer = _read_json(path) if path.suffix == ".json" else _read_text(path, lowercase)
+    tokenizer = _read_json(path) if path.suffix == ".json" else _read_text(path)
     pieces = tokenizer.get_vocab()
     missing = [token for token in SPECIAL_TOKENS if token not in pieces]
     if missing:
@@ -138,7 +139,7 @@ def encode_documents(
     return encoded
 
 
-def _read_text(path: Path, lowercase: bool) -> Tokenizer:
+def _read_text(path: Path) -> Tokenizer:
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except FileNotFoundError as error:
@@ -156,7 +157,8 @@ def _read_text(path: Path, lowercase: bool) -> Tokenizer:
                 f"first in line {ids[piece] + 1}"
             )
         ids[piece] = number
-    return _word_pieces(ids, lowercase)
+    is_cased = any(p != p.lower() for p in pieces if not (p.startswith("[") and p.endswith("]")))
+    return _word_pieces(ids, lowercase=not is_cased)
 
 
 def _read_json(path: Path) -> Tokenizer:
@@ -174,7 +176,7 @@ def _read_json(path: Path) -> Tokenizer:
     return tokenizer
 
 
-def _word_pieces(ids: dict[str, int], lowercase: bool) -> Tokenizer:
+def _word_pieces(ids: dict[str, int], *, lowercase: bool) -> Tokenizer:
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
     tokenizer = Tokenizer(models.WordPiece(ids, unk_token=SPECIAL_TOKENS[UNKNOWN]))

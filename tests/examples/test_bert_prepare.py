@@ -280,7 +280,7 @@ def test_a_vocabulary_is_the_same_as_text_and_as_json(tmp_path: Path) -> None:
     from tokenizers import Tokenizer
 
     path = tmp_path / "v.txt"
-    path.write_text("\n".join([*SPECIAL_TOKENS, "hotel", "##s", "H", "é"]) + "\r\n")
+    path.write_text("\n".join([*SPECIAL_TOKENS, "hotel", "##s", "h", "[unused0]"]) + "\r\n")
     vocabulary = load_vocabulary(path)
     assert vocabulary.size == 9
     vocabulary.tokenizer.save(str(tmp_path / "v.json"))
@@ -290,11 +290,16 @@ def test_a_vocabulary_is_the_same_as_text_and_as_json(tmp_path: Path) -> None:
     again = load_vocabulary(tmp_path / "v.json")
     for one in (vocabulary, again):
         assert one.tokenizer.encode("Hôtels", add_special_tokens=False).tokens == ["hotel", "##s"]
-    cased = load_vocabulary(path, lowercase=False).tokenizer
-    assert cased.encode("H é", add_special_tokens=False).tokens == ["H", "é"]
     check_fits(vocabulary, 9, path)
     with pytest.raises(DataError, match=r"v\.txt: expected at most 8 pieces.* got 9"):
         check_fits(vocabulary, 8, path)
+
+
+def test_a_vocabulary_with_capital_letters_keeps_those_of_the_text(tmp_path: Path) -> None:
+    path = tmp_path / "v.txt"
+    path.write_text("\n".join([*SPECIAL_TOKENS, "H", "h", "é", "e"]), encoding="utf-8")
+    encoded = load_vocabulary(path).tokenizer.encode("H h é e", add_special_tokens=False)
+    assert encoded.tokens == ["H", "h", "é", "e"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
