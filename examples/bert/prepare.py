@@ -39,7 +39,8 @@ Whatever the end, no half-written file stays.
 examples:
   python -m examples.bert.prepare --output data/bert/phase1
   python -m examples.bert.prepare my_texts --output data/bert/phase2 \\
-      --vocab data/bert/phase1/vocab.txt --sequence-length 384 --max-predictions-per-seq 56 --format tfrecord
+      --vocab data/bert/phase1/vocab.txt --sequence-length 384 \\
+      --max-predictions-per-seq 56 --format tfrecord
 """
 
 
