@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import _paddle_ipu_autoload
+from paddle_ipu import root_logger
 from paddle_ipu.errors import ActivationError
 from paddle_ipu.legacy import fluid_import
 from paddle_ipu.legacy.pir_names import PIR_NAMES, STATIC_LAYERS
@@ -371,11 +372,13 @@ def activate() -> None:
     for applied, replacement in zip(found, replacements, strict=True):
         setattr(applied.owner, applied.name, replacement)
         _applied.append(applied)
+    root_logger.release()
 
 
 def deactivate() -> None:
     """Restores every patched name exactly; before Paddle is imported, stops waiting for it."""
     _paddle_ipu_autoload.stop_waiting()
+    root_logger.restore()
     while _applied:
         applied = _applied.pop()
         if applied.original is _ABSENT:

@@ -36,11 +36,16 @@ def aligned(x: Any, y: Any, axis: int) -> tuple[Any, Any]:
     return (short, long) if swapped else (long, short)
 
 
+def _of_dtype(y: Any, x: Any) -> Any:
+    # The result had x's dtype whatever y's was; today's operators refuse operands of two dtypes.
+    return y if y.dtype == x.dtype else paddle.cast(y, x.dtype)
+
+
 def _elementwise(today: Callable[..., Any]) -> Callable[..., Any]:
     def layer(
         x: Any, y: Any, axis: int = -1, act: str | None = None, name: str | None = None
     ) -> Any:
-        return activated(today(*aligned(x, y, axis)), act)
+        return activated(today(*aligned(x, _of_dtype(y, x), axis)), act)
 
     return layer
 

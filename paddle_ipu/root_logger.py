@@ -1,0 +1,29 @@
+"""The handler that Paddle's import leaves on Python's root logger.
+
+Paddle names a logger of its own "root", which is the root logger since Python 3.9. A script that calls
+``logging.basicConfig`` after ``import paddle`` then configures nothing, and its log lines are lost.
+"""
+
+from __future__ import annotations
+
+import logging
+
+_PADDLE_FORMAT = "[%(asctime)-15s] [%(levelname)8s] %(filename)s:%(lineno)s - %(message)s"
+_taken: list[logging.Handler] = []
+
+
+def release() -> None:
+    """Takes Paddle's handler off the root logger, and no other."""
+    root = logging.getLogger()
+    for handler in list(root.handlers):
+        formatter = handler.formatter
+        if formatter is not None and formatter._fmt == _PADDLE_FORMAT:
+            root.removeHandler(handler)
+            _taken.append(handler)
+
+
+def restore() -> None:
+    """Puts back what :func:`release` took."""
+    root = logging.getLogger()
+    while _taken:
+        root.addHandler(_taken.pop())
