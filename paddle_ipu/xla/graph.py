@@ -315,11 +315,11 @@ class LoweredGraph:
         }
         if watch is not None:
             env = {name: watch.tensor(name, array) for name, array in env.items()}
-        # What Reshapes and Transposes of matrices were given, by their results.
-        given: tuple[Environment, Environment] = ({}, {})
+        # What Reshapes, Transposes of matrices and Softmaxes were given, by their results.
+        given: tuple[Environment, Environment, Environment] = ({}, {}, {})
 
         def apply(node: LoweredNode, inputs: Sequence[Any], ranges: Watch | None) -> Sequence[Any]:
-            sources, turned = given
+            sources, turned, logits = given
             context = LoweringContext(
                 domain=node.domain,
                 op_type=node.op_type,
@@ -330,6 +330,7 @@ class LoweredGraph:
                 dtypes=[narrow.dtypes.get(name) if name else None for name in node.inputs],
                 sources=[sources.get(name) if name else None for name in node.inputs],
                 turned=[turned.get(name) if name else None for name in node.inputs],
+                logits=[logits.get(name) if name else None for name in node.inputs],
                 kernel=self.kernels.get(node.outputs[0]) if self.kernels and node.outputs else None,
                 from_zero=bool(self.from_zero.intersection(node.outputs)),
                 blocks=_entered(node, inputs, training),
@@ -377,7 +378,7 @@ class LoweredGraph:
             flag = None if listen is None else listen(node, results)
             if flag is not None and heard is not None:
                 heard.append((node, flag))
-            sources, turned = given
+            sources, turned, logits = given
             named: Environment = {}
             for name, result in zip(node.outputs, results, strict=False):
                 if name in taps:
@@ -388,6 +389,8 @@ class LoweredGraph:
                     sources[name] = inputs[0]
                 elif _turns_a_matrix(node):
                     turned[name] = inputs[0]
+                elif _sums_rows_to_one(node, result):
+                    logits[name] = inputs[0]
             return named
 
         for segment in segments or (Segment(0, len(self.nodes), False, frozenset(), ()),):
@@ -397,7 +400,7 @@ class LoweredGraph:
                     env.update(run(node, env, taps, heard, ranges))
                 continue
             before = given
-            given = (dict(before[0]), dict(before[1]))
+            given = (dict(before[0]), dict(before[1]), dict(before[2]))
             # Only the step has segments, and no block.
             assert not isinstance(ranges, BlockRanges)
             env.update(recomputation.evaluate(segment, nodes, env, taps, run, heard, ranges))
@@ -494,6 +497,11 @@ def _entered(
 
 def _turns_a_matrix(node: LoweredNode) -> bool:
     return node.op_type == "Transpose" and list(node.attributes.get("perm", ())) == [1, 0]
+
+
+def _sums_rows_to_one(node: LoweredNode, result: Any) -> bool:
+    """Whether a node is a Softmax over the last axis alone."""
+    return node.op_type == "Softmax" and node.attributes.get("axis", 1) in (-1, result.ndim - 1)
 
 
 def _constants(node: ir.Node) -> dict[int, np.ndarray[Any, Any]]:

@@ -61,6 +61,7 @@ class LoweringContext:
         sources: for each input, what a Reshape made it of; None where it comes from another
             operator.
         turned: for each input, the matrix of which it is the Transpose; None where it is of none.
+        logits: for each input, what a Softmax over the last axis made it of; None without one.
         kernel: of an operator that runs on the host, its kernel; see ``paddle_ipu.cpu_kernels``.
         from_zero: no index of a Gather may be below zero.
         blocks: the operator's subgraphs, by attribute.
@@ -80,6 +81,7 @@ class LoweringContext:
     num_outputs: int = 1
     sources: Sequence[Any] = ()
     turned: Sequence[Any] = ()
+    logits: Sequence[Any] = ()
     dtypes: Sequence[str | None] = ()
     kernel: Any = None
     from_zero: bool = False

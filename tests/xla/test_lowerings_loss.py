@@ -11,6 +11,7 @@ import paddle.nn.functional as F  # noqa: N812 - the name everyone uses
 import pytest
 
 from paddle_ipu.errors import LoweringError
+from paddle_ipu.xla.registry import LoweringContext, find_lowering
 
 LOGITS = np.random.default_rng(2).normal(size=(2, 3, 5)).astype(np.float32)
 PROBABILITIES = np.exp(LOGITS) / np.exp(LOGITS).sum(-1, keepdims=True)
@@ -136,3 +137,29 @@ def test_l1(lowered: Any) -> None:
     )
     with pytest.raises(LoweringError, match="must have at least one axis, got a scalar"):
         lowered("L1", {"lambda": 1.0}, domain="ai.graphcore")(np.float32(1))
+
+
+def test_nll_of_a_softmax_gives_its_gradient_to_the_logits() -> None:
+    """softmax - onehot, times the loss scale, over the labels counted: no 1 / p in between."""
+    labels = np.array([[0, 4, 1], [1, 2, 3]], np.int32)
+    scale, counted = 512.0, labels != 1
+    logits = LOGITS.copy()
+    logits[0, 0, 0] = -30.0  # its 1 / p is beyond float32's clamp, and far beyond half
+
+    def loss(x: Any) -> Any:
+        context = LoweringContext(
+            "ai.graphcore", "Nll", "node", True, lambda: jax.random.key(0), logits=[x, None]
+        )
+        rule = find_lowering("ai.graphcore", "Nll")
+        assert rule is not None
+        return scale * rule(context, [jax.nn.softmax(x), labels], {"ignoreIndex": 1})
+
+    value, gradient = jax.value_and_grad(loss)(logits)
+    shifted = np.exp(logits.astype(np.float64))
+    probabilities = shifted / shifted.sum(-1, keepdims=True)
+    picked = np.take_along_axis(probabilities, labels[..., None], -1)[..., 0]
+    each = -np.log(np.maximum(picked, 1e-7))
+    np.testing.assert_allclose(value, scale * each[counted].mean(), rtol=1e-5)
+    onehot = np.eye(5)[labels]
+    expected = scale * (probabilities - onehot) * counted[..., None] / counted.sum()
+    np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-4)

@@ -45,6 +45,29 @@ def _clamped_log_jvp(epsilon: float, primals: Any, tangents: Any) -> Any:
     return _clamped_log(probability, epsilon), tangent / jnp.maximum(probability, epsilon)
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(3,))
+def _nll_of_softmax(logits: Any, probabilities: Any, labels: Any, epsilon: float) -> Any:
+    """``-log(max(p[label], epsilon))`` of the softmax of `logits`.
+
+    Its derivative goes to the logits at once, as PopART's NlllWithSoftmaxGradDirect has it: that of
+    the logarithm, 1 / p times the loss scale, is beyond half where p is small.
+    """
+    return -lax.log(jnp.maximum(_picked(probabilities, labels), epsilon))
+
+
+@_nll_of_softmax.defjvp
+def _nll_of_softmax_jvp(epsilon: float, primals: Any, tangents: Any) -> Any:
+    logits, probabilities, labels = primals
+    slope = probabilities - _hits(probabilities, labels).astype(probabilities.dtype)
+    return _nll_of_softmax(*primals, epsilon), jnp.sum(slope * tangents[0], axis=-1)
+
+
+def _hits(x: Any, labels: Any) -> Any:
+    """Whether an element of `x` is the one that its label picks; labels as for `_picked`."""
+    index = jnp.clip(labels, 0, x.shape[-1] - 1)[..., None]
+    return lax.broadcasted_iota(index.dtype, x.shape, x.ndim - 1) == index
+
+
 @jax.custom_jvp
 def _picked(x: Any, labels: Any) -> Any:
     """``x[..., labels]``, shaped like `labels`; labels out of range take the nearest class."""
@@ -57,8 +80,7 @@ def _picked_jvp(primals: Any, tangents: Any) -> Any:
     # Transposed, this is a select that fuses into the gradient of softmax; a gather's transpose
     # is a scatter into a tensor of zeros.
     (x, labels), (tangent, _) = primals, tangents
-    index = jnp.clip(labels, 0, x.shape[-1] - 1)[..., None]
-    hit = lax.broadcasted_iota(index.dtype, x.shape, x.ndim - 1) == index
+    hit = _hits(x, labels)
     return _picked(x, labels), jnp.sum(jnp.where(hit, tangent, jnp.zeros_like(tangent)), axis=-1)
 
 
@@ -76,10 +98,14 @@ def nll(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes)
     probabilities, labels = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
     ignored = attributes.get("ignoreIndex")
     _watch(context, labels, probabilities.shape[-1], ignored)
-    picked = _picked(probabilities, labels)
     epsilon = 6.104e-05 if "float16" in context.dtypes[:1] else 1e-7
-    is_log = attributes.get("inputIsLogProbability", 0)
-    loss = -(picked if is_log else _clamped_log(picked, epsilon))
+    logits = context.logits[0] if context.logits else None
+    if attributes.get("inputIsLogProbability", 0):
+        loss = -_picked(probabilities, labels)
+    elif logits is not None:
+        loss = _nll_of_softmax(jnp.asarray(logits), probabilities, labels, epsilon)
+    else:
+        loss = -_clamped_log(_picked(probabilities, labels), epsilon)
     if ignored is None:
         return reduced(context, loss, attributes)
     counted = labels != int(ignored)
