@@ -186,7 +186,7 @@ _add("Optimizer", "effective", Number(low=0.0, high=1.0), {
 })
 
 _add("Precision", "effective", FLAG, {
-    "enable_fp16": (False, "Converts the program to half, unless it holds half values already."),
+    "enable_fp16": (False, "Converts the program to half, unless inputs or weights are in half."),
 }, seam="")
 _add("Precision", "effective", FLAG, {
     "enable_half_partial": (False, "Sets `partials_type_matmuls` and convolutions to half."),

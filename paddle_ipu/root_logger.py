@@ -1,7 +1,8 @@
 """The handler that Paddle's import leaves on Python's root logger.
 
-Paddle names a logger of its own "root", which is the root logger since Python 3.9. A script that calls
-``logging.basicConfig`` after ``import paddle`` then configures nothing, and its log lines are lost.
+Paddle names a logger of its own "root", which is the root logger since Python 3.9. A script that
+calls ``logging.basicConfig`` after ``import paddle`` configures nothing then, and what it logs is
+lost.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
 x, w float32: y = matmul(x, w)  ->  x, w float16: y = matmul(x, w), y float16
 
-A program that holds half values already was converted by its author and stays as it is. AMP's
-entry points cannot convert a PIR program, so they write on each operator what it becomes
-(``annotations.AMP``); what stays in float32 then gets casts at its borders.
+A program that reads inputs or weights in half was converted by its author and stays as it is; a
+single value in half, such as a mask, is no conversion. AMP's entry points cannot convert a PIR
+program, so they write on each operator what it becomes (``annotations.AMP``); what stays in float32
+then gets casts at its borders.
 """
 
 from __future__ import annotations
@@ -48,9 +49,7 @@ class ConvertToHalf:
             conversion.run()
             _keep_states(compilation, conversion)
             return True
-        values = [*graph.inputs, *(value for node in graph for value in node.outputs)]
-        is_half = any(value.dtype in _HALF.values() for value in values)
-        if is_half or not compilation.options["enable_fp16"]:
+        if _is_converted(graph) or not compilation.options["enable_fp16"]:
             return False
         everything = {key: mark or "float16" for key, mark in marked.items()}
         conversion = _Conversion(
@@ -59,6 +58,19 @@ class ConvertToHalf:
         conversion.run()
         _keep_states(compilation, conversion)
         return True
+
+
+def _is_converted(graph: ir.Graph) -> bool:
+    """Whether a feed or a weight is half, or is read through a cast to half."""
+    casts = (
+        use.node.outputs[0]
+        for value in graph.inputs
+        for use in value.uses()
+        if use.node.op_type == "cast"
+        and value.dtype is not None
+        and value.dtype.is_floating_point()
+    )
+    return any(value.dtype in _HALF.values() for value in (*graph.inputs, *casts))
 
 
 def _keep_states(compilation: Compilation, conversion: _Conversion) -> None:

@@ -5,7 +5,8 @@
     multiply(gradient, divide(c, maximum(norm, c)))   ClipGradByGlobalNorm
     clip_by_norm(gradient) | clip(gradient)       ClipGradByNorm, ClipGradByValue
 
-Paddle clips first and adds the decay to what is left.
+Paddle clips first and adds the decay to what is left. A program that AMP has converted after
+`minimize` has casts between all of them.
 """
 
 from __future__ import annotations
@@ -57,27 +58,42 @@ def follow(gradient: ir.Value, parameter: ir.Value) -> GradientChange:
 
 def _decay(gradient: ir.Value, parameter: ir.Value) -> tuple[ir.Value, float, float] | None:
     """(gradient before regularisation, L1 coefficient, L2 coefficient) where one was added."""
-    node = gradient.producer()
+    node = _maker(gradient)
     if node is None or node.op_type not in ("add_n", "add") or len(node.inputs) != 2:
         return None
     first, second = node.inputs
-    scaled = None if second is None else second.producer()
+    scaled = _maker(second)
     if first is None or scaled is None or scaled.op_type != "scale":
         return None
-    factor, of = scalar_constant(operand(scaled, "scale")), scaled.inputs[0]
+    factor, of = scalar_constant(operand(scaled, "scale")), _before_casts(scaled.inputs[0])
     if factor is None or attribute(scaled, "bias", 0.0) != 0.0:
         return None
     if of is parameter:
         return first, 0.0, factor
-    sign = None if of is None else of.producer()
-    if sign is not None and sign.op_type == "sign" and sign.inputs[0] is parameter:
+    sign = _maker(of)
+    if sign is not None and sign.op_type == "sign" and _before_casts(sign.inputs[0]) is parameter:
         return first, factor, 0.0
     return None
 
 
+def _before_casts(value: ir.Value | None) -> ir.Value | None:
+    """The value that casts between floats lead from."""
+    node = None if value is None else value.producer()
+    while node is not None and _is_cast_of_floats(node):
+        value = node.inputs[0]
+        node = None if value is None else value.producer()
+    return value
+
+
+def _maker(value: ir.Value | None) -> ir.Node | None:
+    """The operator that a value comes from, casts between floats left out."""
+    found = _before_casts(value)
+    return None if found is None else found.producer()
+
+
 def _clip(gradient: ir.Value) -> tuple[ir.Value, Clip, object] | None:
     """(gradient before the clip, the clip, what tells its group) when one was applied."""
-    node = gradient.producer()
+    node = _maker(gradient)
     if node is None:
         return None
     if node.op_type == "clip_by_norm" and node.inputs[0] is not None:
@@ -89,7 +105,7 @@ def _clip(gradient: ir.Value) -> tuple[ir.Value, Clip, object] | None:
             return node.inputs[0], Clip("value", high, low), ("value", low, high)
     if node.op_type != "multiply" or len(node.inputs) != 2:
         return None
-    before, factor = node.inputs
+    before, factor = node.inputs[0], _before_casts(node.inputs[1])
     limit_of = _global_norm_limit(factor)
     if before is None or factor is None or limit_of is None:
         return None
@@ -98,16 +114,14 @@ def _clip(gradient: ir.Value) -> tuple[ir.Value, Clip, object] | None:
 
 def _global_norm_limit(factor: ir.Value | None) -> float | None:
     """c where `factor` is c / max(norm, c) with norm a square root, else None."""
-    division = None if factor is None else factor.producer()
-    if division is not None and division.op_type == "cast" and division.inputs[0] is not None:
-        division = division.inputs[0].producer()
+    division = _maker(factor)
     if division is None or division.op_type != "divide":
         return None
-    limit = scalar_constant(division.inputs[0])
-    largest = None if division.inputs[1] is None else division.inputs[1].producer()
+    limit = scalar_constant(_before_casts(division.inputs[0]))
+    largest = _maker(division.inputs[1])
     if limit is None or largest is None or largest.op_type != "maximum":
         return None
-    norms = [value.producer() for value in largest.inputs if value is not None]
+    norms = [_maker(value) for value in largest.inputs]
     return limit if any(norm is not None and norm.op_type == "sqrt" for norm in norms) else None
 
 

@@ -309,6 +309,39 @@ def test_custom_nll_loss(operators: Any, reduction: int, ignored: int | None) ->
     np.testing.assert_allclose(trained, p - 0.5 * gradient, rtol=1e-5, atol=1e-6)
 
 
+def test_a_scaled_loss_on_a_softmax_stays_within_half(operators: Any) -> None:
+    """1 / p of a large vocabulary, times the loss scale, is beyond half; the gradient is not."""
+    logits = np.random.default_rng(7).normal(size=(2, 1000)).astype(np.float16)
+    labels = np.asarray([3, 998], np.int32)
+    main, start = paddle.static.Program(), paddle.static.Program()
+    with paddle.static.program_guard(main, start), paddle.utils.unique_name.guard():
+        w = paddle.create_parameter(
+            [2, 1000], "float32", name="w",
+            default_initializer=paddle.nn.initializer.Assign(logits.astype(np.float32)),
+        )  # fmt: skip
+        x = w * paddle.static.data("x", [1], "float32")
+        loss = operators.custom_nll_loss(
+            paddle.nn.functional.softmax(x), paddle.assign(labels), 1, "None", False
+        )
+        paddle.optimizer.SGD(1.0).minimize(loss)
+    strategy = paddle.static.IpuStrategy()
+    strategy.set_graph_config(num_ipus=1, is_training=True, micro_batch_size=1)
+    strategy.set_precision_config(enable_fp16=True)
+    strategy.set_options({"loss_scaling": 512.0})
+    scope = paddle.static.Scope()
+    paddle.static.Executor().run(start, scope=scope)
+    compiled = paddle.static.IpuCompiledProgram(main, scope=scope, ipu_strategy=strategy).compile(
+        ["x"], [loss]
+    )
+    compiled.run({"x": np.ones(1, np.float32)}, [loss])
+    compiled._backend.weights_to_host()
+    step = logits - np.array(scope.find_var("w").get_tensor(), np.float32)
+    exact = np.exp(logits.astype(np.float64))
+    exact = (exact / exact.sum(1, keepdims=True) - np.eye(1000)[labels]) / 2
+    np.testing.assert_allclose(step[[0, 1], labels], exact[[0, 1], labels], rtol=2e-3)
+    assert np.isfinite(step).all()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -27,7 +27,7 @@ X = np.random.default_rng(0).normal(size=(4, 8)).astype(np.float32)
 class Model:
     """Three layers, the middle one inside ``fp16_guard``, perhaps with an optimizer."""
 
-    def __init__(self, training: bool = False) -> None:
+    def __init__(self, training: bool = False, optimizer: Any = None) -> None:
         paddle.enable_static()
         paddle.seed(1)
         self.scope = paddle.static.Scope()
@@ -44,7 +44,7 @@ class Model:
             self.third = paddle.scale(paddle.static.nn.fc(self.second, 3), 0.5)
             self.loss = paddle.mean(self.third * self.third)
             if training:
-                paddle.optimizer.Adam(0.01).minimize(self.loss)
+                (optimizer or paddle.optimizer.Adam(0.01)).minimize(self.loss)
             paddle.static.Executor(paddle.CPUPlace()).run(startup)
         self.training = training
 
@@ -125,6 +125,25 @@ def test_cast_model_and_parameters() -> None:
     assert set(_dtypes(model.weights()).values()) == {"float16"}
     assert _dtypes(model.run()) == _all("float16")
     assert set(_dtypes(model.weights()).values()) == {"float16"}
+
+
+@pytest.mark.parametrize("regularizer", [paddle.regularizer.L1Decay, paddle.regularizer.L2Decay])
+def test_decay_and_clip_of_a_model_cast_after_minimize(regularizer: Any) -> None:
+    def trained(cast: bool, **settings: Any) -> list[Array]:
+        paddle.enable_static()
+        model = Model(training=True, optimizer=paddle.optimizer.SGD(0.5, **settings))
+        if cast:
+            model.cast()
+        model.run()
+        return list(model.weights().values())
+
+    clip = paddle.nn.ClipGradByGlobalNorm(0.1)
+    cast, whole = (
+        trained(cast, weight_decay=regularizer(0.2), grad_clip=clip) for cast in (True, False)
+    )
+    for got, expected, plain in zip(cast, whole, trained(False), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=5e-3, atol=1e-3)
+        assert np.abs(plain - expected).max() > 5e-3
 
 
 def test_half_of_the_whole_model_is_the_same_by_either_way() -> None:
@@ -257,3 +276,29 @@ def test_auto_cast_heeds_the_users_lists() -> None:
 
     got = _auto_cast(build)
     assert (got["product"], got["gelu"], got["softmax"]) == (_F32, _F32, _F16)
+
+
+def test_a_mask_in_half_is_no_converted_program() -> None:
+    """`enable_fp16` converts what is around it, as it did for the first BERT scripts."""
+    paddle.enable_static()
+    main, startup = paddle.static.Program(), paddle.static.Program()
+    with paddle.static.program_guard(main, startup), paddle.utils.unique_name.guard():
+        x = paddle.static.data("x", [4, 8], "float32")
+        length = paddle.static.data("length", [4, 1], "int32")
+        mask = paddle.cast(
+            paddle.less_than(paddle.assign(np.arange(8, dtype="int32")), length), "float16"
+        )
+        y = paddle.cast(paddle.cast(mask, "float32") * x, "float32") * 3.0
+    strategy = paddle.static.IpuStrategy()
+    strategy.set_graph_config(is_training=False, micro_batch_size=4)
+    strategy.set_options({"enable_fp16": True})
+    program = paddle.static.IpuCompiledProgram(main, ipu_strategy=strategy).compile(
+        ["x", "length"], [y]
+    )
+    lengths = np.array([[1], [8], [0], [3]], np.int32)
+    (out,) = paddle.static.Executor(paddle.IPUPlace()).run(
+        program, feed={"x": X, "length": lengths}, fetch_list=[y]
+    )
+    assert out.dtype == np.float16
+    half = X.astype(np.float16) * (np.arange(8) < lengths)
+    np.testing.assert_array_equal(out, half * np.float16(3))
