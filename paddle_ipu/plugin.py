@@ -91,11 +91,13 @@ _SAVING = tuple(
     )
 )
 
+_SETS = ("set_program_state",)
+
 _LOADING = tuple(
     Patch(
         module,
         attribute,
-        "paddle_ipu.persistence:loading",
+        f"paddle_ipu.persistence:{'setting_state' if attribute in _SETS else 'loading'}",
         "writes the Scope, while the device keeps the weights it has",
         wraps=True,
     )

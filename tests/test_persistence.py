@@ -147,3 +147,35 @@ def test_a_load_that_fails_half_way_counts_as_far_as_it_came(trained: Pair) -> N
         loading(load)()
     expected, got = trained.step(rows(4, 3))
     np.testing.assert_allclose(got["loss"], expected["loss"], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("has", "given"), [("float32", "float16"), ("float16", "float32")])
+def test_a_state_in_the_other_width_is_taken(has: str, given: str) -> None:
+    scope, main = paddle.static.Scope(), paddle.static.Program()
+    startup = paddle.static.Program()
+    value = np.array([[0.1, -2.5], [3.0, 1e-3]], given)
+    with (
+        paddle.static.scope_guard(scope),
+        paddle.static.program_guard(main, startup),
+        paddle.utils.unique_name.guard(),
+    ):
+        paddle.static.create_parameter([2, 2], "float32", name="w")
+        _executor().run(startup)
+        scope.find_var("w").get_tensor().set(np.zeros((2, 2), has), paddle.CPUPlace())
+        paddle.static.set_program_state(main, {"w": value})
+        np.testing.assert_array_equal(read(scope, "w"), value.astype(has))
+        assert read(scope, "w").dtype == has
+
+
+def test_a_number_that_does_not_fit_half_is_refused() -> None:
+    scope, main, startup = paddle.static.Scope(), paddle.static.Program(), paddle.static.Program()
+    with (
+        paddle.static.scope_guard(scope),
+        paddle.static.program_guard(main, startup),
+        paddle.utils.unique_name.guard(),
+    ):
+        paddle.static.create_parameter([1], "float32", name="w")
+        _executor().run(startup)
+        scope.find_var("w").get_tensor().set(np.zeros(1, np.float16), paddle.CPUPlace())
+        with pytest.raises(AssertionError, match=r"data type does not match.*float16"):
+            paddle.static.set_program_state(main, {"w": np.array([1e6], np.float32)})
