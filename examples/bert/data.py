@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from examples.bert.files import write_json
 from examples.bert.sample_files import HDF5_SUFFIXES, TFRECORD_SUFFIXES, write_samples
 from examples.bert.samples import make_pass, split_articles
 from examples.bert.text import read_articles
@@ -87,7 +88,7 @@ def prepare(
         f"data: {samples} training samples in {settings.passes} files, "
         f"{len(arrays['input_ids'])} held-out samples, in {folder}"
     )
-    marker.write_text(json.dumps(wanted, indent=2) + "\n", encoding="utf-8")
+    write_json(marker, wanted)
     return find_files(folder)
 
 
@@ -95,8 +96,10 @@ def find_files(folder: Path) -> PretrainingFiles:
     """The sample files of ``folder``: "training" in the name, or "held_out" or "test".
 
     Raises:
-        FileNotFoundError: there is no training file.
+        FileNotFoundError: there is no such folder, or no training file in it.
     """
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder}: expected a folder of sample files, there is none")
     endings = HDF5_SUFFIXES + TFRECORD_SUFFIXES
     files = sorted(path for ending in endings for path in folder.glob(f"*{ending}"))
     training = tuple(path for path in files if "training" in path.name)

@@ -377,3 +377,5 @@ def test_held_out_articles_are_in_neither_the_samples_nor_the_vocabulary(
 def test_a_folder_without_training_files_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match='files with "training" in their names, found none'):
         find_files(tmp_path)
+    with pytest.raises(FileNotFoundError, match="absent: expected a folder of sample files"):
+        find_files(tmp_path / "absent")
