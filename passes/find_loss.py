@@ -17,7 +17,9 @@ def find_loss(graph: ir.Graph, gradients: list[ir.Value]) -> str:
         raise InvalidProgramError(
             "training needs exactly one loss, found "
             + (f"{len(seeds)}: {', '.join(sorted(seeds))}" if seeds else "none")
-            + ". Call optimizer.minimize(loss) once, with a loss that depends on the parameters."
+            + ". Call optimizer.minimize(loss) once, with a loss that depends on the parameters. "
+            "What has several, as a generator and its discriminator, takes a program for each: "
+            "compiled for one Scope they share their weights."
         )
     return next(iter(seeds))
 

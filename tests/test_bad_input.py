@@ -396,7 +396,8 @@ def test_two_losses() -> None:
 
     refused(
         InvalidProgramError,
-        r"training needs exactly one loss, found 2: .*Call optimizer.minimize\(loss\) once",
+        r"training needs exactly one loss, found 2: .*Call optimizer.minimize\(loss\) once.*"
+        "takes a program for each: compiled for one Scope they share their weights",
         build(make),
     )
 
@@ -413,7 +414,8 @@ def test_two_learning_rates() -> None:
 
     refused(
         NotSupported,
-        "more than one learning-rate variable: learning_rate_0, learning_rate_1. Use one optimizer",
+        "more than one learning-rate variable: learning_rate_0, learning_rate_1. Give each "
+        "optimizer a program of its own: compiled for one Scope they share their weights",
         build(make),
     )
 

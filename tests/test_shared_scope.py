@@ -13,7 +13,9 @@ import pytest
 from paddle_ipu.errors import popart_runtime_error
 from tests.training.side_by_side import (
     Pair,
+    build,
     distance,
+    initialised,
     mlp,
     pair,
     read,
@@ -21,6 +23,7 @@ from tests.training.side_by_side import (
     snapshot,
     strategy,
     variables,
+    write,
 )
 
 pytestmark = pytest.mark.usefixtures("static_mode")
@@ -120,3 +123,56 @@ def test_a_program_that_an_abort_stopped_goes_on_with_what_the_scope_has() -> No
     gc.collect()
     for name, array in kept.items():
         assert not np.array_equal(read(both.ipu, name), array), name
+
+
+def _linear(x: Any, name: str, rows: int, columns: int) -> Any:
+    weight = paddle.create_parameter([rows, columns], "float32", attr=paddle.ParamAttr(name=name))
+    return paddle.matmul(x, weight)
+
+
+def _generated() -> Any:
+    noise = paddle.static.data("noise", [8, 4], "float32")
+    return _linear(paddle.tanh(_linear(noise, "g0", 4, 16)), "g1", 16, 2)
+
+
+def _discriminating() -> tuple[list[str], dict[str, Any], Any]:
+    real = paddle.static.data("real", [8, 2], "float32")
+    rows = paddle.concat([real, _generated().detach()])
+    hidden = paddle.nn.functional.leaky_relu(_linear(rows, "d0", 2, 16))
+    logits = _linear(hidden, "d1", 16, 1)
+    wanted = paddle.concat([paddle.ones([8, 1]), paddle.zeros([8, 1])])
+    loss = paddle.nn.functional.binary_cross_entropy_with_logits(logits, wanted)
+    paddle.optimizer.Adam(0.02, beta1=0.5).minimize(loss)
+    return ["noise", "real"], {"loss": loss}, None
+
+
+def _generating() -> tuple[list[str], dict[str, Any], Any]:
+    hidden = paddle.nn.functional.leaky_relu(_linear(_generated(), "d0", 2, 16))
+    logits = _linear(hidden, "d1", 16, 1)
+    loss = paddle.nn.functional.binary_cross_entropy_with_logits(logits, paddle.ones([8, 1]))
+    block = paddle.static.default_main_program().global_block()
+    trained = [p for p in block.all_parameters() if p.name.startswith("g")]
+    paddle.optimizer.RMSProp(0.01).minimize(loss, parameters=trained)
+    return ["noise"], {"loss": loss}, None
+
+
+def test_a_generator_and_its_discriminator_with_an_optimizer_each() -> None:
+    discriminating, generating = build(_discriminating), build(_generating)
+    both = pair(discriminating)
+    other = Pair(generating, both.cpu, both.ipu, None, None)
+    for scope in (both.cpu, both.ipu):
+        for name in set(variables(generating.main)) - set(variables(discriminating.main)):
+            write(scope, name, read(initialised(generating), name))
+    other.compiler = paddle.static.IpuCompiledProgram(
+        generating.main, both.ipu, strategy(micro_batch_size=8)
+    )
+    other.program = other.compiler.compile(generating.feeds, generating.fetches)
+    rng = np.random.RandomState(0)
+    for _ in range(5):
+        noise = rng.standard_normal((8, 4)).astype(np.float32)
+        real = 1.0 + 0.1 * rng.standard_normal((8, 2)).astype(np.float32)
+        for side, feed in ((both, {"noise": noise, "real": real}), (other, {"noise": noise})):
+            expected, got = side.step(feed)
+            np.testing.assert_allclose(got["loss"], expected["loss"], rtol=1e-5)
+    for side in (both, other):
+        side.assert_equal_weights(1e-5)
