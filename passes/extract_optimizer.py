@@ -57,8 +57,8 @@ class ExtractOptimizer:
         if len(names) > 1:
             raise NotSupported(
                 f"the program has more than one learning-rate variable: {', '.join(sorted(names))}."
-                " Give each optimizer a program of its own: compiled for one Scope they share their "
-                "weights. Or use one optimizer; ParamAttr(learning_rate=...) gives single "
+                " Give each optimizer a program of its own: compiled for one Scope they share "
+                "their weights. Or use one optimizer; ParamAttr(learning_rate=...) gives single "
                 "parameters a factor."
             )
         described = PaddleOptimizer(
