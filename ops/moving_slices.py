@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Hashable, Sequence
+from dataclasses import dataclass
+
 import numpy as np
 import onnx_ir as ir
 
@@ -9,41 +12,94 @@ from paddle_ipu import dialect
 from paddle_ipu.ops.context import TranslationContext
 
 _COPIES = frozenset({"assign", "cast", "reshape", "share_data", "squeeze", "unsqueeze"})
+_PURE = _COPIES | {
+    "add", "argmax", "argmin", "concat", "floor_divide", "gather", "gather_nd", "max", "maximum",
+    "min", "minimum", "multiply", "remainder", "scale", "slice", "split", "stack",
+    "strided_slice", "subtract", "sum",
+}  # fmt: skip
+"""Operators that compute the same of the same, in which bounds are often written twice."""
 _INTEGERS = (ir.DataType.INT32, ir.DataType.INT64)
 
 
-def cut_at_run_time(context: TranslationContext, axes: list[int]) -> str:
-    """The part of a tensor along `axes`, whose bounds are tensors, before dimensions are dropped.
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """`count` places of an axis that begin where a tensor says.
+
+    Attributes:
+        start: the tensor, of one element.
+        count: how many places.
+        from_zero: the start must not be below zero: from the end, a slice that reaches the front
+            is empty.
+    """
+
+    start: ir.Value
+    count: int
+    from_zero: bool
+
+    def places(self, context: TranslationContext) -> str:
+        """The places, a vector of `count` integers; those below zero count from the end."""
+        offset = context.reshape(context.tensor(self.start), [1])
+        return str(
+            context.onnx.add([offset, context.const(np.arange(self.count), context.dtype(offset))])
+        )
+
+
+def bounds_at_run_time(
+    context: TranslationContext,
+    axes: Sequence[int],
+    steps: Sequence[int],
+    dropped: Collection[int],
+) -> list[tuple[int, int] | Moving]:
+    """What is taken of each of `axes`: (start, end), or places that move.
 
     Raises:
         NotSupported: a length does not follow from the program: an end is not its start and a
-            constant.
+            constant; or the places move in steps other than 1.
     """
-    part = context.input("x" if context.has("x") else "input")
-    dropped = [int(axis) for axis in context.attr("decrease_axis", ())]
+    found: list[tuple[int, int] | Moving] = []
     starts, ends = _bounds(context, "starts", len(axes)), _bounds(context, "ends", len(axes))
-    for axis, start, end in zip(axes, starts, ends, strict=True):
-        fixed = [_constant(context, bound) for bound in (start, end)]
+    for axis, step, start, end in zip(axes, steps, starts, ends, strict=True):
+        fixed = _constant(context, start), _constant(context, end)
         if fixed[0] is not None and fixed[1] is not None:
-            numbers = [context.shape_const([number]) for number in (fixed[0], fixed[1], axis)]
-            part = str(context.onnx.slice([part, *numbers]))
+            found.append((fixed[0], fixed[1]))
             continue
         (first, before), (last, behind) = _origin(context, start), _origin(context, end)
         is_one = axis in dropped
-        if not is_one and (first is not last or behind <= before):
+        if not is_one and (first != last or behind <= before):
             raise context.refuse(
                 f"the bounds of axis {axis} are computed at run time, and its length does not "
                 "follow from the program. An IPU program has static shapes: write x[i : i + 2], "
                 "with a constant number of elements, or take them by paddle.gather or "
                 "paddle.index_select with that many indices."
             )
-        offset = context.reshape(context.tensor(start), [1])
-        steps = np.arange(1 if is_one else behind - before)
-        places = context.onnx.add([offset, context.const(steps, context.dtype(offset))])
-        part = str(context.onnx.gather([part, str(places)], axis % context.rank(part)))
-        if not is_one:
-            # From the end, a slice that reaches the front is empty.
-            context.from_zero.add(part)
+        if step != 1:
+            raise context.refuse(
+                f"the bounds of axis {axis} are computed at run time, with a step of {step}: "
+                "places that move have a step of 1. Use paddle.gather or paddle.scatter with "
+                "indices of your own."
+            )
+        found.append(Moving(start, 1 if is_one else behind - before, not is_one))
+    return found
+
+
+def cut_at_run_time(context: TranslationContext, axes: list[int], steps: list[int]) -> str:
+    """The part of a tensor along `axes`, whose bounds are tensors, before dimensions are dropped.
+
+    Raises:
+        NotSupported: a length does not follow from the program, or places move in larger steps.
+    """
+    part = context.input("x" if context.has("x") else "input")
+    dropped = [int(axis) for axis in context.attr("decrease_axis", ())]
+    bounds = bounds_at_run_time(context, axes, steps, dropped)
+    for axis, step, taken in zip(axes, steps, bounds, strict=True):
+        if isinstance(taken, Moving):
+            places = taken.places(context)
+            part = str(context.onnx.gather([part, places], axis % context.rank(part)))
+            if taken.from_zero:
+                context.from_zero.add(part)
+        else:
+            numbers = [context.shape_const([number]) for number in (*taken, axis, step)]
+            part = str(context.onnx.slice([part, *numbers]))
     return part
 
 
@@ -66,8 +122,12 @@ def _constant(context: TranslationContext, bound: ir.Value) -> int | None:
     return None if array is None else int(np.asarray(array).reshape(()))
 
 
-def _origin(context: TranslationContext, value: ir.Value) -> tuple[ir.Value, int]:
-    """(the tensor a bound is computed from, the constant that was added to it)."""
+def _origin(context: TranslationContext, value: ir.Value) -> tuple[Hashable, int]:
+    """(what a bound is computed from, the constant that was added to it).
+
+    Two bounds of the same origin differ by the difference of their constants: ``i[0]`` written
+    twice is one origin, though it is two operators.
+    """
     added = 0
     while (node := value.producer()) is not None:
         source = dialect.operand(node, "x")
@@ -80,7 +140,44 @@ def _origin(context: TranslationContext, value: ir.Value) -> tuple[ir.Value, int
             if by is None or np.asarray(by).reshape(()) != 1 or not bias.is_integer():
                 break
             added += int(bias)
+        elif node.op_type in ("add", "subtract"):
+            sign = 1 if node.op_type == "add" else -1
+            other = dialect.operand(node, "y")
+            number = None if other is None else _number(context, other)
+            if number is None:
+                break
+            added += sign * number
         elif node.op_type not in _COPIES:
             break
         value = source
-    return value, added
+    return _expression(context, value, {}), added
+
+
+def _number(context: TranslationContext, value: ir.Value) -> int | None:
+    array = context.constants.get(id(value))
+    if (
+        array is None
+        or np.size(array) != 1
+        or not np.issubdtype(np.asarray(array).dtype, np.integer)
+    ):
+        return None
+    return int(np.asarray(array).reshape(()))
+
+
+def _expression(
+    context: TranslationContext, value: ir.Value, known: dict[int, Hashable]
+) -> Hashable:
+    """How a value is computed, equal for equal expressions of the same values."""
+    if id(value) in known:
+        return known[id(value)]
+    node, array = value.producer(), context.constants.get(id(value))
+    found: Hashable = id(value)
+    if array is not None:
+        constant = np.asarray(array)
+        found = (str(constant.dtype), constant.shape, constant.tobytes())
+    elif node is not None and node.op_type in _PURE:
+        attributes = [(key, repr(held.value)) for key, held in sorted(node.attributes.items())]
+        inputs = [item and _expression(context, item, known) for item in node.inputs]
+        found = (node.op_type, *attributes, *inputs, node.outputs.index(value))
+    known[id(value)] = found
+    return found

@@ -6,11 +6,13 @@ through as one. Places that shapes and attributes fix are a mask and a choice.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from paddle_ipu.ops.context import TranslationContext, product
+from paddle_ipu.ops.moving_slices import Moving, bounds_at_run_time
 from paddle_ipu.ops.registry import translator
 from paddle_ipu.popart.shape_inference.shaping import slice_range
 
@@ -164,20 +166,17 @@ def put_along_axis(context: TranslationContext) -> str:
 # Slices.
 
 
-def _position(at: int, rank: int) -> list[int]:
-    """The shape of a vector that stands along axis `at`."""
-    return [-1 if axis == at else 1 for axis in range(rank)]
+def _position(at: int, rank: int, size: int) -> list[int]:
+    """The shape of a vector of `size` elements that stands along axis `at`."""
+    return [size if axis == at else 1 for axis in range(rank)]
 
 
 def _set_slice(context: TranslationContext, x: str, value: str) -> str:
     """`x` with `value` in a slice: for each cut axis, which value an element takes, and if any."""
     shape, rank = context.shape(x), context.rank(x)
-    axes = [int(axis) % max(rank, 1) for axis in context.attr("axes")]
-    taken: dict[int, range] = {}
-    bounds = (context.ints(name) for name in ("starts", "ends", "steps"))
-    for axis, start, end, step in zip(axes, *bounds, strict=True):
-        taken[axis] = slice_range(shape[axis], start, end, step)
-    sliced = [len(taken[axis]) if axis in taken else dim for axis, dim in enumerate(shape)]
+    taken = _taken(context, shape)
+    counts = {axis: _count(places) for axis, places in taken.items()}
+    sliced = [counts.get(axis, dim) for axis, dim in enumerate(shape)]
     if 0 in sliced:
         return str(context.onnx.identity([x]))
     dropped = {int(axis) % rank for axis in context.attr("decrease_axes", ())}
@@ -191,23 +190,71 @@ def _set_slice(context: TranslationContext, x: str, value: str) -> str:
     if dims != seen:
         value = str(context.onnx.expand([value, context.shape_const(seen)]))
     value = context.reshape(value, sliced)
-    inside = np.ones([1] * rank, bool)
+    inside, moving = np.ones([1] * rank, bool), []
     for axis, places in taken.items():
-        if list(places) == list(range(shape[axis])):
+        if isinstance(places, Moving):
+            hit, source = _moved(context, places, shape[axis])
+            moving.append(context.reshape(hit, _position(axis, rank, shape[axis])))
+        elif list(places) == list(range(shape[axis])):
             continue
-        source = np.zeros(shape[axis], np.int32)
-        source[list(places)] = np.arange(len(places))
-        if len(places) != 1:
-            value = str(context.onnx.gather([value, context.const(source)], axis))
-        hit = np.isin(np.arange(shape[axis]), list(places))
-        inside = inside & hit.reshape(_position(axis, rank))
-    return str(context.onnx.where([context.const(inside), value, x]))
+        else:
+            which = np.zeros(shape[axis], np.int32)
+            which[list(places)] = np.arange(len(places))
+            source = context.const(which)
+            held = np.isin(np.arange(shape[axis]), list(places))
+            inside = inside & held.reshape(_position(axis, rank, -1))
+        if counts[axis] != 1:
+            value = str(context.onnx.gather([value, source], axis))
+    mask = context.const(inside)
+    for hit in moving:
+        mask = str(context.onnx.logical_and([mask, hit]))
+    return str(context.onnx.where([mask, value, x]))
 
 
-_CONSTANT = "starts, ends and steps must be constant"
+def _taken(context: TranslationContext, shape: list[int]) -> dict[int, range | Moving]:
+    """The places of each cut axis."""
+    rank = max(len(shape), 1)
+    axes = [int(axis) % rank for axis in context.attr("axes")]
+    steps = context.ints("steps")
+    if context.is_constant("starts") and context.is_constant("ends"):
+        found: Sequence[tuple[int, int] | Moving] = list(
+            zip(context.ints("starts"), context.ints("ends"), strict=True)
+        )
+    else:
+        dropped = {int(axis) % rank for axis in context.attr("decrease_axes", ())}
+        found = bounds_at_run_time(context, axes, steps, dropped)
+    return {
+        axis: bounds
+        if isinstance(bounds, Moving)
+        else slice_range(shape[axis], bounds[0], bounds[1], step)
+        for axis, step, bounds in zip(axes, steps, found, strict=True)
+    }
 
 
-@translator("set_value", emits="Expand Reshape Gather Where Identity", limits=_CONSTANT)
+def _count(places: range | Moving) -> int:
+    return places.count if isinstance(places, Moving) else len(places)
+
+
+def _moved(context: TranslationContext, moving: Moving, size: int) -> tuple[str, str]:
+    """Of each place of an axis: whether it is written, and with which of the values."""
+    places = _places(context, moving.places(context), size)
+    if moving.from_zero:
+        context.from_zero.add(places)
+    first = places
+    if moving.count != 1:
+        first = str(context.onnx.gather([places, context.const(np.zeros(1, np.int32))], 0))
+    behind = str(context.onnx.sub([context.const(np.arange(size), "int32"), first]))
+    below, count = (context.const([number], "int32") for number in (-1, moving.count))
+    held = [context.onnx.greater([behind, below]), context.onnx.less([behind, count])]
+    hit = str(context.onnx.logical_and(held))
+    return hit, str(context.onnx.where([hit, behind, context.const([0], "int32")]))
+
+
+_WRITTEN = "Expand Reshape Gather Where Identity Add Sub Greater Less And"
+_LENGTHS = "lengths must be constant; a start that is a tensor is not below zero and has step 1"
+
+
+@translator("set_value", emits=_WRITTEN, limits=_LENGTHS)
 def set_value(context: TranslationContext) -> str:
     """Numbers written into a slice."""
     x = context.input("x")
@@ -215,7 +262,7 @@ def set_value(context: TranslationContext) -> str:
     return _set_slice(context, x, context.const(numbers, context.dtype(x)))
 
 
-@translator("set_value_with_tensor", emits="Expand Reshape Gather Where Identity", limits=_CONSTANT)
+@translator("set_value_with_tensor", emits=_WRITTEN, limits=_LENGTHS)
 def set_value_with_tensor(context: TranslationContext) -> str:
     """A tensor written into a slice."""
     x = context.input("x")

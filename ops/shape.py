@@ -146,26 +146,25 @@ def unstack(context: TranslationContext) -> list[str]:
     return [context.reshape(str(part), dims) for part in parts]
 
 
-@translator(
-    "slice",
-    emits="Slice Gather Reshape Add",
-    limits="lengths must be constant; a start that is a tensor is not below zero",
-)
+_LENGTHS = "lengths must be constant; a start that is a tensor is not below zero, with a step of 1"
+
+
+@translator("slice", emits="Slice Gather Reshape Add", limits=_LENGTHS)
 def slice_(context: TranslationContext) -> str:
     """A part along some axes; ``decrease_axis`` then drops dimensions of length 1."""
     axes = [int(axis) for axis in context.attr("axes")]
-    if context.is_constant("starts") and context.is_constant("ends"):
-        return _cut(context, axes, [1] * len(axes))
-    return _dropped(context, cut_at_run_time(context, axes))
+    return _cut(context, axes, [1] * len(axes))
 
 
-@translator("strided_slice", emits="Slice", limits="starts, ends and strides must be constant")
+@translator("strided_slice", emits="Slice Gather Reshape Add", limits=_LENGTHS)
 def strided_slice(context: TranslationContext) -> str:
     """A part along some axes, every n-th element."""
     return _cut(context, [int(axis) for axis in context.attr("axes")], context.ints("strides"))
 
 
 def _cut(context: TranslationContext, axes: list[int], steps: list[int]) -> str:
+    if not (context.is_constant("starts") and context.is_constant("ends")):
+        return _dropped(context, cut_at_run_time(context, axes, steps))
     x = context.input("x" if context.has("x") else "input")
     operands = [context.ints("starts"), context.ints("ends"), axes, steps]
     return _dropped(

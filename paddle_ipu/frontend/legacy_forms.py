@@ -323,8 +323,14 @@ def _from_paddle_2(operator: Operator, variables: Variables, steps: str) -> Oper
         names and slot.startswith(("Ends", "Strides", "Steps"))
         for slot, names in operator.inputs.items()
     )
-    if variables.version >= 3_000_000 or computed:
+    if variables.version >= 3_000_000 or (computed and min(strides, default=1) > 0):
         return operator
+    if computed:
+        raise NotSupported(
+            f"operator {operator.type}{operator.place}: strides {strides} with bounds "
+            "that are tensors are not supported in programs of Paddle 2: turn the axis by "
+            "paddle.flip, then slice it."
+        )
     shape = variables.shape(_one(operator, "Input"))
     for at, axis in enumerate(operator.attributes["axes"]):
         if strides[at] < 0 and ends[at] < 0:

@@ -332,3 +332,21 @@ def test_the_first_interpolation_needs_the_size_it_scales() -> None:
     builder.operator("bilinear_interp", {"X": ["x"]}, {"Out": ["y"]}, {"scale": 2.0})
     with pytest.raises(NotSupported, match=r"bilinear_interp.*scale 2.0 of an image whose size is"):
         read(builder)
+
+
+def test_backwards_from_a_place_that_is_computed_is_refused() -> None:
+    builder = DescBuilder()
+    builder.variable("x", (4, 6), is_feed=True)
+    for name in ("start", "end"):
+        builder.variable(name, (1,), "int64", is_feed=True)
+    builder.variable("y", (-1, 6))
+    builder.operator(
+        "strided_slice",
+        {"Input": ["x"], "StartsTensorList": ["start"], "EndsTensorList": ["end"]},
+        {"Out": ["y"]},
+        {"axes": [0], "starts": [-1], "ends": [-1], "strides": [-1]},
+    )
+    with pytest.raises(
+        NotSupported, match=r"strided_slice.*: strides \[-1\] with bounds that are "
+    ):
+        read(builder)

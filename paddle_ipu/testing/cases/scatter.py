@@ -360,10 +360,42 @@ _add(
     b=bools(4, 5),
     c=bools(2, 5, seed=1),
 )
+_add(
+    "set_value",
+    lambda x, n: [
+        _set(x, (slice(None), n[0]), 3.0),
+        _set(x, (slice(n[0], n[0] + 2), slice(n[1], n[1] + 3)), 3.0),
+        _set(x, (n[0], -n[0]), -2.5),
+    ],
+    label="from computed starts",
+    x=_MATRIX,
+    n=np.array([2, 1]),
+)
+_add(
+    "set_value_with_tensor",
+    lambda x, v, n: [
+        _set(x, (slice(None), slice(n[0], n[0] + 2)), v),
+        _set(x, (slice(n[1], n[1] + 1), slice(None, None, 3)), v[:1]),
+        _set(x, (n[1], slice(n[0], n[0] + 2)), v[2]),
+        _set(x, (slice(0, 2), n[0]), v[:2, 0]),
+    ],
+    gradient="x v",
+    label="from computed starts",
+    x=_MATRIX,
+    v=_VALUES,
+    n=np.array([2, 1]),
+)
 TABLE.refuse(
     "set_value",
     lambda x, n: _set(x, slice(n[0], n[1]), 3.0),
-    "'starts' must be a constant of the program",
+    "the bounds of axis 0 are computed at run time, and its length does not follow",
+    x=_MATRIX,
+    n=_ROWS.astype(np.int32),
+)
+TABLE.refuse(
+    "set_value",
+    lambda x, n: _set(x, slice(n[0], n[0] + 4, 2), 3.0),
+    "the bounds of axis 0 are computed at run time, with a step of 2",
     x=_MATRIX,
     n=_ROWS.astype(np.int32),
 )

@@ -143,10 +143,38 @@ _add(
     i=np.array(3),
     j=np.array(0),
 )
+_add(
+    "slice",
+    lambda x, i, j: [
+        # The start is written twice, as Python code writes it.
+        (x[:, i[0] : i[0] + 2] ** 2).sum(1),
+        (x[1, i[0] * 2 - 5 : i[0] * 2 - 3, j[0] : j[0] + 1] ** 2).sum(),
+        (x[:, paddle.max(i) - 1 : paddle.max(i) + 1, 1:3] ** 2).sum(),
+    ],
+    gradient="x",
+    label="a start that is an expression, beside an index and a slice",
+    x=normal(4, 5, 6),
+    i=np.array([3, 1]),
+    j=np.array([2]),
+)
 TABLE.refuse(
     "slice",
     lambda x, i: paddle.slice(x, [0], [i[0]], [i[1]]),
     "the bounds of axis 0 are computed at run time, and its length does not follow",
+    x=normal(4, 2),
+    i=integers(2, dtype="int32"),
+)
+_add(
+    "strided_slice",
+    lambda x, i: [x[1, i[0] : i[0] + 2, ::2] * 2, x[::3, :, i[1] : i[1] + 3] * 2],
+    label="beside computed starts",
+    x=normal(4, 5, 6),
+    i=np.array([3, 1]),
+)
+TABLE.refuse(
+    "strided_slice",
+    lambda x, i: x[i[0] : i[0] + 4 : 2],
+    "the bounds of axis 0 are computed at run time, with a step of 2",
     x=normal(4, 2),
     i=integers(2, dtype="int32"),
 )
