@@ -128,6 +128,7 @@ def test_validation_takes_what_fine_tuning_saved(
 ) -> None:
     tuned = tmp_path / "tuned"
     more = ["--save_path", str(tuned), "--resume", "--epochs", "3", "--max_steps", "-1"]
+    more += ["--weight_decay", "0"]
     assert fine_tune(squad, tmp_path / "run", *more, "--learning_rate", "0.01") == 0
     assert logged(tmp_path / "run", "epoch")[-1] == 3
     assert "nothing to resume" in capsys.readouterr().out

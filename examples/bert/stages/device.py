@@ -174,7 +174,7 @@ class DeviceProgram:
         if not self._squad:
             return paddle.optimizer.Lamb(self.schedule, lamb_weight_decay=s.weight_decay, **common)
         # Where an IPU's option makes the decay of Adam a decoupled one, the CPU has AdamW for it.
-        decoupled = s.weight_decay_mode == "decay" and self.device == "cpu"
+        decoupled = s.weight_decay_mode == "decay" and s.weight_decay and self.device == "cpu"
         kind = paddle.optimizer.AdamW if decoupled else paddle.optimizer.Adam
         return kind(self.schedule, weight_decay=s.weight_decay or None, **common)
 

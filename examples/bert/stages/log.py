@@ -47,9 +47,9 @@ class TrainingLog:
         if wandb:
             self._add_wandb(wandb, folder)
         path = folder / LOG_FILE
-        kept = lines_before(path, start)
+        kept = [record for record in read_log(path) if record["global_step"] <= start]
         self._file = path.open("w", encoding="utf-8")
-        self._file.writelines(kept)
+        self._file.writelines(json.dumps(record) + "\n" for record in kept)
         self._file.flush()
         columns = (TextColumn("training "), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         # Elsewhere than on a terminal the lines alone tell the progress.
@@ -109,17 +109,14 @@ class TrainingLog:
         self._closers.append(run.finish)
 
 
-def lines_before(path: Path, start: int) -> list[str]:
-    """The whole lines of a log up to the run ``start``; those after it will be made again."""
-    if start == 0 or not path.is_file():
-        return []
-    kept = []
-    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+def read_log(path: Path) -> list[dict[str, float]]:
+    """The records of a log, up to a line that a kill cut off; empty where there is no log."""
+    records: list[dict[str, float]] = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
         try:
-            step = json.loads(line)["global_step"]
-        except (ValueError, KeyError):
-            break  # cut off by a kill
-        if step > start:
+            record = json.loads(line)
+            int(record["global_step"])
+        except (ValueError, KeyError, TypeError):
             break
-        kept.append(line)
-    return kept
+        records.append(record)
+    return records

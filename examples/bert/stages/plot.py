@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from pathlib import Path
 
 from examples.bert.files import writing
-from examples.bert.stages.log import LOG_FILE
+from examples.bert.stages.log import LOG_FILE, read_log
 
 PLOT_FILE = "losses.png"
 
@@ -17,9 +16,7 @@ def plot_log(folder: Path) -> Path | None:
 
     Returns the file, None where the log has no line.
     """
-    path = folder / LOG_FILE
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    records = [json.loads(line) for line in lines]
+    records = read_log(folder / LOG_FILE)
     if not records:
         return None
     logging.getLogger("matplotlib").setLevel(logging.WARNING)  # it tells of its font cache

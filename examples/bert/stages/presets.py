@@ -196,7 +196,7 @@ PRESETS: dict[str, Values] = {
     "overfit": _SMALL_SQUAD
     | {
         "questions": 50,
-        "epochs": 80,
+        "epochs": 100,
         "hidden_dropout_prob": 0.0,
         "attention_probs_dropout_prob": 0.0,
         "weight_decay": 0.0,
