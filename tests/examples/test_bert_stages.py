@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,8 @@ def pretrain(samples: Path, output: Path, *arguments: str, device: str = "cpu") 
 def fine_tune(squad: list[str], output: Path, *arguments: str, device: str = "cpu") -> int:
     return run_squad.main(
         ["--preset", "smoke-squad", "--device", device, *SIZES, *squad]
-        + ["--output_dir", str(output), "--grad_acc_factor", "3", "--max_steps", "4", *arguments]
+        + ["--output_dir", str(output), "--grad_acc_factor", "3", "--num_ipus", "1"]
+        + ["--max_steps", "4", *arguments]
     )
 
 
@@ -239,7 +241,12 @@ def test_a_start_that_does_not_fit_names_what_is_wrong(
     assert "it refers to subprocess.Popen, which is no array" in refused()
     settings = Settings(
         **PRESETS["smoke-phase1"]
-        | {"hidden_size": 32, "vocab_size": 40, "max_position_embeddings": 32}
+        | {
+            "hidden_size": 32,
+            "vocab_size": 40,
+            "max_position_embeddings": 32,
+            "num_hidden_layers": 1,
+        }
     )
     program = DeviceProgram(settings, networks.pretraining, "cpu")
     write_parameters(file, program.parameters())
@@ -277,7 +284,7 @@ def test_wrong_arguments_are_refused(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--num_ipus", "5"], "--num_ipus: expected at most 4 for 3 encoder layers"),
+        (["--num_ipus", "5"], "--num_ipus: expected at most 2 for 1 encoder layers"),
         (["--seq_len", "16"], "expected samples of --seq_len 16 tokens, got 32"),
         (["--input_files", ""], "--input_files: expected a folder of hdf5 or tfrecord files"),
         (["--enable_load_params", "True"], "expected --load_params_path with the file"),
@@ -299,6 +306,45 @@ def test_input_that_does_not_fit_is_refused(
     device = "ipu" if "--num_ipus" in arguments else "cpu"
     assert pretrain(samples, tmp_path / "out", *arguments, device=device) == 2
     assert message in capsys.readouterr().out
+
+
+def test_every_run_goes_to_visualdl_and_wandb_where_asked(
+    tmp_path: Path, samples: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    got: list[tuple[str, int, float]] = []
+    runs: list[tuple[int, dict[str, float]]] = []
+    closed: list[str] = []
+
+    class LogWriter:
+        def __init__(self, logdir: str) -> None:
+            assert logdir == str(tmp_path / "out" / "visualdl")
+
+        def add_scalar(self, tag: str, step: int, value: float) -> None:
+            got.append((tag, step, value))
+
+        def close(self) -> None:
+            closed.append("visualdl")
+
+    class Run:
+        def log(self, record: dict[str, float], step: int) -> None:
+            runs.append((step, record))
+
+        def finish(self) -> None:
+            closed.append("wandb")
+
+    def init(project: str, dir: str) -> Run:
+        assert project == "paddle-base-bert"
+        return Run()
+
+    monkeypatch.setitem(sys.modules, "visualdl", SimpleNamespace(LogWriter=LogWriter))
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=init))
+    more = ["--visualdl", "--wandb", "True", "--max_steps", "2", "--logging_steps", "2"]
+    assert pretrain(samples, tmp_path / "out", *more) == 0
+    assert [step for step, _ in runs] == [1, 2]
+    assert {tag for tag, step, _ in got if step == 1} == PRETRAINING_KEYS
+    (line,) = (tmp_path / "out" / "log.jsonl").read_text().splitlines()
+    assert json.loads(line) == runs[1][1]
+    assert closed == ["visualdl", "wandb"]
 
 
 def test_training_that_diverges_says_so(
