@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from paddle_ipu import scope as scopes
+from paddle_ipu import seam
 from paddle_ipu.errors import BackendUnavailableError, NotSupported
 from paddle_ipu.state_binding import StateBinding
 
@@ -42,6 +43,7 @@ class IpuBackend:
         self._device: Any = None
         self._builder: Any = None
         self._why_gone = "nothing was compiled with it"
+        self._before_it_goes: Callable[[], object] | None = None
         self._weights: Mapping[str, str] = {}
         self._states: Mapping[str, StateBinding] = {}
         self._changes = False
@@ -272,6 +274,27 @@ class IpuBackend:
         self._require_session()
         self._write(everything=self._ahead > 0)
 
+    def send_weights(self, names: Iterable[str]) -> None:
+        """Puts some of the scope's weights on the device, which keeps the others and the state."""
+        self._require_session()
+        weights = scopes.read(self._scope, names)
+        self._send({self._weights[n]: scopes.narrowed(n, array) for n, array in weights.items()})
+
+    def receive_weights(self, names: Collection[str]) -> None:
+        """Writes some of the device's weights into the scope; the device stays ahead of it."""
+        self._require_session()
+        if seam.is_ours(self._popart):
+            self._session.someWeightsToHost([self._weights[name] for name in names])
+        else:
+            self._session.weightsToHost()
+        for name in names:
+            received = scopes.writable(self._scope.find_var(name).get_tensor())
+            self._session.readWeights(self._popart.PyWeightsIO({self._weights[name]: received}))
+
+    def discard_changes(self) -> None:
+        """Has the next run begin from the scope's weights, whatever the last one has changed."""
+        self._stale, self._ahead = True, 0
+
     def _write(self, everything: bool) -> None:
         # Where it is stale, the scope is the newer side, and is given only what it lacks.
         everything = everything and not self._stale
@@ -327,8 +350,14 @@ class IpuBackend:
         """
         self._drop("it was reset")
 
+    def before_it_goes(self, act: Callable[[], object]) -> None:
+        """Has ``act()`` called before a reset or detachment takes the device away."""
+        self._before_it_goes = act
+
     def _drop(self, why: str) -> None:
         if self._session is not None:
+            if self._before_it_goes is not None:
+                self._before_it_goes()
             self._leave()
             self._device.detach()
         self._session, self._device, self._builder = None, None, None

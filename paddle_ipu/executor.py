@@ -123,6 +123,11 @@ class IpuProgram:
         self._outputs: dict[str, tuple[tuple[int, ...], Any]] | None = None
 
     @property
+    def backend(self) -> IpuBackend:
+        """Its device."""
+        return self._backend
+
+    @property
     def lr_scheduler(self) -> Any:
         """The learning-rate scheduler of the program that was compiled, None without one."""
         return getattr(self.org_program, "lr_scheduler", None)

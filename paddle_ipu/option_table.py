@@ -89,8 +89,8 @@ _add("Program", "effective", WHOLE, {
 _add("Program", "effective", FLAG, {
     "enable_floating_point_checks": (False, "Raise when a step makes a NaN or an infinity."),
 })
-_add("Program", "planned", FLAG, {
-    "is_dynamic": (False, "Compile a `to_static` layer, rate from `lr`, loss from identity_loss."),
+_add("Program", "recorded", FLAG, {
+    "is_dynamic": (False, "Says that `set_optimizer` was called: calls of `to_static` layers train."),
 }, seam="")
 _add("Program", "effective", FLAG, {
     "runtime_options.enable_eval":
@@ -152,8 +152,8 @@ _add("Optimizer", "effective", Number(low=0.0, above=True), {
 _add("Optimizer", "effective", Text(("paddle", "popart")), {
     "optimizer_rule": ("paddle", "Whose rule updates weights: Paddle's, or PopART's."),
 }, seam="SGD, Adam, Adaptive")
-_add("Optimizer", "planned", Number(low=0.0), {
-    "lr": (0.0, "Gives the learning rate when `is_dynamic`; a static program has its optimizer's."),
+_add("Optimizer", "recorded", Number(low=0.0), {
+    "lr": (0.0, "Tells the learning rate of `set_optimizer`'s optimizer, which a run asks itself."),
 }, seam="Optimizer defaultLearningRate")
 _add("Optimizer", "effective", FLAG, {
     "use_no_bias_optimizer": (False, "Adam and Lamb without bias correction."),

@@ -214,6 +214,67 @@ _FLUID = (
     ),
 )
 
+_DYNAMIC = (
+    *(
+        Patch(
+            "paddle.base.compiler",
+            f"IpuDynamicPatcher.{name}",
+            f"paddle_ipu.dygraph.registration:{replacement}",
+            "wraps `LRScheduler.step` once more for every strategy, and leaves it so",
+            wraps=True,
+        )
+        for name, replacement in (("register_patch", "registering"), ("release_patch", "releasing"))
+    ),
+    *(
+        Patch(
+            "paddle.jit.dy2static.program_translator",
+            f"{kind}StaticFunction._perform_call",
+            "paddle_ipu.dygraph.dispatch:performing",
+            "runs to_static layers; on the IPU while a strategy is registered",
+            wraps=True,
+        )
+        for kind in ("AST", "Symbolic")
+    ),
+    *(
+        Patch(
+            "paddle",
+            f"Tensor.{name}",
+            "paddle_ipu.dygraph.host_writes:writing",
+            "writes parameters that a device has too, and Paddle does not count it",
+            wraps=True,
+        )
+        for name in ("set_value", "copy_")
+    ),
+    Patch(
+        "paddle.nn.initializer",
+        "Initializer.__call__",
+        "paddle_ipu.dygraph.host_writes:initializing",
+        "writes parameters that a device has too",
+        wraps=True,
+    ),
+    Patch(
+        "paddle.optimizer.optimizer",
+        "Optimizer._apply_optimize",
+        "paddle_ipu.dygraph.optimizers:applying",
+        "updates parameters that a device has too, or has updated already",
+        wraps=True,
+    ),
+    Patch(
+        "paddle.optimizer.optimizer",
+        "Optimizer.state_dict",
+        "paddle_ipu.dygraph.optimizers:reading_state",
+        "reads state that is on a device",
+        wraps=True,
+    ),
+    Patch(
+        "paddle.optimizer.optimizer",
+        "Optimizer.set_state_dict",
+        "paddle_ipu.dygraph.optimizers:writing_state",
+        "writes state that a device has too",
+        wraps=True,
+    ),
+)
+
 PATCHES: tuple[Patch, ...] = (
     *_everywhere(
         _CORE,
@@ -320,13 +381,7 @@ PATCHES: tuple[Patch, ...] = (
     *_SAVING_COPIES,
     *_LAYERS_FOR_PIR,
     *_FLUID,
-    Patch(
-        "paddle.base.compiler",
-        "IpuDynamicPatcher.register_patch",
-        "paddle_ipu.dynamic_patches:registering_once",
-        "wraps `LRScheduler.step` once more for every strategy",
-        wraps=True,
-    ),
+    *_DYNAMIC,
     *_everywhere(
         ("paddle.utils.cpp_extension.cpp_extension", "paddle.utils.cpp_extension"),
         "load",

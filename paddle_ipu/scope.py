@@ -56,6 +56,27 @@ def view(found: Any) -> Array:
     return np.from_dlpack(_CpuTensor(found))
 
 
+class _Memory:
+    """A dense tensor's memory to write in; what Paddle gives by DLPack is read-only."""
+
+    def __init__(self, found: Any, dtype: np.dtype[Any]) -> None:
+        self._tensor = found
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (found._ptr(), False),
+            "shape": tuple(found.shape()),
+            "typestr": dtype.str,
+        }
+
+
+def writable(found: Any) -> Array:
+    """A dense tensor's memory as an array that can be written, which keeps it alive."""
+    array = view(found)
+    if array.flags.writeable or not array.size:
+        return array
+    return np.asarray(_Memory(found, array.dtype))
+
+
 def from_bits(array: Array) -> Array:
     """The bits of bfloat16 numbers, as Paddle gives and takes them, as those numbers."""
     return array.view(ml_dtypes.bfloat16)

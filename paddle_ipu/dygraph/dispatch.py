@@ -1,0 +1,237 @@
+"""What a call of a to_static layer does while a strategy is registered: train, or infer, on the IPU.
+
+With ``ipu_strategy.set_optimizer`` a call in training mode is forward, backward and update in one,
+and a loop's own ``loss.backward()`` and ``optimizer.step()`` find nothing left to do. Without it a
+call is forward, and backward follows when the loop asks for it.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from paddle_ipu import scope as scopes
+from paddle_ipu.dygraph import registration
+from paddle_ipu.dygraph.autograd import tensor_of, trained_outputs
+from paddle_ipu.dygraph.layer_program import LayerProgram, OptimizerState
+from paddle_ipu.dygraph.optimizer_step import add_optimizer_step
+from paddle_ipu.dygraph.signature import Signature, signature
+from paddle_ipu.dygraph.trace import Trace, trace
+from paddle_ipu.errors import InvalidProgramError
+
+Array = np.ndarray[Any, Any]
+
+_CACHE = "_paddle_ipu_programs"
+"""Attribute of Paddle's ``StaticFunction`` with what was compiled of it."""
+
+_functions: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def performing(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``StaticFunction._perform_call`` on the IPU, while a strategy is registered."""
+
+    @functools.wraps(original)
+    def perform_call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        strategy = registration.current()
+        if strategy is None:
+            return original(self, *args, **kwargs)
+        return _call(self, strategy, args, kwargs)
+
+    return perform_call
+
+
+def _call(function: Any, strategy: Any, args: Any, kwargs: Any) -> Any:
+    import paddle
+
+    half = bool(strategy.enable_fp16)
+    called = signature(function, args, kwargs, half)
+    learns = paddle.is_grad_enabled()
+    optimizer = getattr(strategy, "_optimizer", None)
+    if optimizer is not None and learns and function._is_train_mode():
+        if not strategy.is_training:
+            raise InvalidProgramError(
+                "ipu_strategy.set_optimizer was called, and the strategy's is_training is False. "
+                "Call ipu_strategy.set_graph_config(is_training=True) to train; to infer call "
+                "layer.eval() first, or call the layer within paddle.no_grad()."
+            )
+        trained = _programs(function, strategy)(_Trained, called)
+        return trained(called)
+    evaluated = _programs(function, strategy)(_Evaluated, called)
+    return evaluated(called, learns)
+
+
+class _Programs:
+    """What was compiled of one function, with the options of one strategy.
+
+    Args:
+        strategy: the registered one.
+    """
+
+    def __init__(self, strategy: Any) -> None:
+        self.strategy = strategy
+        self.options = registration.compiled_options(strategy)
+        self.optimizer = getattr(strategy, "_optimizer", None)
+        self._compiled: dict[Any, Any] = {}
+        strategy.need_compile = False
+
+    def fits(self, strategy: Any) -> bool:
+        """Whether it was compiled with what the strategy says now."""
+        if strategy is not self.strategy:
+            return False
+        if getattr(strategy, "_optimizer", None) is not self.optimizer:
+            return False
+        if not strategy.need_compile:
+            return True
+        strategy.need_compile = False
+        return self.options == registration.compiled_options(strategy)
+
+    def __call__(self, kind: Any, called: Signature) -> Any:
+        key = (kind, called.number)
+        found = self._compiled.get(key)
+        if found is None or not found.fits():
+            found = self._compiled[key] = kind(self.strategy, called)
+        return found
+
+    def come_home(self) -> None:
+        """Writes what devices have newer into the tensors of dynamic mode."""
+        for compiled in self._compiled.values():
+            compiled.come_home()
+
+
+def _programs(function: Any, strategy: Any) -> _Programs:
+    found = getattr(function, _CACHE, None)
+    if found is None or not found.fits(strategy):
+        if found is not None:
+            found.come_home()
+        found = _Programs(strategy)
+        setattr(function, _CACHE, found)
+        _functions.add(function)
+    return found
+
+
+def _everything_comes_home() -> None:
+    for function in list(_functions):
+        getattr(function, _CACHE).come_home()
+        delattr(function, _CACHE)
+    _functions.clear()
+
+
+registration.when_it_changes(_everything_comes_home)
+
+
+def updated_by_calls() -> Iterator[str]:
+    """Names of the parameters that calls of layers update, of all that are compiled."""
+    for function in list(_functions):
+        for compiled in getattr(function, _CACHE)._compiled.values():
+            yield from getattr(compiled, "trained", ())
+
+
+class _Trained:
+    """A layer with the optimizer's step in it: one call is forward, backward and update."""
+
+    def __init__(self, strategy: Any, called: Signature) -> None:
+        optimizer = strategy._optimizer
+        values = strategy._ipu_strategy.snapshot()
+        self._trace = trace(called.divided(_micro_batches(values)))
+        # What the layer itself has of variables, before the optimizer's are added.
+        self._outputs = self._trace.outputs
+        step = add_optimizer_step(self._trace, optimizer)
+        self.trained = step.trained
+        self._loss = step.loss
+        parameters = [self._trace.tensors[name] for name in step.trained]
+        self._flags = _Flags(self._trace.tensors)
+        names, feeds = list(self._outputs), list(called.feeds)
+        self._fetches = list(dict.fromkeys([*names, step.loss]))
+        self._program = LayerProgram(
+            lambda scope: _compiled(self._trace.program, scope, strategy, feeds, self._fetches),
+            self._trace.tensors,
+            list(self._trace.tensors),
+            OptimizerState(optimizer, step, parameters),
+        )
+
+    def fits(self) -> bool:
+        return self._program.is_alive and self._flags.hold()
+
+    def come_home(self) -> None:
+        self._program.come_home()
+
+    def __call__(self, called: Signature) -> Any:
+        arrays = self._program.run(_arrays(called.feeds), self._fetches)
+        results = trained_outputs({name: arrays[name] for name in self._outputs}, self._loss)
+        return self._trace.restore(results)
+
+
+class _Evaluated:
+    """A layer alone; its gradients are computed when somebody asks for them."""
+
+    def __init__(self, strategy: Any, called: Signature) -> None:
+        self._strategy = strategy
+        self._called = called
+        self._trace = trace(called.key)
+        self._flags = _Flags(self._trace.tensors)
+        self._fetches = list(self._trace.outputs)
+        tensors = self._trace.tensors
+        single = _for_one_run(strategy, training=False)
+        feeds = list(called.feeds)
+        self._program = LayerProgram(
+            lambda scope: _compiled(self._trace.program, scope, single, feeds, self._fetches),
+            tensors,
+            [name for name, tensor in tensors.items() if tensor.stop_gradient],
+        )
+
+    def fits(self) -> bool:
+        return self._program.is_alive and self._flags.hold()
+
+    def come_home(self) -> None:
+        self._program.come_home()
+
+    def __call__(self, called: Signature, learns: bool) -> Any:
+        arrays = self._program.run(_arrays(called.feeds), self._fetches)
+        return self._trace.restore({name: tensor_of(array) for name, array in arrays.items()})
+
+
+class _Flags:
+    """Which tensors of a layer are trained, and of what type: another answer is another program."""
+
+    def __init__(self, tensors: Mapping[str, Any]) -> None:
+        self._tensors = list(tensors.values())
+        self._then = self._now()
+
+    def _now(self) -> list[Any]:
+        return [(tensor.stop_gradient, tensor.dtype) for tensor in self._tensors]
+
+    def hold(self) -> bool:
+        return self._now() == self._then
+
+
+def _micro_batches(values: Any) -> int:
+    from paddle_ipu.compiled_program import _axes
+
+    return int(np.prod(list(_axes(values).values()), dtype=np.int64))
+
+
+def _for_one_run(strategy: Any, *, training: bool) -> Any:
+    """The strategy for forward alone, or for the gradients of one call."""
+    from paddle_ipu.verification.sides import for_one_micro_batch
+
+    single = for_one_micro_batch(strategy)
+    single.set_options({"is_training": training})
+    return single
+
+
+def _compiled(program: Any, scope: Any, strategy: Any, feeds: Any, fetches: Any) -> Any:
+    from paddle_ipu.compiled_program import IpuCompiledProgram
+
+    compiler = IpuCompiledProgram(program, scope=scope, ipu_strategy=strategy)
+    return compiler.compile(feeds, fetches)
+
+
+def _arrays(feeds: Mapping[str, Any]) -> dict[str, Array]:
+    return {
+        name: value if isinstance(value, np.ndarray) else scopes.numbers(value.numpy())
+        for name, value in feeds.items()
+    }

@@ -1,0 +1,195 @@
+"""A compiled program whose weights are the tensors of a layer in dynamic mode.
+
+After a run that changes them the layer's tensors hold the newest weights, as after a step in
+dynamic mode; before a run the device takes what was written to them since. Optimizer state stays
+on the device, until somebody asks the optimizer for it, or another program trains with it.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from paddle_ipu import scope as scopes
+from paddle_ipu.dygraph import host_writes
+from paddle_ipu.dygraph.optimizer_step import OptimizerStep
+from paddle_ipu.executor import IpuProgram
+
+Array = np.ndarray[Any, Any]
+
+
+class LayerProgram:
+    """A program, compiled for the IPU, that shares the tensors of a layer.
+
+    Args:
+        compile_it: compiles, given the Scope that holds the weights.
+        tensors: name -> parameter or buffer.
+        changed: names of the ones that a run changes.
+        state: what trains, in training.
+    """
+
+    def __init__(
+        self,
+        compile_it: Callable[[Any], IpuProgram],
+        tensors: Mapping[str, Any],
+        changed: Collection[str],
+        state: OptimizerState | None = None,
+    ) -> None:
+        import paddle
+
+        self._scope = paddle.static.Scope()
+        self._tensors = dict(tensors)
+        self._shared: dict[str, int] = {}
+        self._state = state
+        self._share()
+        if state is not None:
+            state.take(self, self._scope)
+        self.program = compile_it(self._scope)
+        self._changed = [name for name in changed if name in self.program.backend.variables]
+        self._seen = host_writes.now()
+        come_home = weakref.WeakMethod(self.come_home)
+        self.program.backend.before_it_goes(lambda: (come_home() or _nothing)())
+
+    @property
+    def is_alive(self) -> bool:
+        """False once the backend was reset: it has to be compiled again."""
+        return self.program.backend.is_attached
+
+    def run(self, feed: Mapping[str, Array], fetches: Sequence[str]) -> dict[str, Array]:
+        """One run, with the layer's tensors as they are; it changes them."""
+        moved = self._share()
+        backend = self.program.backend
+        known = backend.variables
+        newer = {*moved, *host_writes.since(self._seen, self._tensors)} & known
+        if self._state is not None:
+            self._state.move_to(self, self._scope)
+        if newer:
+            backend.send_weights(newer)
+        results = self.program.run(feed, fetches)
+        if self._changed:
+            backend.receive_weights(self._changed)
+            host_writes.note(self._changed)
+        self._seen = host_writes.now()
+        return dict(zip(fetches, results, strict=True))
+
+    def discard_changes(self) -> None:
+        """Has the next run begin from the layer's tensors, whatever the last one has changed."""
+        self.program.backend.discard_changes()
+
+    def come_home(self) -> None:
+        """Writes the optimizer's state into its accumulators."""
+        if self._state is not None and self.is_alive:
+            self.program.backend.update_scope()
+            self._state.give_back(self._scope)
+
+    def _share(self) -> list[str]:
+        """Has the Scope's variables be the layer's tensors; names of those that were not."""
+        moved = []
+        for name, tensor in self._tensors.items():
+            found = tensor.value().get_tensor()
+            place = found._ptr()
+            if self._shared.get(name) != place:
+                self._scope.var(name).get_tensor()._share_data_with(found)
+                self._shared[name] = place
+                moved.append(name)
+        return moved
+
+
+def _nothing() -> None:
+    """There is nothing to bring home."""
+
+
+class OptimizerState:
+    """The accumulators of an optimizer of dynamic mode, for one program that trains with it.
+
+    Attributes:
+        optimizer: the user's.
+        step: what was added to the program.
+    """
+
+    _holders: weakref.WeakKeyDictionary[Any, weakref.ref[LayerProgram]] = (
+        weakref.WeakKeyDictionary()
+    )
+    """Optimizer -> the program whose device has its newest state."""
+
+    def __init__(self, optimizer: Any, step: OptimizerStep, parameters: Sequence[Any]) -> None:
+        self.optimizer = optimizer
+        self.step = step
+        _create_accumulators(optimizer, parameters)
+
+    def _accumulator(self, name: str) -> Any:
+        accumulator, parameter = self.step.states[name]
+        return self.optimizer._accumulators[accumulator][parameter]
+
+    def take(self, program: LayerProgram, scope: Any) -> None:
+        """Puts the newest state into the Scope of a program."""
+        state_comes_home(self.optimizer)
+        for name in self.step.states:
+            source = self._accumulator(name).value().get_tensor()
+            scope.var(name).get_tensor()._share_data_with(source)
+        self._holders[self.optimizer] = weakref.ref(program)
+        self.put_learning_rate(scope)
+
+    def move_to(self, program: LayerProgram, scope: Any) -> None:
+        """Has the device of a program hold the newest state, for a run of it."""
+        holder = self._holders.get(self.optimizer)
+        if holder is None or holder() is not program:
+            self.take(program, scope)
+            program.program.backend.weights_from_host()
+        self.put_learning_rate(scope, program.program.org_program)
+
+    def put_learning_rate(self, scope: Any, program: Any = None) -> None:
+        """Tells the learning rate that the optimizer has now."""
+        rate = np.asarray(self.optimizer.get_lr(), np.float32)
+        found = scope.var(self.step.learning_rate).get_tensor()
+        if not found._is_initialized():
+            scopes.write(found, rate)
+        else:
+            scopes.writable(found)[...] = rate
+        if program is not None and getattr(program, "lr_scheduler", None) is not None:
+            program.lr_scheduler = self.optimizer._learning_rate
+
+    def give_back(self, scope: Any) -> None:
+        """Has the accumulators be what is in the Scope."""
+        for name in self.step.states:
+            found = scopes.tensor(scope, name)
+            if found is not None:
+                self._accumulator(name).value().get_tensor()._share_data_with(found)
+
+
+def _create_accumulators(optimizer: Any, parameters: Sequence[Any]) -> None:
+    """The accumulators that the first ``step`` in dynamic mode would make, with loaded state."""
+    from paddle.base import framework
+    from paddle.base.layer_helper import LayerHelper
+
+    if optimizer.helper is None:
+        optimizer.helper = LayerHelper(type(optimizer).__name__)
+    block = framework.default_main_program().global_block()
+    for given in _accumulator_groups(optimizer, parameters):
+        optimizer._create_accumulators(block, given)
+
+
+def _accumulator_groups(optimizer: Any, parameters: Sequence[Any]) -> list[Any]:
+    groups = optimizer._param_groups
+    if not (groups and isinstance(groups[0], dict)):
+        return [list(parameters)]
+    wanted = {id(parameter) for parameter in parameters}
+    return [
+        {**group, "params": [p for p in group["params"] if id(p) in wanted]} for group in groups
+    ]
+
+
+def state_comes_home(optimizer: Any) -> None:
+    """Writes state that is on a device into the optimizer's accumulators."""
+    holder = OptimizerState._holders.get(optimizer)
+    program = None if holder is None else holder()
+    if program is not None:
+        program.come_home()
+
+
+def state_was_written(optimizer: Any) -> None:
+    """Says that the accumulators hold newer state than any device."""
+    OptimizerState._holders.pop(optimizer, None)

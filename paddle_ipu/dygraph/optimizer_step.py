@@ -1,0 +1,214 @@
+"""Adds to a traced layer what ``loss.backward()`` and ``optimizer.step()`` do in dynamic mode.
+
+The optimizer of the user stays one of dynamic mode: what is added is made by a copy of it, with
+variables of the program in place of its accumulators.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from paddle_ipu.dygraph.trace import Trace
+from paddle_ipu.errors import InvalidProgramError
+from paddle_ipu.frontend.programs import is_pir
+from paddle_ipu.value_names import name_of
+
+_MARK = "identity_loss"
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizerStep:
+    """What was added.
+
+    Attributes:
+        loss: name of the variable that was differentiated.
+        trained: names of the parameters that are updated.
+        learning_rate: name of the program's variable of the learning rate.
+        states: name of a variable of optimizer state -> (accumulator, parameter): where the
+            optimizer of the user keeps the same thing.
+    """
+
+    loss: str
+    trained: tuple[str, ...]
+    learning_rate: str
+    states: Mapping[str, tuple[str, str]]
+
+
+def find_loss(trace: Trace) -> Any:
+    """The loss among what a layer returns, or that it marks with ``identity_loss``.
+
+    Raises:
+        InvalidProgramError: there is none, or more than one.
+    """
+    marked = [variable for variable in _marked(trace.program) if _is_scalar(variable)]
+    found = marked or [
+        variable
+        for variable in trace.outputs.values()
+        if _is_scalar(variable) and _is_float(variable) and not variable.stop_gradient
+    ]
+    if len(found) == 1:
+        return found[0]
+    names = {id(v): k for k, v in trace.outputs.items()}
+    told = ", ".join(names.get(id(v)) or name_of(v) for v in found)
+    raise InvalidProgramError(
+        "ipu_strategy.set_optimizer has each call of the layer train it, so it must return one "
+        f"loss of one element; it has {len(found)} such{': ' + told if told else ''}. Reduce the "
+        "loss to one element in the layer, and mark it with paddle.incubate.identity_loss where "
+        "there are others. For outputs alone call the layer after layer.eval(), or within "
+        "paddle.no_grad(); without set_optimizer the loss may be computed outside, followed by "
+        "loss.backward() and optimizer.step()."
+    )
+
+
+def _marked(program: Any) -> list[Any]:
+    block = program.global_block()
+    if is_pir(program):
+        return [op.result(0) for op in block.ops if op.name() == f"pd_op.{_MARK}"]
+    return [block.var(op.output("Out")[0]) for op in block.ops if op.type == _MARK]
+
+
+def _is_scalar(variable: Any) -> bool:
+    return int(np.prod(variable.shape, dtype=np.int64)) == 1
+
+
+def _is_float(variable: Any) -> bool:
+    return str(variable.dtype).rpartition(".")[2].upper() in (
+        "FP16", "FP32", "FP64", "BF16", "FLOAT16", "FLOAT32", "FLOAT64", "BFLOAT16",
+    )  # fmt: skip
+
+
+def add_optimizer_step(trace: Trace, optimizer: Any) -> OptimizerStep:
+    """Adds backward from the layer's loss, and the optimizer's update of what it trains.
+
+    Raises:
+        InvalidProgramError: no loss, more than one, or no parameter that the optimizer trains.
+    """
+    loss = find_loss(trace)
+    groups = [
+        (group, [p.name for p in parameters if p.name in trace.tensors and not p.stop_gradient])
+        for group, parameters in _groups(optimizer)
+    ]
+    wanted = [name for _, names in groups for name in names]
+    if not wanted:
+        raise InvalidProgramError(
+            "the optimizer of ipu_strategy.set_optimizer trains none of the layer's parameters. "
+            "Make it with parameters=layer.parameters()."
+        )
+    if not is_pir(trace.program):
+        loss = trace.program.global_block().var(loss.name)
+    added = _StaticOptimizer(optimizer, trace)
+    gradients = added.backward(loss, wanted)
+    if not gradients:
+        raise InvalidProgramError(
+            f"the loss {name_of(loss)!r} depends on none of the parameters that the optimizer of "
+            "ipu_strategy.set_optimizer trains."
+        )
+    for index, (group, names) in enumerate(groups):
+        added.apply(group, [(n, gradients[n]) for n in names if n in gradients], index)
+    return OptimizerStep(
+        name_of(loss), tuple(gradients), added.learning_rate(), added.states(gradients)
+    )
+
+
+def _groups(optimizer: Any) -> list[tuple[Mapping[str, Any] | None, list[Any]]]:
+    """(options, parameters) of each group of the optimizer; None for the options of all."""
+    groups = optimizer._param_groups
+    if groups and isinstance(groups[0], dict):
+        return [(group, list(group["params"])) for group in groups]
+    return [(None, list(groups))]
+
+
+class _StaticOptimizer:
+    def __init__(self, optimizer: Any, trace: Trace) -> None:
+        self._trace = trace
+        self._optimizer = copy.copy(optimizer)
+        for name, empty in (
+            ("_accumulators", defaultdict(dict)),
+            ("_accumulators_holder", {}),
+            ("_already_create_accumulator", set()),
+            ("_already_create_accumulater", set()),
+            ("_auxiliary_vars", {}),
+            ("_learning_rate_map", {}),
+            ("_master_weights", {}),
+            ("_opti_name_list", []),
+            ("_param_device_map", {}),
+            ("helper", None),
+            ("_parameter_list", None),
+            ("_param_groups", None),
+            ("_use_multi_tensor", False),
+        ):
+            if hasattr(optimizer, name):
+                setattr(self._optimizer, name, empty)
+        for name, tensor in trace.tensors.items():
+            # Paddle keeps these on the tensor, and traces the parameter without them.
+            for attribute in ("optimize_attr", "regularizer", "need_clip"):
+                if hasattr(tensor, attribute):
+                    setattr(trace.variables[name], attribute, getattr(tensor, attribute))
+
+    def backward(self, loss: Any, wanted: list[str]) -> dict[str, tuple[Any, Any]]:
+        """Parameter name -> (variable, gradient), of those that the loss depends on."""
+        variables = [self._trace.variables[name] for name in wanted]
+        with _building(self._trace):
+            found = self._optimizer.backward(loss, self._trace.startup, parameters=variables)
+        return {variable.name: (variable, g) for variable, g in found if g is not None}
+
+    def apply(
+        self, group: Mapping[str, Any] | None, found: list[tuple[str, Any]], index: int
+    ) -> None:
+        """Adds the update of a group of parameters, as ``Optimizer.step`` does in dynamic mode."""
+        if not found:
+            return
+        optimizer = self._optimizer
+        pairs = [pair for _, pair in found]
+        with _building(self._trace):
+            clip = optimizer._grad_clip if group is None else group["grad_clip"]
+            if clip is not None:
+                pairs = clip(pairs)
+            pairs = optimizer.append_regularization_ops(pairs, optimizer.regularization)
+            given: Any = pairs
+            if group is not None:
+                given = {**{k: v for k, v in group.items() if k != "params"}, "params": pairs}
+            if is_pir(self._trace.program):
+                optimizer._pir_create_optimization_pass(given, param_group_idx=0)
+            else:
+                optimizer._create_optimization_pass(given, param_group_idx=0)
+
+    def learning_rate(self) -> str:
+        with _building(self._trace):
+            return str(self._optimizer._global_learning_rate().name)
+
+    def states(self, trained: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+        return {
+            str(variable.name): (accumulator, parameter)
+            for accumulator, by_parameter in self._optimizer._accumulators.items()
+            for parameter, variable in by_parameter.items()
+            if parameter in trained
+        }
+
+
+class _building:  # noqa: N801 - a context manager
+    """Static mode, with a traced program as the one that is built."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+
+    def __enter__(self) -> None:
+        import contextlib
+
+        import paddle
+        from paddle.base import framework
+
+        self._stack = contextlib.ExitStack()
+        self._stack.enter_context(framework._dygraph_guard(None))
+        self._stack.enter_context(
+            paddle.static.program_guard(self._trace.program, self._trace.startup)
+        )
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()

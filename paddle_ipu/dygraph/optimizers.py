@@ -1,0 +1,65 @@
+"""Optimizers of dynamic mode, while the IPU trains with them or beside them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from paddle_ipu.dygraph import dispatch, host_writes, registration
+from paddle_ipu.dygraph.layer_program import state_comes_home, state_was_written
+from paddle_ipu.errors import InvalidProgramError
+
+
+def applying(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``Optimizer._apply_optimize``, through which every ``step`` and ``minimize`` goes."""
+
+    @functools.wraps(original)
+    def apply(self: Any, loss: Any, startup_program: Any, params_grads: Any, *rest: Any, **k: Any) -> Any:
+        import paddle
+
+        if registration.current() is None or not paddle.in_dynamic_mode():
+            return original(self, loss, startup_program, params_grads, *rest, **k)
+        pairs = params_grads["params"] if isinstance(params_grads, dict) else params_grads
+        names = [parameter.name for parameter, _ in pairs]
+        twice = sorted({*names} & {*dispatch.updated_by_calls()})
+        if twice:
+            raise InvalidProgramError(
+                f"optimizer.step() has gradients of {', '.join(map(repr, twice[:5]))}"
+                f"{', ...' if len(twice) > 5 else ''}, which calls of the layer update already, as "
+                "ipu_strategy.set_optimizer asks for: a step would update them twice. Compute the "
+                "whole loss in the layer, or leave out set_optimizer."
+            )
+        state_comes_home(self)
+        try:
+            return original(self, loss, startup_program, params_grads, *rest, **k)
+        finally:
+            state_was_written(self)
+            host_writes.note(names)
+
+    return apply
+
+
+def reading_state(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``Optimizer.state_dict`` with the state that is on a device."""
+
+    @functools.wraps(original)
+    def state_dict(self: Any, *args: Any, **keywords: Any) -> Any:
+        state_comes_home(self)
+        return original(self, *args, **keywords)
+
+    return state_dict
+
+
+def writing_state(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``Optimizer.set_state_dict`` that the device takes notice of."""
+
+    @functools.wraps(original)
+    def set_state_dict(self: Any, *args: Any, **keywords: Any) -> Any:
+        state_comes_home(self)
+        try:
+            return original(self, *args, **keywords)
+        finally:
+            state_was_written(self)
+
+    return set_state_dict

@@ -1,0 +1,122 @@
+"""A to_static layer as a static program, traced by Paddle, with its inputs, outputs and tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from paddle_ipu.errors import NotSupported
+from paddle_ipu.value_names import name_of
+
+_NO_VALUE = np.float32(1.77113e27)
+"""What Paddle returns for a branch that returns nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A traced layer.
+
+    Attributes:
+        program: a PIR program or, of Paddle 2.6, a ProgramDesc.
+        startup: the program that would initialise what is added to it.
+        structure: what the layer returned, with variables in place of tensors.
+        tensors: name -> parameter or buffer of the layer that the program reads.
+        variables: name -> the same ones in the program.
+    """
+
+    program: Any
+    startup: Any
+    structure: Any
+    tensors: Mapping[str, Any]
+    variables: Mapping[str, Any]
+
+    @property
+    def outputs(self) -> dict[str, Any]:
+        """Name -> variable of each tensor that the layer returns."""
+        import paddle
+
+        found = [item for item in paddle.utils.flatten(self.structure) if _is_variable(item)]
+        return {name_of(variable): variable for variable in found}
+
+    def restore(self, tensors: Mapping[str, Any]) -> Any:
+        """What the layer returns, made of tensors by the names of :attr:`outputs`."""
+        import paddle
+
+        leaves = [
+            tensors[name_of(item)] if _is_variable(item) else item
+            for item in paddle.utils.flatten(self.structure)
+        ]
+        result = paddle.utils.pack_sequence_as(self.structure, leaves)
+        if result is not None and len(result) == 1:
+            result = result[0]
+        return _without_missing(result)
+
+
+def trace(key: Any) -> Trace:
+    """Traces what a cache key of Paddle's describes.
+
+    Raises:
+        NotSupported: mixed precision of dynamic mode is on.
+    """
+    from paddle.base import framework
+    from paddle.jit.dy2static.program_translator import ConcreteProgram, use_pir_api
+
+    tracer = framework._dygraph_tracer()
+    if tracer is not None and str(tracer._amp_level).rpartition(".")[2] != "O0":
+        raise NotSupported(
+            "paddle.amp.auto_cast has no effect on a layer that runs on the IPU. Call the layer "
+            "outside of it; ipu_strategy.set_precision_config(enable_fp16=True) computes in half."
+        )
+    read = ConcreteProgram.pir_from_func_spec if use_pir_api() else ConcreteProgram.from_func_spec
+    concrete = read(
+        func_spec=key.function_spec,
+        input_spec=key.input_args_with_spec,
+        input_kwargs_spec=key.input_kwargs_with_spec,
+        class_instance=key.class_instance,
+        **key.kwargs,
+    )
+    program = concrete.main_program
+    if use_pir_api():
+        tensors, values = concrete.parameters
+        variables = {t.name: v for t, v in zip(tensors, values, strict=True)}
+    else:
+        tensors = concrete.parameters
+        block = program.global_block()
+        variables = {t.name: block.var(t.name) for t in tensors}
+    return Trace(
+        program,
+        concrete.startup_program,
+        concrete.outputs,
+        {tensor.name: tensor for tensor in tensors},
+        variables,
+    )
+
+
+def _is_variable(item: Any) -> bool:
+    import paddle
+    from paddle.base import framework
+
+    return isinstance(item, (framework.Variable, paddle.pir.Value))
+
+
+def _without_missing(result: Any) -> Any:
+    """What a layer returns, less the numbers that stand for a branch that returned nothing."""
+    if not isinstance(result, (list, tuple)):
+        return None if _is_missing(result) else result
+    kept = [item for item in result if not _is_missing(item)]
+    if len(kept) == len(result):
+        return result
+    if not kept:
+        return None
+    return kept[0] if len(kept) == 1 else type(result)(kept)
+
+
+def _is_missing(item: Any) -> bool:
+    import paddle
+
+    if not isinstance(item, paddle.Tensor) or list(item.shape) != [1]:
+        return False
+    return bool(item.numpy()[0] == _NO_VALUE)
