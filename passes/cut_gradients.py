@@ -12,6 +12,7 @@ from collections.abc import Iterable
 import onnx_ir as ir
 
 from paddle_ipu import dialect
+from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
 from paddle_ipu.passes.pipeline import Compilation
 
 WITHOUT_GRADIENT = frozenset({"share_data", "full_like", "shape", "shape64", "numel"})
@@ -32,7 +33,19 @@ class CutGradients:
         graph = compilation.graph
         trained = {update.parameter for update in compilation.optimizer.updates}
         moving = {id(value) for value in graph.inputs if value.name in trained}
+        moving |= _asked_for(compilation)
         return _cut_stopped(graph, moving, _behind([compilation.value(str(compilation.loss))]))
+
+
+def _asked_for(compilation: Compilation) -> set[int]:
+    """The values that are computed of feeds alone, and whose gradients are fetched."""
+    asked = {
+        name.removeprefix(GRADIENT_PREFIX)
+        for name in compilation.fetches
+        if name.startswith(GRADIENT_PREFIX)
+    }
+    values = (value for node in compilation.graph for value in node.outputs)
+    return {id(value) for value in values if value.name in asked}
 
 
 def differentiated(compilation: Compilation) -> list[str]:

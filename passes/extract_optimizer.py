@@ -39,7 +39,7 @@ class ExtractOptimizer:
     name = "extract_optimizer"
 
     def run(self, compilation: Compilation) -> bool:
-        if not compilation.training:
+        if not compilation.training or compilation.optimizer is not None:
             return False
         nodes = [node for node in compilation.graph if is_update(node)]
         if not nodes:

@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from paddle_ipu import scope as scopes
 from paddle_ipu.dygraph import registration
-from paddle_ipu.dygraph.autograd import tensor_of, trained_outputs
-from paddle_ipu.dygraph.layer_program import LayerProgram, OptimizerState
+from paddle_ipu.dygraph.autograd import differentiable_outputs, trained_outputs
+from paddle_ipu.dygraph.gradient_program import ForwardProgram, GradientProgram, drawn_again
+from paddle_ipu.dygraph.layer_program import (
+    LayerProgram,
+    OptimizerState,
+    arrays_of,
+    compiled,
+)
 from paddle_ipu.dygraph.optimizer_step import add_optimizer_step
 from paddle_ipu.dygraph.signature import Signature, signature
 from paddle_ipu.dygraph.trace import Trace, trace
@@ -147,7 +152,7 @@ class _Trained:
         names, feeds = list(self._outputs), list(called.feeds)
         self._fetches = list(dict.fromkeys([*names, step.loss]))
         self._program = LayerProgram(
-            lambda scope: _compiled(self._trace.program, scope, strategy, feeds, self._fetches),
+            lambda scope: compiled(self._trace.program, scope, strategy, feeds, self._fetches),
             self._trace.tensors,
             list(self._trace.tensors),
             OptimizerState(optimizer, step, parameters),
@@ -160,7 +165,7 @@ class _Trained:
         self._program.come_home()
 
     def __call__(self, called: Signature) -> Any:
-        arrays = self._program.run(_arrays(called.feeds), self._fetches)
+        arrays = self._program.run(arrays_of(called.feeds), self._fetches)
         results = trained_outputs({name: arrays[name] for name in self._outputs}, self._loss)
         return self._trace.restore(results)
 
@@ -170,28 +175,43 @@ class _Evaluated:
 
     def __init__(self, strategy: Any, called: Signature) -> None:
         self._strategy = strategy
-        self._called = called
+        self._key = called.key
         self._trace = trace(called.key)
         self._flags = _Flags(self._trace.tensors)
-        self._fetches = list(self._trace.outputs)
+        self._feeds = list(called.feeds)
+        self._gradients: GradientProgram | None = None
         tensors = self._trace.tensors
-        single = _for_one_run(strategy, training=False)
-        feeds = list(called.feeds)
-        self._program = LayerProgram(
-            lambda scope: _compiled(self._trace.program, scope, single, feeds, self._fetches),
-            tensors,
-            [name for name, tensor in tensors.items() if tensor.stop_gradient],
-        )
+        self._trainable = [tensor for tensor in tensors.values() if not tensor.stop_gradient]
+        self._forward = ForwardProgram(strategy, self._trace, self._feeds, called.training)
 
     def fits(self) -> bool:
-        return self._program.is_alive and self._flags.hold()
+        return self._forward.is_alive and self._flags.hold()
 
     def come_home(self) -> None:
-        self._program.come_home()
+        """There is nothing on the device that the layer's tensors have not."""
 
     def __call__(self, called: Signature, learns: bool) -> Any:
-        arrays = self._program.run(_arrays(called.feeds), self._fetches)
-        return self._trace.restore({name: tensor_of(array) for name, array in arrays.items()})
+        fed = {
+            name: tensor
+            for name, tensor in called.feeds.items()
+            if learns and not getattr(tensor, "stop_gradient", True)
+        }
+        inputs = [*fed.values(), *(self._trainable if learns else ())]
+        feeds = arrays_of(called.feeds)
+        with drawn_again() as draw_again:
+            arrays = self._forward.run(feeds)
+
+        def gradients_of(given: Mapping[str, Array]) -> list[Array | None]:
+            with draw_again():
+                return self._gradient_program(list(fed)).run(feeds, given)
+
+        results = differentiable_outputs(arrays, inputs, gradients_of)
+        return self._trace.restore(results)
+
+    def _gradient_program(self, fed: Sequence[str]) -> GradientProgram:
+        if self._gradients is None or not self._gradients.is_alive:
+            self._gradients = GradientProgram(self._strategy, self._key, self._feeds, fed)
+        return self._gradients
 
 
 class _Flags:
@@ -212,26 +232,3 @@ def _micro_batches(values: Any) -> int:
     from paddle_ipu.compiled_program import _axes
 
     return int(np.prod(list(_axes(values).values()), dtype=np.int64))
-
-
-def _for_one_run(strategy: Any, *, training: bool) -> Any:
-    """The strategy for forward alone, or for the gradients of one call."""
-    from paddle_ipu.verification.sides import for_one_micro_batch
-
-    single = for_one_micro_batch(strategy)
-    single.set_options({"is_training": training})
-    return single
-
-
-def _compiled(program: Any, scope: Any, strategy: Any, feeds: Any, fetches: Any) -> Any:
-    from paddle_ipu.compiled_program import IpuCompiledProgram
-
-    compiler = IpuCompiledProgram(program, scope=scope, ipu_strategy=strategy)
-    return compiler.compile(feeds, fetches)
-
-
-def _arrays(feeds: Mapping[str, Any]) -> dict[str, Array]:
-    return {
-        name: value if isinstance(value, np.ndarray) else scopes.numbers(value.numpy())
-        for name, value in feeds.items()
-    }

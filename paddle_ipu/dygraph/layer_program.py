@@ -193,3 +193,36 @@ def state_comes_home(optimizer: Any) -> None:
 def state_was_written(optimizer: Any) -> None:
     """Says that the accumulators hold newer state than any device."""
     OptimizerState._holders.pop(optimizer, None)
+
+
+def for_one_run(strategy: Any, options: Mapping[str, Any]) -> Any:
+    """The strategy without pipeline, loop, accumulation and replicas, and with other options."""
+    from paddle_ipu.verification.sides import for_one_micro_batch
+
+    single = for_one_micro_batch(strategy)
+    single.set_options(dict(options))
+    return single
+
+
+def compiled(
+    program: Any,
+    scope: Any,
+    strategy: Any,
+    feeds: Sequence[str],
+    fetches: Sequence[str],
+    first_passes: Sequence[Any] = (),
+) -> IpuProgram:
+    """The program for the IPU."""
+    from paddle_ipu.compiled_program import IpuCompiledProgram
+
+    compiler = IpuCompiledProgram(program, scope=scope, ipu_strategy=strategy)
+    compiler._first_passes = first_passes
+    return compiler.compile(feeds, fetches)
+
+
+def arrays_of(feeds: Mapping[str, Any]) -> dict[str, Array]:
+    """Tensors, or arrays, as arrays."""
+    return {
+        name: value if isinstance(value, np.ndarray) else scopes.numbers(value.numpy())
+        for name, value in feeds.items()
+    }

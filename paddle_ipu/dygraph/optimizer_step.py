@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from paddle_ipu.dygraph.trace import Trace
+from paddle_ipu.dygraph.trace import Trace, is_float
 from paddle_ipu.errors import InvalidProgramError
 from paddle_ipu.frontend.programs import is_pir
 from paddle_ipu.value_names import name_of
@@ -50,7 +50,7 @@ def find_loss(trace: Trace) -> Any:
     found = marked or [
         variable
         for variable in trace.outputs.values()
-        if _is_scalar(variable) and _is_float(variable) and not variable.stop_gradient
+        if _is_scalar(variable) and is_float(variable) and not variable.stop_gradient
     ]
     if len(found) == 1:
         return found[0]
@@ -75,12 +75,6 @@ def _marked(program: Any) -> list[Any]:
 
 def _is_scalar(variable: Any) -> bool:
     return int(np.prod(variable.shape, dtype=np.int64)) == 1
-
-
-def _is_float(variable: Any) -> bool:
-    return str(variable.dtype).rpartition(".")[2].upper() in (
-        "FP16", "FP32", "FP64", "BF16", "FLOAT16", "FLOAT32", "FLOAT64", "BFLOAT16",
-    )  # fmt: skip
 
 
 def add_optimizer_step(trace: Trace, optimizer: Any) -> OptimizerStep:
@@ -154,7 +148,7 @@ class _StaticOptimizer:
     def backward(self, loss: Any, wanted: list[str]) -> dict[str, tuple[Any, Any]]:
         """Parameter name -> (variable, gradient), of those that the loss depends on."""
         variables = [self._trace.variables[name] for name in wanted]
-        with _building(self._trace):
+        with building(self._trace):
             found = self._optimizer.backward(loss, self._trace.startup, parameters=variables)
         return {variable.name: (variable, g) for variable, g in found if g is not None}
 
@@ -166,7 +160,7 @@ class _StaticOptimizer:
             return
         optimizer = self._optimizer
         pairs = [pair for _, pair in found]
-        with _building(self._trace):
+        with building(self._trace):
             clip = optimizer._grad_clip if group is None else group["grad_clip"]
             if clip is not None:
                 pairs = clip(pairs)
@@ -180,7 +174,7 @@ class _StaticOptimizer:
                 optimizer._create_optimization_pass(given, param_group_idx=0)
 
     def learning_rate(self) -> str:
-        with _building(self._trace):
+        with building(self._trace):
             return str(self._optimizer._global_learning_rate().name)
 
     def states(self, trained: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
@@ -192,7 +186,7 @@ class _StaticOptimizer:
         }
 
 
-class _building:  # noqa: N801 - a context manager
+class building:  # noqa: N801 - a context manager
     """Static mode, with a traced program as the one that is built."""
 
     def __init__(self, trace: Trace) -> None:

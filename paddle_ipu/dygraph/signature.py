@@ -17,12 +17,14 @@ class Signature:
     Attributes:
         key: Paddle's cache key, its input specs with the shapes of this call.
         feeds: feed name -> the tensor, or array, of this call.
+        training: the layer is in training mode.
         number: of programs with other inputs, modes or training flags; equal where one program
             answers both calls.
     """
 
     key: Any
     feeds: Mapping[str, Any]
+    training: bool
     number: int
 
     def divided(self, micro_batches: int) -> Any:
@@ -72,7 +74,7 @@ def signature(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], hal
     modes: tuple[bool, ...] = ()
     if isinstance(layer, paddle.nn.Layer):
         modes = tuple(part.training for part in layer.sublayers(include_self=True))
-    return Signature(key, feeds, hash((hash(key), modes)))
+    return Signature(key, feeds, training, hash((hash(key), modes)))
 
 
 def _bound(spec: Any, value: Any, feeds: dict[str, Any], half: bool) -> Any:
@@ -86,6 +88,8 @@ def _bound(spec: Any, value: Any, feeds: dict[str, Any], half: bool) -> Any:
     if half and str(found.dtype).rpartition(".")[2].upper() in ("FLOAT16", "FP16"):
         # PIR builds nothing in half on the CPU; the strategy converts the program.
         found.dtype = InputSpec((), "float32").dtype
+    # An array has none.
+    found.stop_gradient = bool(getattr(value, "stop_gradient", True))
     feeds[str(found.name)] = value
     return found
 

@@ -61,6 +61,7 @@ def trace(key: Any) -> Trace:
     Raises:
         NotSupported: mixed precision of dynamic mode is on.
     """
+    import paddle
     from paddle.base import framework
     from paddle.jit.dy2static.program_translator import ConcreteProgram, use_pir_api
 
@@ -71,13 +72,15 @@ def trace(key: Any) -> Trace:
             "outside of it; ipu_strategy.set_precision_config(enable_fp16=True) computes in half."
         )
     read = ConcreteProgram.pir_from_func_spec if use_pir_api() else ConcreteProgram.from_func_spec
-    concrete = read(
-        func_spec=key.function_spec,
-        input_spec=key.input_args_with_spec,
-        input_kwargs_spec=key.input_kwargs_with_spec,
-        class_instance=key.class_instance,
-        **key.kwargs,
-    )
+    # What is traced while gradients are off would have none ever.
+    with paddle.set_grad_enabled(True):
+        concrete = read(
+            func_spec=key.function_spec,
+            input_spec=key.input_args_with_spec,
+            input_kwargs_spec=key.input_kwargs_with_spec,
+            class_instance=key.class_instance,
+            **key.kwargs,
+        )
     program = concrete.main_program
     if use_pir_api():
         tensors, values = concrete.parameters
@@ -100,6 +103,12 @@ def _is_variable(item: Any) -> bool:
     from paddle.base import framework
 
     return isinstance(item, (framework.Variable, paddle.pir.Value))
+
+
+def is_float(variable: Any) -> bool:
+    """Whether a variable of a program holds floating-point numbers."""
+    kind = str(variable.dtype).rpartition(".")[2].upper()
+    return kind.startswith(("FP", "FLOAT", "BF"))
 
 
 def _without_missing(result: Any) -> Any:

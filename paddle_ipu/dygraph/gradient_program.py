@@ -1,0 +1,149 @@
+"""A layer as it is called in training mode without an optimizer: forward, and then backward.
+
+Forward is compiled as a training program that updates nothing, as only there dropout drops. The
+backward of a call comes after it has given its device back to others, so it computes forward again,
+with the same random numbers: the loss is the sum of the results times their gradients, and the
+gradients of that are what is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import numpy as np
+
+from paddle_ipu.dygraph.layer_program import LayerProgram, compiled, for_one_run
+from paddle_ipu.dygraph.optimizer_step import building
+from paddle_ipu.dygraph.trace import Trace, is_float, trace
+from paddle_ipu.value_names import name_of
+
+Array = np.ndarray[Any, Any]
+
+_GIVEN = "@given"
+
+
+class ForwardProgram:
+    """Gives the results of a layer.
+
+    Args:
+        strategy: the registered one.
+        traced: the layer.
+        feeds: names of its inputs.
+        training: in training mode; else nothing is dropped.
+    """
+
+    def __init__(self, strategy: Any, traced: Trace, feeds: Sequence[str], training: bool) -> None:
+        from paddle_ipu.passes.ask_for_gradients import AskForGradients
+
+        self._fetches = list(traced.outputs)
+        floats = [variable for variable in traced.outputs.values() if is_float(variable)]
+        passes = []
+        if training and floats:
+            with building(traced):
+                loss = name_of(floats[0].sum())
+            passes = [AskForGradients(loss, [], [])]
+        single = for_one_run(strategy, {"is_training": bool(passes)})
+        self._program = LayerProgram(
+            lambda scope: compiled(traced.program, scope, single, feeds, self._fetches, passes),
+            traced.tensors,
+            [name for name, tensor in traced.tensors.items() if tensor.stop_gradient],
+        )
+
+    @property
+    def is_alive(self) -> bool:
+        """False once the backend was reset."""
+        return self._program.is_alive
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """The results by name."""
+        return self._program.run(feeds, self._fetches)
+
+
+class GradientProgram:
+    """Gives the gradients of a layer's inputs and parameters.
+
+    Args:
+        strategy: the registered one.
+        key: Paddle's cache key of the call.
+        feeds: names of the layer's inputs.
+        fed: those whose gradients are wanted.
+    """
+
+    def __init__(self, strategy: Any, key: Any, feeds: Sequence[str], fed: Sequence[str]) -> None:
+        from paddle_ipu.passes.ask_for_gradients import (
+            AskForGradients,
+            fetch_of_feed,
+            fetch_of_weight,
+        )
+
+        traced = trace(key)
+        self._outputs = {
+            name: variable for name, variable in traced.outputs.items() if is_float(variable) and not variable.stop_gradient
+        }
+        loss = self._add_loss(traced)
+        weights = [name for name, tensor in traced.tensors.items() if not tensor.stop_gradient]
+        self._fetches = [*map(fetch_of_feed, fed), *map(fetch_of_weight, weights)]
+        # Weights stand still in a run that evaluates.
+        single = for_one_run(
+            strategy, {"is_training": True, "runtime_options.enable_eval": True}
+        )
+        asks = AskForGradients(loss, weights, fed)
+        given = [name + _GIVEN for name in self._outputs]
+        self._program = LayerProgram(
+            lambda scope: compiled(
+                traced.program, scope, single, [*feeds, *given], self._fetches, [asks]
+            ),
+            traced.tensors,
+            [],
+        )
+
+    @property
+    def is_alive(self) -> bool:
+        """False once the backend was reset."""
+        return self._program.is_alive
+
+    def _add_loss(self, traced: Trace) -> str:
+        import paddle
+
+        with building(traced):
+            parts = []
+            for name, variable in self._outputs.items():
+                given = paddle.static.data(name + _GIVEN, variable.shape, variable.dtype)
+                parts.append(paddle.sum(variable * given))
+            return name_of(paddle.add_n(parts))
+
+    def run(self, feeds: Mapping[str, Array], given: Mapping[str, Array]) -> list[Array | None]:
+        """The gradients of the inputs that are wanted, and then of the parameters.
+
+        Args:
+            feeds: the layer's inputs.
+            given: gradients of the results; those that are missing are 0.
+        """
+        fed = dict(feeds)
+        for name, variable in self._outputs.items():
+            array = given.get(name)
+            fed[name + _GIVEN] = np.zeros(variable.shape, np.float32) if array is None else array
+        results = self._program.run(fed, self._fetches)
+        return [results[fetch] for fetch in self._fetches]
+
+
+@contextmanager
+def drawn_again() -> Iterator[Callable[[], AbstractContextManager[None]]]:
+    """Gives a context in which random numbers are those of this block, which it leaves as it was."""
+    from paddle.base import core
+
+    generator = core.default_cpu_generator()
+    then = generator.get_state()
+
+    @contextmanager
+    def again() -> Iterator[None]:
+        now = generator.get_state()
+        generator.set_state(then)
+        try:
+            yield
+        finally:
+            generator.set_state(now)
+
+    yield again
