@@ -90,7 +90,7 @@ _add("Program", "effective", FLAG, {
     "enable_floating_point_checks": (False, "Raise when a step makes a NaN or an infinity."),
 })
 _add("Program", "recorded", FLAG, {
-    "is_dynamic": (False, "Says that `set_optimizer` was called: calls of `to_static` layers train."),
+    "is_dynamic": (False, "Says that `set_optimizer` was called: `to_static` layers train."),
 }, seam="")
 _add("Program", "effective", FLAG, {
     "runtime_options.enable_eval":

@@ -338,12 +338,12 @@ def test_only_planned_values_are_refused_at_compile(option: Option) -> None:
 
 
 def test_every_planned_option_is_in_one_message() -> None:
-    core = strategy(num_buffers=2, lr=0.5)
+    core = strategy(num_buffers=2, global_replica_offset=1)
     with pytest.raises(NotSupported) as refused:
         check_supported(core.snapshot())
     lines = str(refused.value).splitlines()[1:-1]
     assert [line.split()[0] for line in lines] == [
-        "lr",
+        "global_replica_offset",
         "num_buffers",
     ]
     assert lines[1].startswith("  num_buffers = 2 (default 10): ")

@@ -1,4 +1,4 @@
-"""What a call of a to_static layer does while a strategy is registered: train, or infer, on the IPU.
+"""What a to_static layer does while a strategy is registered: it trains, or infers, on the IPU.
 
 With ``ipu_strategy.set_optimizer`` a call in training mode is forward, backward and update in one,
 and a loop's own ``loss.backward()`` and ``optimizer.step()`` find nothing left to do. Without it a
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from paddle_ipu.dygraph import registration
+from paddle_ipu.dygraph import host_writes, registration
 from paddle_ipu.dygraph.autograd import differentiable_outputs, trained_outputs
 from paddle_ipu.dygraph.gradient_program import ForwardProgram, GradientProgram, drawn_again
 from paddle_ipu.dygraph.layer_program import (
@@ -25,7 +25,7 @@ from paddle_ipu.dygraph.layer_program import (
 )
 from paddle_ipu.dygraph.optimizer_step import add_optimizer_step
 from paddle_ipu.dygraph.signature import Signature, signature
-from paddle_ipu.dygraph.trace import Trace, trace
+from paddle_ipu.dygraph.trace import trace
 from paddle_ipu.errors import InvalidProgramError
 
 Array = np.ndarray[Any, Any]
@@ -101,10 +101,15 @@ class _Programs:
             found = self._compiled[key] = kind(self.strategy, called)
         return found
 
+    def trained(self) -> Iterator[str]:
+        """Names of the parameters that calls update."""
+        for program in self._compiled.values():
+            yield from getattr(program, "trained", ())
+
     def come_home(self) -> None:
         """Writes what devices have newer into the tensors of dynamic mode."""
-        for compiled in self._compiled.values():
-            compiled.come_home()
+        for program in self._compiled.values():
+            program.come_home()
 
 
 def _programs(function: Any, strategy: Any) -> _Programs:
@@ -131,8 +136,7 @@ registration.when_it_changes(_everything_comes_home)
 def updated_by_calls() -> Iterator[str]:
     """Names of the parameters that calls of layers update, of all that are compiled."""
     for function in list(_functions):
-        for compiled in getattr(function, _CACHE)._compiled.values():
-            yield from getattr(compiled, "trained", ())
+        yield from getattr(function, _CACHE).trained()
 
 
 class _Trained:
@@ -201,9 +205,17 @@ class _Evaluated:
         with drawn_again() as draw_again:
             arrays = self._forward.run(feeds)
 
+        then, weights = host_writes.now(), [tensor.name for tensor in self._trainable]
+
         def gradients_of(given: Mapping[str, Array]) -> list[Array | None]:
+            if host_writes.since(then, weights):
+                raise InvalidProgramError(
+                    "backward() came after the layer's parameters were written, so its gradients "
+                    "would not be those of the call. Call backward() before optimizer.step()."
+                )
             with draw_again():
-                return self._gradient_program(list(fed)).run(feeds, given)
+                of_results = [given.get(name) for name in arrays]
+                return self._gradient_program(list(fed)).run(feeds, of_results)
 
         results = differentiable_outputs(arrays, inputs, gradients_of)
         return self._trace.restore(results)

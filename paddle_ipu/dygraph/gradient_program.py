@@ -72,25 +72,36 @@ class GradientProgram:
     """
 
     def __init__(self, strategy: Any, key: Any, feeds: Sequence[str], fed: Sequence[str]) -> None:
+        from paddle_ipu.frontend import programs
         from paddle_ipu.passes.ask_for_gradients import (
             AskForGradients,
             fetch_of_feed,
             fetch_of_weight,
+            reached,
         )
 
         traced = trace(key)
-        self._outputs = {
-            name: variable for name, variable in traced.outputs.items() if is_float(variable) and not variable.stop_gradient
+        self._given = {
+            number: name_of(variable) + _GIVEN
+            for number, variable in enumerate(traced.outputs.values())
+            if is_float(variable) and not variable.stop_gradient
         }
+        self._shapes = [variable.shape for variable in traced.outputs.values()]
         loss = self._add_loss(traced)
-        weights = [name for name, tensor in traced.tensors.items() if not tensor.stop_gradient]
-        self._fetches = [*map(fetch_of_feed, fed), *map(fetch_of_weight, weights)]
+        trainable = [name for name, tensor in traced.tensors.items() if not tensor.stop_gradient]
+        found = reached(programs.read(traced.program), loss, {*trainable, *fed})
+        fed_found = [name for name in fed if name in found]
+        weights = [name for name in trainable if name in found]
+        # None for what the results do not depend on.
+        self._answers = [
+            *(fetch_of_feed(name) if name in found else None for name in fed),
+            *(fetch_of_weight(name) if name in found else None for name in trainable),
+        ]
+        self._fetches = [fetch for fetch in self._answers if fetch is not None]
         # Weights stand still in a run that evaluates.
-        single = for_one_run(
-            strategy, {"is_training": True, "runtime_options.enable_eval": True}
-        )
-        asks = AskForGradients(loss, weights, fed)
-        given = [name + _GIVEN for name in self._outputs]
+        single = for_one_run(strategy, {"is_training": True, "runtime_options.enable_eval": True})
+        asks = AskForGradients(loss, weights, fed_found)
+        given = list(self._given.values())
         self._program = LayerProgram(
             lambda scope: compiled(
                 traced.program, scope, single, [*feeds, *given], self._fetches, [asks]
@@ -109,29 +120,31 @@ class GradientProgram:
 
         with building(traced):
             parts = []
-            for name, variable in self._outputs.items():
-                given = paddle.static.data(name + _GIVEN, variable.shape, variable.dtype)
+            outputs = list(traced.outputs.values())
+            for number, name in self._given.items():
+                variable = outputs[number]
+                given = paddle.static.data(name, variable.shape, variable.dtype)
                 parts.append(paddle.sum(variable * given))
             return name_of(paddle.add_n(parts))
 
-    def run(self, feeds: Mapping[str, Array], given: Mapping[str, Array]) -> list[Array | None]:
+    def run(self, feeds: Mapping[str, Array], given: Sequence[Array | None]) -> list[Array | None]:
         """The gradients of the inputs that are wanted, and then of the parameters.
 
         Args:
             feeds: the layer's inputs.
-            given: gradients of the results; those that are missing are 0.
+            given: gradients of the results, None where there is none.
         """
         fed = dict(feeds)
-        for name, variable in self._outputs.items():
-            array = given.get(name)
-            fed[name + _GIVEN] = np.zeros(variable.shape, np.float32) if array is None else array
+        for number, name in self._given.items():
+            array = given[number]
+            fed[name] = np.zeros(self._shapes[number], np.float32) if array is None else array
         results = self._program.run(fed, self._fetches)
-        return [results[fetch] for fetch in self._fetches]
+        return [None if fetch is None else results[fetch] for fetch in self._answers]
 
 
 @contextmanager
 def drawn_again() -> Iterator[Callable[[], AbstractContextManager[None]]]:
-    """Gives a context in which random numbers are those of this block, which it leaves as it was."""
+    """Gives a context that draws the random numbers of this block again, and hides that it did."""
     from paddle.base import core
 
     generator = core.default_cpu_generator()

@@ -199,6 +199,8 @@ class building:  # noqa: N801 - a context manager
         from paddle.base import framework
 
         self._stack = contextlib.ExitStack()
+        # Within backward gradients are off, and what is built then would have none.
+        self._stack.enter_context(paddle.set_grad_enabled(True))
         self._stack.enter_context(framework._dygraph_guard(None))
         self._stack.enter_context(
             paddle.static.program_guard(self._trace.program, self._trace.startup)

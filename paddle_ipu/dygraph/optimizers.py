@@ -15,7 +15,9 @@ def applying(original: Callable[..., Any]) -> Callable[..., Any]:
     """``Optimizer._apply_optimize``, through which every ``step`` and ``minimize`` goes."""
 
     @functools.wraps(original)
-    def apply(self: Any, loss: Any, startup_program: Any, params_grads: Any, *rest: Any, **k: Any) -> Any:
+    def apply(
+        self: Any, loss: Any, startup_program: Any, params_grads: Any, *rest: Any, **k: Any
+    ) -> Any:
         import paddle
 
         if registration.current() is None or not paddle.in_dynamic_mode():

@@ -41,7 +41,9 @@ class Signature:
         return key
 
 
-def signature(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], half: bool) -> Signature:
+def signature(
+    function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], half: bool
+) -> Signature:
     """The signature of a call of Paddle's ``StaticFunction``.
 
     Args:
