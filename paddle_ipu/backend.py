@@ -44,6 +44,8 @@ class IpuBackend:
         self._builder: Any = None
         self._why_gone = "nothing was compiled with it"
         self._before_it_goes: Callable[[], object] | None = None
+        # Somebody else keeps the Scope's weights; only state is written there.
+        self._state_only = False
         self._weights: Mapping[str, str] = {}
         self._states: Mapping[str, StateBinding] = {}
         self._changes = False
@@ -280,6 +282,13 @@ class IpuBackend:
         weights = scopes.read(self._scope, names)
         self._send({self._weights[n]: scopes.narrowed(n, array) for n, array in weights.items()})
 
+    def keep_weights_out(self) -> None:
+        """Leaves weights to :meth:`send_weights` and :meth:`receive_weights`: no other exchange.
+
+        They are then in a Scope that shares them with somebody who writes them.
+        """
+        self._state_only = True
+
     def receive_weights(self, names: Collection[str]) -> None:
         """Writes some of the device's weights into the scope; the device stays ahead of it."""
         self._require_session()
@@ -310,7 +319,7 @@ class IpuBackend:
         # One at a time: a second copy of a whole model may not fit.
         # Weights come first: some state is told from them.
         weights = {name: StateBinding(tensor) for name, tensor in self._weights.items()}
-        bindings = {**weights, **self._states}
+        bindings = {**({} if self._state_only else weights), **self._states}
         for name, binding in bindings.items():
             if not everything and name not in self._released:
                 continue

@@ -50,6 +50,7 @@ class LayerProgram:
         self.program = compile_it(self._scope)
         self._changed = [name for name in changed if name in self.program.backend.variables]
         self._seen = host_writes.now()
+        self.program.backend.keep_weights_out()
         come_home = weakref.WeakMethod(self.come_home)
         self.program.backend.before_it_goes(lambda: (come_home() or _nothing)())
 
