@@ -252,6 +252,21 @@ _DYNAMIC = (
         "writes parameters that a device has too",
         wraps=True,
     ),
+    *(
+        Patch(
+            "paddle.hapi.model",
+            name,
+            f"paddle_ipu.dygraph.high_level:{replacement}",
+            reason,
+            wraps=True,
+        )
+        for name, replacement, reason in (
+            ("DynamicGraphAdapter.train_batch", "training", "computes on the CPU"),
+            ("DynamicGraphAdapter.eval_batch", "evaluating", "computes on the CPU"),
+            ("DynamicGraphAdapter.predict_batch", "evaluating", "computes on the CPU"),
+            ("extract_args", "unwrapping", "raises for networks of to_static"),
+        )
+    ),
     Patch(
         "paddle.optimizer.optimizer",
         "Optimizer._apply_optimize",

@@ -52,53 +52,58 @@ def performing(original: Callable[..., Any]) -> Callable[..., Any]:
 def _call(function: Any, strategy: Any, args: Any, kwargs: Any) -> Any:
     import paddle
 
-    half = bool(strategy.enable_fp16)
-    called = signature(function, args, kwargs, half)
-    learns = paddle.is_grad_enabled()
     optimizer = getattr(strategy, "_optimizer", None)
-    if optimizer is not None and learns and function._is_train_mode():
-        if not strategy.is_training:
-            raise InvalidProgramError(
-                "ipu_strategy.set_optimizer was called, and the strategy's is_training is False. "
-                "Call ipu_strategy.set_graph_config(is_training=True) to train; to infer call "
-                "layer.eval() first, or call the layer within paddle.no_grad()."
-            )
-        trained = _programs(function, strategy)(_Trained, called)
-        return trained(called)
-    evaluated = _programs(function, strategy)(_Evaluated, called)
-    return evaluated(called, learns)
+    if optimizer is not None and paddle.is_grad_enabled() and function._is_train_mode():
+        return train(function, strategy, optimizer, args, kwargs)
+    return evaluate(function, strategy, args, kwargs)
+
+
+def train(function: Any, strategy: Any, optimizer: Any, args: Any, kwargs: Any) -> Any:
+    """Forward, backward and update of a to_static function; returns what the function returns.
+
+    Raises:
+        InvalidProgramError: the strategy does not train, or the function has no single loss.
+    """
+    if not strategy.is_training:
+        raise InvalidProgramError(
+            "there is an optimizer to train with, and the strategy's is_training is False. Call "
+            "ipu_strategy.set_graph_config(is_training=True) to train; to infer call layer.eval() "
+            "first, or call the layer within paddle.no_grad()."
+        )
+    called = signature(function, args, kwargs, bool(strategy.enable_fp16))
+    found = _programs(function, strategy).find(
+        (called.number, id(optimizer)), lambda: _Trained(strategy, called, optimizer)
+    )
+    return found(called)
+
+
+def evaluate(function: Any, strategy: Any, args: Any, kwargs: Any) -> Any:
+    """Forward of a to_static function; its results know their backward."""
+    import paddle
+
+    called = signature(function, args, kwargs, bool(strategy.enable_fp16))
+    found = _programs(function, strategy).find(called.number, lambda: _Evaluated(strategy, called))
+    return found(called, paddle.is_grad_enabled())
 
 
 class _Programs:
-    """What was compiled of one function, with the options of one strategy.
-
-    Args:
-        strategy: the registered one.
-    """
+    """What was compiled of one function, with the options of one strategy."""
 
     def __init__(self, strategy: Any) -> None:
-        self.strategy = strategy
-        self.options = registration.compiled_options(strategy)
-        self.optimizer = getattr(strategy, "_optimizer", None)
+        self._strategy = strategy
+        self._generation = registration.generation(strategy)
         self._compiled: dict[Any, Any] = {}
-        strategy.need_compile = False
 
     def fits(self, strategy: Any) -> bool:
         """Whether it was compiled with what the strategy says now."""
-        if strategy is not self.strategy:
-            return False
-        if getattr(strategy, "_optimizer", None) is not self.optimizer:
-            return False
-        if not strategy.need_compile:
-            return True
-        strategy.need_compile = False
-        return self.options == registration.compiled_options(strategy)
+        same = strategy is self._strategy
+        return same and registration.generation(strategy) == self._generation
 
-    def __call__(self, kind: Any, called: Signature) -> Any:
-        key = (kind, called.number)
+    def find(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What was compiled under a key, while nothing has changed that it depends on."""
         found = self._compiled.get(key)
         if found is None or not found.fits():
-            found = self._compiled[key] = kind(self.strategy, called)
+            found = self._compiled[key] = make()
         return found
 
     def trained(self) -> Iterator[str]:
@@ -142,8 +147,7 @@ def updated_by_calls() -> Iterator[str]:
 class _Trained:
     """A layer with the optimizer's step in it: one call is forward, backward and update."""
 
-    def __init__(self, strategy: Any, called: Signature) -> None:
-        optimizer = strategy._optimizer
+    def __init__(self, strategy: Any, called: Signature, optimizer: Any) -> None:
         values = strategy._ipu_strategy.snapshot()
         self._trace = trace(called.divided(_micro_batches(values)))
         # What the layer itself has of variables, before the optimizer's are added.
@@ -152,6 +156,8 @@ class _Trained:
         self.trained = step.trained
         self._loss = step.loss
         parameters = [self._trace.tensors[name] for name in step.trained]
+        self._optimizer = optimizer
+        self._scheduled = _is_scheduled(optimizer)
         self._flags = _Flags(self._trace.tensors)
         names, feeds = list(self._outputs), list(called.feeds)
         self._fetches = list(dict.fromkeys([*names, step.loss]))
@@ -163,6 +169,8 @@ class _Trained:
         )
 
     def fits(self) -> bool:
+        if _is_scheduled(self._optimizer) != self._scheduled:
+            return False
         return self._program.is_alive and self._flags.hold()
 
     def come_home(self) -> None:
@@ -172,6 +180,10 @@ class _Trained:
         arrays = self._program.run(arrays_of(called.feeds), self._fetches)
         results = trained_outputs({name: arrays[name] for name in self._outputs}, self._loss)
         return self._trace.restore(results)
+
+
+def _is_scheduled(optimizer: Any) -> bool:
+    return not isinstance(optimizer._learning_rate, float)
 
 
 class _Evaluated:

@@ -7,6 +7,7 @@ on the device, until somebody asks the optimizer for it, or another program trai
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -53,6 +54,11 @@ class LayerProgram:
         self.program.backend.keep_weights_out()
         come_home = weakref.WeakMethod(self.come_home)
         self.program.backend.before_it_goes(lambda: (come_home() or _nothing)())
+
+    def __del__(self) -> None:
+        # The optimizer outlives a program nobody holds any more.
+        if not sys.is_finalizing() and hasattr(self, "program"):
+            self.come_home()
 
     @property
     def is_alive(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 _registered: Any = None
@@ -61,8 +62,23 @@ def _take_back() -> None:
     _registered = None
 
 
-def compiled_options(strategy: Any) -> tuple[Any, ...]:
-    """What of a strategy a compiled program depends on; equal where none need be compiled again."""
+_generations: weakref.WeakKeyDictionary[Any, tuple[int, Any]] = weakref.WeakKeyDictionary()
+
+
+def generation(strategy: Any) -> int:
+    """Counts the changes of a strategy that ask for programs to be compiled again."""
+    number, options = _generations.get(strategy, (0, None))
+    if options is not None and not strategy.need_compile:
+        return number
+    strategy.need_compile = False
+    now = _compiled_options(strategy)
+    if now != options:
+        number += 1
+        _generations[strategy] = number, now
+    return number
+
+
+def _compiled_options(strategy: Any) -> tuple[Any, ...]:
     values = strategy._ipu_strategy.snapshot()
     options = tuple(
         (name, repr(value)) for name, value in values.items() if name not in _NOT_COMPILED_IN
