@@ -36,7 +36,7 @@ def training(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def evaluating(original: Callable[..., Any]) -> Callable[..., Any]:
-    """``eval_batch`` or ``predict_batch`` of ``DynamicGraphAdapter``, whose network is a program."""
+    """``eval_batch`` or ``predict_batch`` of ``DynamicGraphAdapter``, the network on the IPU."""
 
     @functools.wraps(original)
     def batch(self: Any, inputs: Any, *labels: Any, **keywords: Any) -> Any:
@@ -86,7 +86,7 @@ def _tensors(given: Any) -> list[Any]:
     if given is None:
         return []
     items = list(given) if isinstance(given, (list, tuple)) else [given]
-    return [paddle.to_tensor(item) for item in items]
+    return [item if isinstance(item, paddle.Tensor) else paddle.to_tensor(item) for item in items]
 
 
 def _listed(found: Any) -> list[Any]:

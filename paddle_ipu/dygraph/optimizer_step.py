@@ -103,8 +103,8 @@ def add_optimizer_step(trace: Trace, optimizer: Any) -> OptimizerStep:
             f"the loss {name_of(loss)!r} depends on none of the parameters that the optimizer of "
             "ipu_strategy.set_optimizer trains."
         )
-    for index, (group, names) in enumerate(groups):
-        added.apply(group, [(n, gradients[n]) for n in names if n in gradients], index)
+    for group, names in groups:
+        added.apply(group, [gradients[name] for name in names if name in gradients])
     return OptimizerStep(
         name_of(loss), tuple(gradients), added.learning_rate(), added.states(gradients)
     )
@@ -152,26 +152,23 @@ class _StaticOptimizer:
             found = self._optimizer.backward(loss, self._trace.startup, parameters=variables)
         return {variable.name: (variable, g) for variable, g in found if g is not None}
 
-    def apply(
-        self, group: Mapping[str, Any] | None, found: list[tuple[str, Any]], index: int
-    ) -> None:
+    def apply(self, group: Mapping[str, Any] | None, pairs: list[tuple[Any, Any]]) -> None:
         """Adds the update of a group of parameters, as ``Optimizer.step`` does in dynamic mode."""
-        if not found:
+        if not pairs:
             return
         optimizer = self._optimizer
-        pairs = [pair for _, pair in found]
         with building(self._trace):
             clip = optimizer._grad_clip if group is None else group["grad_clip"]
             if clip is not None:
                 pairs = clip(pairs)
             pairs = optimizer.append_regularization_ops(pairs, optimizer.regularization)
-            given: Any = pairs
             if group is not None:
-                given = {**{k: v for k, v in group.items() if k != "params"}, "params": pairs}
+                # It takes the group's options; a ProgramDesc is built of lists only.
+                pairs = optimizer._update_param_group({**group, "params": pairs})
             if is_pir(self._trace.program):
-                optimizer._pir_create_optimization_pass(given, param_group_idx=0)
+                optimizer._pir_create_optimization_pass(pairs, param_group_idx=0)
             else:
-                optimizer._create_optimization_pass(given, param_group_idx=0)
+                optimizer._create_optimization_pass(pairs, param_group_idx=0)
 
     def learning_rate(self) -> str:
         with building(self._trace):

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from paddle_ipu.errors import NotSupported
 from paddle_ipu.value_names import name_of
 
 _NO_VALUE = np.float32(1.77113e27)
@@ -56,21 +55,10 @@ class Trace:
 
 
 def trace(key: Any) -> Trace:
-    """Traces what a cache key of Paddle's describes.
-
-    Raises:
-        NotSupported: mixed precision of dynamic mode is on.
-    """
+    """Traces what a cache key of Paddle's describes."""
     import paddle
-    from paddle.base import framework
     from paddle.jit.dy2static.program_translator import ConcreteProgram, use_pir_api
 
-    tracer = framework._dygraph_tracer()
-    if tracer is not None and str(tracer._amp_level).rpartition(".")[2] != "O0":
-        raise NotSupported(
-            "paddle.amp.auto_cast has no effect on a layer that runs on the IPU. Call the layer "
-            "outside of it; ipu_strategy.set_precision_config(enable_fp16=True) computes in half."
-        )
     read = ConcreteProgram.pir_from_func_spec if use_pir_api() else ConcreteProgram.from_func_spec
     # What is traced while gradients are off would have none ever.
     with paddle.set_grad_enabled(True):
