@@ -94,3 +94,15 @@ def naming_ipus(get_device: Callable[..., Any]) -> Callable[..., Any]:
         return get_device(*tensor, **keywords)
 
     return get_device_with_ipus
+
+
+def taking_named_ipus(convert_to_place: Callable[..., Any]) -> Callable[..., Any]:
+    """``_convert_to_place`` that takes what ``paddle.get_device`` gives for the IPU."""
+
+    @functools.wraps(convert_to_place)
+    def convert(device: Any) -> Any:
+        if isinstance(device, str) and device.lower().startswith("ipus:"):
+            return IPUPlace()
+        return convert_to_place(device)
+
+    return convert

@@ -317,6 +317,13 @@ PATCHES: tuple[Patch, ...] = (
         "takes the IPU place for the CPU, which it inherits from",
         wraps=True,
     ),
+    Patch(
+        "paddle.device",
+        "_convert_to_place",
+        "paddle_ipu.places:taking_named_ipus",
+        "does not take `ipus:{0-0}`, which `get_device` gives",
+        wraps=True,
+    ),
     *_everywhere(
         ("paddle.base.framework", "paddle.base", "paddle.static"),
         "ipu_shard_guard",

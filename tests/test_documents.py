@@ -24,6 +24,7 @@ GUIDES = (
     "docs/diverging.md",
     "docs/checkpoints.md",
     "docs/training.md",
+    "docs/dynamic_to_static.md",
 )
 DOCUMENTS = (*FIRST_READ, *(pytest.param(page, marks=pytest.mark.thorough) for page in GUIDES))
 
@@ -45,7 +46,10 @@ names, printed = {{"__name__": "__main__"}}, []
 for number, block in enumerate(json.loads({blocks!r})):
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        exec(compile(block, f"block {{number}}", "exec"), names)
+        # to_static reads the source of what it converts.
+        with open(f"block_{{number}}.py", "w") as file:
+            file.write(block)
+        exec(compile(block, f"block_{{number}}.py", "exec"), names)
     printed.append(out.getvalue())
 print("PRINTED" + json.dumps(printed))
 """

@@ -73,6 +73,7 @@ def test_set_device_and_get_device() -> None:
     assert paddle.get_device() == "cpu"
     assert paddle.set_device("ipu") == paddle.IPUPlace()
     assert paddle.get_device() == paddle.device.get_device() == "ipus:{0-0}"
+    assert paddle.device._convert_to_place(paddle.get_device()) == paddle.IPUPlace()
     paddle.set_device("cpu")
     assert paddle.get_device() == "cpu"
 

@@ -91,9 +91,7 @@ def test_backward_drops_what_forward_dropped() -> None:
     assert 0.35 < kept.mean() < 0.65
     assert (kept != (second.numpy() != 0)).any()
     np.testing.assert_allclose(layer.layer.bias.grad.numpy(), 2.0 * kept.sum(0), rtol=1e-6)
-    with pytest.raises(
-        Exception, match=r"came after the layer's parameters were written"
-    ):
+    with pytest.raises(Exception, match=r"came after the layer's parameters were written"):
         layer.layer.bias.set_value(np.zeros(64, "float32"))
         second.sum().backward()
     layer.eval()
