@@ -280,6 +280,10 @@ class IpuProgram:
             )
 
     def _input(self, name: str, known: Feed, value: Any) -> Array:
+        if value is None:
+            raise FeedError(
+                f"feed {name!r} is None: expected an array of {known.declared} in every run."
+            )
         array = np.asarray(value)
         if known.declared == "bfloat16" and array.dtype == np.uint16:
             array = from_bits(np.ascontiguousarray(array))

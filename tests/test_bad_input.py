@@ -234,13 +234,17 @@ def test_a_gradient_of_integers() -> None:
             {"y": np.full((4, 1), 2**31)},
             "feed 'y' holds 2147483648, which does not fit the 32-bit integers of an IPU",
         ),
+        ({"x": ...}, "feed 'x' is None: expected an array of float32 in every run"),
         ({"x": [["a"] * 8] * 4}, "feed 'x': got dtype str.*, expected float32"),
     ],
 )
 def test_feeds_are_checked_at_each_run(
     inference: Pair, change: Mapping[str, Any], message: str
 ) -> None:
-    feed = {name: array for name, array in {**rows(4), **change}.items() if array is not None}
+    given = {**rows(4), **change}
+    feed = {
+        name: None if array is ... else array for name, array in given.items() if array is not None
+    }
     before = snapshot(inference.ipu, inference.built.parameters)
     with pytest.raises(FeedError, match=message):
         inference.on_ipu(feed)

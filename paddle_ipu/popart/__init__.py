@@ -53,6 +53,10 @@ _NAMES_BY_MODULE = {
     "paddle_ipu.popart.patterns": "Patterns",
     "paddle_ipu.popart.session": "InferenceSession TrainingSession",
     "paddle_ipu.popart.stepio": "PyStepIO PyStepIOCallback PyWeightsIO",
+    "paddle_ipu.popart.supported": """
+        OpDefinition OperatorIdentifier getSupportedOperations getSupportedOperationsDefinition
+        getUnsupportedOperations
+    """,
     "paddle_ipu.popart.tensorinfo": "TensorInfo",
 }
 

@@ -17,7 +17,7 @@ from paddle_ipu.popart.graph_types import read_model, type_graph
 from paddle_ipu.popart.names import SCALED_STATE, reservedPrefixes
 from paddle_ipu.popart.options import LOSS_SCALE_UPDATE_FACTOR
 from paddle_ipu.popart.schema import schema_of_node
-from paddle_ipu.popart.tensorinfo import info_of
+from paddle_ipu.popart.tensorinfo import TensorInfo, info_of
 
 _DEVICE_DTYPES = {"int64": "int32", "uint64": "uint32", "float64": "float32"}
 _NOT_ON_DEVICES = (ir.DataType.STRING, ir.DataType.COMPLEX64, ir.DataType.COMPLEX128)
@@ -64,6 +64,8 @@ def load_model(model: Any, shapes: InputShapeInfo | None = None) -> ir.Model:
         info = info_of(value)
         if info is not None:
             _refuse_negative_dimensions(name, info.dims)
+            if shapes is not None and shapes.has(name):
+                _refuse_another_type(name, info, shapes.get(name))
             continue
         if shapes is None or not shapes.has(name):
             raise _unknown_shape(value)
@@ -79,6 +81,14 @@ def _refuse_negative_dimensions(name: str, dims: Sequence[int]) -> None:
         raise popart_exception(
             f"Input tensor '{name}' has shape [{' '.join(map(str, dims))}]. Values must be "
             "non-negative in each shape dimension."
+        )
+
+
+def _refuse_another_type(name: str, own: TensorInfo, given: TensorInfo) -> None:
+    if own != given:
+        raise popart_exception(
+            f"Input tensor '{name}' is {own!r} in the model and {given!r} in InputShapeInfo, which "
+            "is for inputs whose shape the model leaves open: leave this one out of it."
         )
 
 

@@ -77,3 +77,22 @@ def test_tensor_info() -> None:
         TensorInfo("float32", [1])
     with pytest.raises(AttributeError, match="TensorInfo is immutable"):
         info.dims = (1,)
+
+
+def test_the_operators_there_are() -> None:
+    known = popart.getSupportedOperations(False)
+    assert len(set(known)) == len(known)
+    assert popart.OperatorIdentifier("ai.onnx", "Gemm", 11) in known
+    assert {named.domain for named in known} == {"ai.onnx", "ai.graphcore"}
+    assert set(popart.getSupportedOperations(True)) > set(known)
+    definitions = popart.getSupportedOperationsDefinition(False)
+    assert list(definitions) == known
+    gather = definitions[popart.OperatorIdentifier("ai.onnx", "Gather", 11)]
+    assert gather.attributes == ("axis",) and gather.outputs == (1, 1)
+    assert "INT32" in gather.inputs[1] and "FLOAT" not in gather.inputs[1]
+
+
+def test_the_operators_that_only_a_builder_has() -> None:
+    missing = popart.getUnsupportedOperations(11)
+    assert missing and not set(missing) & set(popart.getSupportedOperations(True))
+    assert {named.domain for named in missing} == {"ai.onnx"}

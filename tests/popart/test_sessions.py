@@ -256,6 +256,25 @@ def test_input_shapes_the_model_leaves_open() -> None:
     np.testing.assert_array_equal(run(session, {"x": X})["y"], -X * W[0])
 
 
+def test_input_shapes_that_contradict_the_model() -> None:
+    make = builder()
+    x = make.addInputTensor("FLOAT", [3, 2], "x")
+    y = make.aiOnnx.neg([x])
+    shapes = popart.InputShapeInfo()
+    shapes.add("x", popart.TensorInfo("FLOAT", [4, 2]))
+    with pytest.raises(
+        popart_exception,
+        match=r"'x' is TensorInfo\('FLOAT', \[3, 2\]\) in the model and TensorInfo\('FLOAT', "
+        r"\[4, 2\]\) in InputShapeInfo",
+    ):
+        popart.InferenceSession(make.model, flow(1, {y: "All"}), device(), shapes)
+    shapes = popart.InputShapeInfo()
+    shapes.add("x", popart.TensorInfo("FLOAT", [3, 2]))
+    session = popart.InferenceSession(make.model, flow(1, {y: "All"}), device(), shapes)
+    session.prepareDevice()
+    np.testing.assert_array_equal(run(session, {"x": X})[y], -X)
+
+
 @pytest.mark.parametrize("form", ["Combined", "Separate"])
 def test_a_saved_model_resumes(tmp_path: Path, form: str) -> None:
     kind = getattr(popart.SGDAccumulatorAndMomentum, form)
