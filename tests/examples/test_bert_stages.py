@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +22,10 @@ pytest.importorskip("h5py")
 pytest.importorskip("rich")
 pytest.importorskip("matplotlib")
 
+import paddle
+
 from examples.bert import run_pretrain, run_squad
+from examples.bert.model import Hints
 from examples.bert.stages import networks
 from examples.bert.stages.device import DeviceProgram
 from examples.bert.stages.parameters import read_parameters, write_parameters
@@ -372,3 +376,52 @@ def test_the_published_presets_feed_the_published_rows() -> None:
         settings.check()
         assert settings.step_rows == expected, name
     assert Settings(**PRESETS["pod4-squad"]).update_rows == 256
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--vocab_file", ""], "--vocab_file: expected a file, got none"),
+        (["--input_files", "none.json"], "none.json: expected a SQuAD file (JSON), but there is"),
+        (["--vocab_size", "20"], "expected at most 20 pieces, the rows of the network's embedding"),
+        (["--micro_batch_size", "90"], "expected at least one run of 540 windows, got 12"),
+        (
+            ["--is_training", "False", "--num_ipus", "2", "--batches_per_step", "1"],
+            "--batches_per_step: expected at least the 2 pipeline stages of --num_ipus, got 1",
+        ),
+    ],
+)
+def test_squad_input_that_does_not_fit_is_refused(
+    tmp_path: Path,
+    squad: list[str],
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert fine_tune(squad, tmp_path / "out", *arguments, device="ipu") == 2
+    assert message in capsys.readouterr().out
+
+
+def test_pretraining_has_five_stages_on_four_ipus_and_hints_at_its_products() -> None:
+    settings = Settings(**PRESETS["smoke-phase1"])
+    kept: list[Any] = []
+
+    def checkpoint(x: Any) -> Any:
+        kept.append(x)
+        return x
+
+    main = paddle.static.Program()
+    with paddle.static.program_guard(main, paddle.static.Program()):
+        networks.pretraining(
+            replace(settings, num_hidden_layers=6), True, 2, Hints(0.28, 5, checkpoint)
+        )
+    operators = [op for op in main.global_block().ops if op.has_attr("ipu_stage")]
+    places = {(op.attr("ipu_index"), op.attr("ipu_stage")) for op in operators}
+    assert places == {(0, 0), (1, 1), (2, 2), (3, 3), (0, 4)}
+    products = [op for op in main.global_block().ops if op.has_attr("__available_memory")]
+    # Each layer has query, key, value, output, two of the attention and two of the feed-forward.
+    assert len(products) == 6 * 8 + 4
+    assert all(op.attr("__available_memory") == pytest.approx(0.28) for op in products)
+    (serialised,) = (op for op in products if op.has_attr("serialize_factor"))
+    assert (serialised.attr("serialize_factor"), serialised.attr("ipu_stage")) == (5, 4)
+    assert len(kept) == 3  # of two layers on an IPU, the first
