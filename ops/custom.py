@@ -65,6 +65,49 @@ def custom_nll_loss(context: TranslationContext) -> str:
     return loss if reduction == 2 else context.reshape(loss, [1] if declared == [1] else [])
 
 
+# -- of the BERT that was submitted to MLPerf ---------------------------------------------------
+
+
+@custom_translator("custom_Detach")
+def custom_detach(context: TranslationContext) -> str:
+    """The tensor itself; no gradient passes."""
+    return detach(context)
+
+
+@custom_translator("custom_EmbeddingGather")
+def embedding_gather(context: TranslationContext) -> str:
+    """Rows of a table by index; ``axis`` says along what, 0 in all that is published."""
+    table, rows = _inputs(context)
+    return str(context.onnx.gather([table, rows], int(context.attr("axis", 0))))
+
+
+@custom_translator("custom_AttentionMask")
+def attention_mask(context: TranslationContext) -> str:
+    """What keeps packed sequences apart: -10000 tanh(|m_i - m_j|) for tokens i and j, [B, 1, S, S].
+
+    ``X`` [B, S] numbers the sequence of each token, 0 for padding; ``Y`` gives the dtype.
+    """
+    numbers, scores = _inputs(context)
+    batch, length = context.shape(numbers)
+    numbers = context.cast(numbers, context.dtype(scores))
+    rows = context.reshape(numbers, [batch, 1, length, 1])
+    columns = context.reshape(numbers, [batch, 1, 1, length])
+    apart = str(context.onnx.tanh([context.onnx.abs([context.onnx.sub([rows, columns])])]))
+    return str(context.onnx.mul([apart, context.const_like(-10000.0, scores)]))
+
+
+@custom_translator("custom_DropoutWithTrainingSwitch")
+def dropout_with_training_switch(context: TranslationContext) -> str:
+    """Dropout with probability ``ratio`` where ``mode`` is not 0, else the tensor itself."""
+    x, mode = _inputs(context)
+    ratio = float(context.attr("ratio", 0.0))
+    if ratio == 0.0:
+        return str(context.onnx.identity([x]))
+    dropped = str(context.onnx.dropout([x], 1, ratio)[0])
+    switch = context.reshape(context.cast(mode, "bool"), [1] * len(context.shape(x)))
+    return str(context.onnx.where([switch, dropped, x]))
+
+
 def _number(context: TranslationContext, text: str) -> int:
     try:
         return int(text)

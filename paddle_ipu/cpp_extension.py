@@ -27,6 +27,14 @@ _SDK_HEADER = re.compile(
     r'^\s*#\s*include\s*[<"](?P<header>(?:popart|popops|poplin|popnn|poputil|poprand|poplar)/[^>"]+)',
     re.MULTILINE,
 )
+_OWN_HEADER = re.compile(r'^\s*#\s*include\s*"(?P<file>[^"]+)"', re.MULTILINE)
+_SDK_LIBRARIES = frozenset(
+    f"-l{library}"
+    for library in (
+        "gcl", "popart", "popfloat", "poplar", "poplin", "popnn", "popops", "poprand", "popsolver",
+        "popsparse", "popsys", "poputil",
+    )
+)  # fmt: skip
 _TENSOR_OF_PLACE = re.compile(
     r"\bTensor(?:\s+\w+)?\s*[({]\s*(?:[\w:]*Place\b|[\w:]*PlaceType|[\w.]+place\()"
 )
@@ -53,6 +61,8 @@ def loading(original: Callable[..., Any]) -> Callable[..., Any]:
         name = given["name"]
         folder = given.get("build_directory") or _default_folder()
         given["sources"] = _buildable(name, given["sources"])
+        if given.get("extra_ldflags"):
+            given["extra_ldflags"] = _linkable(name, given["extra_ldflags"])
         with _alone(name, folder):
             if _lacks_constructors(given["sources"]):
                 flags = ["-include", _constructors_in(folder)]
@@ -123,10 +133,30 @@ def _buildable(name: str, sources: Sequence[str]) -> Sequence[str]:
     return kept
 
 
-def _sdk_header(source: str) -> str | None:
-    """The first header of the SDK that a source file includes, None without one."""
-    match = _SDK_HEADER.search(_text(source))
-    return match["header"] if match else None
+def _linkable(name: str, flags: Sequence[str]) -> Sequence[str]:
+    """Flags of the linker without the SDK's libraries, where there is no SDK."""
+    if seam.sdk_installed():
+        return flags
+    missing = [flag for flag in flags if flag in _SDK_LIBRARIES]
+    if missing:
+        _LOG.warning(
+            "%s: %s is of Graphcore's SDK, which is not installed; it is left out.",
+            name,
+            " ".join(missing),
+        )
+    return [flag for flag in flags if flag not in missing]
+
+
+def _sdk_header(source: str, seen: frozenset[str] = frozenset()) -> str | None:
+    """The first header of the SDK that a source file, or a file of its own, includes; else None."""
+    text = _text(source)
+    match = _SDK_HEADER.search(text)
+    if match:
+        return match["header"]
+    folder = os.path.dirname(source)
+    files = (os.path.join(folder, found["file"]) for found in _OWN_HEADER.finditer(text))
+    headers = (_sdk_header(file, seen | {source}) for file in files if file not in seen | {source})
+    return next(filter(None, headers), None)
 
 
 def _text(path: str) -> str:

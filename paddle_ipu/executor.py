@@ -469,7 +469,7 @@ def _narrowed(name: str, known: Feed, array: Array, casting: Literal["safe", "sa
     device = np.dtype(known.device)
     integers = np.issubdtype(array.dtype, np.integer) and np.issubdtype(device, np.integer)
     fits = np.can_cast(array.dtype, device, casting) or array.dtype.name == known.declared
-    if not fits and not integers:
+    if not fits and not integers and not _is_exact(array, known.declared):
         raise FeedError(
             f"feed {name!r}: got dtype {array.dtype.name}, expected {known.declared}. Convert it, "
             f"for instance with array.astype({known.declared!r})."
@@ -482,6 +482,14 @@ def _narrowed(name: str, known: Feed, array: Array, casting: Literal["safe", "sa
                 "32-bit integers of an IPU."
             )
     return array.astype(device)
+
+
+def _is_exact(array: Array, declared: str) -> bool:
+    """Whether float64 numbers, Python's own, are all numbers of the declared type of floats."""
+    if array.dtype != np.float64 or declared not in ("float16", "float32"):
+        return False
+    with np.errstate(over="ignore"):
+        return np.array_equal(array.astype(declared).astype(np.float64), array, equal_nan=True)
 
 
 def _dense(array: Array) -> Any:

@@ -225,7 +225,7 @@ def test_a_gradient_of_integers() -> None:
             r"feed 'x': got an array of shape \[3, 8\], expected 4 rows = micro-batch 4. Feed the",
         ),
         (
-            {"x": np.zeros((4, 8), np.float64)},
+            {"x": np.full((4, 8), 0.1)},
             r"feed 'x': got dtype float64, expected float32. Convert it, for instance with "
             r"array.astype\('float32'\)",
         ),

@@ -92,7 +92,51 @@ Tensors RowsGradient(const paddle::Tensor& table, const paddle::Tensor& rows,
   return {out};
 }
 
+// Of the operators below only shapes and dtypes matter here: an IPU program takes no kernel of theirs.
+std::vector<paddle::Tensor> CopySecond(const paddle::Tensor& x, const paddle::Tensor& y) { return {y}; }
+std::vector<paddle::Tensor> CopyFirst(const paddle::Tensor& x, const paddle::Tensor& y) { return {x}; }
+std::vector<std::vector<int64_t>> MaskShape(std::vector<int64_t> x, std::vector<int64_t> y) {
+  return {{x[0], 1, x[1], x[1]}};
+}
+std::vector<paddle::DataType> SecondType(paddle::DataType x, paddle::DataType y) { return {y}; }
+std::vector<std::vector<int64_t>> FirstShape(std::vector<int64_t> x, std::vector<int64_t> y) {
+  return {x};
+}
+std::vector<paddle::DataType> FirstType(paddle::DataType x, paddle::DataType y) { return {x}; }
+
 }  // namespace
+
+PD_BUILD_OP(custom_AttentionMask)
+    .Inputs({"X", "Y"})
+    .Outputs({"Out"})
+    .Attrs({"dataType: std::string"})
+    .SetKernelFn(PD_KERNEL(CopySecond))
+    .SetInferShapeFn(PD_INFER_SHAPE(MaskShape))
+    .SetInferDtypeFn(PD_INFER_DTYPE(SecondType));
+
+PD_BUILD_OP(custom_DropoutWithTrainingSwitch)
+    .Inputs({"X", "mode"})
+    .Outputs({"Out"})
+    .Attrs({"ratio: float"})
+    .SetKernelFn(PD_KERNEL(CopyFirst))
+    .SetInferShapeFn(PD_INFER_SHAPE(FirstShape))
+    .SetInferDtypeFn(PD_INFER_DTYPE(FirstType));
+PD_BUILD_GRAD_OP(custom_DropoutWithTrainingSwitch)
+    .Inputs({paddle::Grad("Out")})
+    .Outputs({paddle::Grad("X")})
+    .SetKernelFn(PD_KERNEL(CopyGradient));
+
+PD_BUILD_OP(custom_EmbeddingGather)
+    .Inputs({"X", "indices"})
+    .Outputs({"Out"})
+    .Attrs({"axis: int64_t"})
+    .SetKernelFn(PD_KERNEL(Rows))
+    .SetInferShapeFn(PD_INFER_SHAPE(RowsShape))
+    .SetInferDtypeFn(PD_INFER_DTYPE(RowsType));
+PD_BUILD_GRAD_OP(custom_EmbeddingGather)
+    .Inputs({"X", "indices", paddle::Grad("Out")})
+    .Outputs({paddle::Grad("X")})
+    .SetKernelFn(PD_KERNEL(RowsGradient));
 
 #define PASSES_ON(name)                                             \
   PD_BUILD_OP(name).Inputs({"X"}).Outputs({"Out"}).SetKernelFn(PD_KERNEL(Copy)); \
@@ -100,6 +144,12 @@ Tensors RowsGradient(const paddle::Tensor& table, const paddle::Tensor& rows,
       .Inputs({paddle::Grad("Out")})                                \
       .Outputs({paddle::Grad("X")})                                 \
       .SetKernelFn(PD_KERNEL(CopyGradient));
+
+PD_BUILD_OP(custom_Detach)
+    .Inputs({"X"})
+    .Outputs({"Out"})
+    .Attrs({"pass_through_creation: int"})
+    .SetKernelFn(PD_KERNEL(Copy));
 
 PASSES_ON(checkpointoutput)
 PASSES_ON(detach)

@@ -215,6 +215,29 @@ def test_the_half_for_popart_is_left_out_with_one_line(
     assert callable(operators.test_leaky)
 
 
+def test_a_source_that_includes_another_with_popart_is_left_out(tmp_path: Path) -> None:
+    from paddle_ipu.cpp_extension import _buildable
+
+    (tmp_path / "op.hpp").write_text('#include "again.cc"\n  #include <poplar/Graph.hpp>\n')
+    (tmp_path / "again.cc").write_text('#include "op.hpp"\n#include "absent.hpp"\n')
+    (tmp_path / "plain.cc").write_text('#include "paddle/extension.h"\n')
+    sources = [str(tmp_path / "again.cc"), str(tmp_path / "plain.cc")]
+    assert _buildable("mine", sources) == sources[1:]
+
+
+def test_libraries_of_the_sdk_are_left_out(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from paddle_ipu import cpp_extension, seam
+
+    flags = ["-lpopfloat", "-lm", "-lpopart"]
+    with caplog.at_level(logging.WARNING, "paddle_ipu"):
+        assert cpp_extension._linkable("mine", flags) == ["-lm"]
+    assert "mine: -lpopfloat -lpopart is of Graphcore's SDK, which is not installed" in caplog.text
+    monkeypatch.setattr(seam, "sdk_installed", lambda: True)
+    assert cpp_extension._linkable("mine", flags) == flags
+
+
 def test_sources_for_popart_alone_are_refused() -> None:
     with pytest.raises(BackendUnavailableError, match="every source includes headers of Graph"):
         paddle.utils.cpp_extension.load("mine", [str(HERE / "half_for_popart.cc")])
@@ -357,6 +380,49 @@ def test_wrong_attributes_of_custom_nll_loss(
     )
     with pytest.raises(NotSupported, match=f"custom_nll_loss.*{message}"):
         program.on_ipu()
+
+
+def test_operators_of_the_bert_for_mlperf(operators: Any) -> None:
+    numbers = np.asarray([[1, 1, 2, 0], [1, 2, 3, 3]], np.int32)
+    table, rows = np.random.default_rng(4).normal(size=(5, 40)), np.asarray([4, 0, 4], np.int64)
+    main, start = paddle.static.Program(), paddle.static.Program()
+    with paddle.static.program_guard(main, start), paddle.utils.unique_name.guard():
+        w = paddle.create_parameter(
+            [5, 40], "float32", name="w",
+            default_initializer=paddle.nn.initializer.Assign(table.astype(np.float32)),
+        )  # fmt: skip
+        mode = paddle.static.data("mode", [1], "int32")
+        sequence = paddle.static.data("sequence", [2, 4], "int32")
+        kept = operators.custom_DropoutWithTrainingSwitch(w, mode, 0.5)
+        picked = operators.custom_EmbeddingGather(w, paddle.assign(rows), 0)
+        scores = paddle.zeros([2, 3, 4, 4], "float32")
+        mask = operators.custom_AttentionMask(sequence, scores, "FLOAT")
+        mask = operators.custom_Detach(mask, 1)
+        loss = paddle.sum(kept) + paddle.sum(picked)
+        paddle.optimizer.SGD(0.5).minimize(loss)
+    strategy = paddle.static.IpuStrategy()
+    strategy.set_graph_config(num_ipus=1, is_training=True, micro_batch_size=1)
+    for name in ("AttentionMask", "DropoutWithTrainingSwitch", "EmbeddingGather"):
+        strategy.add_custom_op(f"custom_{name}", name, "ai.graphcore")
+    strategy.add_custom_op("custom_Detach", "Detach", "custom.ops")
+    scope = paddle.static.Scope()
+    paddle.static.Executor().run(start, scope=scope)
+    fetches = [kept, picked, mask]
+    compiled = paddle.static.IpuCompiledProgram(main, scope=scope, ipu_strategy=strategy).compile(
+        ["mode", "sequence"], fetches
+    )
+    off = {"mode": np.zeros(1, np.int32), "sequence": numbers}
+    whole, found, apart = compiled.run(off, fetches)
+    np.testing.assert_array_equal(whole, table.astype(np.float32))
+    np.testing.assert_array_equal(found, whole[rows])
+    distance = np.abs(numbers[:, :, None] - numbers[:, None, :])
+    np.testing.assert_allclose(apart[:, 0], -10000 * np.tanh(distance), rtol=1e-6)
+    now = whole - 0.5 * (1 + np.bincount(rows, minlength=5)[:, None])
+    dropped, found, _ = compiled.run({**off, "mode": np.ones(1, np.int32)}, fetches)
+    np.testing.assert_allclose(found, now[rows], rtol=1e-6)
+    zero = dropped == 0
+    assert 0.3 < zero.mean() < 0.7
+    np.testing.assert_allclose(dropped[~zero], 2 * now[~zero], rtol=1e-6)
 
 
 # -- registering --------------------------------------------------------------------------------
