@@ -71,7 +71,7 @@ def custom_nll_loss(context: TranslationContext) -> str:
 @custom_translator("custom_Detach")
 def custom_detach(context: TranslationContext) -> str:
     """The tensor itself; no gradient passes."""
-    return detach(context)
+    return str(context.graphcore.detach(_inputs(context)[:1]))
 
 
 @custom_translator("custom_EmbeddingGather")
