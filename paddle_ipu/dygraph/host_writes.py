@@ -1,8 +1,8 @@
 """When parameters and buffers of dynamic mode were last written, and by whom it was not noticed.
 
 Between two calls of a layer the newest weights are in its tensors on the host; a program takes
-from there what has been written since it last ran. Paddle counts the writes to a tensor, but not
-those of ``set_value`` and of optimizers, so these tell here.
+from there what has been written since it last ran. Paddle counts what operators write in place, but
+not what ``set_value``, initializers and optimizers write, so these tell here.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class LayerProgram:
 
         self._scope = paddle.static.Scope()
         self._tensors = dict(tensors)
-        self._shared: dict[str, int] = {}
+        self._shared: dict[str, tuple[int, int]] = {}
         self._state = state
         self._share()
         if state is not None:
@@ -93,14 +93,15 @@ class LayerProgram:
             self._state.give_back(self._scope)
 
     def _share(self) -> list[str]:
-        """Has the Scope's variables be the layer's tensors; names of those that were not."""
+        """Has the Scope's variables be the layer's tensors; names of those that are others now."""
         moved = []
         for name, tensor in self._tensors.items():
             found = tensor.value().get_tensor()
-            place = found._ptr()
-            if self._shared.get(name) != place:
+            # Paddle counts what operators write in place.
+            now = found._ptr(), tensor.inplace_version
+            if self._shared.get(name) != now:
                 self._scope.var(name).get_tensor()._share_data_with(found)
-                self._shared[name] = place
+                self._shared[name] = now
                 moved.append(name)
         return moved
 
