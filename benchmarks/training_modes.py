@@ -54,7 +54,7 @@ def _arguments() -> argparse.Namespace:
             + " relative."
         ),
     )
-    parser.add_argument("--steps", type=int, default=7, help="timed steps (default 7)")
+    parser.add_argument("--steps", type=int, default=5, help="timed steps (default 5)")
     parser.add_argument("--warmup", type=int, default=1, help="steps before them (default 1)")
     parser.add_argument(
         "--only",
