@@ -119,7 +119,7 @@ class _Loop:
     """A ``while`` node without the carried values that its body hands on as they are.
 
     Attributes:
-        carried: numbers of the others, which change from turn to turn.
+        carried: numbers of the others, which change from turn to turn and are read.
         kept: numbers of those.
     """
 
@@ -136,7 +136,13 @@ class _Loop:
         kept = [
             at for at, _ in enumerate(values) if _origin(body.outputs[1 + at]) is body.inputs[at]
         ]
-        carried = [at for at, _ in enumerate(values) if at not in kept]
+        # Paddle 2 hands in a stand-in without a shape for what only the body makes.
+        outputs = context.node.outputs
+        carried = [
+            at
+            for at, _ in enumerate(values)
+            if at not in kept and (_is_read(outputs[at]) or _is_read(body.inputs[at]))
+        ]
         return cls(body, values, context.values(dialect.CAPTURED), carried, kept)
 
     def constants(self, context: TranslationContext) -> tuple[list[ir.Value], list[ir.Value]]:
@@ -144,6 +150,10 @@ class _Loop:
         first = len(self.values)
         inner = [self.body.inputs[at] for at in self.kept] + list(self.body.inputs[first:])
         return inner, [self.values[at] for at in self.kept] + list(self.captured)
+
+
+def _is_read(value: ir.Value) -> bool:
+    return bool(value.uses()) or value.is_graph_output()
 
 
 def _origin(value: ir.Value) -> ir.Value:

@@ -9,7 +9,8 @@ attributes ``input_segments`` and ``output_segments`` then give the length of ea
 What does not fit ONNX is kept beside it: a value's role in ``value.meta[ROLE]``, a node's operand
 names in ``node.meta[INPUT_NAMES]``, the user's Python stack in ``node.meta[CALLSTACK]``. Where a
 program writes variables again, ``value.meta[VARIABLE]`` is the one that a value is a version of;
-``value.meta[WRITTEN_AGAIN]`` marks a feed whose variable the program writes.
+``value.meta[WRITTEN_AGAIN]`` marks a feed whose variable the program writes: the name of its next
+version, True where that cannot be fetched.
 ``value.meta[STOPPED]`` is the value's ``stop_gradient``. ``node.meta[MADE_FROM]`` is what a node
 was read from; for an operator of a ProgramDesc, ``node.meta[OPERAND_VARIABLES]`` and
 ``node.meta[RESULT_VARIABLES]`` then name the variable of each input and output. A pass sets

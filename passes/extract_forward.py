@@ -6,6 +6,8 @@ raw gradient is answered by the gradient of that parameter.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import onnx_ir as ir
 
 from paddle_ipu import dialect
@@ -29,6 +31,7 @@ class ExtractForward:
     def run(self, compilation: Compilation) -> bool:
         graph = compilation.graph
         writes = state_writes.find(compilation)
+        newest = dict(writes.newest)
         gradients = compilation.optimizer.gradients if compilation.optimizer else {}
         by_name = {str(value.name): value for value in graph.inputs}
         for node in graph:
@@ -51,7 +54,10 @@ class ExtractForward:
                     f"fetch {fetch!r} is the learning rate, which the device is told beside the "
                     "program. Ask the scheduler: scheduler.get_lr()."
                 )
-            if by_name[name].meta.get(dialect.WRITTEN_AGAIN):
+            last = _last_version(by_name, name) if name == fetch else by_name[name]
+            if last is not by_name[name]:
+                newest[name] = last
+            elif last.meta.get(dialect.WRITTEN_AGAIN):
                 raise NotSupported(
                     f"fetch {fetch!r} is a feed that the program writes again. Fetch a copy: "
                     "paddle.assign it to another variable after the write."
@@ -62,7 +68,7 @@ class ExtractForward:
                     f"fetch {fetch!r} is an array of tensors. Fetch them as one: "
                     "paddle.tensor.manipulation.tensor_array_to_tensor, or each by array_read."
                 )
-            outputs.append(writes.newest.get(name, found) if name == fetch else found)
+            outputs.append(newest.get(name, found) if name == fetch else found)
         if compilation.loss is not None:
             outputs.append(by_name[compilation.loss])
         outputs += writes.states.values()
@@ -101,8 +107,16 @@ class ExtractForward:
         ]
         for value in unread:
             graph.inputs.remove(value)
-        compilation.writes = {name: str(value.name) for name, value in writes.newest.items()}
+        compilation.writes = {name: str(value.name) for name, value in newest.items()}
         return bool(dropped)
+
+
+def _last_version(by_name: Mapping[str, ir.Value], name: str) -> ir.Value:
+    """What a feed's variable holds at the end; the feed where that cannot be told."""
+    value = by_name[name]
+    while (again := value.meta.get(dialect.WRITTEN_AGAIN)) in by_name:
+        value = by_name[str(again)]
+    return by_name[name] if again else value
 
 
 def _check_differentiable(fetch: str, value: ir.Value | None, compilation: Compilation) -> None:

@@ -363,7 +363,7 @@ class _Reader:
         value = self._value(name, version)
         before = self.newest.get(name)
         if self._is_fed(name) and name not in self._statistics and before is not None:
-            before.meta[dialect.WRITTEN_AGAIN] = True
+            before.meta[dialect.WRITTEN_AGAIN] = version
         self.newest[name] = value
         return value
 

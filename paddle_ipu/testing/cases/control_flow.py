@@ -141,6 +141,29 @@ def _until_small(x: Any) -> Any:
 TABLE.add("while", _until_small, x=np.abs(_X), label="computed-vector")
 
 
+def _written_in_while(x: Any) -> Any:
+    """A column of the result for each turn, and numbers in the first of them."""
+
+    def body(i: Any, made: Any) -> Any:
+        made = paddle.static.setitem(made, (slice(None), slice(i, i + 1)), x[:, 1:2] * 2.0)
+        return [i + 1, paddle.static.setitem(made, (0, slice(0, 1)), 5.0)]
+
+    first = paddle.full([1], 0, "int64")
+    return _loop(lambda i, made: i < 2, body, [first, paddle.zeros_like(x)])[1]
+
+
+TABLE.add("while", _written_in_while, x=_X, label="writes a slice")
+
+
+# The loop's variable is a feed, which Paddle 2 writes.
+TABLE.add(
+    "while",
+    lambda x: _loop(lambda x: paddle.sum(x) < 50.0, lambda x: [x * 1.5], [x])[0],
+    x=np.abs(_X),
+    label="a feed is fetched",
+)
+
+
 def _cond_in_while(x: Any) -> Any:
     def body(i: Any, x: Any) -> Any:
         even = paddle.equal(i % 2, paddle.zeros_like(i))
