@@ -92,7 +92,7 @@ def work(settings: Settings, device: Device, console: Console) -> None:
 
 
 def training_files(settings: Settings) -> list[Path]:
-    """The data files of ``--input_files``: a folder's, or those of a pattern.
+    """The data files of ``--input_files``: a folder's, or the one file.
 
     Raises:
         DataError: there are none with "training" in their names.
