@@ -28,7 +28,8 @@ TURN = $(shell git rev-list --count HEAD 2>/dev/null || date +%j)
 # `make test` takes so many of an older Paddle's operator rows at a time, in turns; `make test-all` all.
 ROWS_AT_A_TIME = PADDLE_IPU_ROWS=$(TURN)/4
 
-.PHONY: help bert mnist venv format lint types imports test test-all share unit examples verify-bert
+.PHONY: help bert mnist resnet50 ernie text-generation venv format lint types imports test test-all
+.PHONY: share unit examples verify-bert
 .PHONY: onnx-nodes independent placements half-table guides models models-2.6 rest-2.6 clean
 .PHONY: core-2.6 unit-2.6 unit-3.0 unit-3.1 unit-3.2 venv-2.6 venv-3.0 venv-3.1 venv-3.2
 # Environments are kept, though only patterns name them.
@@ -43,6 +44,15 @@ bert: $(VENV)/installed-bert  ## pretrain a small BERT on the IPU Model; ARGS="-
 mnist: $(VENV)/installed-mnist  ## train a small network on MNIST; ARGS="--replicas 4" on a POD4
 	$(RUN)/python -m examples.mnist.train $(ARGS)
 
+resnet50: $(VENV)/installed-resnet50  ## train ResNet-50 on small images; ARGS="--num-ipus 4 --fp16"
+	$(RUN)/python -m examples.resnet50.train $(ARGS)
+
+ernie: $(VENV)/installed-ernie  ## run a saved ERNIE-style encoder, beside Paddle's CPU executor
+	$(RUN)/python -m examples.ernie.infer $(ARGS)
+
+text-generation: $(VENV)/installed-text-generation  ## train a small decoder and let it write
+	$(RUN)/python -m examples.text_generation.generate $(ARGS)
+
 $(VENV)/installed-%: pyproject.toml setup.py
 	$(PYTHON) -m venv $(VENV)
 	$(RUN)/python -m pip install --quiet --upgrade pip
@@ -54,7 +64,7 @@ venv: $(VENV)/installed  ## make .venv and install the project with all it needs
 $(VENV)/installed: pyproject.toml setup.py
 	$(PYTHON) -m venv $(VENV)
 	$(RUN)/python -m pip install --quiet --upgrade pip
-	$(RUN)/python -m pip install --quiet --editable '.[dev,bert,mnist]'
+	$(RUN)/python -m pip install --quiet --editable '.[dev,bert,ernie,mnist,resnet50,text-generation]'
 	@touch $@
 
 .venv-%/installed: pyproject.toml setup.py
@@ -106,6 +116,9 @@ examples: venv  ## run the examples at their smallest size
 	$(RUN)/python -m examples.bert.pretrain --preset smoke --output out/test
 	$(RUN)/python -m tests.examples.journey --output out/test
 	$(RUN)/python -m examples.mnist.train --smoke --output out/test
+	$(RUN)/python -m examples.resnet50.train --smoke --output out/test
+	$(RUN)/python -m examples.ernie.infer --smoke --output out/test
+	$(RUN)/python -m examples.text_generation.generate --smoke --output out/test
 
 verify-bert: venv  ## compare the small BERT's first steps with Paddle's CPU executor
 	$(RUN)/python -m examples.bert.pretrain --preset small --verify --output out/verify
