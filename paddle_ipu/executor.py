@@ -236,11 +236,6 @@ class IpuProgram:
                 tell_origin(error, self._describe)
                 raise
             except Exception as error:
-                if isinstance(error, popart_runtime_error) or not isinstance(
-                    error, popart_exception
-                ):
-                    # The step had been given the weights, to update them in place.
-                    self._backend.mark_lost()
                 failed = next(
                     (kernel for kernel in self._kernels if kernel.error is not None), None
                 )
@@ -340,13 +335,25 @@ class IpuProgram:
         """
         evaluating = self._to_popart is not None and self._backend.evaluates
         if evaluating and self._forward_only:
-            session.run("implicitPipeliningFwdOnly", stepio)
+            self._run_on_device(session, "implicitPipeliningFwdOnly", stepio)
             return
         if seam.is_ours(self._popart):
             session.setUpdating(not evaluating)
             evaluating = False
         self._send_learning_rate(session, 0.0 if evaluating else None)
-        session.run(stepio)
+        self._run_on_device(session, stepio)
+
+    def _run_on_device(self, session: Any, *arguments: Any) -> None:
+        try:
+            session.run(*arguments)
+        except (NumericalError, IndexRangeError):
+            raise
+        except Exception as error:
+            refused = isinstance(error, popart_exception)
+            if not refused or isinstance(error, popart_runtime_error):
+                # The step had been given the weights, to update them in place.
+                self._backend.mark_lost()
+            raise
 
     def _send_learning_rate(self, session: Any, rate: float | None) -> None:
         if self._learning_rate is None or self._to_popart is None:

@@ -103,6 +103,22 @@ def test_a_program_that_ends_leaves_what_it_trained(
         assert distance(read(both.ipu, name), read(both.cpu, name)) <= 1e-5, name
 
 
+def test_a_scheduler_that_fails_loses_nothing() -> None:
+    both = pair(mlp(paddle.optimizer.Adam, scheduler=lambda: paddle.optimizer.lr.NoamDecay(8, 2)))
+    both.step(rows(4))
+
+    def fails() -> float:
+        raise ValueError("no rate today")
+
+    before = both.built.main.lr_scheduler
+    both.built.main.lr_scheduler = fails
+    with pytest.raises(ValueError, match="no rate today"):
+        both.on_ipu(rows(4))
+    both.built.main.lr_scheduler = before
+    both.step(rows(4, 1))
+    both.assert_equal_weights(1e-5)
+
+
 def test_a_program_that_an_abort_stopped_goes_on_with_what_the_scope_has() -> None:
     def asserting(logits: Any, y: Any) -> dict[str, Any]:
         paddle.static.nn.control_flow.Assert(paddle.all(y < 3), [y])
