@@ -28,6 +28,8 @@ _NARROW = {"int64": "int32", "float64": "float32"}
 _HALF = ("float16", "bfloat16")
 _PIR_CONSTANTS = frozenset({"pd_op.full", "pd_op.full_int_array"})
 _COMBINE = "builtin.combine"
+_DRAWS = 5
+"""Runs that tell an operator that draws at random, even a single element, from others."""
 _FEED = "operand_{}"
 _GRADIENT = "gradient_{}"
 
@@ -57,6 +59,7 @@ class CpuKernel:
     _forward: _Program | None = field(default=None, repr=False)
     _backward: _Program | None = field(default=None, repr=False)
     _make_backward: Callable[[], _Program] | None = field(default=None, repr=False)
+    _ones: Sequence[Any] = field(default=(), repr=False)
 
     def forward(self, *operands: Any) -> tuple[Array, ...]:
         """The results that are not None, in the device's dtypes."""
@@ -84,12 +87,28 @@ class CpuKernel:
         """The program of `backward`, made when first asked for.
 
         Raises:
-            NotSupported: Paddle has no gradient of the operator.
+            NotSupported: Paddle has no gradient of the operator, or it draws at random.
         """
         if self._backward is None:
             assert self._make_backward is not None
+            if self._draws():
+                raise NotSupported(
+                    f"{self.place}: it draws at random, and cpu_fallback runs it once more for its "
+                    "gradient, which would draw other numbers. Give it a fixed seed where it takes "
+                    "one, or stop the gradient of what it gives."
+                )
             self._backward = self._make_backward()
         return self._backward
+
+    def _draws(self) -> bool:
+        """Whether the same operands give other results from run to run."""
+        assert self._forward is not None
+        found = [self._forward.run(self._ones) for _ in range(_DRAWS)]
+        return not all(
+            np.array_equal(array, first, equal_nan=first.dtype.kind == "f")
+            for arrays in found[1:]
+            for array, first in zip(arrays, found[0], strict=True)
+        )
 
     def _run(
         self, program: _Program, arrays: Sequence[Any], kinds: Sequence[Kind]
@@ -147,6 +166,7 @@ def kernel_of(node: ir.Node, kinds: Sequence[Kind | None]) -> CpuKernel:
             f"{place}: there is no translator, and Paddle's CPU kernel, which cpu_fallback asks "
             f"for, failed on ones: {error}"
         ) from error
+    kernel._ones = ones
     shapes = iter(found)
     kernel.results = [
         None if value.dtype is None else _device_kind(place, next(shapes), value)

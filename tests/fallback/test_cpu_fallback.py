@@ -231,6 +231,14 @@ def test_an_operator_without_a_gradient_is_refused_where_one_is_needed(
         program.compile(program.scope())
 
 
+def test_a_gradient_that_would_draw_again_is_refused(untranslated: None) -> None:
+    program = Program(lambda x, h: paddle.nn.functional.dropout(h, 0.5))
+    with pytest.raises(
+        NotSupported, match=r"dropout at .*it draws at random, .* would draw other numbers"
+    ):
+        program.compile(program.scope())
+
+
 def test_a_kernel_that_fails_names_the_operator(
     untranslated: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
