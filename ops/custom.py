@@ -108,6 +108,21 @@ def dropout_with_training_switch(context: TranslationContext) -> str:
     return str(context.onnx.where([switch, dropped, x]))
 
 
+@custom_translator("custom_CastToFp8")
+def cast_to_fp8(context: TranslationContext) -> str:
+    """Refused."""
+    raise context.refuse(
+        "8-bit floats are not modelled. Keep activations in half: the script's argument is "
+        "--activation_checkpoint_dtype FLOAT16."
+    )
+
+
+@custom_translator("custom_CastFromFp8")
+def cast_from_fp8(context: TranslationContext) -> str:
+    """Refused."""
+    return cast_to_fp8(context)
+
+
 def _number(context: TranslationContext, text: str) -> int:
     try:
         return int(text)

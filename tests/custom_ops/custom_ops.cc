@@ -151,6 +151,8 @@ PD_BUILD_OP(custom_Detach)
     .Attrs({"pass_through_creation: int"})
     .SetKernelFn(PD_KERNEL(Copy));
 
+PASSES_ON(custom_CastFromFp8)
+PASSES_ON(custom_CastToFp8)
 PASSES_ON(checkpointoutput)
 PASSES_ON(detach)
 PASSES_ON(identity)

@@ -425,6 +425,13 @@ def test_operators_of_the_bert_for_mlperf(operators: Any) -> None:
     np.testing.assert_allclose(dropped[~zero], 2 * now[~zero], rtol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["custom_CastToFp8", "custom_CastFromFp8"])
+def test_floats_of_8_bits_are_refused(operators: Any, name: str) -> None:
+    program = Program(lambda w: getattr(operators, name)(w))
+    with pytest.raises(NotSupported, match=rf"{name}.*8-bit floats are not modelled.*FLOAT16"):
+        program.on_ipu(name, name.removeprefix("custom_"), "ai.graphcore")
+
+
 # -- registering --------------------------------------------------------------------------------
 
 
