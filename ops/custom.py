@@ -7,6 +7,10 @@ from paddle_ipu.ops.context import TranslationContext
 from paddle_ipu.ops.registry import custom_translator
 
 _REDUCTIONS = ("Sum", "Mean", "NoReduction")
+_NO_FP8 = (
+    "8-bit floats are not modelled. Keep activations in half: the script's argument is "
+    "--activation_checkpoint_dtype FLOAT16."
+)
 
 
 def _inputs(context: TranslationContext) -> list[str]:
@@ -110,17 +114,14 @@ def dropout_with_training_switch(context: TranslationContext) -> str:
 
 @custom_translator("custom_CastToFp8")
 def cast_to_fp8(context: TranslationContext) -> str:
-    """Refused."""
-    raise context.refuse(
-        "8-bit floats are not modelled. Keep activations in half: the script's argument is "
-        "--activation_checkpoint_dtype FLOAT16."
-    )
+    """Refused: there are no 8-bit floats."""
+    raise context.refuse(_NO_FP8)
 
 
 @custom_translator("custom_CastFromFp8")
 def cast_from_fp8(context: TranslationContext) -> str:
-    """Refused."""
-    return cast_to_fp8(context)
+    """Refused: there are no 8-bit floats."""
+    raise context.refuse(_NO_FP8)
 
 
 def _number(context: TranslationContext, text: str) -> int:
