@@ -29,8 +29,12 @@ class Classifier(nn.Layer):  # type: ignore[misc]
         """None here."""
         return nn.Identity()
 
+    def scores(self, x: Any) -> Any:
+        """The logits."""
+        return self.last(nn.functional.tanh(self.norm(self.first(x))))
+
     def forward(self, x: Any, y: Any = None) -> Any:
-        logits = self.last(nn.functional.tanh(self.norm(self.first(x))))
+        logits = self.scores(x)
         if y is None:
             return logits
         return logits, nn.functional.cross_entropy(logits, y)

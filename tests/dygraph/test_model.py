@@ -24,7 +24,7 @@ class Network(Normalised):
     """Logits alone; a Model has the loss."""
 
     def forward(self, x: Any) -> Any:
-        return Normalised.forward(self, x)
+        return self.scores(x)
 
 
 class Rows(paddle.io.Dataset):  # type: ignore[misc]

@@ -34,7 +34,7 @@ class Odd(Normalised):
 
     def forward(self, x: Any, y: Any = None) -> Any:
         return (
-            Normalised.forward(self, x) + self.detached(x).detach(),
+            self.scores(x) + self.detached(x).detach(),
             self.first(x),
             self.unused(x).shape,
         )
@@ -102,7 +102,7 @@ def test_backward_drops_what_forward_dropped() -> None:
 
 def test_a_function_infers_without_gradients() -> None:
     @paddle.jit.to_static
-    def halved(x: Any, by: float = 2.0, *, plus: Any = None) -> Any:
+    def halved(x: Any, by: float = 2.0, plus: Any = None) -> Any:
         return x / by if plus is None else x / by + plus
 
     strategy()
