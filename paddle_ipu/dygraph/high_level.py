@@ -56,11 +56,13 @@ def evaluating(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def unwrapping(original: Callable[..., Any]) -> Callable[..., Any]:
-    """``extract_args``, by which ``paddle.Model`` looks at a network, for one of ``to_static``."""
+    """``extract_args``, by which ``paddle.Model`` looks at a network, for a converted one."""
 
     @functools.wraps(original)
     def extract_args(func: Any) -> Any:
-        return original(getattr(func, "dygraph_function", func))
+        found = getattr(func, "dygraph_function", func)
+        # Where Paddle 3.0 has converted a layer, its method is an object that says nothing of it.
+        return original(getattr(found, "__func__", found))
 
     return extract_args
 
