@@ -15,7 +15,7 @@ import pytest
 import paddle_ipu
 from paddle_ipu import plugin
 from paddle_ipu.errors import ActivationError
-from paddle_ipu.plugin import PATCHES, Patch
+from paddle_ipu.patch_table import PATCHES, Patch
 
 ROOT = Path(__file__).parent.parent
 ROWS = tuple(plugin._patches_for(paddle.__version__))

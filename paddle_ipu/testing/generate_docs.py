@@ -67,7 +67,7 @@ loaded. Another name raises `OptionError`.
 _PATCHES_INTRO = """\
 # What the plugin replaces in Paddle
 
-<!-- Made from paddle_ipu/plugin.py: python -m paddle_ipu.testing.generate_docs --write -->
+<!-- Made from paddle_ipu/patch_table.py: python -m paddle_ipu.testing.generate_docs --write -->
 
 `paddle_ipu.activate()` checks that Paddle has these names in the form the plugin knows, then
 replaces them; `paddle_ipu.deactivate()` puts everything back. A name that Paddle imports by value

@@ -1,0 +1,406 @@
+"""The table of every name patched into Paddle; ``plugin.py`` puts it into effect."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paddle_ipu.legacy.pir_names import PIR_NAMES, STATIC_LAYERS
+
+SUPPORTED_VERSIONS = ("2.6", "3.0", "3.1", "3.2", "3.3")
+"""The Paddle versions, as major.minor, that this plugin knows."""
+
+WITH_PIR = ("3.0", "3.1", "3.2", "3.3")
+"""Those whose static programs are PIR programs; 2.6 has the classes, but builds none of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """One row: the attribute of one Paddle module (or of a class in it) that is replaced.
+
+    Attributes:
+        module: the module to patch, imported if need be.
+        attribute: the name in it, dotted for an attribute of a class.
+        replacement: ``module:name`` of what takes its place.
+        reason: why it is patched.
+        wraps: `replacement` is a function that makes the new object from the original one.
+        required: Paddle must have the attribute; False for names only an IPU build has.
+        versions: Paddle versions the row is for, as major.minor.
+    """
+
+    module: str
+    attribute: str
+    replacement: str
+    reason: str
+    wraps: bool = False
+    required: bool = True
+    versions: tuple[str, ...] = SUPPORTED_VERSIONS
+
+    @property
+    def target(self) -> str:
+        return f"{self.module}.{self.attribute}"
+
+
+def _everywhere(
+    modules: tuple[str, ...],
+    attribute: str,
+    replacement: str,
+    reason: str,
+    *,
+    wraps: bool = False,
+    required: bool = True,
+) -> tuple[Patch, ...]:
+    """One row for each module that holds the name: a name imported by value is a copy."""
+    return tuple(
+        Patch(module, attribute, replacement, reason, wraps, required) for module in modules
+    )
+
+
+_CORE = ("paddle.base.core", "paddle.base.libpaddle")
+
+_SAVING = tuple(
+    Patch(
+        module,
+        attribute,
+        "paddle_ipu.persistence:saving",
+        "reads the Scope, while the newest weights are on the device",
+        wraps=True,
+        versions=WITH_PIR if module == "paddle.pir" else SUPPORTED_VERSIONS,
+    )
+    for module, attribute in (
+        ("paddle.static.io", "save"),
+        ("paddle.static", "save"),
+        ("paddle.static.io", "save_inference_model"),
+        ("paddle.static", "save_inference_model"),
+        ("paddle.jit.api", "save_inference_model"),
+        ("paddle.static.io", "save_vars"),
+        ("paddle.static", "save_vars"),
+        ("paddle.static.io", "serialize_persistables"),
+        ("paddle.static", "serialize_persistables"),
+        ("paddle.base.framework", "Program.state_dict"),
+        ("paddle.pir", "Program.state_dict"),
+    )
+)
+
+_SETS = ("set_program_state",)
+
+_LOADING = tuple(
+    Patch(
+        module,
+        attribute,
+        f"paddle_ipu.persistence:{'setting_state' if attribute in _SETS else 'loading'}",
+        "writes the Scope, while the device keeps the weights it has",
+        wraps=True,
+    )
+    for module, attribute in (
+        ("paddle.static.io", "load"),
+        ("paddle.static", "load"),
+        ("paddle.static.io", "load_vars"),
+        ("paddle.static", "load_vars"),
+        ("paddle.static.io", "set_program_state"),
+        ("paddle.static", "set_program_state"),
+        ("paddle.static.io", "deserialize_persistables"),
+        ("paddle.static", "deserialize_persistables"),
+        ("paddle.base.framework", "Program.set_state_dict"),
+    )
+)
+
+_AMP_MODULES = ("paddle.static.amp.fp16_utils", "paddle.static.amp.decorator", "paddle.static.amp")
+
+_DECORATED = "OptimizerWithMixedPrecision"
+
+_AMP = (
+    *(
+        Patch(
+            module,
+            "serialize_pir_program",
+            "paddle_ipu.amp:serialising",
+            "refuses attributes of parameters that it does not know, and AMP writes one there",
+            wraps=True,
+            versions=WITH_PIR,
+        )
+        for module in _CORE
+    ),
+    *(
+        Patch(
+            module,
+            attribute,
+            f"paddle_ipu.amp:{replacement}",
+            "cannot convert PIR programs, which the CPU wheel does not build in half",
+            wraps=True,
+            versions=WITH_PIR,
+        )
+        for attribute, replacement, modules in (
+            ("cast_model_to_fp16", "casting_models", _AMP_MODULES),
+            ("cast_parameters_to_fp16", "casting_parameters", _AMP_MODULES),
+            ("fp16_guard", "guarding", (_AMP_MODULES[0], _AMP_MODULES[2])),
+            ("amp_guard", "auto_casting", ("paddle.amp.auto_cast", "paddle.amp")),
+            (f"{_DECORATED}.backward", "scaling_backward", _AMP_MODULES[1:2]),
+            (f"{_DECORATED}.apply_gradients", "unscaling_gradients", _AMP_MODULES[1:2]),
+        )
+        for module in modules
+    ),
+    Patch(
+        "paddle.static.amp.fp16_lists",
+        "_get_sys_unsupported_list",
+        "paddle_ipu.amp:supporting_everything",
+        "asks for a GPU's kernels, of which the CPU wheel has none",
+        wraps=True,
+    ),
+)
+
+_OLD_API = tuple(
+    Patch(
+        "paddle.pir",
+        f"{row.owner}.{row.name}",
+        row.replacement,
+        "PIR lacks it and scripts for ProgramDesc programs use it",
+        row.wraps,
+        row.wraps,
+        WITH_PIR,
+    )
+    for row in PIR_NAMES
+)
+
+_SAVING_COPIES = tuple(
+    Patch(
+        module,
+        "normalize_pir_program",
+        "paddle_ipu.legacy.variables_of_copies:normalizing",
+        "does not know the variables of the program that a program to save was cloned from",
+        wraps=True,
+        versions=WITH_PIR,
+    )
+    for module in ("paddle.static.pir_io", "paddle.static.io")
+)
+
+_LAYERS_FOR_PIR = tuple(
+    Patch(
+        module,
+        layer,
+        f"paddle_ipu.legacy.static_nn:{layer}",
+        "refuses PIR programs, which Paddle 3.x builds",
+        wraps=True,
+        versions=WITH_PIR,
+    )
+    for layer in STATIC_LAYERS
+    for module in ("paddle.static.nn.common", "paddle.static.nn")
+)
+
+_FLUID = (
+    Patch(
+        "paddle",
+        "__path__",
+        "paddle_ipu.legacy.fluid_import:with_fluid_folder",
+        "`import paddle.fluid` finds it in a folder of ours",
+        wraps=True,
+    ),
+    Patch(
+        "paddle",
+        "__getattr__",
+        "paddle_ipu.legacy.fluid_import:importing_fluid",
+        "`paddle.fluid` without an import",
+        wraps=True,
+        required=False,
+    ),
+)
+
+_DYNAMIC = (
+    *(
+        Patch(
+            "paddle.base.compiler",
+            f"IpuDynamicPatcher.{name}",
+            f"paddle_ipu.dygraph.registration:{replacement}",
+            "wraps `LRScheduler.step` once more for every strategy, and leaves it so",
+            wraps=True,
+        )
+        for name, replacement in (("register_patch", "registering"), ("release_patch", "releasing"))
+    ),
+    *(
+        Patch(
+            "paddle.jit.dy2static.program_translator",
+            f"{kind}StaticFunction._perform_call",
+            "paddle_ipu.dygraph.dispatch:performing",
+            "runs to_static layers; on the IPU while a strategy is registered",
+            wraps=True,
+        )
+        for kind in ("AST", "Symbolic")
+    ),
+    *(
+        Patch(
+            "paddle",
+            f"Tensor.{name}",
+            "paddle_ipu.dygraph.host_writes:writing",
+            "writes parameters that a device has too, and Paddle does not count it",
+            wraps=True,
+        )
+        for name in ("set_value", "copy_")
+    ),
+    Patch(
+        "paddle.nn.initializer",
+        "Initializer.__call__",
+        "paddle_ipu.dygraph.host_writes:initializing",
+        "writes parameters that a device has too",
+        wraps=True,
+    ),
+    *(
+        Patch(
+            "paddle.hapi.model",
+            name,
+            f"paddle_ipu.dygraph.high_level:{replacement}",
+            reason,
+            wraps=True,
+        )
+        for name, replacement, reason in (
+            ("DynamicGraphAdapter.train_batch", "training", "computes on the CPU"),
+            ("DynamicGraphAdapter.eval_batch", "evaluating", "computes on the CPU"),
+            ("DynamicGraphAdapter.predict_batch", "evaluating", "computes on the CPU"),
+            ("extract_args", "unwrapping", "raises for networks of to_static"),
+        )
+    ),
+    Patch(
+        "paddle.optimizer.optimizer",
+        "Optimizer._apply_optimize",
+        "paddle_ipu.dygraph.optimizers:applying",
+        "updates parameters that a device has too, or has updated already",
+        wraps=True,
+    ),
+    Patch(
+        "paddle.optimizer.optimizer",
+        "Optimizer.state_dict",
+        "paddle_ipu.dygraph.optimizers:reading_state",
+        "reads state that is on a device",
+        wraps=True,
+    ),
+    Patch(
+        "paddle.optimizer.optimizer",
+        "Optimizer.set_state_dict",
+        "paddle_ipu.dygraph.optimizers:writing_state",
+        "writes state that a device has too",
+        wraps=True,
+    ),
+)
+
+PATCHES: tuple[Patch, ...] = (
+    *_everywhere(
+        _CORE,
+        "is_compiled_with_ipu",
+        "paddle_ipu.places:is_compiled_with_ipu",
+        "opens what Paddle keeps for IPU builds; its public forms ask this one",
+    ),
+    *_everywhere(
+        _CORE,
+        "get_ipu_device_count",
+        "paddle_ipu.places:get_ipu_device_count",
+        "only IPU builds have it; `get_device` and the launcher ask for it",
+        required=False,
+    ),
+    *_everywhere(
+        (*_CORE, "paddle.base", "paddle.framework", "paddle"),
+        "IPUPlace",
+        "paddle_ipu.places:IPUPlace",
+        "the stock class cannot be made; `set_device('ipu')` and 'ipu:0' make one",
+    ),
+    *_everywhere(
+        ("paddle.device", "paddle", "paddle.distributed.spawn"),
+        "get_device",
+        "paddle_ipu.places:naming_ipus",
+        "takes the IPU place for the CPU, which it inherits from",
+        wraps=True,
+    ),
+    Patch(
+        "paddle.device",
+        "_convert_to_place",
+        "paddle_ipu.places:taking_named_ipus",
+        "does not take `ipus:{0-0}`, which `get_device` gives",
+        wraps=True,
+    ),
+    *_everywhere(
+        ("paddle.base.framework", "paddle.base", "paddle.static"),
+        "ipu_shard_guard",
+        "paddle_ipu.shard_guard:stamping",
+        "reaches legacy operators only; `set_ipu_shard` goes through it",
+        wraps=True,
+    ),
+    Patch(
+        "paddle.pir.core",
+        "switch_main_program",
+        "paddle_ipu.shard_guard:following_programs",
+        "a shard guard may begin outside of a `program_guard`",
+        wraps=True,
+        versions=WITH_PIR,
+    ),
+    Patch(
+        "paddle.pir",
+        "Value.name",
+        "paddle_ipu.value_names:naming_intermediates",
+        "raises for intermediates; scripts fetch by `loss.name`",
+        wraps=True,
+        versions=WITH_PIR,
+    ),
+    *_everywhere(
+        _CORE,
+        "IpuStrategy",
+        "paddle_ipu.strategy:CoreIpuStrategy",
+        "only IPU builds have it; `paddle.static.IpuStrategy` keeps its options there",
+        required=False,
+    ),
+    *_everywhere(
+        _CORE,
+        "IpuBackend",
+        "paddle_ipu.backend:IpuBackend",
+        "only IPU builds have it; scripts fetch weights and save models through it",
+        required=False,
+    ),
+    *_everywhere(
+        ("paddle.base.compiler", "paddle.base", "paddle.static"),
+        "IpuCompiledProgram",
+        "paddle_ipu.compiled_program:IpuCompiledProgram",
+        "takes legacy programs only and runs passes that only IPU builds have",
+    ),
+    Patch(
+        "paddle.base.executor",
+        "Executor.run",
+        "paddle_ipu.executor:run",
+        "runs compiled programs; passes every other program on",
+        wraps=True,
+    ),
+    Patch(
+        "paddle.optimizer.optimizer",
+        "Optimizer.backward",
+        "paddle_ipu.no_grad_set:marking",
+        "leaves no trace of `no_grad_set` in the program",
+        wraps=True,
+    ),
+    Patch(
+        "paddle.nn.clip",
+        "ClipGradByValue._pir_clip",
+        "paddle_ipu.gradient_clip:clip_by_value",
+        "raises NotImplementedError for PIR programs",
+        required=False,
+        versions=WITH_PIR,
+    ),
+    *_SAVING,
+    *_LOADING,
+    *_everywhere(
+        ("paddle.static.io", "paddle.static"),
+        "load_inference_model",
+        "paddle_ipu.saved_models:loading_inference_models",
+        "reads one of the two formats, and can end the process on a damaged file",
+        wraps=True,
+    ),
+    *_AMP,
+    *_OLD_API,
+    *_SAVING_COPIES,
+    *_LAYERS_FOR_PIR,
+    *_FLUID,
+    *_DYNAMIC,
+    *_everywhere(
+        ("paddle.utils.cpp_extension.cpp_extension", "paddle.utils.cpp_extension"),
+        "load",
+        "paddle_ipu.cpp_extension:loading",
+        "stops at sources that include Graphcore's headers, where there is no SDK; two processes "
+        "that build the same operators write into each other's files; tensors made of a place end "
+        "the process in 3.3",
+        wraps=True,
+    ),
+)
