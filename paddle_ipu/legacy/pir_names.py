@@ -1,8 +1,8 @@
 """What ProgramDesc programs answer and PIR programs do not: one table of the names added to PIR.
 
 ``patch_table.PATCHES`` has a row for each name here, ``docs/old_api.md`` is made from it. PIR's
-classes are the same in Paddle 3.0 to 3.3 in this respect, and 2.6 builds ProgramDesc programs, which
-have all of it.
+classes are the same in Paddle 3.0 to 3.3 in this respect, and 2.6 builds ProgramDesc programs,
+which have all of it.
 """
 
 from __future__ import annotations
