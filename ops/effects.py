@@ -6,7 +6,7 @@ from paddle_ipu.ops.context import TranslationContext
 from paddle_ipu.ops.registry import translator
 
 
-@translator("assert", emits="Not", limits="the error does not show the tensors")
+@translator("assert", emits="Not", limits="the error names the line, not the tensors")
 def assert_(context: TranslationContext) -> list[str]:
     """Stops the run where the condition is false."""
     context.graphcore.abort([context.onnx.logical_not([context.input("cond")])])

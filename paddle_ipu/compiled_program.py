@@ -238,7 +238,22 @@ def _compile(
         if values["compile_engine"]
         else None,
         forward_only=bool(values["create_implicit_pipelining_fwd_only_program"]),
+        asserts=list(_asserts(compilation.graph)),
     )
+
+
+def _asserts(graph: Any) -> Iterator[str]:
+    """Operators that stop a run, those in blocks too, each with the user's line."""
+    from paddle_ipu import dialect
+
+    for node in graph:
+        if node.op_type == "assert":
+            # Paddle 3 does not say where one was written, but where its condition was.
+            maker = node.inputs[0].producer()
+            known = dialect.source_of(node) or maker is None
+            yield dialect.describe(node) if known else f"assert of {dialect.describe(maker)}"
+        for block in dialect.blocks(node):
+            yield from _asserts(block)
 
 
 def _describer(translation: Translation) -> Callable[[str], str]:

@@ -98,6 +98,7 @@ class IpuProgram:
         synthetic: bool = False,
         seed: Seed | None = None,
         forward_only: bool = False,
+        asserts: Sequence[str] = (),
     ) -> None:
         self.org_program = org_program
         self.feeds = feeds
@@ -118,6 +119,7 @@ class IpuProgram:
         self._synthetic = synthetic
         self._seed = seed
         self._forward_only = forward_only
+        self._asserts = asserts
         self._runs = 0
         self._running = threading.Lock()
         self._outputs: dict[str, tuple[tuple[int, ...], Any]] | None = None
@@ -353,6 +355,12 @@ class IpuProgram:
             if not refused or isinstance(error, popart_runtime_error):
                 # The step had been given the weights, to update them in place.
                 self._backend.mark_lost()
+            if self._asserts and str(error) == _ABORTED:
+                raise popart_runtime_error(
+                    f"{_ABORTED}: the condition of {' or of '.join(self._asserts)} is false. To "
+                    "see its data, fetch them in a program without it, or write them before it by "
+                    "paddle.static.Print."
+                ) from error
             raise
 
     def _send_learning_rate(self, session: Any, rate: float | None) -> None:
@@ -454,6 +462,10 @@ def _run_compiled(
     if feed is not None and not isinstance(feed, Mapping):
         raise FeedError(f"feed must be a dict of arrays by name, got {type(feed).__name__}.")
     return program.run(feed, fetch_list, return_numpy)
+
+
+_ABORTED = "Abort Program"
+"""What PopART says of a run that an operator stopped."""
 
 
 def _flat(fetch_list: Any) -> list[Any]:

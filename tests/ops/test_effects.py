@@ -8,6 +8,7 @@ import numpy as np
 import paddle
 import pytest
 
+from paddle_ipu.errors import popart_runtime_error
 from paddle_ipu.testing.operator_case import OperatorCase
 from paddle_ipu.testing.run_case import build_case, run_on_ipu_model
 
@@ -27,7 +28,10 @@ def test_a_true_condition_lets_the_program_run() -> None:
 
 
 def test_a_false_condition_stops_it() -> None:
-    with pytest.raises(Exception, match="Abort Program"):
+    with pytest.raises(
+        popart_runtime_error,
+        match=r"^Abort Program: the condition of assert .*test_effects\.py:\d+ is false\. To see",
+    ):
         _run(_asserting, 1.0, -2.0)
 
 
