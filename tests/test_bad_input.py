@@ -424,11 +424,6 @@ def test_two_learning_rates() -> None:
     )
 
 
-def test_an_update_of_touched_rows_only() -> None:
-    lazy = mlp(lambda rate: paddle.optimizer.Adam(rate, lazy_mode=True))
-    refused(NotSupported, "adam_ .*lazy_mode=True upd", lazy)
-
-
 def test_a_dynamic_dimension_that_is_not_the_first() -> None:
     def make() -> tuple[list[str], dict[str, Any], Any]:
         x = paddle.static.data("x", [-1, -1], "float32")
