@@ -45,6 +45,10 @@ def _name_of_dtype(dtype: Any) -> str:
 # -- what the operators of a program become --------------------------------------------------------
 
 
+_CONVERTED = (f"{PADDLE}.", "custom_op.")
+"""Paddle's own operators and those of users, as AMP converts both in ProgramDesc programs."""
+
+
 class _Plan:
     """Decides for every operator of a program, by Paddle's lists."""
 
@@ -64,7 +68,7 @@ class _Plan:
         for operator in program.global_block().ops:
             if operator.name() == _OF_PARAMETER:
                 parameters.append(operator)
-            elif operator.name().startswith(f"{PADDLE}.") and _is_processed(operator):
+            elif operator.name().startswith(_CONVERTED) and _is_processed(operator):
                 self._decide(operator)
         for operator in parameters:
             key = operator.result(0).id

@@ -332,7 +332,8 @@ def test_custom_nll_loss(operators: Any, reduction: int, ignored: int | None) ->
     np.testing.assert_allclose(trained, p - 0.5 * gradient, rtol=1e-5, atol=1e-6)
 
 
-def test_a_scaled_loss_on_a_softmax_stays_within_half(operators: Any) -> None:
+@pytest.mark.parametrize("by_amp", [False, True])
+def test_a_scaled_loss_on_a_softmax_stays_within_half(operators: Any, by_amp: bool) -> None:
     """1 / p of a large vocabulary, times the loss scale, is beyond half; the gradient is not."""
     logits = np.random.default_rng(7).normal(size=(2, 1000)).astype(np.float16)
     labels = np.asarray([3, 998], np.int32)
@@ -347,16 +348,21 @@ def test_a_scaled_loss_on_a_softmax_stays_within_half(operators: Any) -> None:
             paddle.nn.functional.softmax(x), paddle.assign(labels), 1, "None", False
         )
         paddle.optimizer.SGD(1.0).minimize(loss)
+    if by_amp:
+        lists = paddle.static.amp.CustomOpLists()
+        lists.unsupported_list = set()
+        paddle.static.amp.cast_model_to_fp16(main, lists, use_fp16_guard=False)
     strategy = paddle.static.IpuStrategy()
     strategy.set_graph_config(num_ipus=1, is_training=True, micro_batch_size=1)
-    strategy.set_precision_config(enable_fp16=True)
+    strategy.set_precision_config(enable_fp16=not by_amp)
     strategy.set_options({"loss_scaling": 512.0})
     scope = paddle.static.Scope()
     paddle.static.Executor().run(start, scope=scope)
     compiled = paddle.static.IpuCompiledProgram(main, scope=scope, ipu_strategy=strategy).compile(
         ["x"], [loss]
     )
-    compiled.run({"x": np.ones(1, np.float32)}, [loss])
+    (found,) = compiled.run({"x": np.ones(1, np.float32)}, [loss])
+    assert found.dtype == np.float16
     compiled._backend.weights_to_host()
     step = logits - np.array(scope.find_var("w").get_tensor(), np.float32)
     exact = np.exp(logits.astype(np.float64))
