@@ -128,6 +128,7 @@ def _global_norm_limit(factor: ir.Value | None) -> float | None:
 _MIRRORS: Mapping[str, frozenset[str]] = {
     "concat": frozenset({"split", "split_with_num"}),
     "flip": frozenset({"flip"}),
+    "print": frozenset({"print"}),
     "reverse": frozenset({"reverse"}),
     "scale": frozenset({"scale", "add_n", "sign"}),
     "stack": frozenset({"unbind"}),
