@@ -68,6 +68,7 @@ DIFFERENT: Mapping[str, str] = {
     **dict.fromkeys(
         (
             "set_value_with_tensor",
+            "set_value_with_tensor-from computed starts",
             "set_value_with_tensor-gradient with a new axis",
             "set_value_with_tensor-new axis",
             "set_value_with_tensor-whole numbers and truth values",
@@ -89,7 +90,14 @@ DIFFERENT: Mapping[str, str] = {
         "3.3 copies what it writes to an array of tensors",
     ),
     **dict.fromkeys(
-        ("slice-constant lengths from computed starts", "slice-one index, a tensor without axes"),
+        (
+            "set_value-from computed starts",
+            "slice-a start that is an expression, beside an index and a slice",
+            "slice-constant lengths from computed starts",
+            "slice-one index, a tensor without axes",
+            "strided_slice-beside computed starts",
+            "while-writes a slice",
+        ),
         "3.3 makes one tensor of the bounds first",
     ),
     "kldiv_loss": "batchmean divides by the shape's first element in 2.6, scales in 3.3",
