@@ -210,16 +210,16 @@ _add("Replication", "effective", FLAG, {
 _add("Replication", "effective", COUNT, {
     "replicated_graph_count": (1, "Copies of the program in this process."),
 })
-_add("Replication", "planned", FLAG, {
+_add("Replication", "effective", FLAG, {
     "enable_distributed_replicated_graphs": (False, "Spreads replicas over several processes."),
 })
-_add("Replication", "planned", COUNT, {
+_add("Replication", "effective", COUNT, {
     "global_replication_factor": (1, "Copies of the program over all processes."),
 })
-_add("Replication", "planned", WHOLE, {
+_add("Replication", "effective", WHOLE, {
     "global_replica_offset": (0, "Number of this process's first replica."),
 })
-_add("Replication", "planned", FLAG, {
+_add("Replication", "effective", FLAG, {
     "enable_distribution": (False, "Takes its device from popdist, for several processes."),
 }, seam="popdist")
 _add("Replication", "recorded", FLAG, {

@@ -61,11 +61,14 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 def source_modules() -> set[str]:
     """Every module of the package as a path below site-packages, those behind links included."""
-    found = {"_paddle_ipu_autoload.py", "paddle_ipu/py.typed"}
-    for folder, _, files in os.walk(ROOT / "paddle_ipu", followlinks=True):
-        found |= {
-            str((Path(folder) / file).relative_to(ROOT)) for file in files if file.endswith(".py")
-        }
+    found = {"_paddle_ipu_autoload.py", "paddle_ipu/py.typed", "popdist/py.typed"}
+    for package in ("paddle_ipu", "popdist"):
+        for folder, _, files in os.walk(ROOT / package, followlinks=True):
+            found |= {
+                str((Path(folder) / file).relative_to(ROOT))
+                for file in files
+                if file.endswith(".py")
+            }
     return found
 
 

@@ -338,13 +338,13 @@ def test_only_planned_values_are_refused_at_compile(option: Option) -> None:
 
 
 def test_every_planned_option_is_in_one_message() -> None:
-    core = strategy(num_buffers=2, global_replica_offset=1)
+    core = strategy(timeout_ms=2.0, num_buffers=2)
     with pytest.raises(NotSupported) as refused:
         check_supported(core.snapshot())
     lines = str(refused.value).splitlines()[1:-1]
     assert [line.split()[0] for line in lines] == [
-        "global_replica_offset",
         "num_buffers",
+        "timeout_ms",
     ]
     assert lines[1].startswith("  num_buffers = 2 (default 10): ")
 

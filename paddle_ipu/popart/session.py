@@ -42,6 +42,7 @@ from paddle_ipu.popart.session_checks import (
     check_placement,
     check_recomputation,
     check_types,
+    instances_of,
     replication_factor,
 )
 from paddle_ipu.popart.session_weights import NO_ENGINE, SessionWeights
@@ -101,6 +102,7 @@ class _Session(SessionWeights):
         options, training = self._options, self._loss is not None
         ipus = int(self._device.numIpus)
         check_options(options, training, ipus)
+        self._instances, self._first_replica = instances_of(options)
         check_clips(options, self._optimizer)
         check_types(self._graph, options)
         check_recomputation(self._graph, options)
@@ -175,6 +177,8 @@ class _Session(SessionWeights):
                 batches_per_step=self.dataFlow.batchesPerStep(),
                 accumulation_factor=self.accumulationFactor,
                 replicas=replicas,
+                instances=self._instances,
+                first_replica=self._first_replica,
                 broadcast=self._broadcast.intersection(kinds) if replicas > 1 else frozenset(),
                 mean=mean,
                 running_mean=running,
@@ -219,11 +223,12 @@ class _Session(SessionWeights):
             return PaddleUpdater(self._optimizer, {name: name for name in weights})
         trained = {name: dtype for name, dtype in weights.items() if name in self._differentiated}
         options = self._options
+        replicas = self.replicationFactor * self._instances
         reduction = Reduction(
-            self.accumulationFactor * self.replicationFactor,
+            self.accumulationFactor * replicas,
             options.accumulationAndReplicationReductionType.name == "Mean",
             options.meanAccumulationAndReplicationReductionStrategy.name == "Running",
-            self.replicationFactor if options.enableGradientAccumulation else 1,
+            replicas if options.enableGradientAccumulation else 1,
         )
         if isinstance(self._optimizer, SGD):
             return SGDUpdater(self._optimizer, trained, reduction)
@@ -547,6 +552,26 @@ class TrainingSession(_Session):
     def getTensorIds(self) -> set[str]:
         """Ids of the main graph's tensors, those of gradients left out."""
         return set(self._tensors)
+
+    def broadcastWeights(self, rootRank: int = 0) -> None:
+        """Gives every instance the weights and optimizer state of instance `rootRank`.
+
+        All instances must call it. The first run of a distributed program does so by itself, with
+        those of instance 0.
+
+        Raises:
+            popart_runtime_error: not prepared, weights never uploaded, or no such instance.
+        """
+        self._require_prepared("broadcastWeights")
+        self._require_weights("broadcastWeights")
+        if not 0 <= rootRank < self._instances:
+            raise popart_runtime_error(
+                f"broadcastWeights got rootRank {rootRank}, but there are {self._instances} "
+                "instances, numbered from 0"
+            )
+        self._executable.upload_initial_state()
+        self._let_go()
+        self._executable.broadcast(rootRank)
 
     def updateOptimizerFromHost(self, optimizer: Any) -> None:
         """Takes an optimizer of the same kind with other values, for instance a learning rate."""

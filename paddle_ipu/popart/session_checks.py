@@ -7,6 +7,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from paddle_ipu.distributed.instance import this_instance
 from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart.annotations import RECOMPUTE
 from paddle_ipu.popart.dataflow import DataFlow
@@ -57,6 +58,45 @@ def check_options(options: SessionOptions, training: bool, num_ipus: int) -> Non
             f"If virtual graphs are disabled, the replicated graph count ({replicas}) needs to be "
             f"equal to the number of IPUs ({num_ipus})"
         )
+
+
+def instances_of(options: SessionOptions) -> tuple[int, int]:
+    """(processes that share the replicas, the number of this process's first replica).
+
+    Raises:
+        popart_exception: the options of distributed replicas contradict one another, or what
+            ``poprun`` says of this process.
+    """
+    if not options.enableDistributedReplicatedGraphs:
+        return 1, 0
+    total, offset = int(options.globalReplicationFactor), int(options.globalReplicaOffset)
+    local = replication_factor(options)
+    if total < 1 or total % local:
+        raise popart_exception(
+            f"Invalid globalReplicationFactor value: {total}, it must be a multiple of the "
+            f"replicatedGraphCount of each process ({local})"
+        )
+    if offset > total:
+        raise popart_exception(
+            f"Global replica offset: {offset}, is larger than global replication factor: {total}"
+        )
+    instance = this_instance()
+    if total == local:
+        expected = 0
+    else:
+        expected = instance.index * local
+        if instance.count * local != total:
+            raise popart_exception(
+                f"Invalid globalReplicationFactor value: {total}, as {instance.count} instance(s) "
+                f"of {local} replica(s) have {instance.count * local}. Start the program with "
+                f"poprun --num-instances={total // local} --num-replicas={total}"
+            )
+    if offset != expected:
+        raise popart_exception(
+            f"Global replica offset: {offset}, is not that of instance {instance.index}, whose "
+            f"first replica is number {expected}: popdist.getReplicaIndexOffset() gives it"
+        )
+    return total // local, offset
 
 
 def check_recomputation(graph: ir.Graph, options: SessionOptions) -> None:

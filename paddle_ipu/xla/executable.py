@@ -10,6 +10,7 @@ import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -18,7 +19,7 @@ import numpy as np
 from jax.experimental.compilation_cache import compilation_cache
 
 from paddle_ipu.errors import LoweringError, NumericalError, popart_exception, popart_runtime_error
-from paddle_ipu.xla import half, index_ranges, memory, recomputation
+from paddle_ipu.xla import half, index_ranges, instances, memory, recomputation
 from paddle_ipu.xla.graph import LoweredGraph
 from paddle_ipu.xla.lowerings.effects import ABORTED
 from paddle_ipu.xla.recomputation import Segment
@@ -44,7 +45,7 @@ class Executable:
         weights: weight id -> array on the device.
         seed: of the random operators in the next micro-batch. As PopART's, with each micro-batch
             its high word goes up by one and its low word, to which a replica adds its number, by
-            the number of replicas.
+            the number of all replicas.
     """
 
     program: StepProgram
@@ -58,10 +59,19 @@ class Executable:
     _compiled_still: Any = None
     _fits_state: bool = True
     _cache_path: str | None = None
+    _instances: instances.Instances | None = None
+    _is_shared: bool = False
 
     def __post_init__(self) -> None:
         program = self.program
-        graph = LoweredGraph(program.graph, program.precision, replicas=program.replicas)
+        if program.instances > 1:
+            self._instances = instances.joined()
+        graph = LoweredGraph(
+            program.graph,
+            program.precision,
+            replicas=program.replicas,
+            instances=program.instances,
+        )
         tensors = [a.tensor.removeprefix(GRADIENT_PREFIX) for a in program.anchors]
         loss = [program.loss] if program.loss else []
         self._needed = (*tensors, *loss, *program.writes.values())
@@ -186,12 +196,17 @@ class Executable:
         scalars = _spec(self._scalars().shape, jnp.float32)
         counters = _spec((2,), jnp.uint32)
         step.segments = self._segments(step)
-        function = jax.jit(step.whole_step, donate_argnums=(0, 1))
+        arguments: tuple[Any, ...] = (weights, state, feeds, scalars, counters)
+        whole_step: Any = step.whole_step
+        if self._instances is not None:
+            whole_step = self._instances.step(whole_step, self.program.writes)
+            arguments = self._instances.specs(arguments, self.program.writes)
+        function = jax.jit(whole_step, donate_argnums=(0, 1))
         on_cpu = (platform or jax.default_backend()) == "cpu"
         # Accelerators round the factors of float32 products unless told otherwise.
         with nullcontext() if on_cpu else jax.default_matmul_precision("highest"):
             with _told_of_loops():
-                traced = function.trace(weights, state, feeds, scalars, counters)
+                traced = function.trace(*arguments)
             return traced.lower(lowering_platforms=None if platform is None else (platform,))
 
     def _segments(self, step: Step) -> list[Segment]:
@@ -268,7 +283,12 @@ class Executable:
         if not updating:
             step, compiled = self._still, self._step_without_updates()
         counters = np.asarray(self._seed_words(0), np.uint32)
-        weights, state, anchors, finite = compiled(
+        if self._instances is None:
+            run = compiled
+        else:
+            self._share_weights()
+            run = partial(self._instances.run, compiled, self.program.writes)
+        weights, state, anchors, finite = run(
             self.weights, self._step.state.arrays(), dict(feeds), self._scalars(), counters
         )
         self.weights = weights
@@ -285,6 +305,19 @@ class Executable:
         self.seed = low | high << 32
         return results
 
+    def _share_weights(self) -> None:
+        """Before the first run, gives every instance the weights and state of instance 0."""
+        if not self._is_shared:
+            self.broadcast(0)
+
+    def broadcast(self, root: int) -> None:
+        """Gives every instance the weights and state of instance `root`; all must call it."""
+        self._is_shared = True
+        if self._instances is not None:
+            self.weights = self._instances.from_instance(root, self.weights)
+            state = self._step.state
+            state.replace(self._instances.from_instance(root, state.arrays()))
+
     def _step_without_updates(self) -> Any:
         if self._compiled_still is None:
             lowered = self._lowered_for(None, self._still)
@@ -294,7 +327,7 @@ class Executable:
 
     def _seed_words(self, later: int) -> tuple[int, int]:
         """Low and high word of the seed, some micro-batches later."""
-        low = self.seed + later * self.program.replicas
+        low = self.seed + later * self.program.all_replicas
         return low & _WORD, ((self.seed >> 32) + later) & _WORD
 
     def _scalars(self) -> np.ndarray[Any, Any]:

@@ -85,9 +85,14 @@ class LoweredBlock:
     """
 
     def __init__(
-        self, graph: ir.Graph, precision: Precision, missing: dict[str, str], replicas: int
+        self,
+        graph: ir.Graph,
+        precision: Precision,
+        missing: dict[str, str],
+        replicas: int,
+        instances: int,
     ) -> None:
-        self.graph = LoweredGraph(graph, precision, missing, replicas)
+        self.graph = LoweredGraph(graph, precision, missing, replicas, instances)
         self.inputs = tuple(str(value.name) for value in graph.inputs)
         self.outputs = tuple(str(value.name) for value in graph.outputs)
         self._stored = {
@@ -159,12 +164,13 @@ class LoweredGraph:
         precision: Precision | None = None,
         missing: dict[str, str] | None = None,
         replicas: int = 1,
+        instances: int = 1,
     ) -> None:
         self.nodes: list[LoweredNode] = []
         self._kernels: Mapping[str, Any] = {}
         self.from_zero: frozenset[str] = frozenset()
         self._drew = False
-        self._replicas = replicas
+        self._replicas, self._instances = replicas, instances
         self.precision = precision or Precision()
         is_block = missing is not None
         missing = {} if missing is None else missing
@@ -177,7 +183,7 @@ class LoweredGraph:
                 missing[f"{domain}.{node.op_type}"] = str(node.name) or first
                 continue
             blocks = {
-                name: LoweredBlock(found.as_graph(), self.precision, missing, replicas)
+                name: LoweredBlock(found.as_graph(), self.precision, missing, replicas, instances)
                 for name, found in node.attributes.items()
                 if found.type == ir.AttributeType.GRAPH
             }
@@ -339,6 +345,7 @@ class LoweredGraph:
                 precision=self.precision,
                 partials=node.partials,
                 replicas=self._replicas,
+                instances=self._instances,
             )
             own = inputs[: len(inputs) - len(node.captured)]
             made = node.rule(context, own, node.attributes)

@@ -70,7 +70,9 @@ class LoweringContext:
         dtypes: for each input, ``float16`` or ``bfloat16`` where it is one; its array is float32.
         precision: what the session's options say about rounding and sums.
         partials: the type of partial sums that the node itself asks for, ``FLOAT`` or ``HALF``.
-        replicas: how many there are; several that exchange values are the axis `REPLICA_AXIS`.
+        replicas: how many this process has; several that exchange values are the axis
+            `REPLICA_AXIS`.
+        instances: processes with as many replicas each; several are the axis `INSTANCE_AXIS`.
     """
 
     domain: str
@@ -91,6 +93,7 @@ class LoweringContext:
     precision: Precision = Precision()
     partials: str | None = None
     replicas: int = 1
+    instances: int = 1
 
     @property
     def is_half(self) -> bool:

@@ -23,7 +23,7 @@ from paddle_ipu.popart.program import (
     device_dtype,
     dims_of,
 )
-from paddle_ipu.xla import half, index_ranges, stochastic
+from paddle_ipu.xla import half, index_ranges, instances, stochastic
 from paddle_ipu.xla.automatic_loss_scaling import COUNTS, GradientWatch
 from paddle_ipu.xla.graph import LoweredGraph, LoweredNode, is_float
 from paddle_ipu.xla.recomputation import Segment
@@ -79,9 +79,10 @@ class Step:
     ) -> tuple[Tree, Tree, Tree, jax.Array | None]:
         program = self.program
         batches, micro = program.batches_per_step, program.accumulation_factor
+        counters = self._of_first_instance(counters)
 
         def key(micro_batch: Any, replica: Any) -> jax.Array:
-            first = counters[0] + micro_batch * program.replicas + replica
+            first = counters[0] + micro_batch * program.all_replicas + replica
             low = jax.random.fold_in(jax.random.key(0), first)
             return jax.random.fold_in(low, counters[1] + micro_batch)
 
@@ -98,7 +99,7 @@ class Step:
                 return carry, (anchors, finite)
             watched = anchors.get(index_ranges.NAME)
             if watched is not None:
-                sound &= index_ranges.all_exist(self.ranges, watched)
+                sound &= self._everywhere(index_ranges.all_exist(self.ranges, watched))
                 written = _unless(sound, written, {name: weights[name] for name in written})
             weights = {**weights, **written}
             if program.updater is not None:
@@ -133,6 +134,8 @@ class Step:
             batch, start, batches, (jnp.arange(batches, dtype=jnp.uint32), feeds)
         )
         carry = carry[:2]
+        if finite is not None:
+            finite = self._everywhere(finite)
         if finite is not None and self.changes:
             # One bad batch undoes the whole run.
             carry = _unless(jnp.all(finite), carry, (weights, state))
@@ -153,7 +156,7 @@ class Step:
         rule, updater = self.program.automatic_loss_scaling, self.program.updater
         if rule is None or updater is None:
             return state
-        counts = anchors.pop(COUNTS).reshape(-1, 2).sum(axis=0)
+        counts = self._over_instances(anchors.pop(COUNTS).reshape(-1, 2).sum(axis=0))
         factor, scaling = state[LOSS_SCALE_UPDATE_FACTOR], updater.loss_scale(scalars, state)
         return {
             **state,
@@ -172,7 +175,7 @@ class Step:
         the graph has written; the batch's anchors."""
         program = self.program
         micro, replicas = program.accumulation_factor, program.replicas
-        if micro * replicas == 1:
+        if micro * program.all_replicas == 1:
             gradients, written, anchors, finite = self._micro_batch(
                 weights, feeds, key(0, 0), scale, versions
             )
@@ -181,7 +184,7 @@ class Step:
         def once(
             total: Tree, written: Tree, fed: Tree, index: Any, replica: Any
         ) -> tuple[Tree, Tree, tuple[Tree, jax.Array | None]]:
-            own = key(index, replica)
+            own = key(index, program.first_replica + replica)
             gradients, after, anchors, finite = self._micro_batch(
                 {**weights, **written}, fed, own, scale, versions
             )
@@ -197,14 +200,18 @@ class Step:
 
             def one_replica(replica: jax.Array, fed: Tree, own: Tree) -> Any:
                 return self._micro_batch(
-                    {**weights, **own}, {**fed, **alike}, key(index, replica), scale, versions
+                    {**weights, **own},
+                    {**fed, **alike},
+                    key(index, program.first_replica + replica),
+                    scale,
+                    versions,
                 )
 
             together = jax.vmap(one_replica, axis_name=REPLICA_AXIS)
             gradients, after, anchors, finite = together(*items, written)
             for replica in range(replicas):
                 own = {name: array[replica] for name, array in gradients.items()}
-                with self._rounding(key(index, replica), _SUM):
+                with self._rounding(key(index, program.first_replica + replica), _SUM):
                     total = self._added(total, own, index * replicas + replica)
             return (total, after if self.updating else written), (anchors, finite)
 
@@ -238,9 +245,34 @@ class Step:
         (total, written), (anchors, finite) = _loop(
             turn, (zeros, before), micro, (jnp.arange(micro, dtype=jnp.uint32), feeds)
         )
+        total = self._joined(total)
         divided = program.mean and not program.running_mean
-        whole = scale * (micro * replicas) if divided else scale
+        whole = scale * (micro * program.all_replicas) if divided else scale
         return _divided(total, whole), written, anchors, finite
+
+    def _joined(self, total: Tree) -> Tree:
+        """The gradients of this instance's micro-batches with those of the other instances."""
+        if self.program.instances == 1:
+            return total
+        share = 1.0 / self.program.instances
+        running = self.program.mean and self.program.running_mean
+        sums = self._over_instances({name: half.widened(t) for name, t in total.items()})
+        return {
+            name: half.kept(array * share if running else array, total[name])
+            for name, array in sums.items()
+        }
+
+    def _over_instances(self, tree: Any) -> Any:
+        """The sum of what all instances have."""
+        return tree if self.program.instances == 1 else instances.summed(tree)
+
+    def _everywhere(self, flags: jax.Array) -> jax.Array:
+        """What is true on all instances."""
+        return flags if self.program.instances == 1 else instances.true_everywhere(flags)
+
+    def _of_first_instance(self, counters: jax.Array) -> jax.Array:
+        """Instance 0's counters: sums and updates are rounded alike on all instances."""
+        return counters if self.program.instances == 1 else instances.of_first(counters)
 
     def _rounding(self, key: jax.Array, what: int) -> AbstractContextManager[None]:
         """Rounds what is traced inside as the session's options say."""

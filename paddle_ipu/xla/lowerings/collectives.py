@@ -12,6 +12,7 @@ from jax import lax
 
 from paddle_ipu.errors import LoweringError
 from paddle_ipu.popart.enums import CollectiveOperator, CommGroupType
+from paddle_ipu.xla.instances import INSTANCE_AXIS
 from paddle_ipu.xla.registry import REPLICA_AXIS, Attributes, LoweringContext, lowering
 
 Reduction = Callable[[jax.Array], jax.Array]
@@ -40,11 +41,16 @@ def replicated_all_reduce(
     operator = CollectiveOperator(int(attributes.get("__collectiveOperator", 0)))
     if operator is CollectiveOperator.Local:
         return x
-    if context.replicas == 1:
+    if context.replicas * context.instances == 1:
         return _REDUCTIONS[operator](x[None])
     members = _members(context, attributes.get("__collectiveCommGroup", ()))
-    values = lax.all_gather(x, REPLICA_AXIS)
-    own = jnp.asarray(members)[lax.axis_index(REPLICA_AXIS)]
+    values, number = x[None], jnp.asarray(0)
+    if context.replicas > 1:
+        values, number = lax.all_gather(x, REPLICA_AXIS), lax.axis_index(REPLICA_AXIS)
+    if context.instances > 1:
+        values = lax.all_gather(values, INSTANCE_AXIS, tiled=True)
+        number += lax.axis_index(INSTANCE_AXIS) * context.replicas
+    own = jnp.asarray(members)[number]
     return _REDUCTIONS[operator](values[own])
 
 
@@ -54,16 +60,17 @@ def _members(context: LoweringContext, group: Sequence[int]) -> np.ndarray[Any, 
     Raises:
         LoweringError: the size does not divide the replicas.
     """
-    numbers = np.arange(context.replicas)
+    replicas = context.replicas * context.instances
+    numbers = np.arange(replicas)
     kind, size = (CommGroupType(group[0]), int(group[1])) if len(group) else (CommGroupType.All, 0)
     if kind is CommGroupType.All:
-        size = context.replicas
+        size = replicas
     elif kind is CommGroupType.Ungrouped:
         size = 1
-    if size < 1 or context.replicas % size:
+    if size < 1 or replicas % size:
         raise LoweringError(
             f"{context.op_type} ({context.name}) has groups of {size} replicas, which do not "
-            f"divide the {context.replicas} replicas of the session."
+            f"divide the {replicas} replicas of the session."
         )
     if kind is CommGroupType.Orthogonal:
         groups = numbers.reshape(size, -1).T

@@ -1,0 +1,188 @@
+"""PopDist's Python API: what a program asks about its instances and replicas.
+
+Names and their case are PopDist's. Outside ``poprun`` a program is one instance with one replica.
+Scripts write ``import popdist``; the package installs that name, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import numpy as np
+
+from paddle_ipu.distributed.instance import this_instance
+from paddle_ipu.errors import OptionError, popart_exception
+
+Array = np.ndarray[Any, Any]
+
+_REDUCTIONS: dict[str, Callable[[Array], Array]] = {
+    "sum": lambda values: values.sum(axis=0),
+    "mean": lambda values: values.mean(axis=0),
+    "min": lambda values: values.min(axis=0),
+    "max": lambda values: values.max(axis=0),
+}
+
+
+def isPopdistEnvSet() -> bool:
+    """Whether ``poprun`` started this process."""
+    return this_instance().is_set
+
+
+def getNumTotalReplicas() -> int:
+    """Replicas of all instances."""
+    return this_instance().total_replicas
+
+
+def getNumLocalReplicas() -> int:
+    """Replicas of this instance."""
+    return this_instance().local_replicas
+
+
+def getReplicaIndexOffset() -> int:
+    """The number, among all replicas, of this instance's first one."""
+    return this_instance().replica_offset
+
+
+def getInstanceIndex() -> int:
+    """The number of this instance, from 0."""
+    return this_instance().index
+
+
+def getLocalInstanceIndex() -> int:
+    """The number of this instance among those of its host, from 0."""
+    return this_instance().local_index
+
+
+def getNumInstances() -> int:
+    """How many instances there are."""
+    return this_instance().count
+
+
+def getNumIpusPerReplica() -> int:
+    """IPUs that one replica takes."""
+    return this_instance().ipus_per_replica
+
+
+def checkNumIpusPerReplica(numIpusPerReplica: int) -> None:
+    """Compares a program's own number with ``poprun``'s.
+
+    Raises:
+        popart_exception: they differ.
+    """
+    expected = getNumIpusPerReplica()
+    if numIpusPerReplica != expected:
+        raise popart_exception(
+            f"The number of IPUs per replica is {numIpusPerReplica}, but poprun was given "
+            f"--ipus-per-replica={expected}. Make them the same."
+        )
+
+
+def getDeviceId(ipusPerReplica: int = 0) -> int:
+    """The number of this instance's device among those of its partition.
+
+    A partition lists its single IPUs first, then the pairs, and so on; an instance's device is the
+    one that has all IPUs of its replicas.
+
+    Args:
+        ipusPerReplica: IPUs of a replica; 0 asks ``poprun``.
+
+    Raises:
+        popart_exception: no device has as many IPUs: not a power of two.
+    """
+    instance = this_instance()
+    size = instance.local_replicas * (ipusPerReplica or instance.ipus_per_replica)
+    if size & (size - 1):
+        raise popart_exception(
+            f"no device has {size} IPUs, as {instance.local_replicas} replicas of "
+            f"{size // instance.local_replicas} take: the number of IPUs must be a power of two"
+        )
+    total = 1 << (instance.total_replicas * size // instance.local_replicas - 1).bit_length()
+    before, singles = 0, 1
+    while singles < size:
+        before += total // singles
+        singles *= 2
+    return before + instance.replica_offset // instance.local_replicas
+
+
+def init() -> None:
+    """Connects this instance with the others; waits for all of them.
+
+    The first distributed program that is compiled does it by itself.
+
+    Raises:
+        BackendUnavailableError: they cannot be connected.
+    """
+    if getNumInstances() > 1:
+        from paddle_ipu.xla import instances
+
+        instances.joined()
+
+
+def isBackendInitialized() -> bool:
+    """Whether this instance is connected with the others; a single instance always is."""
+    if getNumInstances() == 1:
+        return True
+    from paddle_ipu.xla import instances
+
+    return instances.is_joined()
+
+
+def execute_on_instances(
+    instances: Collection[int], func: Callable[..., Any], *args: Any, **kwargs: Any
+) -> Any:
+    """Calls a function on some instances only.
+
+    Returns:
+        What it returns there, None on the others. Nobody waits: where the others need the result,
+        for instance a file, follow it with :func:`barrier`.
+
+    Raises:
+        OptionError: there is no such instance.
+    """
+    count = getNumInstances()
+    wrong = sorted(number for number in instances if not 0 <= number < count)
+    if wrong:
+        raise OptionError(
+            f"execute_on_instances got instance {wrong[0]}, but there are {count}, numbered from 0"
+        )
+    return func(*args, **kwargs) if getInstanceIndex() in instances else None
+
+
+def allGather(value: Any) -> Array:
+    """What every instance gave, [instances, *shape]; all must call it with like shapes.
+
+    PopDist has no such function; programs use mpi4py or Horovod for it.
+
+    Raises:
+        BackendUnavailableError: the instances cannot be connected.
+    """
+    array = np.asarray(value)
+    if getNumInstances() == 1:
+        return array[None].copy()
+    from paddle_ipu.xla import instances
+
+    return instances.joined().gathered(array)
+
+
+def allReduce(value: Any, reduction: str = "mean") -> Array:
+    """The values of all instances put together, for instance a metric; all must call it.
+
+    Args:
+        value: a number or an array, of one shape on all instances.
+        reduction: ``mean``, ``sum``, ``min`` or ``max``.
+
+    Raises:
+        OptionError: another reduction.
+        BackendUnavailableError: the instances cannot be connected.
+    """
+    if reduction not in _REDUCTIONS:
+        raise OptionError(
+            f"allReduce takes {', '.join(_REDUCTIONS)} as reduction, got {reduction!r}"
+        )
+    return np.asarray(_REDUCTIONS[reduction](allGather(value)))
+
+
+def barrier() -> None:
+    """Waits until every instance is here."""
+    allGather(np.zeros((), np.uint8))

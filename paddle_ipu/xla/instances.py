@@ -1,0 +1,271 @@
+"""Replicas over processes: the instances of a distributed program, joined by XLA's collectives.
+
+Every instance compiles the same step. On the device an instance's arrays are its own; a step sees
+them as parts of arrays with the dimension ``INSTANCE_AXIS``, weights and optimizer state as copies.
+``jax.distributed`` makes the instances known to one another; XLA's collectives, Gloo's on the CPU,
+carry gradients.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import NamedSharding, PartitionSpec
+
+from paddle_ipu.distributed.instance import COORDINATOR, this_instance
+from paddle_ipu.errors import BackendUnavailableError
+
+INSTANCE_AXIS = "instances"
+"""JAX's name for the instances of a distributed program."""
+
+Tree = dict[str, Any]
+# JAX leaves these without types.
+_partition: Any = PartitionSpec
+_psum: Any = lax.psum
+_pmin: Any = lax.pmin
+
+_SHARED, _OWN = _partition(), _partition(INSTANCE_AXIS)
+_PATIENCE = 300
+
+
+def _connect() -> None:
+    """Has JAX know the other instances.
+
+    Raises:
+        BackendUnavailableError: nobody said where they meet, JAX has made its devices already, or
+            some of them do not come.
+    """
+    instance = this_instance()
+    if not instance.coordinator:
+        raise BackendUnavailableError(
+            f"this is instance {instance.index} of {instance.count}, but {COORDINATOR} does not "
+            "say where the instances meet. Start the program with poprun, or set it to host:port "
+            "of instance 0, a free port of its host, for all of them."
+        )
+    host, _, port = instance.coordinator.rpartition(":")
+    bind = instance.coordinator if host in ("127.0.0.1", "localhost") else f"[::]:{port}"
+    try:
+        jax.distributed.initialize(
+            instance.coordinator,
+            instance.count,
+            instance.index,
+            cluster_detection_method="deactivate",
+            coordinator_bind_address=bind,
+            initialization_timeout=_PATIENCE,
+        )
+    except RuntimeError as error:
+        raise BackendUnavailableError(
+            f"instance {instance.index} of {instance.count} could not join the others at "
+            f"{instance.coordinator}: {error}. All instances must reach that address, and a "
+            "program must call popdist.init() or compile its first program for IPUs before it "
+            "uses JAX itself."
+        ) from error
+
+
+@dataclass(frozen=True)
+class Instances:
+    """The instances of this program, connected.
+
+    Attributes:
+        count: how many.
+        mesh: their devices.
+    """
+
+    count: int
+    mesh: jax.sharding.Mesh
+
+    def step(self, function: Callable[..., Any], own: Collection[str]) -> Callable[..., Any]:
+        """``Step.whole_step`` over all instances.
+
+        Args:
+            function: (weights, state, feeds, scalars, counters) -> (weights, state, anchors,
+                flags), as one instance computes it.
+            own: the weights that are not the same on all instances.
+        """
+
+        def part(*arguments: Any) -> Any:
+            weights, state, feeds, scalars, counters = arguments
+            weights = {n: a[0] if n in own else a for n, a in weights.items()}
+            feeds = {name: array[0] for name, array in feeds.items()}
+            weights, state, anchors, flags = function(weights, state, feeds, scalars, counters)
+            weights = {n: a[None] if n in own else a for n, a in weights.items()}
+            anchors, flags = jax.tree.map(lambda a: a[None], (anchors, flags))
+            return weights, state, anchors, flags
+
+        def whole(*arguments: Any) -> Any:
+            weights = {n: _OWN if n in own else _SHARED for n in arguments[0]}
+            return jax.shard_map(
+                part,
+                mesh=self.mesh,
+                in_specs=(weights, _SHARED, _OWN, _SHARED, _SHARED),
+                out_specs=(weights, _SHARED, _OWN, _OWN),
+                check_vma=False,
+            )(*arguments)
+
+        return whole
+
+    def specs(self, arguments: tuple[Any, ...], own: Collection[str]) -> tuple[Any, ...]:
+        """Shapes of one instance's arguments as those of all."""
+        weights, state, feeds, scalars, counters = arguments
+        return (
+            {n: self._spec(s, n in own) for n, s in weights.items()},
+            {name: self._spec(spec, False) for name, spec in state.items()},
+            {name: self._spec(spec, True) for name, spec in feeds.items()},
+            self._spec(scalars, False),
+            self._spec(counters, False),
+        )
+
+    def _spec(self, spec: Any, is_own: bool) -> Any:
+        shape = (self.count, *spec.shape) if is_own else spec.shape
+        sharding = NamedSharding(self.mesh, _OWN if is_own else _SHARED)
+        return jax.ShapeDtypeStruct(shape, spec.dtype, sharding=sharding)  # type: ignore[no-untyped-call]
+
+    def run(
+        self,
+        compiled: Callable[..., Any],
+        own: Collection[str],
+        weights: Mapping[str, Any],
+        state: Mapping[str, Any],
+        feeds: Mapping[str, Any],
+        scalars: Any,
+        counters: Any,
+    ) -> tuple[Tree, Tree, Tree, Any]:
+        """Runs a compiled :meth:`step` on one instance's arrays; gives its own results."""
+        weights, state, anchors, flags = compiled(
+            {n: self._whole(a, n in own) for n, a in weights.items()},
+            {name: self._whole(array, False) for name, array in state.items()},
+            {name: self._whole(array, True) for name, array in feeds.items()},
+            self._whole(scalars, False),
+            self._whole(counters, False),
+        )
+        return (
+            {n: _part(a, n in own) for n, a in weights.items()},
+            {name: _part(array, False) for name, array in state.items()},
+            {name: _part(array, True) for name, array in anchors.items()},
+            None if flags is None else _part(flags, True),
+        )
+
+    def _whole(self, array: Any, is_own: bool) -> Any:
+        local = jnp.asarray(array)
+        if is_own:
+            local = local[None]
+        shape = (self.count, *local.shape[1:]) if is_own else local.shape
+        sharding = NamedSharding(self.mesh, _OWN if is_own else _SHARED)
+        return jax.make_array_from_single_device_arrays(shape, sharding, [local])
+
+    def from_instance(self, root: int, arrays: Tree) -> Tree:
+        """Arrays as instance `root` has them; every instance must call this, with like shapes."""
+        if not arrays:
+            return {}
+
+        def chosen(parts: Tree) -> Tree:
+            mine = lax.axis_index(INSTANCE_AXIS) == root
+            # As bits: sums of floats with zeros would lose the sign of zeros.
+            return {
+                name: _bits_to(_psum(jnp.where(mine, _bits(a[0]), 0), INSTANCE_AXIS), a.dtype)
+                for name, a in parts.items()
+            }
+
+        sent = jax.jit(
+            jax.shard_map(
+                chosen, mesh=self.mesh, in_specs=(_OWN,), out_specs=_SHARED, check_vma=False
+            )
+        )({name: self._whole(array, True) for name, array in arrays.items()})
+        return {name: _part(array, False) for name, array in sent.items()}
+
+    def gathered(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """What every instance gave, [instances, *shape]; all must call it, with like shapes."""
+        # As bytes: JAX narrows numbers of 64 bits.
+        data = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
+
+        def all_of_them(part: Any) -> Any:
+            return lax.all_gather(part[0], INSTANCE_AXIS)
+
+        together = jax.jit(
+            jax.shard_map(
+                all_of_them, mesh=self.mesh, in_specs=(_OWN,), out_specs=_SHARED, check_vma=False
+            )
+        )(self._whole(data, True))
+        found = np.array(_part(together, False)).tobytes()
+        return np.frombuffer(found, array.dtype).reshape(self.count, *array.shape)
+
+
+_UINTS = {1: jnp.uint8, 2: jnp.uint16, 4: jnp.uint32, 8: jnp.uint64}
+
+
+def summed(tree: Any) -> Any:
+    """In a step: the sums of what all instances have."""
+    return _psum(tree, INSTANCE_AXIS)
+
+
+def true_everywhere(flags: jax.Array) -> Any:
+    """In a step: what is true on all instances."""
+    return _pmin(flags.astype(jnp.int32), INSTANCE_AXIS).astype(jnp.bool_)
+
+
+def of_first(array: jax.Array) -> Any:
+    """In a step: the integers that instance 0 has."""
+    return _psum(jnp.where(lax.axis_index(INSTANCE_AXIS) == 0, array, 0), INSTANCE_AXIS)
+
+
+def _bits(array: Any) -> Any:
+    if array.dtype == jnp.bool_:
+        return array.astype(jnp.uint8)
+    return lax.bitcast_convert_type(array, _UINTS[array.dtype.itemsize])
+
+
+def _bits_to(bits: Any, dtype: Any) -> Any:
+    return bits.astype(dtype) if dtype == jnp.bool_ else lax.bitcast_convert_type(bits, dtype)
+
+
+def _part(array: Any, is_own: bool) -> Any:
+    local = array.addressable_data(0)
+    return local[0] if is_own else local
+
+
+@cache
+def joined() -> Instances:
+    """The instances of this program, connected on the first call, which waits for all of them.
+
+    Raises:
+        BackendUnavailableError: they cannot be connected.
+    """
+    _connect()
+    devices = sorted(jax.devices(), key=lambda device: device.process_index)
+    first = {device.process_index: device for device in reversed(devices)}
+    mesh = jax.sharding.Mesh(
+        np.asarray([first[index] for index in sorted(first)]), (INSTANCE_AXIS,)
+    )
+    found = Instances(len(first), mesh)
+    with _quiet_output():
+        found.from_instance(0, {"": jnp.zeros(1)})
+    return found
+
+
+def is_joined() -> bool:
+    """Whether the instances of this program are connected."""
+    return joined.cache_info().currsize > 0
+
+
+@contextlib.contextmanager
+def _quiet_output() -> Iterator[None]:
+    """Keeps what Gloo prints of its first connection from the program's standard output."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        with open(os.devnull, "wb") as null:
+            os.dup2(null.fileno(), 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
