@@ -20,6 +20,7 @@ import paddle_ipu
 
 ROOT = Path(__file__).parent.parent
 LINKS = ("ops", "passes")
+PACKAGES = ("paddle_ipu", "popdist")
 PTH = "paddle_ipu_autoload.pth"
 
 
@@ -29,7 +30,7 @@ def copy_source(to: Path) -> Path:
     files = ("LICENSE", "MANIFEST.in", "pyproject.toml", "setup.py", "_paddle_ipu_autoload.py")
     for file in files:
         shutil.copy(ROOT / file, to / file)
-    for folder in ("paddle_ipu", *LINKS):
+    for folder in (*PACKAGES, *LINKS):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / folder, to / folder, symlinks=True, ignore=ignored)
     return to
@@ -62,7 +63,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 def source_modules() -> set[str]:
     """Every module of the package as a path below site-packages, those behind links included."""
     found = {"_paddle_ipu_autoload.py", "paddle_ipu/py.typed", "popdist/py.typed"}
-    for package in ("paddle_ipu", "popdist"):
+    for package in PACKAGES:
         for folder, _, files in os.walk(ROOT / package, followlinks=True):
             found |= {
                 str((Path(folder) / file).relative_to(ROOT))
