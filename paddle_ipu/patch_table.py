@@ -280,6 +280,93 @@ _DYNAMIC = (
     ),
 )
 
+_CONFIG = "paddle.base.libpaddle"
+
+_INFERENCE = (
+    *(
+        Patch(
+            _CONFIG,
+            f"AnalysisConfig.{name}",
+            f"paddle_ipu.inference.config:{replacement}",
+            reason,
+            wraps=True,
+        )
+        for name, replacement, reason in (
+            ("__init__", "constructing", "copies a config without its IPU settings"),
+            ("set_model_buffer", "setting_buffers", "does not give the bytes back"),
+            ("set_model", "setting_model", "takes the place of a model given as bytes"),
+            ("summary", "summarising", "leaves the IPU settings out"),
+        )
+    ),
+    *(
+        Patch(
+            _CONFIG,
+            f"AnalysisConfig.{name}",
+            f"paddle_ipu.inference.config:{name}",
+            reason,
+            required=required,
+        )
+        for reason, required, names in (
+            (
+                "refuses the IPU without a build for it",
+                True,
+                ("enable_ipu", "set_ipu_config", "set_ipu_custom_info", "load_ipu_config"),
+            ),
+            (
+                "only C++ has it; paddle_ipu's own `set_ipu_options` is for the other options",
+                False,
+                (
+                    "use_ipu",
+                    "ipu_device_num",
+                    "ipu_micro_batch_size",
+                    "ipu_enable_pipelining",
+                    "ipu_batches_per_step",
+                    "ipu_enable_fp16",
+                    "ipu_replica_num",
+                    "set_ipu_options",
+                ),
+            ),
+        )
+        for name in names
+    ),
+    *_everywhere(
+        (*_CORE, "paddle.inference"),
+        "create_predictor",
+        "paddle_ipu.inference.predictor:creating",
+        "makes predictors on the CPU",
+        wraps=True,
+    ),
+    Patch(
+        "paddle.incubate.jit.inference_decorator",
+        "create_predictor",
+        "paddle_ipu.inference.predictor:creating",
+        "makes predictors on the CPU",
+        wraps=True,
+        versions=WITH_PIR,
+    ),
+    *_everywhere(
+        (*_CORE, "paddle.inference"),
+        "PredictorPool",
+        "paddle_ipu.inference.pool:pooling",
+        "makes predictors on the CPU",
+        wraps=True,
+    ),
+    *_everywhere(
+        _CORE,
+        "create_paddle_predictor",
+        "paddle_ipu.inference.predictor:refusing",
+        "would compute on the CPU what is meant for the IPU",
+        wraps=True,
+    ),
+    Patch(
+        _CONFIG,
+        "PaddleInferPredictor.__init__",
+        "paddle_ipu.inference.predictor:refusing",
+        "would compute on the CPU what is meant for the IPU",
+        wraps=True,
+    ),
+)
+
 PATCHES: tuple[Patch, ...] = (
     *_everywhere(
         _CORE,
@@ -394,6 +481,7 @@ PATCHES: tuple[Patch, ...] = (
     *_LAYERS_FOR_PIR,
     *_FLUID,
     *_DYNAMIC,
+    *_INFERENCE,
     *_everywhere(
         ("paddle.utils.cpp_extension.cpp_extension", "paddle.utils.cpp_extension"),
         "load",

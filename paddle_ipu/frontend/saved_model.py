@@ -79,6 +79,8 @@ class SavedProgram:
     Attributes:
         feed_names: in the order they were saved.
         fetch_targets: what it computes, in the order they were saved.
+        feeds: what it is fed, in the same order as `feed_names`.
+        output_names: what the file calls its results, which Paddle's predictors go by.
         source: the file it came from.
         description: a ``framework_pb2.ProgramDesc`` or a ``pir_json.SavedPirProgram``.
         reason: why this Paddle has no program of its own for it.
@@ -112,12 +114,9 @@ class SavedProgram:
                     "The file is damaged; save the model again."
                 )
         self.feed_names = list(feeds)
-        self.fetch_targets = [
-            SavedTensor(
-                name, tuple(dialect.dims_of(values[name])), dialect.dtype_name(values[name])
-            )
-            for name in fetches
-        ]
+        self.feeds = [_tensor(name, values[name]) for name in feeds]
+        self.fetch_targets = [_tensor(name, values[name]) for name in fetches]
+        self.output_names = _output_names(graph) or list(fetches)
 
     def graph(self) -> ir.Graph:
         """A new dialect graph of the program; what a pass changes in it stays in it."""
@@ -399,6 +398,18 @@ def _refuse_pickle(where: Path | bytes) -> None:
 
 
 # -- feeds and fetches ----------------------------------------------------------------------------
+
+
+def _tensor(name: str, value: ir.Value) -> SavedTensor:
+    return SavedTensor(name, tuple(dialect.dims_of(value)), dialect.dtype_name(value))
+
+
+def _output_names(graph: ir.Graph) -> list[str]:
+    """The names that PIR's fetch operators have beside those of what they fetch."""
+    fetches = [node for node in graph if node.op_type == "fetch" and node.inputs[0] is not None]
+    if not all("name" in node.attributes for node in fetches):
+        return []
+    return [node.attributes["name"].as_string() for node in fetches]
 
 
 def _signature(description: Any, graph: ir.Graph) -> tuple[list[str], list[str]]:

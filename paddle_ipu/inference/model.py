@@ -1,0 +1,204 @@
+"""What a predictor shares with its clones: model, weights, and one program for each shape."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paddle_ipu import scope as scopes
+from paddle_ipu.backend import last_program_stays
+from paddle_ipu.errors import BackendUnavailableError, FeedError
+
+if TYPE_CHECKING:
+    from paddle_ipu.executor import IpuProgram
+    from paddle_ipu.frontend.saved_model import ModelFiles, SavedTensor
+    from paddle_ipu.inference.settings import IpuSettings
+    from paddle_ipu.strategy import CoreIpuStrategy
+
+Array = np.ndarray[Any, Any]
+Shapes = tuple[tuple[int, ...], ...]
+
+
+class _Strategy:
+    """A strategy that ``IpuCompiledProgram`` takes; Paddle's own would be registered for layers."""
+
+    def __init__(self, core: CoreIpuStrategy) -> None:
+        self._ipu_strategy = core
+        self.need_compile = True
+
+
+class Model:
+    """A saved model on the IPU, for one predictor and its clones; its methods are thread-safe.
+
+    Args:
+        files: where the model is.
+        settings: of the config.
+
+    Attributes:
+        inputs: what it is fed; -1 for a dynamic dimension.
+        outputs: what it computes, by the names that Paddle's predictors have for them.
+        rows: micro-batches of one run: batches of a step times replicas.
+
+    Raises:
+        ModelFileError: damaged or mismatched files.
+        NotSupported: an operator or an option without support.
+        OptionError: settings that contradict each other.
+    """
+
+    def __init__(self, files: ModelFiles, settings: IpuSettings) -> None:
+        import paddle
+
+        from paddle_ipu.frontend import saved_model
+
+        core = settings.strategy()
+        self._strategy = _Strategy(core)
+        values = core.snapshot()
+        replicas = values["replicated_graph_count"] if values["enable_replicated_graphs"] else 1
+        self.rows = int(values["batches_per_step"] * replicas)
+        self._micro_batch = int(values["micro_batch_size"])
+        saved = saved_model.read(files)
+        self._program = saved.program()
+        # Predictors live beside training programs: none of their weights is in the global Scope.
+        self._scope = paddle.static.Scope()
+        fill(self._scope, saved.parameters)
+        self.inputs: Sequence[SavedTensor] = tuple(self._program.feeds)
+        self.outputs: Sequence[str] = tuple(self._program.output_names)
+        self._fetches = [target.name for target in self._program.fetch_targets]
+        self._programs: dict[Shapes, IpuProgram] = {}
+        self._compiling = threading.Lock()
+        self._first: IpuProgram | None = None
+        known = self._known_shapes()
+        if known is not None:
+            self._compiled(known)
+
+    @property
+    def shapes(self) -> list[Shapes]:
+        """The input shapes it is compiled for, in the order they came."""
+        return list(self._programs)
+
+    def run(self, arrays: Sequence[Array]) -> list[Array]:
+        """One run.
+
+        Args:
+            arrays: one for each input, in the order of `inputs`.
+
+        Returns:
+            One array for each output.
+
+        Raises:
+            FeedError: a shape or dtype that the model does not take.
+            BackendUnavailableError: the backend was reset.
+        """
+        shapes = tuple([array.shape for array in arrays])
+        program = self._programs.get(shapes)
+        if program is None:
+            program = self._compiled(shapes)
+        if not program.backend.is_attached:
+            raise BackendUnavailableError(_GONE)
+        feeds = {known.name: array for known, array in zip(self.inputs, arrays, strict=True)}
+        results = program.run(feeds, self._fetches)
+        if self.rows == 1:
+            return results
+        return [self._merged(array, program) for array in results]
+
+    def _merged(self, array: Array, program: IpuProgram) -> Array:
+        """The rows of all micro-batches in one dimension, as of the whole batch on a CPU."""
+        own = array.shape[len(program.axes) :]
+        return array.reshape(-1, *own[1:]) if own else array.reshape(-1)
+
+    # -- shapes --------------------------------------------------------------------------------
+
+    def _known_shapes(self) -> Shapes | None:
+        """The inputs' shapes by the micro-batch size, None where it does not settle them."""
+        shapes = []
+        for known in self.inputs:
+            if -1 in known.shape[1:]:
+                return None
+            if known.shape and known.shape[0] == -1:
+                shapes.append((self._micro_batch * self.rows, *known.shape[1:]))
+            else:
+                shapes.append(self._whole(known.shape))
+        return tuple(shapes)
+
+    def _whole(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """The shape of a run's input, given that of one micro-batch."""
+        if self.rows == 1:
+            return tuple(shape)
+        return (shape[0] * self.rows, *shape[1:]) if shape else (self.rows,)
+
+    def _micro_shape(self, known: SavedTensor, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of one micro-batch, given that of a run's input.
+
+        Raises:
+            FeedError: an array of that shape is no input.
+        """
+        micro = shape
+        if self.rows > 1 and shape:
+            if shape[0] % self.rows:
+                raise FeedError(
+                    f"input {known.name!r} has {shape[0]} rows, which {self.rows} batches of one "
+                    "run (ipu_batches_per_step x ipu_replica_num) do not divide. Give a multiple "
+                    f"of {self.rows} rows."
+                )
+            micro = (shape[0] // self.rows, *shape[1:]) if known.shape else shape[1:]
+        fits = len(micro) == len(known.shape) and all(
+            want in (-1, got) for want, got in zip(known.shape, micro, strict=True)
+        )
+        if not fits:
+            expected = list(self._whole(known.shape) if -1 not in known.shape[:1] else known.shape)
+            raise FeedError(
+                f"input {known.name!r} has the shape {list(shape)}, expected {expected}"
+                f"{', where -1 is any size' if -1 in expected else ''}. The tensor takes the shape "
+                "of the array that copy_from_cpu is given."
+            )
+        if 0 in micro:
+            raise FeedError(
+                f"input {known.name!r} has the shape {list(shape)}, which holds no element; an IPU "
+                "program needs at least one row."
+            )
+        return micro
+
+    # -- programs ------------------------------------------------------------------------------
+
+    def _compiled(self, shapes: Shapes) -> IpuProgram:
+        """The program for inputs of these shapes, compiled where it is not yet."""
+        from paddle_ipu.compiled_program import IpuCompiledProgram
+        from paddle_ipu.passes.bind_feeds import BindFeeds
+
+        micro = {
+            known.name: self._micro_shape(known, shape)
+            for known, shape in zip(self.inputs, shapes, strict=True)
+        }
+        with self._compiling:
+            found = self._programs.get(shapes)
+            if found is not None:
+                return found
+            if self._first is not None and not self._first.backend.is_attached:
+                raise BackendUnavailableError(_GONE)
+            compiler = IpuCompiledProgram(
+                self._program, scope=self._scope, ipu_strategy=self._strategy
+            )
+            compiler._first_passes = (BindFeeds(micro),)
+            feeds = [known.name for known in self.inputs]
+            with last_program_stays():
+                program = compiler.compile(feeds, self._fetches)
+            if self._first is None:
+                self._first = program
+            self._programs[shapes] = program
+            return program
+
+
+_GONE = (
+    "this predictor has no device any more: its backend was reset or detached, which a call of "
+    "IpuBackend.reset does to every program of the process. Make it again: "
+    "paddle.inference.create_predictor(config)."
+)
+
+
+def fill(scope: Any, parameters: Mapping[str, Array]) -> None:
+    """Copies arrays into a Scope's variables."""
+    for name, array in parameters.items():
+        scopes.write(scope.var(name).get_tensor(), np.asarray(array, order="C"))

@@ -1,0 +1,212 @@
+"""``create_predictor`` for configs that ask for the IPU, and the predictor it gives them."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from paddle.base import core
+
+from paddle_ipu.errors import FeedError, FetchError, NotSupported
+from paddle_ipu.inference.config import files_of
+from paddle_ipu.inference.model import Model
+from paddle_ipu.inference.settings import settings_of
+from paddle_ipu.inference.tensor import IpuTensor, view_of
+
+Array = np.ndarray[Any, Any]
+
+
+class IpuPredictor:
+    """A predictor on the IPU, with the methods of ``paddle.inference.Predictor``.
+
+    As Paddle's, one is for one thread; ``clone`` gives others the same model and weights.
+
+    Args:
+        model: shared with its clones.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._inputs = {
+            known.name: IpuTensor(known.name, known.dtype, True) for known in model.inputs
+        }
+        self._outputs = {name: IpuTensor(name, "float32", False) for name in model.outputs}
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """``isinstance(it, paddle.inference.Predictor)`` holds, as for Paddle's own predictors."""
+        return core.PaddleInferPredictor
+
+    def get_input_names(self) -> list[str]:
+        """The inputs' names, in the order the model was saved with."""
+        return list(self._inputs)
+
+    def get_output_names(self) -> list[str]:
+        """The outputs' names, in the order the model was saved with."""
+        return list(self._outputs)
+
+    def get_input_handle(self, name: str) -> IpuTensor:
+        """The handle that data for an input is given to.
+
+        Raises:
+            FeedError: no input has that name.
+        """
+        found = self._inputs.get(name)
+        if found is None:
+            raise FeedError(
+                f"the model has no input {name!r}; its inputs are "
+                f"{', '.join(map(repr, self._inputs)) or '(none)'}."
+            )
+        return found
+
+    def get_output_handle(self, name: str) -> IpuTensor:
+        """The handle that has an output's data after a run.
+
+        Raises:
+            FetchError: no output has that name.
+        """
+        found = self._outputs.get(name)
+        if found is None:
+            raise FetchError(
+                f"the model has no output {name!r}; its outputs are "
+                f"{', '.join(map(repr, self._outputs)) or '(none)'}."
+            )
+        return found
+
+    def run(self, inputs: Sequence[Any] | None = None) -> Any:
+        """Computes the outputs of what the input handles hold, or of `inputs`.
+
+        Args:
+            inputs: tensors, one for each input in the order of their names; the handles then
+                stay as they are.
+
+        Returns:
+            None; with `inputs` a list of tensors, one for each output.
+
+        Raises:
+            FeedError: an input is missing, or of a shape or dtype that the model does not take.
+            BackendUnavailableError: its backend was reset.
+        """
+        if inputs is not None:
+            return self._run_tensors(inputs)
+        given = [tensor.array for tensor in self._inputs.values()]
+        arrays = [array for array in given if array is not None]
+        if len(arrays) != len(given):
+            missing = [name for name, tensor in self._inputs.items() if tensor.array is None]
+            raise FeedError(
+                f"input {', '.join(map(repr, missing))} has no data. Before run() call "
+                f"predictor.get_input_handle({missing[0]!r}).copy_from_cpu(array)."
+            )
+        results = self._model.run(arrays)
+        for tensor, array in zip(self._outputs.values(), results, strict=True):
+            tensor.array = array
+        return None
+
+    def _run_tensors(self, inputs: Sequence[Any]) -> list[Any]:
+        if len(inputs) != len(self._inputs):
+            raise FeedError(
+                f"run got {len(inputs)} tensors, the model has {len(self._inputs)} inputs: "
+                f"{', '.join(map(repr, self._inputs)) or '(none)'}."
+            )
+        results = self._model.run([view_of(tensor) for tensor in inputs])
+        with _dynamic_mode():
+            return [
+                core.eager.Tensor(array, core.CPUPlace(), False, False, name, True)
+                for name, array in zip(self._outputs, results, strict=True)
+            ]
+
+    def clone(self, stream: Any = None) -> IpuPredictor:
+        """A predictor with inputs and outputs of its own; model, weights and programs are shared.
+
+        Args:
+            stream: not used: streams are those of GPUs.
+        """
+        return IpuPredictor(self._model)
+
+    def clear_intermediate_tensor(self) -> None:
+        """Lets the data of inputs and outputs go; nothing else is kept between runs."""
+        for tensor in (*self._inputs.values(), *self._outputs.values()):
+            tensor.array = None
+
+    def try_shrink_memory(self) -> int:
+        """Gives memory that nothing uses back to the system; how many bytes, 0 where unknown."""
+        from paddle_ipu.xla import memory
+
+        before = _resident_bytes()
+        memory.give_back_unused()
+        return max(0, before - _resident_bytes())
+
+    def register_input_hook(self, hook: Callable[..., None]) -> None:
+        """Not supported, as ``register_output_hook``.
+
+        Raises:
+            NotSupported: always.
+        """
+        self._refuse_hook("register_input_hook")
+
+    def register_output_hook(self, hook: Callable[..., None]) -> None:
+        """Not supported: on the IPU a model is one program, not operator after operator.
+
+        Raises:
+            NotSupported: always.
+        """
+        self._refuse_hook("register_output_hook")
+
+    def _refuse_hook(self, what: str) -> None:
+        raise NotSupported(
+            f"{what}: on the IPU a model runs as one program, so there is no moment between two "
+            "operators. Save the model with the values you want to see as outputs, or compare it "
+            "operator by operator with paddle_ipu.verify."
+        )
+
+
+def creating(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """``create_predictor``, which gives configs with ``enable_ipu`` a predictor on the IPU."""
+
+    @functools.wraps(original)
+    def create_predictor(config: Any) -> Any:
+        if not isinstance(config, core.AnalysisConfig) or not settings_of(config).enabled:
+            return original(config)
+        return IpuPredictor(Model(files_of(config), settings_of(config)))
+
+    return create_predictor
+
+
+def refusing(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A way to a predictor that would compute on the CPU, whatever the config asks for."""
+
+    @functools.wraps(original)
+    def create(*args: Any, **keywords: Any) -> Any:
+        for given in args:
+            if isinstance(given, core.AnalysisConfig) and settings_of(given).enabled:
+                raise NotSupported(
+                    "this makes predictors on the CPU, and the config has enable_ipu. Use "
+                    "paddle.inference.create_predictor(config)."
+                )
+        return original(*args, **keywords)
+
+    return create
+
+
+@contextlib.contextmanager
+def _dynamic_mode() -> Iterator[None]:
+    """Tensors can be made in dynamic mode only."""
+    import paddle
+
+    if paddle.in_dynamic_mode():
+        yield
+        return
+    with paddle.base.dygraph.guard(core.CPUPlace()):
+        yield
+
+
+def _resident_bytes() -> int:
+    """Memory of the process, 0 where the system does not tell."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * 4096
+    except OSError:
+        return 0

@@ -1,0 +1,181 @@
+"""Handles of a predictor's inputs and outputs, with the methods of ``paddle.inference.Tensor``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import paddle
+from paddle.base import core
+
+from paddle_ipu import scope as scopes
+from paddle_ipu.errors import FeedError, FetchError, NotSupported
+
+Array = np.ndarray[Any, Any]
+
+_TAKEN = frozenset(
+    {"int8", "uint8", "int32", "int64", "float16", "float32", "float64", "bool", "uint16"}
+)
+"""Types of arrays that Paddle's handles take; uint16 are bfloat16's bits."""
+
+
+class IpuTensor:
+    """An input or output of a predictor on the IPU.
+
+    Args:
+        name: the input's or output's.
+        dtype: that the model declares, Paddle's name.
+        is_input: whether the user writes it.
+    """
+
+    def __init__(self, name: str, dtype: str, is_input: bool) -> None:
+        self._name = name
+        self._dtype = dtype
+        self._is_input = is_input
+        self._shape: list[int] | None = None
+        self.array: Array | None = None
+        # Memory of a tensor that is shared is not ours to write.
+        self._owns = False
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """``isinstance(handle, paddle.inference.Tensor)`` holds, as for Paddle's own handles."""
+        return core.PaddleInferTensor
+
+    def name(self) -> str:
+        """The input's or output's name."""
+        return self._name
+
+    def reshape(self, shape: Sequence[int] | int) -> None:
+        """Says the shape of what ``copy_from_cpu`` brings, which says it too."""
+        dims = [shape] if isinstance(shape, int) else [int(dim) for dim in shape]
+        self._shape = dims
+        if self.array is not None and list(self.array.shape) != dims:
+            self.array = None
+
+    def shape(self) -> list[int]:
+        """The shape; ``[0]`` before there is one, as Paddle's handles have."""
+        if self.array is not None:
+            return list(self.array.shape)
+        return list(self._shape or [0])
+
+    def type(self) -> Any:
+        """A ``paddle.inference.DataType``: that of the data, or the declared one before."""
+        return _DATA_TYPES[self._dtype if self.array is None else _name_of(self.array)]
+
+    def lod(self) -> list[list[int]]:
+        """No levels: programs for the IPU have dense tensors only."""
+        return []
+
+    def set_lod(self, lod: Sequence[Sequence[int]]) -> None:
+        """Takes an empty one only.
+
+        Raises:
+            NotSupported: levels of detail.
+        """
+        if len(lod):
+            raise NotSupported(
+                f"input {self._name!r}: the IPU has dense tensors without levels of detail. Pad "
+                "the sequences to one length, and give the lengths as an input of their own."
+            )
+
+    def copy_from_cpu(self, data: Any) -> None:
+        """Copies an array; its shape becomes the tensor's.
+
+        Raises:
+            TypeError: no array, or one of a type that Paddle does not take.
+        """
+        self._require_input("copy_from_cpu")
+        if isinstance(data, list) and data and isinstance(data[0], str):
+            raise NotSupported(f"input {self._name!r}: the IPU has no tensors of text.")
+        if not isinstance(data, np.ndarray):
+            raise TypeError(
+                "In copy_from_cpu, we only support numpy ndarray and list[str] data type."
+            )
+        if data.dtype.name not in _TAKEN:
+            raise TypeError(
+                f"input {self._name!r}: copy_from_cpu got an array of {data.dtype.name}, expected "
+                f"one of {', '.join(sorted(_TAKEN - {'uint16'}))}. The model declares "
+                f"{self._dtype}."
+            )
+        held = self.array
+        kind = data.shape, data.dtype
+        if held is not None and self._owns and (held.shape, held.dtype) == kind:
+            np.copyto(held, data)
+        else:
+            self.array, self._owns = np.array(data, order="C"), True
+
+    def share_external_data(self, data: Any) -> None:
+        """Takes a tensor's memory without a copy, and keeps the tensor alive.
+
+        Args:
+            data: a ``paddle.Tensor``, or a dense tensor as a Scope holds it.
+        """
+        self._require_input("share_external_data")
+        self.array, self._owns = view_of(data), False
+
+    def share_external_data_by_ptr_name(self, *_: Any) -> None:
+        """Not supported: memory shared by name is that of GPUs.
+
+        Raises:
+            NotSupported: always.
+        """
+        raise NotSupported(
+            f"input {self._name!r}: share_external_data_by_ptr_name is for memory of other "
+            "devices. Use share_external_data or copy_from_cpu."
+        )
+
+    def copy_to_cpu(self) -> Array:
+        """A copy of the data.
+
+        Raises:
+            FetchError: there is none yet.
+        """
+        if self.array is None:
+            act = "copy_from_cpu" if self._is_input else "predictor.run()"
+            raise FetchError(f"tensor {self._name!r} holds no data. Call {act} first.")
+        return np.array(self.array)
+
+    def _require_input(self, what: str) -> None:
+        if not self._is_input:
+            raise FeedError(
+                f"{what}: {self._name!r} is an output, which a run writes. Take a handle of "
+                "get_input_handle."
+            )
+
+
+def view_of(data: Any) -> Array:
+    """A tensor's memory as an array, which keeps it alive.
+
+    Raises:
+        TypeError: no tensor.
+    """
+    if isinstance(data, paddle.Tensor):
+        data = data.get_tensor()
+    if not isinstance(data, _DENSE):
+        kind = "Tensor and DenseTensor"
+        raise TypeError(
+            f"In share_external_data, we only support {kind}, got {type(data).__name__}. In static "
+            "graph mode use copy_from_cpu."
+        )
+    return scopes.to_bits(scopes.view(data))
+
+
+# Paddle 2.6 calls it by its older name.
+_DENSE = core.DenseTensor if hasattr(core, "DenseTensor") else core.LoDTensor
+
+
+def _name_of(array: Array) -> str:
+    return "bfloat16" if array.dtype == np.uint16 else array.dtype.name
+
+
+def _data_types() -> dict[str, Any]:
+    kinds = {name: getattr(core.PaddleDType, name.upper(), None) for name in (*_TAKEN, "bfloat16")}
+    # Of the types Paddle has no word for, what its own handles say.
+    return {
+        name: core.PaddleDType.FLOAT32 if kind is None else kind for name, kind in kinds.items()
+    }
+
+
+_DATA_TYPES = _data_types()
