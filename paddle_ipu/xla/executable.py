@@ -1,7 +1,7 @@
 """A step compiled as one XLA program, the arrays it works on, and its runs.
 
-Weights and optimizer state are donated, so a step updates them in place. ``step.py`` is what is
-compiled.
+Weights and optimizer state are donated, so a step updates them in place; a step that changes none
+only reads them. ``step.py`` is what is compiled.
 """
 
 from __future__ import annotations
@@ -201,13 +201,20 @@ class Executable:
         if self._instances is not None:
             whole_step = self._instances.step(whole_step, self.program.writes)
             arguments = self._instances.specs(arguments, self.program.writes)
-        function = jax.jit(whole_step, donate_argnums=(0, 1))
+        if self._leaves_weights(step):
+            function = jax.jit(step.without_weights)
+        else:
+            function = jax.jit(whole_step, donate_argnums=(0, 1))
         on_cpu = (platform or jax.default_backend()) == "cpu"
         # Accelerators round the factors of float32 products unless told otherwise.
         with nullcontext() if on_cpu else jax.default_matmul_precision("highest"):
             with _told_of_loops():
                 traced = function.trace(*arguments)
             return traced.lower(lowering_platforms=None if platform is None else (platform,))
+
+    def _leaves_weights(self, step: Step) -> bool:
+        """Whether the compiled step only reads weights and state, and gives none back."""
+        return not step.changes and self._instances is None
 
     def _segments(self, step: Step) -> list[Segment]:
         program, graph = self.program, step.graph
@@ -288,11 +295,14 @@ class Executable:
         else:
             self._share_weights()
             run = partial(self._instances.run, compiled, self.program.writes)
-        weights, state, anchors, finite = run(
+        arguments = (
             self.weights, self._step.state.arrays(), dict(feeds), self._scalars(), counters
-        )
-        self.weights = weights
-        self._step.state.replace(state)
+        )  # fmt: skip
+        if self._leaves_weights(step):
+            anchors, finite = run(*arguments)
+        else:
+            self.weights, state, anchors, finite = run(*arguments)
+            self._step.state.replace(state)
         if finite is not None:
             self._raise_unless_finite(np.asarray(finite), step)
         extremes = anchors.pop(index_ranges.NAME, None)

@@ -144,6 +144,13 @@ class Step:
             kept[index_ranges.NAME] = anchors[index_ranges.NAME]
         return carry[0], carry[1], kept, finite
 
+    def without_weights(
+        self, weights: Tree, state: Tree, feeds: Tree, scalars: jax.Array, counters: jax.Array
+    ) -> tuple[Tree, jax.Array | None]:
+        """``whole_step`` of a step that changes neither weights nor state."""
+        _, _, anchors, finite = self.whole_step(weights, state, feeds, scalars, counters)
+        return anchors, finite
+
     def _loss_scale(self, scalars: jax.Array, state: Tree) -> Scale:
         assert self.program.updater is not None
         scale = self.program.updater.loss_scale(scalars, state)
