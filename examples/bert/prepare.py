@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from examples.bert.files import DataError
+from examples.bert.folder_lock import only_run_in
 from examples.bert.plain_text import find_texts, read_texts
 from examples.bert.sample_making import Corpus, MadeFile, SampleSettings, make_corpus
 from examples.bert.text import Article, read_articles
@@ -59,13 +60,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.format,
             options.seed,
         )
-        with console.status("reading the text"):
-            read = articles(options.text)
-        corpus = Corpus(read, options.vocab, options.vocab_size)
-        with SampleBar(console) as bar:
-            report = make_corpus(
-                corpus, settings, options.output, options.processes, bar, options.overwrite
-            )
+        with only_run_in(options.output, "--output"):
+            with console.status("reading the text"):
+                read = articles(options.text)
+            corpus = Corpus(read, options.vocab, options.vocab_size)
+            with SampleBar(console) as bar:
+                report = make_corpus(
+                    corpus, settings, options.output, options.processes, bar, options.overwrite
+                )
     except (DataError, ValueError, ModuleNotFoundError, OSError) as error:
         _say(console, f"error: {error}")
         return 2

@@ -20,6 +20,7 @@ from rich.console import Console
 from examples.bert.compare import comparable, verify
 from examples.bert.data import DataSettings, PretrainingFiles, find_files, prepare
 from examples.bert.files import DataError
+from examples.bert.folder_lock import only_run_in
 from examples.bert.layout import fixed_batches, hide_every_masked_word, move_masked_to_front
 from examples.bert.loader import PretrainingLoader
 from examples.bert.plot import plot_losses
@@ -80,6 +81,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "This Paddle has no IPU backend: install paddle_ipu beside it, or use --device cpu.",
         )
         return 2
+    try:
+        with only_run_in(options.output, "--output"):
+            return work(options, console)
+    except DataError as error:
+        say(console, str(error))
+        return 2
+
+
+def work(options: argparse.Namespace, console: Console) -> int:
+    """Verify or pretrain, as the options say; the exit code."""
     try:
         preset = chosen_preset(options)
         files = pretraining_files(options, preset, console)

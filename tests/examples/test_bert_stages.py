@@ -24,7 +24,9 @@ pytest.importorskip("matplotlib")
 
 import paddle
 
-from examples.bert import run_pretrain, run_squad
+from examples.bert import prepare, run_pretrain, run_squad
+from examples.bert import pretrain as smoke_pretrain
+from examples.bert.folder_lock import only_run_in
 from examples.bert.model import Hints
 from examples.bert.stages import networks
 from examples.bert.stages.device import DeviceProgram
@@ -200,6 +202,23 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(
     assert f"cannot write the checkpoint: No space left on device: '{output / 'step_6'}'" in said
     assert f"last good checkpoint: {output / 'step_3'}" in said
     assert sorted(p.name for p in output.iterdir()) == ["log.jsonl", "step_3"]
+
+
+def test_a_second_run_in_the_same_folder_is_refused(
+    tmp_path: Path, samples: Path, squad: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "out"
+    with only_run_in(output, "--output_dir"):
+        (output / "log.jsonl").write_text("of the first run")
+        for arguments in (["--overwrite"], ["--resume"]):
+            assert pretrain(samples, output, *arguments) == 2
+            assert fine_tune(squad, output, *arguments) == 2
+            said = capsys.readouterr().out
+            assert said.count(f"--output_dir {output}: another run is at work in it") == 2
+        assert prepare.main(["--output", str(output), "--overwrite"]) == 2
+        assert smoke_pretrain.main(["--preset", "smoke", "--output", str(output)]) == 2
+        assert capsys.readouterr().out.count(f"--output {output}: another run is at work") == 2
+        assert (output / "log.jsonl").read_text() == "of the first run"
 
 
 def test_damaged_checkpoints_are_passed_over_and_other_runs_refused(

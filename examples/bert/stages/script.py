@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from pathlib import Path
 
 import paddle
 from rich.console import Console
 
 from examples.bert.files import DataError
+from examples.bert.folder_lock import only_run_in
 from examples.bert.stages.device import Device
 from examples.bert.stages.interruption import InterruptedRunError, interruptible
 from examples.bert.stages.settings import Settings
@@ -38,7 +40,7 @@ def run(settings: Settings, device: Device, work: Run) -> int:
         say(console, "device cpu: float32 in place of half, which Paddle's CPU kernels do not have")
     paddle.enable_static()
     try:
-        with interruptible():
+        with interruptible(), only_run_in(Path(settings.output_dir), "--output_dir"):
             work(settings, device, console)
     except InterruptedRunError as error:
         say(console, str(error))
