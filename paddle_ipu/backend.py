@@ -43,7 +43,7 @@ class IpuBackend:
         self._device: Any = None
         self._builder: Any = None
         self._why_gone = "nothing was compiled with it"
-        self._before_it_goes: Callable[[], object] | None = None
+        self._before_it_goes: list[Callable[[], object]] = []
         # Somebody else keeps the Scope's weights; only state is written there.
         self._state_only = False
         self._weights: Mapping[str, str] = {}
@@ -176,6 +176,11 @@ class IpuBackend:
         """The scale that automatic loss scaling has come to, which `variable` keeps."""
         self.update_scope()
         return float(scopes.read(self._scope, [variable])[variable][0])
+
+    @property
+    def changes(self) -> bool:
+        """Whether a run changes weights or other variables."""
+        return self._changes
 
     @property
     def is_attached(self) -> bool:
@@ -360,13 +365,13 @@ class IpuBackend:
         self._drop("it was reset")
 
     def before_it_goes(self, act: Callable[[], object]) -> None:
-        """Has ``act()`` called before a reset or detachment takes the device away."""
-        self._before_it_goes = act
+        """Has ``act()`` called, with others, before a reset or detachment takes the device."""
+        self._before_it_goes.append(act)
 
     def _drop(self, why: str) -> None:
         if self._session is not None:
-            if self._before_it_goes is not None:
-                self._before_it_goes()
+            for act in self._before_it_goes:
+                act()
             self._leave()
             self._device.detach()
         self._session, self._device, self._builder = None, None, None

@@ -86,6 +86,18 @@ class BackendUnavailableError(PaddleIpuError):
     """The device asked for is not there, or the compiled program was reset or detached."""
 
 
+class ServingError(PaddleIpuError):
+    """A batching runner cannot serve a model as it is, or cannot serve any more."""
+
+
+class QueueFullError(ServingError):
+    """As many rows wait for a batching runner as may; try again, or later."""
+
+
+class RequestTimeoutError(ServingError, TimeoutError):
+    """A request to a batching runner was not answered within its time."""
+
+
 class VerificationError(PaddleIpuError):
     """`paddle_ipu.verify` found a tensor that differs from Paddle's CPU executor.
 

@@ -6,7 +6,7 @@ import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -28,6 +28,10 @@ from paddle_ipu.random_seed import Seed
 from paddle_ipu.scope import from_bits, to_bits
 from paddle_ipu.scope_sharing import in_turn
 from paddle_ipu.value_names import find, name_of
+
+if TYPE_CHECKING:
+    from paddle_ipu.serving.batching_runner import BatchingRunner
+    from paddle_ipu.serving.model import Model
 
 Array = np.ndarray[Any, Any]
 _INT32 = np.iinfo(np.int32)
@@ -122,6 +126,7 @@ class IpuProgram:
         self._asserts = asserts
         self._runs = 0
         self._running = threading.Lock()
+        self._runner: BatchingRunner | None = None
         self._outputs: dict[str, tuple[tuple[int, ...], Any]] | None = None
 
     @property
@@ -219,8 +224,30 @@ class IpuProgram:
                 "this program was built and checked, and not compiled: the strategy's "
                 "compile_engine is off. Set it to True and compile the program again."
             )
-        wanted = [self._fetch(item) for item in _flat(fetch_list)]
-        inputs = {} if self._synthetic else self._inputs(feed or {})
+        names = [item if isinstance(item, str) else name_of(item) for item in _flat(fetch_list)]
+        wanted = [self._fetch(name) for name in names]
+        if self._runner is not None:
+            results = self._served(self._runner, feed or {}, names)
+        else:
+            outputs = self.compute({} if self._synthetic else self._inputs(feed or {}))
+            results = [self._result(fetch, outputs[fetch.anchor]) for fetch in wanted]
+        return results if return_numpy else [_dense(array) for array in results]
+
+    def compute(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """A step on arrays as the device has them.
+
+        Args:
+            inputs: PopART input -> the rows of a whole step, in the device's dtype.
+
+        Returns:
+            Anchor -> what the device returned, with PopART's axes.
+
+        Raises:
+            BackendUnavailableError: the backend was reset.
+            IndexRangeError, NumericalError: as for :meth:`run`.
+        """
+        if self._seed is None:
+            raise BackendUnavailableError("this program was not compiled.")
         # Weights are donated to a step, so threads take turns.
         with self._running:
             session = self._backend.session
@@ -246,8 +273,36 @@ class IpuProgram:
                 cause, failed.error = failed.error, None
                 raise cause from error
             self._runs += 1
-        results = [self._result(fetch, outputs[fetch.anchor]) for fetch in wanted]
-        return results if return_numpy else [_dense(array) for array in results]
+        return outputs
+
+    # -- serving -------------------------------------------------------------------------------
+
+    def serving_model(self) -> Model:
+        """This program for a ``paddle_ipu.serving.BatchingRunner``: rows in, rows out.
+
+        Raises:
+            ServingError: a feed or a fetch has no rows, or a run changes what the next one sees.
+        """
+        from paddle_ipu.serving.program_model import ProgramModel
+
+        return ProgramModel(self)
+
+    def serve_through(self, runner: BatchingRunner) -> None:
+        """Has runs of this program be requests to a runner of it, until the backend is reset."""
+        self._runner = runner
+        self._backend.before_it_goes(functools.partial(runner.close, drain=False, timeout=10))
+
+    def _served(
+        self, runner: BatchingRunner, feed: Mapping[str, Any], names: Sequence[str]
+    ) -> list[Array]:
+        if not runner.is_open:
+            # It says what became of the device.
+            self._backend.session_as_is  # noqa: B018
+        if feed.keys() != self.feeds.keys():
+            self._check_names(feed)
+        read = {name: value for name, value in feed.items() if self.feeds[name].tensor is not None}
+        answer = runner.run(read, outputs=list(dict.fromkeys(names)))
+        return [answer[name] for name in names]
 
     # -- feeds ---------------------------------------------------------------------------------
 
@@ -277,6 +332,19 @@ class IpuProgram:
             )
 
     def _input(self, name: str, known: Feed, value: Any) -> Array:
+        array = self.converted(name, value)
+        count = self._micro_batches * _size(known.shape)
+        if array.size != count or not self._fits(known, array.shape):
+            raise self._misfit(name, known, array)
+        return np.asarray(array, order="C")
+
+    def converted(self, name: str, value: Any) -> Array:
+        """A feed's value in the device's dtype, of whatever shape.
+
+        Raises:
+            FeedError: it cannot be had in that dtype.
+        """
+        known = self.feeds[name]
         if value is None:
             raise FeedError(
                 f"feed {name!r} is None: expected an array of {known.declared} in every run."
@@ -285,13 +353,11 @@ class IpuProgram:
         if known.declared == "bfloat16" and array.dtype == np.uint16:
             array = from_bits(np.ascontiguousarray(array))
         if array.dtype != known.device:
-            array = _narrowed(
-                name, known, array, "safe" if hasattr(value, "dtype") else "same_kind"
+            casting: Literal["safe", "same_kind"] = (
+                "safe" if hasattr(value, "dtype") else "same_kind"
             )
-        count = self._micro_batches * _size(known.shape)
-        if array.size != count or not self._fits(known, array.shape):
-            raise self._misfit(name, known, array)
-        return np.asarray(array, order="C")
+            array = _narrowed(name, known, array, casting)
+        return array
 
     def _fits(self, known: Feed, shape: tuple[int, ...]) -> bool:
         """Whether an array of the right size holds one micro-batch after another.
@@ -383,11 +449,33 @@ class IpuProgram:
         return found
 
     def _result(self, fetch: Fetch, array: Array) -> Array:
+        return self.given_back(
+            fetch, array, (*self.axes.values(), *array.shape[self._long_axes :])
+        )
+
+    @staticmethod
+    def given_back(fetch: Fetch, array: Array, shape: tuple[int, ...]) -> Array:
+        """What the device returned for a fetch, in the dtype that Paddle gives it."""
         if fetch.scale != 1.0:
             # Half may not hold the scale.
             array = array.astype(np.float32) / np.float32(fetch.scale)
-        array = array.reshape((*self.axes.values(), *array.shape[self._long_axes :]))
+        array = array.reshape(shape)
         return to_bits(array if array.dtype == fetch.dtype else array.astype(fetch.dtype))
+
+    @property
+    def micro_batches(self) -> int:
+        """Micro-batches of a run."""
+        return self._micro_batches
+
+    @property
+    def changes_state(self) -> bool:
+        """Whether a run changes weights or other variables."""
+        return self._backend.changes
+
+    def kinds(self) -> dict[str, tuple[tuple[int, ...], Any]]:
+        """Anchor -> shape of one micro-batch's value, and dtype."""
+        anchors = self._backend.session_as_is.initAnchorArrays()
+        return {n: (array.shape[self._long_axes :], array.dtype) for n, array in anchors.items()}
 
 
 def tell_origin(error: NumericalError | IndexRangeError, describe: Callable[[str], str]) -> None:

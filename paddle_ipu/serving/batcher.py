@@ -1,0 +1,410 @@
+"""The line of waiting requests, and the threads that make batches of it and answer them.
+
+Two threads take turns at the model: while one computes a batch, the other answers the one before.
+A batch is made at the last moment, when the model is free, of whatever waits by then.
+"""
+
+from __future__ import annotations
+
+import atexit
+import copy
+import math
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Collection, Mapping
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from paddle_ipu.errors import QueueFullError, RequestTimeoutError, ServingError
+from paddle_ipu.serving.model import Model
+from paddle_ipu.serving.request import Answer, Array, Request
+from paddle_ipu.serving.statistics import Recorder, Statistics
+
+Batch = list[tuple[Request, int, int]]
+"""Of each request in it: the request, its first row in the batch, and how many."""
+
+_WORKERS = 2
+
+_AT_EXIT = 10.0
+"""Seconds that the end of the process waits for a batch."""
+
+
+class Batcher:
+    """What the threads of a runner share; it outlives the runner by their last batch.
+
+    Args:
+        model: called by one thread at a time.
+        timeout: seconds that a request waits for others to fill its batch.
+        max_waiting: rows that may wait.
+        shared: outputs that do not depend on the rows, given whole to every request.
+    """
+
+    def __init__(
+        self, model: Model, timeout: float, max_waiting: int, shared: Collection[str]
+    ) -> None:
+        self._model = model
+        self._capacity = model.micro_batch
+        self._timeout = timeout
+        self._max_waiting = max_waiting
+        self._shared = frozenset(shared)
+        self._line: deque[Request] = deque()
+        self._waiting = 0
+        self._flush_by = math.inf
+        # A finaliser may come between in any line, in a thread that holds the lock already.
+        self._lock = threading.RLock()
+        self._arrived = threading.Condition(self._lock)
+        self._room = threading.Condition(self._lock)
+        self._turn = threading.Lock()
+        self._idle = False
+        self._blocked = 0
+        self._closing = self._abandoning = False
+        self._threads: list[threading.Thread] = []
+        self._process = os.getpid()
+        self._recorder = Recorder()
+
+    # -- the caller's side ---------------------------------------------------------------------
+
+    def put(self, request: Request, *, block: bool) -> None:
+        """Puts a request in the line.
+
+        Raises:
+            QueueFullError: too many rows wait, and the caller does not.
+            RequestTimeoutError: there was no room before its deadline.
+            ServingError: the runner was shut down, or belongs to another process.
+        """
+        if self._process != os.getpid():
+            raise ServingError(
+                f"this BatchingRunner belongs to process {self._process}, and threads do not come "
+                f"along into a fork (process {os.getpid()}). Make a runner in each process."
+            )
+        rows = request.rows
+        with self._lock:
+            self._check_open()
+            # A request larger than all the room there is gets in when nobody waits.
+            while self._waiting and self._waiting + rows > self._max_waiting:
+                self._wait_for_room(request, block)
+            if not self._threads:
+                self._start()
+            self._line.append(request)
+            self._waiting += rows
+            self._recorder.requests += 1
+            first = request.flush_by < self._flush_by
+            if first:
+                self._flush_by = request.flush_by
+            if self._idle and (first or self._waiting >= self._capacity):
+                self._idle = False
+                self._arrived.notify()
+
+    def _wait_for_room(self, request: Request, block: bool) -> None:
+        left = request.deadline - monotonic()
+        if not block:
+            self._recorder.refused += 1
+            raise QueueFullError(
+                f"{self._waiting} rows wait for the model, and {self._max_waiting} may: a request "
+                f"of {request.rows} has no room. Try again later, or raise max_waiting."
+            )
+        if left <= 0:
+            self._recorder.refused += 1
+            raise RequestTimeoutError(
+                f"the request found no room in its time: {self._waiting} rows wait for the model, "
+                f"and {self._max_waiting} may. Try again later, give it more time, or raise "
+                "max_waiting."
+            )
+        self._blocked += 1
+        try:
+            self._room.wait(None if left == math.inf else left)
+        finally:
+            self._blocked -= 1
+        self._check_open()
+
+    def _check_open(self) -> None:
+        if self._closing:
+            raise ServingError(
+                "the BatchingRunner was shut down and takes no more requests. Make another one."
+            )
+
+    def statistics(self) -> Statistics:
+        """The counts as they are now."""
+        with self._lock:
+            return self._recorder.snapshot(self._waiting)
+
+    @property
+    def is_open(self) -> bool:
+        """True until :meth:`close` or :meth:`abandon`."""
+        return not self._closing
+
+    def _start(self) -> None:
+        _running.add(self)
+        self._threads = [
+            threading.Thread(target=self._work, name=f"paddle_ipu serving {n}", daemon=True)
+            for n in range(_WORKERS)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def abandon(self) -> None:
+        """Has the threads end after the batch that runs; what waits gets an error.
+
+        Returns at once; it may be called anywhere, from a finaliser too.
+        """
+        self._closing = self._abandoning = True
+        with self._lock:
+            self._arrived.notify_all()
+            self._room.notify_all()
+
+    def close(self, drain: bool, timeout: float | None) -> bool:
+        """Takes no more requests, and ends the threads.
+
+        Args:
+            drain: answer what waits; else it gets an error.
+            timeout: seconds, after which what waits is abandoned; None for no limit.
+
+        Returns:
+            True where no thread is left.
+        """
+        until = math.inf if timeout is None else monotonic() + timeout
+        with self._lock:
+            self._closing = True
+            self._arrived.notify_all()
+            self._room.notify_all()
+        if not drain:
+            self.abandon()
+        ended = self._join(until)
+        if not ended:
+            self.abandon()
+        return ended
+
+    def _join(self, until: float) -> bool:
+        for thread in self._threads:
+            # An answer's callback may close its runner.
+            if thread is not threading.current_thread():
+                left = until - monotonic()
+                thread.join(None if left == math.inf else max(0.0, left))
+        return not any(t.is_alive() for t in self._threads)
+
+    # -- the threads' side ---------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while True:
+            with self._turn:
+                batch, late = self._next_batch()
+                outputs: Mapping[str, Array] = {}
+                error: BaseException | None = None
+                if batch:
+                    try:
+                        outputs = self._compute(batch)
+                    # Whatever the model raises belongs to those who asked it.
+                    except BaseException as raised:
+                        error = raised
+            for request, why in late:
+                request.finish(None, why)
+            if batch:
+                self._answer(batch, outputs, error)
+            elif self._closing:
+                return
+            del batch, late, outputs, error
+
+    def _next_batch(self) -> tuple[Batch, list[tuple[Request, BaseException]]]:
+        """Waits until the micro-batch is full or somebody has waited long enough.
+
+        Returns:
+            The batch, and requests that are too late for it. Both are empty, and then only, where
+            the thread is to end.
+        """
+        with self._lock:
+            while not self._abandoning:
+                if self._line:
+                    left = self._flush_by - monotonic()
+                    if self._waiting >= self._capacity or self._closing or left <= 0:
+                        batch, late = self._take()
+                        if batch or late:
+                            return batch, late
+                        continue
+                    self._idle = True
+                    self._arrived.wait(left)
+                elif self._closing:
+                    return [], []
+                else:
+                    self._idle = True
+                    self._arrived.wait()
+                self._idle = False
+            rest = [(r, _abandoned()) for r in self._line if r.taken or r.begin()]
+            self._recorder.cancelled += len(self._line)
+            self._line.clear()
+            self._waiting = 0
+            return [], rest
+
+    def _take(self) -> tuple[Batch, list[tuple[Request, BaseException]]]:
+        batch: Batch = []
+        late: list[tuple[Request, BaseException]] = []
+        line, room, now = self._line, self._capacity, monotonic()
+        while line and room:
+            request = line[0]
+            if request.over:
+                line.popleft()
+                self._waiting -= request.rows - request.taken
+                continue
+            if not request.taken:
+                if not request.begin():
+                    self._recorder.cancelled += 1
+                    line.popleft()
+                    self._waiting -= request.rows
+                    continue
+                if now > request.deadline:
+                    self._recorder.timed_out += 1
+                    line.popleft()
+                    self._waiting -= request.rows
+                    late.append((request, _too_late(request, now)))
+                    continue
+            start = request.taken
+            rows = min(room, request.rows - start)
+            batch.append((request, start, rows))
+            request.taken += rows
+            room -= rows
+            self._waiting -= rows
+            if request.taken == request.rows:
+                line.popleft()
+        self._flush_by = min((request.flush_by for request in line), default=math.inf)
+        if self._blocked:
+            self._room.notify_all()
+        if batch:
+            self._recorder.batches += 1
+            self._recorder.rows += self._capacity - room
+            self._recorder.padding += room
+        return batch, late
+
+    def _compute(self, batch: Batch) -> Mapping[str, Array]:
+        inputs = {}
+        for spec in self._model.inputs:
+            name = spec.name
+            parts = [
+                request.arrays[name]
+                if rows == request.rows
+                else request.arrays[name][start : start + rows]
+                for request, start, rows in batch
+            ]
+            missing = self._capacity - sum(map(len, parts))
+            if missing:
+                # A row that exists: zeros may be no input at all, or make a NaN.
+                last = parts[-1][-1:]
+                parts.append(np.broadcast_to(last, (missing, *last.shape[1:])))
+            inputs[name] = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        outputs = {name: np.asarray(array) for name, array in self._model(inputs).items()}
+        for name, array in outputs.items():
+            if name not in self._shared and array.shape[:1] != (self._capacity,):
+                raise ServingError(no_rows(name, array.shape, self._capacity))
+        return outputs
+
+    def _answer(
+        self, batch: Batch, outputs: Mapping[str, Array], error: BaseException | None
+    ) -> None:
+        """Gives each request of a batch what is its own."""
+        finished: list[Request] = []
+        offset = 0
+        for request, start, rows in batch:
+            if request.over:
+                continue
+            if error is not None:
+                if rows < request.rows:
+                    with self._lock:
+                        if request.over:
+                            continue
+                        request.over = True
+                finished.append(request)
+                continue
+            try:
+                part = self._part(request, outputs, offset, rows)
+            except KeyError as missing:
+                request.over = True
+                self._count([], failed=1)
+                request.finish(None, ServingError(_no_output(missing.args[0], outputs)))
+                continue
+            finally:
+                offset += rows
+            if rows == request.rows:
+                request.parts = part
+            else:
+                with self._lock:
+                    if request.over:
+                        continue
+                    request.put(start, rows, part, self._shared)
+                    if request.left:
+                        continue
+            finished.append(request)
+        now = monotonic()
+        if error is None:
+            self._count([now - request.arrived for request in finished], failed=0)
+            for request in finished:
+                request.finish(request.parts, None)
+        else:
+            self._count([], failed=len(finished))
+            for request in finished:
+                request.finish(None, _own(error))
+
+    def _part(
+        self, request: Request, outputs: Mapping[str, Array], offset: int, rows: int
+    ) -> Answer:
+        # Copies: the caller may write to its answer, and keep it without the rest of the batch.
+        return {
+            name: (
+                outputs[name] if name in self._shared else outputs[name][offset : offset + rows]
+            ).copy()
+            for name in (outputs if request.outputs is None else request.outputs)
+        }
+
+    def _count(self, latencies: list[float], *, failed: int) -> None:
+        with self._lock:
+            self._recorder.failed += failed
+            self._recorder.answer(latencies)
+
+
+_running: weakref.WeakSet[Batcher] = weakref.WeakSet()
+
+
+@atexit.register
+def _end_all() -> None:
+    """Python takes modules apart at exit; no thread may be in a model by then."""
+    for batcher in list(_running):
+        batcher.close(drain=False, timeout=_AT_EXIT)
+
+
+def no_rows(name: str, shape: tuple[int, ...], micro_batch: int) -> str:
+    """What is said of an output whose first axis is not that of the rows."""
+    return (
+        f"output {name!r} has shape {list(shape)}, which does not begin with the {micro_batch} rows "
+        "of the micro-batch, so nobody can tell which part of it belongs to which request. Leave "
+        "it out, keep the rows apart in it, or name it in shared_outputs, where it is the same "
+        "whatever the rows are."
+    )
+
+
+def _no_output(name: str, outputs: Collection[str]) -> str:
+    return f"output {name!r} is unknown: the model gave {', '.join(map(repr, outputs))}."
+
+
+def _too_late(request: Request, now: float) -> RequestTimeoutError:
+    return RequestTimeoutError(
+        f"the request's time of {request.deadline - request.arrived:.3g} s was over before its "
+        f"turn came, {now - request.arrived:.3g} s after it arrived. Give it more time, or send "
+        "fewer at once."
+    )
+
+
+def _abandoned() -> ServingError:
+    return ServingError("the BatchingRunner was shut down before the request's turn came.")
+
+
+def _own(error: BaseException) -> BaseException:
+    """The error for one of several threads, which each write their traceback to what they raise."""
+    try:
+        own: Any = copy.copy(error)
+    except Exception:
+        # Its constructor wants more than it keeps.
+        return error
+    if type(own) is not type(error):
+        return error
+    return own.with_traceback(error.__traceback__)  # type: ignore[no-any-return]

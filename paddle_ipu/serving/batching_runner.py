@@ -1,0 +1,244 @@
+"""``BatchingRunner``: many threads' requests of few rows, served by a model of micro-batches."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
+from time import monotonic
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from paddle_ipu.errors import FeedError, OptionError, RequestTimeoutError, ServingError
+from paddle_ipu.serving.batcher import Batcher
+from paddle_ipu.serving.model import Array, FunctionModel, Model, check_names, rows_of
+from paddle_ipu.serving.request import Promised, WaitedFor
+from paddle_ipu.serving.statistics import Statistics
+
+DEFAULT_BUFFERS = 10
+"""Micro-batches that may wait."""
+
+
+class BatchingRunner:
+    """Serves a model that takes micro-batches to requests of any number of rows.
+
+    Requests wait until they fill a micro-batch, or until the first of them has waited for
+    `timeout_ms`; missing rows repeat one that is there. Each request gets the outputs of its own
+    rows. Requests may be larger than a micro-batch: they are spread over several.
+
+    All methods may be called by any thread. Two threads of the runner's own, which the first
+    request starts, call the model, one at a time; they end with ``close``, with the runner, or
+    with the process.
+
+    Args:
+        model: what ``IpuCompiledProgram.compile`` returned, a :class:`Model`, or a function of a
+            dict of arrays that returns one.
+        micro_batch: rows that a function takes; a Model knows it.
+        inputs: of a function: input name -> (shape of one row, dtype).
+        timeout_ms: how long a request waits for others, in milliseconds; 0: not at all, so that
+            only requests which came while the model was busy share a batch.
+        max_waiting: rows that may wait; 10 micro-batches by default. Requests beyond are held up
+            or refused.
+        shared_outputs: outputs that are the same whatever the rows are; every request gets them
+            whole. Any other output has to begin with the axis of rows.
+        multiple_of: refuse requests whose number of rows is no multiple of it.
+
+    Raises:
+        OptionError: an argument out of range, or missing.
+        ServingError: an output that belongs to nobody.
+    """
+
+    def __init__(
+        self,
+        model: Model | Callable[[Mapping[str, Array]], Mapping[str, Array]],
+        *,
+        micro_batch: int | None = None,
+        inputs: Mapping[str, tuple[Sequence[int], str]] | None = None,
+        timeout_ms: float = 5.0,
+        max_waiting: int | None = None,
+        shared_outputs: Collection[str] = (),
+        multiple_of: int = 1,
+    ) -> None:
+        if hasattr(model, "serving_model"):
+            model = model.serving_model()
+        if not isinstance(model, Model):
+            model = _function_model(model, inputs, micro_batch)
+        elif inputs is not None or micro_batch not in (None, model.micro_batch):
+            raise OptionError(
+                f"BatchingRunner: the model knows its inputs and its micro-batch of "
+                f"{model.micro_batch} rows. Leave `inputs` and `micro_batch` out."
+            )
+        if not 0 <= timeout_ms < math.inf:
+            raise OptionError(f"BatchingRunner: timeout_ms is {timeout_ms!r}, expected 0 or more.")
+        if max_waiting is None:
+            max_waiting = DEFAULT_BUFFERS * model.micro_batch
+        if max_waiting < 1:
+            raise OptionError(f"BatchingRunner: max_waiting is {max_waiting!r}, expected 1 or more.")
+        if not model.inputs:
+            raise ServingError("the model has no inputs, so a request would have no rows.")
+        self._model = model
+        self._multiple_of = multiple_of
+        self._timeout = timeout_ms / 1000
+        self._names = frozenset(spec.name for spec in model.inputs)
+        self._batcher = Batcher(model, self._timeout, max_waiting, shared_outputs)
+        # The threads keep the batcher, not the runner.
+        end = weakref.finalize(self, _abandon, weakref.ref(self._batcher))
+        end.atexit = False
+
+    @property
+    def model(self) -> Model:
+        """What is served."""
+        return self._model
+
+    def run(
+        self,
+        feed: Mapping[str, Any],
+        *,
+        timeout: float | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> dict[str, Array]:
+        """Waits for the outputs of some rows.
+
+        Args:
+            feed: input name -> array [rows, *shape of a row].
+            timeout: seconds that may pass, waiting for room included; None for no limit. A request
+                with a limit waits for others during at most half of it.
+            outputs: those wanted; all by default.
+
+        Returns:
+            Output name -> array [rows, ...] of the caller's own.
+
+        Raises:
+            FeedError: a wrong name, shape, dtype or number of rows.
+            RequestTimeoutError: the time is over.
+            ServingError: the runner was shut down.
+            Exception: whatever the model raised for the batch the rows were in.
+        """
+        arrays, rows = self._checked(feed)
+        now = monotonic()
+        deadline, flush_by = self._times(now, timeout)
+        request = WaitedFor(arrays, rows, outputs, now, deadline, flush_by)
+        self._batcher.put(request, block=True)
+        if timeout is None:
+            request.wait(-1)
+        elif not request.wait(max(0.0, deadline - monotonic())):
+            raise RequestTimeoutError(
+                f"no answer within {timeout:.3g} s; the request is given up. Give it more time, or "
+                "send fewer at once."
+            )
+        return request.result()
+
+    def submit(
+        self,
+        feed: Mapping[str, Any],
+        *,
+        timeout: float | None = None,
+        outputs: Sequence[str] | None = None,
+        block: bool = True,
+    ) -> Future[dict[str, Array]]:
+        """Has the outputs of some rows computed; the feed is copied.
+
+        Args:
+            feed: as for :meth:`run`.
+            timeout: seconds within which the model is to begin with them, else the Future has a
+                RequestTimeoutError; None for no limit.
+            outputs: those wanted; all by default.
+            block: wait for room where too many rows wait; else raise QueueFullError.
+
+        Returns:
+            A Future of what :meth:`run` returns. ``cancel()`` works until the model begins. Its
+            callbacks run in the runner's threads: they must neither take long nor wait for other
+            requests.
+
+        Raises:
+            FeedError: a wrong name, shape, dtype or number of rows.
+            QueueFullError: there is no room, and `block` is False.
+            RequestTimeoutError: there was no room in time.
+            ServingError: the runner was shut down.
+        """
+        arrays, rows = self._checked(feed)
+        arrays = {name: np.array(array) for name, array in arrays.items()}
+        now = monotonic()
+        request = Promised(arrays, rows, outputs, now, *self._times(now, timeout))
+        self._batcher.put(request, block=block)
+        return request.future
+
+    def statistics(self) -> Statistics:
+        """Counts, fill and latencies until now."""
+        return self._batcher.statistics()
+
+    @property
+    def is_open(self) -> bool:
+        """True while requests are taken."""
+        return self._batcher.is_open
+
+    def close(self, *, drain: bool = True, timeout: float | None = None) -> bool:
+        """Takes no more requests and ends the runner's threads.
+
+        Args:
+            drain: answer what waits; else it gets a ServingError. The batch that the model
+                computes is answered in any case.
+            timeout: seconds, after which the rest is given up; None for no limit.
+
+        Returns:
+            True where no thread is left; False where the model did not return in time.
+        """
+        return self._batcher.close(drain, timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.close(drain=kind is None)
+
+    def _checked(self, feed: Mapping[str, Any]) -> tuple[dict[str, Array], int]:
+        model = self._model
+        if feed.keys() != self._names:
+            check_names(model.inputs, feed)
+        arrays = {spec.name: model.convert(spec, feed[spec.name]) for spec in model.inputs}
+        rows = rows_of(model.inputs, arrays)
+        if rows % self._multiple_of:
+            raise FeedError(
+                f"the request has {rows} rows, expected {self._multiple_of} or a multiple: without "
+                "auto-batching every request is a whole micro-batch. The strategy's timeout_ms "
+                "turns it on."
+            )
+        return arrays, rows
+
+    def _times(self, now: float, timeout: float | None) -> tuple[float, float]:
+        """When it is too late to begin, and when to begin with a batch that is not full."""
+        if timeout is None:
+            return math.inf, now + self._timeout
+        return now + timeout, now + min(self._timeout, timeout / 2)
+
+
+def _function_model(
+    function: Any,
+    inputs: Mapping[str, tuple[Sequence[int], str]] | None,
+    micro_batch: int | None,
+) -> Model:
+    if not callable(function):
+        raise OptionError(
+            f"BatchingRunner: the model is {function!r}, expected a paddle_ipu.serving.Model or a "
+            "function of a dict of arrays."
+        )
+    if inputs is None or micro_batch is None:
+        raise OptionError(
+            "BatchingRunner: of a function, `inputs` and `micro_batch` have to be given, for "
+            "instance inputs={'x': ([3], 'float32')}, micro_batch=8."
+        )
+    if micro_batch < 1:
+        raise OptionError(f"BatchingRunner: micro_batch is {micro_batch!r}, expected 1 or more.")
+    return FunctionModel(function, inputs, micro_batch)
+
+
+def _abandon(batcher: weakref.ref[Batcher]) -> None:
+    found = batcher()
+    if found is not None:
+        found.abandon()

@@ -1,0 +1,147 @@
+"""What a batching runner calls: a model of fixed micro-batches, with its inputs and outputs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from paddle_ipu.errors import FeedError
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """An input or an output of a model.
+
+    Attributes:
+        name: as requests and answers have it.
+        shape: of one row, without the leading axis of rows.
+        dtype: NumPy's name.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+class Model(ABC):
+    """A model that takes exactly `micro_batch` rows of every input in each call.
+
+    Row *i* of an output may depend on row *i* of the inputs only: the rows of a call belong to
+    different requests, and some of them are padding.
+
+    Attributes:
+        inputs: what a request has to give.
+        outputs: what a call returns; None where that is not known before the first call.
+        micro_batch: rows of a call.
+    """
+
+    inputs: Sequence[TensorSpec]
+    outputs: Sequence[TensorSpec] | None
+    micro_batch: int
+
+    @abstractmethod
+    def __call__(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Computes one micro-batch.
+
+        Args:
+            inputs: name -> array [micro_batch, *shape of a row].
+
+        Returns:
+            Name -> array [micro_batch, *shape of a row].
+        """
+
+    def convert(self, spec: TensorSpec, value: Any) -> Array:
+        """A request's value of an input, in the input's dtype.
+
+        Raises:
+            FeedError: another dtype than can be converted without loss.
+        """
+        array = np.asarray(value)
+        if array.dtype == spec.dtype:
+            return array
+        casting = "safe" if hasattr(value, "dtype") else "same_kind"
+        if not np.can_cast(array.dtype, spec.dtype, casting):  # type: ignore[arg-type]
+            raise FeedError(
+                f"input {spec.name!r}: got dtype {array.dtype.name}, expected {spec.dtype}. "
+                f"Convert it, for instance with array.astype({spec.dtype!r})."
+            )
+        return array.astype(spec.dtype)
+
+
+class FunctionModel(Model):
+    """A Python function as a model.
+
+    Args:
+        function: as :meth:`Model.__call__`.
+        inputs: name -> (shape of one row, dtype).
+        micro_batch: rows of a call.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[Mapping[str, Array]], Mapping[str, Array]],
+        inputs: Mapping[str, tuple[Sequence[int], str]],
+        micro_batch: int,
+    ) -> None:
+        self._function = function
+        self.inputs = [TensorSpec(n, tuple(s), np.dtype(d).name) for n, (s, d) in inputs.items()]
+        self.outputs = None
+        self.micro_batch = micro_batch
+
+    def __call__(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        return self._function(inputs)
+
+
+def rows_of(specs: Sequence[TensorSpec], arrays: Mapping[str, Array]) -> int:
+    """How many rows a request has.
+
+    Args:
+        specs: the model's inputs.
+        arrays: the request's, of the right dtypes.
+
+    Raises:
+        FeedError: a shape does not fit, there are no rows, or inputs differ in their number.
+    """
+    rows = -1
+    for spec in specs:
+        shape = arrays[spec.name].shape
+        if len(shape) != len(spec.shape) + 1 or shape[1:] != spec.shape:
+            expected = ", ".join(["rows", *map(str, spec.shape)])
+            raise FeedError(
+                f"input {spec.name!r}: got an array of shape {list(shape)}, expected [{expected}]."
+            )
+        if rows < 0:
+            rows = shape[0]
+        elif shape[0] != rows:
+            told = ", ".join(f"{s.name!r} has {len(arrays[s.name])}" for s in specs)
+            raise FeedError(
+                f"the inputs of one request differ in their number of rows: {told}. Give as many "
+                "rows of every input."
+            )
+    if rows == 0:
+        raise FeedError("the request has 0 rows: give at least one row of every input.")
+    return rows
+
+
+def check_names(specs: Sequence[TensorSpec], feed: Mapping[str, Any]) -> None:
+    """Refuses a request that does not name the model's inputs.
+
+    Raises:
+        FeedError: inputs are missing or unknown.
+    """
+    known = [spec.name for spec in specs]
+    unknown = [name for name in feed if name not in known]
+    missing = [name for name in known if name not in feed]
+    if unknown or missing:
+        problems = [f"{', '.join(map(repr, unknown))} is unknown"] if unknown else []
+        problems += [f"{', '.join(map(repr, missing))} is missing"] if missing else []
+        raise FeedError(
+            f"input {', and '.join(problems)}: the model has the inputs "
+            f"{', '.join(map(repr, known))}, and every request gives all of them."
+        )
