@@ -13,10 +13,17 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from paddle_ipu.backend import IpuBackend
-from paddle_ipu.errors import FeedError, IndexRangeError, InvalidProgramError, NotSupported
-from paddle_ipu.executor import Feed, Fetch, IpuProgram, tell_origin
+from paddle_ipu.errors import (
+    FeedError,
+    IndexRangeError,
+    InvalidProgramError,
+    NotSupported,
+    ServingError,
+)
+from paddle_ipu.executor import Fetch, IpuProgram, tell_origin
+from paddle_ipu.feeds import Feed
 from paddle_ipu.random_seed import Seed, fixed_seed
-from paddle_ipu.strategy import StrategyValues, check_consistent, check_supported
+from paddle_ipu.strategy import StrategyValues, check_consistent
 from paddle_ipu.value_names import name_of
 
 if TYPE_CHECKING:
@@ -82,13 +89,12 @@ class IpuCompiledProgram:
             What ``Executor.run`` takes as its program.
 
         Raises:
-            NotSupported: options or operators that have no support; each kind in one error.
+            NotSupported: operators that have no support, in one error.
             InvalidProgramError: a program that cannot be compiled as it is.
             FeedError, FetchError: a name that is not in the program.
             IndexRangeError: a constant index that does not exist.
         """
         values = self._ipu_strategy._ipu_strategy.snapshot()
-        check_supported(values)
         check_consistent(values)
         progress = _progress(values)
         progress(0)
@@ -217,7 +223,7 @@ def _compile(
     because = [f"operator ai.paddle_ipu.{name}" for name in extensions]
     if own_rule and optimizer is not None:
         because += sorted({f"Paddle's {update.rule} rule" for update in optimizer.updates})
-    return IpuProgram(
+    compiled = IpuProgram(
         program,
         backend,
         _feeds(declared, declared_dtypes, translation),
@@ -240,6 +246,29 @@ def _compile(
         forward_only=bool(values["create_implicit_pipelining_fwd_only_program"]),
         asserts=list(_asserts(compilation.graph)),
     )
+    if values["enable_model_runtime_executor"] and values["compile_engine"]:
+        _serve(compiled, values)
+    return compiled
+
+
+def _serve(program: IpuProgram, values: StrategyValues) -> None:
+    """Has the program's runs share micro-batches, as the strategy says."""
+    from paddle_ipu.serving.batching_runner import BatchingRunner
+    from paddle_ipu.serving.program_model import ProgramModel, WholeBatches
+
+    if values["synthetic_data_mode"]:
+        return
+    automatic = values["timeout_ms"] > 0
+    try:
+        model = (ProgramModel if automatic else WholeBatches)(program, weak=True)
+        # A buffer holds a micro-batch.
+        buffer = model.micro_batch // program.micro_batches
+        waiting = max(int(values["num_buffers"]) * buffer, model.micro_batch)
+        runner = BatchingRunner(model, timeout_ms=float(values["timeout_ms"]), max_waiting=waiting)
+    except ServingError as error:
+        program.backend.reset()
+        raise ServingError(f"enable_model_runtime_executor: {error}") from error
+    program.serve_through(runner, whole=not automatic)
 
 
 def _asserts(graph: Any) -> Iterator[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,9 +23,10 @@ from paddle_ipu.errors import (
     popart_exception,
     popart_runtime_error,
 )
+from paddle_ipu.feeds import Feed, converted
 from paddle_ipu.frontend.programs import is_saved
 from paddle_ipu.random_seed import Seed
-from paddle_ipu.scope import from_bits, to_bits
+from paddle_ipu.scope import to_bits
 from paddle_ipu.scope_sharing import in_turn
 from paddle_ipu.value_names import find, name_of
 
@@ -34,27 +35,9 @@ if TYPE_CHECKING:
     from paddle_ipu.serving.model import Model
 
 Array = np.ndarray[Any, Any]
-_INT32 = np.iinfo(np.int32)
 
 _SCOPE = 4
 """Position of `scope` among the arguments of ``Executor.run`` behind the program."""
-
-
-@dataclass(frozen=True, slots=True)
-class Feed:
-    """A feed of a compiled program.
-
-    Attributes:
-        tensor: PopART input, None for a feed that nothing reads.
-        shape: of one micro-batch.
-        declared: dtype of ``paddle.static.data``.
-        device: dtype on the device.
-    """
-
-    tensor: str | None
-    shape: tuple[int, ...]
-    declared: str
-    device: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +110,7 @@ class IpuProgram:
         self._runs = 0
         self._running = threading.Lock()
         self._runner: BatchingRunner | None = None
+        self._whole = False
         self._outputs: dict[str, tuple[tuple[int, ...], Any]] | None = None
 
     @property
@@ -246,8 +230,7 @@ class IpuProgram:
             BackendUnavailableError: the backend was reset.
             IndexRangeError, NumericalError: as for :meth:`run`.
         """
-        if self._seed is None:
-            raise BackendUnavailableError("this program was not compiled.")
+        assert self._seed is not None, "nothing was compiled"
         # Weights are donated to a step, so threads take turns.
         with self._running:
             session = self._backend.session
@@ -277,19 +260,27 @@ class IpuProgram:
 
     # -- serving -------------------------------------------------------------------------------
 
-    def serving_model(self) -> Model:
+    def serving_model(self, shared_outputs: Collection[str] = ()) -> Model:
         """This program for a ``paddle_ipu.serving.BatchingRunner``: rows in, rows out.
+
+        Args:
+            shared_outputs: fetches that are the same whatever the rows are.
 
         Raises:
             ServingError: a feed or a fetch has no rows, or a run changes what the next one sees.
         """
         from paddle_ipu.serving.program_model import ProgramModel
 
-        return ProgramModel(self)
+        return ProgramModel(self, shared=shared_outputs)
 
-    def serve_through(self, runner: BatchingRunner) -> None:
-        """Has runs of this program be requests to a runner of it, until the backend is reset."""
-        self._runner = runner
+    def serve_through(self, runner: BatchingRunner, *, whole: bool) -> None:
+        """Has runs of this program be requests to a runner of it, until the backend is reset.
+
+        Args:
+            runner: made for this program.
+            whole: its rows are whole micro-batches.
+        """
+        self._runner, self._whole = runner, whole
         self._backend.before_it_goes(functools.partial(runner.close, drain=False, timeout=10))
 
     def _served(
@@ -302,7 +293,7 @@ class IpuProgram:
             self._check_names(feed)
         read = {name: value for name, value in feed.items() if self.feeds[name].tensor is not None}
         answer = runner.run(read, outputs=list(dict.fromkeys(names)))
-        return [answer[name] for name in names]
+        return [answer[name][0] if self._whole else answer[name] for name in names]
 
     # -- feeds ---------------------------------------------------------------------------------
 
@@ -344,20 +335,7 @@ class IpuProgram:
         Raises:
             FeedError: it cannot be had in that dtype.
         """
-        known = self.feeds[name]
-        if value is None:
-            raise FeedError(
-                f"feed {name!r} is None: expected an array of {known.declared} in every run."
-            )
-        array = np.asarray(value)
-        if known.declared == "bfloat16" and array.dtype == np.uint16:
-            array = from_bits(np.ascontiguousarray(array))
-        if array.dtype != known.device:
-            casting: Literal["safe", "same_kind"] = (
-                "safe" if hasattr(value, "dtype") else "same_kind"
-            )
-            array = _narrowed(name, known, array, casting)
-        return array
+        return converted(name, self.feeds[name], value)
 
     def _fits(self, known: Feed, shape: tuple[int, ...]) -> bool:
         """Whether an array of the right size holds one micro-batch after another.
@@ -449,9 +427,7 @@ class IpuProgram:
         return found
 
     def _result(self, fetch: Fetch, array: Array) -> Array:
-        return self.given_back(
-            fetch, array, (*self.axes.values(), *array.shape[self._long_axes :])
-        )
+        return self.given_back(fetch, array, (*self.axes.values(), *array.shape[self._long_axes :]))
 
     @staticmethod
     def given_back(fetch: Fetch, array: Array, shape: tuple[int, ...]) -> Array:
@@ -569,34 +545,6 @@ def _size(shape: Sequence[int]) -> int:
     for dim in shape:
         size *= dim
     return size
-
-
-def _narrowed(name: str, known: Feed, array: Array, casting: Literal["safe", "same_kind"]) -> Array:
-    """The array in the device's dtype; `casting` is same_kind for lists, which have no dtype."""
-    device = np.dtype(known.device)
-    integers = np.issubdtype(array.dtype, np.integer) and np.issubdtype(device, np.integer)
-    fits = np.can_cast(array.dtype, device, casting) or array.dtype.name == known.declared
-    if not fits and not integers and not _is_exact(array, known.declared):
-        raise FeedError(
-            f"feed {name!r}: got dtype {array.dtype.name}, expected {known.declared}. Convert it, "
-            f"for instance with array.astype({known.declared!r})."
-        )
-    if integers and device == np.int32 and array.size:
-        low, high = int(array.min()), int(array.max())
-        if low < _INT32.min or high > _INT32.max:
-            raise FeedError(
-                f"feed {name!r} holds {low if low < _INT32.min else high}, which does not fit the "
-                "32-bit integers of an IPU."
-            )
-    return array.astype(device)
-
-
-def _is_exact(array: Array, declared: str) -> bool:
-    """Whether float64 numbers, Python's own, are all numbers of the declared type of floats."""
-    if array.dtype != np.float64 or declared not in ("float16", "float32"):
-        return False
-    with np.errstate(over="ignore"):
-        return np.array_equal(array.astype(declared).astype(np.float64), array, equal_nan=True)
 
 
 def _dense(array: Array) -> Any:

@@ -232,14 +232,17 @@ _add("Replication", "recorded", FlagMap({
     "replicated_collectives_settings": ({}, "How collectives of replicas are joined."),
 })
 
-_add("Serving", "planned", FLAG, {
-    "enable_model_runtime_executor": (False, "Serves through a queue that many threads may feed."),
+_add("Serving", "effective", FLAG, {
+    "enable_model_runtime_executor":
+        (False, "Runs of several threads queue for the program and share its steps; inference."),
 }, seam="model_runtime")
-_add("Serving", "planned", COUNT, {
-    "num_buffers": (10, "Buffers in the serving queue."),
+_add("Serving", "effective", COUNT, {
+    "num_buffers": (10, "With it: micro-batches that may wait; further runs are held up."),
 }, seam="model_runtime")
-_add("Serving", "planned", Number(low=0.0), {
-    "timeout_ms": (0.0, "Fills up small requests to a batch, waiting at most this long."),
+_add("Serving", "effective", Number(low=0.0), {
+    "timeout_ms":
+        (0.0, "With it: runs of fewer rows fill up a micro-batch, each waiting at most this long; "
+              "0: every run feeds a whole one."),
 }, seam="model_runtime")
 
 _add("Random and synthetic data", "effective",

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 from paddle_ipu.errors import OptionError
 
-Status = Literal["effective", "recorded", "planned"]
+Status = Literal["effective", "recorded"]
 
 #: Gives the PopART enum member for a type name and a member name, e.g. ("TileSet", "IO").
 EnumLookup = Callable[[str, str], Any]
@@ -458,9 +458,8 @@ class ReadOnly(Valid):
 class Option:
     """One row of the table of options.
 
-    ``status`` is ``effective`` (changes what is compiled or run), ``recorded`` (written to the
-    PopART program, changes no number, read by hardware only) or ``planned`` (no effect yet: any
-    value but the default is refused at compile).
+    ``status`` is ``effective`` (changes what is compiled or run) or ``recorded`` (written to the
+    PopART program, changes no number, read by hardware only).
     ``seam`` is where PopART takes it; a name under ``SessionOptions.`` is a field there.
     """
 
@@ -492,9 +491,3 @@ class Option:
                 shown = getattr(example, "__name__", None) or repr(example)
                 message += f" Write for example set_options({{'{self.name}': {shown}}})."
             raise OptionError(message) from None
-
-    def refusal(self, value: Any) -> str:
-        """What ``value`` would do and nothing here does yet, or "" where the value is served."""
-        if self.status == "planned" and value != self.default:
-            return self.meaning
-        return ""

@@ -1,8 +1,8 @@
 """What a user asks of a compilation: the options and patterns behind `paddle.static.IpuStrategy`.
 
 :class:`CoreIpuStrategy` stands where an IPU build of Paddle has ``core.IpuStrategy``. A compilation
-takes :meth:`CoreIpuStrategy.snapshot`, passes it through :func:`check_supported` and
-:func:`check_consistent`, and writes it on PopART's settings with :func:`record_on`.
+takes :meth:`CoreIpuStrategy.snapshot`, passes it through :func:`check_consistent`,
+and writes it on PopART's settings with :func:`record_on`.
 
 An IPU build matched Python types strictly: ``loss_scaling: 128`` was an error there. Here an
 integer is taken where a double is meant, on purpose; a bool is never taken as a number.
@@ -35,7 +35,6 @@ __all__ = [
     "StrategyValues",
     "check_consistent",
     "check_python_interface",
-    "check_supported",
     "record_on",
     "record_patterns_on",
 ]
@@ -242,31 +241,6 @@ class CoreIpuStrategy:
         )
 
 
-def check_supported(values: StrategyValues) -> None:
-    """Raise one NotSupported that lists every option asked for and not done yet."""
-    refused: dict[str, str] = {}
-    for name, option in OPTIONS.items():
-        value = values[name]
-        reason = option.refusal(value)
-        if reason:
-            shown = dict(value) if isinstance(value, Mapping) else value
-            refused[name] = f"{name} = {shown!r} (default {option.default!r}): {reason}"
-    for alias, held_in in ALIASES.items():
-        # Name what the user wrote, not what it was translated to.
-        if alias in refused and alias in values.explicit:
-            for name in held_in:
-                refused.pop(name, None)
-        elif alias in refused:
-            del refused[alias]
-    lines = list(refused.values())
-    if lines:
-        raise NotSupported(
-            "The strategy asks for what paddle_ipu does not do yet:\n  "
-            + "\n  ".join(lines)
-            + "\nLeave these at their defaults; docs/options.md gives every option's status."
-        )
-
-
 def check_consistent(values: StrategyValues) -> None:
     """Raise one OptionError that lists every pair of options that cannot stand together.
 
@@ -329,6 +303,12 @@ def check_consistent(values: StrategyValues) -> None:
             f"If virtual graphs are disabled, the replicated graph count ({replicas}) needs to be "
             f"equal to the number of IPUs ({ipus}). Set enable_manual_shard to True and place "
             f"operators with ipu_shard_guard, or num_ipus to {replicas}."
+        )
+    if values["enable_model_runtime_executor"] and values["is_training"]:
+        problems.append(
+            "enable_model_runtime_executor serves inference, and is_training is True: steps that "
+            "train cannot be shared. Set is_training to False, or enable_model_runtime_executor "
+            "to False."
         )
     mode = values.member("virtual_graph_mode")
     if values["enable_pipelining"] and mode in ("Auto", "ExecutionPhases"):

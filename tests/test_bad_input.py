@@ -92,15 +92,6 @@ def test_options_that_contradict_each_other() -> None:
     )
 
 
-def test_options_without_effect_yet() -> None:
-    refused(
-        NotSupported,
-        "does not do yet:\n  num_buffers = 3",
-        mlp(_sgd),
-        {"num_buffers": 3},
-    )
-
-
 # -- feeds and fetches of compile -----------------------------------------------------------------
 
 

@@ -26,7 +26,10 @@ CHOSEN: dict[str, Any] = {
     "use_host_copy_ops": True,
     "auto_recomputation": 1,
 }
-NOT_HERE = {"compile_engine", "custom_ops", "enable_manual_shard", "need_avg_shard"}
+NOT_HERE = {
+    "compile_engine", "custom_ops", "enable_manual_shard", "enable_model_runtime_executor",
+    "need_avg_shard",
+}  # fmt: skip
 """Without an engine nothing runs; the others are for programs of their own."""
 
 

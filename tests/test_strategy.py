@@ -23,7 +23,6 @@ from paddle_ipu.strategy import (
     Option,
     check_consistent,
     check_python_interface,
-    check_supported,
 )
 from tests.option_samples import BY_NAME, RELU, other_value, strategy
 
@@ -48,7 +47,7 @@ def test_the_table_holds_the_options_of_an_ipu_build_and_two_of_ours() -> None:
     assert len(OPTIONS) == 126
     assert {"cpu_fallback", "optimizer_rule"} <= set(OPTIONS)
     assert CoreIpuStrategy().get_all_option_names() == list(OPTIONS)
-    assert {option.status for option in OPTIONS.values()} == {"effective", "recorded", "planned"}
+    assert {option.status for option in OPTIONS.values()} == {"effective", "recorded"}
     for name, option in OPTIONS.items():
         assert option.name == name
         assert option.meaning.endswith(".")
@@ -281,7 +280,6 @@ def test_half_partial_sets_matmuls_and_convolutions() -> None:
     assert value(core, "convolution_options") == {"a": "b", "partialsType": "half"}
     core.set_options({"enable_half_partial": False})
     assert value(core, "partials_type_matmuls") == "float"
-    check_supported(core.snapshot())
 
 
 def test_custom_operators_are_mapped_and_listed() -> None:
@@ -327,35 +325,12 @@ def test_a_member_is_named_as_popart_names_it() -> None:
         values.member("lr")
 
 
-@BY_NAME
-def test_only_planned_values_are_refused_at_compile(option: Option) -> None:
-    values = strategy(**{option.name: other_value(option)}).snapshot()
-    if option.status == "planned":
-        with pytest.raises(NotSupported, match=rf"\n  {re.escape(option.name)} = .*\(default .*: "):
-            check_supported(values)
-    else:
-        check_supported(values)
-
-
-def test_every_planned_option_is_in_one_message() -> None:
-    core = strategy(timeout_ms=2.0, num_buffers=2)
-    with pytest.raises(NotSupported) as refused:
-        check_supported(core.snapshot())
-    lines = str(refused.value).splitlines()[1:-1]
-    assert [line.split()[0] for line in lines] == [
-        "num_buffers",
-        "timeout_ms",
-    ]
-    assert lines[1].startswith("  num_buffers = 2 (default 10): ")
-
-
 def test_the_defaults_of_paddle_are_served_and_consistent() -> None:
     values = strategy(
         location_optimizer={"on_chip": 0, "use_replicated_tensor_sharding": 1},
         accumulation_and_replication_reduction_type=1,
         mean_accumulation_and_replication_reduction_strategy=1,
     ).snapshot()
-    check_supported(values)
     check_consistent(values)
 
 
@@ -427,7 +402,6 @@ def test_options_that_contradict_each_other(change: dict[str, Any], message: str
 def test_what_only_the_cpp_interface_has_is_refused_for_the_sdk() -> None:
     core = strategy(loose_threshold_at_peak=1)
     core.set_options({"autodiff_settings.stitch_strategy": 0})
-    check_supported(core.snapshot())
     with pytest.raises(
         NotSupported,
         match=r"C\+\+ interface only.*\n  loose_threshold_at_peak = 1 \(default 8000\)\n  autodiff_"

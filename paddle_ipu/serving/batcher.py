@@ -232,7 +232,9 @@ class Batcher:
                     self._idle = True
                     self._arrived.wait()
                 self._idle = False
-            rest = [(r, _abandoned()) for r in self._line if r.taken or r.begin()]
+            rest: list[tuple[Request, BaseException]] = [
+                (r, _abandoned()) for r in self._line if r.taken or r.begin()
+            ]
             self._recorder.cancelled += len(self._line)
             self._line.clear()
             self._waiting = 0
@@ -292,7 +294,11 @@ class Batcher:
                 # A row that exists: zeros may be no input at all, or make a NaN.
                 last = parts[-1][-1:]
                 parts.append(np.broadcast_to(last, (missing, *last.shape[1:])))
-            inputs[name] = parts[0] if len(parts) == 1 else np.concatenate(parts)
+            if len(parts) == 1:
+                inputs[name] = np.ascontiguousarray(parts[0])
+            else:
+                whole = np.empty((self._capacity, *spec.shape), parts[0].dtype)
+                inputs[name] = np.concatenate(parts, out=whole)
         outputs = {name: np.asarray(array) for name, array in self._model(inputs).items()}
         for name, array in outputs.items():
             if name not in self._shared and array.shape[:1] != (self._capacity,):
@@ -375,10 +381,10 @@ def _end_all() -> None:
 def no_rows(name: str, shape: tuple[int, ...], micro_batch: int) -> str:
     """What is said of an output whose first axis is not that of the rows."""
     return (
-        f"output {name!r} has shape {list(shape)}, which does not begin with the {micro_batch} rows "
-        "of the micro-batch, so nobody can tell which part of it belongs to which request. Leave "
-        "it out, keep the rows apart in it, or name it in shared_outputs, where it is the same "
-        "whatever the rows are."
+        f"output {name!r} has shape {list(shape)}, which does not begin with the "
+        f"{micro_batch} rows of the micro-batch, so nobody can tell which part of it belongs "
+        "to which request. Leave it out, keep the rows apart in it, or name it in "
+        "shared_outputs, where it is the same whatever the rows are."
     )
 
 
@@ -407,4 +413,4 @@ def _own(error: BaseException) -> BaseException:
         return error
     if type(own) is not type(error):
         return error
-    return own.with_traceback(error.__traceback__)  # type: ignore[no-any-return]
+    return own.with_traceback(error.__traceback__)

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from paddle_ipu.errors import FeedError, OptionError, RequestTimeoutError, ServingError
+from paddle_ipu.errors import OptionError, RequestTimeoutError, ServingError
 from paddle_ipu.serving.batcher import Batcher
 from paddle_ipu.serving.model import Array, FunctionModel, Model, check_names, rows_of
 from paddle_ipu.serving.request import Promised, WaitedFor
@@ -44,7 +44,6 @@ class BatchingRunner:
             or refused.
         shared_outputs: outputs that are the same whatever the rows are; every request gets them
             whole. Any other output has to begin with the axis of rows.
-        multiple_of: refuse requests whose number of rows is no multiple of it.
 
     Raises:
         OptionError: an argument out of range, or missing.
@@ -60,10 +59,9 @@ class BatchingRunner:
         timeout_ms: float = 5.0,
         max_waiting: int | None = None,
         shared_outputs: Collection[str] = (),
-        multiple_of: int = 1,
     ) -> None:
         if hasattr(model, "serving_model"):
-            model = model.serving_model()
+            model = model.serving_model(shared_outputs)
         if not isinstance(model, Model):
             model = _function_model(model, inputs, micro_batch)
         elif inputs is not None or micro_batch not in (None, model.micro_batch):
@@ -76,11 +74,12 @@ class BatchingRunner:
         if max_waiting is None:
             max_waiting = DEFAULT_BUFFERS * model.micro_batch
         if max_waiting < 1:
-            raise OptionError(f"BatchingRunner: max_waiting is {max_waiting!r}, expected 1 or more.")
+            raise OptionError(
+                f"BatchingRunner: max_waiting is {max_waiting!r}, expected 1 or more."
+            )
         if not model.inputs:
             raise ServingError("the model has no inputs, so a request would have no rows.")
         self._model = model
-        self._multiple_of = multiple_of
         self._timeout = timeout_ms / 1000
         self._names = frozenset(spec.name for spec in model.inputs)
         self._batcher = Batcher(model, self._timeout, max_waiting, shared_outputs)
@@ -203,12 +202,6 @@ class BatchingRunner:
             check_names(model.inputs, feed)
         arrays = {spec.name: model.convert(spec, feed[spec.name]) for spec in model.inputs}
         rows = rows_of(model.inputs, arrays)
-        if rows % self._multiple_of:
-            raise FeedError(
-                f"the request has {rows} rows, expected {self._multiple_of} or a multiple: without "
-                "auto-batching every request is a whole micro-batch. The strategy's timeout_ms "
-                "turns it on."
-            )
         return arrays, rows
 
     def _times(self, now: float, timeout: float | None) -> tuple[float, float]:

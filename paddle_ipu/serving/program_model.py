@@ -6,12 +6,15 @@ import weakref
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from paddle_ipu.errors import BackendUnavailableError, ServingError
+import numpy as np
+
+from paddle_ipu.errors import BackendUnavailableError, FeedError, ServingError
 from paddle_ipu.serving.batcher import no_rows
 from paddle_ipu.serving.model import Array, Model, TensorSpec
 
 if TYPE_CHECKING:
     from paddle_ipu.executor import IpuProgram
+    from paddle_ipu.feeds import Feed
 
 
 class ProgramModel(Model):
@@ -31,8 +34,6 @@ class ProgramModel(Model):
     def __init__(
         self, program: IpuProgram, *, weak: bool = False, shared: Collection[str] = ()
     ) -> None:
-        feeds = {name: f for name, f in program.feeds.items() if f.tensor is not None}
-        rows = _rows({name: feed.shape for name, feed in feeds.items()})
         if program.changes_state:
             raise ServingError(
                 "the program changes variables in every run, so that answers would depend on "
@@ -41,19 +42,29 @@ class ProgramModel(Model):
             )
         self._program = weakref.ref(program)
         self._held = None if weak else program
-        self._tensors = {name: str(feed.tensor) for name, feed in feeds.items()}
-        self.step_rows = rows
+        self._tensors = {name: str(feed.tensor) for name, feed in read_feeds(program).items()}
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        self._shared = [name for name in program.fetches if name in shared]
+        self._describe(program, shared)
+
+    def _describe(self, program: IpuProgram, shared: Collection[str]) -> None:
+        """Fills in inputs, outputs, and the shapes of a call's outputs."""
+        feeds = read_feeds(program)
+        rows = _rows({name: feed.shape for name, feed in feeds.items()})
         self.micro_batch = rows * program.micro_batches
         self.inputs = [TensorSpec(n, feed.shape[1:], feed.declared) for n, feed in feeds.items()]
-        kinds = program.kinds()
         self.outputs = []
-        self._shapes: dict[str, tuple[int, ...]] = {}
+        kinds = program.kinds()
         for name, fetch in program.fetches.items():
             shape, _ = kinds[fetch.anchor]
-            if name not in shared and shape[:1] != (rows,):
+            if name in shared:
+                self._shapes[name] = (program.micro_batches, *shape)
+                self.outputs.append(TensorSpec(name, shape, fetch.dtype))
+                continue
+            if shape[:1] != (rows,):
                 raise ServingError(no_rows(name, shape, rows))
             self._shapes[name] = (self.micro_batch, *shape[1:])
-            self.outputs.append(TensorSpec(name, tuple(shape[1:]), fetch.dtype))
+            self.outputs.append(TensorSpec(name, shape[1:], fetch.dtype))
 
     def convert(self, spec: TensorSpec, value: Any) -> Array:
         return self._found().converted(spec.name, value)
@@ -62,16 +73,54 @@ class ProgramModel(Model):
         program = self._found()
         arrays = {self._tensors[name]: array for name, array in inputs.items()}
         outputs = program.compute(arrays)
-        return {
+        answer = {
             name: program.given_back(fetch, outputs[fetch.anchor], self._shapes[name])
             for name, fetch in program.fetches.items()
         }
+        # Every micro-batch has the same.
+        return answer | {name: answer[name][0] for name in self._shared}
 
     def _found(self) -> IpuProgram:
         program = self._program()
         if program is None:
             raise BackendUnavailableError("the compiled program that was served is gone.")
         return program
+
+
+class WholeBatches(ProgramModel):
+    """Steps of a program whose requests are whole micro-batches, which here count as its rows.
+
+    Nothing is then asked of the axes of feeds and fetches.
+
+    Args:
+        program: compiled for inference.
+    """
+
+    def _describe(self, program: IpuProgram, shared: Collection[str]) -> None:
+        self.micro_batch = program.micro_batches
+        self.inputs = [TensorSpec(n, f.shape, f.declared) for n, f in read_feeds(program).items()]
+        self.outputs = []
+        kinds = program.kinds()
+        for name, fetch in program.fetches.items():
+            shape, _ = kinds[fetch.anchor]
+            self._shapes[name] = (self.micro_batch, *shape)
+            self.outputs.append(TensorSpec(name, shape, fetch.dtype))
+
+    def convert(self, spec: TensorSpec, value: Any) -> Array:
+        array = super().convert(spec, value)
+        if array.shape != spec.shape:
+            raise FeedError(
+                f"feed {spec.name!r}: got an array of shape {list(array.shape)}, expected "
+                f"{list(spec.shape)}: without auto-batching every run of a program with "
+                "enable_model_runtime_executor feeds one whole micro-batch. The strategy's "
+                "timeout_ms turns auto-batching on."
+            )
+        return array[np.newaxis]
+
+
+def read_feeds(program: IpuProgram) -> dict[str, Feed]:
+    """The feeds that the program reads."""
+    return {name: feed for name, feed in program.feeds.items() if feed.tensor is not None}
 
 
 def _rows(shapes: Mapping[str, tuple[int, ...]]) -> int:

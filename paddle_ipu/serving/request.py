@@ -59,7 +59,9 @@ class Request:
         """Keeps the answer to some of its rows, of a request that several batches share."""
         if self.parts is None:
             self.parts = {
-                name: array if name in shared else np.empty((self.rows, *array.shape[1:]), array.dtype)
+                name: array
+                if name in shared
+                else np.empty((self.rows, *array.shape[1:]), array.dtype)
                 for name, array in part.items()
             }
         for name, array in part.items():

@@ -43,7 +43,6 @@ Every option of `paddle.static.IpuStrategy().set_options({...})`.
 | numbers | changes what is computed |
 | cost | changes memory, time or what is told; no number depends on it |
 | recorded | written to the PopART program; only hardware reads it, no number depends on it |
-| planned | no effect yet: a value that asks for one raises `NotSupported` at compile |
 
 Three things differ from an IPU build of Paddle:
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import logging
 
+import numpy as np
+
 from paddle_ipu.errors import PaddleIpuError, popart_exception
+
+# JAX draws a number when it is imported; whoever seeded NumPy before the first compilation counts
+# on the next one.
+_state = np.random.get_state()
+import jax as _jax  # noqa: E402, F401
+
+np.random.set_state(_state)
 
 # JAX reports at INFO each accelerator that is not there, and each change of its cache; Paddle's
 # root logger would print it.

@@ -1,0 +1,78 @@
+"""Feeds of a compiled program: what each is declared as, and values in the device's dtype."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from paddle_ipu.errors import FeedError
+from paddle_ipu.scope import from_bits
+
+Array = np.ndarray[Any, Any]
+_INT32 = np.iinfo(np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """A feed of a compiled program.
+
+    Attributes:
+        tensor: PopART input, None for a feed that nothing reads.
+        shape: of one micro-batch.
+        declared: dtype of ``paddle.static.data``.
+        device: dtype on the device.
+    """
+
+    tensor: str | None
+    shape: tuple[int, ...]
+    declared: str
+    device: str
+
+
+def converted(name: str, known: Feed, value: Any) -> Array:
+    """A feed's value in the device's dtype, of whatever shape.
+
+    Raises:
+        FeedError: it cannot be had in that dtype.
+    """
+    if value is None:
+        raise FeedError(
+            f"feed {name!r} is None: expected an array of {known.declared} in every run."
+        )
+    array = np.asarray(value)
+    if known.declared == "bfloat16" and array.dtype == np.uint16:
+        array = from_bits(np.ascontiguousarray(array))
+    if array.dtype != known.device:
+        casting: Literal["safe", "same_kind"] = "safe" if hasattr(value, "dtype") else "same_kind"
+        array = _narrowed(name, known, array, casting)
+    return array
+
+
+def _narrowed(name: str, known: Feed, array: Array, casting: Literal["safe", "same_kind"]) -> Array:
+    """The array in the device's dtype; `casting` is same_kind for lists, which have no dtype."""
+    device = np.dtype(known.device)
+    integers = np.issubdtype(array.dtype, np.integer) and np.issubdtype(device, np.integer)
+    fits = np.can_cast(array.dtype, device, casting) or array.dtype.name == known.declared
+    if not fits and not integers and not _is_exact(array, known.declared):
+        raise FeedError(
+            f"feed {name!r}: got dtype {array.dtype.name}, expected {known.declared}. Convert it, "
+            f"for instance with array.astype({known.declared!r})."
+        )
+    if integers and device == np.int32 and array.size:
+        low, high = int(array.min()), int(array.max())
+        if low < _INT32.min or high > _INT32.max:
+            raise FeedError(
+                f"feed {name!r} holds {low if low < _INT32.min else high}, which does not fit the "
+                "32-bit integers of an IPU."
+            )
+    return array.astype(device)
+
+
+def _is_exact(array: Array, declared: str) -> bool:
+    """Whether float64 numbers, Python's own, are all numbers of the declared type of floats."""
+    if array.dtype != np.float64 or declared not in ("float16", "float32"):
+        return False
+    with np.errstate(over="ignore"):
+        return np.array_equal(array.astype(declared).astype(np.float64), array, equal_nan=True)
