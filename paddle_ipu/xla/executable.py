@@ -21,6 +21,7 @@ from jax.experimental.compilation_cache import compilation_cache
 from paddle_ipu.errors import LoweringError, NumericalError, popart_exception, popart_runtime_error
 from paddle_ipu.xla import half, index_ranges, instances, memory, recomputation
 from paddle_ipu.xla.graph import LoweredGraph
+from paddle_ipu.xla.interruptions import Deferred
 from paddle_ipu.xla.lowerings.effects import ABORTED
 from paddle_ipu.xla.recomputation import Segment
 from paddle_ipu.xla.stale_weights import stale_reads
@@ -301,8 +302,9 @@ class Executable:
         if self._leaves_weights(step):
             anchors, finite = run(*arguments)
         else:
-            self.weights, state, anchors, finite = run(*arguments)
-            self._step.state.replace(state)
+            with Deferred():
+                self.weights, state, anchors, finite = run(*arguments)
+                self._step.state.replace(state)
         if finite is not None:
             self._raise_unless_finite(np.asarray(finite), step)
         extremes = anchors.pop(index_ranges.NAME, None)
