@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from paddle_ipu import scope as scopes
 from paddle_ipu.backend import last_program_stays
-from paddle_ipu.errors import BackendUnavailableError, FeedError
+from paddle_ipu.errors import BackendUnavailableError, FeedError, ServingError
 
 if TYPE_CHECKING:
     from paddle_ipu.executor import IpuProgram
     from paddle_ipu.frontend.saved_model import ModelFiles, SavedTensor
     from paddle_ipu.inference.settings import IpuSettings
+    from paddle_ipu.serving.program_model import ProgramModel
     from paddle_ipu.strategy import CoreIpuStrategy
 
 Array = np.ndarray[Any, Any]
@@ -40,7 +41,8 @@ class Model:
     Attributes:
         inputs: what it is fed; -1 for a dynamic dimension.
         outputs: what it computes, by the names that Paddle's predictors have for them.
-        rows: micro-batches of one run: batches of a step times replicas.
+        rows: micro-batches of one run: batches of a step times replicas; one where runs share
+            steps, with ipu_enable_model_runtime_executor.
 
     Raises:
         ModelFileError: damaged or mismatched files.
@@ -57,7 +59,10 @@ class Model:
         self._strategy = _Strategy(core)
         values = core.snapshot()
         replicas = values["replicated_graph_count"] if values["enable_replicated_graphs"] else 1
-        self.rows = int(values["batches_per_step"] * replicas)
+        shared = values["enable_model_runtime_executor"]
+        # Runs that share steps feed one micro-batch each, or a part of one.
+        self.rows = 1 if shared else int(values["batches_per_step"] * replicas)
+        self._gathers = shared and values["timeout_ms"] > 0
         self._micro_batch = int(values["micro_batch_size"])
         saved = saved_model.read(files)
         self._program = saved.program()
@@ -93,6 +98,8 @@ class Model:
             BackendUnavailableError: the backend was reset.
         """
         shapes = tuple([array.shape for array in arrays])
+        if self._gathers:
+            shapes = self._filled_up(shapes)
         program = self._programs.get(shapes)
         if program is None:
             program = self._compiled(shapes)
@@ -108,6 +115,28 @@ class Model:
         """The rows of all micro-batches in one dimension, as of the whole batch on a CPU."""
         own = array.shape[len(program.axes) :]
         return array.reshape(-1, *own[1:]) if own else array.reshape(-1)
+
+    def serving_model(self, shared_outputs: Collection[str] = ()) -> ProgramModel:
+        """This model for a ``paddle_ipu.serving.BatchingRunner``.
+
+        Args:
+            shared_outputs: outputs that are the same whatever the rows are.
+
+        Raises:
+            ServingError: inputs with dynamic dimensions beside the first, or without rows.
+        """
+        from paddle_ipu.serving.program_model import ProgramModel
+
+        known = self._known_shapes()
+        if known is None:
+            told = ", ".join(f"{i.name!r} is {list(i.shape)}" for i in self.inputs)
+            raise ServingError(
+                f"rows of one batch have one shape, and the model leaves more open than their "
+                f"number: {told}. Save it with fixed dimensions behind the first, and pad rows to "
+                "them."
+            )
+        names = dict(zip(self.outputs, self._fetches, strict=True))
+        return ProgramModel(self._compiled(known), shared=shared_outputs, names=names)
 
     # -- shapes --------------------------------------------------------------------------------
 
@@ -128,6 +157,24 @@ class Model:
         if self.rows == 1:
             return tuple(shape)
         return (shape[0] * self.rows, *shape[1:]) if shape else (self.rows,)
+
+    def _filled_up(self, shapes: Shapes) -> Shapes:
+        """The shapes of the micro-batch that runs with fewer rows share.
+
+        Raises:
+            FeedError: an input is no part of one.
+        """
+        filled = tuple(
+            (self._micro_batch if known.shape[0] == -1 else known.shape[0], *shape[1:])
+            if shape and known.shape
+            else shape
+            for known, shape in zip(self.inputs, shapes, strict=True)
+        )
+        if filled not in self._programs:
+            for known, shape in zip(self.inputs, shapes, strict=True):
+                if known.shape and known.shape[0] == -1:
+                    self._micro_shape(known, shape)
+        return filled
 
     def _micro_shape(self, known: SavedTensor, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of one micro-batch, given that of a run's input.

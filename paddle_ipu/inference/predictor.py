@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from paddle.base import core
@@ -15,6 +15,9 @@ from paddle_ipu.inference.config import files_of
 from paddle_ipu.inference.model import Model
 from paddle_ipu.inference.settings import settings_of
 from paddle_ipu.inference.tensor import IpuTensor, view_of
+
+if TYPE_CHECKING:
+    from paddle_ipu.serving.program_model import ProgramModel
 
 Array = np.ndarray[Any, Any]
 
@@ -125,6 +128,17 @@ class IpuPredictor:
             stream: not used: streams are those of GPUs.
         """
         return IpuPredictor(self._model)
+
+    def serving_model(self, shared_outputs: Collection[str] = ()) -> ProgramModel:
+        """Its model for a ``paddle_ipu.serving.BatchingRunner``, by the names of the handles.
+
+        Args:
+            shared_outputs: outputs that are the same whatever the rows are.
+
+        Raises:
+            ServingError: it has inputs that are not rows of fixed shape.
+        """
+        return self._model.serving_model(shared_outputs)
 
     def clear_intermediate_tensor(self) -> None:
         """Lets the data of inputs and outputs go; nothing else is kept between runs."""

@@ -42,7 +42,7 @@ class Model(ABC):
     """
 
     inputs: Sequence[TensorSpec]
-    outputs: Sequence[TensorSpec] | None
+    outputs: list[TensorSpec] | None
     micro_batch: int
 
     @abstractmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from paddle_ipu.serving.batcher import no_rows
 from paddle_ipu.serving.model import Array, Model, TensorSpec
 
 if TYPE_CHECKING:
-    from paddle_ipu.executor import IpuProgram
+    from paddle_ipu.executor import Fetch, IpuProgram
     from paddle_ipu.feeds import Feed
 
 
@@ -25,14 +25,20 @@ class ProgramModel(Model):
     Args:
         program: compiled for inference.
         weak: let the program go when nobody else holds it.
-        shared: fetches that do not depend on the rows.
+        shared: outputs that do not depend on the rows.
+        names: fetch by the name that its output is to have; the fetches' own by default.
 
     Raises:
         ServingError: a feed or a fetch has no rows, or a run changes what the next one sees.
     """
 
     def __init__(
-        self, program: IpuProgram, *, weak: bool = False, shared: Collection[str] = ()
+        self,
+        program: IpuProgram,
+        *,
+        weak: bool = False,
+        shared: Collection[str] = (),
+        names: Mapping[str, str] | None = None,
     ) -> None:
         if program.changes_state:
             raise ServingError(
@@ -43,28 +49,39 @@ class ProgramModel(Model):
         self._program = weakref.ref(program)
         self._held = None if weak else program
         self._tensors = {name: str(feed.tensor) for name, feed in read_feeds(program).items()}
-        self._shapes: dict[str, tuple[int, ...]] = {}
-        self._shared = [name for name in program.fetches if name in shared]
-        self._describe(program, shared)
+        # Of each output: its name, the fetch, and the shape that the values of a call have.
+        self._results: list[tuple[str, Fetch, tuple[int, ...]]] = []
+        self._shared = frozenset(shared)
+        self._specs: list[TensorSpec] = []
+        self.outputs = self._specs
+        self._describe(program, names or {name: name for name in program.fetches})
 
-    def _describe(self, program: IpuProgram, shared: Collection[str]) -> None:
-        """Fills in inputs, outputs, and the shapes of a call's outputs."""
+    def _describe(self, program: IpuProgram, names: Mapping[str, str]) -> None:
+        """Fills in what callers see of the program, and `_results`."""
         feeds = read_feeds(program)
         rows = _rows({name: feed.shape for name, feed in feeds.items()})
         self.micro_batch = rows * program.micro_batches
         self.inputs = [TensorSpec(n, feed.shape[1:], feed.declared) for n, feed in feeds.items()]
-        self.outputs = []
-        kinds = program.kinds()
-        for name, fetch in program.fetches.items():
-            shape, _ = kinds[fetch.anchor]
-            if name in shared:
-                self._shapes[name] = (program.micro_batches, *shape)
-                self.outputs.append(TensorSpec(name, shape, fetch.dtype))
-                continue
-            if shape[:1] != (rows,):
+        for name, fetch, shape in self._fetched(program, names):
+            if name in self._shared:
+                self._add(name, fetch, shape, (program.micro_batches, *shape))
+            elif shape[:1] != (rows,):
                 raise ServingError(no_rows(name, shape, rows))
-            self._shapes[name] = (self.micro_batch, *shape[1:])
-            self.outputs.append(TensorSpec(name, shape[1:], fetch.dtype))
+            else:
+                self._add(name, fetch, shape[1:], (self.micro_batch, *shape[1:]))
+
+    def _fetched(
+        self, program: IpuProgram, names: Mapping[str, str]
+    ) -> Iterator[tuple[str, Fetch, tuple[int, ...]]]:
+        """Of each output: its name, the fetch, and its shape in a micro-batch."""
+        kinds = program.kinds()
+        for name, fetched in names.items():
+            fetch = program.fetches[fetched]
+            yield name, fetch, kinds[fetch.anchor][0]
+
+    def _add(self, name: str, fetch: Fetch, row: tuple[int, ...], whole: tuple[int, ...]) -> None:
+        self._specs.append(TensorSpec(name, row, fetch.dtype))
+        self._results.append((name, fetch, whole))
 
     def convert(self, spec: TensorSpec, value: Any) -> Array:
         return self._found().converted(spec.name, value)
@@ -73,12 +90,12 @@ class ProgramModel(Model):
         program = self._found()
         arrays = {self._tensors[name]: array for name, array in inputs.items()}
         outputs = program.compute(arrays)
-        answer = {
-            name: program.given_back(fetch, outputs[fetch.anchor], self._shapes[name])
-            for name, fetch in program.fetches.items()
-        }
-        # Every micro-batch has the same.
-        return answer | {name: answer[name][0] for name in self._shared}
+        answer = {}
+        for name, fetch, shape in self._results:
+            array = program.given_back(fetch, outputs[fetch.anchor], shape)
+            # Every micro-batch has the same of what is shared.
+            answer[name] = array[0] if name in self._shared else array
+        return answer
 
     def _found(self) -> IpuProgram:
         program = self._program()
@@ -96,15 +113,11 @@ class WholeBatches(ProgramModel):
         program: compiled for inference.
     """
 
-    def _describe(self, program: IpuProgram, shared: Collection[str]) -> None:
+    def _describe(self, program: IpuProgram, names: Mapping[str, str]) -> None:
         self.micro_batch = program.micro_batches
         self.inputs = [TensorSpec(n, f.shape, f.declared) for n, f in read_feeds(program).items()]
-        self.outputs = []
-        kinds = program.kinds()
-        for name, fetch in program.fetches.items():
-            shape, _ = kinds[fetch.anchor]
-            self._shapes[name] = (self.micro_batch, *shape)
-            self.outputs.append(TensorSpec(name, shape, fetch.dtype))
+        for name, fetch, shape in self._fetched(program, names):
+            self._add(name, fetch, shape, (self.micro_batch, *shape))
 
     def convert(self, spec: TensorSpec, value: Any) -> Array:
         array = super().convert(spec, value)

@@ -208,7 +208,7 @@ def test_a_reset_ends_the_threads_and_so_does_letting_go_of_the_program() -> Non
     program.run(feed(1), [built.y])
     assert len(set(threading.enumerate()) - before) == 2
     program.backend.reset()
-    assert set(threading.enumerate()) == before
+    assert set(threading.enumerate()) <= before
     with pytest.raises(BackendUnavailableError, match="it was reset. Compile the program again"):
         program.run(feed(1), [built.y])
     program = built.compiled([built.y], timeout_ms=1.0)
@@ -216,7 +216,7 @@ def test_a_reset_ends_the_threads_and_so_does_letting_go_of_the_program() -> Non
     del program
     gc.collect()
     ends = time.monotonic() + 20
-    while set(threading.enumerate()) != before:
+    while not set(threading.enumerate()) <= before:
         assert time.monotonic() < ends
         time.sleep(0.001)
 
