@@ -102,7 +102,7 @@ class _Session(SessionWeights):
         options, training = self._options, self._loss is not None
         ipus = int(self._device.numIpus)
         check_options(options, training, ipus)
-        self._instances, self._first_replica = instances_of(options)
+        self._instances = instances_of(options)
         check_clips(options, self._optimizer)
         check_types(self._graph, options)
         check_recomputation(self._graph, options)
@@ -178,7 +178,6 @@ class _Session(SessionWeights):
                 accumulation_factor=self.accumulationFactor,
                 replicas=replicas,
                 instances=self._instances,
-                first_replica=self._first_replica,
                 broadcast=self._broadcast.intersection(kinds) if replicas > 1 else frozenset(),
                 mean=mean,
                 running_mean=running,

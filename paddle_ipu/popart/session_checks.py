@@ -60,15 +60,15 @@ def check_options(options: SessionOptions, training: bool, num_ipus: int) -> Non
         )
 
 
-def instances_of(options: SessionOptions) -> tuple[int, int]:
-    """(processes that share the replicas, the number of this process's first replica).
+def instances_of(options: SessionOptions) -> int:
+    """How many processes share the replicas.
 
     Raises:
         popart_exception: the options of distributed replicas contradict one another, or what
             ``poprun`` says of this process.
     """
     if not options.enableDistributedReplicatedGraphs:
-        return 1, 0
+        return 1
     total, offset = int(options.globalReplicationFactor), int(options.globalReplicaOffset)
     local = replication_factor(options)
     if total < 1 or total % local:
@@ -96,7 +96,7 @@ def instances_of(options: SessionOptions) -> tuple[int, int]:
             f"Global replica offset: {offset}, is not that of instance {instance.index}, whose "
             f"first replica is number {expected}: popdist.getReplicaIndexOffset() gives it"
         )
-    return total // local, offset
+    return total // local
 
 
 def check_recomputation(graph: ir.Graph, options: SessionOptions) -> None:

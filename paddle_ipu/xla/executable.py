@@ -234,6 +234,8 @@ class Executable:
         self._cache_path = cache_path
         if self._traced is None:
             self.trace()
+        if self._instances is not None:
+            self._instances.check_same(self._traced)
         with _kept_in(cache_path):
             options: dict[str, Any] = dict(half.COMPILER_OPTIONS)
             if self._step.segments and jax.default_backend() == "cpu":
@@ -333,6 +335,8 @@ class Executable:
     def _step_without_updates(self) -> Any:
         if self._compiled_still is None:
             lowered = self._lowered_for(None, self._still)
+            if self._instances is not None:
+                self._instances.check_same(lowered)
             with _kept_in(self._cache_path):
                 self._compiled_still = lowered.compile(compiler_options=dict(half.COMPILER_OPTIONS))
         return self._compiled_still

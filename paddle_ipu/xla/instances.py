@@ -9,6 +9,7 @@ carry gradients.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -52,6 +53,8 @@ def _connect() -> None:
             "say where the instances meet. Start the program with poprun, or set it to host:port "
             "of instance 0, a free port of its host, for all of them."
         )
+    # JAX would take SIGTERM for a warning, and the process would live on.
+    jax.config.update("jax_enable_preemption_service", False)  # type: ignore[no-untyped-call]
     host, _, port = instance.coordinator.rpartition(":")
     bind = instance.coordinator if host in ("127.0.0.1", "localhost") else f"[::]:{port}"
     try:
@@ -183,6 +186,22 @@ class Instances:
         )({name: self._whole(array, True) for name, array in arrays.items()})
         return {name: _part(array, False) for name, array in sent.items()}
 
+    def check_same(self, lowered: Any) -> None:
+        """Compares what the instances are about to compile; all must call it.
+
+        Raises:
+            BackendUnavailableError: they differ, and would wait for one another in vain.
+        """
+        digest = hashlib.sha256(lowered.as_text().encode()).digest()
+        found = self.gathered(np.frombuffer(digest, np.uint8))
+        others = [number for number, other in enumerate(found) if other.tobytes() != digest]
+        if others:
+            raise BackendUnavailableError(
+                f"instance {this_instance().index} compiles another program than instance "
+                f"{others[0]}. The instances of a distributed program build the same operators, "
+                "with the same shapes and options; only their data differ."
+            )
+
     def gathered(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """What every instance gave, [instances, *shape]; all must call it, with like shapes."""
         # As bytes: JAX narrows numbers of 64 bits.
@@ -211,6 +230,11 @@ def summed(tree: Any) -> Any:
 def true_everywhere(flags: jax.Array) -> Any:
     """In a step: what is true on all instances."""
     return _pmin(flags.astype(jnp.int32), INSTANCE_AXIS).astype(jnp.bool_)
+
+
+def own_index() -> jax.Array:
+    """In a step: the number of this instance."""
+    return lax.axis_index(INSTANCE_AXIS).astype(jnp.uint32)
 
 
 def of_first(array: jax.Array) -> Any:

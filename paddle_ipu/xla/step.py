@@ -182,6 +182,7 @@ class Step:
         the graph has written; the batch's anchors."""
         program = self.program
         micro, replicas = program.accumulation_factor, program.replicas
+        first_replica = self._first_replica()
         if micro * program.all_replicas == 1:
             gradients, written, anchors, finite = self._micro_batch(
                 weights, feeds, key(0, 0), scale, versions
@@ -191,7 +192,7 @@ class Step:
         def once(
             total: Tree, written: Tree, fed: Tree, index: Any, replica: Any
         ) -> tuple[Tree, Tree, tuple[Tree, jax.Array | None]]:
-            own = key(index, program.first_replica + replica)
+            own = key(index, first_replica + replica)
             gradients, after, anchors, finite = self._micro_batch(
                 {**weights, **written}, fed, own, scale, versions
             )
@@ -209,7 +210,7 @@ class Step:
                 return self._micro_batch(
                     {**weights, **own},
                     {**fed, **alike},
-                    key(index, program.first_replica + replica),
+                    key(index, first_replica + replica),
                     scale,
                     versions,
                 )
@@ -218,7 +219,7 @@ class Step:
             gradients, after, anchors, finite = together(*items, written)
             for replica in range(replicas):
                 own = {name: array[replica] for name, array in gradients.items()}
-                with self._rounding(key(index, program.first_replica + replica), _SUM):
+                with self._rounding(key(index, first_replica + replica), _SUM):
                     total = self._added(total, own, index * replicas + replica)
             return (total, after if self.updating else written), (anchors, finite)
 
@@ -276,6 +277,10 @@ class Step:
     def _everywhere(self, flags: jax.Array) -> jax.Array:
         """What is true on all instances."""
         return flags if self.program.instances == 1 else instances.true_everywhere(flags)
+
+    def _first_replica(self) -> Any:
+        """The number of this instance's first replica. All instances compile the same program."""
+        return 0 if self.program.instances == 1 else instances.own_index() * self.program.replicas
 
     def _of_first_instance(self, counters: jax.Array) -> jax.Array:
         """Instance 0's counters: sums and updates are rounded alike on all instances."""

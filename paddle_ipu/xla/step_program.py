@@ -46,7 +46,6 @@ class StepProgram:
         replicas: copies of the graph that each take a micro-batch of their own at the same time.
             They share the weights, but each has its own of those that the graph writes.
         instances: processes that each run that many replicas of the same program.
-        first_replica: number, among all, of this process's first one.
         broadcast: inputs of which all replicas take the same micro-batch.
         mean: gradients are averaged over micro-batches and replicas, not summed.
         running_mean: the average is kept running instead of divided at the end.
@@ -69,7 +68,6 @@ class StepProgram:
     accumulation_factor: int = 1
     replicas: int = 1
     instances: int = 1
-    first_replica: int = 0
     broadcast: frozenset[str] = frozenset()
     mean: bool = False
     running_mean: bool = False
