@@ -310,8 +310,9 @@ class Batcher:
     ) -> None:
         """Gives each request of a batch what is its own."""
         finished: list[Request] = []
-        offset = 0
+        end = 0
         for request, start, rows in batch:
+            offset, end = end, end + rows
             if request.over:
                 continue
             if error is not None:
@@ -329,8 +330,6 @@ class Batcher:
                 self._count([], failed=1)
                 request.finish(None, ServingError(_no_output(missing.args[0], outputs)))
                 continue
-            finally:
-                offset += rows
             if rows == request.rows:
                 request.parts = part
             else:

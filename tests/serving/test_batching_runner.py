@@ -23,6 +23,7 @@ from paddle_ipu.errors import (
     ServingError,
 )
 from paddle_ipu.serving import BatchingRunner
+from paddle_ipu.serving.request import Promised
 
 Array = np.ndarray[Any, Any]
 Feed = Mapping[str, Array]
@@ -300,6 +301,19 @@ class RefusalError(Exception):
     """What a model may raise."""
 
 
+def test_rows_of_a_request_that_failed_meanwhile_are_nobody_elses() -> None:
+    failed, other = (Promised(request(rows), rows, None, 0.0, LONG, LONG) for rows in (3, 1))
+    failed.over = True  # by the batch before, when these rows were in the next one already
+    together = {
+        name: np.concatenate([failed.arrays[name][1:], other.arrays[name]]) for name in INPUTS
+    }
+    with serve(told_apart) as runner:
+        batcher = runner._batcher
+        batcher._answer([(failed, 1, 2), (other, 0, 1)], told_apart(together), None)
+    assert_answers(other.future.result(0), other.arrays)
+    assert not failed.future.done()
+
+
 def test_an_error_of_the_model_reaches_the_callers_of_its_batch_and_no_others() -> None:
     def refusing(feed: Feed) -> dict[str, Array]:
         if (feed["n"] < 0).any():
@@ -463,6 +477,7 @@ def test_a_fork_is_told_to_make_its_own(
 import os, sys
 import numpy as np
 from paddle_ipu.serving import BatchingRunner
+from paddle_ipu.serving.request import Promised
 runner = BatchingRunner(lambda feed: {"y": feed["x"]}, micro_batch=2, inputs={"x": ([], "int64")})
 runner.run({"x": [1]})
 if os.fork() == 0:
