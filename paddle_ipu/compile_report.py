@@ -35,6 +35,8 @@ class CompileReport:
         steps: how often the program has run.
         temporary_bytes: memory of a step beside weights, optimizer state, feeds and fetches, most
             of it activations that backward needs; 0 on hardware.
+        cache: what the executable cache did: ``compiled``, ``loaded``, or ``not kept: `` and why;
+            "" without ``enable_engine_caching``, and on hardware.
     """
 
     portable: bool
@@ -42,6 +44,7 @@ class CompileReport:
     on_host: Sequence[HostOperator]
     steps: int
     temporary_bytes: int = 0
+    cache: str = ""
 
     def __str__(self) -> str:
         lines = [f"steps run: {self.steps}"]
@@ -50,6 +53,8 @@ class CompileReport:
         else:
             lines.append("portable: no, the IPU Model alone runs it")
             lines += [f"  {reason}" for reason in self.not_portable_because]
+        if self.cache:
+            lines.append(f"executable cache: {self.cache}")
         lines.append(f"operators on Paddle's CPU kernels: {len(self.on_host) or 'none'}")
         for found in self.on_host:
             cost = found.seconds_per_step

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -543,6 +544,8 @@ def _session(
     # The Scope's weights go to an inference session too, and may change later.
     options.constantWeights = False
     record_on(values, options, lambda kind, member: getattr(getattr(popart, kind), member))
+    if path := os.environ.get("IPU_CACHE_PATH"):
+        options.enableEngineCaching, options.cachePath = True, path
     patterns = popart.Patterns()
     record_patterns_on(values, patterns.enablePattern)
     flow = popart.DataFlow(

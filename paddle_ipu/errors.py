@@ -42,6 +42,10 @@ class ModelFileError(PaddleIpuError, ValueError):
     """A saved model is missing, truncated, damaged, of a newer version, or contradicts itself."""
 
 
+class CacheError(PaddleIpuError):
+    """The folder for compiled programs cannot be used, or its settings make no sense."""
+
+
 class PassError(PaddleIpuError):
     """A pass failed or broke its own contract; names the pass and those that ran before."""
 

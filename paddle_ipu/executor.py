@@ -171,13 +171,15 @@ class IpuProgram:
                 for kernel in self._kernels
             ],
             steps=self._runs,
-            temporary_bytes=self._temporary_bytes(),
+            temporary_bytes=self._told("temporaryBytes", 0),
+            cache=self._told("executableOrigin", ""),
         )
 
-    def _temporary_bytes(self) -> int:
+    def _told(self, method: str, otherwise: Any) -> Any:
+        """What a session of the IPU Model tells; Graphcore's does not."""
         if not self._backend.is_attached or not seam.is_ours(self._popart):
-            return 0
-        return int(self._backend.session_as_is.temporaryBytes())
+            return otherwise
+        return getattr(self._backend.session_as_is, method)()
 
     def run(
         self, feed: Mapping[str, Any] | None, fetch_list: Any, return_numpy: bool = True

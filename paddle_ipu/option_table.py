@@ -370,10 +370,10 @@ _add("Compilation", "effective", COUNT, {
     "compilation_progress_total": (100, "The total that the progress logger is given."),
 }, seam="")
 _add("Compilation", "effective", FLAG, {
-    "enable_engine_caching": (False, "Keep compiled programs on disk for the next process."),
+    "enable_engine_caching": (False, "Keep compiled programs on disk; IPU_CACHE_PATH turns it on."),
 })
 _add("Compilation", "effective", TEXT, {
-    "cache_path": ("session_cache", "Folder of the compiled programs."),
+    "cache_path": ("session_cache", "Folder of compiled programs; IPU_CACHE_PATH goes before it."),
 })
 _add("Compilation", "recorded", FLAG, {
     "strict_op_versions": (True, "Refuse an operator version other than the opset's."),

@@ -256,11 +256,13 @@ class _Session(SessionWeights):
     def prepareDevice(self, loadEngine: bool = True) -> None:
         """Compiles the program; without ``compileEngine`` it is only built."""
         self._report(20)
-        self._executable.trace()
+        cache = self._options.cachePath if self._options.enableEngineCaching else None
+        if cache is None or not self._options.compileEngine:
+            # A program that the cache has need not be traced.
+            self._executable.trace()
         self._report(50)
         if not self._options.compileEngine:
             return
-        cache = self._options.cachePath if self._options.enableEngineCaching else None
         # XLA leaves Python's lock alone, and often a processor.
         with ThreadPoolExecutor(1, "paddle_ipu-upload") as beside:
             uploaded = beside.submit(self._upload_initialisers)
@@ -294,6 +296,18 @@ class _Session(SessionWeights):
         """Memory of a step beside weights, state, feeds and anchors; PopART has none."""
         self._require_prepared("temporaryBytes")
         return int(self._executable.temporary_bytes)
+
+    def executableOrigin(self) -> str:
+        """Where the compiled program came from; PopART has none.
+
+        ``compiled`` or ``loaded`` with engine caching, ``not kept: ...`` for a program that the
+        cache does not take, and "" without engine caching.
+        """
+        self._require_prepared("executableOrigin")
+        if not self._options.enableEngineCaching:
+            return ""
+        step = self._executable.compiled
+        return f"not kept: {step.not_kept}" if step.not_kept else str(step.origin)
 
     def drawsRandomNumbers(self) -> bool:
         """Whether a run depends on the random seed; known once prepared. PopART has none."""

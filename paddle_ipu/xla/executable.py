@@ -6,8 +6,7 @@ only reads them. ``step.py`` is what is compiled.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,10 +15,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.experimental.compilation_cache import compilation_cache
 
 from paddle_ipu.errors import LoweringError, NumericalError, popart_exception, popart_runtime_error
-from paddle_ipu.xla import half, index_ranges, instances, memory, recomputation
+from paddle_ipu.xla import half, index_ranges, instances, memory, recomputation, stored_step
 from paddle_ipu.xla.graph import LoweredGraph
 from paddle_ipu.xla.interruptions import Deferred
 from paddle_ipu.xla.lowerings.effects import ABORTED
@@ -28,13 +26,12 @@ from paddle_ipu.xla.stale_weights import stale_reads
 from paddle_ipu.xla.state import OptimizerState, owned
 from paddle_ipu.xla.step import Step
 from paddle_ipu.xla.step_program import GRADIENT_PREFIX, StepProgram
+from paddle_ipu.xla.stored_step import CompiledStep
 
 memory.run_in_calling_thread()
 
 Tree = dict[str, Any]
 _WORD = 0xFFFFFFFF
-_COMPILING = threading.Lock()
-"""JAX's settings of its cache are the whole process's, so threads compile one after another."""
 
 
 @dataclass(slots=True)
@@ -56,8 +53,8 @@ class Executable:
     _still: Step = field(init=False)
     _needed: tuple[str, ...] = ()
     _traced: Any = None
-    _compiled: Any = None
-    _compiled_still: Any = None
+    _compiled: CompiledStep | None = None
+    _compiled_still: CompiledStep | None = None
     _fits_state: bool = True
     _cache_path: str | None = None
     _instances: instances.Instances | None = None
@@ -130,8 +127,8 @@ class Executable:
 
     @property
     def draws(self) -> bool:
-        """Whether the step draws random numbers from the seed; known once it is traced."""
-        return self._step.graph.draws
+        """Whether the step draws random numbers from the seed; known once it is compiled."""
+        return self._step.graph.draws if self._compiled is None else self._compiled.draws
 
     def reserve_memory(self) -> None:
         """Makes room for the step's temporary buffers, which every run then uses again."""
@@ -182,6 +179,23 @@ class Executable:
         return str(self._lowered_for(platform, self._step).as_text())
 
     def _lowered_for(self, platform: str | None, step: Step) -> Any:
+        step.segments = self._segments(step)
+        whole_step: Any = step.whole_step
+        if self._instances is not None:
+            whole_step = self._instances.step(whole_step, self.program.writes)
+        if self._leaves_weights(step):
+            function = jax.jit(step.without_weights)
+        else:
+            function = jax.jit(whole_step, donate_argnums=(0, 1))
+        on_cpu = (platform or jax.default_backend()) == "cpu"
+        # Accelerators round the factors of float32 products unless told otherwise.
+        with nullcontext() if on_cpu else jax.default_matmul_precision("highest"):
+            with _told_of_loops():
+                traced = function.trace(*self._arguments())
+            return traced.lower(lowering_platforms=None if platform is None else (platform,))
+
+    def _arguments(self) -> tuple[Any, ...]:
+        """Shapes and dtypes of what the step takes."""
         weights = {
             name: _spec(self.program.on_device(name), dtype)
             for name, (_, dtype) in self.program.weights.items()
@@ -196,22 +210,10 @@ class Executable:
         }
         scalars = _spec(self._scalars().shape, jnp.float32)
         counters = _spec((2,), jnp.uint32)
-        step.segments = self._segments(step)
         arguments: tuple[Any, ...] = (weights, state, feeds, scalars, counters)
-        whole_step: Any = step.whole_step
-        if self._instances is not None:
-            whole_step = self._instances.step(whole_step, self.program.writes)
-            arguments = self._instances.specs(arguments, self.program.writes)
-        if self._leaves_weights(step):
-            function = jax.jit(step.without_weights)
-        else:
-            function = jax.jit(whole_step, donate_argnums=(0, 1))
-        on_cpu = (platform or jax.default_backend()) == "cpu"
-        # Accelerators round the factors of float32 products unless told otherwise.
-        with nullcontext() if on_cpu else jax.default_matmul_precision("highest"):
-            with _told_of_loops():
-                traced = function.trace(*arguments)
-            return traced.lower(lowering_platforms=None if platform is None else (platform,))
+        if self._instances is None:
+            return arguments
+        return self._instances.specs(arguments, self.program.writes)
 
     def _leaves_weights(self, step: Step) -> bool:
         """Whether the compiled step only reads weights and state, and gives none back."""
@@ -226,33 +228,65 @@ class Executable:
         )
 
     def compile(self, cache_path: str | None = None) -> None:
-        """Compiles the traced step; the second half of a compilation.
+        """Compiles the step, or loads it from the cache, in which case it need not be traced.
 
         Args:
-            cache_path: a folder that keeps compiled programs for the next process.
+            cache_path: the folder that keeps compiled programs for the next process.
+
+        Raises:
+            CacheError: the folder cannot be used.
         """
         self._cache_path = cache_path
-        if self._traced is None:
-            self.trace()
-        if self._instances is not None:
-            self._instances.check_same(self._traced)
-        with _kept_in(cache_path):
-            options: dict[str, Any] = dict(half.COMPILER_OPTIONS)
-            if self._step.segments and jax.default_backend() == "cpu":
-                options.update(recomputation.COMPILER_OPTIONS)
-            self._compiled = self._traced.compile(compiler_options=options)
+        self._compiled = self._obtain(self._step)
         self._traced = None
         memory.give_back_unused()
+
+    def _obtain(self, step: Step) -> CompiledStep:
+        def lower() -> Any:
+            if step is self._still:
+                return self._lowered_for(None, step)
+            if self._traced is None:
+                self.trace()
+            return self._traced
+
+        def options() -> dict[str, Any]:
+            found: dict[str, Any] = dict(half.COMPILER_OPTIONS)
+            if step.segments and jax.default_backend() == "cpu":
+                found.update(recomputation.COMPILER_OPTIONS)
+            return found
+
+        if self._instances is not None:
+            # The instances compare before any of them waits for another that compiles.
+            self._instances.check_same(lowered := lower())
+            devices = list(self._instances.mesh.devices.flat)
+            return self._kept(step, devices, lambda: lowered, options)
+        return self._kept(step, jax.local_devices()[:1], lower, options)
+
+    def _kept(
+        self, step: Step, devices: Sequence[Any], lower: Callable[[], Any],
+        options: Callable[[], dict[str, Any]],
+    ) -> CompiledStep:  # fmt: skip
+        if self._cache_path is None:
+            return stored_step.compile_step(step, lower(), options())
+        is_traced = self._instances is not None
+        return stored_step.obtain(
+            step, self._arguments(), devices, self._cache_path, lower, options, is_traced
+        )
+
+    @property
+    def compiled(self) -> CompiledStep:
+        """The compiled step; it has to be there."""
+        assert self._compiled is not None
+        return self._compiled
 
     @property
     def temporary_bytes(self) -> int:
         """What the compiled step needs beside its arguments and results, by XLA's account."""
-        analysis = self._compiled.memory_analysis()
-        return 0 if analysis is None else int(analysis.temp_size_in_bytes)
+        return self.compiled.temporary_bytes
 
     def text(self) -> str:
         """The compiled program in XLA's own notation."""
-        return str(self._compiled.as_text())
+        return str(self.compiled.compiled.as_text())
 
     # -- running -------------------------------------------------------------------------------
 
@@ -285,11 +319,10 @@ class Executable:
         if self._step.state.split_unequal():
             self._fits_state = False
         if not self._fits_state:
-            self.trace()
             self.compile(self._cache_path)
             self._fits_state = True
             self._compiled_still = None
-        step, compiled = self._step, self._compiled
+        step, compiled = self._step, self.compiled.compiled
         if not updating:
             step, compiled = self._still, self._step_without_updates()
         counters = np.asarray(self._seed_words(0), np.uint32)
@@ -334,12 +367,8 @@ class Executable:
 
     def _step_without_updates(self) -> Any:
         if self._compiled_still is None:
-            lowered = self._lowered_for(None, self._still)
-            if self._instances is not None:
-                self._instances.check_same(lowered)
-            with _kept_in(self._cache_path):
-                self._compiled_still = lowered.compile(compiler_options=dict(half.COMPILER_OPTIONS))
-        return self._compiled_still
+            self._compiled_still = self._obtain(self._still)
+        return self._compiled_still.compiled
 
     def _seed_words(self, later: int) -> tuple[int, int]:
         """Low and high word of the seed, some micro-batches later."""
@@ -393,29 +422,3 @@ def _told_of_loops() -> Iterator[None]:
             "gradient: the device has to know how many turns to keep. Give the Loop a constant "
             "maximum, or put a Detach behind it."
         ) from error
-
-
-@contextmanager
-def _kept_in(cache_path: str | None) -> Iterator[None]:
-    """XLA's own cache of compiled programs, in a folder, for the length of a block."""
-    if cache_path is None:
-        with _COMPILING:
-            yield
-        return
-    settings = {
-        "jax_enable_compilation_cache": True,
-        "jax_compilation_cache_dir": cache_path,
-        "jax_persistent_cache_min_compile_time_secs": 0.0,
-        "jax_persistent_cache_min_entry_size_bytes": -1,
-    }
-    with _COMPILING:
-        before = {name: getattr(jax.config, name) for name in settings}
-        try:
-            for name, value in settings.items():
-                jax.config.update(name, value)  # type: ignore[no-untyped-call]
-            compilation_cache.reset_cache()
-            yield
-        finally:
-            for name, value in before.items():
-                jax.config.update(name, value)  # type: ignore[no-untyped-call]
-            compilation_cache.reset_cache()

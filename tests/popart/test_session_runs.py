@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -153,40 +148,3 @@ def test_checks_in_inference_and_none_without_the_option() -> None:
         run(infer(program.builder.model, {program.out: "All"}, settings=settings), zero)
     got = run(infer(program.builder.model, {program.out: "All"}), zero)
     assert np.isneginf(got[program.out]).all()
-
-
-# Engine caching
-
-CACHED = """
-import sys
-import jax
-hits = []
-jax.monitoring.register_event_listener(lambda name, **_: hits.append(name))
-from paddle_ipu import popart
-from tests.popart.session_programs import Linear, micro_batches, options, run, train, weights
-settings = options(2, enableEngineCaching=True, cachePath=sys.argv[1])
-optimizer = popart.SGD({"defaultLearningRate": (0.05, False), "defaultMomentum": (0.9, True)})
-session = train(Linear(), optimizer, batches=2, settings=settings)
-hit = "/jax/compilation_cache/cache_hits" in hits
-run(session, {"x": micro_batches(4)})
-print(hit, weights(session, "w")[0].tobytes().hex())
-"""
-
-
-def _steps_in(folder: Path) -> list[str]:
-    """Compiled steps; what the upload beside compiles may be kept too."""
-    return sorted(name for name in os.listdir(folder) if "_step" in name)
-
-
-def test_a_compiled_program_is_kept_in_a_folder(
-    tmp_path: Path, run_python: Callable[..., Any]
-) -> None:
-    folder = tmp_path / "cache"
-    snippet = CACHED.replace("sys.argv[1]", repr(str(folder)))
-    first_hit, first = run_python(snippet).stdout.split()
-    files = _steps_in(folder)
-    second_hit, second = run_python(snippet).stdout.split()
-    assert (first_hit, second_hit) == ("False", "True")
-    assert first == second
-    assert files
-    assert _steps_in(folder) == files

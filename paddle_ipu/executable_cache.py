@@ -1,0 +1,335 @@
+"""The folder that keeps compiled programs for other processes: entries, digests, locks, bound.
+
+What is in an entry is machine code, so nothing of one is read before three things hold: the folder
+and the file belong to this user and nobody else can write them; the digest in front of the file is
+that of what follows; the key in it is the one that was asked for. An entry that fails is as good as
+none. Entries appear whole, by a rename, and the ones that were used least recently go when the
+folder is larger than its bound.
+
+One process compiles while the others that want the same entry wait. Their locks are POSIX record
+locks on one file, which the kernel takes from a process that ends.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import logging
+import os
+import re
+import secrets
+import stat
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from paddle_ipu.errors import CacheError
+
+_LOG = logging.getLogger("paddle_ipu")
+
+SIZE_VARIABLE = "PADDLE_IPU_CACHE_SIZE"
+"""Environment variable: how large a cache may be, in bytes or with a unit, as ``500MB``."""
+
+DEFAULT_SIZE = 4 * 2**30
+
+_MAGIC = b"paddle_ipu 1\n"
+_DIGEST = hashlib.sha256().digest_size
+_ENTRY, _UNFINISHED, _LOCK = ".ipuexe", ".unfinished", "lock"
+_ABANDONED_SECONDS = 3600.0
+_POLL_SECONDS = 0.05
+_TELL_AFTER_SECONDS = 1.0
+_UNITS = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What one file of a cache is.
+
+    Attributes:
+        key: its key, hexadecimal; also the file's name.
+        size: bytes of the file.
+        used: when it was written or last loaded, in seconds since the epoch.
+    """
+
+    key: str
+    size: int
+    used: float
+
+
+def size_limit() -> int:
+    """How large a cache may be, in bytes, by :data:`SIZE_VARIABLE`.
+
+    Raises:
+        CacheError: the variable holds something else than a size.
+    """
+    text = os.environ.get(SIZE_VARIABLE, "").strip()
+    if not text:
+        return DEFAULT_SIZE
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?B)?", text, re.IGNORECASE)
+    if found is None:
+        raise CacheError(
+            f"{SIZE_VARIABLE} is {text!r}, expected a number of bytes or one with a unit, such as "
+            "500MB or 4GB"
+        )
+    return int(float(found[1]) * _UNITS[(found[2] or "").upper()])
+
+
+class ExecutableCache:
+    """The entries in one folder.
+
+    Args:
+        folder: made where it does not exist, for this user only.
+
+    Raises:
+        CacheError: the folder cannot be made or written, or others can write it.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(os.path.abspath(os.path.expanduser(folder)))
+        self._limit = size_limit()
+        self._check_folder()
+
+    # -- the folder ----------------------------------------------------------------------------
+
+    def _check_folder(self) -> None:
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            found = self.folder.stat()
+        except OSError as error:
+            raise CacheError(
+                f"the cache of compiled programs cannot be at {self.folder}: {error.strerror}. "
+                "Give another folder as cache_path, or turn enable_engine_caching off"
+            ) from error
+        if found.st_uid != os.geteuid():
+            raise CacheError(
+                f"the cache of compiled programs at {self.folder} belongs to user "
+                f"{found.st_uid}, not to this one ({os.geteuid()}): what is in it runs as machine "
+                "code. Give a folder of your own as cache_path"
+            )
+        if found.st_mode & _OTHERS_WRITE:
+            raise CacheError(
+                f"the cache of compiled programs at {self.folder} can be written by other users "
+                f"(mode {stat.S_IMODE(found.st_mode):o}): what is in it runs as machine code. Run "
+                f"chmod go-w {self.folder}, or give another folder as cache_path"
+            )
+        if not os.access(self.folder, os.W_OK | os.X_OK):
+            raise CacheError(
+                f"the cache of compiled programs at {self.folder} cannot be written: permission "
+                f"denied (mode {stat.S_IMODE(found.st_mode):o}). Run chmod u+rwx {self.folder}, or "
+                "give another folder as cache_path"
+            )
+
+    def _path(self, key: str) -> Path:
+        return self.folder / (key + _ENTRY)
+
+    def entries(self) -> list[Entry]:
+        """Every entry, the one used last first."""
+        found = []
+        for path in self.folder.glob("*" + _ENTRY):
+            with suppress(FileNotFoundError):
+                known = path.stat()
+                found.append(Entry(path.name.removesuffix(_ENTRY), known.st_size, known.st_mtime))
+        return sorted(found, key=lambda entry: (-entry.used, entry.key))
+
+    # -- entries -------------------------------------------------------------------------------
+
+    def load(self, key: str) -> tuple[Mapping[str, Any], bytes] | None:
+        """The entry's description and content; None where there is none that can be trusted."""
+        found = self.examine(key)
+        if isinstance(found, str):
+            if found:
+                _LOG.warning(
+                    "The compiled program %s is not used: %s. It is compiled again.",
+                    self._path(key),
+                    found,
+                )
+            return None
+        with suppress(OSError):
+            os.utime(self._path(key))
+        return found
+
+    def examine(self, key: str) -> tuple[Mapping[str, Any], bytes] | str:
+        """What :meth:`load` gives, or why it gives nothing; "" where there is no such entry."""
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        try:
+            file = os.fdopen(os.open(self._path(key), flags), "rb")
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            return f"it cannot be read ({error.strerror})"
+        with file:
+            known = os.fstat(file.fileno())
+            if not stat.S_ISREG(known.st_mode):
+                return "it is no ordinary file"
+            if known.st_uid != os.geteuid():
+                return f"it belongs to user {known.st_uid}"
+            if known.st_mode & _OTHERS_WRITE:
+                return "other users can write it"
+            data = file.read()
+        if not data.startswith(_MAGIC):
+            return "it is of another kind or version"
+        start = len(_MAGIC) + _DIGEST
+        body = memoryview(data)[start:]
+        if hashlib.sha256(body).digest() != data[len(_MAGIC) : start]:
+            return "it is damaged, its digest is another"
+        length = int.from_bytes(body[:8], "little")
+        head = json.loads(bytes(body[8 : 8 + length]))
+        if head["key"] != key:
+            return "it is the entry of another program"
+        return head["description"], bytes(body[8 + length :])
+
+    def store(self, key: str, description: Mapping[str, Any], content: bytes) -> bool:
+        """Writes an entry; False, and a warning, where the file system does not take it.
+
+        Args:
+            key: hexadecimal digits.
+            description: what JSON can hold.
+            content: the entry's bytes.
+        """
+        head = json.dumps({"key": key, "description": description}).encode()
+        body = len(head).to_bytes(8, "little") + head + content
+        unfinished = self.folder / f"{secrets.token_hex(8)}{_UNFINISHED}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            try:
+                with os.fdopen(os.open(unfinished, flags, 0o600), "wb") as file:
+                    file.write(_MAGIC + hashlib.sha256(body).digest())
+                    file.write(body)
+                os.replace(unfinished, self._path(key))
+            finally:
+                with suppress(FileNotFoundError):
+                    unfinished.unlink()
+            self._trim(key)
+        except OSError as error:
+            _LOG.warning(
+                "A compiled program was not kept in %s: %s.", self.folder, error.strerror or error
+            )
+            return False
+        return True
+
+    def remove(self, key: str) -> None:
+        """Removes an entry, if there is one."""
+        with suppress(FileNotFoundError):
+            self._path(key).unlink()
+
+    def clear(self) -> int:
+        """Removes every entry; gives how many there were.
+
+        What another process is compiling meanwhile is kept when it is done.
+        """
+        entries = self.entries()
+        for entry in entries:
+            self.remove(entry.key)
+        for path in self.folder.glob("*" + _UNFINISHED):
+            path.unlink(missing_ok=True)
+        return len(entries)
+
+    def _trim(self, newest: str) -> None:
+        """Removes what was used least recently, down to the bound, and abandoned files."""
+        for path in self.folder.glob("*" + _UNFINISHED):
+            with suppress(FileNotFoundError):
+                if time.time() - path.stat().st_mtime > _ABANDONED_SECONDS:
+                    path.unlink()
+        total = 0
+        for entry in self.entries():
+            total += entry.size
+            if total > self._limit and entry.key != newest:
+                self.remove(entry.key)
+                total -= entry.size
+
+    # -- locks ---------------------------------------------------------------------------------
+
+    @contextmanager
+    def alone(self, key: str) -> Iterator[None]:
+        """Nobody else, thread or process, is in here with the same key.
+
+        Where the file system has no locks, processes do not wait for one another.
+        """
+        lock_file = _LockFile.of(self.folder / _LOCK)
+        # A byte of the lock file for each key; the offset is a signed number of 64 bits.
+        place = int(hashlib.sha256(key.encode()).hexdigest()[:15], 16)
+        with lock_file.thread_lock(place):
+            locked = self._wait_for(lock_file, place)
+            try:
+                yield
+            finally:
+                if locked:
+                    fcntl.lockf(lock_file.descriptor, fcntl.LOCK_UN, 1, place)
+
+    def _wait_for(self, lock_file: _LockFile, place: int) -> bool:
+        start, told = time.monotonic(), False
+        while True:
+            try:
+                fcntl.lockf(lock_file.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+            except OSError as error:
+                if error.errno not in (errno.EACCES, errno.EAGAIN):
+                    _LOG.warning(
+                        "%s cannot be locked (%s): processes that want the same program compile "
+                        "it each for themselves.", lock_file.path, error.strerror,
+                    )  # fmt: skip
+                    return False
+            else:
+                return True
+            if not told and time.monotonic() - start > _TELL_AFTER_SECONDS:
+                _LOG.info("Waiting for another process that compiles the same program.")
+                told = True
+            time.sleep(_POLL_SECONDS)
+
+
+class _LockFile:
+    """A lock file, opened once a process: closing any descriptor of it would drop all its locks."""
+
+    _known: dict[tuple[int, int], _LockFile] = {}
+    _guard = threading.Lock()
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self.descriptor = descriptor
+        self._threads: dict[int, tuple[threading.Lock, int]] = {}
+
+    @classmethod
+    def of(cls, path: Path) -> _LockFile:
+        """The lock file at `path`, which is made where there is none."""
+        with cls._guard:
+            try:
+                known = path.stat()
+            except FileNotFoundError:
+                pass
+            else:
+                if (found := cls._known.get((known.st_dev, known.st_ino))) is not None:
+                    return found
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            try:
+                descriptor = os.open(path, flags, 0o600)
+            except OSError as error:
+                raise CacheError(
+                    f"the cache of compiled programs cannot make its lock file {path}: "
+                    f"{error.strerror}. Give another folder as cache_path"
+                ) from error
+            known = os.fstat(descriptor)
+            made = cls(path, descriptor)
+            return cls._known.setdefault((known.st_dev, known.st_ino), made)
+
+    @contextmanager
+    def thread_lock(self, place: int) -> Iterator[None]:
+        """Keeps other threads of this process out; record locks are the process's."""
+        with self._guard:
+            lock, users = self._threads.get(place, (threading.Lock(), 0))
+            self._threads[place] = lock, users + 1
+        try:
+            with lock:
+                yield
+        finally:
+            with self._guard:
+                lock, users = self._threads[place]
+                if users == 1:
+                    del self._threads[place]
+                else:
+                    self._threads[place] = lock, users - 1

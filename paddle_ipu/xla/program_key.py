@@ -1,0 +1,279 @@
+"""The key of a compiled step: what it computes, where, and by which code.
+
+Two keys lead to a step. That of the *program* is made of everything that tracing reads, so that a
+process that finds it neither traces nor compiles. That of the *traced step* is made of what XLA is
+given; it is there for programs that hold what has no key of its own, such as a user's function.
+Whatever an object has counts, known or not: a key that says too much costs a compilation, one that
+says too little would run the wrong program.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import hashlib
+import importlib.metadata
+import os
+import platform
+import struct
+from collections.abc import Collection, Mapping, Sequence, Set
+from contextlib import suppress
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import jax
+import numpy as np
+import onnx_ir as ir
+
+import paddle_ipu
+from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
+from paddle_ipu.xla.graph import LoweredGraph, LoweredNode
+from paddle_ipu.xla.step import Step
+
+_OWN = "paddle_ipu."
+_LOWERINGS = "paddle_ipu.xla.lowerings."
+_DEPTH = 60
+_INSTALLED = ("jaxlib", "onnx-ir", "paddlepaddle", "paddlepaddle-gpu")
+
+
+class NoKeyError(Exception):
+    """An object that no key can be made of; the message says which."""
+
+
+def program_key(step: Step, devices: Sequence[Any]) -> str:
+    """The key of a step that is not traced yet, hexadecimal.
+
+    Args:
+        step: the step.
+        devices: JAX's, on which it runs, those of other processes too.
+
+    Raises:
+        NoKeyError: the program holds a user's function or the like.
+    """
+    digest = Digest()
+    digest.add("program", surroundings(), source_digest(), [device.id for device in devices])
+    program, state = step.program, step.state
+    digest.add([
+        (field.name, getattr(program, field.name))
+        for field in dataclasses.fields(program) if field.name != "graph"
+    ])  # fmt: skip
+    digest.add(step.trained, step.stale, step.updating)
+    digest.add(state.shapes, state.device_shapes(), [state.dtype(name) for name in state.shapes])
+    digest.add(program.graph, step.graph)
+    return digest.hexdigest()
+
+
+def traced_key(
+    text: str, trees: str, kept: Collection[int], devices: Sequence[Any], options: Mapping[str, Any]
+) -> str:
+    """The key of a traced step, hexadecimal.
+
+    Args:
+        text: the step as StableHLO.
+        trees: names, shapes and dtypes of its arguments and results.
+        kept: which arguments it reads.
+        devices: on which it runs.
+        options: of the compiler.
+    """
+    digest = Digest()
+    digest.add("traced", surroundings(), text, trees, sorted(kept), dict(options))
+    digest.add([device.id for device in devices])
+    return digest.hexdigest()
+
+
+class Digest:
+    """A digest of Python objects, by their structure."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+        self._depth = 0
+
+    def hexdigest(self) -> str:
+        """The digest of everything that was added."""
+        return self._hash.hexdigest()
+
+    def add(self, *items: Any) -> None:
+        """Adds objects, in order.
+
+        Raises:
+            NoKeyError: one of them, or what it holds, is of an unknown kind.
+        """
+        self._depth += 1
+        if self._depth > _DEPTH:
+            raise NoKeyError(f"an object of {type(items[0]).__name__} holds itself")
+        for item in items:
+            self._add(item)
+        self._depth -= 1
+
+    def _add(self, item: Any) -> None:
+        if item is None or isinstance(item, (bool, int, float, str, bytes)):
+            self._plain(item)
+        elif isinstance(item, enum.Enum):
+            self._name("enum", type(item), item.name)
+        elif isinstance(item, (np.ndarray, np.generic)):
+            self._array(np.asarray(item))
+        elif isinstance(item, Mapping):
+            self._begin("map", len(item))
+            for key, value in item.items():
+                self.add(key, value)
+        elif isinstance(item, (list, tuple)):
+            self._begin("list", len(item))
+            self.add(*item)
+        elif isinstance(item, Set):
+            self._begin("set", len(item))
+            self.add(*sorted(item, key=repr))
+        elif isinstance(item, ir.Graph):
+            self._graph(item)
+        elif isinstance(item, LoweredGraph):
+            self.add("lowered", item.nodes, item.from_zero, item.precision)
+        elif isinstance(item, np.dtype):
+            self._name("dtype", type(item), item.str, item.name)
+        elif isinstance(item, PaddleOptimizer):
+            # The step takes it as an argument.
+            self._object(item.with_learning_rate(0.0))
+        elif isinstance(item, (type, FunctionType)):
+            self._code(item)
+        else:
+            self._object(item)
+
+    def _begin(self, *what: Any) -> None:
+        self._hash.update(repr(what).encode() + b"\0")
+
+    def _plain(self, item: Any) -> None:
+        if isinstance(item, float):
+            item = struct.pack("<d", item)
+        data = item if isinstance(item, bytes) else repr(item).encode()
+        self._begin(type(item).__name__, len(data))
+        self._hash.update(data)
+
+    def _name(self, kind: str, found: type, *more: Any) -> None:
+        self._begin(kind, found.__module__, found.__qualname__, *more)
+
+    def _array(self, array: np.ndarray[Any, Any]) -> None:
+        if array.dtype.hasobject:
+            raise NoKeyError(f"an array of {array.dtype}")
+        self._begin("array", array.dtype.name, array.shape)
+        self._hash.update(np.ascontiguousarray(array).tobytes())
+
+    def _code(self, item: Any) -> None:
+        """A class or function of a module's, which is known by its name."""
+        known = item.__module__.startswith((_OWN, "numpy", "jax", "ml_dtypes"))
+        if not known or "<" in item.__qualname__:
+            raise NoKeyError(f"the function {item.__module__}.{item.__qualname__}")
+        self._begin("code", item.__module__, item.__qualname__)
+
+    def _object(self, item: Any) -> None:
+        kind = type(item)
+        if not kind.__module__.startswith(_OWN):
+            raise NoKeyError(f"an object of {kind.__module__}.{kind.__qualname__}")
+        self._name("object", kind)
+        if isinstance(item, LoweredNode) and not item.rule.__module__.startswith(_LOWERINGS):
+            raise NoKeyError(f"the operator {item.domain}.{item.op_type}")
+        skipped = ("rule",) if isinstance(item, LoweredNode) else ()
+        slots = [
+            name
+            for base in kind.__mro__
+            for name in _slots(base)
+            if hasattr(item, name)
+        ]  # fmt: skip
+        attributes = {name: getattr(item, name) for name in slots} | getattr(item, "__dict__", {})
+        for name in sorted(attributes):
+            if name not in skipped:
+                self.add(name, attributes[name])
+
+    def _graph(self, graph: ir.Graph) -> None:
+        """A graph without its initializers' values: those that tracing reads are in its nodes."""
+        self._begin("graph", len(graph))
+        for value in (*graph.inputs, *graph.initializers.values()):
+            self._value(value)
+        for node in graph:
+            self.add(node.domain, node.op_type, node.name, [v and v.name for v in node.inputs])
+            for value in node.outputs:
+                self._value(value)
+            for name in sorted(node.attributes):
+                self.add(name)
+                self._attribute(node.attributes[name])
+        self.add([value.name for value in graph.outputs])
+
+    def _value(self, value: ir.Value) -> None:
+        self.add(value.name, str(value.dtype), str(value.shape))
+
+    def _attribute(self, attribute: Any) -> None:
+        if attribute.type == ir.AttributeType.GRAPH:
+            self._graph(attribute.as_graph())
+        elif isinstance(attribute.value, ir.TensorProtocol):
+            self._array(attribute.value.numpy())
+        else:
+            self.add(attribute.value)
+
+
+def _slots(kind: type) -> tuple[str, ...]:
+    slots = kind.__dict__.get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+# -- where, and by which code ---------------------------------------------------------------------
+
+
+def surroundings() -> list[tuple[str, Any]]:
+    """What a compiled step depends on beside the program: versions, machine, settings."""
+    device = jax.local_devices()[0]
+    settings = {
+        name: repr(value)
+        for name, value in sorted(jax.config.values.items())
+        if "cache" not in name
+    }
+    return [
+        ("paddle_ipu", paddle_ipu.__version__),
+        ("jax", jax.__version__),
+        ("numpy", np.__version__),
+        ("installed", _versions()),
+        ("backend", jax.default_backend()),
+        ("device", (device.device_kind, device.client.platform_version)),
+        ("machine", (platform.machine(), _processor())),
+        # XLA shares its work out among as many threads.
+        ("processors", len(os.sched_getaffinity(0))),
+        ("flags", os.environ.get("XLA_FLAGS", "")),
+        ("settings", settings),
+    ]
+
+
+@functools.cache
+def _versions() -> dict[str, str]:
+    """Of what is installed, whether it is imported or not."""
+    found = {}
+    for name in _INSTALLED:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
+
+
+@functools.cache
+def _processor() -> tuple[str, ...]:
+    """What the kernel says of the first processor: vendor, model and the features it has."""
+    wanted = {"vendor_id", "cpu family", "model", "model name", "flags", "Features", "CPU part"}
+    found: dict[str, str] = {}
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                name, _, value = line.partition(":")
+                if name.strip() in wanted:
+                    found.setdefault(name.strip(), value.strip())
+    except OSError:
+        return (platform.processor(),)
+    return tuple(f"{name}={found[name]}" for name in sorted(found))
+
+
+@functools.cache
+def source_digest() -> str:
+    """Of the code that turns a PopART program into a step, as it is installed."""
+    package = Path(paddle_ipu.__file__).parent
+    digest = hashlib.sha256()
+    for room in ("popart", "xla"):
+        for path in sorted((package / room).rglob("*.py")):
+            content = path.read_bytes()
+            digest.update(f"{path.relative_to(package)} {len(content)}\n".encode())
+            digest.update(content)
+    return digest.hexdigest()

@@ -1,0 +1,234 @@
+"""Compiled steps in the executable cache: found by their program or by what was traced, and kept.
+
+An entry under the traced step's key holds the executable. One under the program's key says which
+that is and what tracing would have told, so that a program that is found there is not traced.
+An executable is JAX's own serialisation, read after the cache has checked its digest; names and
+shapes of arguments and results are those of the program at hand.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax.experimental import serialize_executable
+
+from paddle_ipu.executable_cache import ExecutableCache
+from paddle_ipu.xla.index_ranges import IndexRange
+from paddle_ipu.xla.program_key import NoKeyError, program_key, traced_key
+from paddle_ipu.xla.step import Step
+
+_LOG = logging.getLogger("paddle_ipu")
+
+_ON_HOST = re.compile(r"custom_call\s+@\S*callback")
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledStep:
+    """A step that can run.
+
+    Attributes:
+        compiled: JAX's compiled function.
+        temporary_bytes: memory of a run beside arguments and results, by XLA's account.
+        draws: whether it draws random numbers.
+        origin: ``compiled``, or ``loaded`` from the cache.
+        not_kept: why the cache does not have it; "" where it has it, or where there is none.
+    """
+
+    compiled: Any
+    temporary_bytes: int
+    draws: bool
+    origin: str = "compiled"
+    not_kept: str = ""
+
+
+def obtain(
+    step: Step,
+    arguments: Sequence[Any],
+    devices: Sequence[Any],
+    folder: str,
+    lower: Callable[[], Any],
+    options: Callable[[], Mapping[str, Any]],
+    is_traced: bool = False,
+) -> CompiledStep:
+    """The compiled step: the one in the cache, else a new one, which the cache then has.
+
+    Args:
+        step: what to compile; where it is not traced, what tracing tells is put into it.
+        arguments: the step's arguments as specs.
+        devices: JAX's, on which it runs.
+        folder: of the cache.
+        lower: traces the step, or gives what was traced.
+        options: the compiler's, known once the step is traced.
+        is_traced: the step is traced already and need not be found by its program.
+
+    Raises:
+        CacheError: the folder cannot be used.
+    """
+    cache = ExecutableCache(folder)
+    if reason := _runs_on_host(step):
+        return _not_kept(compile_step(step, lower(), options()), reason)
+    try:
+        key = "" if is_traced else program_key(step, devices)
+    except NoKeyError as error:
+        _LOG.debug("A step has to be traced before it is looked for in the cache: %s.", error)
+        key = ""
+    if key and (found := _by_program(cache, key, step, arguments, devices)) is not None:
+        return found
+    with cache.alone(key) if key else nullcontext():
+        # Another process may have compiled it while this one waited.
+        if key and (found := _by_program(cache, key, step, arguments, devices)) is not None:
+            return found
+        return _by_trace(cache, key, step, arguments, devices, lower(), options())
+
+
+def compile_step(step: Step, lowered: Any, options: Mapping[str, Any]) -> CompiledStep:
+    """Compiles what was traced."""
+    compiled = lowered.compile(compiler_options=dict(options))
+    analysis = compiled.memory_analysis()
+    temporary = 0 if analysis is None else int(analysis.temp_size_in_bytes)
+    return CompiledStep(compiled, temporary, step.graph.draws)
+
+
+def _runs_on_host(step: Step) -> str:
+    """Why no other process could run the step: which operators call this one; "" for none."""
+    found = [node for node in step.graph.nodes if step.graph.runs_on_host(node)]
+    names = dict.fromkeys(f"{node.domain}.{node.op_type}" for node in found)
+    return f"{', '.join(names)} runs on the host" if names else ""
+
+
+def _not_kept(made: CompiledStep, reason: str) -> CompiledStep:
+    _LOG.warning("A compiled program is not kept in the executable cache: %s.", reason)
+    return dataclasses.replace(made, not_kept=reason)
+
+
+# -- by the program ---------------------------------------------------------------------------
+
+
+def _by_program(
+    cache: ExecutableCache, key: str, step: Step, arguments: Sequence[Any], devices: Sequence[Any]
+) -> CompiledStep | None:
+    found = cache.load(key)
+    if found is None:
+        return None
+    told, _ = found
+    loaded = _load(cache, told["step"], arguments, devices, _structure(told["results"]))
+    if loaded is None:
+        return None
+    by_result = {node.outputs[0]: node for node in step.graph.nodes if node.outputs}
+    step.checked = [by_result[name] for name in told["checked"]]
+    step.ranges = tuple(_range(row) for row in told["ranges"])
+    compiled, temporary = loaded
+    return CompiledStep(compiled, temporary, told["draws"], "loaded")
+
+
+def _form(structure: Any) -> list[list[str] | int | None]:
+    """What a step returns, as JSON has it: names of arrays, 0 for one array, None for none."""
+    results = jax.tree.unflatten(structure, [0] * structure.num_leaves)
+    return [list(item) if isinstance(item, dict) else item for item in results]
+
+
+def _structure(form: Sequence[list[str] | int | None]) -> Any:
+    """What :func:`_form` was given."""
+    results = [dict.fromkeys(item, 0) if isinstance(item, list) else item for item in form]
+    return jax.tree.structure(tuple(results))
+
+
+def _remember(
+    cache: ExecutableCache, key: str, step: Step, traced: str, results: Any, draws: bool
+) -> None:
+    """Keeps what leads from the program to the traced step."""
+    cache.store(
+        key,
+        {
+            "step": traced,
+            "results": _form(results),
+            "draws": draws,
+            "checked": [node.outputs[0] for node in step.checked],
+            "ranges": [_row(found) for found in step.ranges],
+        },
+        b"",
+    )
+
+
+def _row(found: IndexRange) -> list[Any]:
+    ignored = None if found.ignored is None else int(found.ignored)
+    inside = None if found.inside is None else [_row(each) for each in found.inside]
+    return [found.node, found.op_type, found.what, int(found.low), int(found.high), ignored, inside]
+
+
+def _range(row: Sequence[Any]) -> IndexRange:
+    node, op_type, what, low, high, ignored, blocks = row
+    inside = None if blocks is None else [_range(each) for each in blocks]
+    return IndexRange(node, op_type, what, low, high, ignored, inside)
+
+
+# -- by what was traced -----------------------------------------------------------------------
+
+
+def _by_trace(
+    cache: ExecutableCache,
+    key: str,
+    step: Step,
+    arguments: Sequence[Any],
+    devices: Sequence[Any],
+    lowered: Any,
+    options: Mapping[str, Any],
+) -> CompiledStep:
+    text = lowered.as_text()
+    if _ON_HOST.search(text):
+        made = compile_step(step, lowered, options)
+        return _not_kept(made, "a custom operator calls Python on the host")
+    kept = lowered._lowering.compile_args["kept_var_idx"]
+    trees = f"{lowered.in_tree} {lowered.out_tree}"
+    traced = traced_key(text, trees, kept, devices, options)
+    draws = step.graph.draws
+    with cache.alone(traced):
+        loaded = _load(cache, traced, arguments, devices, lowered.out_tree)
+        if loaded is not None:
+            compiled, temporary = loaded
+            made = CompiledStep(compiled, temporary, draws, "loaded")
+        else:
+            made = compile_step(step, lowered, options)
+            try:
+                content, _, _ = serialize_executable.serialize(made.compiled)
+            except (ValueError, NotImplementedError, jax.errors.JaxRuntimeError) as error:
+                return _not_kept(made, f"JAX cannot serialise it: {error}")
+            if not cache.store(traced, {"temporary_bytes": made.temporary_bytes}, content):
+                return dataclasses.replace(made, not_kept=f"{cache.folder} did not take it")
+        if key:
+            _remember(cache, key, step, traced, lowered.out_tree, draws)
+    return made
+
+
+def _load(
+    cache: ExecutableCache,
+    key: str,
+    arguments: Sequence[Any],
+    devices: Sequence[Any],
+    results: Any,
+) -> tuple[Any, int] | None:
+    """(the compiled step, its temporary bytes) of an entry; None where there is none."""
+    found = cache.load(key)
+    if found is None:
+        return None
+    description, content = found
+    try:
+        compiled = serialize_executable.deserialize_and_load(
+            content,
+            jax.tree.structure((tuple(arguments), {})),
+            results,
+            execution_devices=devices,
+        )
+    except (ValueError, jax.errors.JaxRuntimeError) as error:
+        _LOG.warning("The compiled program %s cannot be loaded and is compiled again: %s",
+                     key, error)  # fmt: skip
+        cache.remove(key)
+        return None
+    return compiled, int(description["temporary_bytes"])
