@@ -305,6 +305,22 @@ class IpuBackend:
             received = scopes.writable(self._scope.find_var(name).get_tensor())
             self._session.readWeights(self._popart.PyWeightsIO({self._weights[name]: received}))
 
+    def share_weights(self, other: IpuBackend) -> None:
+        """Has both devices keep one copy of the weights that both programs only read.
+
+        Args:
+            other: of a program with the same parameters, in the same Scope.
+        """
+        self._require_session()
+        if self._changes or other._changes or not seam.is_ours(self._popart):
+            return
+        pairs = {
+            tensor: other._weights[name]
+            for name, tensor in self._weights.items()
+            if name in other._weights
+        }
+        self._session.shareWeights(other.session_as_is, pairs)
+
     def discard_changes(self) -> None:
         """Has the next run begin from the scope's weights, whatever the last one has changed."""
         self._stale, self._ahead = True, 0

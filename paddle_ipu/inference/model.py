@@ -15,7 +15,6 @@ from paddle_ipu.errors import BackendUnavailableError, FeedError, ServingError
 if TYPE_CHECKING:
     from paddle_ipu.executor import IpuProgram
     from paddle_ipu.frontend.saved_model import ModelFiles, SavedTensor
-    from paddle_ipu.inference.settings import IpuSettings
     from paddle_ipu.serving.program_model import ProgramModel
     from paddle_ipu.strategy import CoreIpuStrategy
 
@@ -36,7 +35,7 @@ class Model:
 
     Args:
         files: where the model is.
-        settings: of the config.
+        core: the options that the config's settings stand for.
 
     Attributes:
         inputs: what it is fed; -1 for a dynamic dimension.
@@ -47,15 +46,14 @@ class Model:
     Raises:
         ModelFileError: damaged or mismatched files.
         NotSupported: an operator or an option without support.
-        OptionError: settings that contradict each other.
+        OptionError: options that contradict each other.
     """
 
-    def __init__(self, files: ModelFiles, settings: IpuSettings) -> None:
+    def __init__(self, files: ModelFiles, core: CoreIpuStrategy) -> None:
         import paddle
 
         from paddle_ipu.frontend import saved_model
 
-        core = settings.strategy()
         self._strategy = _Strategy(core)
         values = core.snapshot()
         replicas = values["replicated_graph_count"] if values["enable_replicated_graphs"] else 1
@@ -72,6 +70,8 @@ class Model:
         self.inputs: Sequence[SavedTensor] = tuple(self._program.feeds)
         self.outputs: Sequence[str] = tuple(self._program.output_names)
         self._fetches = [target.name for target in self._program.fetch_targets]
+        self._dtypes = [target.dtype for target in self._program.fetch_targets]
+        self._in_half = bool(values["enable_fp16"])
         self._programs: dict[Shapes, IpuProgram] = {}
         self._compiling = threading.Lock()
         self._first: IpuProgram | None = None
@@ -107,9 +107,16 @@ class Model:
             raise BackendUnavailableError(_GONE)
         feeds = {known.name: array for known, array in zip(self.inputs, arrays, strict=True)}
         results = program.run(feeds, self._fetches)
-        if self.rows == 1:
-            return results
-        return [self._merged(array, program) for array in results]
+        if self.rows > 1:
+            results = [self._merged(array, program) for array in results]
+        if self._in_half:
+            # Models that are computed in half are used as before.
+            return [self._declared(*pair) for pair in zip(results, self._dtypes, strict=True)]
+        return results
+
+    @staticmethod
+    def _declared(array: Array, dtype: str) -> Array:
+        return array.astype(dtype) if array.dtype == np.float16 else array
 
     def _merged(self, array: Array, program: IpuProgram) -> Array:
         """The rows of all micro-batches in one dimension, as of the whole batch on a CPU."""
@@ -234,6 +241,8 @@ class Model:
                 program = compiler.compile(feeds, self._fetches)
             if self._first is None:
                 self._first = program
+            else:
+                program.backend.share_weights(self._first.backend)
             self._programs[shapes] = program
             return program
 

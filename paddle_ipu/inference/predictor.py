@@ -184,7 +184,8 @@ def creating(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def create_predictor(config: Any) -> Any:
         if not isinstance(config, core.AnalysisConfig) or not settings_of(config).enabled:
             return original(config)
-        return IpuPredictor(Model(files_of(config), settings_of(config)))
+        strategy = settings_of(config).strategy()
+        return IpuPredictor(Model(files_of(config), strategy))
 
     return create_predictor
 

@@ -8,7 +8,7 @@ fetched, once it was read and the next run began. The device then keeps its own 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -116,6 +116,23 @@ class SessionWeights:
         self._copied.difference_update(names)
         self._read.difference_update(names)
         self._written.difference_update(names)
+
+    def shareWeights(self, other: SessionWeights, names: Mapping[str, str]) -> None:
+        """Takes another session's arrays for weights of the same shape and type; PopART has none.
+
+        Args:
+            other: prepared, with its weights on the device; its runs do not change them.
+            names: weight of this session -> weight of the other one.
+        """
+        self._require_weights("shareWeights")
+        other._require_weights("shareWeights")
+        mine, theirs = self._executable.weights, other._executable.weights
+        for own, name in names.items():
+            array, held = theirs.get(name), mine.get(own)
+            if array is None or held is None:
+                continue
+            if (array.shape, array.dtype) == (held.shape, held.dtype):
+                mine[own] = array
 
     def _require_weights(self, what: str) -> None:
         if self._uploaded:
