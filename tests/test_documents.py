@@ -19,6 +19,7 @@ from tests.conftest import ROOT
 
 FIRST_READ = ("README.md", "docs/tutorial.md")
 GUIDES = (
+    "docs/first_steps.md",
     "docs/bert_data.md",
     "docs/porting.md",
     "docs/diverging.md",
@@ -58,11 +59,13 @@ print("PRINTED" + json.dumps(printed))
 def blocks(document: str) -> list[tuple[str, str | None]]:
     """(code, the output shown after it) of each Python block."""
     found: list[tuple[str, str | None]] = []
+    before = ""
     for match in _BLOCK.finditer((ROOT / document).read_text()):
         if match["kind"] == "python":
             found.append((match["text"], None))
-        elif match["kind"] == "text" and found:
+        elif match["kind"] == "text" and before == "python":
             found[-1] = (found[-1][0], match["text"])
+        before = match["kind"]
     return found
 
 

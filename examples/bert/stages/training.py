@@ -89,11 +89,11 @@ def train(program: DeviceProgram, work: Work, console: Console) -> Path:
     try:
         if start < work.total_steps:
             _loop(program, work, checkpoints, setting, start, position, console)
+        plot_log(output)
+        return _final(program, work)
     except (InterruptedRunError, OSError, DivergedError):
         _tell_last(checkpoints, console)
         raise
-    plot_log(output)
-    return _final(program, work)
 
 
 def _loop(
