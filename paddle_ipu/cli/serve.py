@@ -1,0 +1,188 @@
+"""``paddle-ipu serve``: a saved model behind HTTP, concurrent requests in shared micro-batches."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import paddle_ipu
+from paddle_ipu.errors import PaddleIpuError
+
+NAME = "serve"
+SUMMARY = "serve a saved model by HTTP, gathering concurrent requests into micro-batches"
+EXIT_CODES = """\
+MODEL is what paddle.static.save_inference_model or paddle.jit.save wrote: the path without suffix,
+one of its files, or a folder with __model__. Its inputs are rows: a dynamic or fixed first
+dimension, all others fixed. Nothing in it is run but its operators.
+
+A request waits for others until the micro-batch is full, at most --timeout-ms. A larger
+--micro-batch gives more rows a second, a larger --timeout-ms fuller batches while there are few
+clients; --timeout-ms 0 never waits, and still gathers what comes while a batch is computed.
+
+  paddle-ipu serve inference/word2vec --micro-batch 64 --timeout-ms 2
+  curl http://127.0.0.1:8000/v2/models/word2vec           inputs and outputs
+  curl http://127.0.0.1:8000/v2/models/word2vec/infer -d '{"inputs": [
+    {"name": "w", "datatype": "INT64", "shape": [1, 4], "data": [1, 2, 3, 4]}]}'
+  curl http://127.0.0.1:8000/health/ready                 200, or 503 during a shutdown
+  curl http://127.0.0.1:8000/metrics                      for Prometheus
+
+It listens on this machine only, unless --host says otherwise; there is no encryption and no
+authentication, which belong into a proxy in front of it. SIGTERM or Ctrl-C ends it: no new
+requests are taken, those under way are answered.
+
+exit codes:
+  0  ended by SIGTERM or Ctrl-C, every request answered
+  1  ended likewise, but requests were given up after --grace seconds
+  2  wrong arguments
+  3  the model cannot be read, compiled or served, or the extra `serving` is not installed
+  4  nothing can listen at --host and --port
+"""
+_UNSERVABLE, _NO_PORT = 3, 4
+_LIBRARIES = ("starlette", "uvicorn", "prometheus_client")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of this subcommand."""
+    add = parser.add_argument
+    add("model", metavar="MODEL", help="a saved inference model")
+    add("--name", help="its name in URLs; that of its file by default")
+    add("--micro-batch", type=_count, default=8, metavar="N",
+        help="rows computed at once (default 8); a model saved with a fixed first dimension keeps "
+             "that")  # fmt: skip
+    add("--timeout-ms", type=_time, default=5.0, metavar="MS",
+        help="how long a request waits for others (default 5)")  # fmt: skip
+    add("--max-waiting", type=_count, metavar="ROWS",
+        help="rows that may wait; requests beyond get 503 (default: 10 micro-batches)")  # fmt: skip
+    add("--fp16", action="store_true", help="compute in half precision")
+    add("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
+    add("--port", type=_port, default=8000, help="port, 0 for any that is free (default 8000)")
+    add("--body-limit", type=_count, default=64, metavar="MIB",
+        help="largest request in MiB, beyond it 413 (default 64)")  # fmt: skip
+    add("--request-timeout", type=_seconds, default=60.0, metavar="S",
+        help="seconds until a request gets 504 (default 60)")  # fmt: skip
+    add("--grace", type=_seconds, default=30.0, metavar="S",
+        help="seconds for requests under way at the end (default 30)")  # fmt: skip
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serves until a signal; returns the exit code."""
+    missing = [name for name in _LIBRARIES if importlib.util.find_spec(name) is None]
+    if missing:
+        return _fail(
+            _UNSERVABLE,
+            f"serving needs {', '.join(missing)}: pip install 'paddle_ipu[serving]' brings it.",
+        )
+    from paddle_ipu.serving import BatchingRunner
+    from paddle_ipu.serving.http.server import HttpServer
+
+    name = arguments.name or Path(arguments.model).name.split(".")[0]
+    try:
+        runner = BatchingRunner(
+            load(arguments.model, arguments.micro_batch, arguments.fp16),
+            timeout_ms=arguments.timeout_ms,
+            max_waiting=arguments.max_waiting,
+        )
+    except PaddleIpuError as error:
+        return _fail(_UNSERVABLE, f"{arguments.model}: {error}")
+    try:
+        server = HttpServer(
+            {name: runner},
+            host=arguments.host,
+            port=arguments.port,
+            body_limit=arguments.body_limit << 20,
+            timeout=arguments.request_timeout,
+            grace=arguments.grace,
+        )
+    except OSError as error:
+        return _fail(
+            _NO_PORT,
+            f"cannot listen on {arguments.host} port {arguments.port}: {error.strerror}. Give "
+            "another --host or --port; --port 0 takes any that is free.",
+        )
+    answered = server.run(lambda: _introduce(name, server.address, runner, arguments.timeout_ms))
+    print(runner.statistics())
+    return 0 if answered else 1
+
+
+def load(target: str, micro_batch: int, half: bool) -> Any:
+    """A predictor for a saved model.
+
+    Args:
+        target: a prefix, one of its files, or a folder.
+        micro_batch: rows, where the model leaves their number open.
+        half: compute in half precision.
+
+    Raises:
+        PaddleIpuError: it cannot be read or compiled.
+    """
+    paddle_ipu.activate()
+    from paddle_ipu.frontend import saved_model
+    from paddle_ipu.inference.model import Model
+    from paddle_ipu.inference.predictor import IpuPredictor
+    from paddle_ipu.inference.settings import IpuSettings
+
+    path = Path(target)
+    prefix = path.with_suffix("") if path.suffix in (".pdmodel", ".json", ".pdiparams") else path
+    files = saved_model.locate(prefix, is_folder=path.is_dir())
+    settings = IpuSettings(enabled=True)
+    settings.set({"ipu_micro_batch_size": micro_batch, "ipu_enable_fp16": half}, "paddle-ipu serve")
+    return IpuPredictor(Model(files, settings))
+
+
+def _introduce(name: str, address: str, runner: Any, timeout_ms: float) -> None:
+    from paddle_ipu.serving.http import protocol
+
+    model = runner.model
+    print(
+        f"serving {name} at {address}/v2/models/{name}/infer\n"
+        f"micro-batches of {model.micro_batch} rows, filled up for at most {timeout_ms:g} ms"
+    )
+    described = protocol.describe(name, model)
+    for kind in ("inputs", "outputs"):
+        for tensor in described[kind]:
+            print(f"  {kind[:-1]} {tensor['name']}: {tensor['datatype']} {tensor['shape']}")
+    example = {"inputs": [_zeros(tensor) for tensor in described["inputs"]]}
+    text = json.dumps(example)
+    if len(text) < 600:
+        print(f"try: curl {address}/v2/models/{name}/infer -d '{text}'")
+    print("Ctrl-C ends it.", flush=True)
+
+
+def _zeros(tensor: dict[str, Any]) -> dict[str, Any]:
+    shape = [1, *tensor["shape"][1:]]
+    return {**tensor, "shape": shape, "data": [0] * math.prod(shape)}
+
+
+def _fail(code: int, message: str) -> int:
+    print(f"paddle-ipu serve: {message}", file=sys.stderr)
+    return code
+
+
+def _number(convert: Callable[[str], Any], least: float, expected: str) -> Callable[[str], Any]:
+    def parsed(text: str) -> Any:
+        try:
+            number = convert(text)
+        except ValueError:
+            number = math.nan
+        if not least <= number < math.inf:
+            raise argparse.ArgumentTypeError(f"got {text!r}, expected {expected}")
+        return number
+
+    return parsed
+
+
+_count = _number(int, 1, "a whole number from 1 on")
+_time = _number(float, 0, "milliseconds from 0 on")
+_seconds = _number(float, 1e-3, "seconds above 0")
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"got {text!r}, expected a number from 0 to 65535")
+    return int(text)

@@ -1,0 +1,1 @@
+"""An HTTP front for batching runners, by the Open Inference Protocol; needs the extra `serving`."""

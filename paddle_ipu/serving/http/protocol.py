@@ -1,0 +1,312 @@
+"""Requests and answers of the Open Inference Protocol (KServe v2), as JSON and as binary.
+
+In the binary form the body is a JSON header, as long as the HTTP header
+``Inference-Header-Content-Length`` says, and behind it the tensors' bytes, little-endian, in the
+order of the header.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from paddle_ipu.errors import FeedError
+from paddle_ipu.serving.model import Array, Model
+
+HEADER_LENGTH = "inference-header-content-length"
+
+DATATYPES: Mapping[str, str] = {
+    "bool": "BOOL",
+    "uint8": "UINT8",
+    "uint16": "UINT16",
+    "uint32": "UINT32",
+    "uint64": "UINT64",
+    "int8": "INT8",
+    "int16": "INT16",
+    "int32": "INT32",
+    "int64": "INT64",
+    "float16": "FP16",
+    "bfloat16": "BF16",
+    "float32": "FP32",
+    "float64": "FP64",
+}
+"""The protocol's names of NumPy's dtypes."""
+
+_DTYPES = {datatype: dtype for dtype, datatype in DATATYPES.items()}
+_BITS = {"bfloat16": "uint16"}
+"""How arrays hold a dtype that NumPy does not have."""
+
+
+class RequestError(Exception):
+    """A body that is no request to the model; the message says what, got and expected."""
+
+
+@dataclass(slots=True)
+class InferenceRequest:
+    """What a body asks for.
+
+    Attributes:
+        feed: input name -> array.
+        outputs: names of the outputs wanted, None for all.
+        binary: the outputs wanted as bytes, None for all.
+        id: given back with the answer.
+        timeout: seconds it may take, None for the server's own limit.
+    """
+
+    feed: dict[str, Array]
+    outputs: list[str] | None = None
+    binary: set[str] | None = field(default_factory=set)
+    id: str | None = None
+    timeout: float | None = None
+
+
+def parse(body: bytes, header_length: str | None, model: Model) -> InferenceRequest:
+    """Reads a request.
+
+    Args:
+        body: of the HTTP request.
+        header_length: the HTTP header of that name, None without one.
+        model: that is asked.
+
+    Raises:
+        RequestError: it is malformed, or does not fit the model.
+    """
+    text, raw = _divided(body, header_length)
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"the body is not JSON: {error}") from None
+    inputs = _member(given, "the body", "inputs", list)
+    parameters = _member(given, "the body", "parameters", dict, {})
+    feed: dict[str, Array] = {}
+    for item in inputs:
+        name = _member(item, "an item of 'inputs'", "name", str)
+        if name in feed:
+            raise RequestError(f"input {name!r} is given twice.")
+        feed[name], raw = _tensor(name, item, raw)
+    if raw:
+        raise RequestError(
+            f"{len(raw)} bytes are left behind the tensors: the binary_data_size of the inputs "
+            "must add up to the length of the data."
+        )
+    request = InferenceRequest(feed)
+    request.id = _member(given, "the body", "id", str, None)
+    timeout = _member(parameters, "'parameters'", "timeout_ms", (int, float), None)
+    if timeout is not None:
+        if isinstance(timeout, bool) or not 0 < timeout < math.inf:
+            raise RequestError(f"'timeout_ms' is {timeout!r}, expected milliseconds above 0.")
+        request.timeout = timeout / 1000
+    _take_outputs(request, given, bool(parameters.get("binary_data_output")), model)
+    return request
+
+
+def answer(
+    request: InferenceRequest, model_name: str, outputs: Mapping[str, Array], model: Model
+) -> tuple[bytes, int | None]:
+    """Writes an answer.
+
+    Returns:
+        The body, and the length of its JSON header where tensors stand behind it as bytes.
+
+    Raises:
+        RequestError: it cannot hold the numbers of an output.
+    """
+    dtypes = {spec.name: spec.dtype for spec in model.outputs or ()}
+    items, raw = [], []
+    for name, array in outputs.items():
+        dtype = dtypes.get(name, array.dtype.name)
+        if dtype not in DATATYPES:
+            raise RequestError(f"output {name!r} is {dtype}, which the protocol has no form for.")
+        item: dict[str, Any] = {
+            "name": name,
+            "shape": list(array.shape),
+            "datatype": DATATYPES[dtype],
+        }
+        if request.binary is None or name in request.binary:
+            data = np.ascontiguousarray(array).tobytes()
+            item["parameters"] = {"binary_data_size": len(data)}
+            raw.append(data)
+        else:
+            item["data"] = _numbers(name, dtype, array)
+        items.append(item)
+    given: dict[str, Any] = {"model_name": model_name, "outputs": items}
+    if request.id is not None:
+        given["id"] = request.id
+    header = json.dumps(given, separators=(",", ":"), allow_nan=False).encode()
+    return b"".join([header, *raw]), len(header) if raw else None
+
+
+def describe(model_name: str, model: Model) -> dict[str, Any]:
+    """The metadata of a model; -1 is the number of rows."""
+    return {
+        "name": model_name,
+        "platform": "paddle_ipu",
+        "inputs": [_shown(spec.name, spec.dtype, spec.shape) for spec in model.inputs],
+        "outputs": [_shown(spec.name, spec.dtype, spec.shape) for spec in model.outputs or ()],
+    }
+
+
+def _shown(name: str, dtype: str, shape: Sequence[int]) -> dict[str, Any]:
+    return {"name": name, "datatype": DATATYPES.get(dtype, dtype), "shape": [-1, *shape]}
+
+
+def _divided(body: bytes, header_length: str | None) -> tuple[bytes, bytes]:
+    """The JSON and the bytes behind it."""
+    if header_length is None:
+        return body, b""
+    if not header_length.isdecimal() or int(header_length) > len(body):
+        raise RequestError(
+            f"{HEADER_LENGTH} is {header_length!r}, expected the length of the JSON header, at "
+            f"most the {len(body)} bytes of the body."
+        )
+    length = int(header_length)
+    return body[:length], body[length:]
+
+
+def _member(given: Any, where: str, name: str, kind: Any, *default: Any) -> Any:
+    if not isinstance(given, dict):
+        raise RequestError(f"{where} is {_kind(given)}, expected an object.")
+    if name not in given:
+        if default:
+            return default[0]
+        raise RequestError(f"{where} has no {name!r}.")
+    value = given[name]
+    if not isinstance(value, kind):
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        expected = " or ".join(_JSON[k] for k in kinds)
+        raise RequestError(f"{where}: {name!r} is {_kind(value)}, expected {expected}.")
+    return value
+
+
+_JSON = {
+    dict: "an object",
+    list: "an array",
+    str: "a string",
+    int: "a number",
+    float: "a number",
+    bool: "true or false",
+    type(None): "null",
+}
+
+
+def _kind(value: object) -> str:
+    return _JSON[type(value)]
+
+
+def _tensor(name: str, item: Any, raw: bytes) -> tuple[Array, bytes]:
+    """An input's array, and the bytes that are left."""
+    where = f"input {name!r}"
+    datatype = _member(item, where, "datatype", str)
+    dtype = _DTYPES.get(datatype)
+    if dtype is None:
+        raise RequestError(
+            f"{where}: the datatype {datatype!r} is unknown; there are {', '.join(_DTYPES)}."
+        )
+    shape = _member(item, where, "shape", list)
+    if not all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in shape):
+        raise RequestError(f"{where}: the shape {shape} is no list of whole numbers from 0 on.")
+    parameters = _member(item, where, "parameters", dict, {})
+    size = _member(parameters, f"{where}: 'parameters'", "binary_data_size", int, None)
+    if size is None:
+        return _from_numbers(where, item, dtype, shape), raw
+    held = np.dtype(_BITS.get(dtype, dtype)).newbyteorder("<")
+    expected = math.prod(shape) * held.itemsize
+    if size != expected or size > len(raw):
+        raise RequestError(
+            f"{where}: binary_data_size is {size}, and {len(raw)} bytes are there; {datatype} of "
+            f"shape {shape} takes {expected}."
+        )
+    return np.frombuffer(raw[:size], held).reshape(shape), raw[size:]
+
+
+def _from_numbers(where: str, item: Any, dtype: str, shape: list[int]) -> Array:
+    data = _member(item, where, "data", list)
+    if dtype in _BITS:
+        raise RequestError(f"{where}: {DATATYPES[dtype]} is taken as binary data only.")
+    try:
+        found = np.asarray(data)
+    except ValueError:
+        raise RequestError(f"{where}: the lists of 'data' differ in length.") from None
+    if found.size != math.prod(shape):
+        raise RequestError(
+            f"{where}: 'data' holds {found.size} numbers, and the shape {shape} takes "
+            f"{math.prod(shape)}."
+        )
+    if found.size and not _fits(found, dtype):
+        raise RequestError(
+            f"{where}: 'data' holds {_what(found)}, expected numbers of {DATATYPES[dtype]}."
+        )
+    return found.astype(dtype).reshape(shape)
+
+
+def _fits(found: Array, dtype: str) -> bool:
+    kind = np.dtype(dtype).kind
+    if kind == "b":
+        return (
+            found.dtype == np.bool_
+            or found.dtype.kind == "i"
+            and bool(np.isin(found, (0, 1)).all())
+        )
+    if kind == "f":
+        return found.dtype.kind in "iuf"
+    if found.dtype.kind not in "iu":
+        return False
+    limits = np.iinfo(dtype)
+    return int(found.min()) >= limits.min and int(found.max()) <= limits.max
+
+
+def _what(found: Array) -> str:
+    if found.dtype.kind in "iu":
+        return f"whole numbers from {found.min()} to {found.max()}"
+    names = {"f": "numbers with a fraction", "b": "booleans", "U": "strings"}
+    return names.get(found.dtype.kind, "other things than numbers")
+
+
+def _take_outputs(
+    request: InferenceRequest, given: dict[str, Any], binary: bool, model: Model
+) -> None:
+    """Which outputs are wanted, and how."""
+    known = [spec.name for spec in model.outputs or ()]
+    asked = _member(given, "the body", "outputs", list, None)
+    if not asked:
+        request.binary = None if binary else set()
+        return
+    request.outputs, request.binary = [], set()
+    for item in asked:
+        name = _member(item, "an item of 'outputs'", "name", str)
+        if known and name not in known:
+            raise RequestError(
+                f"output {name!r} is unknown; the model has {', '.join(map(repr, known))}."
+            )
+        parameters = _member(item, f"output {name!r}", "parameters", dict, {})
+        if parameters.get("binary_data", binary):
+            request.binary.add(name)
+        if name not in request.outputs:
+            request.outputs.append(name)
+
+
+def _numbers(name: str, dtype: str, array: Array) -> list[Any]:
+    if dtype in _BITS:
+        raise RequestError(
+            f"output {name!r} is {DATATYPES[dtype]}, which JSON has no form for. Ask for it as "
+            "binary: 'parameters': {'binary_data_output': true}."
+        )
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise RequestError(
+            f"output {name!r} holds NaN or infinity, which JSON has no form for. Ask for it as "
+            "binary: 'parameters': {'binary_data_output': true}."
+        )
+    numbers: list[Any] = array.ravel().tolist()
+    return numbers
+
+
+def problem(error: Exception) -> str:
+    """What is told about an error: input errors as they are, others with their type."""
+    if isinstance(error, (RequestError, FeedError)):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
