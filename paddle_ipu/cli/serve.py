@@ -87,6 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
             load(arguments.model, arguments.micro_batch, arguments.fp16),
             timeout_ms=arguments.timeout_ms,
             max_waiting=arguments.max_waiting,
+            isolate_errors=True,
         )
     except PaddleIpuError as error:
         return _fail(_UNSERVABLE, f"{arguments.model}: {error}")
@@ -132,7 +133,7 @@ def load(target: str, micro_batch: int, half: bool) -> Any:
     files = saved_model.locate(prefix, is_folder=path.is_dir())
     settings = IpuSettings(enabled=True)
     settings.set({"ipu_micro_batch_size": micro_batch, "ipu_enable_fp16": half}, "paddle-ipu serve")
-    return IpuPredictor(Model(files, settings))
+    return IpuPredictor(Model(files, settings.strategy()))
 
 
 def _introduce(name: str, address: str, runner: Any, timeout_ms: float) -> None:

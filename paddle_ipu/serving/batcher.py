@@ -27,6 +27,9 @@ from paddle_ipu.serving.statistics import Recorder, Statistics
 Batch = list[tuple[Request, int, int]]
 """Of each request in it: the request, its first row in the batch, and how many."""
 
+Outcome = tuple[Batch, Mapping[str, Array], BaseException | None]
+"""A batch with the model's outputs, or with its error."""
+
 _WORKERS = 2
 
 _AT_EXIT = 10.0
@@ -41,16 +44,23 @@ class Batcher:
         timeout: seconds that a request waits for others to fill its batch.
         max_waiting: rows that may wait.
         shared: outputs that do not depend on the rows, given whole to every request.
+        isolate: compute a batch that fails once more, request by request.
     """
 
     def __init__(
-        self, model: Model, timeout: float, max_waiting: int, shared: Collection[str]
+        self,
+        model: Model,
+        timeout: float,
+        max_waiting: int,
+        shared: Collection[str],
+        isolate: bool,
     ) -> None:
         self._model = model
         self._capacity = model.micro_batch
         self._timeout = timeout
         self._max_waiting = max_waiting
         self._shared = frozenset(shared)
+        self._isolate = isolate
         self._line: deque[Request] = deque()
         self._waiting = 0
         self._flush_by = math.inf
@@ -192,21 +202,32 @@ class Batcher:
         while True:
             with self._turn:
                 batch, late = self._next_batch()
-                outputs: Mapping[str, Array] = {}
-                error: BaseException | None = None
-                if batch:
-                    try:
-                        outputs = self._compute(batch)
-                    # Whatever the model raises belongs to those who asked it.
-                    except BaseException as raised:
-                        error = raised
+                outcomes = self._outcomes(batch) if batch else []
             for request, why in late:
                 request.finish(None, why)
-            if batch:
-                self._answer(batch, outputs, error)
-            elif self._closing:
+            for outcome in outcomes:
+                self._answer(*outcome)
+            if not batch and self._closing:
                 return
-            del batch, late, outputs, error
+            # Nothing is kept while the next batch is waited for.
+            del batch, late, outcomes
+
+    def _outcomes(self, batch: Batch) -> list[Outcome]:
+        """Computes a batch; where that fails and errors are isolated, its requests one by one."""
+        whole = self._outcome(batch)
+        if whole[2] is None or not self._isolate or len(batch) == 1:
+            return [whole]
+        with self._lock:
+            self._recorder.batches += len(batch)
+            self._recorder.padding += len(batch) * self._capacity
+        return [self._outcome([part]) for part in batch]
+
+    def _outcome(self, batch: Batch) -> Outcome:
+        try:
+            return batch, self._compute(batch), None
+        # Whatever the model raises belongs to those who asked it.
+        except BaseException as error:
+            return batch, {}, error
 
     def _next_batch(self) -> tuple[Batch, list[tuple[Request, BaseException]]]:
         """Waits until the micro-batch is full or somebody has waited long enough.

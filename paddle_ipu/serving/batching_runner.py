@@ -44,6 +44,8 @@ class BatchingRunner:
             or refused.
         shared_outputs: outputs that are the same whatever the rows are; every request gets them
             whole. Any other output has to begin with the axis of rows.
+        isolate_errors: where the model raises for a batch of several requests, compute each of
+            them alone, so that only those fail which make it raise; else all of them fail.
 
     Raises:
         OptionError: an argument out of range, or missing.
@@ -59,6 +61,7 @@ class BatchingRunner:
         timeout_ms: float = 5.0,
         max_waiting: int | None = None,
         shared_outputs: Collection[str] = (),
+        isolate_errors: bool = False,
     ) -> None:
         if hasattr(model, "serving_model"):
             model = model.serving_model(shared_outputs)
@@ -82,7 +85,7 @@ class BatchingRunner:
         self._model = model
         self._timeout = timeout_ms / 1000
         self._names = frozenset(spec.name for spec in model.inputs)
-        self._batcher = Batcher(model, self._timeout, max_waiting, shared_outputs)
+        self._batcher = Batcher(model, self._timeout, max_waiting, shared_outputs, isolate_errors)
         # The threads keep the batcher, not the runner.
         end = weakref.finalize(self, _abandon, weakref.ref(self._batcher))
         end.atexit = False
@@ -114,7 +117,7 @@ class BatchingRunner:
             FeedError: a wrong name, shape, dtype or number of rows.
             RequestTimeoutError: the time is over.
             ServingError: the runner was shut down.
-            Exception: whatever the model raised for the batch the rows were in.
+            Exception: whatever the model raised for the rows, or for the batch they were in.
         """
         arrays, rows = self._checked(feed)
         now = monotonic()

@@ -32,7 +32,7 @@ class Statistics:
         refused: requests that were not accepted, because too many rows waited.
         batches: calls of the model.
         rows: rows of requests in these calls.
-        padding: rows that filled them up.
+        padding: rows that filled them up, or were computed once more after an error.
         waiting: rows that wait now.
         latency: seconds from acceptance to answer below which 50, 90 and 99 % of the last 8192
             answers stayed; zeros before the first.

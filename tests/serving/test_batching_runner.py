@@ -335,6 +335,29 @@ def test_an_error_of_the_model_reaches_the_callers_of_its_batch_and_no_others() 
         assert runner.statistics().failed == 3
 
 
+def test_isolated_errors_fail_only_the_requests_that_make_them() -> None:
+    calls: list[Array] = []
+
+    def refusing(feed: Feed) -> dict[str, Array]:
+        calls.append(feed["n"].copy())
+        if (feed["n"] < 0).any():
+            raise RefusalError("a number below zero")
+        return told_apart(feed)
+
+    with serve(refusing, timeout_ms=LONG, isolate_errors=True) as runner:
+        bad = {"x": np.ones((1, 3), "float32"), "n": np.array([-1])}
+        good, failing, other = (
+            runner.submit(request(2)),
+            runner.submit(bad),
+            runner.submit(request(1)),
+        )
+        assert isinstance(failing.exception(20), RefusalError)
+        assert_answers(good.result(20), request(2))
+        assert_answers(other.result(20), request(1))
+        counts = runner.statistics()
+    assert (counts.failed, counts.answered, counts.batches, len(calls)) == (1, 2, 4, 4)
+
+
 @pytest.mark.parametrize("shape", [(), (7, 4)])
 def test_an_output_without_rows_is_refused(shape: tuple[int, ...]) -> None:
     def mixing(feed: Feed) -> dict[str, Array]:
