@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from paddle_ipu.backend import IpuBackend
 from paddle_ipu.errors import (
-    FeedError,
     IndexRangeError,
     InvalidProgramError,
     NotSupported,
@@ -23,9 +21,18 @@ from paddle_ipu.errors import (
 )
 from paddle_ipu.executor import Fetch, IpuProgram, tell_origin
 from paddle_ipu.feeds import Feed
+from paddle_ipu.lowered_program import (
+    data_flow,
+    is_gradient,
+    lower,
+    place_of,
+    scope_weights,
+    session_options,
+    session_patterns,
+)
+from paddle_ipu.predicted_program import check_fits
 from paddle_ipu.random_seed import Seed, fixed_seed
 from paddle_ipu.strategy import StrategyValues, check_consistent
-from paddle_ipu.value_names import name_of
 
 if TYPE_CHECKING:
     from paddle_ipu.ops.translate import Translation
@@ -149,49 +156,18 @@ def _compile(
     progress: Progress,
     first_passes: Sequence[Pass],
 ) -> IpuProgram:
-    from paddle_ipu import adapted_loss_scale, dialect, seam
-    from paddle_ipu import scope as scopes
-    from paddle_ipu.dump import Dump
-    from paddle_ipu.frontend import programs
-    from paddle_ipu.ops.translate import translate
-    from paddle_ipu.passes.ipu_pipeline import PIPELINE
-    from paddle_ipu.passes.pipeline import Compilation, run_passes
+    from paddle_ipu import adapted_loss_scale, seam
 
     popart = seam.select()
-    feeds, fetches = _names(feed_list, "feed_list"), _names(fetch_list, "fetch_list")
-    graph = programs.read(program)
-    declared = _declared_feeds(graph, feeds)
-    declared_dtypes = {name: dialect.dtype_name(value) for name, value in declared.items()}
-    compilation = Compilation(graph, feeds, fetches, values)
-    dump = Dump(values)
-    dump.graph("frontend", graph)
-    run_passes((*first_passes, *PIPELINE), compilation, dump.graph)
-    _check_fed(compilation)
-    progress(10)
-    weights = {str(v.name): v for v in graph.inputs if v.meta[dialect.ROLE] != dialect.FEED}
-    adapted_loss_scale.bring_back(scope, compilation.optimizer)
-    arrays = scopes.read(scope, weights)
-    written = compilation.state_writes()
-    translation = translate(
-        graph,
-        popart,
-        lambda name: scopes.narrowed(
-            name, _in_half(arrays[name], dialect.dtype_name(weights[name]))
-        ),
-        place=bool(values["enable_manual_shard"]),
-        custom_ops=_custom_ops(popart, values),
-        **_host(popart, values),
-        writes=written,
-    )
-    progress(25)
-    anchors = _anchors(compilation, translation)
-    optimizer = _restrict(compilation, translation)
-    chosen = _chosen(popart, optimizer, translation, written, anchors, values)
+    lowered = lower(
+        popart, program, values, feed_list, fetch_list, progress, first_passes,
+        scope_weights(scope),
+    )  # fmt: skip
+    if seam.is_ours(popart):
+        check_fits(lowered, values)
+    compilation, translation = lowered.compilation, lowered.translation
+    anchors, optimizer, chosen = lowered.anchors, lowered.optimizer, lowered.chosen
     own_rule = chosen is not None and chosen.is_paddles
-    extensions = {name: _place(node) for name, node in translation.extensions.items()}
-    seam.check_portable(popart, extensions, optimizer if own_rule else None)
-    _record_memory(translation, values)
-    dump.program(translation.builder)
     rate = _learning_rate(program, scope, optimizer)
     device = seam.acquire(popart, int(values["num_ipus"]), int(values["tiles_per_ipu"]))
     first = None if chosen is None else chosen.make(optimizer, rate() if rate else 0.0)
@@ -209,7 +185,7 @@ def _compile(
                 scope,
                 translation.weights,
                 states,
-                changes=compilation.training or bool(written),
+                changes=compilation.training or bool(lowered.written),
                 compiled=bool(values["compile_engine"]),
             )
     except BaseException as error:
@@ -221,13 +197,13 @@ def _compile(
         else:
             device.detach()
         raise
-    because = [f"operator ai.paddle_ipu.{name}" for name in extensions]
+    because = list(lowered.because)
     if own_rule and optimizer is not None:
         because += sorted({f"Paddle's {update.rule} rule" for update in optimizer.updates})
     compiled = IpuProgram(
         program,
         backend,
-        _feeds(declared, declared_dtypes, translation),
+        _feeds(lowered.declared, lowered.declared_dtypes, translation),
         {name: _fetch(compilation, name, anchor) for name, anchor in anchors.items()},
         _axes(values),
         rate,
@@ -289,100 +265,10 @@ def _asserts(graph: Any) -> Iterator[str]:
 def _describer(translation: Translation) -> Callable[[str], str]:
     """Gives Paddle's operator and the user's line for the name of a PopART node."""
     nodes = {str(node.name): node for node in translation.origins.values()}
-    return lambda name: _place(nodes[name]) if name in nodes else name
+    return lambda name: place_of(nodes[name]) if name in nodes else name
 
 
 # -- names --------------------------------------------------------------------------------------
-
-
-def _names(items: Sequence[Any], what: str) -> list[str]:
-    if isinstance(items, str) or not isinstance(items, (list, tuple)):
-        raise InvalidProgramError(
-            f"{what} must be a list of names or variables, got {type(items).__name__}."
-        )
-    return [item if isinstance(item, str) else name_of(item) for item in items]
-
-
-def _declared_feeds(graph: Any, feeds: Sequence[str]) -> dict[str, Any]:
-    from paddle_ipu import dialect
-
-    declared = {str(v.name): v for v in graph.inputs if v.meta[dialect.ROLE] == dialect.FEED}
-    unknown = [name for name in feeds if name not in declared]
-    if unknown:
-        raise FeedError(
-            f"feed_list names {', '.join(map(repr, unknown))}, but the program declares "
-            f"{', '.join(map(repr, declared)) or 'no feeds'}. Declare feeds with "
-            f"paddle.static.data.{_left_dynamic(declared, feeds)}"
-        )
-    return {name: declared[name] for name in feeds}
-
-
-def _left_dynamic(declared: Mapping[str, Any], feeds: Sequence[str]) -> str:
-    """What the IPU backend in Paddle's own tree said of shapes that no feed settles."""
-    from paddle_ipu import dialect
-
-    shapes = {name: dialect.dims_of(declared[name]) for name in declared if name not in feeds}
-    left = [f"{name!r} has {dims}" for name, dims in shapes.items() if -1 in dims]
-    if not left:
-        return ""
-    return (
-        f" Without a feed, {', '.join(left)}: IPU doesn't support non-positive dimensions. "
-        "Please check tensor shape setting."
-    )
-
-
-def _check_fed(compilation: Compilation) -> None:
-    from paddle_ipu import dialect
-
-    missing = [
-        str(value.name)
-        for value in compilation.graph.inputs
-        if value.meta[dialect.ROLE] == dialect.FEED and value.name not in compilation.feeds
-    ]
-    if missing:
-        raise FeedError(
-            f"the program reads {', '.join(map(repr, missing))}, which feed_list does not name; "
-            "add it to compile(feed_list=...)."
-        )
-
-
-def _custom_ops(popart: Any, values: StrategyValues) -> Mapping[str, Any]:
-    """The custom operators that the device can run; the SDK has the user's compiled ones."""
-    from paddle_ipu import seam
-    from paddle_ipu.custom_ops import known_custom_ops
-
-    return known_custom_ops(values.custom_ops) if seam.is_ours(popart) else values.custom_ops
-
-
-def _host(popart: Any, values: StrategyValues) -> dict[str, Any]:
-    """What runs on Paddle's CPU kernels: with ``cpu_fallback`` whatever has no translator.
-
-    On the IPU Model also a custom operator of which it has nothing but the user's CPU kernel.
-    """
-    from paddle_ipu import seam
-    from paddle_ipu.cpu_kernels import kernel_of
-
-    if not seam.is_ours(popart):
-        return {}
-    everything = bool(values["cpu_fallback"])
-
-    def fallback(node: Any, kinds: Any) -> Any:
-        if not everything:
-            _LOG.warning(
-                "%s: the IPU Model does not know %s; the operator's CPU kernel runs in its place. "
-                "paddle_ipu.register_custom_op says what it means.",
-                _place(node),
-                values.custom_ops[str(node.op_type)],
-            )
-        return kernel_of(node, kinds)
-
-    return {"on_host": lambda name: everything or name in values.custom_ops, "fallback": fallback}
-
-
-def _in_half(array: Any, dtype: str) -> Any:
-    """A weight as the program has it, where that or the scope's tensor is half."""
-    kinds = {array.dtype.name, dtype}
-    return array.astype(dtype) if len(kinds) > 1 and kinds & {"float16", "bfloat16"} else array
 
 
 def _feeds(
@@ -400,23 +286,6 @@ def _feeds(
     return feeds
 
 
-def _anchors(compilation: Compilation, translation: Translation) -> dict[str, str]:
-    """Fetch name -> the PopART tensor that answers it."""
-    from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
-
-    gradients = compilation.optimizer.gradients if compilation.optimizer else {}
-    anchors = {}
-    for name in compilation.fetches:
-        of = name.removeprefix(GRADIENT_PREFIX) if compilation.training else name
-        if name in gradients:
-            anchors[name] = GRADIENT_PREFIX + translation.weights[gradients[name]]
-        elif of != name:
-            anchors[name] = GRADIENT_PREFIX + translation.tensors[of]
-        else:
-            anchors[name] = translation.tensors[compilation.writes.get(name, name)]
-    return anchors
-
-
 def _fetch(compilation: Compilation, name: str, anchor: str) -> Fetch:
     """A fetch; PopART's gradients are those of the scaled loss, Paddle's are not."""
     optimizer, scale = compilation.optimizer, 1.0
@@ -426,16 +295,10 @@ def _fetch(compilation: Compilation, name: str, anchor: str) -> Fetch:
         optimizer is not None
         and optimizer.loss_scale is None
         and not optimizer.automatic_loss_scaling
-        and _is_gradient(anchor)
+        and is_gradient(anchor)
     ):
         scale = optimizer.loss_scaling
     return Fetch(anchor, _fetch_dtype(compilation, name), scale)
-
-
-def _is_gradient(anchor: str) -> bool:
-    from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
-
-    return anchor.startswith(GRADIENT_PREFIX)
 
 
 def _fetch_dtype(compilation: Compilation, name: str) -> str:
@@ -446,43 +309,7 @@ def _fetch_dtype(compilation: Compilation, name: str) -> str:
     return "float32" if value is None else dialect.dtype_name(value)
 
 
-def _place(node: Any) -> str:
-    from paddle_ipu import dialect
-
-    return dialect.describe(node)
-
-
 # -- optimizer ----------------------------------------------------------------------------------
-
-
-def _restrict(compilation: Compilation, translation: Translation) -> Any:
-    """The optimizer without updates of parameters the forward graph does not read."""
-    from dataclasses import replace
-
-    optimizer = compilation.optimizer
-    if optimizer is None:
-        return None
-    kept = tuple(u for u in optimizer.updates if u.parameter in translation.weights)
-    return replace(optimizer, updates=kept)
-
-
-def _chosen(
-    popart: Any,
-    optimizer: Any,
-    translation: Translation,
-    written: Collection[str],
-    anchors: Mapping[str, str],
-    values: StrategyValues,
-) -> Any:
-    """The optimizer for the session, None in inference."""
-    from paddle_ipu import optimizer_rules
-
-    if optimizer is None:
-        return None
-    fetches_gradients = any(map(_is_gradient, anchors.values()))
-    return optimizer_rules.choose(
-        popart, optimizer, translation.weights, written, fetches_gradients, values
-    )
 
 
 def _learning_rate(program: Any, scope: Any, optimizer: Any) -> Callable[[], float] | None:
@@ -514,16 +341,6 @@ def _axes(values: StrategyValues) -> dict[str, int]:
     return axes
 
 
-def _record_memory(translation: Translation, values: StrategyValues) -> None:
-    """The strategy's available memory, on matmuls, unless one of them has its own."""
-    share = float(values["available_memory_proportion"])
-    builder = translation.builder
-    matmuls = translation.matmuls
-    if share and not any(builder.nodeHasAttribute("__available_memory", m) for m in matmuls):
-        for outputs in matmuls:
-            builder.setAvailableMemoryProportion(outputs, share)
-
-
 def _session(
     program: Any,
     popart: Any,
@@ -536,28 +353,13 @@ def _session(
     progress: Progress,
 ) -> Any:
     from paddle_ipu import seam
-    from paddle_ipu.strategy import check_python_interface, record_on, record_patterns_on
 
-    if not seam.is_ours(popart):
-        check_python_interface(values)
-    options = popart.SessionOptions()
-    # The Scope's weights go to an inference session too, and may change later.
-    options.constantWeights = False
-    record_on(values, options, lambda kind, member: getattr(getattr(popart, kind), member))
-    if path := os.environ.get("IPU_CACHE_PATH"):
-        options.enableEngineCaching, options.cachePath = True, path
-    patterns = popart.Patterns()
-    record_patterns_on(values, patterns.enablePattern)
-    flow = popart.DataFlow(
-        int(values["batches_per_step"]),
-        {anchor: popart.AnchorReturnType("All") for anchor in anchors.values()},
-    )
     arguments = {
         "fnModel": seam.model_of(popart, translation.builder),
-        "dataFlow": flow,
+        "dataFlow": data_flow(popart, values, anchors),
         "deviceInfo": device,
-        "patterns": patterns,
-        "userOptions": options,
+        "patterns": session_patterns(popart, values),
+        "userOptions": session_options(popart, values),
     }
     if compilation.training:
         session = popart.TrainingSession(

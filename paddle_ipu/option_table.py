@@ -113,8 +113,12 @@ _add("Placement", "effective", FLAG, {
     "need_avg_shard": (False, "Cut the program into one part of equal length for each IPU."),
 }, seam="")
 _add("Placement", "recorded", COUNT, {
-    "tiles_per_ipu": (4, "Tiles of each IPU of an IPU Model."),
+    "tiles_per_ipu": (4, "Tiles of each IPU of an IPU Model; predictions have all where unset."),
 }, seam="DeviceManager.createIpuModelDevice")
+_add("Placement", "effective", TEXT, {
+    "ipu_machine":
+        ("", "The machine whose memory the program must fit, such as `pod16` or `bow-pod16`."),
+}, seam="")
 _add("Placement", "recorded", Whole(high=2**31 - 1), {
     "num_io_tiles": (0, "Tiles of each IPU set aside for input and output."),
 })
@@ -457,6 +461,7 @@ WITHOUT_NUMBERS: frozenset[str] = frozenset(
         "enable_manual_shard",
         "enable_model_runtime_executor",
         "explicit_recomputation",
+        "ipu_machine",
         "need_avg_shard",
         "num_buffers",
         "num_ipus",

@@ -26,6 +26,7 @@ SAMPLES: dict[str, Any] = {
     "partials_type_matmuls": "half",
     "random_seed": 42,
     "replicated_collectives_settings": {"merge_all_reduce_collectives": True},
+    "ipu_machine": "bow-pod16",
     "weight_decay_mode": "decay",
     "optimizer_rule": "popart",
 }

@@ -43,9 +43,9 @@ def value(core: CoreIpuStrategy, name: str) -> Any:
     return core.get_option(name)["value"]
 
 
-def test_the_table_holds_the_options_of_an_ipu_build_and_two_of_ours() -> None:
-    assert len(OPTIONS) == 126
-    assert {"cpu_fallback", "optimizer_rule"} <= set(OPTIONS)
+def test_the_table_holds_the_options_of_an_ipu_build_and_three_of_ours() -> None:
+    assert len(OPTIONS) == 127
+    assert {"cpu_fallback", "ipu_machine", "optimizer_rule"} <= set(OPTIONS)
     assert CoreIpuStrategy().get_all_option_names() == list(OPTIONS)
     assert {option.status for option in OPTIONS.values()} == {"effective", "recorded"}
     for name, option in OPTIONS.items():

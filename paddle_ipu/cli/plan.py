@@ -1,0 +1,122 @@
+"""``paddle-ipu plan``: the fastest strategy for a program on a machine that fits its memory."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from typing import Any
+
+from paddle_ipu.cli.predicted import add_target, predicted_target
+from paddle_ipu.model.memory_check import size
+from paddle_ipu.model.plan import MOST, Candidate, plan
+from paddle_ipu.model.report.strategy_text import placement_text, strategy_text
+
+NAME = "plan"
+SUMMARY = "propose a strategy that fits an IPU machine and is fast on it"
+EXIT_CODES = """\
+A script is run until it compiles for the IPU; strategies for its program are predicted, with the
+same rows in a weight update. Nothing is compiled. Another micro-batch or placement than the
+script's is an estimate: put the proposal into the script, and `paddle-ipu report` predicts it.
+
+  for the machine that the strategy names   paddle-ipu plan train.py
+  for another, with another batch           paddle-ipu plan --machine pod64 --batch 4096 train.py
+
+exit codes:
+  0  there is a strategy that fits
+  1  none that was tried does; the closest is shown
+  2  wrong arguments
+  3  the script failed or compiled nothing, or the model cannot be read
+"""
+_SHOWN = 8
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of this subcommand."""
+    add_target(parser)
+    add = parser.add_argument
+    add("--batch", type=int, default=0, metavar="N", help="rows of a weight update")
+    add(
+        "--candidates", type=int, default=MOST, metavar="N",
+        help=f"strategies to try at most (default {MOST})",
+    )  # fmt: skip
+    add("--json", action="store_true", help="print one JSON object")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the proposal; returns the exit code."""
+    if arguments.batch < 0 or arguments.candidates < 1:
+        print("--batch and --candidates take numbers above 0", file=sys.stderr)
+        return 2
+    found = predicted_target(arguments)
+    if isinstance(found, int):
+        return found
+    begin = time.perf_counter()
+    made = plan(found.program, found.machine, batch=arguments.batch, most=arguments.candidates)
+    seconds = time.perf_counter() - begin
+    if arguments.json:
+        shown = [_as_json(candidate) for candidate in made.candidates[:_SHOWN]]
+        print(json.dumps({"fitting": shown, "too_large": made.too_large}, indent=1))
+        return 0 if made.best else 1
+    tried = len(made.candidates) + made.too_large
+    print(
+        f"{tried} strategies for {found.machine.name} in {seconds:.1f} s; "
+        f"{len(made.candidates)} fit"
+    )
+    print(_HEAD)
+    for candidate in made.candidates[:_SHOWN]:
+        print(_row(candidate))
+    if made.best is None:
+        if made.closest is not None:
+            print(_row(made.closest))
+            lacking = size(made.closest.prediction.memory.worst.over)
+            print(f"the closest lacks {lacking}: take a machine with more IPUs, or a smaller model")
+        else:
+            print("no strategy makes this batch on this machine: give another --batch")
+        return 1
+    print()
+    print(strategy_text(made.best))
+    where = placement_text(made.best)
+    if where:
+        print()
+        print(where)
+    return 0
+
+
+_HEAD = (
+    "    rows/s  IPUs x replicas  micro-batch  accumulation  batch   recomputation  state     "
+    "fullest tile"
+)
+
+
+def _row(candidate: Candidate) -> str:
+    prediction = candidate.prediction
+    settings = prediction.program.settings
+    worst = prediction.memory.worst
+    place = f"{settings.ipus // settings.replicas} x {settings.replicas}"
+    return (
+        f"{prediction.cycles.throughput:>10,.0f}  {place:<15}  {prediction.program.rows:<11}  "
+        f"{settings.accumulation:<12}  {candidate.batch:<6}  {settings.recomputation:<13}  "
+        f"{'on chip' if settings.state_on_chip else 'off chip'}  "
+        f"{worst.per_tile / worst.tile_capacity:.0%}"
+        + ("" if candidate.cuts is not None else "  (placed as written)")
+    )
+
+
+def _as_json(candidate: Candidate) -> dict[str, Any]:
+    prediction = candidate.prediction
+    settings = prediction.program.settings
+    return {
+        "throughput": prediction.cycles.throughput,
+        "ipus_of_a_replica": settings.ipus // settings.replicas,
+        "replicas": settings.replicas,
+        "micro_batch_size": prediction.program.rows,
+        "accumulation_factor": settings.accumulation,
+        "batch": candidate.batch,
+        "auto_recomputation": settings.recomputation,
+        "state_on_chip": settings.state_on_chip,
+        "tile_share": prediction.memory.worst.per_tile / prediction.memory.worst.tile_capacity,
+        "strategy": strategy_text(candidate),
+        "placement": placement_text(candidate),
+    }

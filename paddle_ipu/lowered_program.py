@@ -1,0 +1,310 @@
+"""A Paddle program lowered: read, rewritten and translated, before it is given to a session."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paddle_ipu.errors import FeedError, InvalidProgramError
+from paddle_ipu.strategy import StrategyValues
+from paddle_ipu.value_names import name_of
+
+if TYPE_CHECKING:
+    from paddle_ipu.ops.translate import Translation
+    from paddle_ipu.passes.pipeline import Compilation, Pass
+
+_LOG = logging.getLogger("paddle_ipu")
+
+
+@dataclass(frozen=True)
+class LoweredProgram:
+    """A program on its way: everything but a device and a session."""
+
+    declared: Mapping[str, Any]
+    declared_dtypes: Mapping[str, str]
+    compilation: Compilation
+    written: Mapping[str, str]
+    translation: Translation
+    anchors: Mapping[str, str]
+    optimizer: Any
+    chosen: Any
+    because: Mapping[str, str]
+
+
+def lower(
+    popart: Any,
+    program: Any,
+    values: StrategyValues,
+    feed_list: Sequence[Any],
+    fetch_list: Sequence[Any],
+    progress: Callable[[int], None],
+    first_passes: Sequence[Pass],
+    weights_of: Callable[[Mapping[str, Any], Any], Callable[[str], Any]],
+) -> LoweredProgram:
+    """Reads, rewrites and translates a program.
+
+    Args:
+        weights_of: given the weights by name and the optimizer, what gives the array of each.
+    """
+    from paddle_ipu import dialect, seam
+    from paddle_ipu.dump import Dump
+    from paddle_ipu.frontend import programs
+    from paddle_ipu.ops.translate import translate
+    from paddle_ipu.passes.ipu_pipeline import PIPELINE
+    from paddle_ipu.passes.pipeline import Compilation, run_passes
+
+    feeds, fetches = _names(feed_list, "feed_list"), _names(fetch_list, "fetch_list")
+    graph = programs.read(program)
+    declared = _declared_feeds(graph, feeds)
+    declared_dtypes = {name: dialect.dtype_name(value) for name, value in declared.items()}
+    compilation = Compilation(graph, feeds, fetches, values)
+    dump = Dump(values)
+    dump.graph("frontend", graph)
+    run_passes((*first_passes, *PIPELINE), compilation, dump.graph)
+    _check_fed(compilation)
+    progress(10)
+    weights = {str(v.name): v for v in graph.inputs if v.meta[dialect.ROLE] != dialect.FEED}
+    array_of = weights_of(weights, compilation.optimizer)
+    written = compilation.state_writes()
+    translation = translate(
+        graph,
+        popart,
+        array_of,
+        place=bool(values["enable_manual_shard"]),
+        custom_ops=_custom_ops(popart, values),
+        **_host(popart, values),
+        writes=written,
+    )
+    progress(25)
+    anchors = _anchors(compilation, translation)
+    optimizer = _restrict(compilation, translation)
+    chosen = _chosen(popart, optimizer, translation, written, anchors, values)
+    own_rule = chosen is not None and chosen.is_paddles
+    extensions = {name: place_of(node) for name, node in translation.extensions.items()}
+    seam.check_portable(popart, extensions, optimizer if own_rule else None)
+    _record_memory(translation, values)
+    dump.program(translation.builder)
+    because = {f"operator ai.paddle_ipu.{name}": place for name, place in extensions.items()}
+    return LoweredProgram(
+        declared, declared_dtypes, compilation, written, translation, anchors, optimizer, chosen,
+        because,
+    )  # fmt: skip
+
+
+def scope_weights(scope: Any) -> Callable[[Mapping[str, Any], Any], Callable[[str], Any]]:
+    """The Scope's arrays, as the device takes them."""
+    from paddle_ipu import adapted_loss_scale, dialect
+    from paddle_ipu import scope as scopes
+
+    def weights_of(weights: Mapping[str, Any], optimizer: Any) -> Callable[[str], Any]:
+        adapted_loss_scale.bring_back(scope, optimizer)
+        arrays = scopes.read(scope, weights)
+        return lambda name: scopes.narrowed(
+            name, _in_half(arrays[name], dialect.dtype_name(weights[name]))
+        )
+
+    return weights_of
+
+
+def stand_ins(weights: Mapping[str, Any], optimizer: Any) -> Callable[[str], Any]:
+    """Zeros for every weight, which take no memory as long as nobody touches them."""
+    from paddle_ipu import dialect
+    from paddle_ipu.ops.context import device_dtype
+
+    return lambda name: np.zeros(
+        dialect.dims_of(weights[name]), device_dtype(dialect.dtype_name(weights[name]))
+    )
+
+
+def _names(items: Sequence[Any], what: str) -> list[str]:
+    if isinstance(items, str) or not isinstance(items, (list, tuple)):
+        raise InvalidProgramError(
+            f"{what} must be a list of names or variables, got {type(items).__name__}."
+        )
+    return [item if isinstance(item, str) else name_of(item) for item in items]
+
+
+def _left_dynamic(declared: Mapping[str, Any], feeds: Sequence[str]) -> str:
+    """What the IPU backend in Paddle's own tree said of shapes that no feed settles."""
+    from paddle_ipu import dialect
+
+    shapes = {name: dialect.dims_of(declared[name]) for name in declared if name not in feeds}
+    left = [f"{name!r} has {dims}" for name, dims in shapes.items() if -1 in dims]
+    if not left:
+        return ""
+    return (
+        f" Without a feed, {', '.join(left)}: IPU doesn't support non-positive dimensions. "
+        "Please check tensor shape setting."
+    )
+
+
+def _declared_feeds(graph: Any, feeds: Sequence[str]) -> dict[str, Any]:
+    from paddle_ipu import dialect
+
+    declared = {str(v.name): v for v in graph.inputs if v.meta[dialect.ROLE] == dialect.FEED}
+    unknown = [name for name in feeds if name not in declared]
+    if unknown:
+        raise FeedError(
+            f"feed_list names {', '.join(map(repr, unknown))}, but the program declares "
+            f"{', '.join(map(repr, declared)) or 'no feeds'}. Declare feeds with "
+            f"paddle.static.data.{_left_dynamic(declared, feeds)}"
+        )
+    return {name: declared[name] for name in feeds}
+
+
+def _check_fed(compilation: Compilation) -> None:
+    from paddle_ipu import dialect
+
+    missing = [
+        str(value.name)
+        for value in compilation.graph.inputs
+        if value.meta[dialect.ROLE] == dialect.FEED and value.name not in compilation.feeds
+    ]
+    if missing:
+        raise FeedError(
+            f"the program reads {', '.join(map(repr, missing))}, which feed_list does not name; "
+            "add it to compile(feed_list=...)."
+        )
+
+
+def _custom_ops(popart: Any, values: StrategyValues) -> Mapping[str, Any]:
+    """The custom operators that the device can run; the SDK has the user's compiled ones."""
+    from paddle_ipu import seam
+    from paddle_ipu.custom_ops import known_custom_ops
+
+    return known_custom_ops(values.custom_ops) if seam.is_ours(popart) else values.custom_ops
+
+
+def _host(popart: Any, values: StrategyValues) -> dict[str, Any]:
+    """What runs on Paddle's CPU kernels: with ``cpu_fallback`` whatever has no translator.
+
+    On the IPU Model also a custom operator of which it has nothing but the user's CPU kernel.
+    """
+    from paddle_ipu import seam
+    from paddle_ipu.cpu_kernels import kernel_of
+
+    if not seam.is_ours(popart):
+        return {}
+    everything = bool(values["cpu_fallback"])
+
+    def fallback(node: Any, kinds: Any) -> Any:
+        if not everything:
+            _LOG.warning(
+                "%s: the IPU Model does not know %s; the operator's CPU kernel runs in its place. "
+                "paddle_ipu.register_custom_op says what it means.",
+                place_of(node),
+                values.custom_ops[str(node.op_type)],
+            )
+        return kernel_of(node, kinds)
+
+    return {"on_host": lambda name: everything or name in values.custom_ops, "fallback": fallback}
+
+
+def _in_half(array: Any, dtype: str) -> Any:
+    """A weight as the program has it, where that or the scope's tensor is half."""
+    kinds = {array.dtype.name, dtype}
+    return array.astype(dtype) if len(kinds) > 1 and kinds & {"float16", "bfloat16"} else array
+
+
+def _anchors(compilation: Compilation, translation: Translation) -> dict[str, str]:
+    """Fetch name -> the PopART tensor that answers it."""
+    from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
+
+    gradients = compilation.optimizer.gradients if compilation.optimizer else {}
+    anchors = {}
+    for name in compilation.fetches:
+        of = name.removeprefix(GRADIENT_PREFIX) if compilation.training else name
+        if name in gradients:
+            anchors[name] = GRADIENT_PREFIX + translation.weights[gradients[name]]
+        elif of != name:
+            anchors[name] = GRADIENT_PREFIX + translation.tensors[of]
+        else:
+            anchors[name] = translation.tensors[compilation.writes.get(name, name)]
+    return anchors
+
+
+def is_gradient(anchor: str) -> bool:
+    from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
+
+    return anchor.startswith(GRADIENT_PREFIX)
+
+
+def place_of(node: Any) -> str:
+    from paddle_ipu import dialect
+
+    return dialect.describe(node)
+
+
+def _restrict(compilation: Compilation, translation: Translation) -> Any:
+    """The optimizer without updates of parameters the forward graph does not read."""
+    from dataclasses import replace
+
+    optimizer = compilation.optimizer
+    if optimizer is None:
+        return None
+    kept = tuple(u for u in optimizer.updates if u.parameter in translation.weights)
+    return replace(optimizer, updates=kept)
+
+
+def _chosen(
+    popart: Any,
+    optimizer: Any,
+    translation: Translation,
+    written: Collection[str],
+    anchors: Mapping[str, str],
+    values: StrategyValues,
+) -> Any:
+    """The optimizer for the session, None in inference."""
+    from paddle_ipu import optimizer_rules
+
+    if optimizer is None:
+        return None
+    fetches_gradients = any(map(is_gradient, anchors.values()))
+    return optimizer_rules.choose(
+        popart, optimizer, translation.weights, written, fetches_gradients, values
+    )
+
+
+def _record_memory(translation: Translation, values: StrategyValues) -> None:
+    """The strategy's available memory, on matmuls, unless one of them has its own."""
+    share = float(values["available_memory_proportion"])
+    builder = translation.builder
+    matmuls = translation.matmuls
+    if share and not any(builder.nodeHasAttribute("__available_memory", m) for m in matmuls):
+        for outputs in matmuls:
+            builder.setAvailableMemoryProportion(outputs, share)
+
+
+def session_options(popart: Any, values: StrategyValues) -> Any:
+    from paddle_ipu import seam
+    from paddle_ipu.strategy import check_python_interface, record_on
+
+    if not seam.is_ours(popart):
+        check_python_interface(values)
+    options = popart.SessionOptions()
+    # The Scope's weights go to an inference session too, and may change later.
+    options.constantWeights = False
+    record_on(values, options, lambda kind, member: getattr(getattr(popart, kind), member))
+    if path := os.environ.get("IPU_CACHE_PATH"):
+        options.enableEngineCaching, options.cachePath = True, path
+    return options
+
+
+def session_patterns(popart: Any, values: StrategyValues) -> Any:
+    from paddle_ipu.strategy import record_patterns_on
+
+    patterns = popart.Patterns()
+    record_patterns_on(values, patterns.enablePattern)
+    return patterns
+
+
+def data_flow(popart: Any, values: StrategyValues, anchors: Mapping[str, str]) -> Any:
+    return popart.DataFlow(
+        int(values["batches_per_step"]),
+        {anchor: popart.AnchorReturnType("All") for anchor in anchors.values()},
+    )

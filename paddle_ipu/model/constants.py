@@ -1,0 +1,22 @@
+"""The fitted constants of the predictor, all of them; every other figure has a source.
+
+They were fitted once, to the published BERT-Base phase 1 and ResNet-50 throughputs that
+``benchmarks/published.py`` prints, and to nothing else.
+"""
+
+from __future__ import annotations
+
+AMP_BLOCK_CYCLES = 110.0
+"""Cycles that a tile's six workers lose for each block of weights the AMP unit is loaded with."""
+
+EXCHANGE_EFFICIENCY = 0.85
+"""Share of the exchange's bandwidth that tensors laid out for something else get."""
+
+VERTEX_OVERHEAD = 1.5
+"""Instructions of an elementwise vertex for each one that poplibs' inner loops count."""
+
+CODE_BYTES_PER_SET = 400.0
+"""Bytes of a tile for each distinct compute set: code, vertices, their state, exchange code."""
+
+TILE_IMBALANCE = 1.1
+"""What the fullest tile holds, over the mean of the tiles."""

@@ -1,0 +1,312 @@
+"""Cycles of a step: stages, the pipeline's fill, steady state and drain, the weight update.
+
+With F + 1 forward stages training has P = 2 F + 1 (backward of stage k is stage 2 F - k), and one
+weight update of A micro-batches takes A + P - 1 pipeline cycles. In each, an IPU runs its active
+stages one after the other; the cycle is as long as its slowest IPU and the copies between IPUs
+that follow. The update comes after the drain: gradients summed over replicas by a ring
+(2 (R - 1) / R of their bytes a link), optimizer state to and from streaming memory, and the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from paddle_ipu.model.liveness import Roots, StageLiveness, stage_operators
+from paddle_ipu.model.machines import Machine
+from paddle_ipu.model.operator_cost import NOTHING, Cost, Pricing
+from paddle_ipu.model.program import Operator, Program
+
+# Vector operations that a rule needs for an element: reads, multiplies, adds, roots and writes.
+_RULE_CYCLES: Mapping[str, float] = {
+    "sgd": 4, "momentum": 8, "lars_momentum": 20, "adam": 40, "adamw": 44, "lamb": 60,
+}  # fmt: skip
+_OTHER_RULE = 40.0
+
+
+@dataclass(slots=True)
+class StageCycles:
+    """One pipeline stage's part of a micro-batch, in cycles of its IPU."""
+
+    stage: int
+    ipu: int
+    forward: Cost = NOTHING
+    backward: Cost = NOTHING
+    recompute: Cost = NOTHING
+    stream: float = 0.0
+
+    @property
+    def cycles(self) -> float:
+        """Both directions."""
+        return self.forward.cycles + self.backward.cycles + self.recompute.cycles + self.stream
+
+
+@dataclass(slots=True)
+class OperatorCycles:
+    """What operators of one type and place in the user's script take, a micro-batch."""
+
+    op_type: str
+    source: str
+    ipu: int
+    count: int
+    forward: float
+    backward: float
+    flops: float
+    bytes: float
+    priced: bool
+
+
+@dataclass(slots=True)
+class CycleReport:
+    """Cycles of a run and what follows from them.
+
+    Attributes:
+        update: cycles of the weight update: collectives, state from and to memory, the rule.
+        steady: cycles of a pipeline cycle when all stages are active.
+        per_update: cycles from one weight update to the next, or of a micro-batch in inference.
+        throughput: rows a second, all replicas together.
+        utilisation: share of the peak of the AMP units that matrix products use, computing again
+            left out.
+        bubble: share of the IPUs' time, outside of weight updates, in which they wait for others.
+        critical: the stage of the IPU that the others wait for.
+        flops: of a micro-batch.
+        unpriced: operators without a row: type -> how many.
+    """
+
+    stages: list[StageCycles]
+    operators: list[OperatorCycles]
+    copies: float
+    update: dict[str, float]
+    steady: float
+    per_update: float
+    per_run: float
+    seconds: float
+    throughput: float
+    utilisation: float
+    bubble: float
+    critical: int
+    flops: float
+    phases: dict[str, float] = field(default_factory=dict)
+    unpriced: dict[str, int] = field(default_factory=dict)
+
+
+def predict_cycles(
+    program: Program, machine: Machine, pricing: Pricing, lives: Mapping[int, StageLiveness]
+) -> CycleReport:
+    """The cycles of a program; `lives` are its stages' (:func:`memory.livenesses`)."""
+    settings, processor = program.settings, machine.processor
+    stages, operators, unpriced = _stages(program, machine, pricing, lives)
+    copied = _copied_bytes(program)
+    rate = processor.link_bandwidth / processor.clock
+    copies = max(copied.values(), default=0.0) / rate
+    if copied:
+        copies += 2.0 * processor.sync_cycles
+    micro_batches = settings.accumulation if settings.training else 1
+    pipelined = settings.pipelined and len(stages) > 1
+    if pipelined:
+        # Inference and training without accumulation fill the pipeline once a run.
+        once = settings.training and settings.accumulation > 1
+        flowing = micro_batches if once else micro_batches * settings.batches_per_step
+        fill, steady, drain, main = _pipeline(stages, flowing, settings.training, copies)
+        flow = fill + steady * main + drain
+        per_update = flow if once else flow / settings.batches_per_step
+        phases = {"fill": fill, "steady": steady * main, "drain": drain}
+        if not once:
+            phases = {name: value / settings.batches_per_step for name, value in phases.items()}
+    else:
+        steady = sum(stage.cycles for stage in stages) + copies * max(0, len(stages) - 1)
+        per_update = steady * micro_batches
+        phases = {"steady": per_update}
+    update = _update(program, machine, pricing) if settings.training else {}
+    busy = sum(stage.cycles for stage in stages) * micro_batches
+    ipus = max(1, settings.ipus // max(1, settings.replicas))
+    bubble = max(0.0, 1.0 - busy / (ipus * per_update)) if per_update else 0.0
+    per_update += sum(update.values())
+    phases["update"] = sum(update.values())
+    per_run = per_update * settings.batches_per_step
+    seconds = per_run / processor.clock
+    flops = sum(stage.forward.flops + stage.backward.flops for stage in stages)
+    peak = processor.half_flops / processor.clock * ipus
+    time = {ipu: sum(s.cycles for s in stages if s.ipu == ipu) for ipu in {s.ipu for s in stages}}
+    slowest = max(time, key=lambda ipu: time[ipu], default=0)
+    critical = max(
+        (s for s in stages if s.ipu == slowest), key=lambda s: s.cycles, default=StageCycles(0, 0)
+    )
+    return CycleReport(
+        stages=stages,
+        operators=operators,
+        copies=copies,
+        update=update,
+        steady=steady,
+        per_update=per_update,
+        per_run=per_run,
+        seconds=seconds,
+        throughput=program.samples / seconds if seconds else 0.0,
+        utilisation=flops * micro_batches / (peak * per_update) if per_update else 0.0,
+        bubble=bubble,
+        critical=critical.stage,
+        flops=flops,
+        phases=phases,
+        unpriced=unpriced,
+    )
+
+
+def _stages(
+    program: Program, machine: Machine, pricing: Pricing, lives: Mapping[int, StageLiveness]
+) -> tuple[list[StageCycles], list[OperatorCycles], dict[str, int]]:
+    stages: list[StageCycles] = []
+    rows: dict[tuple[str, str, int], OperatorCycles] = {}
+    unpriced: dict[str, int] = {}
+    places = stage_operators(program) if program.settings.pipelined else _by_ipu(program)
+    again = {id(op) for live in lives.values() for op in live.again}
+    for stage, operators in places.items():
+        if not operators:
+            continue
+        found = StageCycles(stage, operators[0].ipu)
+        for operator in operators:
+            cost = pricing.cost_of(operator)
+            backward = cost.backward if program.settings.training else NOTHING
+            backward = backward + _accumulate(program, pricing, operator)
+            found.forward = found.forward + cost.forward
+            found.backward = found.backward + backward
+            if id(operator) in again:
+                found.recompute = found.recompute + cost.forward
+            if not cost.priced:
+                unpriced[operator.op_type] = unpriced.get(operator.op_type, 0) + 1
+            key = (operator.op_type, operator.source, operator.ipu)
+            row = rows.get(key)
+            if row is None:
+                row = rows[key] = OperatorCycles(*key, 0, 0.0, 0.0, 0.0, 0.0, cost.priced)
+            row.count += 1
+            row.forward += cost.forward.cycles
+            row.backward += backward.cycles + cost.forward.cycles * (id(operator) in again)
+            row.flops += cost.forward.flops + backward.flops
+            row.bytes += cost.forward.bytes + backward.bytes
+        found.stream = _stream(program, machine, operators)
+        stages.append(found)
+    return stages, sorted(rows.values(), key=lambda r: -(r.forward + r.backward)), unpriced
+
+
+def _by_ipu(program: Program) -> dict[int, list[Operator]]:
+    found: dict[int, list[Operator]] = {}
+    for operator in program.operators:
+        found.setdefault(operator.ipu, []).append(operator)
+    return dict(sorted(found.items()))
+
+
+def _accumulate(program: Program, pricing: Pricing, operator: Operator) -> Cost:
+    """Adds the gradients of an operator's weights to their accumulators."""
+    if not (program.settings.training and operator.gradient and program.settings.accumulation > 1):
+        return NOTHING
+    cost = NOTHING
+    for tensor in operator.read:
+        if tensor.name in program.state:
+            cost = cost + pricing.map(tensor.elements, tensor.item, 2.0)
+    return cost
+
+
+def _stream(program: Program, machine: Machine, operators: list[Operator]) -> float:
+    """Cycles in which a stage waits for its inputs from the host and sends its anchors."""
+    settings = program.settings
+    per_replica = max(1, settings.ipus // max(1, settings.replicas))
+    sharing = max(
+        1, min(settings.replicas, machine.board_ipus // min(per_replica, machine.board_ipus))
+    )
+    tensors = {t.name: t for op in operators for t in op.read if t.role == "input"}
+    tensors |= {t.name: t for op in operators for t in op.outputs if t.name in program.anchors}
+    size = sum(t.bytes for t in tensors.values())
+    # Without tiles of their own for it, a transfer stops the IPU.
+    overlapped = 0.0 if settings.io_tiles else 1.0
+    return overlapped * size * sharing / machine.host_bandwidth * machine.processor.clock
+
+
+def _copied_bytes(program: Program) -> dict[int, float]:
+    """Bytes that each IPU sends to others for a micro-batch, activations and their gradients."""
+    roots = Roots(program.operators)
+    made = {t.name: op.ipu for op in program.operators for t in op.outputs}
+    sent: dict[int, float] = {}
+    seen: set[tuple[str, int]] = set()
+    for operator in program.operators:
+        for tensor in operator.read:
+            if tensor.role != "activation":
+                continue
+            for root in roots.of(tensor):
+                source = made.get(root.name, operator.ipu)
+                if source == operator.ipu or (root.name, operator.ipu) in seen:
+                    continue
+                seen.add((root.name, operator.ipu))
+                sent[source] = sent.get(source, 0.0) + root.bytes
+                if program.settings.training and operator.gradient and root.item > 1:
+                    sent[operator.ipu] = sent.get(operator.ipu, 0.0) + root.bytes
+    return sent
+
+
+def _pipeline(
+    stages: list[StageCycles], micro_batches: int, training: bool, copies: float
+) -> tuple[float, float, float, int]:
+    """Cycles of fill, of one steady cycle and of drain, and how many cycles are steady."""
+    last = len(stages) - 1
+    parts: list[tuple[int, int, float]] = []
+    for number, stage in enumerate(stages):
+        forward = stage.forward.cycles + stage.stream
+        backward = stage.backward.cycles + stage.recompute.cycles
+        if not training:
+            parts.append((number, stage.ipu, forward))
+        elif number == last:
+            parts.append((number, stage.ipu, forward + backward))
+        else:
+            parts.append((number, stage.ipu, forward))
+            parts.append((2 * last - number, stage.ipu, backward))
+    total = 1 + max(number for number, _, _ in parts)
+
+    def cycle(at: int) -> float:
+        time: dict[int, float] = {}
+        for number, ipu, cycles in parts:
+            if 0 <= at - number < micro_batches:
+                time[ipu] = time.get(ipu, 0.0) + cycles
+        return max(time.values(), default=0.0) + copies
+
+    ramp = min(total - 1, micro_batches)
+    fill = sum(cycle(at) for at in range(ramp))
+    main = max(0, micro_batches - (total - 1))
+    steady = cycle(total - 1) if main else cycle(ramp)
+    end = micro_batches + total - 1
+    drain = sum(cycle(at) for at in range(max(ramp, micro_batches), end))
+    if not main:
+        drain = sum(cycle(at) for at in range(ramp, end))
+    return fill, steady, drain, main
+
+
+def _update(program: Program, machine: Machine, pricing: Pricing) -> dict[str, float]:
+    """Cycles of a weight update: of the IPU that needs longest for each part."""
+    settings, processor = program.settings, machine.processor
+    clock = processor.clock
+    trained: dict[int, dict[str, tuple[int, int, int]]] = {}
+    for operator in program.operators:
+        for tensor in operator.read:
+            if tensor.name in program.state:
+                size = (tensor.elements, tensor.bytes, program.state[tensor.name])
+                trained.setdefault(operator.ipu, {})[tensor.name] = size
+    weights = [list(found.values()) for found in trained.values()]
+    reduced = max((sum(b for _, b, _ in found) for found in weights), default=0)
+    states = max((sum(s for _, _, s in found) for found in weights), default=0)
+    replicas = settings.replicas
+    collectives = 0.0
+    if replicas > 1:
+        ring = 2.0 * (replicas - 1) / replicas * reduced
+        collectives = ring / processor.link_bandwidth * clock
+        if settings.ipus > machine.link_domain:
+            domains = settings.ipus / machine.link_domain
+            between = 2.0 * (domains - 1) / domains * reduced * machine.board_ipus
+            collectives += between / machine.gateway_bandwidth * clock
+    streaming = 0.0
+    if not settings.state_on_chip:
+        split = replicas if settings.state_sharded else 1
+        rate = machine.streaming_bandwidth / min(machine.board_ipus, settings.ipus)
+        streaming = 2.0 * states / split / rate * clock
+    cycles = _RULE_CYCLES.get(program.rule, _OTHER_RULE)
+    rule = 0.0
+    for found in weights:
+        total = sum((pricing.map(e, 4, cycles) for e, _, _ in found), NOTHING)
+        rule = max(rule, total.cycles)
+    return {"collectives": collectives, "streaming memory": streaming, "rule": rule}

@@ -1,0 +1,339 @@
+"""Which tensors of a pipeline stage are alive when: forward, kept for backward, backward.
+
+An operator's output is alive from the operator to its last reader. What gradients read
+(:mod:`paddle_ipu.model.operator_table`) is kept until the gradient of its first reader is done;
+where forward is computed again, only what crosses the borders of the recomputed segments is kept
+and each segment's tensors come back one segment at a time. Views share their first input's memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from paddle_ipu.model.operator_table import EVERYTHING, UNPRICED, row_of
+from paddle_ipu.model.program import Operator, Program, Tensor, is_view
+
+_NORMS = frozenset({"norm", "softmax"})
+_IN_PLACE = frozenset({"map", "random", "norm", "softmax"})
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operator of the schedule: bytes alive on its IPU meanwhile, beside what always is."""
+
+    label: str
+    phase: str
+    bytes: float
+
+
+@dataclass(slots=True)
+class StageLiveness:
+    """What a stage keeps between forward and backward, and its schedule.
+
+    Attributes:
+        stash: tensors kept from a micro-batch's forward to its backward.
+        forward, backward: the schedule; bytes without the stash.
+        again: operators that backward computes again.
+        peak_tensors: those alive at the backward or forward step that has the most.
+    """
+
+    stash: list[Tensor] = field(default_factory=list)
+    forward: list[Step] = field(default_factory=list)
+    backward: list[Step] = field(default_factory=list)
+    again: list[Operator] = field(default_factory=list)
+    peak_tensors: list[Tensor] = field(default_factory=list)
+
+    @property
+    def stash_bytes(self) -> int:
+        """Bytes of one micro-batch's stash."""
+        return sum(tensor.bytes for tensor in self.stash)
+
+
+class Roots:
+    """Resolves views: the tensors whose memory a tensor is."""
+
+    def __init__(self, operators: Iterable[Operator]) -> None:
+        self._roots: dict[str, tuple[Tensor, ...]] = {}
+        for operator in operators:
+            if not is_view(operator) or not operator.read:
+                continue
+            several = operator.op_type == "Concat"
+            seen = operator.read if several else operator.read[:1]
+            roots = tuple({r.name: r for tensor in seen for r in self.of(tensor)}.values())
+            for output in operator.outputs:
+                self._roots[output.name] = roots
+
+    def of(self, tensor: Tensor) -> tuple[Tensor, ...]:
+        """The tensors that hold a tensor's memory: itself where it is no view."""
+        return self._roots.get(tensor.name, (tensor,))
+
+
+def read_by_gradient(operator: Operator) -> list[Tensor]:
+    """What an operator's gradient reads of forward, weights and constants left out."""
+    if not operator.gradient:
+        return []
+    row = row_of(operator.op_type) or UNPRICED
+    inputs = _picked(operator.inputs, row.inputs)
+    outputs = _picked(operator.outputs, row.outputs)
+    found = [t for t in (*inputs, *outputs) if t is not None and t.role in ("activation", "input")]
+    # A sum reads nothing, a product what it multiplies with: not by constants or weights alone.
+    if operator.op_type in ("Mul", "Div") and any(t.role == "constant" for t in operator.read):
+        return [t for t in found if t in operator.outputs]
+    return found
+
+
+def _picked(tensors: Sequence[Tensor | None], positions: tuple[int, ...]) -> list[Tensor | None]:
+    if positions == EVERYTHING:
+        return list(tensors)
+    return [tensors[p] for p in positions if p < len(tensors)]
+
+
+def stage_liveness(
+    operators: Sequence[Operator],
+    roots: Roots,
+    *,
+    training: bool,
+    recompute: str,
+    stashed: bool = False,
+    outgoing: frozenset[str] = frozenset(),
+) -> StageLiveness:
+    """The liveness of one stage.
+
+    Args:
+        stashed: other micro-batches come between forward and backward, so that what is kept is
+            copied aside; else it just stays alive.
+        recompute: PopART's RecomputationType, ``NoRecompute`` for a stage that is not.
+        outgoing: tensors that other stages or the host read.
+    """
+    if not training:
+        walk = _Walk(operators, roots, frozenset(), outgoing)
+        walk.forward(operators, "forward")
+        return StageLiveness(forward=walk.steps, peak_tensors=walk.peak)
+    segments = _segments(operators, roots, recompute)
+    if segments is None:
+        kept = _kept(operators, roots, recompute)
+        again = [op for op in operators if _again(op, recompute)]
+        own = {t.name for op in operators for t in op.outputs}
+        walk = _Walk(operators, roots, frozenset() if stashed else frozenset(kept), outgoing)
+        walk.forward(operators, "forward")
+        back = _Walk(operators, roots, frozenset(kept), frozenset())
+        sizes = {n: 0.0 if stashed or n not in own else float(t.bytes) for n, t in kept.items()}
+        back.backward(operators, sizes, {n: t for n, t in kept.items() if sizes[n]})
+        peak = max(walk, back, key=lambda w: w.most).peak
+        stash = list(kept.values()) if stashed else []
+        return StageLiveness(stash, walk.steps, back.steps, again, peak)
+    crossing = _crossing(segments, roots)
+    forward = _Walk(operators, roots, frozenset(), outgoing)
+    forward.forward(operators, "forward")
+    result = StageLiveness(list(crossing.values()), forward.steps, peak_tensors=forward.peak)
+    most = forward.most
+    grads: dict[str, tuple[Tensor, float]] = {}
+    for segment in reversed(segments):
+        kept = {n: t for n, t in _kept(segment, roots, "NoRecompute").items() if n not in crossing}
+        walk = _Walk(segment, roots, frozenset(kept) | frozenset(crossing), frozenset())
+        walk.gradients = grads
+        walk.forward(segment, "recompute")
+        walk.backward(segment, {n: float(t.bytes) for n, t in kept.items()}, kept)
+        result.backward += walk.steps
+        result.again += segment
+        grads = walk.gradients
+        if walk.most > most:
+            most, result.peak_tensors = walk.most, walk.peak
+    return result
+
+
+def _again(operator: Operator, recompute: str) -> bool:
+    row = row_of(operator.op_type)
+    if recompute != "NormOnly" or row is None:
+        return False
+    return row.kind in _NORMS or (row.kind == "map" and len(operator.read) == 1)
+
+
+def _kept(operators: Sequence[Operator], roots: Roots, recompute: str) -> dict[str, Tensor]:
+    """What gradients read, by name of the tensors that hold its memory."""
+    made_again = {t.name for op in operators if _again(op, recompute) for t in op.outputs}
+    kept: dict[str, Tensor] = {}
+    for operator in operators:
+        read = read_by_gradient(operator)
+        if _again(operator, recompute):
+            read = [t for t in operator.read if t.role in ("activation", "input")]
+        for tensor in read:
+            for root in roots.of(tensor):
+                if root.name not in made_again and root.role in ("activation", "input"):
+                    kept[root.name] = root
+    return kept
+
+
+def _segments(
+    operators: Sequence[Operator], roots: Roots, recompute: str
+) -> list[list[Operator]] | None:
+    """The segments that backward computes again one by one; None where nothing is."""
+    if recompute not in ("Standard", "Pipeline", "RecomputeAll"):
+        return None
+    ends = [index + 1 for index, operator in enumerate(operators) if operator.checkpoint]
+    if not ends and recompute != "Pipeline":
+        ends = _even_cuts(operators)
+    borders = [0, *(end for end in ends if end < len(operators)), len(operators)]
+    return [
+        list(operators[start:end])
+        for start, end in zip(borders, borders[1:], strict=False)
+        if end > start
+    ]
+
+
+def _even_cuts(operators: Sequence[Operator]) -> list[int]:
+    """As many segments of equal bytes as the square root of the operators, the least peak."""
+    sizes = [float(sum(t.bytes for t in op.outputs if t.role == "activation")) for op in operators]
+    parts = max(1, round(len([s for s in sizes if s]) ** 0.5))
+    share, total = sum(sizes) / parts, 0.0
+    cuts: list[int] = []
+    for index, size in enumerate(sizes):
+        total += size
+        if total >= share * (len(cuts) + 1) and len(cuts) + 1 < parts:
+            cuts.append(index + 1)
+    return cuts
+
+
+def _crossing(segments: Sequence[Sequence[Operator]], roots: Roots) -> dict[str, Tensor]:
+    """What the segments read of one another and of other stages: forward keeps it."""
+    made: dict[str, int] = {}
+    for number, segment in enumerate(segments):
+        for operator in segment:
+            for tensor in operator.outputs:
+                made[tensor.name] = number
+    crossing: dict[str, Tensor] = {}
+    for number, segment in enumerate(segments):
+        for operator in segment:
+            for tensor in operator.read:
+                for root in roots.of(tensor):
+                    if root.role in ("activation", "input") and made.get(root.name) != number:
+                        crossing[root.name] = root
+    return crossing
+
+
+class _Walk:
+    """Goes through operators, adding and dropping tensors."""
+
+    def __init__(
+        self,
+        operators: Sequence[Operator],
+        roots: Roots,
+        kept: frozenset[str],
+        outgoing: frozenset[str],
+    ) -> None:
+        self.steps: list[Step] = []
+        self.most = -1.0
+        self.peak: list[Tensor] = []
+        self.gradients: dict[str, tuple[Tensor, float]] = {}
+        self._roots = roots
+        self._kept = kept
+        self._alive: dict[str, Tensor] = {}
+        self._last: dict[str, int] = {}
+        for index, operator in enumerate(operators):
+            for tensor in operator.read:
+                for root in roots.of(tensor):
+                    self._last[root.name] = index
+        for name in outgoing:
+            self._last[name] = len(operators)
+
+    def forward(self, operators: Sequence[Operator], phase: str) -> None:
+        """Adds what operators make, and drops what was read for the last time and is not kept."""
+        total = float(sum(t.bytes for t in self._alive.values()))
+        total += sum(size for _, size in self.gradients.values())
+        for index, operator in enumerate(operators):
+            dead = [
+                root
+                for tensor in operator.read
+                for root in self._roots.of(tensor)
+                if self._last[root.name] == index
+                and root.name not in self._kept
+                and root.name in self._alive
+            ]
+            row = row_of(operator.op_type)
+            # PopART writes the results of such operators over an operand that nobody else reads.
+            early = dead if row is not None and row.kind in _IN_PLACE else []
+            for root in early[:1]:
+                if self._alive.pop(root.name, None) is not None:
+                    total -= root.bytes
+            if not is_view(operator):
+                for tensor in operator.outputs:
+                    if tensor.role == "activation" and self._is_new(tensor):
+                        self._alive[tensor.name] = tensor
+                        total += tensor.bytes
+            self._step(operator, phase, total)
+            for root in dead:
+                if self._alive.pop(root.name, None) is not None:
+                    total -= root.bytes
+
+    def _is_new(self, tensor: Tensor) -> bool:
+        needed = tensor.name in self._last or tensor.name in self._kept
+        return needed and tensor.name not in self._alive
+
+    def backward(
+        self,
+        operators: Sequence[Operator],
+        kept: Mapping[str, float],
+        tensors: Mapping[str, Tensor] | None = None,
+    ) -> None:
+        """Goes back: gradients come and go, and what is kept is dropped with its last gradient.
+
+        Args:
+            kept: name -> bytes that become free once the gradients that read it are done; 0 where
+                they belong to the stash.
+        """
+        first: dict[str, int] = {}
+        for index in range(len(operators) - 1, -1, -1):
+            for tensor in read_by_gradient(operators[index]):
+                for root in self._roots.of(tensor):
+                    first[root.name] = index
+        alive = {name: size for name, size in kept.items() if size}
+        total = sum(alive.values()) + sum(size for _, size in self.gradients.values())
+        if tensors:
+            self._alive = dict(tensors)
+        dropped: dict[int, list[str]] = {}
+        for name in alive:
+            dropped.setdefault(first.get(name, 0), []).append(name)
+        for index in range(len(operators) - 1, -1, -1):
+            operator = operators[index]
+            if operator.gradient:
+                row = row_of(operator.op_type)
+                if row is not None and row.kind in _IN_PLACE:
+                    total -= self._drop_gradients(operator)
+                new = 0.0
+                for tensor in operator.read:
+                    if tensor.role == "weight":
+                        # On its way into the accumulator.
+                        new += tensor.bytes
+                        continue
+                    if tensor.role != "activation" or tensor.item < 2:
+                        continue
+                    for root in self._roots.of(tensor):
+                        if root.name not in self.gradients and root.role == "activation":
+                            self.gradients[root.name] = (root, float(root.bytes))
+                            total += root.bytes
+                self._step(operator, "backward", total + new)
+                total -= self._drop_gradients(operator)
+            for name in dropped.get(index, ()):
+                total -= alive.pop(name)
+                self._alive.pop(name, None)
+
+    def _drop_gradients(self, operator: Operator) -> float:
+        """Forgets the gradients of an operator's outputs; returns their bytes."""
+        done = [self.gradients.pop(tensor.name, None) for tensor in operator.outputs]
+        return sum(found[1] for found in done if found is not None)
+
+    def _step(self, operator: Operator, phase: str, total: float) -> None:
+        self.steps.append(Step(operator.name, phase, total))
+        if total > self.most:
+            self.most = total
+            gradients = [tensor for tensor, _ in self.gradients.values()]
+            self.peak = [*self._alive.values(), *gradients]
+
+
+def stage_operators(program: Program) -> dict[int, list[Operator]]:
+    """The operators of each stage, in program order."""
+    found: dict[int, list[Operator]] = {stage: [] for stage in program.stages}
+    for operator in program.operators:
+        found[operator.stage if program.settings.pipelined else 0].append(operator)
+    return found

@@ -1,0 +1,195 @@
+"""How a matrix product is spread over the tiles of an IPU: the plan with the fewest cycles.
+
+A product of `groups` matrices [m, k] x [k, n] is cut into pg x pm x pk x pn parts, one a tile. A
+tile receives its part of both operands, multiplies with the AMP unit, and where k is cut, the
+partial sums are exchanged and added. Cycles of one part (gm, gk, gn rows and columns, ceilings):
+
+    compute   blocks x (load + start + rows x cycles a row)     a block of weights at a time
+    exchange  (left x (1 - 1/pn) + right x (1 - 1/pm)) / rate    bytes received by a tile
+    arrange   (left + right) / copy rate                         into the order the AMP unit reads
+    reduce    partial sums received / rate + added / reduce rate where k is cut
+
+Operands, arranged copies and partial sums of a part are temporary, and must be within the share of
+the tile's memory that the program allows; else the product is computed in several parts one after
+another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from paddle_ipu.model.constants import AMP_BLOCK_CYCLES, EXCHANGE_EFFICIENCY
+from paddle_ipu.model.machines import Processor
+
+Array = np.ndarray[Any, Any]
+
+_SERIAL = (1, 2, 4, 8, 16, 32, 64, 128)
+_CUTS = np.array(
+    [*range(1, 17), 18, 20, 22, 24, 28, 32, 36, 40, 44, 48, 56, 64, 72, 80, 92, 96, 112, 128, 144,
+     160, 184, 192, 224, 256, 320, 368, 384, 448, 512, 736, 1024, 1472],
+    dtype=np.int64,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A matrix product, or what a convolution is as one.
+
+    Attributes:
+        groups: products of the same size, independent of one another.
+        m, k, n: rows, summed, columns.
+        item: bytes of an operand's element.
+        partial: bytes of a partial sum.
+        left_share: bytes of the left operand that a part reads, over m x k x item: below 1 where a
+            convolution's windows overlap.
+    """
+
+    groups: int
+    m: int
+    k: int
+    n: int
+    item: int
+    partial: int
+    left_share: float = 1.0
+
+    @property
+    def flops(self) -> float:
+        """Floating-point operations."""
+        return 2.0 * self.groups * self.m * self.k * self.n
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The chosen cut, with its cycles and the bytes a tile needs for it meanwhile."""
+
+    parts: tuple[int, int, int, int]
+    serial: int
+    compute: float
+    exchange: float
+    reduce: float
+    sets: int
+    temporary: float
+    fits: bool
+
+    @property
+    def cycles(self) -> float:
+        """Cycles without syncs."""
+        return self.compute + self.exchange + self.reduce
+
+
+def _ceil(value: Any, by: Any) -> Any:
+    return -(-value // by)
+
+
+@lru_cache(maxsize=4096)
+def plan_product(product: Product, processor: Processor, proportion: float, least: int = 1) -> Plan:
+    """The plan of fewest cycles within the memory; where none fits, the one of least memory.
+
+    Args:
+        proportion: share of a tile's memory for the plan's temporaries.
+        least: the program's own serialisation.
+    """
+    limit = proportion * processor.tile_memory
+    smallest: Plan | None = None
+    for serial in _SERIAL:
+        if serial < least or serial >= 2 * max(product.m, product.n) * least:
+            continue
+        best = _best(product, processor, limit, serial)
+        if best.fits:
+            return best
+        if smallest is None or best.temporary < smallest.temporary:
+            smallest = best
+    return smallest if smallest is not None else _best(product, processor, limit, least)
+
+
+def _best(product: Product, processor: Processor, limit: float, serial: int) -> Plan:
+    """The best plan of a product computed in `serial` parts, along its longer free side."""
+    m, n = product.m, product.n
+    if n >= m:
+        n = _ceil(n, serial)
+    else:
+        m = _ceil(m, serial)
+    plans = [_search(product, processor, limit, serial, m, n, turned) for turned in (False, True)]
+    return min(
+        plans, key=lambda plan: (not plan.fits, plan.cycles if plan.fits else plan.temporary)
+    )
+
+
+def _search(
+    product: Product,
+    processor: Processor,
+    limit: float,
+    serial: int,
+    m: int,
+    n: int,
+    turned: bool,
+) -> Plan:
+    """All cuts at once; `turned` loads the AMP unit with the left operand instead of the right."""
+    tiles = processor.tiles
+    cuts = _CUTS[tiles >= _CUTS]
+    groups = {1, product.groups, min(product.groups, tiles)}
+    groups |= {_ceil(product.groups, by) for by in (2, 3, 4, 6, 8, 12, 16)}
+    pg = np.array(sorted(g for g in groups if g <= tiles), dtype=np.int64)[:, None, None]
+    pk = cuts[cuts <= max(1, product.k // 8)] if product.k >= 8 else cuts[:1]
+    pk = pk[None, :, None]
+    pn = cuts[cuts <= n][None, None, :]
+    pm = np.minimum(np.maximum(tiles // (pg * pk * pn), 0), m)
+    allowed = pm >= 1
+    pm = np.maximum(pm, 1)
+    gg, gm = _ceil(product.groups, pg), _ceil(m, pm)
+    gk, gn = _ceil(product.k, pk), _ceil(n, pn)
+    compute = gg * amp_cycles(gm, gk, gn, product.item, processor, turned)
+    left = gg * gm * gk * product.item * product.left_share
+    right = gg * gk * gn * product.item
+    rate = processor.exchange_bytes * EXCHANGE_EFFICIENCY
+    received = left * (1 - 1 / pn) + right * (1 - 1 / pm)
+    arranged = (left + right) / processor.copy_bytes
+    partials = gg * gm * gn * product.partial
+    exchange = received / rate + arranged
+    crossing = partials * (1 - 1 / pk)
+    reduced = np.where(pk > 1, crossing / rate + partials / processor.reduce_bytes, 0.0)
+    temporary = left + right + partials * np.where(pk > 1, 2, 1)
+    total = serial * (compute + exchange + reduced)
+    good = allowed & (temporary <= limit)
+    fits = bool(good.any())
+    score = np.where(good, total, np.inf) if fits else np.where(allowed, temporary, np.inf)
+    at = np.unravel_index(int(np.argmin(score)), score.shape)
+
+    def here(values: Array) -> float:
+        return float(np.broadcast_to(values, score.shape)[at])
+
+    cut = tuple(int(here(p)) for p in (pg, pm, pk, pn))
+    return Plan(
+        parts=cut,  # type: ignore[arg-type]
+        serial=serial,
+        compute=serial * here(compute),
+        exchange=serial * here(exchange),
+        reduce=serial * here(reduced),
+        sets=serial * (2 if here(pk) > 1 else 1),
+        temporary=here(temporary),
+        fits=fits,
+    )
+
+
+def amp_cycles(
+    m: Any, k: Any, n: Any, item: int, processor: Processor, turned: bool = False
+) -> Any:
+    """Cycles of one tile's AMP unit for [m, k] x [k, n].
+
+    It is loaded with a block of weights, 16 x 16 half or 8 x 8 float, and takes a row in as many
+    cycles as the block has multiply-accumulates over those of a cycle. The rows are divided
+    between the workers.
+    """
+    if turned:
+        m, n = n, m
+    side = 16 if item <= 2 else 8
+    macs = processor.half_macs if item <= 2 else processor.float_macs
+    row = side * side / macs
+    load = side * side * item / processor.load_bytes
+    blocks = _ceil(k, side) * _ceil(n, side)
+    rows = _ceil(m, processor.workers) * processor.workers
+    return processor.call_cycles + blocks * (load + AMP_BLOCK_CYCLES + rows * row)

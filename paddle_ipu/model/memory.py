@@ -1,0 +1,315 @@
+"""Memory of each IPU through a step: what always lives, the stash of the pipeline, the peak.
+
+    always      weights + accumulators + optimizer state + constants + stream buffers + code
+    stash       bytes kept of a micro-batch x micro-batches between its forward and its backward
+    at a step   always + stashes of the IPU's stages + what is alive there + the plan's temporary
+
+Stage s of F + 1 has 2 (F - s) + 1 micro-batches on their way between forward and backward, since
+backward of a micro-batch reaches it so many pipeline cycles later; without a pipeline it is one.
+What is off the chip needs a buffer of its largest tensor; what is sharded is divided by the
+replicas. A tile holds its share of everything, the fullest one TILE_IMBALANCE times that, and its
+code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from paddle_ipu.model.constants import CODE_BYTES_PER_SET, TILE_IMBALANCE
+from paddle_ipu.model.liveness import Roots, StageLiveness, Step, stage_liveness, stage_operators
+from paddle_ipu.model.machines import Machine
+from paddle_ipu.model.operator_cost import Pricing
+from paddle_ipu.model.program import Operator, Program, Tensor
+
+CATEGORIES = (
+    "weights", "optimizer state", "accumulators", "constants", "code", "streams", "stash",
+    "activations", "temporaries",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """A tensor in an IPU's memory at its peak: bytes with all its copies, and who made it."""
+
+    name: str
+    category: str
+    bytes: int
+    source: str = ""
+
+
+@dataclass(slots=True)
+class IpuMemory:
+    """One IPU's memory. Bytes are those of all its tiles, `per_tile` those of the fullest one.
+
+    Attributes:
+        categories: bytes at the peak by category.
+        steps: the schedule of one pipeline cycle: bytes alive at each operator, all told.
+        peak_step: where in `steps` the peak is.
+        holdings: the largest tensors at the peak.
+    """
+
+    ipu: int
+    capacity: int
+    tile_capacity: int
+    peak: int
+    per_tile: int
+    categories: dict[str, int]
+    steps: list[Step] = field(default_factory=list)
+    peak_step: int = 0
+    holdings: list[Holding] = field(default_factory=list)
+
+    @property
+    def over(self) -> int:
+        """Bytes that the fullest tile lacks, times the tiles; 0 where all fits."""
+        return max(0, self.per_tile - self.tile_capacity) * (self.capacity // self.tile_capacity)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the fullest tile holds it."""
+        return self.per_tile <= self.tile_capacity
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReport:
+    """Every IPU of one replica, and the streaming memory that a board's replicas use."""
+
+    ipus: tuple[IpuMemory, ...]
+    off_chip: int
+
+    @property
+    def fits(self) -> bool:
+        """Whether every IPU holds its part."""
+        return all(ipu.fits for ipu in self.ipus)
+
+    @property
+    def worst(self) -> IpuMemory:
+        """The IPU with the least room."""
+        return max(self.ipus, key=lambda ipu: ipu.per_tile)
+
+
+def stash_depth(program: Program, number: int) -> int:
+    """Micro-batches that the stage at place `number` keeps between forward and backward."""
+    if not (program.settings.pipelined and program.settings.training):
+        return 1
+    return 2 * (len(program.stages) - 1 - number) + 1
+
+
+def stage_recomputation(program: Program, number: int) -> str:
+    """The recomputation of a stage: in a pipeline the last one begins backward at once."""
+    kind = program.settings.recomputation
+    last = number == len(program.stages) - 1
+    if program.settings.pipelined:
+        if last:
+            return "NoRecompute"
+        return "Pipeline" if kind in ("Standard", "Pipeline", "RecomputeAll") else kind
+    return "NoRecompute" if kind == "Pipeline" else kind
+
+
+def livenesses(program: Program) -> dict[int, StageLiveness]:
+    """The liveness of each stage, by its number."""
+    roots = Roots(program.operators)
+    stages = stage_operators(program)
+    reader: dict[str, set[int]] = {}
+    for stage, operators in stages.items():
+        for operator in operators:
+            for tensor in operator.read:
+                for root in roots.of(tensor):
+                    reader.setdefault(root.name, set()).add(stage)
+    made = {t.name: stage for stage, ops in stages.items() for op in ops for t in op.outputs}
+    found: dict[int, StageLiveness] = {}
+    for number, stage in enumerate(program.stages):
+        outgoing = frozenset(
+            name for name, at in made.items() if at == stage and reader.get(name, set()) - {stage}
+        )
+        found[stage] = stage_liveness(
+            stages[stage],
+            roots,
+            training=program.settings.training,
+            recompute=stage_recomputation(program, number),
+            stashed=stash_depth(program, number) > 1,
+            outgoing=outgoing,
+        )
+    return found
+
+
+def predict_memory(
+    program: Program, machine: Machine, pricing: Pricing, lives: Mapping[int, StageLiveness]
+) -> MemoryReport:
+    """The memory of a program's IPUs; `lives` are its stages' (:func:`livenesses`)."""
+    stages = stage_operators(program)
+    where = {stage: _ipu_of(operators) for stage, operators in stages.items()}
+    ipus = sorted(set(where.values())) or [0]
+    sources = {t.name: op.source for op in program.operators for t in op.outputs}
+    weights = _weights_by_ipu(program)
+    found, off_chip = [], 0
+    for ipu in ipus:
+        here = [stage for stage in program.stages if where[stage] == ipu]
+        operators = [op for stage in here for op in stages[stage]]
+        memory, outside = _ipu_memory(
+            program, machine, pricing, ipu, here, operators, weights.get(ipu, []), lives, sources
+        )
+        found.append(memory)
+        off_chip += outside
+    return MemoryReport(tuple(found), off_chip)
+
+
+def _ipu_of(operators: list[Operator]) -> int:
+    return operators[0].ipu if operators else 0
+
+
+def _weights_by_ipu(program: Program) -> dict[int, list[Tensor]]:
+    found: dict[int, dict[str, Tensor]] = {}
+    for operator in program.operators:
+        for tensor in operator.read:
+            if tensor.role == "weight":
+                found.setdefault(operator.ipu, {})[tensor.name] = tensor
+    return {ipu: list(tensors.values()) for ipu, tensors in found.items()}
+
+
+def _ipu_memory(
+    program: Program,
+    machine: Machine,
+    pricing: Pricing,
+    ipu: int,
+    here: list[int],
+    operators: list[Operator],
+    weights: list[Tensor],
+    lives: Mapping[int, StageLiveness],
+    sources: Mapping[str, str],
+) -> tuple[IpuMemory, int]:
+    settings, processor = program.settings, machine.processor
+    always, holdings, off_chip = _always(program, weights, operators)
+    costs = [pricing.cost_of(operator) for operator in operators]
+    temporaries = {
+        op.name: int(max(cost.forward.temporary, cost.backward.temporary) * processor.tiles)
+        for op, cost in zip(operators, costs, strict=True)
+    }
+    code = _code_per_tile(operators, pricing, program) * processor.tiles
+    stash = 0
+    for stage in here:
+        depth = stash_depth(program, program.stages.index(stage))
+        if not settings.activations_on_chip:
+            off_chip += depth * lives[stage].stash_bytes
+            continue
+        stash += depth * lives[stage].stash_bytes
+        # A stash that is read at once is no stash: it is alive in the schedule itself.
+        holdings += [
+            Holding(t.name, "stash", depth * t.bytes, sources.get(t.name, ""))
+            for t in lives[stage].stash
+        ]
+    steps: list[Step] = []
+    peak_tensors: list[Tensor] = []
+    for stage in here:
+        steps += lives[stage].forward
+    for stage in reversed(here):
+        steps += lives[stage].backward
+    base = sum(always.values()) + stash
+    peak, at, live, temporary = base, 0, 0, 0
+    timeline = []
+    for index, step in enumerate(steps):
+        needed = temporaries.get(step.label, 0)
+        total = int(base + step.bytes + needed)
+        timeline.append(Step(step.label, step.phase, float(total + code)))
+        if total > peak:
+            peak, at, live, temporary = total, index, int(step.bytes), needed
+    if here:
+        fullest = max(here, key=lambda stage: sum(t.bytes for t in lives[stage].peak_tensors))
+        peak_tensors = lives[fullest].peak_tensors
+    kept = {holding.name for holding in holdings}
+    holdings += [
+        Holding(t.name, "activations", t.bytes, sources.get(t.name, ""))
+        for t in peak_tensors
+        if t.name not in kept
+    ]
+    categories = {
+        **always,
+        "code": int(code),
+        "stash": stash,
+        "activations": live,
+        "temporaries": temporary,
+    }
+    per_tile = peak / processor.tiles * TILE_IMBALANCE + code / processor.tiles
+    return (
+        IpuMemory(
+            ipu=ipu,
+            capacity=processor.memory,
+            tile_capacity=processor.tile_memory,
+            peak=int(peak + code),
+            per_tile=int(per_tile),
+            categories={name: categories.get(name, 0) for name in CATEGORIES},
+            steps=timeline,
+            peak_step=at,
+            holdings=sorted(holdings, key=lambda h: (-h.bytes, h.name))[:40],
+        ),
+        off_chip,
+    )
+
+
+def _always(
+    program: Program, weights: list[Tensor], operators: list[Operator]
+) -> tuple[dict[str, int], list[Holding], int]:
+    """Bytes that live through the step by category, the tensors, and the bytes off the chip."""
+    settings = program.settings
+    holdings: list[Holding] = []
+    off_chip = 0
+    found: dict[str, int] = {}
+
+    def place(category: str, tensors: list[tuple[Tensor, int]], on_chip: bool, split: bool) -> None:
+        nonlocal off_chip
+        replicas = settings.replicas if split else 1
+        sizes = []
+        for tensor, size in tensors:
+            parts = replicas if tensor.elements >= settings.state_min_elements else 1
+            sizes.append((tensor, -(-size // parts)))
+        total = sum(size for _, size in sizes)
+        if on_chip:
+            found[category] = total
+            holdings.extend(Holding(t.name, category, size) for t, size in sizes)
+            return
+        off_chip += total
+        found[category] = max((size for _, size in sizes), default=0)
+
+    place(
+        "weights",
+        [(t, t.bytes) for t in weights],
+        settings.weights_on_chip,
+        settings.weights_sharded,
+    )
+    if settings.training:
+        trained = [t for t in weights if t.name in program.state]
+        place(
+            "optimizer state",
+            [(t, program.state[t.name]) for t in trained],
+            settings.state_on_chip,
+            settings.state_sharded,
+        )
+        if settings.accumulation > 1:
+            place(
+                "accumulators",
+                [(t, t.bytes) for t in trained],
+                settings.accumulators_on_chip,
+                settings.accumulators_sharded,
+            )
+    constants = {t.name: t for op in operators for t in op.read if t.role == "constant"}
+    found["constants"] = sum(t.bytes for t in constants.values())
+    inputs = {t.name: t for op in operators for t in op.read if t.role == "input"}
+    anchors = {t.name: t for op in operators for t in op.outputs if t.name in program.anchors}
+    # The device has one buffer of a stream; the others are the host's.
+    found["streams"] = sum(t.bytes for t in (*inputs.values(), *anchors.values()))
+    return found, holdings, off_chip
+
+
+def _code_per_tile(operators: list[Operator], pricing: Pricing, program: Program) -> float:
+    """Bytes of a tile for code, vertices and exchange; equal operators share it by outlining."""
+    seen: set[int] = set()
+    sets = 0.0
+    for operator in operators:
+        cost = pricing.cost_of(operator)
+        if program.settings.outlining and id(cost) in seen:
+            continue
+        seen.add(id(cost))
+        sets += cost.forward.sets
+        if program.settings.training:
+            sets += cost.backward.sets
+    return sets * CODE_BYTES_PER_SET

@@ -1,0 +1,400 @@
+"""Cycles of one operator, forward and backward, as compute, exchange and sync on one IPU.
+
+With E elements of the output on the fullest tile, V of them a vector, B bytes an element:
+
+    map      E/V x cycles a vector; every further full-sized operand is exchanged: E x B / rate
+    norm     6 passes forward (mean, variance, subtract, scale, scale, shift), 11 backward
+    softmax  5 passes and exp forward, 4 backward
+    reduce   one pass over the input; backward broadcasts
+    move     E x B / rate received, and copied into place
+    gather   every tile looks at every index; rows are exchanged
+    matmul, conv   :mod:`paddle_ipu.model.matmul_plan`; two more products backward
+
+An operator without a row receives all it reads and writes over the exchange.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil, log2, prod
+
+from paddle_ipu.model.constants import EXCHANGE_EFFICIENCY, VERTEX_OVERHEAD
+from paddle_ipu.model.machines import Processor
+from paddle_ipu.model.matmul_plan import Product, plan_product
+from paddle_ipu.model.operator_table import Row, row_of
+from paddle_ipu.model.program import Operator, Tensor
+
+_NORM_PASSES = (6.0, 11.0)
+_SOFTMAX_PASSES = (5.0, 4.0)
+_CYCLES_AN_INDEX = 12.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Cycles of an operator on its IPU, once.
+
+    Attributes:
+        flops: of its matrix products.
+        temporary: bytes a tile needs meanwhile.
+        sets: compute sets.
+        bytes: read and written by all tiles.
+    """
+
+    compute: float = 0.0
+    exchange: float = 0.0
+    sync: float = 0.0
+    flops: float = 0.0
+    temporary: float = 0.0
+    sets: float = 0.0
+    bytes: float = 0.0
+
+    @property
+    def cycles(self) -> float:
+        """All cycles."""
+        return self.compute + self.exchange + self.sync
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            self.compute + other.compute,
+            self.exchange + other.exchange,
+            self.sync + other.sync,
+            self.flops + other.flops,
+            max(self.temporary, other.temporary),
+            self.sets + other.sets,
+            self.bytes + other.bytes,
+        )
+
+    def __mul__(self, times: float) -> Cost:
+        return Cost(
+            self.compute * times,
+            self.exchange * times,
+            self.sync * times,
+            self.flops * times,
+            self.temporary,
+            self.sets,
+            self.bytes * times,
+        )
+
+
+NOTHING = Cost()
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorCost:
+    """Forward and backward of one operator, and whether it was priced by its bytes alone."""
+
+    forward: Cost
+    backward: Cost
+    priced: bool = True
+
+
+class Pricing:
+    """Prices operators on a processor; equal operators are priced once."""
+
+    def __init__(self, processor: Processor) -> None:
+        self.processor = processor
+        self._known: dict[tuple[object, ...], OperatorCost] = {}
+
+    def cost_of(self, operator: Operator) -> OperatorCost:
+        """The cycles of an operator, all its `times` together."""
+        key = (
+            operator.op_type,
+            tuple(None if t is None else (t.dims, t.dtype, t.role) for t in operator.inputs),
+            tuple((t.dims, t.dtype) for t in operator.outputs),
+            tuple(str(operator.attributes.get(name)) for name in _SHAPING),
+            operator.times,
+            operator.gradient,
+            operator.memory_proportion,
+            operator.serial,
+            operator.half_partials,
+        )
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._price(operator)
+        return found
+
+    def _price(self, operator: Operator) -> OperatorCost:
+        row = row_of(operator.op_type)
+        if not operator.outputs:
+            return OperatorCost(NOTHING, NOTHING)
+        if row is None:
+            forward = self._unpriced(operator)
+            backward = forward * 2.0 if operator.gradient else NOTHING
+            return OperatorCost(forward * operator.times, backward * operator.times, priced=False)
+        formula = _FORMULAS[row.kind]
+        forward, backward = formula(self, operator, row)
+        times = operator.times
+        return OperatorCost(forward * times, backward * times if operator.gradient else NOTHING)
+
+    # -- parts ----------------------------------------------------------------------------------
+
+    def _tile_elements(self, elements: int) -> int:
+        return ceil(elements / self.processor.tiles)
+
+    def map(self, elements: int, item: int, cycles: float, sets: int = 1) -> Cost:
+        """Vertices over elements, `cycles` a vector of a worker."""
+        vectors = ceil(self._tile_elements(elements) / max(1, self.processor.vector_bytes // item))
+        compute = vectors * cycles * VERTEX_OVERHEAD + sets * self.processor.call_cycles
+        return Cost(compute=compute, sets=sets, bytes=2.0 * elements * item)
+
+    def move(self, size: float, copied: bool = True) -> Cost:
+        """`size` bytes, evenly on the tiles, received by them over the exchange."""
+        tile = size / self.processor.tiles
+        rate = self.processor.exchange_bytes * EXCHANGE_EFFICIENCY
+        compute = tile / self.processor.copy_bytes if copied else 0.0
+        sync = float(self.processor.sync_cycles)
+        return Cost(compute, tile / rate, sync, sets=1, bytes=size, temporary=tile)
+
+    def _unpriced(self, operator: Operator) -> Cost:
+        size = sum(t.bytes for t in (*operator.read, *operator.outputs))
+        return self.move(size)
+
+    def product(self, product: Product, operator: Operator) -> Cost:
+        """A matrix product with the best plan."""
+        plan = plan_product(product, self.processor, operator.memory_proportion, operator.serial)
+        sync = plan.sets * self.processor.sync_cycles
+        size = (
+            product.groups
+            * product.item
+            * (product.m * product.k + product.k * product.n + product.m * product.n)
+        )
+        return Cost(
+            plan.compute,
+            plan.exchange + plan.reduce,
+            sync,
+            product.flops,
+            plan.temporary,
+            # Parts one after another are a loop: its code is there once.
+            plan.sets / plan.serial,
+            size,
+        )
+
+
+_SHAPING = (
+    "kernel_shape", "strides", "pads", "dilations", "group", "axes", "axis", "keepdims",
+    "transA", "transB", "num_groups",
+)  # fmt: skip
+
+
+# -- formulas -----------------------------------------------------------------------------------
+
+Formula = Callable[[Pricing, Operator, Row], tuple[Cost, Cost]]
+
+
+def _free(pricing: Pricing, operator: Operator, row: Row) -> tuple[Cost, Cost]:
+    return NOTHING, NOTHING
+
+
+def _cycles(row: Row, tensor: Tensor) -> float:
+    return row.half if tensor.item <= 2 else row.single
+
+
+def _map(pricing: Pricing, operator: Operator, row: Row) -> tuple[Cost, Cost]:
+    out = operator.outputs[0]
+    cycles = _cycles(row, out)
+    forward = pricing.map(out.elements, out.item, cycles)
+    tile = out.bytes / pricing.processor.tiles
+    exchanged, full, reduced = 0.0, 0, NOTHING
+    for tensor in operator.read:
+        if tensor.elements >= out.elements:
+            full += 1
+            exchanged += tensor.bytes if full > 1 else 0.0
+        elif tensor.elements > 1:
+            exchanged += min(tensor.bytes, tile) * pricing.processor.tiles
+        if tensor.elements < out.elements and tensor.role != "constant" and tensor.item > 1:
+            # Backward adds the gradient of what was broadcast.
+            reduced = reduced + _sum(pricing, out)
+    if exchanged:
+        forward = forward + pricing.move(exchanged, copied=False)
+    backward = NOTHING
+    if row.inputs or row.outputs:
+        gradients = sum(t.role != "constant" and t.elements > 1 for t in operator.read)
+        backward = pricing.map(out.elements, out.item, cycles + 1.0) * max(1, gradients)
+    return forward, backward + reduced
+
+
+def _sum(pricing: Pricing, tensor: Tensor) -> Cost:
+    """Sums over a tensor: one pass, partial sums exchanged and added."""
+    sync = 2.0 * pricing.processor.sync_cycles
+    return pricing.map(tensor.elements, tensor.item, 1.0, sets=2) + Cost(sync=sync)
+
+
+def _reduce(pricing: Pricing, operator: Operator, row: Row) -> tuple[Cost, Cost]:
+    read = operator.read[0] if operator.read else operator.outputs[0]
+    sync = 2.0 * pricing.processor.sync_cycles
+    forward = pricing.map(read.elements, read.item, _cycles(row, read), sets=2) + Cost(sync=sync)
+    return forward, pricing.map(read.elements, read.item, _cycles(row, read))
+
+
+def _move(pricing: Pricing, operator: Operator, row: Row) -> tuple[Cost, Cost]:
+    cost = pricing.move(float(operator.outputs[0].bytes))
+    return cost, cost
+
+
+def _norm(pricing: Pricing, operator: Operator, row: Row) -> tuple[Cost, Cost]:
+    x = operator.outputs[0]
+    sync = Cost(sync=2.0 * pricing.processor.sync_cycles)
+    inference = operator.op_type == "BatchNormalization" and len(operator.outputs) < 5
+    passes = (2.0 if inference else _NORM_PASSES[0]) * _cycles(row, x)
+    forward = pricing.map(x.elements, x.item, passes, sets=4) + sync
+    return forward, pricing.map(x.elements, x.item, _NORM_PASSES[1], sets=6) + sync * 2.0
+
+
+def _softmax(pricing: Pricing, operator: Operator, row: Row) -> tuple[Cost, Cost]:
+    x = operator.outputs[0]
+    sync = Cost(sync=2.0 * pricing.processor.sync_cycles)
+    forward = pricing.map(x.elements, x.item, _SOFTMAX_PASSES[0] + _cycles(row, x), sets=4)
+    return forward + sync, pricing.map(x.elements, x.item, _SOFTMAX_PASSES[1], sets=3) + sync
+
+
+def _pool(pricing: Pricing, operator: Operator, row: Row) -> tuple[Cost, Cost]:
+    x, out = operator.read[0], operator.outputs[0]
+    window = prod(operator.attributes.get("kernel_shape") or (1,))
+    halo = pricing.move(float(x.bytes), copied=False)
+    forward = pricing.map(out.elements, out.item, window * _cycles(row, out) / 2.0) + halo
+    backward = pricing.map(x.elements, x.item, window * _cycles(row, x) / 2.0) + halo
+    return forward, backward
+
+
+def _gather(pricing: Pricing, operator: Operator, row: Row) -> tuple[Cost, Cost]:
+    indices = operator.read[1].elements if len(operator.read) > 1 else 1
+    cost = pricing.move(float(operator.outputs[0].bytes))
+    cost = cost + Cost(compute=indices * _CYCLES_AN_INDEX)
+    return cost, cost + Cost(compute=indices * _CYCLES_AN_INDEX)
+
+
+def _scatter(pricing: Pricing, operator: Operator, row: Row) -> tuple[Cost, Cost]:
+    indices = operator.read[1].elements if len(operator.read) > 1 else 1
+    last = operator.read[-1]
+    cost = pricing.move(float(last.bytes + operator.outputs[0].bytes))
+    cost = cost + Cost(compute=indices * _CYCLES_AN_INDEX)
+    return cost, cost
+
+
+def _sort(pricing: Pricing, operator: Operator, row: Row) -> tuple[Cost, Cost]:
+    x = operator.read[0]
+    length = max(2, x.dims[-1] if x.dims else 2)
+    steps = ceil(log2(length)) ** 2
+    forward = pricing.map(x.elements, x.item, _cycles(row, x) * steps)
+    forward = forward + pricing.move(float(x.bytes)) * steps
+    return forward, pricing.move(float(x.bytes))
+
+
+def _loss(pricing: Pricing, operator: Operator, row: Row) -> tuple[Cost, Cost]:
+    x = operator.read[0]
+    forward = pricing.map(x.elements, x.item, 1.0) + _sum(pricing, operator.outputs[0])
+    return forward, pricing.map(x.elements, x.item, 2.0)
+
+
+def _matmul(pricing: Pricing, operator: Operator, row: Row) -> tuple[Cost, Cost]:
+    product = matmul_product(operator)
+    forward = pricing.product(product, operator)
+    return forward, _backward_products(pricing, operator, product, 1.0)
+
+
+def _backward_products(
+    pricing: Pricing, operator: Operator, forward: Product, left_share: float
+) -> Cost:
+    """The products of backward: of the gradient with the right operand, and with the left one."""
+    g, m, k, n = forward.groups, forward.m, forward.k, forward.n
+    item, partial = forward.item, forward.partial
+    cost = NOTHING
+    left, right = operator.read[0], operator.read[1]
+    if left.role != "input" and left.item > 1:
+        cost = cost + pricing.product(Product(g, m, n, k, item, partial, left_share), operator)
+    if right.role != "input":
+        cost = cost + pricing.product(Product(g, k, m, n, item, partial, left_share), operator)
+    if len(operator.read) > 2:
+        cost = cost + _sum(pricing, operator.outputs[0])
+    return cost
+
+
+def _partial(operator: Operator, item: int) -> int:
+    return 2 if operator.half_partials and item <= 2 else 4
+
+
+def matmul_product(operator: Operator) -> Product:
+    """What a MatMul or Gemm multiplies; a matrix on the right takes all rows of the left."""
+    left, right = operator.read[0], operator.read[1]
+    a, b = left.dims or (1,), right.dims or (1,)
+    if operator.op_type == "Gemm":
+        if operator.attributes.get("transA"):
+            a = (a[1], a[0])
+        if operator.attributes.get("transB"):
+            b = (b[1], b[0])
+    a = (1, *a) if len(a) == 1 else a
+    b = (*b, 1) if len(b) == 1 else b
+    k, n = a[-1], b[-1]
+    rows = prod(a[:-1])
+    groups = 1
+    if prod(b[:-2]) > 1:
+        groups = max(prod(a[:-2]), prod(b[:-2]))
+        rows = a[-2]
+    item = operator.outputs[0].item
+    return Product(groups, max(1, rows), max(1, k), max(1, n), item, _partial(operator, item))
+
+
+def _conv(pricing: Pricing, operator: Operator, row: Row) -> tuple[Cost, Cost]:
+    product, backward = conv_products(operator)
+    forward = pricing.product(product, operator)
+    if len(operator.read) > 2:
+        forward = forward + _bias(pricing, operator)
+    cost = NOTHING
+    for one in backward:
+        cost = cost + pricing.product(one, operator)
+    if len(operator.read) > 2:
+        cost = cost + _sum(pricing, operator.outputs[0])
+    return forward, cost
+
+
+def _bias(pricing: Pricing, operator: Operator) -> Cost:
+    out = operator.outputs[0]
+    return pricing.map(out.elements, out.item, 1.0)
+
+
+def conv_products(operator: Operator) -> tuple[Product, Sequence[Product]]:
+    """A convolution as a matrix product, and those of its gradients.
+
+    Rows are output positions, the summed dimension is window x input channels. Of its windows a
+    part reads each input once, not once a window position. A row of a window stands in memory as
+    one, so that few channels are padded to the AMP unit's 16 together with its width.
+    """
+    x, w, out = operator.read[0], operator.read[1], operator.outputs[0]
+    transposed = operator.op_type == "ConvTranspose"
+    large, small = (out, x) if transposed else (x, out)
+    group = int(operator.attributes.get("group") or 1)
+    window = prod(w.dims[2:])
+    strides = prod(operator.attributes.get("strides") or (1,))
+    rows = small.dims[0] * prod(small.dims[2:])
+    inputs, outputs = large.dims[1] // group, small.dims[1] // group
+    share = min(1.0, strides / window)
+    item = out.item
+    partial = _partial(operator, item)
+    # Where the stride leaves positions out, the gradient's window has fewer of them for each input.
+    taken = max(1, ceil(window / strides))
+    large_rows = large.dims[0] * prod(large.dims[2:])
+    down = Product(group, rows, window * inputs, outputs, item, partial, share)
+    up = Product(group, large_rows, taken * outputs, inputs, item, partial, 1.0 / taken)
+    forward, data = (up, down) if transposed else (down, up)
+    weights = Product(group, window * inputs, rows, outputs, item, partial, share)
+    backward = [weights] if x.role == "input" else [data, weights]
+    return forward, backward
+
+
+_FORMULAS: dict[str, Formula] = {
+    "free": _free,
+    "map": _map,
+    "random": _map,
+    "reduce": _reduce,
+    "move": _move,
+    "norm": _norm,
+    "softmax": _softmax,
+    "pool": _pool,
+    "gather": _gather,
+    "scatter": _scatter,
+    "sort": _sort,
+    "loss": _loss,
+    "matmul": _matmul,
+    "conv": _conv,
+}

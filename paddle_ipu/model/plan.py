@@ -1,0 +1,145 @@
+"""What if: strategies for a program and a machine, the fastest that fits first.
+
+Tried are the IPUs of a replica (and as many replicas as fill the machine), the micro-batch, the
+accumulation that makes the global batch of both, recomputation, where optimizer state lives, and
+less memory for matrix products and convolutions.
+Placements are :mod:`paddle_ipu.model.placement`'s, and the program's own where it has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from paddle_ipu.model.advice import LOW_PROPORTION, with_proportion
+from paddle_ipu.model.machines import Machine
+from paddle_ipu.model.memory import livenesses
+from paddle_ipu.model.operator_cost import Pricing
+from paddle_ipu.model.placement import Cuts, balanced, place
+from paddle_ipu.model.prediction import Prediction, predict
+from paddle_ipu.model.program import Program
+from paddle_ipu.model.scaling import with_rows
+
+_ROWS = (1, 2, 4, 8, 12, 16, 20, 24, 32, 48, 64, 128)
+_OFF = 0.03
+"""By what share the global batch may differ from the wanted one."""
+MOST = 200
+"""Candidates that are tried at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One strategy with its prediction; `cuts` is None for the program's own placement."""
+
+    prediction: Prediction
+    cuts: Cuts | None
+
+    @property
+    def batch(self) -> int:
+        """Rows of a weight update."""
+        settings = self.prediction.program.settings
+        return self.prediction.program.samples // settings.batches_per_step
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The tried candidates that fit, fastest first, and how many did not."""
+
+    candidates: tuple[Candidate, ...]
+    too_large: int
+    closest: Candidate | None
+
+    @property
+    def best(self) -> Candidate | None:
+        """The fastest that fits."""
+        return self.candidates[0] if self.candidates else None
+
+
+def plan(program: Program, machine: Machine, *, batch: int = 0, most: int = MOST) -> Plan:
+    """Tries strategies for a program on all IPUs of a machine.
+
+    Args:
+        batch: rows of a weight update; the program's own where 0.
+        most: how many candidates are tried.
+    """
+    own = program.samples // program.settings.batches_per_step
+    pricing = Pricing(machine.processor)
+    fitting: list[Candidate] = []
+    too_large, closest, tried = 0, None, 0
+    for placed, cuts in _placements(program, machine, batch or own, pricing):
+        lives = livenesses(placed)
+        for candidate in _variants(placed):
+            if tried == most:
+                break
+            tried += 1
+            found = Candidate(predict(candidate, machine, pricing, lives), cuts)
+            if found.prediction.memory.fits:
+                fitting.append(found)
+                # The others of this kind are slower.
+                break
+            too_large += 1
+            over = found.prediction.memory.worst.over
+            if closest is None or over < closest.prediction.memory.worst.over:
+                closest = found
+    fitting.sort(key=lambda c: -c.prediction.cycles.throughput)
+    return Plan(tuple(fitting), too_large, closest)
+
+
+def _variants(program: Program) -> Iterator[Program]:
+    """Fastest first: state on the chip, off it, and less memory for products."""
+    if not program.settings.training:
+        yield program
+    else:
+        yield program.with_settings(state_on_chip=True)
+        program = program.with_settings(state_on_chip=False)
+        yield program
+    if any(op.memory_proportion > LOW_PROPORTION for op in program.operators):
+        yield with_proportion(program, LOW_PROPORTION)
+
+
+def _placements(
+    program: Program, machine: Machine, batch: int, pricing: Pricing
+) -> Iterator[tuple[Program, Cuts | None]]:
+    settings = program.settings
+    own = max(1, settings.ipus // max(1, settings.replicas))
+    # The program's own number of IPUs and rows first: the others are estimates.
+    sizes = [n for n in (1, 2, 4, 8, 16) if n <= machine.ipus]
+    sizes.sort(key=lambda n: abs(n.bit_length() - own.bit_length()))
+    rows = sorted({*_ROWS, program.rows}, key=lambda r: abs(r - program.rows))
+    pipelines: list[tuple[int, Cuts | None, str]] = []
+    for ipus in sizes:
+        for recompute in _recomputations(program, ipus):
+            cuts = balanced(program, ipus, pricing, recompute != "NoRecompute")
+            if cuts is not None:
+                pipelines.append((ipus, cuts, recompute))
+            if ipus == own and settings.pipelined:
+                pipelines.append((ipus, None, recompute))
+    for micro in rows:
+        resized = with_rows(program, micro)
+        for ipus, cuts, recompute in pipelines:
+            replicas = machine.ipus // ipus
+            accumulation = max(1, round(batch / (micro * replicas)))
+            if abs(accumulation * micro * replicas - batch) > _OFF * batch:
+                continue
+            placed = resized if cuts is None else place(resized, cuts)
+            stages = len(placed.stages)
+            if settings.training and ipus > 1 and accumulation < 2 * stages - 1:
+                continue
+            batches = settings.batches_per_step
+            placed = placed.with_settings(
+                ipus=ipus * replicas,
+                replicas=replicas,
+                accumulation=accumulation if settings.training else 1,
+                batches_per_step=batches if settings.training else max(batches, stages),
+                recomputation=recompute,
+                state_sharded=replicas > 1,
+            )
+            yield placed, cuts
+
+
+def _recomputations(program: Program, ipus: int) -> tuple[str, ...]:
+    if not program.settings.training:
+        return ("NoRecompute",)
+    if ipus > 1:
+        return ("NoRecompute", "Pipeline")
+    return ("NoRecompute", "NormOnly", "Standard")

@@ -1,0 +1,403 @@
+"""A PopART program as the predictor reads it: operators, tensors and the options that matter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import onnx_ir as ir
+
+from paddle_ipu.model.operator_table import row_of
+from paddle_ipu.popart.annotations import (
+    AVAILABLE_MEMORY,
+    MATMUL_FACTOR,
+    PARTIALS_TYPE,
+    PIPELINE_STAGE,
+    RECOMPUTE,
+    VIRTUAL_GRAPH,
+)
+from paddle_ipu.popart.dataflow import DataFlow
+from paddle_ipu.popart.enums import RecomputeType
+from paddle_ipu.popart.optimizer import SGD, Adam, Adaptive
+from paddle_ipu.popart.options import SessionOptions
+from paddle_ipu.popart.paddle_optimizer import MASTER, RULES, PaddleOptimizer
+from paddle_ipu.popart.program import (
+    device_dtype,
+    dims_of,
+    is_float,
+    tensors_with_gradient,
+    variable_writes,
+)
+
+Role = str
+"""``weight``, ``input``, ``constant`` or ``activation``."""
+
+_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "bool": 1, "int8": 1, "uint8": 1}
+_BYTES |= {"int16": 2, "uint16": 2, "int32": 4, "uint32": 4}
+_DEFAULT_PROPORTION = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor on the device; `item` is the bytes of an element there."""
+
+    name: str
+    dims: tuple[int, ...]
+    dtype: str
+    role: Role
+    item: int
+    elements: int
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all elements."""
+        return self.elements * self.item
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One operator of the forward graph.
+
+    Attributes:
+        times: how often a run of the graph runs it; more than once in loops.
+        gradient: backward has a gradient of it.
+        checkpoint: its outputs are kept where the rest is computed again.
+        memory_proportion: share of a tile's memory for a matrix product's or convolution's plan.
+        serial: parts that a matrix product is computed in, one after another.
+        half_partials: partial sums are in half.
+        source: ``file:line`` of the user's call, "" where it is not known.
+    """
+
+    name: str
+    op_type: str
+    inputs: tuple[Tensor | None, ...]
+    outputs: tuple[Tensor, ...]
+    attributes: Mapping[str, Any]
+    ipu: int = 0
+    stage: int = 0
+    times: int = 1
+    gradient: bool = False
+    checkpoint: bool = False
+    memory_proportion: float = _DEFAULT_PROPORTION
+    serial: int = 1
+    half_partials: bool = False
+    source: str = ""
+
+    @property
+    def read(self) -> list[Tensor]:
+        """The inputs that are there."""
+        return [tensor for tensor in self.inputs if tensor is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The options of a program that decide about memory and time.
+
+    Attributes:
+        recomputation: name of PopART's RecomputationType.
+        state_on_chip: optimizer state lives in tile memory, not in streaming memory.
+        state_sharded: optimizer state is split between the replicas.
+        buffering: buffers of an input stream.
+        state_min_elements: from how many elements on a state is split.
+    """
+
+    training: bool = False
+    ipus: int = 1
+    replicas: int = 1
+    accumulation: int = 1
+    batches_per_step: int = 1
+    pipelined: bool = False
+    recomputation: str = "NoRecompute"
+    state_on_chip: bool = True
+    state_sharded: bool = False
+    weights_on_chip: bool = True
+    weights_sharded: bool = False
+    accumulators_on_chip: bool = True
+    accumulators_sharded: bool = False
+    activations_on_chip: bool = True
+    outlining: bool = True
+    buffering: int = 1
+    state_min_elements: int = 8192
+    io_tiles: int = 0
+
+
+@dataclass(frozen=True)
+class Program:
+    """A PopART program to be predicted.
+
+    Attributes:
+        operators: in program order.
+        state: bytes of optimizer state of each trained weight.
+        rows: rows of one micro-batch.
+        anchors: what a run returns.
+    """
+
+    operators: tuple[Operator, ...]
+    weights: tuple[Tensor, ...]
+    inputs: tuple[Tensor, ...]
+    state: Mapping[str, int]
+    settings: Settings
+    rows: int = 1
+    anchors: tuple[str, ...] = ()
+    rule: str = ""
+    notes: tuple[str, ...] = field(default=())
+
+    @cached_property
+    def stages(self) -> list[int]:
+        """Pipeline stages in order; one where nothing is pipelined."""
+        if not self.settings.pipelined:
+            return [0]
+        return sorted({operator.stage for operator in self.operators})
+
+    @property
+    def samples(self) -> int:
+        """Rows of one run, all replicas together."""
+        settings = self.settings
+        return self.rows * settings.accumulation * settings.replicas * settings.batches_per_step
+
+    def with_settings(self, **changes: Any) -> Program:
+        """The same program with other settings."""
+        return replace(self, settings=replace(self.settings, **changes))
+
+
+def read_program(
+    model: ir.Model,
+    flow: DataFlow,
+    options: SessionOptions,
+    optimizer: Any = None,
+    *,
+    loss: str | None = None,
+    ipus: int = 1,
+    rows: int | None = None,
+    source_of: Callable[[ir.Node], str] = lambda node: "",
+) -> Program:
+    """What the predictor needs of a PopART program; its tensors must have types.
+
+    Args:
+        optimizer: a training program's.
+        loss: the tensor that is trained; None for inference.
+        ipus: of the device, all replicas together.
+        rows: of one micro-batch; the first dimension of the first input by default.
+        source_of: the user's line of a node.
+    """
+    graph = model.graph
+    differentiated = tensors_with_gradient(graph, loss) if loss is not None else set()
+    reader = _Reader(differentiated, options, source_of)
+    for value in graph.inputs:
+        role = "weight" if value.name in graph.initializers else "input"
+        reader.tensors[str(value.name)] = _tensor(value, role)
+    for name, value in graph.initializers.items():
+        reader.tensors.setdefault(name, _tensor(value, "weight"))
+    reader.read(graph)
+    written = variable_writes(graph, training=loss is not None)
+    weights = [t for t in reader.tensors.values() if t.role == "weight"]
+    inputs = [t for t in reader.tensors.values() if t.role == "input"]
+    trained = [
+        t
+        for t in weights
+        if t.name in differentiated - set(written) and is_float(graph.initializers[t.name])
+    ]
+    state, rule = _state(optimizer, trained)
+    if rows is None:
+        rows = next((t.dims[0] for t in inputs if t.dims), 1)
+    pipelined = bool(options.enablePipelining)
+    return Program(
+        operators=_placed(reader.operators, options),
+        weights=tuple(weights),
+        inputs=tuple(inputs),
+        state=state,
+        settings=_settings(options, flow, loss is not None, ipus, pipelined),
+        rows=rows,
+        anchors=tuple(flow.anchors()),
+        rule=rule,
+    )
+
+
+def _settings(
+    options: SessionOptions, flow: DataFlow, training: bool, ipus: int, pipelined: bool
+) -> Settings:
+    state = options.optimizerStateTensorLocationSettings
+    weight = options.weightTensorLocationSettings
+    accumulator = options.accumulatorTensorLocationSettings
+    activation = options.activationTensorLocationSettings
+
+    def on_chip(settings: Any) -> bool:
+        return str(settings.location.storage.name) != "OffChip"
+
+    def sharded(settings: Any) -> bool:
+        return str(settings.location.replicatedTensorSharding.name) == "On"
+
+    return Settings(
+        training=training,
+        ipus=ipus,
+        replicas=int(options.getGlobalReplicationFactor()),
+        accumulation=int(options.accumulationFactor) if options.enableGradientAccumulation else 1,
+        batches_per_step=int(flow.batchesPerStep()),
+        pipelined=pipelined,
+        recomputation=str(options.autoRecomputation.name),
+        state_on_chip=on_chip(state),
+        state_sharded=sharded(state),
+        weights_on_chip=on_chip(weight),
+        weights_sharded=sharded(weight),
+        accumulators_on_chip=on_chip(accumulator),
+        accumulators_sharded=sharded(accumulator),
+        activations_on_chip=on_chip(activation),
+        outlining=bool(options.enableOutlining),
+        buffering=max(1, int(options.defaultBufferingDepth)),
+        state_min_elements=int(state.minElementsForReplicatedTensorSharding),
+        io_tiles=int(options.numIOTiles),
+    )
+
+
+def _state(optimizer: Any, trained: Sequence[Tensor]) -> tuple[dict[str, int], str]:
+    """Bytes of optimizer state by trained weight, and the update rule's name."""
+    if isinstance(optimizer, PaddleOptimizer):
+        return _paddle_state(optimizer, {t.name: t for t in trained})
+    if isinstance(optimizer, Adam):
+        kinds = (optimizer.accl1_type, optimizer.accl2_type)
+        size = sum(2 if kind.name == "FLOAT16" else 4 for kind in kinds)
+        return {t.name: size * t.elements for t in trained}, "adam"
+    if isinstance(optimizer, Adaptive):
+        return {t.name: 2 * 4 * t.elements for t in trained}, "adaptive"
+    if isinstance(optimizer, SGD):
+        return {t.name: t.bytes * optimizer.hasMomentum(t.name) for t in trained}, "sgd"
+    return {}, ""
+
+
+def _paddle_state(
+    optimizer: PaddleOptimizer, trained: Mapping[str, Tensor]
+) -> tuple[dict[str, int], str]:
+    found: dict[str, int] = {}
+    rule = ""
+    for update in optimizer.updates:
+        tensor = trained.get(update.parameter)
+        if tensor is None:
+            continue
+        rule, row = update.rule, RULES[update.rule]
+        size = 0
+        for state in update.states:
+            if state == MASTER:
+                size += 4 * tensor.elements
+            elif state in row.states and state not in row.ones:
+                kind = optimizer.state_type(update.rule, state)
+                size += _BYTES.get(kind, 4) * tensor.elements
+        found[tensor.name] = size
+    return found, rule
+
+
+class _Reader:
+    """Reads nodes into operators; those of subgraphs stand before the node that runs them."""
+
+    def __init__(
+        self,
+        differentiated: set[str],
+        options: SessionOptions,
+        source_of: Callable[[ir.Node], str],
+    ) -> None:
+        self.tensors: dict[str, Tensor] = {}
+        self.operators: list[Operator] = []
+        self._differentiated = differentiated
+        self._source_of = source_of
+        self._half = str(options.partialsTypeMatMuls).lower() == "half"
+        convolution = options.convolutionOptions
+        self._convolutions = _proportion(convolution)
+        self._products = _proportion(options.matmulOptions)
+        self._half_convolutions = str(convolution.get("partialsType", "")).lower() == "half"
+
+    def read(self, graph: ir.Graph, times: int = 1, gradient: bool = True) -> None:
+        """Adds a graph's operators."""
+        for value in graph.inputs:
+            self.tensors.setdefault(str(value.name), _tensor(value, "activation"))
+        for node in graph:
+            flows = gradient and any(str(v.name) in self._differentiated for v in node.outputs)
+            for attribute in node.attributes.values():
+                if attribute.type == ir.AttributeType.GRAPH:
+                    self.read(attribute.as_graph(), times * _trips(node), flows)
+            self.operators.append(self._operator(node, times, flows))
+
+    def _operator(self, node: ir.Node, times: int, gradient: bool) -> Operator:
+        role = "constant" if node.op_type == "Constant" else "activation"
+        outputs = [_tensor(value, role) for value in node.outputs]
+        for tensor in outputs:
+            self.tensors[tensor.name] = tensor
+        plain = {
+            name: attribute.value
+            for name, attribute in node.attributes.items()
+            if attribute.type not in (ir.AttributeType.GRAPH, ir.AttributeType.TENSOR)
+        }
+        partials = str(plain.get(PARTIALS_TYPE, "")).upper()
+        is_convolution = node.op_type in ("Conv", "ConvTranspose", "MultiConv")
+        proportion = self._convolutions if is_convolution else self._products
+        by_option = self._half_convolutions if is_convolution else self._half
+        recompute = plain.get(RECOMPUTE)
+        return Operator(
+            name=outputs[0].name if outputs else str(node.name),
+            op_type=node.op_type,
+            inputs=tuple(None if v is None else self.tensors[str(v.name)] for v in node.inputs),
+            outputs=tuple(outputs),
+            attributes=plain,
+            ipu=int(plain.get(VIRTUAL_GRAPH, -1)),
+            stage=int(plain.get(PIPELINE_STAGE, -1)),
+            times=times,
+            gradient=gradient and role != "constant",
+            checkpoint=recompute is not None and int(recompute) == int(RecomputeType.Checkpoint),
+            memory_proportion=float(plain.get(AVAILABLE_MEMORY, proportion)),
+            serial=max(1, int(plain.get(MATMUL_FACTOR, 1))),
+            half_partials=partials == "HALF" if partials else by_option,
+            source=self._source_of(node),
+        )
+
+
+def _proportion(poplar: Mapping[str, Any]) -> float:
+    """The share of a tile's memory that Poplar's options of an operator give it."""
+    return float(poplar.get("availableMemoryProportion", _DEFAULT_PROPORTION))
+
+
+def _trips(node: ir.Node) -> int:
+    """How often a Loop runs its body, where that is a constant."""
+    if node.op_type != "Loop" or not node.inputs or node.inputs[0] is None:
+        return 1
+    known = node.inputs[0].const_value
+    return max(1, int(known.numpy().reshape(-1)[0])) if known is not None else 1
+
+
+def _tensor(value: ir.Value, role: Role) -> Tensor:
+    if value.shape is None or value.dtype is None:
+        return Tensor(str(value.name), (), "float32", role, 4, 0)
+    dims = dims_of(value)
+    dtype = device_dtype(value)
+    return Tensor(str(value.name), dims, dtype, role, _BYTES.get(dtype, 4), prod(dims))
+
+
+def _placed(operators: Iterable[Operator], options: SessionOptions) -> tuple[Operator, ...]:
+    """The operators with an IPU and a stage each: constants and the unmarked have their reader's.
+
+    Stages are numbered from 0 on without gaps; without marks an IPU is a stage.
+    """
+    found = list(operators)
+    sharded = str(options.virtualGraphMode.name) != "Off"
+    if not sharded:
+        return tuple(replace(operator, ipu=0, stage=0) for operator in found)
+    reader: dict[str, tuple[int, int]] = {}
+    placed: list[Operator] = []
+    for operator in reversed(found):
+        ipu, stage = operator.ipu, operator.stage
+        if ipu < 0:
+            places = [reader[t.name] for t in operator.outputs if t.name in reader]
+            ipu, stage = min(places, default=(0, 0))
+        elif stage < 0:
+            stage = ipu
+        for tensor in operator.read:
+            reader[tensor.name] = (ipu, stage)
+        placed.append(replace(operator, ipu=ipu, stage=stage))
+    placed.reverse()
+    return tuple(placed)
+
+
+def is_view(operator: Operator) -> bool:
+    """True where an operator's output is its first input's memory."""
+    row = row_of(operator.op_type)
+    return row is not None and row.view

@@ -1,0 +1,1 @@
+"""A prediction for people and programs: text and JSON."""

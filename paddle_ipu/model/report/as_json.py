@@ -1,0 +1,129 @@
+"""A prediction as one JSON object; ``version`` grows when a field changes its meaning."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from paddle_ipu.model import constants
+from paddle_ipu.model.advice import Advice
+from paddle_ipu.model.cycles import CycleReport, StageCycles
+from paddle_ipu.model.machines import machine_as_json
+from paddle_ipu.model.memory import IpuMemory
+from paddle_ipu.model.operator_cost import Cost
+from paddle_ipu.model.prediction import Prediction
+
+VERSION = 1
+FITTED = (
+    "AMP_BLOCK_CYCLES", "EXCHANGE_EFFICIENCY", "VERTEX_OVERHEAD", "CODE_BYTES_PER_SET",
+    "TILE_IMBALANCE",
+)  # fmt: skip
+
+
+def prediction_as_json(
+    prediction: Prediction, advice: list[Advice] | None = None
+) -> dict[str, Any]:
+    """Everything a report shows. Bytes and cycles are numbers, rates are rows a second.
+
+    ``memory.ipus[].curve`` is the liveness curve: ``[operator, phase, bytes]`` of each step of a
+    pipeline cycle. ``pipeline.stages`` and ``phases`` are what a timeline is drawn from.
+    """
+    program, machine = prediction.program, prediction.machine
+    cycles = prediction.cycles
+    return {
+        "version": VERSION,
+        "predicted": True,
+        "machine": machine_as_json(machine),
+        "constants": {name: getattr(constants, name) for name in FITTED},
+        "program": {
+            "operators": len(program.operators),
+            "weights": sum(t.elements for t in program.weights),
+            "rows": program.rows,
+            "samples": program.samples,
+            "rule": program.rule,
+            "settings": asdict(program.settings),
+        },
+        "throughput": cycles.throughput,
+        "seconds": cycles.seconds,
+        "utilisation": cycles.utilisation,
+        "bubble": cycles.bubble,
+        "cycles": {
+            "run": cycles.per_run,
+            "update": cycles.per_update,
+            "steady": cycles.steady,
+            "copies": cycles.copies,
+            "phases": cycles.phases,
+            "weight_update": cycles.update,
+        },
+        "pipeline": {
+            "critical": cycles.critical,
+            "stages": [_stage(stage) for stage in cycles.stages],
+        },
+        "operators": [asdict(row) for row in cycles.operators],
+        "unpriced": cycles.unpriced,
+        "roofline": _roofline(prediction, cycles),
+        "memory": {
+            "fits": prediction.memory.fits,
+            "off_chip": prediction.memory.off_chip,
+            "ipus": [_ipu(ipu) for ipu in prediction.memory.ipus],
+        },
+        "advice": [asdict(found) for found in advice or ()],
+    }
+
+
+def _stage(stage: StageCycles) -> dict[str, Any]:
+    def parts(cost: Cost) -> dict[str, float]:
+        return {
+            "cycles": cost.cycles,
+            "compute": cost.compute,
+            "exchange": cost.exchange,
+            "sync": cost.sync,
+            "flops": cost.flops,
+        }
+
+    return {
+        "stage": stage.stage,
+        "ipu": stage.ipu,
+        "cycles": stage.cycles,
+        "forward": parts(stage.forward),
+        "backward": parts(stage.backward),
+        "recompute": parts(stage.recompute),
+        "stream": stage.stream,
+    }
+
+
+def _ipu(ipu: IpuMemory) -> dict[str, Any]:
+    return {
+        "ipu": ipu.ipu,
+        "capacity": ipu.capacity,
+        "peak": ipu.peak,
+        "tile": {"capacity": ipu.tile_capacity, "peak": ipu.per_tile},
+        "over": ipu.over,
+        "fits": ipu.fits,
+        "categories": ipu.categories,
+        "peak_step": ipu.peak_step,
+        "curve": [[step.label, step.phase, step.bytes] for step in ipu.steps],
+        "tensors": [asdict(holding) for holding in ipu.holdings],
+    }
+
+
+def _roofline(prediction: Prediction, cycles: CycleReport) -> dict[str, Any]:
+    """Peaks of one IPU, and where each kind of operator with products stands below them."""
+    processor = prediction.machine.processor
+    points = []
+    for row in cycles.operators:
+        if row.flops and row.bytes:
+            time = (row.forward + row.backward) / processor.clock
+            points.append({
+                "operator": row.op_type,
+                "source": row.source,
+                "ipu": row.ipu,
+                "intensity": row.flops / row.bytes,
+                "flops_per_second": row.flops / time if time else 0.0,
+            })  # fmt: skip
+    return {
+        "peak_flops": processor.half_flops,
+        "memory_bandwidth": processor.tiles * (processor.load_bytes + 8) * processor.clock,
+        "exchange_bandwidth": processor.tiles * processor.exchange_bytes * processor.clock,
+        "points": points,
+    }

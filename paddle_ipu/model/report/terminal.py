@@ -1,0 +1,120 @@
+"""A prediction as text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from paddle_ipu.model.advice import Advice
+from paddle_ipu.model.memory_check import size
+from paddle_ipu.model.prediction import Prediction
+
+_OPERATORS = 10
+_TENSORS = 5
+_WIDTH = 24
+
+
+def summary(prediction: Prediction, advice: Sequence[Advice] = ()) -> str:
+    """Machine, throughput, pipeline, memory, the costliest operators and what would help."""
+    lines = [*_head(prediction), "", *_pipeline(prediction), "", *_memory(prediction)]
+    lines += ["", *_operators(prediction)]
+    if advice:
+        lines += ["", "what would save memory on that IPU, by IpuStrategy.set_options:"]
+        lines += [
+            f"  {size(found.saves):>8}  {{{found.option}}}: {found.change}"
+            + ("; it fits then" if found.fits else "")
+            for found in advice
+        ]
+    return "\n".join(lines)
+
+
+def _head(prediction: Prediction) -> list[str]:
+    program, machine, cycles = prediction.program, prediction.machine, prediction.cycles
+    settings = program.settings
+    processor = machine.processor
+    kind = "training" if settings.training else "inference"
+    lines = [
+        f"{kind} on {machine.name}: {settings.ipus} IPU(s) of {processor.tiles} tiles at "
+        f"{processor.clock / 1e9:.3g} GHz, {settings.replicas} replica(s); predicted, not measured",
+        f"throughput    {cycles.throughput:,.0f} rows/s; a run of {program.samples:,} rows takes "
+        f"{_time(cycles.seconds)}",
+        f"utilisation   {cycles.utilisation:.1%} of the peak of the matrix units",
+    ]
+    if cycles.unpriced:
+        names = ", ".join(f"{name} ({count})" for name, count in sorted(cycles.unpriced.items()))
+        lines.append(f"no cost row   {names}: priced by the bytes they read and write")
+    return lines
+
+
+def _time(seconds: float) -> str:
+    for unit, factor in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= factor:
+            return f"{seconds / factor:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} us"
+
+
+def _pipeline(prediction: Prediction) -> list[str]:
+    cycles = prediction.cycles
+    lines = [
+        "stage  IPU     forward    backward   recompute    of it exchange  (thousand cycles a "
+        "micro-batch)"
+    ]
+    for stage in cycles.stages:
+        exchange = sum(
+            c.exchange + c.sync for c in (stage.forward, stage.backward, stage.recompute)
+        )
+        mark = (
+            "  <- the others wait for it"
+            if (stage.stage == cycles.critical and len(cycles.stages) > 1)
+            else ""
+        )
+        lines.append(
+            f"{stage.stage:>5}  {stage.ipu:>3}  {stage.forward.cycles / 1e3:>10,.0f}  "
+            f"{stage.backward.cycles / 1e3:>10,.0f}  {stage.recompute.cycles / 1e3:>10,.0f}  "
+            f"{exchange / 1e3:>16,.0f}{mark}"
+        )
+    parts = ", ".join(
+        f"{name} {value / cycles.per_update:.1%}" for name, value in cycles.phases.items() if value
+    )
+    lines.append(f"waiting (bubble and imbalance) {cycles.bubble:.1%}; time: {parts}")
+    return lines
+
+
+def _memory(prediction: Prediction) -> list[str]:
+    lines = ["memory of the fullest tile of each IPU"]
+    for ipu in prediction.memory.ipus:
+        share = ipu.per_tile / ipu.tile_capacity
+        filled = min(_WIDTH, round(share * _WIDTH))
+        bar = "#" * filled + "." * (_WIDTH - filled)
+        state = "" if ipu.fits else f"  lacks {size(ipu.over)}"
+        lines.append(
+            f"  IPU {ipu.ipu:<3} {bar} {share:>6.1%}  {size(ipu.per_tile):>7} of "
+            f"{size(ipu.tile_capacity)}{state}"
+        )
+    worst = prediction.memory.worst
+    total = sum(worst.categories.values()) or 1
+    lines.append(f"IPU {worst.ipu} at its peak:")
+    for name, count in sorted(worst.categories.items(), key=lambda item: -item[1]):
+        if count:
+            lines.append(f"  {name:<16} {size(count):>8}  {count / total:>6.1%}")
+    if prediction.memory.off_chip:
+        lines.append(f"streaming memory of a replica: {size(prediction.memory.off_chip)}")
+    lines.append("its largest tensors:")
+    for holding in worst.holdings[:_TENSORS]:
+        place = f"  {holding.source}" if holding.source else ""
+        lines.append(f"  {size(holding.bytes):>8}  {holding.category:<16} {holding.name}{place}")
+    return lines
+
+
+def _operators(prediction: Prediction) -> list[str]:
+    rows = prediction.cycles.operators
+    total = sum(row.forward + row.backward for row in rows) or 1.0
+    lines = ["operators that take longest (both directions, all IPUs)"]
+    merged: dict[tuple[str, str], tuple[float, int]] = {}
+    for row in rows:
+        cycles, count = merged.get((row.op_type, row.source), (0.0, 0))
+        merged[row.op_type, row.source] = (cycles + row.forward + row.backward, count + row.count)
+    for (name, source), (cycles, count) in sorted(merged.items(), key=lambda i: -i[1][0])[
+        :_OPERATORS
+    ]:
+        lines.append(f"  {cycles / total:>6.1%}  {count:>4} x {name:<20} {source}")
+    return lines

@@ -1,0 +1,121 @@
+"""A Paddle program as the IPU Model's predictor reads it; nothing is compiled, no weight needed."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from paddle_ipu.lowered_program import (
+    LoweredProgram,
+    data_flow,
+    lower,
+    session_options,
+    stand_ins,
+)
+from paddle_ipu.strategy import StrategyValues, check_consistent
+
+if TYPE_CHECKING:
+    from paddle_ipu.model.program import Program
+
+_LOG = logging.getLogger("paddle_ipu")
+_ALLOW = "debug.allowOutOfMemory"
+
+
+def predicted_program(
+    program: Any, ipu_strategy: Any, feed_list: Sequence[Any], fetch_list: Sequence[Any]
+) -> Program:
+    """What ``IpuCompiledProgram.compile`` would hand to a session, for ``model.predict``.
+
+    The weights' values are not read: the startup program need not have run.
+
+    Raises:
+        NotSupported, InvalidProgramError, FeedError, FetchError: as ``compile`` does.
+    """
+    from paddle_ipu import popart
+
+    values = ipu_strategy._ipu_strategy.snapshot()
+    check_consistent(values)
+    lowered = lower(
+        popart, program, values, feed_list, fetch_list, lambda percent: None, (), stand_ins
+    )
+    return program_of(lowered, values)
+
+
+_SMALL = 0.02
+"""Share of an IPU's memory below which nobody has to look where a program's tensors are."""
+
+
+def check_fits(lowered: LoweredProgram, values: StrategyValues) -> None:
+    """Refuses a program that the machine somebody named cannot hold, before it is compiled.
+
+    Where nobody named one, a line of the log says what a GC200 would lack.
+
+    Raises:
+        OutOfMemoryException: by the IPU Model's prediction it does not fit.
+        OptionError: an unknown machine, or one with too few IPUs or tiles.
+    """
+    from paddle_ipu.model.choice import choose_machine
+    from paddle_ipu.model.memory_check import check_memory
+
+    name, ipus = str(values["ipu_machine"]), int(values["num_ipus"])
+    tiles = int(values["tiles_per_ipu"]) if "tiles_per_ipu" in values.explicit else None
+    choice = choose_machine(name, ipus, tiles, os.environ)
+    if not choice.named:
+        choice = choose_machine(name, ipus, None, {})
+    graph = lowered.translation.builder.model.graph
+    if _bytes_of(graph) < _SMALL * choice.machine.processor.memory:
+        return
+    allow = str(values["engine_options"].get(_ALLOW, "false")).lower() == "true"
+    line = check_memory(program_of(lowered, values), choice, allow=allow)
+    if line:
+        _LOG.warning("%s", line)
+
+
+def _bytes_of(graph: Any) -> int:
+    """More than the bytes of a graph's weights and of everything its operators make."""
+    values = [*graph.initializers.values(), *(v for node in graph for v in node.outputs)]
+    elements = 0
+    for value in values:
+        if value.shape is not None:
+            elements += prod(dim if isinstance(dim, int) else 1 for dim in value.shape)
+    return 4 * elements
+
+
+def program_of(lowered: LoweredProgram, values: StrategyValues) -> Program:
+    """The predictor's view of a program that was lowered for our own ``popart``."""
+    from paddle_ipu import dialect, popart
+    from paddle_ipu.model.program import read_program
+
+    translation, compilation = lowered.translation, lowered.compilation
+    nodes = {str(node.name): node for node in translation.origins.values()}
+    origins = translation.origins
+
+    def source_of(node: Any) -> str:
+        made = [origins.get(str(value.name)) for value in node.outputs]
+        origin = next((o for o in made if o is not None), nodes.get(str(node.name)))
+        return "" if origin is None else dialect.source_of(origin)
+
+    optimizer = None
+    if lowered.chosen is not None:
+        optimizer = lowered.chosen.make(lowered.optimizer, 0.0)
+    loss = translation.tensors[str(compilation.loss)] if compilation.training else None
+    options = session_options(popart, values)
+    options.constantWeights = False
+    rows = int(values["micro_batch_size"])
+    first = next(iter(lowered.declared.values()), None)
+    if rows == 1 and first is not None:
+        dims = dialect.dims_of(first)
+        rows = max(1, dims[0]) if dims else 1
+    return read_program(
+        translation.builder.model,
+        data_flow(popart, values, lowered.anchors),
+        options,
+        optimizer,
+        loss=loss,
+        ipus=int(values["num_ipus"]),
+        rows=rows,
+        source_of=source_of,
+    )
