@@ -14,9 +14,10 @@ PADDLE_2.6 = 2.6.2
 PADDLE_3.0 = 3.0.0
 PADDLE_3.1 = 3.1.1
 PADDLE_3.2 = 3.2.2
-# What `make test-all` runs beyond `make test`; `make test` runs one of them, in turns by commits.
+# What `make test-all` runs beyond `make test`; `make test` runs one of them, in turns by commits. That
+# their number is prime lets the turns within a share come round too.
 SHARES = unit-3.0 models independent unit-3.1 onnx-nodes placements unit-3.2 half-table guides models-2.6 \
-	verify-bert rest-2.6
+	verify-bert rest-2.6 training-2.6
 # Tests marked `thorough` belong to these shares by their folders, and to `guides` by none of them.
 INDEPENDENT = tests/ops tests/popart tests/training
 # What no version of Paddle changes is left out on all but the newest; `rest-2.6` runs it on the oldest.
@@ -24,14 +25,21 @@ SAME = tests/xla tests/popart tests/onnx_nodes tests/examples tests/ops/test_com
 	tests/ops/test_onnxruntime.py tests/ops/test_attribute_coverage.py \
 	tests/training/test_other_platforms.py tests/models
 CORE = $(SAME:%=--ignore %)
+# What `make test` leaves to `training-2.6`: long tests, of programs that the core suite reads too.
+LONG = tests/placement tests/verification/test_microscope.py \
+	$(patsubst %,tests/training/test_%.py,popart_rules powers recomputation resume sequence_layers) \
+	$(patsubst %,tests/precision/test_%.py,every_half half_partials operators rounding stochastic_rounding) \
+	$(patsubst %,tests/ops/test_%_against_numpy.py,shapes slices)
 TURN = $(shell git rev-list --count HEAD 2>/dev/null || date +%j)
-# `make test` takes so many of an older Paddle's operator rows at a time, in turns; `make test-all` all.
+# So many of an older Paddle's operator rows and of its test files are run at a time, in turns, by
+# `make test`; `make test-all` runs all of them.
 ROWS_AT_A_TIME = PADDLE_IPU_ROWS=$(TURN)/4
+FILES_AT_A_TIME = PADDLE_IPU_FILES=$(TURN)/3
 
 .PHONY: help bert mnist resnet50 ernie text-generation venv format lint types imports test test-all
 .PHONY: share unit examples verify-bert
 .PHONY: onnx-nodes independent placements half-table guides models models-2.6 rest-2.6 clean
-.PHONY: core-2.6 unit-2.6 unit-3.0 unit-3.1 unit-3.2 venv-2.6 venv-3.0 venv-3.1 venv-3.2
+.PHONY: core-2.6 training-2.6 unit-2.6 unit-3.0 unit-3.1 unit-3.2 venv-2.6 venv-3.0 venv-3.1 venv-3.2
 # Environments are kept, though only patterns name them.
 .PRECIOUS: .venv-%/installed $(VENV)/installed-%
 
@@ -103,6 +111,9 @@ unit-2.6: venv-2.6  ## run the tests on Paddle 2.6 (unit-3.0, unit-3.1, unit-3.2
 rest-2.6: venv-2.6  ## run the tests that unit-2.6 leaves out
 	.venv-2.6/bin/python $(PYTEST) $(SAME)
 
+training-2.6: venv-2.6  ## run the tests of unit-2.6 that `make test` leaves out
+	.venv-2.6/bin/python $(PYTEST) $(LONG)
+
 models: venv  ## train every whole model for a step, beside Paddle (models-2.6: on Paddle 2.6)
 	PADDLE_IPU_MODELS=all $(RUN)/python $(PYTEST) tests/models
 
@@ -142,10 +153,11 @@ share: N = $(words $(SHARES))
 share: TAKEN = $(shell expr $(TURN) % $(words $(SHARES)) + 1)
 share:  ## run the share of test-all whose turn it is
 	@echo "share $(TAKEN) of $(N) of make test-all: $(word $(TAKEN),$(SHARES))"
-	$(ROWS_AT_A_TIME) $(MAKE) $(word $(TAKEN),$(SHARES))
+	$(ROWS_AT_A_TIME) $(if $(findstring unit,$(word $(TAKEN),$(SHARES))),$(FILES_AT_A_TIME)) \
+		$(MAKE) $(word $(TAKEN),$(SHARES))
 
-core-2.6:  # unit-2.6, with the operator rows whose turn it is
-	$(ROWS_AT_A_TIME) $(MAKE) unit-2.6
+core-2.6: venv-2.6  # unit-2.6 without its long tests, with the operator rows whose turn it is
+	$(ROWS_AT_A_TIME) .venv-2.6/bin/python $(PYTEST) $(CORE) $(LONG:%=--ignore %)
 
 test: lint types imports unit core-2.6 examples share  ## check everything, with a share of test-all
 

@@ -219,7 +219,7 @@ def test_sequences_too_short_for_question_and_context_are_refused(vocabulary: Vo
 TEXT = st.text(st.sampled_from("abA é–İßﬁ中.,()' \n\u0301\u200d🙂\x00"), min_size=1, max_size=60)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(context=TEXT.filter(str.strip), data=st.data())
 def test_tokens_point_into_the_original_context(
     vocabulary: Vocabulary, context: str, data: st.DataObject

@@ -18,9 +18,7 @@ from hypothesis.extra.numpy import (
 from paddle_ipu.testing.operator_case import OperatorCase, normal
 from paddle_ipu.testing.run_case import build_case, run_on_ipu_model
 
-_FEW = settings(
-    max_examples=6, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
+_FEW = settings(max_examples=6, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
 def _agree(build: Callable[..., Any], expected: list[np.ndarray], **inputs: np.ndarray) -> None:

@@ -38,7 +38,7 @@ def _is_one_slice(items: tuple[Any, ...]) -> bool:
 ITEMS = st.tuples(_items(4), _items(5)).filter(_is_one_slice)
 
 
-@settings(max_examples=10, deadline=None, derandomize=True)
+@settings(max_examples=10, derandomize=True)
 @given(item=ITEMS)
 def test_reading(item: Any) -> None:
     expected = X[item]
@@ -46,7 +46,7 @@ def test_reading(item: Any) -> None:
         np.testing.assert_array_equal(_result(lambda x: x[item], x=X), expected)
 
 
-@settings(max_examples=10, deadline=None, derandomize=True)
+@settings(max_examples=10, derandomize=True)
 @given(item=ITEMS)
 def test_writing_a_number(item: Any) -> None:
     expected = X.copy()
@@ -55,7 +55,7 @@ def test_writing_a_number(item: Any) -> None:
     np.testing.assert_array_equal(got, expected)
 
 
-@settings(max_examples=10, deadline=None, derandomize=True)
+@settings(max_examples=10, derandomize=True)
 @given(item=ITEMS)
 def test_writing_a_tensor(item: Any) -> None:
     part = normal(*X[item].shape, seed=1)

@@ -99,7 +99,7 @@ def test_sums_of_gradients_take_as_many_times_the_step(
 
 
 @pytest.mark.thorough
-@settings(max_examples=40, deadline=None, database=None)
+@settings(max_examples=40, database=None)
 @given(
     stages=st.sampled_from(list(PLACES)),
     extra=st.one_of(st.none(), st.integers(0, 5)),

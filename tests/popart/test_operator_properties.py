@@ -20,9 +20,7 @@ Array = np.ndarray[Any, Any]
 Make = Callable[[Any, list[str]], str]
 Reference = Callable[..., Array]
 
-_FEW = settings(
-    max_examples=8, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
+_FEW = settings(max_examples=8, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 SHAPES = array_shapes(min_dims=0, min_side=0, max_dims=4, max_side=3)
 FULL_SHAPES = array_shapes(min_dims=1, min_side=1, max_dims=4, max_side=3)
 NUMBERS = st.sampled_from(["float32", "int32"])

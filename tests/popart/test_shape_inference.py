@@ -40,7 +40,7 @@ def ints(builder: Builder, values: list[int]) -> str:
     return str(builder.aiOnnx.constant(np.array(values, np.int64)))
 
 
-quick = settings(max_examples=40, deadline=None)
+quick = settings(max_examples=40)
 
 
 @st.composite

@@ -22,9 +22,7 @@ LARGE = ["paddle_2_6/attention_onednn", "paddle_3_3/attention"]
 
 bytes_of = cache(parts)
 
-quick = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
-)
+quick = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], database=None)
 
 
 def attempt(program: bytes, parameters: bytes) -> bool:

@@ -179,7 +179,7 @@ def test_python_lists_are_taken_and_safe_conversions_made() -> None:
         np.testing.assert_array_equal(answer["sum"], [10.0])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(st.integers(1, 9), min_size=1, max_size=30),
     st.integers(1, 6),

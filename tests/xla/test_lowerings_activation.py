@@ -66,7 +66,7 @@ def softmax_from(x: np.ndarray[Any, Any], axis: int) -> np.ndarray[Any, Any]:
     return (exponentials / exponentials.sum(axis=1, keepdims=True)).reshape(x.shape)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     shape=st.lists(st.integers(1, 4), min_size=2, max_size=4),
     position=st.integers(0, 3),

@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import mutually_broadcastable_shapes
     ("op_type", "function"),
     [("Equal", np.equal), ("Less", np.less), ("Greater", np.greater)],
 )
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(shapes=mutually_broadcastable_shapes(num_shapes=2, max_dims=3, max_side=3), data=st.data())
 def test_comparisons(lowered: Any, op_type: str, function: Any, shapes: Any, data: Any) -> None:
     dtype = data.draw(st.sampled_from([np.float32, np.int32]))

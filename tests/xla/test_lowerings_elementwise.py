@@ -176,7 +176,7 @@ def test_broadcast_gradient_sums(lowered: Any, same_as_paddle: Any) -> None:
         ("Min", np.minimum),
     ],
 )
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(shapes=mutually_broadcastable_shapes(num_shapes=2, max_dims=3, max_side=3), data=st.data())
 def test_broadcasting(lowered: Any, op_type: str, function: Any, shapes: Any, data: Any) -> None:
     generator = np.random.default_rng(data.draw(st.integers(0, 9)))
@@ -186,7 +186,7 @@ def test_broadcasting(lowered: Any, op_type: str, function: Any, shapes: Any, da
     np.testing.assert_allclose(out, function(first, second), rtol=1e-6)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(dividend=st.integers(-9, 9), divisor=st.integers(-4, 4).filter(bool))
 def test_integer_division_rounds_towards_zero(lowered: Any, dividend: int, divisor: int) -> None:
     first, second = np.array([dividend], np.int32), np.array([divisor], np.int32)

@@ -15,7 +15,7 @@ from paddle_ipu.errors import LoweringError
 X = np.random.default_rng(3).normal(size=(5, 3, 4)).astype(np.float32)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     axis=st.integers(-3, 2),
     indices=st.lists(st.integers(-3, 2), min_size=1, max_size=4),

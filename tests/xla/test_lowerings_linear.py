@@ -33,7 +33,7 @@ def test_matmul(lowered: Any, same_as_paddle: Any, first: Any, second: Any) -> N
     same_as_paddle(lowered("MatMul"), paddle.matmul, normal(*first), normal(*second))
 
 
-@settings(max_examples=16, deadline=None)
+@settings(max_examples=16)
 @given(
     trans_a=st.booleans(),
     trans_b=st.booleans(),

@@ -27,7 +27,7 @@ ORACLES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("op_type", ORACLES)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(data=st.data(), shape=st.lists(st.integers(1, 4), min_size=1, max_size=4))
 def test_values(lowered: Any, op_type: str, data: Any, shape: list[int]) -> None:
     rank = len(shape)

@@ -42,7 +42,7 @@ def onnx_reference(op_type: str, inputs: list[Any], outputs: int = 1, **attribut
     return ReferenceEvaluator(model).run(None, dict(zip(names, inputs, strict=True)))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     starts=st.lists(st.integers(-6, 6), min_size=3, max_size=3),
     ends=st.lists(st.sampled_from([-(2**63), -5, -1, 0, 2, 9, 2**31 - 1]), min_size=3, max_size=3),
