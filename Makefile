@@ -36,7 +36,7 @@ TURN = $(shell git rev-list --count HEAD 2>/dev/null || date +%j)
 ROWS_AT_A_TIME = PADDLE_IPU_ROWS=$(TURN)/4
 FILES_AT_A_TIME = PADDLE_IPU_FILES=$(TURN)/3
 
-.PHONY: help bert mnist resnet50 ernie text-generation venv format lint types imports test test-all
+.PHONY: help bert mnist resnet50 ernie text-generation word2vec inference venv format lint types imports test test-all
 .PHONY: share unit examples verify-bert
 .PHONY: onnx-nodes independent placements half-table guides models models-2.6 rest-2.6 clean
 .PHONY: core-2.6 training-2.6 unit-2.6 unit-3.0 unit-3.1 unit-3.2 venv-2.6 venv-3.0 venv-3.1 venv-3.2
@@ -60,6 +60,19 @@ ernie: $(VENV)/installed-ernie  ## run a saved ERNIE-style encoder, beside Paddl
 
 text-generation: $(VENV)/installed-text-generation  ## train a small decoder and let it write
 	$(RUN)/python -m examples.text_generation.generate $(ARGS)
+
+word2vec: $(VENV)/installed-inference  ## run the word2vec sample of Paddle Inference on IPU and CPU
+	$(RUN)/python -m examples.inference.word2vec $(ARGS)
+
+inference: word2vec  ## run the samples of Paddle Inference: word2vec, ResNet-50, a custom operator
+	$(RUN)/python -m examples.inference.resnet50
+	$(RUN)/python -m examples.inference.custom_operator
+
+$(VENV)/installed-inference: pyproject.toml setup.py
+	$(PYTHON) -m venv $(VENV)
+	$(RUN)/python -m pip install --quiet --upgrade pip
+	$(RUN)/python -m pip install --quiet --editable .
+	@touch $@
 
 $(VENV)/installed-%: pyproject.toml setup.py
 	$(PYTHON) -m venv $(VENV)
@@ -130,6 +143,7 @@ examples: venv  ## run the examples at their smallest size
 	$(RUN)/python -m examples.resnet50.train --smoke --output out/test
 	$(RUN)/python -m examples.ernie.infer --smoke --output out/test
 	$(RUN)/python -m examples.text_generation.generate --smoke --output out/test
+	$(RUN)/python -m examples.inference.word2vec --output out/test
 
 verify-bert: venv  ## compare the small BERT's first steps with Paddle's CPU executor
 	$(RUN)/python -m examples.bert.pretrain --preset small --verify --output out/verify

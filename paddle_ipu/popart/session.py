@@ -145,6 +145,7 @@ class _Session(SessionWeights):
 
     def _build(self) -> Any:
         from paddle_ipu.xla.executable import Executable
+        from paddle_ipu.xla.kernel_layout import constant_kernels
         from paddle_ipu.xla.precision import Precision
         from paddle_ipu.xla.recomputation import Recomputation
         from paddle_ipu.xla.step_program import Anchor, StepProgram
@@ -159,6 +160,9 @@ class _Session(SessionWeights):
         }
         weights = {name: kinds.pop(name) for name in self._graph.initializers if name in kinds}
         writes = variable_writes(self._graph, training=self._loss is not None)
+        kernels: frozenset[str] = frozenset()
+        if updater is None and not writes and self._instances == 1:
+            kernels = constant_kernels(self._graph, weights.keys() - self.dataFlow.anchors())
         anchors = []
         for anchor in self.dataFlow.anchors():
             kind = self.dataFlow.art(anchor)
@@ -189,6 +193,7 @@ class _Session(SessionWeights):
                 precision=Precision.of(options),
                 automatic_loss_scaling=self._automatic_loss_scaling(),
                 recomputation=Recomputation(options.autoRecomputation.name, self._stages or {}),
+                kernels=kernels,
             )
         )
 

@@ -17,7 +17,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from paddle_ipu.errors import LoweringError, NumericalError, popart_exception, popart_runtime_error
-from paddle_ipu.xla import half, index_ranges, instances, memory, recomputation, stored_step
+from paddle_ipu.xla import (
+    half,
+    index_ranges,
+    instances,
+    kernel_layout,
+    memory,
+    recomputation,
+    stored_step,
+)
 from paddle_ipu.xla.graph import LoweredGraph
 from paddle_ipu.xla.interruptions import Deferred
 from paddle_ipu.xla.lowerings.effects import ABORTED
@@ -97,6 +105,8 @@ class Executable:
                state: Mapping[str, np.ndarray[Any, Any]]) -> None:  # fmt: skip
         """Copies host arrays to the device; those not named stay as they are."""
         for name, array in weights.items():
+            if name in self.program.kernels:
+                array = kernel_layout.turned(array)
             self.weights[name] = owned(np.broadcast_to(array, self.program.on_device(name)))
         for name, array in state.items():
             self._step.state.put(name, array)
@@ -142,10 +152,12 @@ class Executable:
     @property
     def host_weights(self) -> Tree:
         """Weight id -> array as the host reads it: replica 0's where each has its own."""
-        if self.program.replicas == 1:
+        if self.program.replicas == 1 and not self.program.kernels:
             return self.weights
-        own = self.program.writes
-        return {name: a[0] if name in own else a for name, a in self.weights.items()}
+        own = self.program.writes if self.program.replicas > 1 else ()
+        found = {name: a[0] if name in own else a for name, a in self.weights.items()}
+        turned = {name: kernel_layout.on_host(found[name]) for name in self.program.kernels}
+        return {**found, **turned}
 
     @property
     def state(self) -> Tree:

@@ -23,7 +23,7 @@ from paddle_ipu.popart.program import (
     device_dtype,
     dims_of,
 )
-from paddle_ipu.xla import half, index_ranges, instances, stochastic
+from paddle_ipu.xla import half, index_ranges, instances, kernel_layout, stochastic
 from paddle_ipu.xla.automatic_loss_scaling import COUNTS, GradientWatch
 from paddle_ipu.xla.graph import LoweredGraph, LoweredNode, is_float
 from paddle_ipu.xla.recomputation import Segment
@@ -80,6 +80,8 @@ class Step:
         program = self.program
         batches, micro = program.batches_per_step, program.accumulation_factor
         counters = self._of_first_instance(counters)
+        kernels = {name: kernel_layout.turned_back(weights[name]) for name in program.kernels}
+        weights = {**weights, **kernels}
 
         def key(micro_batch: Any, replica: Any) -> jax.Array:
             first = counters[0] + micro_batch * program.all_replicas + replica

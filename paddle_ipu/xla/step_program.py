@@ -57,6 +57,7 @@ class StepProgram:
         precision: how half is rounded and summed.
         automatic_loss_scaling: adapts the loss scale while training.
         recomputation: what backward computes again instead of keeping it.
+        kernels: weights that are on the device as ``kernel_layout.py`` turns them.
     """
 
     graph: ir.Graph
@@ -78,6 +79,7 @@ class StepProgram:
     precision: Precision = Precision()
     automatic_loss_scaling: AutomaticLossScaling | None = None
     recomputation: Recomputation = field(default_factory=Recomputation)
+    kernels: frozenset[str] = frozenset()
 
     @property
     def all_replicas(self) -> int:
@@ -107,6 +109,8 @@ class StepProgram:
     def on_device(self, name: str) -> tuple[int, ...]:
         """Shape of a weight on the device, where replicas have their own of those written."""
         shape = self.weights[name][0]
+        if name in self.kernels:
+            return (*shape[2:], shape[1], shape[0])
         return (*self.replica_dims, *shape) if name in self.writes else shape
 
     def turn(self, number: int) -> str:
