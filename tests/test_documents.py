@@ -26,6 +26,7 @@ GUIDES = (
     "docs/checkpoints.md",
     "docs/training.md",
     "docs/dynamic_to_static.md",
+    "docs/inference.md",
 )
 DOCUMENTS = (*FIRST_READ, *(pytest.param(page, marks=pytest.mark.thorough) for page in GUIDES))
 
