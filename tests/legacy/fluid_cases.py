@@ -149,7 +149,7 @@ _ARITHMETIC = [
         lambda x, y: x + y,
     ),
     *(
-        _binary(name, expected, np.array([1, 2, 3]), np.array([3, 2, 1]))
+        _binary(name, expected, np.array([1, 2, 3]), np.array([3, 2, 1], np.int32))
         for name, expected in {
             "equal": np.equal,
             "not_equal": np.not_equal,

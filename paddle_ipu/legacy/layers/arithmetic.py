@@ -38,7 +38,7 @@ def aligned(x: Any, y: Any, axis: int) -> tuple[Any, Any]:
 
 
 def _of_dtype(y: Any, x: Any) -> Any:
-    # The result had x's dtype whatever y's was; today's operators refuse operands of two dtypes.
+    # It was computed in x's dtype whatever y's was; today's operators refuse operands of two dtypes.
     return y if y.dtype == x.dtype else paddle.cast(y, x.dtype)
 
 
@@ -72,7 +72,7 @@ elementwise_floordiv = _elementwise(paddle.floor_divide)
 
 def _comparison(today: Callable[..., Any]) -> Callable[..., Any]:
     def layer(x: Any, y: Any, cond: Any = None, name: str | None = None) -> Any:
-        result = today(x, y)
+        result = today(x, _of_dtype(y, x))
         return result if cond is None else paddle.assign(result, cond)
 
     return layer
@@ -89,7 +89,7 @@ def less_than(
     x: Any, y: Any, force_cpu: bool | None = None, cond: Any = None, name: str | None = None
 ) -> Any:
     """``x < y``."""
-    result = paddle.less_than(x, y)
+    result = paddle.less_than(x, _of_dtype(y, x))
     return result if cond is None else paddle.assign(result, cond)
 
 
