@@ -38,7 +38,7 @@ def aligned(x: Any, y: Any, axis: int) -> tuple[Any, Any]:
 
 
 def _of_dtype(y: Any, x: Any) -> Any:
-    # It was computed in x's dtype whatever y's was; today's operators refuse operands of two dtypes.
+    # The dtype was x's, whatever y's was; today's operators refuse operands of two dtypes.
     return y if y.dtype == x.dtype else paddle.cast(y, x.dtype)
 
 
