@@ -182,6 +182,26 @@ def test_the_published_scripts_parameters_come_under_the_networks_names() -> Non
     assert not found["encoder.0.attention.output.bias"].any()
     assert not found["encoder.0.attention.query.bias"].any()
     assert np.array_equal(found["squad.classifier.weight"], arrays["linear_12.w_0"])
+    assert not [name for name in found if name.startswith(("mlm.", "nsp."))]
+    # What pretraining saved has another head under that name, and one more.
+    heads = {"linear_12": (4, 4), "linear_13": (4, 2), "linear_14": (4, 4), "layer_norm_10": (4,)}
+    for name, shape in heads.items():
+        arrays[f"{name}.w_0"] = rng.standard_normal(shape).astype(np.float32)
+        arrays[f"{name}.b_0"] = rng.standard_normal(shape[-1:]).astype(np.float32)
+    found = from_published(arrays, SETTINGS)
+    assert "squad.classifier.weight" not in found
+    for ours, theirs in {
+        "mlm.transform.weight": "linear_12.w_0",
+        "mlm.transform.bias": "linear_12.b_0",
+        "mlm.norm.scale": "layer_norm_10.w_0",
+        "mlm.norm.bias": "layer_norm_10.b_0",
+        "nsp.classifier.weight": "linear_13.w_0",
+        "nsp.classifier.bias": "linear_13.b_0",
+        "nsp.pooler.weight": "linear_14.w_0",
+        "nsp.pooler.bias": "linear_14.b_0",
+    }.items():
+        assert found[ours] is arrays[theirs], ours
+    assert not found["mlm.bias"].any()
     arrays["bert_model_0.b_0"] = np.arange(12, dtype=np.float32)
     key = from_published(arrays, SETTINGS)["encoder.0.attention.key.bias"]
     assert np.array_equal(key, np.float32([4, 5, 6, 7]))

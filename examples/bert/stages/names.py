@@ -94,11 +94,24 @@ def from_published(arrays: Arrays, settings: Settings) -> Arrays:
             for part, values in zip(("query", "key", "value"), parts, strict=True):
                 result[f"encoder.{i}.attention.{part}.bias"] = values
     result["embeddings.word.weight"] = arrays[PUBLISHED_MARK].T
-    # The same name is SQuAD's classifier and, in pretraining, the first layer of the other head.
-    head = f"linear_{6 * settings.num_hidden_layers}"
-    if arrays.get(f"{head}.w_0", np.zeros(0)).shape == (settings.hidden_size, 2):
-        result["squad.classifier.weight"] = arrays[f"{head}.w_0"]
-        result["squad.classifier.bias"] = arrays[f"{head}.b_0"]
+    # The same name is SQuAD's classifier and, in pretraining, the first layer of the heads.
+    layers = settings.num_hidden_layers
+    first = f"linear_{6 * layers}"
+    if arrays.get(f"{first}.w_0", np.zeros(0)).shape == (settings.hidden_size, 2):
+        heads = {"squad.classifier.weight": f"{first}.w_0", "squad.classifier.bias": f"{first}.b_0"}
+    else:
+        heads = {
+            "mlm.transform.weight": f"{first}.w_0",
+            "mlm.transform.bias": f"{first}.b_0",
+            "mlm.norm.scale": f"layer_norm_{4 * layers + 2}.w_0",
+            "mlm.norm.bias": f"layer_norm_{4 * layers + 2}.b_0",
+            "nsp.classifier.weight": f"linear_{6 * layers + 1}.w_0",
+            "nsp.classifier.bias": f"linear_{6 * layers + 1}.b_0",
+            "nsp.pooler.weight": f"linear_{6 * layers + 2}.w_0",
+            "nsp.pooler.bias": f"linear_{6 * layers + 2}.b_0",
+        }
+        result["mlm.bias"] = np.zeros(settings.vocab_size, np.float32)  # theirs has none
+    result |= {ours: arrays[name] for ours, name in heads.items() if name in arrays}
     return result
 
 
