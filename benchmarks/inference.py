@@ -1,0 +1,301 @@
+"""Times saved models in inference: the IPU Model, Paddle Inference, onnxruntime, hand-written JAX.
+
+Each engine runs in a process of its own and they take turns; their results must agree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from worker import Answer, Worker, serve
+
+TUNED = {"OMP_NUM_THREADS": "2", "MKL_DEBUG_CPU_TYPE": "5"}
+PLAIN_PADDLE = {"PADDLE_IPU_AUTOLOAD": "0"}
+ENGINES: dict[str, tuple[str, dict[str, str]]] = {
+    "paddle_ipu": ("paddle_ipu: enable_ipu", {}),
+    "jax": ("JAX, written by hand", {}),
+    "onnxruntime": ("onnxruntime", {}),
+    "paddle": ("Paddle Inference, default", PLAIN_PADDLE),
+    "paddle-tuned": ("Paddle Inference, tuned", PLAIN_PADDLE | TUNED),
+}
+CASES = ("word2vec:4", "resnet50:1", "resnet50:8", "bert:1", "bert:8")
+TOLERANCE = 1e-4
+"""Largest difference from the first engine's result, in parts of its norm."""
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=(
+            "Time one run of saved models, inputs and outputs by handles included: word2vec, "
+            "ResNet-50 and BERT-Base (sequence 128) on paddle_ipu's IPU Model, Paddle Inference on "
+            "the CPU with its defaults and tuned, onnxruntime and hand-written JAX. The engines "
+            "take turns in one run; their results must agree."
+        ),
+        epilog=(
+            "Quick trial: --cases add:1,word2vec:4,bert-2:1 --rounds 2. The exit status is 1 where "
+            f"results differ by more than {TOLERANCE:.0e} of their norm. Tuned Paddle is oneDNN, "
+            "all cores and "
+            + " ".join(f"{k}={v}" for k, v in TUNED.items())
+            + ". onnxruntime gets "
+            "the PopART program as ONNX, its layer norms and GELUs as those of opset 20."
+        ),
+    )
+    parser.add_argument(
+        "--cases",
+        default=",".join(CASES),
+        help=f"model:batch, separated by commas; models: add, word2vec, resnet50, bert, bert-2 "
+        f"(default {','.join(CASES)})",
+    )
+    parser.add_argument("--only", default=",".join(ENGINES), help="engines, separated by commas")
+    parser.add_argument("--rounds", type=int, default=10, help="turns of each engine (default 10)")
+    parser.add_argument(
+        "--seconds", type=float, default=1.0, help="of a turn; at least one run (default 1)"
+    )
+    parser.add_argument("--json", metavar="FILE", help="write every number to FILE")
+    parser.add_argument("--worker", choices=list(ENGINES), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    unknown = [name for name in arguments.only.split(",") if name not in ENGINES]
+    if unknown:
+        parser.error(f"--only: unknown engine {', '.join(unknown)}; choose from {list(ENGINES)}")
+    return arguments
+
+
+# -- in a worker --------------------------------------------------------------------------------
+
+
+def _config(prefix: Path) -> Any:
+    from paddle import inference
+
+    program = next(p for p in map(prefix.with_suffix, (".json", ".pdmodel")) if p.exists())
+    config = inference.Config(str(program), str(prefix.with_suffix(".pdiparams")))
+    config.disable_glog_info()
+    return config
+
+
+def _by_handles(predictor: Any, feeds: Any) -> Callable[[], Any]:
+    inputs = {name: predictor.get_input_handle(name) for name in feeds}
+    output = predictor.get_output_handle(predictor.get_output_names()[0])
+
+    def run() -> Any:
+        for name, array in feeds.items():
+            inputs[name].copy_from_cpu(array)
+        predictor.run()
+        return output.copy_to_cpu()
+
+    return run
+
+
+def _on_ipu(prefix: Path, batch: int, feeds: Any) -> Callable[[], Any]:
+    from paddle import inference
+
+    import paddle_ipu  # noqa: F401  (activates it where the installation has not)
+
+    config = _config(prefix)
+    config.enable_ipu(1, batch)
+    return _by_handles(inference.create_predictor(config), feeds)
+
+
+def _on_cpu(prefix: Path, feeds: Any, tuned: bool) -> Callable[[], Any]:
+    from paddle import inference
+
+    config = _config(prefix)
+    if tuned:
+        config.set_cpu_math_library_num_threads(os.cpu_count() or 1)
+        config.enable_mkldnn()
+    return _by_handles(inference.create_predictor(config), feeds)
+
+
+def _onnx(prefix: Path, batch: int) -> Path:
+    """The PopART program as a file that onnxruntime takes."""
+    import onnx
+    from paddle import inference
+
+    import paddle_ipu  # noqa: F401  (activates it where the installation has not)
+
+    config = _config(prefix)
+    config.enable_ipu(1, batch)
+    predictor = inference.create_predictor(config)
+    path = prefix.with_name(f"{prefix.name}-{batch}.onnx")
+    (program,) = predictor._model._programs.values()
+    program.backend.save_model_proto(str(path))
+    model = onnx.load(str(path))
+    for node in model.graph.node:
+        if node.op_type == "GroupNormalization":
+            del node.output[1:]
+            epsilon = [a for a in node.attribute if a.name == "epsilon"]
+            del node.attribute[:]
+            node.attribute.extend([*epsilon, onnx.helper.make_attribute("axis", -1)])
+            node.op_type, node.domain = "LayerNormalization", ""
+        elif node.op_type == "GeluErf":
+            node.op_type, node.domain = "Gelu", ""
+    weights = {each.name for each in model.graph.initializer}
+    kept = [each for each in model.graph.input if each.name not in weights]
+    del model.graph.input[:], model.opset_import[:]
+    model.graph.input.extend(kept)
+    model.opset_import.append(onnx.helper.make_opsetid("", 20))
+    model.ir_version = 9
+    onnx.save(model, str(path))
+    return path
+
+
+def _in_onnxruntime(prefix: Path, batch: int, feeds: Any) -> Callable[[], Any]:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = os.cpu_count() or 1
+    session = onnxruntime.InferenceSession(
+        str(_onnx(prefix, batch)), options, providers=["CPUExecutionProvider"]
+    )
+    kinds = {"tensor(int32)": "int32", "tensor(int64)": "int64", "tensor(float)": "float32"}
+    given = {i.name: feeds[i.name].astype(kinds[i.type]) for i in session.get_inputs()}
+    return lambda: session.run(None, given)[0]
+
+
+class _Engine:
+    """Answers ``prepare`` and ``time`` for the case prepared last."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._run: Any = None
+
+    def __call__(self, do: str, model: str = "", batch: int = 0, prefix: str = "",
+                 seconds: float = 0.0, result: str = "") -> Answer:  # fmt: skip
+        if do == "time":
+            return {"seconds": self._times(seconds)}
+        import numpy as np
+        from inference_models import inputs_of
+
+        feeds = inputs_of(model, batch)
+        if self._name == "paddle_ipu" and self._run is None:
+            # The imports and XLA's first program are a process's, not a predictor's.
+            import jax.numpy
+
+            jax.numpy.zeros(1)
+        self._run = None
+        start = time.perf_counter()
+        self._run = self._prepared(model, batch, Path(prefix), feeds)
+        created = time.perf_counter() - start
+        first = self._run()
+        np.save(result, first)
+        return {"create": created, "first": time.perf_counter() - start}
+
+    def _prepared(self, model: str, batch: int, prefix: Path, feeds: Any) -> Callable[[], Any]:
+        if self._name == "paddle_ipu":
+            return _on_ipu(prefix, batch, feeds)
+        if self._name == "jax":
+            from inference_jax import prepare
+
+            return prepare(model, prefix, feeds)
+        if self._name == "onnxruntime":
+            return _in_onnxruntime(prefix, batch, feeds)
+        return _on_cpu(prefix, feeds, self._name == "paddle-tuned")
+
+    def _times(self, seconds: float) -> list[float]:
+        taken: list[float] = []
+        while not taken or sum(taken) < seconds:
+            start = time.perf_counter()
+            self._run()
+            taken.append(time.perf_counter() - start)
+        return taken
+
+
+# -- in the benchmark ---------------------------------------------------------------------------
+
+
+def _measure(arguments: argparse.Namespace, folder: Path) -> dict[str, dict[str, Answer]]:
+    script = os.path.abspath(__file__)
+    found: dict[str, dict[str, Answer]] = {}
+    for case in arguments.cases.split(","):
+        model, _, batch = case.partition(":")
+        saver = Worker(str(Path(script).with_name("inference_save.py")), [str(folder)], {})
+        prefix = saver.ask(model=model)["prefix"]
+        saver.close()
+        workers = {
+            name: Worker(script, ["--worker", name], ENGINES[name][1])
+            for name in arguments.only.split(",")
+        }
+        answers: dict[str, Answer] = {}
+        for name, worker in workers.items():
+            print(f"{case}: preparing {name}", file=sys.stderr)
+            answers[name] = worker.ask(
+                do="prepare", model=model, batch=int(batch), prefix=prefix,
+                result=str(folder / f"{name}.npy"),
+            )  # fmt: skip
+            answers[name]["seconds"] = []
+        for turn in range(arguments.rounds + 1):
+            for name, worker in workers.items():
+                seconds = worker.ask(do="time", seconds=arguments.seconds)["seconds"]
+                if turn:  # The first warms up.
+                    answers[name]["seconds"] += seconds
+        for worker in workers.values():
+            worker.close()
+        _compare(answers, folder)
+        found[case] = answers
+    return found
+
+
+def _compare(answers: dict[str, Answer], folder: Path) -> None:
+    import numpy as np
+
+    results = {name: np.load(folder / f"{name}.npy").astype(np.float64) for name in answers}
+    first = next(iter(results.values()))
+    for name, result in results.items():
+        same = result.shape == first.shape
+        apart = np.linalg.norm(result - first) / np.linalg.norm(first) if same else np.inf
+        answers[name]["difference"] = float(apart)
+
+
+def _table(case: str, answers: dict[str, Answer]) -> str:
+    batch = int(case.partition(":")[2])
+    lines = [
+        f"\n{case.replace(':', ', batch ')}\n",
+        "| engine | runs | p50 ms | p99 ms | rows/s | to the best other | made in s | difference |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    medians = {name: statistics.median(answer["seconds"]) for name, answer in answers.items()}
+    others = [median for name, median in medians.items() if name != "paddle_ipu"]
+    for name, answer in answers.items():
+        taken = sorted(answer["seconds"])
+        p50, p99 = medians[name], taken[min(len(taken) - 1, int(0.99 * len(taken)))]
+        ratio = f"{p50 / min(others):.2f}" if others else ""
+        lines.append(
+            f"| {ENGINES[name][0]} | {len(taken)} | {1e3 * p50:.3g} | {1e3 * p99:.3g} | "
+            f"{batch * len(taken) / sum(taken):.3g} | {ratio} | {answer['create']:.2f} | "
+            f"{answer['difference']:.1e} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """The benchmark; 1 where results differ."""
+    arguments = _arguments()
+    if arguments.worker:
+        serve(_Engine(arguments.worker))
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        found = _measure(arguments, Path(folder))
+    for case, answers in found.items():
+        print(_table(case, answers))
+    if arguments.json:
+        Path(arguments.json).write_text(json.dumps(found, indent=1))
+    differing = [
+        f"{case}: {name} differs by {answer['difference']:.1e}"
+        for case, answers in found.items()
+        for name, answer in answers.items()
+        if not answer["difference"] <= TOLERANCE
+    ]
+    print("\n".join(differing), file=sys.stderr)
+    return bool(differing)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
