@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from paddle_ipu import errors, popart
     from paddle_ipu.custom_ops import register_custom_op
+    from paddle_ipu.onnx_export import export
     from paddle_ipu.plugin import activate, deactivate, is_active
     from paddle_ipu.reference import verify
 
@@ -23,6 +24,7 @@ __all__ = [
     "activate",
     "deactivate",
     "errors",
+    "export",
     "is_active",
     "popart",
     "register_custom_op",
@@ -33,6 +35,7 @@ _PUBLIC_NAMES = {
     "activate": "paddle_ipu.plugin:activate",
     "deactivate": "paddle_ipu.plugin:deactivate",
     "errors": "paddle_ipu.errors",
+    "export": "paddle_ipu.onnx_export:export",
     "is_active": "paddle_ipu.plugin:is_active",
     "popart": "paddle_ipu.popart",
     "register_custom_op": "paddle_ipu.custom_ops:register_custom_op",

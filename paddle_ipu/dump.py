@@ -15,6 +15,7 @@ from typing import Any
 import onnx_ir as ir
 
 from paddle_ipu import dialect
+from paddle_ipu.errors import OptionError
 
 
 class Dump:
@@ -46,7 +47,14 @@ class Dump:
     def program(self, builder: Any) -> None:
         """Writes the PopART program."""
         if self._path:
-            builder.saveModelProto(self._path)
+            try:
+                builder.saveModelProto(self._path)
+            except OSError as error:
+                raise OptionError(
+                    f"the PopART program cannot be written to {self._path}: {error.strerror}. "
+                    "onnx_dump_path, or IPU_ONNX_DUMP_PATH, is the name of a file in a folder that "
+                    "exists."
+                ) from error
         if self._folder is not None:
             builder.saveModelProto(str(self._folder / "popart.onnx"))
 

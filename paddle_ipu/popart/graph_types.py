@@ -105,12 +105,14 @@ def read_model(source: bytes | str | Path) -> ir.Model:
             proto = onnx.load(source)
         _check(proto)
     except (DecodeError, onnx.checker.ValidationError, ValueError) as error:
-        raise popart_exception(f"Invalid ONNX Model : {error}") from error
+        where = "" if isinstance(source, bytes) else f"{source}: "
+        raise popart_exception(f"Invalid ONNX Model : {where}{error}") from error
     for opset in proto.opset_import:
         if opset.domain in ("", "ai.onnx") and not 6 <= opset.version <= 11:
             raise popart_exception(
                 f"Encountered ONNX opset version {opset.version}, Maximimum supported opset is 11, "
-                "minimum 6 and default 10."
+                "minimum 6 and default 10. onnx.version_converter.convert_version(model, 11) may "
+                "give one that is."
             )
     model = ir.serde.deserialize_model(proto)
     opsets = model.graph.opset_imports

@@ -1,0 +1,61 @@
+"""``paddle-ipu export``: a saved Paddle model as an ONNX file."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+
+from paddle_ipu.errors import PaddleIpuError, popart_exception
+
+NAME = "export"
+SUMMARY = "write a saved Paddle model as ONNX, for paddle_ipu.popart or any ONNX runtime"
+EXIT_CODES = """\
+examples:
+  paddle-ipu export models/resnet resnet.onnx --batch-size 8
+  paddle-ipu export models/bert bert.onnx --standard-only
+
+exit codes:
+  0  the file is written
+  1  the model cannot be exported: an operator, or a size that is not known
+  2  wrong arguments
+  3  the model cannot be read, or the file cannot be written
+"""
+_FILES = 3
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of this subcommand."""
+    parser.add_argument("model", metavar="MODEL", help="a saved model's path without its suffix")
+    parser.add_argument("onnx", metavar="FILE.onnx", help="what to write")
+    parser.add_argument(
+        "--batch-size", type=int, metavar="N", help="rows of inputs whose batch is open; 1"
+    )
+    parser.add_argument(
+        "--standard-only",
+        action="store_true",
+        help="ONNX's own operators and the Paddle model's dtypes, for other runtimes",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Writes the file and prints what is in it; returns the exit code."""
+    from paddle_ipu.errors import ModelFileError
+    from paddle_ipu.onnx_export import export
+
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            report = export(
+                arguments.model,
+                arguments.onnx,
+                batch_size=arguments.batch_size,
+                standard_only=arguments.standard_only,
+            )
+    except ModelFileError as error:
+        print(f"paddle-ipu export: {error}", file=sys.stderr)
+        return _FILES
+    except (PaddleIpuError, popart_exception) as error:
+        print(f"paddle-ipu export: {error}", file=sys.stderr)
+        return 1
+    print(report)
+    return 0

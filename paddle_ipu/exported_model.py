@@ -1,0 +1,352 @@
+"""A PopART program on its way to an ONNX file: names and dtypes of its ends, checks, the files."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paddle_ipu.errors import FeedError, FetchError, InvalidProgramError, ModelFileError
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from paddle_ipu.ops.translate import Translation
+    from paddle_ipu.passes.pipeline import Compilation
+
+DATA_SUFFIX = ".data"
+"""Of the file beside a model that has its weights."""
+
+_SMALL = 1024
+"""Bytes of the smallest weight that goes there."""
+
+Array = np.ndarray[Any, Any]
+Parameters = Callable[[Mapping[str, Any]], Mapping[str, Array]]
+"""Gives arrays for the graph's inputs that are weights, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedTensor:
+    """An input or output of an exported model: its name, shape and NumPy's name of its dtype."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}{list(self.shape)}"
+
+
+@dataclass(frozen=True, slots=True)
+class ExportReport:
+    """What was written; ``str`` gives it as text.
+
+    Attributes:
+        path: the model.
+        data: the file beside it with the weights, None where they are in the model.
+        inputs: what it is fed.
+        outputs: what it gives.
+        operators: ``domain.Type`` of each operator -> how often it is there; without domain those
+            of ONNX.
+        weights: bytes of the weights.
+        portable: Graphcore's SDK can run it.
+        not_standard: the operators that keep it off other ONNX runtimes.
+    """
+
+    path: Path
+    data: Path | None
+    inputs: Sequence[ExportedTensor]
+    outputs: Sequence[ExportedTensor]
+    operators: Mapping[str, int]
+    weights: int
+    portable: bool
+    not_standard: Sequence[str]
+
+    def __str__(self) -> str:
+        place = f"{self.path}" + (f", weights in {self.data}" if self.data else "")
+        lines = [f"written: {place} ({self.weights:,} bytes of weights)"]
+        lines += [f"  input   {tensor}" for tensor in self.inputs]
+        lines += [f"  output  {tensor}" for tensor in self.outputs]
+        lines.append(f"operators: {sum(self.operators.values())}")
+        lines.append(f"Graphcore's SDK: {'yes' if self.portable else 'no'}")
+        if self.not_standard:
+            lines.append("other ONNX runtimes: no, they lack " + ", ".join(self.not_standard))
+        else:
+            lines.append("other ONNX runtimes: yes, every operator is ONNX's own")
+        return "\n".join(lines)
+
+
+@dataclass(slots=True)
+class ExportedModel:
+    """A model on its way out.
+
+    Attributes:
+        model: the PopART program.
+        translation: how it answers for the Paddle program.
+        compilation: the passes' result.
+        declared: feed -> dtype in the Paddle program.
+    """
+
+    model: ir.Model
+    translation: Translation
+    compilation: Compilation
+    declared: Mapping[str, str]
+
+    def users(self, operators: Sequence[str]) -> str:
+        """Where the first of some operators stands in the Paddle program."""
+        from paddle_ipu import dialect
+
+        for tensor, node in self.translation.origins.items():
+            maker = self._makers.get(tensor)
+            if maker is not None and f"{maker.domain}.{maker.op_type}" in operators:
+                return f". The first comes from {dialect.describe(node)}."
+        return "."
+
+    @property
+    def _makers(self) -> dict[str, ir.Node]:
+        return {str(value.name): node for node in self.model.graph for value in node.outputs}
+
+    def output(self, fetch: str) -> str:
+        """The tensor that answers a fetch."""
+        tensors = self.translation.tensors
+        return tensors[self.compilation.writes.get(fetch, fetch)]
+
+    def restore_inputs(self) -> None:
+        """Has inputs of the dtypes of the Paddle program, cast to what an IPU has instead."""
+        import onnx_ir as ir
+
+        graph = self.model.graph
+        for feed, tensor in self.translation.feeds.items():
+            value = next(v for v in graph.inputs if v.name == tensor)
+            wanted = _dtype(self.declared[feed])
+            if value.dtype is None or value.dtype == wanted:
+                continue
+            uses = list(value.uses())
+            narrow = ir.node("Cast", [value], {"to": int(value.dtype)}, name=f"{feed}/narrow")
+            inside = narrow.outputs[0]
+            inside.name, inside.type, inside.shape = f"{tensor}/narrow", value.type, value.shape
+            for use in uses:
+                use.node.replace_input_with(use.idx, inside)
+            value.type = ir.TensorType(wanted)
+            graph.insert_before(graph[0], narrow)
+
+    def give_names(
+        self, feeds: Sequence[str], fetches: Mapping[str, str], paddles_dtypes: bool
+    ) -> None:
+        """Gives inputs and outputs the names, and outputs the dtypes, of the Paddle program.
+
+        Args:
+            feeds: the inputs.
+            fetches: name of an output -> the fetch that it is.
+            paddles_dtypes: whether outputs have the Paddle program's dtypes.
+        """
+        graph, fed = self.model.graph, self.translation.feeds
+        values = {str(value.name): value for value in (*graph.inputs, *graph.initializers.values())}
+        values.update((str(v.name), v) for node in graph for v in node.outputs)
+        inputs = {fed[name]: name for name in feeds if name in fed}
+        results = [
+            (name, values[self.output(fetch)], self._fetched_dtype(fetch))
+            for name, fetch in fetches.items()
+        ]
+        for name in (*inputs.values(), *fetches):
+            if name in values and name not in inputs:
+                _rename(graph, values[name], f"{name}/inner")
+        for tensor, name in inputs.items():
+            values[tensor].name = name
+        graph.inputs[:] = [values[tensor] for tensor in inputs]
+        graph.outputs[:] = [
+            _copied(graph, value, name, dtype if paddles_dtypes else None)
+            for name, value, dtype in results
+        ]
+
+    def _fetched_dtype(self, fetch: str) -> Any:
+        from paddle_ipu import dialect
+
+        value = self.compilation.value(fetch)
+        return None if value is None else _dtype(dialect.dtype_name(value))
+
+
+def _dtype(name: str) -> Any:
+    import ml_dtypes
+    import onnx_ir as ir
+
+    found = np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
+    return ir.DataType.from_numpy(found)
+
+
+def _copied(graph: ir.Graph, value: ir.Value, name: str, dtype: Any) -> ir.Value:
+    """A tensor under another name, cast where a dtype is given that it does not have."""
+    import onnx_ir as ir
+
+    cast = dtype is not None and dtype != value.dtype
+    node = ir.node(
+        "Cast" if cast else "Identity", [value], {"to": int(dtype)} if cast else {},
+        name=f"{name}/output",
+    )  # fmt: skip
+    copy = node.outputs[0]
+    copy.name, copy.shape = name, value.shape
+    copy.type = ir.TensorType(dtype) if cast else value.type
+    graph.append(node)
+    return copy
+
+
+def _rename(graph: ir.Graph, value: ir.Value, name: str) -> None:
+    if value.name in graph.initializers:
+        graph.initializers.pop(str(value.name))
+        value.name = name
+        graph.initializers[name] = value
+    else:
+        value.name = name
+
+
+def translated(
+    program: Any,
+    feeds: Sequence[str],
+    fetches: Sequence[str],
+    parameters: Parameters,
+    values: Any,
+) -> ExportedModel:
+    from paddle_ipu import dialect, popart
+    from paddle_ipu import scope as scopes
+    from paddle_ipu.custom_ops import known_custom_ops
+    from paddle_ipu.frontend import programs
+    from paddle_ipu.ops.translate import translate
+    from paddle_ipu.passes.ipu_pipeline import PIPELINE
+    from paddle_ipu.passes.pipeline import Compilation, run_passes
+
+    if not fetches:
+        raise FetchError("export: fetch_list is empty; name what the model is to give.")
+    graph = programs.read(program)
+    declared = {
+        str(value.name): dialect.dtype_name(value)
+        for value in graph.inputs
+        if value.meta[dialect.ROLE] == dialect.FEED
+    }
+    if unknown := [name for name in feeds if name not in declared]:
+        raise FeedError(
+            f"export: feed_list names {', '.join(map(repr, unknown))}, but the program declares "
+            f"{', '.join(map(repr, declared)) or 'no feeds'}."
+        )
+    compilation = Compilation(graph, list(feeds), list(fetches), values)
+    run_passes(PIPELINE, compilation)
+    weights = {str(v.name): v for v in graph.inputs if v.meta[dialect.ROLE] != dialect.FEED}
+    if unfed := [v.name for v in graph.inputs if v.name not in weights and v.name not in feeds]:
+        raise FeedError(
+            f"export: the program reads {', '.join(map(repr, unfed))}, which feed_list does not "
+            "name."
+        )
+    arrays = parameters(weights)
+
+    def read(name: str) -> Array:
+        array = arrays[name]
+        kinds = {array.dtype.name, dialect.dtype_name(weights[name])}
+        half = len(kinds) > 1 and kinds & {"float16", "bfloat16"}
+        return scopes.narrowed(
+            name, array.astype(dialect.dtype_name(weights[name])) if half else array
+        )
+
+    translation = translate(
+        graph,
+        popart,
+        read,
+        custom_ops=known_custom_ops(values.custom_ops),
+        writes=compilation.state_writes(),
+    )
+    return ExportedModel(translation.builder.model, translation, compilation, declared)
+
+
+# -- the file -------------------------------------------------------------------------------------
+
+
+def target_of(path: str | os.PathLike[str]) -> Path:
+    target = Path(path)
+    if target.is_dir():
+        raise ModelFileError(f"{target} is a folder; give the name of the .onnx file.")
+    if not target.parent.is_dir():
+        raise ModelFileError(f"{target} cannot be written: there is no folder {target.parent}.")
+    return target
+
+
+def write(exported: ExportedModel, target: Path, external_data_from: int) -> ExportReport:
+    import onnx
+    import onnx_ir as ir
+
+    model = exported.model
+    _strip(model)
+    arrays = [v.const_value for v in model.graph.initializers.values() if v.const_value is not None]
+    sizes = [tensor.nbytes for tensor in arrays]
+    outside = sum(sizes) >= external_data_from and max(sizes, default=0) >= _SMALL
+    data = target.name + DATA_SUFFIX if outside else None
+    try:
+        # Both files appear whole, or none does.
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder:
+            place = Path(folder, target.name)
+            ir.save(model, place, external_data=data, size_threshold_bytes=_SMALL)
+            _number_equal_names(place)
+            onnx.checker.check_model(str(place), full_check=data is None)
+            if data is not None:
+                os.replace(Path(folder, data), target.parent / data)
+            os.replace(place, target)
+    except OSError as error:
+        raise ModelFileError(
+            f"{target} cannot be written: {error.strerror or error}. Choose another place."
+        ) from error
+    except onnx.checker.ValidationError as error:
+        raise InvalidProgramError(
+            f"the exported model is no valid ONNX: {error}. The fault is paddle_ipu's: report it."
+        ) from error
+    return _report(exported, target, None if data is None else target.parent / data, sum(sizes))
+
+
+def _strip(model: ir.Model) -> None:
+    """Leaves out what PopART records on nodes, which ONNX's operators do not have."""
+    import onnx_ir as ir
+
+    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+        for name in [name for name in node.attributes if name.startswith("__")]:
+            node.attributes.pop(name)
+
+
+def _number_equal_names(path: Path) -> None:
+    import onnx
+
+    from paddle_ipu.popart.graph_types import number_equal_names
+
+    proto = onnx.load(str(path), load_external_data=False)
+    number_equal_names(proto.graph)
+    path.write_bytes(proto.SerializeToString())
+
+
+def _report(exported: ExportedModel, target: Path, data: Path | None, weights: int) -> ExportReport:
+    import onnx_ir as ir
+
+    from paddle_ipu.popart.standard_operators import not_standard
+
+    model = exported.model
+    counted = Counter(
+        f"{node.domain}.{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type
+        for node in ir.traversal.RecursiveGraphIterator(model.graph)
+    )
+    return ExportReport(
+        target,
+        data,
+        [_tensor(value) for value in model.graph.inputs if value.name not in
+         model.graph.initializers],
+        [_tensor(value) for value in model.graph.outputs],
+        dict(sorted(counted.items())),
+        weights,
+        exported.translation.portable,
+        not_standard(model),
+    )  # fmt: skip
+
+
+def _tensor(value: ir.Value) -> ExportedTensor:
+    shape = () if value.shape is None else tuple(int(dim) for dim in value.shape.numpy())
+    dtype = "" if value.dtype is None else value.dtype.numpy().name
+    return ExportedTensor(str(value.name), shape, dtype)

@@ -1,0 +1,239 @@
+"""``paddle_ipu.export``: a Paddle program, layer or saved model as an ONNX file.
+
+What is written is the PopART program, forward: operators of ONNX opset 11 and of Graphcore's
+domain, static shapes, tensor types of the device. :mod:`paddle_ipu.popart` runs it, and other
+runtimes do if it has standard operators only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from paddle_ipu.errors import InvalidProgramError, NotSupported
+from paddle_ipu.exported_model import ExportReport, Parameters, target_of, translated, write
+from paddle_ipu.value_names import name_of
+
+__all__ = ["ExportReport", "export"]
+
+_Source = tuple[Any, list[str], list[str], list[str], Parameters]
+"""(program, feeds, fetches, names of the outputs, what reads the weights)."""
+
+
+def export(
+    source: Any,
+    path: str | os.PathLike[str],
+    feed_list: Sequence[Any] | None = None,
+    fetch_list: Sequence[Any] | None = None,
+    *,
+    input_spec: Sequence[Any] | None = None,
+    output_names: Sequence[str] | None = None,
+    scope: Any = None,
+    ipu_strategy: Any = None,
+    batch_size: int | None = None,
+    standard_only: bool = False,
+    external_data_from: int = 64 * 2**20,
+) -> ExportReport:
+    """Writes a Paddle program as ONNX, forward.
+
+    Args:
+        source: a static program; a ``nn.Layer`` or a function of ``paddle.jit.to_static``; or the
+            path of a saved model, without its suffix, which is read as data.
+        path: the file. Weights of `external_data_from` bytes or more in all go to ``<path>.data``.
+        feed_list: names or variables that the model is fed; those of a saved model by default.
+        fetch_list: names or variables that it gives; those of a saved model by default.
+        input_spec: what a layer is called with, as for ``paddle.jit.save``.
+        output_names: names for the outputs, in order; by default those of `fetch_list`, and what a
+            saved model or a layer calls its results.
+        scope: where a program's weights are; the global scope by default.
+        ipu_strategy: its options say, for instance, whether the model is half.
+        batch_size: size of the dynamic first dimension of feeds, 1 by default; the strategy's
+            ``micro_batch_size`` where one is given.
+        standard_only: rewrites Graphcore's operators with ONNX's own, and gives inputs and outputs
+            the dtypes of the Paddle program, so that other runtimes run the model; placement on
+            IPUs is left out.
+        external_data_from: bytes.
+
+    Raises:
+        NotSupported: operators without a translator; with `standard_only`, operators that ONNX
+            does not have.
+        InvalidProgramError, FetchError: what is to be exported is not said rightly.
+        ModelFileError: the saved model cannot be read, or the file cannot be written.
+    """
+    target = target_of(path)
+    program, feeds, fetches, names, arrays = _program_of(
+        source, feed_list, fetch_list, input_spec, scope
+    )
+    names = names if output_names is None else _checked(output_names, fetches, feeds)
+    options = _options(ipu_strategy, batch_size)
+    exported = translated(program, feeds, fetches, arrays, options)
+    model = exported.model
+    if standard_only:
+        from paddle_ipu.popart import standard_operators
+
+        standard_operators.rewrite(model)
+        if lacking := standard_operators.not_standard(model):
+            raise NotSupported(
+                f"ONNX has no operators for {', '.join(lacking)}, and standard_only asks for its "
+                "own alone. Without it the model is written for paddle_ipu.popart"
+                f"{exported.users(lacking)}"
+            )
+        exported.restore_inputs()
+    exported.give_names(feeds, dict(zip(names, fetches, strict=True)), standard_only)
+    return write(exported, target, external_data_from)
+
+
+# -- what is exported -----------------------------------------------------------------------------
+
+
+def _program_of(
+    source: Any,
+    feed_list: Sequence[Any] | None,
+    fetch_list: Sequence[Any] | None,
+    input_spec: Sequence[Any] | None,
+    scope: Any,
+) -> _Source:
+    from paddle_ipu.frontend import programs
+
+    if programs.is_program(source) and not programs.is_saved(source):
+        if feed_list is None or fetch_list is None:
+            raise InvalidProgramError(
+                "export of a program needs feed_list and fetch_list, as compile does: which "
+                "tensors the model takes, and which it gives."
+            )
+        if input_spec is not None:
+            raise InvalidProgramError("export: input_spec is for layers; a program has feed_list.")
+        fetches = _names(fetch_list)
+        return source, _names(feed_list), fetches, fetches, _reader(scope)
+    if isinstance(source, (str, os.PathLike)):
+        return _saved(os.fspath(source), feed_list, fetch_list)
+    if callable(getattr(source, "forward", None)) or hasattr(source, "get_concrete_program"):
+        with _saved_layer(source, input_spec) as prefix:
+            return _saved(prefix, feed_list, fetch_list)
+    kind = type(source)
+    raise InvalidProgramError(
+        "export takes a paddle.static.Program, a layer, a function of paddle.jit.to_static, or the "
+        f"path of a saved model, got {kind.__module__}.{kind.__qualname__}."
+    )
+
+
+def _names(items: Sequence[Any]) -> list[str]:
+    if isinstance(items, str) or not isinstance(items, (list, tuple)):
+        raise InvalidProgramError(
+            f"feed_list and fetch_list are lists of names or variables, got {items!r}."
+        )
+    return [item if isinstance(item, str) else name_of(item) for item in items]
+
+
+def _reader(scope: Any) -> Parameters:
+    import paddle
+
+    from paddle_ipu import scope as scopes
+    from paddle_ipu.backend import update_scopes
+
+    update_scopes()
+    found = paddle.static.global_scope() if scope is None else scope
+    return lambda weights: scopes.read(found, weights)
+
+
+def _saved(
+    prefix: str, feed_list: Sequence[Any] | None, fetch_list: Sequence[Any] | None
+) -> _Source:
+    from paddle_ipu.frontend import saved_model
+
+    model = saved_model.read(saved_model.locate(prefix, None, None, prefer=(".json", ".pdmodel")))
+    program = model.program("it is exported")
+    feeds = list(program.feed_names) if feed_list is None else _names(feed_list)
+    fetches = [str(target.name) for target in program.fetch_targets]
+    chosen = fetches if fetch_list is None else _names(fetch_list)
+    # A file opened from a folder that goes away stays mapped.
+    parameters = dict(model.parameters)
+    names = list(program.output_names) if fetch_list is None else chosen
+    return program, feeds, chosen, names, lambda ids: {name: parameters[name] for name in ids}
+
+
+def _checked(names: Sequence[str], fetches: Sequence[str], feeds: Sequence[str]) -> list[str]:
+    found = _names(names)
+    if len(found) != len(fetches) or len({*found, *feeds}) != len(found) + len(feeds):
+        raise InvalidProgramError(
+            f"export: output_names is {found}, expected {len(fetches)} different names, for "
+            f"{fetches}, and none of the inputs'."
+        )
+    return found
+
+
+@contextlib.contextmanager
+def _saved_layer(layer: Any, input_spec: Sequence[Any] | None) -> Iterator[str]:
+    """Saves a layer as Paddle does, as it is in evaluation; gives the path without suffix."""
+    import paddle
+
+    training = bool(getattr(layer, "training", False))
+    with tempfile.TemporaryDirectory() as folder, _dynamic_mode():
+        prefix = os.path.join(folder, "model")
+        try:
+            if training:
+                layer.eval()
+            paddle.jit.save(layer, prefix, input_spec=input_spec)
+        except (ValueError, TypeError, RuntimeError) as error:
+            raise InvalidProgramError(
+                f"export: paddle.jit.save cannot save the layer: {str(error).strip()} input_spec "
+                "says what the layer is called with, for instance "
+                "[paddle.static.InputSpec([None, 784], 'float32', 'x')]."
+            ) from error
+        finally:
+            if training:
+                layer.train()
+        yield prefix
+
+
+@contextlib.contextmanager
+def _dynamic_mode() -> Iterator[None]:
+    import paddle
+
+    is_static = not paddle.in_dynamic_mode()
+    if is_static:
+        paddle.disable_static()
+    try:
+        yield
+    finally:
+        if is_static:
+            paddle.enable_static()
+
+
+def _options(ipu_strategy: Any, batch_size: int | None) -> Any:
+    import paddle
+
+    from paddle_ipu.strategy import check_consistent
+
+    if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
+        raise InvalidProgramError(f"export: batch_size is {batch_size!r}, expected 1 or more.")
+    strategy = ipu_strategy
+    if strategy is None:
+        with _static_mode():
+            strategy = paddle.static.IpuStrategy()
+        strategy.set_graph_config(is_training=False, micro_batch_size=batch_size or 1)
+    elif batch_size is not None:
+        raise InvalidProgramError(
+            "export: give either ipu_strategy, whose micro_batch_size counts, or batch_size."
+        )
+    values = strategy._ipu_strategy.snapshot()
+    check_consistent(values)
+    return values
+
+
+@contextlib.contextmanager
+def _static_mode() -> Iterator[None]:
+    # In dynamic mode a strategy would take over the layers of paddle.jit.to_static.
+    import paddle
+
+    is_dynamic = paddle.in_dynamic_mode()
+    if is_dynamic:
+        paddle.enable_static()
+    try:
+        yield
+    finally:
+        if is_dynamic:
+            paddle.disable_static()

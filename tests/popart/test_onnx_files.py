@@ -1,0 +1,129 @@
+"""ONNX files from elsewhere: opsets, external data, and what cannot be run, by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from paddle_ipu import popart
+from paddle_ipu.errors import popart_exception
+
+W = np.array([1.0, 2.0], np.float32)
+
+
+def _model(
+    location: str | None = None, op_type: str = "Add", domain: str = "", opset: int = 11,
+    length: int = 2,
+) -> onnx.ModelProto:  # fmt: skip
+    """``y = x + w``; w in the file `location`, or in the model."""
+    weight = numpy_helper.from_array(W, "w")
+    if location is not None:
+        weight = onnx.TensorProto(name="w", data_type=onnx.TensorProto.FLOAT, dims=[length])
+        weight.data_location = onnx.TensorProto.EXTERNAL
+        for key, value in (("location", location), ("length", str(4 * length))):
+            weight.external_data.add(key=key, value=value)
+    x, y = (helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [length]) for n in "xy")
+    node = helper.make_node(op_type, ["x", "w"], ["y"], domain=domain)
+    opsets = [helper.make_opsetid("", opset)]
+    if domain:
+        opsets.append(helper.make_opsetid(domain, 1))
+    graph = helper.make_graph([node], "graph", [x], [y], [weight])
+    return helper.make_model(graph, opset_imports=opsets, ir_version=6)
+
+
+def _session(path: Path) -> Any:
+    return popart.InferenceSession(
+        str(path),
+        popart.DataFlow(1, {"y": popart.AnchorReturnType("All")}),
+        popart.DeviceManager().createIpuModelDevice({}),
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a model's weights; beside it one that no model in it may read."""
+    W.tofile(tmp_path / "secret")
+    made = tmp_path / "model"
+    made.mkdir()
+    W.tofile(made / "weights")
+    (made / "link").symlink_to(tmp_path / "secret")
+    return made
+
+
+def test_weights_in_a_file_beside_the_model(folder: Path) -> None:
+    onnx.save(_model("weights"), folder / "m.onnx")
+    session = _session(folder / "m.onnx")
+    session.prepareDevice()
+    session.weightsFromHost()
+    arrays = session.initAnchorArrays()
+    session.run(popart.PyStepIO({"x": np.ones(2, np.float32)}, arrays))
+    np.testing.assert_array_equal(arrays["y"], W + 1)
+    builder = popart.Builder(str(folder / "m.onnx"))
+    assert builder.getInputTensorIds() == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("location", "message"),
+    [
+        ("missing", "should be stored in .*missing, but"),
+        ("../secret", "'../secret' points outside the directory"),
+        ("below/../../secret", "points outside the directory"),
+        ("link", "link, but it is a symbolic link"),
+    ],
+)
+def test_weights_that_are_not_in_the_models_folder(
+    folder: Path, location: str, message: str
+) -> None:
+    path = folder / "m.onnx"
+    path.write_bytes(_model(location).SerializeToString())
+    with pytest.raises(popart_exception, match=f"Invalid ONNX Model : {path}: .*{message}"):
+        _session(path)
+
+
+def test_weights_by_an_absolute_path(folder: Path) -> None:
+    path = folder / "m.onnx"
+    path.write_bytes(_model(str(folder / "weights")).SerializeToString())
+    with pytest.raises(popart_exception, match="should be a relative path, but it is an absolute"):
+        _session(path)
+
+
+def test_weights_that_are_too_few(folder: Path) -> None:
+    path = folder / "m.onnx"
+    path.write_bytes(_model("weights", length=5).SerializeToString())
+    with pytest.raises(popart_exception, match=r"length \(20\) exceeds available data \(8 bytes"):
+        _session(path)
+
+
+@pytest.mark.parametrize("opset", range(6, 12))
+def test_opsets_that_popart_reads(tmp_path: Path, opset: int) -> None:
+    onnx.save(_model(opset=opset), tmp_path / "m.onnx")
+    assert _session(tmp_path / "m.onnx").getInfo("y").shape() == [2]
+
+
+@pytest.mark.parametrize("opset", [5, 12, 17])
+def test_opsets_that_it_does_not(tmp_path: Path, opset: int) -> None:
+    onnx.save(_model(opset=opset), tmp_path / "m.onnx")
+    with pytest.raises(popart_exception, match=f"version {opset}, .*version_converter"):
+        _session(tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (_model().SerializeToString()[:-5], "Invalid ONNX Model : .*m.onnx: Error parsing"),
+        (b"\x80\x04junk" * 9, "Invalid ONNX Model : .*m.onnx: Error parsing"),
+        (b"", "Invalid ONNX Model : .*m.onnx: .*ir_version"),
+        (_model(op_type="Foo").SerializeToString(), "No Op registered for Foo"),
+        (_model(op_type="Foo", domain="mine").SerializeToString(), "No class for mine.Foo:1"),
+    ],
+)
+def test_damaged_files_and_unknown_operators(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(content)
+    with pytest.raises(popart_exception, match=message):
+        _session(path).prepareDevice()
