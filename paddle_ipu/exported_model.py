@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from paddle_ipu.errors import FeedError, FetchError, InvalidProgramError, ModelFileError
+from paddle_ipu.errors import FetchError, InvalidProgramError, ModelFileError
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -26,9 +26,8 @@ DATA_SUFFIX = ".data"
 _SMALL = 1024
 """Bytes of the smallest weight that goes there."""
 
-Array = np.ndarray[Any, Any]
-Parameters = Callable[[Mapping[str, Any]], Mapping[str, Array]]
-"""Gives arrays for the graph's inputs that are weights, by name."""
+WeightsOf = Callable[[Mapping[str, Any], Any], Callable[[str], Any]]
+"""Given the weights by name and the optimizer, gives what gives the array of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +90,14 @@ class ExportedModel:
         translation: how it answers for the Paddle program.
         compilation: the passes' result.
         declared: feed -> dtype in the Paddle program.
+        anchors: fetch -> the tensor that answers it.
     """
 
     model: ir.Model
     translation: Translation
     compilation: Compilation
     declared: Mapping[str, str]
+    anchors: Mapping[str, str]
 
     def users(self, operators: Sequence[str]) -> str:
         """Where the first of some operators stands in the Paddle program."""
@@ -111,11 +112,6 @@ class ExportedModel:
     @property
     def _makers(self) -> dict[str, ir.Node]:
         return {str(value.name): node for node in self.model.graph for value in node.outputs}
-
-    def output(self, fetch: str) -> str:
-        """The tensor that answers a fetch."""
-        tensors = self.translation.tensors
-        return tensors[self.compilation.writes.get(fetch, fetch)]
 
     def restore_inputs(self) -> None:
         """Has inputs of the dtypes of the Paddle program, cast to what an IPU has instead."""
@@ -151,7 +147,7 @@ class ExportedModel:
         values.update((str(v.name), v) for node in graph for v in node.outputs)
         inputs = {fed[name]: name for name in feeds if name in fed}
         results = [
-            (name, values[self.output(fetch)], self._fetched_dtype(fetch))
+            (name, values[self.anchors[fetch]], self._fetched_dtype(fetch))
             for name, fetch in fetches.items()
         ]
         for name in (*inputs.values(), *fetches):
@@ -209,56 +205,31 @@ def translated(
     program: Any,
     feeds: Sequence[str],
     fetches: Sequence[str],
-    parameters: Parameters,
+    weights_of: WeightsOf,
     values: Any,
 ) -> ExportedModel:
-    from paddle_ipu import dialect, popart
-    from paddle_ipu import scope as scopes
-    from paddle_ipu.custom_ops import known_custom_ops
-    from paddle_ipu.frontend import programs
-    from paddle_ipu.ops.translate import translate
-    from paddle_ipu.passes.ipu_pipeline import PIPELINE
-    from paddle_ipu.passes.pipeline import Compilation, run_passes
+    """The PopART program of a Paddle program.
+
+    Raises:
+        NotSupported: operators without a translator.
+        FeedError, FetchError: names that are not in the program, or gradients.
+    """
+    from paddle_ipu import popart
+    from paddle_ipu.lowered_program import lower
+    from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
 
     if not fetches:
         raise FetchError("export: fetch_list is empty; name what the model is to give.")
-    graph = programs.read(program)
-    declared = {
-        str(value.name): dialect.dtype_name(value)
-        for value in graph.inputs
-        if value.meta[dialect.ROLE] == dialect.FEED
-    }
-    if unknown := [name for name in feeds if name not in declared]:
-        raise FeedError(
-            f"export: feed_list names {', '.join(map(repr, unknown))}, but the program declares "
-            f"{', '.join(map(repr, declared)) or 'no feeds'}."
-        )
-    compilation = Compilation(graph, list(feeds), list(fetches), values)
-    run_passes(PIPELINE, compilation)
-    weights = {str(v.name): v for v in graph.inputs if v.meta[dialect.ROLE] != dialect.FEED}
-    if unfed := [v.name for v in graph.inputs if v.name not in weights and v.name not in feeds]:
-        raise FeedError(
-            f"export: the program reads {', '.join(map(repr, unfed))}, which feed_list does not "
-            "name."
-        )
-    arrays = parameters(weights)
-
-    def read(name: str) -> Array:
-        array = arrays[name]
-        kinds = {array.dtype.name, dialect.dtype_name(weights[name])}
-        half = len(kinds) > 1 and kinds & {"float16", "bfloat16"}
-        return scopes.narrowed(
-            name, array.astype(dialect.dtype_name(weights[name])) if half else array
-        )
-
-    translation = translate(
-        graph,
-        popart,
-        read,
-        custom_ops=known_custom_ops(values.custom_ops),
-        writes=compilation.state_writes(),
+    lowered = lower(popart, program, values, feeds, fetches, lambda percent: None, (), weights_of)
+    for name, anchor in lowered.anchors.items():
+        if anchor.startswith(GRADIENT_PREFIX):
+            raise FetchError(
+                f"export: {name!r} is a gradient; what is written is the forward program."
+            )
+    model = lowered.translation.builder.model
+    return ExportedModel(
+        model, lowered.translation, lowered.compilation, lowered.declared_dtypes, lowered.anchors
     )
-    return ExportedModel(translation.builder.model, translation, compilation, declared)
 
 
 # -- the file -------------------------------------------------------------------------------------

@@ -98,12 +98,24 @@ def lower(
 
 def scope_weights(scope: Any) -> Callable[[Mapping[str, Any], Any], Callable[[str], Any]]:
     """The Scope's arrays, as the device takes them."""
-    from paddle_ipu import adapted_loss_scale, dialect
+    from paddle_ipu import adapted_loss_scale
     from paddle_ipu import scope as scopes
 
     def weights_of(weights: Mapping[str, Any], optimizer: Any) -> Callable[[str], Any]:
         adapted_loss_scale.bring_back(scope, optimizer)
-        arrays = scopes.read(scope, weights)
+        return array_weights(scopes.read(scope, weights))(weights, optimizer)
+
+    return weights_of
+
+
+def array_weights(
+    arrays: Mapping[str, Any],
+) -> Callable[[Mapping[str, Any], Any], Callable[[str], Any]]:
+    """Arrays by the weights' names, as the device takes them."""
+    from paddle_ipu import dialect
+    from paddle_ipu import scope as scopes
+
+    def weights_of(weights: Mapping[str, Any], optimizer: Any) -> Callable[[str], Any]:
         return lambda name: scopes.narrowed(
             name, _in_half(arrays[name], dialect.dtype_name(weights[name]))
         )

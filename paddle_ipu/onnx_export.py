@@ -14,12 +14,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from paddle_ipu.errors import InvalidProgramError, NotSupported
-from paddle_ipu.exported_model import ExportReport, Parameters, target_of, translated, write
+from paddle_ipu.exported_model import ExportReport, WeightsOf, target_of, translated, write
 from paddle_ipu.value_names import name_of
 
 __all__ = ["ExportReport", "export"]
 
-_Source = tuple[Any, list[str], list[str], list[str], Parameters]
+_Source = tuple[Any, list[str], list[str], list[str], WeightsOf]
 """(program, feeds, fetches, names of the outputs, what reads the weights)."""
 
 
@@ -64,12 +64,12 @@ def export(
         ModelFileError: the saved model cannot be read, or the file cannot be written.
     """
     target = target_of(path)
-    program, feeds, fetches, names, arrays = _program_of(
+    program, feeds, fetches, names, weights = _program_of(
         source, feed_list, fetch_list, input_spec, scope
     )
     names = names if output_names is None else _checked(output_names, fetches, feeds)
     options = _options(ipu_strategy, batch_size)
-    exported = translated(program, feeds, fetches, arrays, options)
+    exported = translated(program, feeds, fetches, weights, options)
     model = exported.model
     if standard_only:
         from paddle_ipu.popart import standard_operators
@@ -107,7 +107,7 @@ def _program_of(
         if input_spec is not None:
             raise InvalidProgramError("export: input_spec is for layers; a program has feed_list.")
         fetches = _names(fetch_list)
-        return source, _names(feed_list), fetches, fetches, _reader(scope)
+        return source, _names(feed_list), fetches, fetches, _of_scope(scope)
     if isinstance(source, (str, os.PathLike)):
         return _saved(os.fspath(source), feed_list, fetch_list)
     if callable(getattr(source, "forward", None)) or hasattr(source, "get_concrete_program"):
@@ -128,31 +128,30 @@ def _names(items: Sequence[Any]) -> list[str]:
     return [item if isinstance(item, str) else name_of(item) for item in items]
 
 
-def _reader(scope: Any) -> Parameters:
+def _of_scope(scope: Any) -> WeightsOf:
     import paddle
 
-    from paddle_ipu import scope as scopes
     from paddle_ipu.backend import update_scopes
+    from paddle_ipu.lowered_program import scope_weights
 
     update_scopes()
-    found = paddle.static.global_scope() if scope is None else scope
-    return lambda weights: scopes.read(found, weights)
+    return scope_weights(paddle.static.global_scope() if scope is None else scope)
 
 
 def _saved(
     prefix: str, feed_list: Sequence[Any] | None, fetch_list: Sequence[Any] | None
 ) -> _Source:
     from paddle_ipu.frontend import saved_model
+    from paddle_ipu.lowered_program import array_weights
 
     model = saved_model.read(saved_model.locate(prefix, None, None, prefer=(".json", ".pdmodel")))
     program = model.program("it is exported")
     feeds = list(program.feed_names) if feed_list is None else _names(feed_list)
     fetches = [str(target.name) for target in program.fetch_targets]
     chosen = fetches if fetch_list is None else _names(fetch_list)
-    # A file opened from a folder that goes away stays mapped.
-    parameters = dict(model.parameters)
     names = list(program.output_names) if fetch_list is None else chosen
-    return program, feeds, chosen, names, lambda ids: {name: parameters[name] for name in ids}
+    # A file that was mapped stays so when its folder goes away.
+    return program, feeds, chosen, names, array_weights(model.parameters)
 
 
 def _checked(names: Sequence[str], fetches: Sequence[str], feeds: Sequence[str]) -> list[str]:

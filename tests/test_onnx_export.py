@@ -18,6 +18,7 @@ from paddle_ipu import popart
 from paddle_ipu.cli.main import main
 from paddle_ipu.errors import (
     FeedError,
+    FetchError,
     InvalidProgramError,
     ModelFileError,
     NotSupported,
@@ -26,7 +27,7 @@ from paddle_ipu.errors import (
     UnsupportedOpError,
 )
 from paddle_ipu.onnx_export import ExportReport
-from tests.training.side_by_side import mlp, pair, read, rows
+from tests.training.side_by_side import mlp, pair, read, rows, strategy
 
 RELATIVE = 1e-5
 Array = np.ndarray[Any, Any]
@@ -203,6 +204,17 @@ def test_a_trained_program_is_written_with_the_weights_of_the_device(tmp_path: P
 
 
 @pytest.mark.usefixtures("static_mode")
+def test_a_gradient_is_no_output(tmp_path: Path) -> None:
+    both = pair(mlp(lambda rate: paddle.optimizer.SGD(rate)))
+    gradient = f"Gradient___{both.built.parameters[0]}"
+    with pytest.raises(FetchError, match=f"{gradient}' is a gradient; what is written"):
+        paddle_ipu.export(
+            both.built.main, tmp_path / "m.onnx", both.built.feeds, [gradient], scope=both.ipu,
+            ipu_strategy=strategy(is_training=True, micro_batch_size=4),
+        )  # fmt: skip
+
+
+@pytest.mark.usefixtures("static_mode")
 def test_a_saved_model_is_exported_from_the_command_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -286,7 +298,8 @@ BAD: dict[str, tuple[dict[str, Any], type[PaddleIpuError], str]] = {
     "a spec": ({"input_spec": []}, InvalidProgramError, "needs feed_list|input_spec is for layers"),
     "an unknown feed": (_asked(feed_list=["z"]), FeedError, "names 'z', but the program declares"),
     "no feed": (_asked(feed_list=[]), FeedError, "reads 'x', which feed_list does not name"),
-    "a name": (_asked(feed_list="x"), InvalidProgramError, "lists of names or variables, got 'x'"),
+    "no fetch": (_asked(fetch_list=[]), FetchError, "fetch_list is empty; name what the model"),
+    "a name": (_asked(feed_list="x"), InvalidProgramError, "lists? of names or variables, got"),
     "names": (_asked(output_names=["a", "b"]), InvalidProgramError, "expected 1 different names"),
     "an input's name": (_asked(output_names=["x"]), InvalidProgramError, "none of the inputs'"),
     "a batch": (_asked(batch_size=0), InvalidProgramError, "batch_size is 0, expected 1 or more"),
@@ -304,11 +317,10 @@ def test_what_is_asked_for_wrongly(program: tuple[Any, Any], tmp_path: Path, cas
 
 
 def test_two_sizes_of_a_batch(program: tuple[Any, Any], tmp_path: Path) -> None:
-    strategy = paddle.static.IpuStrategy()
     with pytest.raises(InvalidProgramError, match="either ipu_strategy, .*or batch_size"):
         paddle_ipu.export(
-            program[0], tmp_path / "m.onnx", ["x"], [program[1]], ipu_strategy=strategy,
-            batch_size=2,
+            program[0], tmp_path / "m.onnx", ["x"], [program[1]], batch_size=2,
+            ipu_strategy=paddle.static.IpuStrategy(),
         )  # fmt: skip
 
 
