@@ -102,6 +102,18 @@ class RequestTimeoutError(ServingError, TimeoutError):
     """A request to a batching runner was not answered within its time."""
 
 
+class LaunchError(PaddleIpuError):
+    """``poprun`` or a tool of the V-IPU cannot do what its command line asks for."""
+
+
+class VipuError(PaddleIpuError):
+    """The V-IPU service refuses what it was asked."""
+
+
+class VipuConnectionError(VipuError):
+    """No V-IPU service answers."""
+
+
 class VerificationError(PaddleIpuError):
     """`paddle_ipu.verify` found a tensor that differs from Paddle's CPU executor.
 

@@ -395,6 +395,13 @@ PATCHES: tuple[Patch, ...] = (
         wraps=True,
     ),
     Patch(
+        "paddle.distributed.launch.context.device",
+        "Device.get_selected_devices",
+        "paddle_ipu.places:counting_ipus",
+        "looks for the launcher's number of IPUs among the devices of this host",
+        wraps=True,
+    ),
+    Patch(
         "paddle.device",
         "_convert_to_place",
         "paddle_ipu.places:taking_named_ipus",

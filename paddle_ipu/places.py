@@ -106,3 +106,19 @@ def taking_named_ipus(convert_to_place: Callable[..., Any]) -> Callable[..., Any
         return convert_to_place(device)
 
     return convert
+
+
+def counting_ipus(get_selected_devices: Callable[..., Any]) -> Callable[..., Any]:
+    """``Device.get_selected_devices`` that takes ``--devices=4`` of an IPU launch as a number.
+
+    How many IPUs there are is known to the V-IPU server, which ``poprun`` asks.
+    """
+
+    @functools.wraps(get_selected_devices)
+    def get_selected_devices_of(device: Any, devices: Any = "") -> Any:
+        on_ipus = device.get_selected_device_key() == "FLAGS_selected_ipus"
+        if on_ipus and str(devices).isdecimal():
+            return [str(devices)]
+        return get_selected_devices(device, devices)
+
+    return get_selected_devices_of

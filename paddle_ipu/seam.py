@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
+from paddle_ipu.distributed import attachment
 from paddle_ipu.errors import BackendUnavailableError, NotPortableError, OptionError
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 
@@ -120,6 +121,8 @@ def acquire(popart: ModuleType, num_ipus: int, tiles_per_ipu: int) -> Any:
     """
     manager = popart.DeviceManager()
     if is_ours(popart) or wants_model():
+        if not wants_model():
+            attachment.attach(num_ipus)
         return manager.createIpuModelDevice(
             {"numIPUs": num_ipus, "tilesPerIPU": tiles_per_ipu, "ipuVersion": "ipu2"}
         )

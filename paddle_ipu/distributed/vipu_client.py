@@ -1,0 +1,76 @@
+"""Calls to a V-IPU service."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from paddle_ipu.errors import VipuConnectionError, VipuError
+
+PORT = 8090
+_LONGEST = 1 << 22
+_SYSTEM = Path("/etc/vipu/vipu-cli.hcl")
+
+
+@dataclass(frozen=True, slots=True)
+class VipuClient:
+    """A service by its address.
+
+    Attributes:
+        host: name or address.
+        port: of the service.
+        timeout: seconds to wait for an answer.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = PORT
+    timeout: float = 120.0
+
+    def call(self, method: str, /, **arguments: Any) -> Any:
+        """One call.
+
+        Raises:
+            VipuConnectionError: nobody answers there, or not in time, or it is no V-IPU service.
+            VipuError: the service refuses.
+        """
+        body = json.dumps({"call": method, "arguments": arguments})
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=self.timeout)
+        try:
+            connection.request("POST", "/", body, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            data = json.loads(answer.read(_LONGEST))
+            if not isinstance(data, dict):
+                raise ValueError("no object")
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise VipuConnectionError(
+                f"unable to connect to VIRM/V-IPU Controller at {self.host}:{self.port}: context "
+                "deadline exceeded"
+            ) from error
+        finally:
+            connection.close()
+        if "error" in data:
+            raise VipuError(str(data["error"]))
+        return data.get("result")
+
+
+def configured_host(environment: Mapping[str, str] | None = None) -> str | None:
+    """The server that ``vipu`` is set up for: by the environment, the user's file, the system's."""
+    values = os.environ if environment is None else environment
+    named = values.get("VIPU_CLI_API_HOST")
+    if named:
+        return named
+    for path in (Path(values.get("HOME", "/")) / ".vipu.hcl", _SYSTEM):
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError:
+            continue
+        for line in text.splitlines():
+            key, _, value = line.partition("=")
+            if key.strip() == "api-host" and value.strip():
+                return value.strip().strip('"')
+    return None

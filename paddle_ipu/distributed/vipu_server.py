@@ -1,0 +1,149 @@
+"""The V-IPU service: partitions of IPU Models over HTTP, one call a request, in JSON.
+
+It listens on loopback unless told otherwise: whoever reaches it may make and remove partitions.
+"""
+
+from __future__ import annotations
+
+import inspect
+import ipaddress
+import json
+import socket
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar
+
+import paddle_ipu
+from paddle_ipu.distributed.vipu_state import Allocation, VipuState
+from paddle_ipu.errors import VipuError
+
+PORT = 8090
+_LONGEST = 1 << 16
+_PATIENCE = 10.0
+_CALLS = (
+    "allocations",
+    "partitions",
+    "partition",
+    "create",
+    "reset",
+    "remove",
+    "attach",
+    "release",
+    "version",
+)
+
+
+def version() -> str:
+    """What ``vipu --server-version`` prints."""
+    return f"{paddle_ipu.__version__} (paddle_ipu)"
+
+
+class VipuServer(ThreadingHTTPServer):
+    """The service.
+
+    Args:
+        state: what it serves.
+        host: the address to listen on.
+        port: 0 takes a free one.
+
+    Raises:
+        VipuError: the port is in use, or the address is not this host's.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, state: VipuState, host: str = "127.0.0.1", port: int = PORT) -> None:
+        self.state = state
+        try:
+            super().__init__((host, port), _Handler)
+        except OSError as error:
+            raise VipuError(
+                f"the V-IPU service cannot listen on {host}:{port}: {error.strerror}. Stop what "
+                "uses the port, or give another one with --port."
+            ) from None
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers ``POST /`` with ``{"call": name, "arguments": {...}}``."""
+
+    server: VipuServer
+    timeout: ClassVar[float] = _PATIENCE
+
+    def do_POST(self) -> None:
+        """One call."""
+        try:
+            name, arguments = self._request()
+            answer: Any = {"result": self._call(name, arguments)}
+            status = 200
+        except VipuError as error:
+            answer, status = {"error": str(error)}, 409
+        except ValueError as error:
+            answer, status = {"error": f"malformed request: {error}"}, 400
+        body = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _request(self) -> tuple[str, dict[str, Any]]:
+        # A page in a browser can send neither this type nor another Host without being asked.
+        if self.headers.get_content_type() != "application/json":
+            raise ValueError("the content type must be application/json")
+        if not _is_address(self.headers.get("Host", "")):
+            raise ValueError("the Host header must be an address or localhost")
+        length = self.headers.get("Content-Length", "")
+        if not length.isdecimal() or int(length) > _LONGEST:
+            raise ValueError(f"the length must be given and at most {_LONGEST} bytes")
+        request = json.loads(self.rfile.read(int(length)))
+        if not isinstance(request, dict) or set(request) - {"call", "arguments"}:
+            raise ValueError('expected {"call": name, "arguments": {...}}')
+        name, arguments = request.get("call"), request.get("arguments", {})
+        if name not in _CALLS or not isinstance(arguments, dict):
+            raise ValueError(f"the call must be one of {', '.join(_CALLS)}")
+        return str(name), arguments
+
+    def _call(self, name: str, arguments: dict[str, Any]) -> Any:
+        if name == "version":
+            return version()
+        method = getattr(self.server.state, name)
+        known = inspect.signature(method).parameters
+        kinds = {"str": str, "int": int, "bool": bool}
+        for key, value in arguments.items():
+            if key not in known:
+                raise ValueError(f"{name} takes no {key}")
+            if type(value) is not kinds[str(known[key].annotation)]:
+                raise ValueError(f"{key} of {name} must be {known[key].annotation}")
+        missing = [key for key, p in known.items() if p.default is p.empty and key not in arguments]
+        if missing:
+            raise ValueError(f"{name} needs {', '.join(missing)}")
+        return method(**arguments)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Says nothing: what matters is in the answer."""
+
+
+def _is_address(host: str) -> bool:
+    name = host.rpartition(":")[0] if host.count(":") == 1 or "]" in host else host
+    name = name.strip("[]") or host
+    if name == "localhost" or name == socket.gethostname():
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def new_state(ipus: int, allocations: dict[str, int], cluster: str, ild_size: int) -> VipuState:
+    """A service's state with no partition.
+
+    Args:
+        ipus: of the one allocation, named as the cluster, where `allocations` is empty.
+        allocations: name -> IPUs.
+        cluster: its name.
+        ild_size: IPUs of an IPU-Link domain.
+    """
+    sizes = allocations or {cluster: ipus}
+    named = [Allocation(name, cluster, size) for name, size in sizes.items()]
+    return VipuState(named, ild_size, socket.gethostname(), time.time)

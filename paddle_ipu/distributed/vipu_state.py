@@ -1,0 +1,303 @@
+"""What a V-IPU service knows: allocations of IPUs, partitions of them, who is attached.
+
+Rules are the V-IPU's: a partition's size is a power of two, an IPU belongs to one partition, and a
+process that is attached to IPUs has them for itself.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from paddle_ipu.errors import VipuError
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+SYNC_TYPES = ("c2-compatible", "pod-native-default")
+_HIGHEST = 65536
+
+
+def is_power_of_two(number: int) -> bool:
+    """Whether a number from 1 on is one."""
+    return number > 0 and not number & (number - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """IPUs that partitions are made of."""
+
+    name: str
+    cluster: str
+    ipus: int
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process that is attached to IPUs.
+
+    Attributes:
+        pid: its id.
+        host: where it runs.
+        started: when, as its host counts; tells it from a later process of the same id.
+        command: what it runs.
+        user: who runs it.
+        first: the first of its IPUs, counted in its GCD.
+        ipus: how many it has.
+        since: when it was attached, in seconds since 1970.
+    """
+
+    pid: int
+    host: str
+    started: int
+    command: str
+    user: str
+    first: int
+    ipus: int
+    since: float
+
+
+@dataclass(slots=True)
+class PartitionState:
+    """A partition.
+
+    Attributes:
+        name: of the partition.
+        allocation: what it is made of.
+        cluster: of the allocation.
+        first: the first of its IPUs in the allocation.
+        size: IPUs.
+        gcds: graph compile domains, each of as many IPUs.
+        ilds: IPU-Link domains.
+        reconfigurable: whether smaller devices of it can be attached.
+        sync: how its IPUs wait for one another.
+        state: ``ACTIVE``.
+        attached: GCD -> the processes that have IPUs of it.
+    """
+
+    name: str
+    allocation: str
+    cluster: str
+    first: int
+    size: int
+    gcds: int
+    ilds: int
+    reconfigurable: bool
+    sync: str
+    state: str = "ACTIVE"
+    attached: dict[int, list[Process]] = field(default_factory=dict)
+
+    def plain(self) -> dict[str, Any]:
+        """The partition as data that JSON has."""
+        return asdict(self)
+
+
+class VipuState:
+    """All partitions of a cluster; safe to use from several threads.
+
+    Args:
+        allocations: what partitions can be made of.
+        ild_size: IPUs of an IPU-Link domain, where nobody asks for a number of domains.
+        host: this host's name, whose processes can be looked after.
+        clock: gives the seconds since 1970.
+    """
+
+    def __init__(
+        self, allocations: list[Allocation], ild_size: int, host: str, clock: Callable[[], float]
+    ) -> None:
+        self._allocations = {allocation.name: allocation for allocation in allocations}
+        self._ild_size, self._host, self._clock = ild_size, host, clock
+        self._partitions: dict[str, PartitionState] = {}
+        self._lock = threading.Lock()
+
+    def allocations(self) -> list[dict[str, Any]]:
+        """The allocations."""
+        return [asdict(allocation) for allocation in self._allocations.values()]
+
+    def partitions(self) -> list[dict[str, Any]]:
+        """The partitions, in the order in which they were made."""
+        with self._lock:
+            self._let_go()
+            return [partition.plain() for partition in self._partitions.values()]
+
+    def partition(self, name: str) -> dict[str, Any]:
+        """One partition."""
+        with self._lock:
+            self._let_go()
+            return self._found(name).plain()
+
+    def create(
+        self,
+        name: str,
+        size: int,
+        allocation: str = "",
+        cluster: str = "",
+        gcds: int = 1,
+        ilds: int = 0,
+        reconfigurable: bool = False,
+        sync: str = "",
+    ) -> dict[str, Any]:
+        """Makes a partition.
+
+        Raises:
+            VipuError: it has the name of another one, an impossible shape, or too many IPUs.
+        """
+        with self._lock:
+            self._let_go()
+            if not _NAME.fullmatch(name):
+                raise VipuError(
+                    f"{name!r} is no partition name: letters, digits and . _ - are, up to 64"
+                )
+            if name in self._partitions:
+                raise VipuError(f"partition {name} already exists")
+            for what, number in (("size", size), ("number of GCDs", gcds), ("ILDs", ilds or 1)):
+                if not is_power_of_two(number) or number > _HIGHEST:
+                    raise VipuError(f"a partition's {what} must be a power of 2, got {number}")
+            ilds = ilds or max(1, size // self._ild_size)
+            if gcds > size or ilds > size:
+                raise VipuError(f"{size} IPUs cannot have {gcds} GCDs and {ilds} ILDs")
+            sync = sync or ("c2-compatible" if reconfigurable else "pod-native-default")
+            if sync not in SYNC_TYPES:
+                raise VipuError(f"sync type {sync!r} is none of {', '.join(SYNC_TYPES)}")
+            if reconfigurable and sync != "c2-compatible":
+                raise VipuError("a reconfigurable partition must have sync type c2-compatible")
+            if reconfigurable and gcds > 1:
+                raise VipuError("a reconfigurable partition has one GCD")
+            chosen = self._allocation(allocation, cluster)
+            first = self._room(chosen, size)
+            partition = PartitionState(
+                name, chosen.name, chosen.cluster, first, size, gcds, ilds, reconfigurable, sync
+            )
+            self._partitions[name] = partition
+            return partition.plain()
+
+    def _allocation(self, name: str, cluster: str) -> Allocation:
+        if name:
+            if name not in self._allocations:
+                raise VipuError(f"allocation {name} not found")
+            return self._allocations[name]
+        found = [a for a in self._allocations.values() if cluster in ("", a.cluster)]
+        if len(found) != 1:
+            names = ", ".join(allocation.name for allocation in found) or "none"
+            raise VipuError(f"name an allocation, there is not one alone: {names}")
+        return found[0]
+
+    def _room(self, allocation: Allocation, size: int) -> int:
+        """The first IPU of a free block that begins at a multiple of its size."""
+        taken = [p for p in self._partitions.values() if p.allocation == allocation.name]
+        for first in range(0, allocation.ipus - size + 1, size):
+            if all(first + size <= p.first or p.first + p.size <= first for p in taken):
+                return first
+        free = allocation.ipus - sum(p.size for p in taken)
+        raise VipuError(
+            f"allocation {allocation.name} has not enough IPUs: {size} asked for, {free} of "
+            f"{allocation.ipus} free. Remove a partition, or ask for fewer"
+        )
+
+    def reset(self, name: str) -> dict[str, Any]:
+        """Brings a partition's IPUs back to their first state."""
+        with self._lock:
+            partition = self._idle(name, "reset")
+            partition.state = "ACTIVE"
+            return partition.plain()
+
+    def remove(self, name: str) -> None:
+        """Removes a partition.
+
+        Raises:
+            VipuError: there is none of that name, or a process is attached to it.
+        """
+        with self._lock:
+            del self._partitions[self._idle(name, "removed").name]
+
+    def _idle(self, name: str, what: str) -> PartitionState:
+        self._let_go()
+        partition = self._found(name)
+        for processes in partition.attached.values():
+            raise VipuError(f"partition {name} cannot be {what}: {_in_use(processes)}")
+        return partition
+
+    def _found(self, name: str) -> PartitionState:
+        if name not in self._partitions:
+            raise VipuError(f"partition {name} not found")
+        return self._partitions[name]
+
+    def attach(self, name: str, gcd: int, ipus: int, pid: int, host: str, started: int,
+               command: str, user: str) -> dict[str, Any]:  # fmt: skip
+        """Gives IPUs of a GCD to a process, which may ask again and then has what it asked last.
+
+        Raises:
+            VipuError: there are no such IPUs, or they are in use.
+        """
+        with self._lock:
+            self._let_go()
+            partition = self._found(name)
+            if not 0 <= gcd < partition.gcds:
+                raise VipuError(f"partition {name} has GCDs 0 to {partition.gcds - 1}, got {gcd}")
+            room = partition.size // partition.gcds
+            if not is_power_of_two(ipus):
+                raise VipuError(f"a device's IPUs must be a power of 2, got {ipus}")
+            if ipus > room:
+                raise VipuError(f"GCD {gcd} of partition {name} has {room} IPUs, {ipus} asked for")
+            mine = [
+                p
+                for p in partition.attached.get(gcd, [])
+                if (p.pid, p.host, p.started) == (pid, host, started)
+            ]
+            others = [p for p in partition.attached.get(gcd, []) if p not in mine]
+            if mine and mine[0].ipus >= ipus:
+                return asdict(mine[0])
+            for first in range(0, room - ipus + 1, ipus):
+                if all(first + ipus <= p.first or p.first + p.ipus <= first for p in others):
+                    break
+            else:
+                raise VipuError(f"{ipus} IPUs of partition {name} are not free: {_in_use(others)}")
+            now = self._clock()
+            process = Process(pid, host, started, command[:256], user[:64], first, ipus, now)
+            partition.attached[gcd] = [*others, process]
+            return asdict(process)
+
+    def release(self, name: str, gcd: int, pid: int, host: str) -> None:
+        """Takes a process's IPUs back; nothing happens where it has none."""
+        with self._lock:
+            partition = self._partitions.get(name)
+            if partition is not None:
+                kept = [
+                    process
+                    for process in partition.attached.get(gcd, [])
+                    if (process.pid, process.host) != (pid, host)
+                ]
+                partition.attached[gcd] = kept
+                self._let_go()
+
+    def _let_go(self) -> None:
+        """Takes back the IPUs of processes that ended without a word."""
+        for partition in self._partitions.values():
+            partition.attached = {
+                gcd: alive
+                for gcd, processes in partition.attached.items()
+                if (alive := [p for p in processes if p.host != self._host or is_alive(p)])
+            }
+
+
+def _in_use(processes: list[Process]) -> str:
+    named = [f"PID {p.pid} ({p.command or '?'}) on {p.host}" for p in processes]
+    return "in use by " + ", ".join(named)
+
+
+def is_alive(process: Process) -> bool:
+    """Whether a process of this host still runs, and is not another one of the same id."""
+    return start_time(process.pid) == process.started
+
+
+def start_time(pid: int) -> int:
+    """When a process of this host started, in the kernel's ticks since boot; 0 for none."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return 0
+    fields = stat.rpartition(")")[2].split()
+    # Z: it has ended, and nobody has asked how.
+    return 0 if fields[0] == "Z" else int(fields[19])

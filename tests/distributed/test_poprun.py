@@ -1,0 +1,235 @@
+"""poprun with a true mpirun: what is printed, what a fault ends, what stays behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from paddle_ipu.distributed import poprun
+from paddle_ipu.distributed.mpi_process import Failure
+from paddle_ipu.errors import LaunchError
+
+ROOT = Path(__file__).parents[2]
+ALLOWED = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+TWO = ("--offline-mode=yes", "--num-instances=2", "--num-replicas=4")
+
+
+def _has_mpirun() -> bool:
+    try:
+        poprun.find_mpirun(os.environ)
+    except LaunchError:
+        return False
+    return True
+
+
+with_mpirun = pytest.mark.skipif(not _has_mpirun(), reason="Open MPI's mpirun is not installed")
+
+
+def start(tmp_path: Path, *words: str) -> subprocess.Popen[str]:
+    """poprun in a process of its own, whose temporary files are in a folder of the test's."""
+    (tmp_path / "tmp").mkdir(exist_ok=True)
+    environment = {
+        **os.environ, **ALLOWED, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "tmp")
+    }  # fmt: skip
+    return subprocess.Popen(
+        [sys.executable, "-m", "paddle_ipu.distributed.poprun", *words],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(tmp_path: Path, *words: str) -> tuple[int, str, str]:
+    process = start(tmp_path, *words)
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+def left_behind(tmp_path: Path) -> list[str]:
+    return [path.name for path in (tmp_path / "tmp").iterdir()]
+
+
+def wait_for(condition: object, what: str) -> None:
+    end = time.monotonic() + 20
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < end, what
+        time.sleep(0.05)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@with_mpirun
+def test_instances_know_their_place(tmp_path: Path) -> None:
+    script = (
+        "import os, popdist as p; print(p.getInstanceIndex(), p.getNumInstances(), "
+        "p.getReplicaIndexOffset(), p.getNumLocalReplicas(), 'IPUOF_CONFIG_PATH' in os.environ, "
+        "os.path.isdir(os.environ['POPART_CACHE_DIR']))"
+    )
+    code, out, err = run(
+        tmp_path, *TWO, "--mpi-global-args=--tag-output", "--print-topology=yes", sys.executable,
+        "-c", script,
+    )  # fmt: skip
+    assert code == 0, err
+    table, _, printed = out.rpartition("--+\n")
+    assert "poprun topology" in table
+    assert sorted(printed.splitlines()) == [
+        "[1,0]<stdout>: 0 2 0 2 False True",
+        "[1,1]<stdout>: 1 2 2 2 False True",
+    ]
+    assert left_behind(tmp_path) == []
+
+
+DYING = """
+echo instance $OMPI_COMM_WORLD_RANK
+if [ $OMPI_COMM_WORLD_RANK = 1 ]; then echo the last line >&2; %s; fi
+exec sleep 60
+"""
+
+
+@with_mpirun
+@pytest.mark.parametrize(
+    ("end", "code", "how"),
+    [("exit 7", 7, "exited with code 7"), ("kill -9 $$", 137, r"was killed by SIGKILL")],
+)
+def test_an_instance_that_dies_ends_all(tmp_path: Path, end: str, code: int, how: str) -> None:
+    began = time.monotonic()
+    words = (*TWO, "--only-output-from-instance=0", "sh", "-c", DYING % end)
+    got, out, err = run(tmp_path, *words)
+    assert got == code
+    assert time.monotonic() - began < 30
+    assert out == "instance 0\n"
+    assert f"[E] instance 1 {how}" in err
+    assert "its last lines (hidden by --only-output-from-instance):\n" in err
+    assert "    the last line\n" in err
+    assert left_behind(tmp_path) == []
+
+
+@with_mpirun
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_signal_ends_every_process(tmp_path: Path, number: signal.Signals) -> None:
+    script = (
+        f"cd {tmp_path}; echo $$ > $OMPI_COMM_WORLD_RANK.part; "
+        "mv $OMPI_COMM_WORLD_RANK.part $OMPI_COMM_WORLD_RANK.pid; exec sleep 60"
+    )
+    process = start(tmp_path, *TWO, "sh", "-c", script)
+    files = [tmp_path / f"{rank}.pid" for rank in (0, 1)]
+    wait_for(lambda: all(file.exists() for file in files), "the instances did not start")
+    assert len(left_behind(tmp_path)) >= 1
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    if number == signal.SIGKILL:
+        assert process.returncode == -number
+    else:
+        assert process.returncode == 128 + number
+        assert f"[W] ended by {number.name}; every instance was told to end" in err
+    for file in files:
+        pid = int(file.read_text())
+        wait_for(lambda pid=pid: not is_running(pid), f"process {pid} still runs")
+    wait_for(lambda: left_behind(tmp_path) == [], f"left behind: {left_behind(tmp_path)}")
+
+
+@with_mpirun
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", ["sgd", "adam"])
+def test_training(tmp_path: Path, kind: str) -> None:
+    words = (*TWO, sys.executable, "-m", "tests.distributed.instance_program", str(tmp_path), kind)
+    code, _, err = run(tmp_path, *words)
+    assert code == 0, err
+    first, second = (dict(np.load(tmp_path / f"{rank}.npz")) for rank in (0, 1))
+    assert np.array_equal(first["train.w"], second["train.w"])
+
+
+def test_wrong_options_end_at_once(tmp_path: Path) -> None:
+    code, out, err = run(tmp_path, "--num-replicas=0", "true")
+    assert (code, out) == (1, "")
+    assert err == "POPRUN ERROR: option --num-replicas takes a number from 1, got '0'\n"
+
+
+def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert poprun.main(["--help"]) == 0
+    assert "usage: poprun [options] program" in capsys.readouterr().out
+    assert poprun.main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("poprun ")
+    for form in ("full-json", "full-text"):
+        assert poprun.main(["--version", f"--version-format={form}"]) == 0
+        assert "mpirun" in capsys.readouterr().out
+
+
+def executable(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+def test_graphcores_own_poprun_is_for_hardware(tmp_path: Path) -> None:
+    ours = executable(tmp_path / "ours" / "poprun", "#!python\nimport paddle_ipu\n")
+    theirs = executable(tmp_path / "sdk" / "poprun", "#!/bin/sh\n")
+    path = {"PATH": f"{ours.parent}:{theirs.parent}"}
+    sdk = {**path, "POPLAR_SDK_ENABLED": "/opt/sdk"}
+    assert poprun.sdk_poprun(sdk) == str(theirs)
+    assert poprun.sdk_poprun({**path, "PADDLE_IPU_DEVICE": "sdk"}) == str(theirs)
+    for other in (path, {**sdk, "POPLAR_IPUMODEL": "1"}, {**sdk, "PADDLE_IPU_DEVICE": "model"},
+                  {**sdk, "PATH": str(ours.parent)}):  # fmt: skip
+        assert poprun.sdk_poprun(other) is None
+
+
+def test_which_mpirun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
+    with pytest.raises(LaunchError, match=r"mpirun is not found. Install Open MPI: pip install"):
+        poprun.find_mpirun({"PATH": str(tmp_path)})
+    executable(tmp_path / "mpirun", "#!/bin/sh\necho mpirun of somebody else\n")
+    with pytest.raises(LaunchError, match="mpirun is not Open MPI's mpirun"):
+        poprun.find_mpirun({"PATH": str(tmp_path)})
+    right = executable(tmp_path / "bin" / "mpirun", "#!/bin/sh\necho 'mpirun (Open MPI) 5'\n")
+    assert poprun.find_mpirun({"PATH": str(tmp_path)}) == str(right)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ("Host key verification failed.", "belongs into ~/.ssh/known_hosts: log in once"),
+        ("me@h: Permission denied (publickey).", "Add this host's public key to ~/.ssh/authorized"),
+        ("ssh: connect to host h port 22: Connection timed out", "Check that `ssh h true` works"),
+    ],
+)
+def test_hosts_that_do_not_let_us_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, message: str
+) -> None:
+    executable(tmp_path / "ssh", f"#!/bin/sh\necho '{said}' >&2\nexit 255\n")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(LaunchError) as error:
+        poprun.check_ssh("h")
+    assert f"host h cannot be reached: {said}" in str(error.value)
+    assert message in str(error.value)
+
+
+def test_no_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(LaunchError, match="ssh is not installed, and host h"):
+        poprun.check_ssh("h")
+
+
+def test_this_host() -> None:
+    assert all(poprun.is_this_host(host) for host in ("localhost", "127.0.0.1"))
+    # Of the range for documentation.
+    assert not poprun.is_this_host("192.0.2.1")
+
+
+def test_a_failure_without_a_word() -> None:
+    text = poprun.describe(Failure(3, "exited with code 1", []), shown=True)
+    assert text == "instance 3 exited with code 1; it had printed nothing"

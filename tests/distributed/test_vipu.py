@@ -1,0 +1,332 @@
+"""The V-IPU service, its command line, ipuof.conf files, attaching, and poprun's partition."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paddle_ipu.distributed import attachment, ipuof, partition_choice, vipu
+from paddle_ipu.distributed.poprun_arguments import read
+from paddle_ipu.distributed.vipu_client import VipuClient, configured_host
+from paddle_ipu.distributed.vipu_server import VipuServer, new_state
+from paddle_ipu.distributed.vipu_state import Process, is_alive, start_time
+from paddle_ipu.errors import (
+    BackendUnavailableError,
+    LaunchError,
+    VipuConnectionError,
+    VipuError,
+)
+
+
+@pytest.fixture
+def client() -> Iterator[VipuClient]:
+    server = VipuServer(new_state(64, {}, "pod", 16), port=0)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield VipuClient(port=server.server_address[1], timeout=5.0)
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def call_vipu(client: VipuClient, *words: str) -> int:
+    return vipu.main(["--api-host", client.host, "--api-port", str(client.port), *words])
+
+
+def sleeper() -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+
+
+def attach(client: VipuClient, name: str, ipus: int, pid: int, gcd: int = 0) -> Any:
+    import socket
+
+    return client.call(
+        "attach", name=name, gcd=gcd, ipus=ipus, pid=pid, host=socket.gethostname(),
+        started=start_time(pid), command="train.py", user="me",
+    )  # fmt: skip
+
+
+def test_partitions_take_blocks_and_give_them_back(client: VipuClient) -> None:
+    first = client.call("create", name="p1", size=16)
+    second = client.call("create", name="p2", size=32, gcds=2, ilds=2)
+    assert (first["first"], first["ilds"], first["gcds"]) == (0, 1, 1)
+    assert (second["first"], second["ilds"], second["gcds"]) == (32, 2, 2)
+    with pytest.raises(VipuError, match="has not enough IPUs: 32 asked for, 16 of 64 free"):
+        client.call("create", name="p3", size=32)
+    client.call("remove", name="p2")
+    assert client.call("create", name="p3", size=32)["first"] == 32
+    assert [p["name"] for p in client.call("partitions")] == ["p1", "p3"]
+    assert client.call("reset", name="p1")["state"] == "ACTIVE"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"name": "a b", "size": 4}, "is no partition name"),
+        ({"name": "p", "size": 12}, "size must be a power of 2, got 12"),
+        ({"name": "p", "size": 4, "gcds": 3}, "number of GCDs must be a power of 2, got 3"),
+        ({"name": "p", "size": 4, "ilds": 3}, "ILDs must be a power of 2, got 3"),
+        ({"name": "p", "size": 2, "gcds": 4}, "2 IPUs cannot have 4 GCDs"),
+        ({"name": "p", "size": 4, "allocation": "x"}, "allocation x not found"),
+        ({"name": "p", "size": 4, "cluster": "x"}, "name an allocation, there is not one alone"),
+        ({"name": "p", "size": 4, "sync": "x"}, "sync type 'x' is none of"),
+        ({"name": "p", "size": 4, "reconfigurable": True, "sync": "pod-native-default"},
+         "must have sync type c2-compatible"),
+        ({"name": "p", "size": 4, "reconfigurable": True, "gcds": 2}, "has one GCD"),
+        ({"name": "old", "size": 4}, "partition old already exists"),
+    ],
+)  # fmt: skip
+def test_impossible_partitions(client: VipuClient, arguments: dict[str, Any], message: str) -> None:
+    client.call("create", name="old", size=4)
+    with pytest.raises(VipuError, match=message):
+        client.call("create", **arguments)
+
+
+def test_an_ipu_has_one_process(client: VipuClient) -> None:
+    client.call("create", name="p", size=4, gcds=2)
+    process = sleeper()
+    try:
+        assert attach(client, "p", 1, process.pid)["first"] == 0
+        assert attach(client, "p", 1, os.getpid())["first"] == 1
+        with pytest.raises(VipuError, match=rf"not free: in use by PID {process.pid} \(train.py\)"):
+            attach(client, "p", 2, os.getpid())
+        assert attach(client, "p", 2, os.getpid(), gcd=1)["first"] == 0
+        for verb, done in (("reset", "reset"), ("remove", "removed")):
+            with pytest.raises(VipuError, match=f"cannot be {done}: in use by PID"):
+                client.call(verb, name="p")
+    finally:
+        process.communicate(b"\n")
+    # Nobody said that the process ended; its IPU is free all the same.
+    assert attach(client, "p", 2, os.getpid())["ipus"] == 2
+    for ipus, gcd, message in ((4, 0, "has 2 IPUs, 4 asked"), (3, 0, "power of 2, got 3"),
+                               (1, 2, "has GCDs 0 to 1, got 2")):  # fmt: skip
+        with pytest.raises(VipuError, match=message):
+            attach(client, "p", ipus, os.getpid(), gcd)
+    with pytest.raises(VipuError, match="partition q not found"):
+        attach(client, "q", 1, os.getpid())
+
+
+def test_a_later_process_of_the_same_id_is_another_one() -> None:
+    now = start_time(os.getpid())
+    assert is_alive(Process(os.getpid(), "h", now, "", "", 0, 1, 0.0))
+    assert not is_alive(Process(os.getpid(), "h", now - 1, "", "", 0, 1, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "message"),
+    [
+        ({"Content-Type": "text/plain"}, "{}", "content type must be application/json"),
+        ({"Host": "evil.example.com"}, "{}", "Host header must be an address"),
+        ({}, "{", "malformed request"),
+        ({}, "[]", "expected"),
+        ({}, '{"call": "__init__"}', "the call must be one of"),
+        ({}, '{"call": "create", "arguments": {"name": "p"}}', "create needs size"),
+        ({}, '{"call": "create", "arguments": {"name": "p", "size": true}}', "size of create must"),
+        ({}, '{"call": "remove", "arguments": {"self": 1}}', "remove takes no self"),
+        ({}, "x" * 70000, "at most 65536 bytes"),
+    ],
+)
+def test_malformed_requests(
+    client: VipuClient, headers: dict[str, str], body: str, message: str
+) -> None:
+    connection = http.client.HTTPConnection(client.host, client.port, timeout=5)
+    connection.request("POST", "/", body, {"Content-Type": "application/json", **headers})
+    answer = connection.getresponse()
+    assert answer.status == 400
+    assert message in json.loads(answer.read())["error"]
+    connection.close()
+    assert client.call("partitions") == []
+
+
+def test_nobody_answers() -> None:
+    message = r"unable to connect to VIRM/V-IPU Controller at 127\.0\.0\.1:1: context deadline"
+    with pytest.raises(VipuConnectionError, match=message):
+        VipuClient(port=1, timeout=2.0).call("partitions")
+
+
+def test_a_port_in_use(client: VipuClient) -> None:
+    with pytest.raises(VipuError, match=f"cannot listen on 127.0.0.1:{client.port}: Address"):
+        VipuServer(new_state(4, {}, "pod", 4), port=client.port)
+
+
+def test_the_command_line(
+    client: VipuClient,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert call_vipu(client, "create", "partition", "part1", "--size", "16") == 0
+    assert call_vipu(client, "create", "partition", "part3", "--size=32", "--gcds=2") == 0
+    files = sorted(path.name for path in (tmp_path / ".ipuof.conf.d").iterdir())
+    assert files == [
+        "part1_ipuof.conf", "part3_gcd0_ipuof.conf", "part3_gcd1_ipuof.conf"
+    ]  # fmt: skip
+    capsys.readouterr()
+    assert call_vipu(client, "list", "partition") == 0
+    # The columns are those of the guide.
+    assert capsys.readouterr().out.splitlines() == [
+        "Cluster | Allocation | Partition | ILDs | GW Routing | ILD Routing | Size | GCDs | State",
+        "-" * 89,
+        "pod     | pod        | part1     | 1    | DEFAULT    | DNC         | 16   | 1    | ACTIVE",
+        "pod     | pod        | part3     | 2    | DEFAULT    | DNC         | 32   | 2    | ACTIVE",
+        "-" * 89,
+    ]
+    assert call_vipu(client, "get", "partition", "part3", "--gcd=1", "--ipu-configs") == 0
+    config = json.loads(capsys.readouterr().out)
+    assert config["attributes"]["GCD Id"] == "1"
+    assert len(config["devices"]) == 16
+    assert call_vipu(client, "get", "partition", "part1") == 0
+    assert "Size: 16" in capsys.readouterr().out
+    assert call_vipu(client, "list", "allocations") == 0
+    assert "Allocation ID" in capsys.readouterr().out
+    assert call_vipu(client, "reset", "partition", "part1") == 0
+    assert call_vipu(client, "remove", "partition", "part3") == 0
+    assert [path.name for path in (tmp_path / ".ipuof.conf.d").iterdir()] == ["part1_ipuof.conf"]
+    assert call_vipu(client, "--server-version") == 0
+    capsys.readouterr()
+    assert call_vipu(client, "get", "partition", "part1", "--gcd=1", "--ipu-configs") == 1
+    assert "has GCDs 0 to 0, got 1" in capsys.readouterr().err
+    assert call_vipu(client, "remove", "partition", "none") == 1
+    assert capsys.readouterr().err == "partition none not found\n"
+    with pytest.raises(SystemExit, match="2"):
+        vipu.main([])
+    assert "say what to do" in capsys.readouterr().err
+
+
+def test_attaching_by_environment_and_by_file(
+    client: VipuClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made = client.call("create", name="p", size=4)
+    (file,) = ipuof.write_all(made, client, tmp_path)
+    monkeypatch.setenv("IPUOF_CONFIG_PATH", str(file))
+    process = sleeper()
+    try:
+        attach(client, "p", 2, process.pid)
+        assert attachment.attach(1) == 2
+        assert attachment.attach(2) == 2
+        message = "Can't attach IPU, ipu_num = 4. 4 IPUs of partition p are not free: in use by PID"
+        with pytest.raises(BackendUnavailableError, match=message):
+            attachment.attach(3)
+        monkeypatch.setenv("IPUOF_VIPU_API_PARTITION_ID", "q")
+        monkeypatch.setenv("IPUOF_VIPU_API_PORT", str(client.port))
+        with pytest.raises(BackendUnavailableError, match="partition q not found"):
+            attachment.attach(1)
+    finally:
+        process.communicate(b"\n")
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({"IPUOF_VIPU_API_PARTITION_ID": "p", "IPUOF_VIPU_API_PORT": "x"}, "_PORT='x' is not a"),
+        ({"IPUOF_CONFIG_PATH": "none.conf"}, "none.conf cannot be read: No such file"),
+        ({"IPUOF_CONFIG_PATH": __file__}, "is no ipuof.conf file"),
+    ],
+)
+def test_wrong_targets(environment: dict[str, str], message: str) -> None:
+    with pytest.raises(VipuError, match=message):
+        ipuof.target(environment)
+
+
+def test_files_for_hardware_are_not_ours(tmp_path: Path) -> None:
+    file = tmp_path / "hardware.conf"
+    file.write_text('{"attributes": {"GCD Id": "0"}, "devices": []}', encoding="utf-8")
+    assert ipuof.target({"IPUOF_CONFIG_PATH": str(file)}) is None
+    assert ipuof.target({}) is None
+
+
+def test_where_vipu_is_set_up(tmp_path: Path) -> None:
+    (tmp_path / ".vipu.hcl").write_text('api-host = "10.1.3.101"\n', encoding="utf-8")
+    assert configured_host({"HOME": str(tmp_path)}) == "10.1.3.101"
+    assert configured_host({"HOME": str(tmp_path), "VIPU_CLI_API_HOST": "h"}) == "h"
+
+
+def chosen(client: VipuClient, *words: str) -> tuple[Any, list[str]]:
+    """The partition of a launch, and what poprun says of it."""
+    said: list[str] = []
+    server = [f"--vipu-server-host={client.host}", f"--vipu-server-port={client.port}"]
+    arguments = read([*server, *words, "true"])
+    with partition_choice.chosen(arguments, lambda level, text: said.append(text)) as found:
+        said.append("running")
+    return found, said
+
+
+TWO = ("--num-instances=2", "--num-replicas=4")
+
+
+def test_the_only_partition_is_taken_and_reset(client: VipuClient) -> None:
+    client.call("create", name="p", size=4)
+    found, said = chosen(client, *TWO)
+    assert (found.name, found.size, found.server) == ("p", 4, (client.host, client.port))
+    assert said == [
+        "Partition p is used because it is the only one available",
+        "Partition p already exists and is in state PS_ACTIVE",
+        "Partition p reset",
+        "running",
+    ]
+    _, said = chosen(client, *TWO, "--vipu-partition=p", "--reset-partition=no")
+    assert said == ["Partition p already exists and is in state PS_ACTIVE", "running"]
+
+
+def test_reconfigurable_partitions_are_not_reset(client: VipuClient) -> None:
+    client.call("create", name="p", size=4, reconfigurable=True)
+    _, said = chosen(client, *TWO)
+    assert said[-2:] == ["The reconfigurable partition p is OK", "running"]
+
+
+def test_partitions_are_made_and_removed(client: VipuClient) -> None:
+    client.call("create", name="p", size=2)
+    found, said = chosen(client, *TWO, "--vipu-partition=p", "--update-partition=yes")
+    assert (found.size, found.gcds) == (4, 2)
+    assert said == [
+        "Partition p removed, as it has 2 IPUs, and 4 are needed",
+        "Partition p made: 4 IPUs, 2 GCDs",
+        "running",
+        "Partition p removed",
+    ]
+    words = (*TWO, "--vipu-partition=n", "--update-partition=yes", "--remove-partition=no",
+             "--num-ilds=2", "--sync-type=ST_POD_NATIVE_DEFAULT")  # fmt: skip
+    found, _ = chosen(client, *words)
+    (kept,) = client.call("partitions")
+    assert (kept["name"], kept["ilds"], kept["sync"]) == ("n", 2, "pod-native-default")
+    assert not kept["reconfigurable"]
+    # It fits, so it is neither made anew nor removed.
+    _, said = chosen(client, *TWO, "--vipu-partition=n", "--update-partition=yes")
+    assert said[-1] == "running"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--vipu-partition=q"], "partition q not found; there are: p, small"),
+        ([], "there is not exactly one partition: p, small"),
+        (["--vipu-partition=small"], "does not fit: it has 2 IPUs, and 4 are needed"),
+        (["--vipu-partition=p", "--num-ilds=2"], "does not fit: it has 1 ILDs, and --num-ilds=2"),
+        (["--vipu-partition=q", "--update-partition=yes", "--ipus-per-replica=32"],
+         "has not enough IPUs: 128 asked for"),
+        (["--vipu-partition=q", "--update-partition=yes", "--vipu-allocation=x",
+          "--vipu-partition-attempts=2"], "allocation x not found"),
+    ],
+)  # fmt: skip
+def test_partitions_that_do_not_fit(client: VipuClient, words: list[str], message: str) -> None:
+    client.call("create", name="p", size=8)
+    client.call("create", name="small", size=2)
+    with pytest.raises(LaunchError, match=message):
+        chosen(client, *TWO, *words)
+
+
+def test_no_service_is_the_guides_error() -> None:
+    with pytest.raises(LaunchError, match=r"V-IPU Controller at 127\.0\.0\.1:1: context deadline"):
+        chosen(VipuClient(port=1), *TWO, "--vipu-server-timeout=2")
