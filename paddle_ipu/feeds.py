@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from paddle_ipu.scope import from_bits
 
 Array = np.ndarray[Any, Any]
 _INT32 = np.iinfo(np.int32)
+_FEW = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,22 +54,34 @@ def converted(name: str, known: Feed, value: Any) -> Array:
 
 def _narrowed(name: str, known: Feed, array: Array, casting: Literal["safe", "same_kind"]) -> Array:
     """The array in the device's dtype; `casting` is same_kind for lists, which have no dtype."""
-    device = np.dtype(known.device)
-    integers = np.issubdtype(array.dtype, np.integer) and np.issubdtype(device, np.integer)
-    fits = np.can_cast(array.dtype, device, casting) or array.dtype.name == known.declared
-    if not fits and not integers and not _is_exact(array, known.declared):
+    device, fits, bounded = _way(array.dtype, known.declared, known.device, casting)
+    if not fits and not _is_exact(array, known.declared):
         raise FeedError(
             f"feed {name!r}: got dtype {array.dtype.name}, expected {known.declared}. Convert it, "
             f"for instance with array.astype({known.declared!r})."
         )
-    if integers and device == np.int32 and array.size:
-        low, high = int(array.min()), int(array.max())
+    if bounded and array.size:
+        # A few numbers are looked through faster by Python.
+        few = array.size <= _FEW
+        numbers = array.ravel().tolist() if few else [int(array.min()), int(array.max())]
+        low, high = min(numbers), max(numbers)
         if low < _INT32.min or high > _INT32.max:
             raise FeedError(
                 f"feed {name!r} holds {low if low < _INT32.min else high}, which does not fit the "
                 "32-bit integers of an IPU."
             )
     return array.astype(device)
+
+
+@functools.lru_cache(256)
+def _way(
+    given: np.dtype[Any], declared: str, wanted: str, casting: Literal["safe", "same_kind"]
+) -> tuple[np.dtype[Any], bool, bool]:
+    """The device's dtype, whether one dtype may become it, and whether numbers may not fit it."""
+    device = np.dtype(wanted)
+    integers = np.issubdtype(given, np.integer) and np.issubdtype(device, np.integer)
+    fits = integers or np.can_cast(given, device, casting) or given.name == declared
+    return device, fits, integers and device == np.int32
 
 
 def _is_exact(array: Array, declared: str) -> bool:

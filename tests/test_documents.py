@@ -27,6 +27,7 @@ GUIDES = (
     "docs/training.md",
     "docs/dynamic_to_static.md",
     "docs/inference.md",
+    "docs/serving.md",
 )
 DOCUMENTS = (*FIRST_READ, *(pytest.param(page, marks=pytest.mark.thorough) for page in GUIDES))
 

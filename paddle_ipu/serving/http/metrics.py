@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from prometheus_client import CollectorRegistry, Counter, generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -28,17 +29,12 @@ class Metrics:
 
     def __init__(self, runners: Mapping[str, BatchingRunner]) -> None:
         self._registry = CollectorRegistry()
-        self._responses = Counter(
-            "paddle_ipu_http_responses",
-            "HTTP answers to inference requests.",
-            ("model", "code"),
-            registry=self._registry,
-        )
-        self._registry.register(_Runners(runners))
+        self._responses: Counter[tuple[str, int]] = Counter()
+        self._registry.register(_Runners(runners, self._responses))
 
     def count(self, model: str, code: int) -> None:
         """Counts an HTTP answer."""
-        self._responses.labels(model, str(code)).inc()
+        self._responses[model, code] += 1
 
     def text(self) -> bytes:
         """All of them in Prometheus' text format."""
@@ -48,10 +44,21 @@ class Metrics:
 class _Runners(Collector):
     """Reads the runners' own counts when it is asked."""
 
-    def __init__(self, runners: Mapping[str, BatchingRunner]) -> None:
+    def __init__(
+        self, runners: Mapping[str, BatchingRunner], responses: Mapping[tuple[str, int], int]
+    ) -> None:
         self._runners = runners
+        self._responses = responses
 
     def collect(self) -> Iterator[Metric]:
+        responses = CounterMetricFamily(
+            "paddle_ipu_http_responses",
+            "HTTP answers to inference requests.",
+            labels=("model", "code"),
+        )
+        for (model, code), number in self._responses.items():
+            responses.add_metric((model, str(code)), number)
+        yield responses
         counts = {name: runner.statistics() for name, runner in self._runners.items()}
         requests = CounterMetricFamily(
             "paddle_ipu_requests", "Requests that came to an end.", labels=("model", "outcome")
