@@ -13,7 +13,7 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from time import monotonic
 from typing import Any
 
@@ -162,6 +162,9 @@ class Batcher:
         Returns at once; it may be called anywhere, from a finaliser too.
         """
         self._closing = self._abandoning = True
+        if self._process != os.getpid():
+            # The threads did not come along, and one of them may have held the lock.
+            return
         with self._lock:
             self._arrived.notify_all()
             self._room.notify_all()
@@ -177,6 +180,9 @@ class Batcher:
             True where no thread is left.
         """
         until = math.inf if timeout is None else monotonic() + timeout
+        if self._process != os.getpid():
+            self.abandon()
+            return True
         with self._lock:
             self._closing = True
             self._arrived.notify_all()
@@ -203,14 +209,28 @@ class Batcher:
             with self._turn:
                 batch, late = self._next_batch()
                 outcomes = self._outcomes(batch) if batch else []
-            for request, why in late:
+            # What has been answered is not kept while the next batch is waited for.
+            while late:
+                request, why = late.pop()
                 request.finish(None, why)
-            for outcome in outcomes:
-                self._answer(*outcome)
+                del request, why
+            while outcomes:
+                self._settle(*outcomes.pop())
             if not batch and self._closing:
                 return
-            # Nothing is kept while the next batch is waited for.
-            del batch, late, outcomes
+            batch = []
+
+    def _settle(
+        self, batch: Batch, outputs: Mapping[str, Array], error: BaseException | None
+    ) -> None:
+        if error is None:
+            try:
+                self._answer(batch, outputs)
+            # For instance no memory for copies; nobody may wait for ever.
+            except BaseException as raised:
+                self._fail((request for request, _, _ in batch), raised)
+        else:
+            self._fail((request for request, _, _ in batch), error)
 
     def _outcomes(self, batch: Batch) -> list[Outcome]:
         """Computes a batch; where that fails and errors are isolated, its requests one by one."""
@@ -253,9 +273,10 @@ class Batcher:
                     self._idle = True
                     self._arrived.wait()
                 self._idle = False
-            rest: list[tuple[Request, BaseException]] = [
-                (r, _abandoned()) for r in self._line if r.taken or r.begin()
-            ]
+            rest: list[tuple[Request, BaseException]] = []
+            for request in self._line:
+                if (request.taken or request.begin()) and self._is_first(request):
+                    rest.append((request, _abandoned()))
             self._recorder.cancelled += len(self._line)
             self._line.clear()
             self._waiting = 0
@@ -326,50 +347,45 @@ class Batcher:
                 raise ServingError(no_rows(name, array.shape, self._capacity))
         return outputs
 
-    def _answer(
-        self, batch: Batch, outputs: Mapping[str, Array], error: BaseException | None
-    ) -> None:
+    def _answer(self, batch: Batch, outputs: Mapping[str, Array]) -> None:
         """Gives each request of a batch what is its own."""
-        finished: list[Request] = []
+        ready: list[Request] = []
         end = 0
         for request, start, rows in batch:
             offset, end = end, end + rows
-            if request.over:
-                continue
-            if error is not None:
-                if rows < request.rows:
-                    with self._lock:
-                        if request.over:
-                            continue
-                        request.over = True
-                finished.append(request)
-                continue
             try:
                 part = self._part(request, outputs, offset, rows)
             except KeyError as missing:
-                request.over = True
-                self._count([], failed=1)
-                request.finish(None, ServingError(_no_output(missing.args[0], outputs)))
+                self._fail([request], ServingError(_no_output(missing.args[0], outputs)))
                 continue
             if rows == request.rows:
                 request.parts = part
             else:
                 with self._lock:
-                    if request.over:
-                        continue
                     request.put(start, rows, part, self._shared)
                     if request.left:
                         continue
-            finished.append(request)
+            ready.append(request)
         now = monotonic()
-        if error is None:
-            self._count([now - request.arrived for request in finished], failed=0)
-            for request in finished:
-                request.finish(request.parts, None)
-        else:
-            self._count([], failed=len(finished))
-            for request in finished:
-                request.finish(None, _own(error))
+        ready = [request for request in ready if self._is_first(request)]
+        with self._lock:
+            self._recorder.answer([now - request.arrived for request in ready])
+        for request in ready:
+            request.finish(request.parts, None)
+
+    def _fail(self, requests: Iterable[Request], error: BaseException) -> None:
+        """Gives requests an error, but those that came to an end before."""
+        failed = [request for request in requests if self._is_first(request)]
+        with self._lock:
+            self._recorder.failed += len(failed)
+        for request in failed:
+            request.finish(None, _own(error))
+
+    def _is_first(self, request: Request) -> bool:
+        """True for the thread that is to end a request; its batches may be two threads'."""
+        with self._lock:
+            is_over, request.over = request.over, True
+        return not is_over
 
     def _part(
         self, request: Request, outputs: Mapping[str, Array], offset: int, rows: int
@@ -381,11 +397,6 @@ class Batcher:
             ).copy()
             for name in (outputs if request.outputs is None else request.outputs)
         }
-
-    def _count(self, latencies: list[float], *, failed: int) -> None:
-        with self._lock:
-            self._recorder.failed += failed
-            self._recorder.answer(latencies)
 
 
 _running: weakref.WeakSet[Batcher] = weakref.WeakSet()

@@ -25,7 +25,7 @@ class Request:
         flush_by: when it is to be begun, though the micro-batch is not full.
         taken: rows that are in a batch.
         left: rows that are not answered.
-        over: it failed, so the rest of its rows need no answer.
+        over: it came to an end: answered, or failed, so that its other rows need no answer.
     """
 
     __slots__ = (

@@ -309,7 +309,7 @@ def test_rows_of_a_request_that_failed_meanwhile_are_nobody_elses() -> None:
     }
     with serve(told_apart) as runner:
         batcher = runner._batcher
-        batcher._answer([(failed, 1, 2), (other, 0, 1)], told_apart(together), None)
+        batcher._answer([(failed, 1, 2), (other, 0, 1)], told_apart(together))
     assert_answers(other.future.result(0), other.arrays)
     assert not failed.future.done()
 

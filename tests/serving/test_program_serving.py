@@ -12,6 +12,7 @@ import numpy as np
 import paddle
 import pytest
 
+import paddle_ipu
 from paddle_ipu.errors import (
     BackendUnavailableError,
     FeedError,
@@ -181,6 +182,16 @@ def test_what_cannot_be_shared_is_refused() -> None:
         ServingError, match=r"must begin with as many rows .* 'x' is \[4, 3\], 'scale' is \[1\]"
     ):
         BatchingRunner(compiled)
+
+
+def test_a_program_whose_runs_share_steps_can_be_verified() -> None:
+    built = Built()
+    strategy = paddle.static.IpuStrategy()
+    strategy.set_graph_config(num_ipus=1, is_training=False, micro_batch_size=ROWS)
+    strategy.set_options({"enable_model_runtime_executor": True, "timeout_ms": 1.0})
+    with paddle.static.scope_guard(built.scope):
+        report = paddle_ipu.verify(built.main, feed(ROWS), [built.y], ipu_strategy=strategy)
+    assert len(report.fetches) == 1
 
 
 def test_a_program_for_a_runner_of_ones_own() -> None:
