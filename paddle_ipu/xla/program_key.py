@@ -35,6 +35,9 @@ from paddle_ipu.xla.step import Step
 _OWN = "paddle_ipu."
 _LOWERINGS = "paddle_ipu.xla.lowerings."
 _DEPTH = 60
+_TOLD_BY_TRACING = ("program", "graph", "state", "segments", "checked", "ranges", "watch")
+"""Fields of a step that have their own place in the key, or no value before it is traced."""
+
 _INSTALLED = ("jaxlib", "onnx-ir", "paddlepaddle", "paddlepaddle-gpu")
 
 
@@ -55,14 +58,15 @@ def program_key(step: Step, devices: Sequence[Any]) -> str:
     digest = Digest()
     digest.add("program", surroundings(), source_digest(), [device.id for device in devices])
     program, state = step.program, step.state
-    digest.add([
-        (field.name, getattr(program, field.name))
-        for field in dataclasses.fields(program) if field.name != "graph"
-    ])  # fmt: skip
-    digest.add(step.trained, step.stale, step.updating)
+    digest.add(_fields(program, ("graph",)), _fields(step, _TOLD_BY_TRACING))
     digest.add(state.shapes, state.device_shapes(), [state.dtype(name) for name in state.shapes])
     digest.add(program.graph, step.graph)
     return digest.hexdigest()
+
+
+def _fields(item: Any, skipped: Sequence[str]) -> list[tuple[str, Any]]:
+    names = [field.name for field in dataclasses.fields(item) if field.name not in skipped]
+    return [(name, getattr(item, name)) for name in names]
 
 
 def traced_key(
@@ -127,7 +131,8 @@ class Digest:
         elif isinstance(item, ir.Graph):
             self._graph(item)
         elif isinstance(item, LoweredGraph):
-            self.add("lowered", item.nodes, item.from_zero, item.precision)
+            known = {n: v for n, v in vars(item).items() if n not in ("_kernels", "_drew")}
+            self.add("lowered", known)
         elif isinstance(item, np.dtype):
             self._name("dtype", type(item), item.str, item.name)
         elif isinstance(item, PaddleOptimizer):
