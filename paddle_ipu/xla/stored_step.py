@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +20,7 @@ import jax
 from jax.experimental import serialize_executable
 
 from paddle_ipu.executable_cache import ExecutableCache
+from paddle_ipu.xla.graph import LoweredGraph
 from paddle_ipu.xla.index_ranges import IndexRange
 from paddle_ipu.xla.program_key import NoKeyError, program_key, traced_key
 from paddle_ipu.xla.step import Step
@@ -98,9 +99,16 @@ def compile_step(step: Step, lowered: Any, options: Mapping[str, Any]) -> Compil
 
 def _runs_on_host(step: Step) -> str:
     """Why no other process could run the step: which operators call this one; "" for none."""
-    found = [node for node in step.graph.nodes if step.graph.runs_on_host(node)]
-    names = dict.fromkeys(f"{node.domain}.{node.op_type}" for node in found)
+    names = dict.fromkeys(_on_host(step.graph))
     return f"{', '.join(names)} runs on the host" if names else ""
+
+
+def _on_host(graph: LoweredGraph) -> Iterator[str]:
+    for node in graph.nodes:
+        inner = [name for block in node.blocks.values() for name in _on_host(block.graph)]
+        yield from inner
+        if not inner and graph.runs_on_host(node):
+            yield f"{node.domain}.{node.op_type}"
 
 
 def _not_kept(made: CompiledStep, reason: str) -> CompiledStep:

@@ -162,6 +162,22 @@ def test_a_program_that_calls_the_host_is_not_kept(
     assert run(session, {"x": np.ones(1, np.float32)})[out] == 1
 
 
+def test_an_operator_of_a_subgraph_that_calls_the_host_is_named(tmp_path: Path) -> None:
+    make = builder()
+    x = make.addInputTensor(popart.TensorInfo("FLOAT", [1]), "x")
+    choice = make.addInputTensor(popart.TensorInfo("BOOL", []), "choice")
+    blocks = []
+    for name in ("then", "otherwise"):
+        block = make.createSubgraphBuilder()
+        block.addInputTensorFromParentGraph(x)
+        result = block.aiGraphcore.printtensor([x]) if name == "then" else x
+        block.addOutputTensor(block.aiOnnxOpset11.neg([result]))
+        blocks.append(block)
+    (out,) = make.aiOnnxOpset11.logical_if([choice], 1, blocks[1], blocks[0])
+    session = infer(make.model, {out: "All"}, settings=_cached(tmp_path))
+    assert session.executableOrigin() == "not kept: ai.graphcore.PrintTensor runs on the host"
+
+
 @pytest.fixture
 def users_operator(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], ir.Model]:
     """A model with one operator, of which a user says what it means."""
