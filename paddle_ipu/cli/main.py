@@ -7,11 +7,28 @@ import sys
 from collections.abc import Sequence
 
 import paddle_ipu
-from paddle_ipu.cli import cache, check, export, info, plan, report, run, serve, verify, vipu_server
+from paddle_ipu.cli import (
+    cache,
+    check,
+    doctor,
+    export,
+    gc_info,
+    gc_monitor,
+    info,
+    plan,
+    report,
+    run,
+    serve,
+    verify,
+    vipu_server,
+)
 
 # A subcommand is a module with NAME, SUMMARY, EXIT_CODES, add_arguments(parser) and
 # run(arguments) -> exit code.
-COMMANDS = (info, check, report, plan, verify, serve, cache, export, run, vipu_server)
+COMMANDS = (
+    info, doctor, check, report, plan, verify, serve, cache, export, run,
+    vipu_server, gc_info, gc_monitor,
+)  # fmt: skip
 
 EXIT_CODES = """\
 exit codes:

@@ -61,6 +61,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     for verb in ("reset", "remove"):
         _object(verbs, verb, f"{verb} a partition").add_argument("name")
+    for subparser in verbs.choices.values():
+        # Scripts give the host behind the verb, too.
+        subparser.add_argument("-H", "--api-host", default=argparse.SUPPRESS, help="as above")
     return parser
 
 

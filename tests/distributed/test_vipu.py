@@ -7,8 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +23,6 @@ from paddle_ipu.errors import (
     VipuConnectionError,
     VipuError,
 )
-
-
-@pytest.fixture
-def client() -> Iterator[VipuClient]:
-    server = VipuServer(new_state(64, {}, "pod", 16), port=0)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield VipuClient(port=server.server_address[1], timeout=5.0)
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def call_vipu(client: VipuClient, *words: str) -> int:
@@ -189,6 +174,9 @@ def test_the_command_line(
     assert len(config["devices"]) == 16
     assert call_vipu(client, "get", "partition", "part1") == 0
     assert "Size: 16" in capsys.readouterr().out
+    words = ["--api-port", str(client.port), "get", "partition", "part1", "-H", client.host]
+    assert vipu.main(words) == 0
+    capsys.readouterr()
     assert call_vipu(client, "list", "allocations") == 0
     assert "Allocation ID" in capsys.readouterr().out
     assert call_vipu(client, "reset", "partition", "part1") == 0

@@ -1,0 +1,158 @@
+"""What ``gc-info`` and ``gc-monitor`` print of a partition of IPU Models."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+_MODELS_PER_BOARD = 4
+_CLOCK = "1330MHz"
+_NOT_MEASURED = "N/A"
+
+
+def devices(partition: Mapping[str, Any]) -> Iterator[list[int]]:
+    """The devices of one GCD as lists of IPUs: single ones, pairs, fours, up to all."""
+    room = partition["size"] // partition["gcds"]
+    size = 1
+    while size <= room:
+        for first in range(0, room, size):
+            yield list(range(first, first + size))
+        size *= 2
+
+
+def device_list(partition: Mapping[str, Any], host: str) -> str:
+    """What ``gc-info -l`` prints.
+
+    Args:
+        partition: as the V-IPU service tells of it.
+        host: of the service.
+    """
+    lines = [f"Partition: {partition['name']} [{partition['state'].lower()}]"]
+    for number, ipus in enumerate(devices(partition)):
+        if len(ipus) == 1:
+            lines.append(
+                f"-+- Id: [{number}], target: [Fabric], IPU-M host: [{host}], "
+                f"IPU#: [{_on_board(ipus[0])}]"
+            )
+            continue
+        lines.append(f"-+- Id: [{number}], target: [Multi IPU]")
+        lines += [f" |--- Id: [{ipu}], DNC Id: [{place}]" for place, ipu in enumerate(ipus)]
+    return "\n".join(lines)
+
+
+def _on_board(ipu: int) -> int:
+    """A board's IPUs are numbered from 3 down to 0."""
+    return _MODELS_PER_BOARD - 1 - ipu % _MODELS_PER_BOARD
+
+
+def device_facts(partition: Mapping[str, Any], number: int, gcd: int, host: str) -> dict[str, str]:
+    """What ``gc-info -d N -i`` prints, as far as an IPU Model has it.
+
+    Raises:
+        IndexError: there is no such device.
+    """
+    ipus = list(devices(partition))[number]
+    single = len(ipus) == 1
+    users = [
+        process
+        for process in partition["attached"].get(str(gcd), [])
+        if process["first"] <= ipus[-1] and ipus[0] < process["first"] + process["ipus"]
+    ]
+    facts = {
+        "id": str(number),
+        "target": "Fabric" if single else "Multi IPU",
+        "type": "IPU Model",
+        "number of ipus": str(len(ipus)),
+        "ipu ids": ", ".join(map(str, ipus)),
+        "ipu architecture": "ipu2",
+        "ipuof host": host,
+        "ipuof partition id": str(partition["name"]),
+        "ipuof routing type": "DNC",
+        "gcd": str(gcd),
+        "partition sync type": str(partition["sync"]),
+        "reconfigurable partition": "1" if partition["reconfigurable"] else "0",
+    }
+    for user in users:
+        facts["user executable"] = user["command"]
+        facts["user name"] = user["user"]
+        facts["user process id"] = str(user["pid"])
+    return facts
+
+
+def monitor(partition: Mapping[str, Any], gcd: int, host: str, version: str, *,
+            cards: bool = True, now: float | None = None) -> str:  # fmt: skip
+    """What ``gc-monitor`` prints of one GCD.
+
+    Args:
+        partition: as the V-IPU service tells of it.
+        gcd: number of the GCD.
+        host: of the service.
+        version: of the service.
+        cards: whether to print the table of IPUs.
+        now: seconds since 1970; the time that processes have had their IPUs is counted to it.
+    """
+    room = partition["size"] // partition["gcds"]
+    kind = "reconfigurable IPUs" if partition["reconfigurable"] else "IPUs"
+    name = partition["name"]
+    title = f"Partition: {name} (gcd:{gcd}) [{partition['state'].lower()}] has {room} {kind}"
+    lines: list[str] = []
+    if cards:
+        header = ("IPU-M", "Serial", "IPU-M SW", "Server version", "ICU FW", "Type", "ID", "IPU#",
+                  "Routing")  # fmt: skip
+        rows = [
+            (_short(host), _NOT_MEASURED, _NOT_MEASURED, version, _NOT_MEASURED, "Model", str(ipu),
+             str(_on_board(ipu)), "DNC")
+            for ipu in range(room)
+        ]  # fmt: skip
+        lines += _boxed(f"gc-monitor | {title}", header, rows, every=_MODELS_PER_BOARD)
+    else:
+        lines.append(f"gc-monitor | {title}")
+    processes = partition["attached"].get(str(gcd), [])
+    if not processes:
+        return "\n".join([*lines, f"No attached processes in partition {name}"])
+    moment = time.time() if now is None else now
+    header = ("PID", "Command", "Time", "User", "ID", "Clock", "Temp", "Board Temp", "Power")
+    rows = [
+        (str(p["pid"]), p["command"][:32], _duration(moment - p["since"]), p["user"], str(ipu),
+         _CLOCK, _NOT_MEASURED, _NOT_MEASURED, _NOT_MEASURED)
+        for p in processes
+        for ipu in range(p["first"], p["first"] + p["ipus"])
+    ]  # fmt: skip
+    return "\n".join([*lines, *_boxed(f"Attached processes in partition {name}", header, rows)])
+
+
+def _short(host: str) -> str:
+    return host if len(host) <= 13 else ".." + host[-11:]
+
+
+def _duration(seconds: float) -> str:
+    whole = max(int(seconds), 0)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60}s"
+    return f"{whole // 3600}h{whole % 3600 // 60}m"
+
+
+def _boxed(
+    title: str, header: Sequence[str], rows: Sequence[Sequence[str]], every: int = 0
+) -> list[str]:
+    """A table in a box, with a rule after every so many rows."""
+    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
+    missing = len(title) - (sum(widths) + 3 * (len(widths) - 1))
+    widths[0] += max(missing, 0)
+    rule = "+" + "+".join("-" * (width + 2) for width in widths) + "+"
+    inner = len(rule) - 4
+    lines = ["+" + "-" * (inner + 2) + "+", f"| {title:^{inner}} |", rule, _row(header, widths)]
+    lines.append(rule)
+    for number, row in enumerate(rows, 1):
+        lines.append(_row(row, widths))
+        if number == len(rows) or (every and number % every == 0):
+            lines.append(rule)
+    return lines
+
+
+def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
+    middle = " | ".join(f"{cell:^{width}}" for cell, width in zip(cells, widths, strict=True))
+    return f"| {middle} |"
