@@ -35,6 +35,17 @@ from paddle_ipu.xla.step import Step
 _OWN = "paddle_ipu."
 _LOWERINGS = "paddle_ipu.xla.lowerings."
 _DEPTH = 60
+_PLAIN = frozenset({type(None), bool, int, float, str, bytes})
+_NUMBERS = frozenset(
+    {
+        ir.AttributeType.INT,
+        ir.AttributeType.INTS,
+        ir.AttributeType.FLOAT,
+        ir.AttributeType.FLOATS,
+        ir.AttributeType.STRING,
+        ir.AttributeType.STRINGS,
+    }
+)
 _TOLD_BY_TRACING = ("program", "graph", "state", "segments", "checked", "ranges", "watch")
 """Fields of a step that have their own place in the key, or no value before it is traced."""
 
@@ -112,7 +123,7 @@ class Digest:
         self._depth -= 1
 
     def _add(self, item: Any) -> None:
-        if item is None or isinstance(item, (bool, int, float, str, bytes)):
+        if type(item) in _PLAIN:
             self._plain(item)
         elif isinstance(item, enum.Enum):
             self._name("enum", type(item), item.name)
@@ -138,6 +149,10 @@ class Digest:
         elif isinstance(item, PaddleOptimizer):
             # The step takes it as an argument.
             self._object(item.with_learning_rate(0.0))
+        elif isinstance(item, (int, float, str, bytes)):
+            # Of a class of its own, as onnx_ir's enumerations of numbers.
+            self._name("of", type(item))
+            self._plain(item)
         elif isinstance(item, (type, FunctionType)):
             self._code(item)
         else:
@@ -147,11 +162,13 @@ class Digest:
         self._hash.update(repr(what).encode() + b"\0")
 
     def _plain(self, item: Any) -> None:
-        if isinstance(item, float):
-            item = struct.pack("<d", item)
-        data = item if isinstance(item, bytes) else repr(item).encode()
-        self._begin(type(item).__name__, len(data))
-        self._hash.update(data)
+        if isinstance(item, bytes):
+            data = item
+        elif isinstance(item, float):
+            data = struct.pack("<d", item)
+        else:
+            data = str(item).encode()
+        self._hash.update(b"%s %d %s" % (type(item).__name__.encode(), len(data), data))
 
     def _name(self, kind: str, found: type, *more: Any) -> None:
         self._begin(kind, found.__module__, found.__qualname__, *more)
@@ -208,6 +225,10 @@ class Digest:
     def _attribute(self, attribute: Any) -> None:
         if attribute.type == ir.AttributeType.GRAPH:
             self._graph(attribute.as_graph())
+        elif attribute.type == ir.AttributeType.TENSOR:
+            self._array(attribute.value.numpy())
+        elif attribute.type in _NUMBERS:
+            self.add(attribute.value)
         elif isinstance(attribute.value, ir.TensorProtocol):
             self._array(attribute.value.numpy())
         else:
