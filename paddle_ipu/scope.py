@@ -89,7 +89,7 @@ def numbers(array: Array) -> Array:
 
 def to_bits(array: Array) -> Array:
     """An array as Paddle gives and takes it: of bfloat16 the bits, of any other type itself."""
-    return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
+    return array.view(np.uint16) if array.dtype == ml_dtypes.bfloat16 else array
 
 
 def write(found: Any, array: Array) -> None:
