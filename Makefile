@@ -36,7 +36,7 @@ TURN = $(shell git rev-list --count HEAD 2>/dev/null || date +%j)
 ROWS_AT_A_TIME = PADDLE_IPU_ROWS=$(TURN)/4
 FILES_AT_A_TIME = PADDLE_IPU_FILES=$(TURN)/3
 
-.PHONY: help bert mnist resnet50 ernie text-generation word2vec inference venv format lint types imports test test-all
+.PHONY: help bert mnist resnet50 ernie text-generation word2vec inference c-library venv format lint types imports test test-all
 .PHONY: share unit examples verify-bert
 .PHONY: onnx-nodes independent placements half-table guides models models-2.6 rest-2.6 clean
 .PHONY: core-2.6 training-2.6 unit-2.6 unit-3.0 unit-3.1 unit-3.2 venv-2.6 venv-3.0 venv-3.1 venv-3.2
@@ -63,6 +63,13 @@ text-generation: $(VENV)/installed-text-generation  ## train a small decoder and
 
 word2vec: $(VENV)/installed-inference  ## run the word2vec sample of Paddle Inference on IPU and CPU
 	$(RUN)/python -m examples.inference.word2vec $(ARGS)
+
+c-library: $(VENV)/installed-inference  ## build the C library over predictors, and its sample in C++
+	$(RUN)/python -m paddle_ipu.c_library.build --output out/c
+	$(RUN)/python -m examples.inference.word2vec
+	$(CXX) -std=c++17 -O2 examples/inference/word2vec.cc -o out/c/word2vec -Iout/c -Lout/c \
+		-lpaddle_ipu_inference -Wl,-rpath,$(abspath out/c)
+	out/c/word2vec out/word2vec/word2vec.json out/word2vec/word2vec.pdiparams
 
 inference: word2vec  ## run the samples of Paddle Inference: word2vec, ResNet-50, a custom operator
 	$(RUN)/python -m examples.inference.resnet50
