@@ -52,7 +52,7 @@ def _load(ask: Ask, clients: int, seconds: float, kinds: int) -> dict[str, float
 
     def client(number: int) -> None:
         kind, now = number, time.perf_counter()
-        while now < ends:
+        while not times[number] or now < ends:
             ask(kind % kinds)
             kind, before, now = kind + clients, now, time.perf_counter()
             times[number].append(now - before)

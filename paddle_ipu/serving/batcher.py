@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from paddle_ipu.errors import QueueFullError, RequestTimeoutError, ServingError
+from paddle_ipu.errors import FeedError, QueueFullError, RequestTimeoutError, ServingError
 from paddle_ipu.serving.model import Model
 from paddle_ipu.serving.request import Answer, Array, Request
 from paddle_ipu.serving.statistics import Recorder, Statistics
@@ -233,9 +233,13 @@ class Batcher:
             self._fail((request for request, _, _ in batch), error)
 
     def _outcomes(self, batch: Batch) -> list[Outcome]:
-        """Computes a batch; where that fails and errors are isolated, its requests one by one."""
+        """Computes a batch; where that fails and errors are isolated, its requests one by one.
+
+        An error about inputs is one request's own in any case.
+        """
         whole = self._outcome(batch)
-        if whole[2] is None or not self._isolate or len(batch) == 1:
+        isolated = self._isolate or isinstance(whole[2], FeedError)
+        if whole[2] is None or not isolated or len(batch) == 1:
             return [whole]
         with self._lock:
             self._recorder.batches += len(batch)

@@ -14,7 +14,7 @@ import numpy as np
 
 from paddle_ipu.errors import OptionError, RequestTimeoutError, ServingError
 from paddle_ipu.serving.batcher import Batcher
-from paddle_ipu.serving.model import Array, FunctionModel, Model, check_names, rows_of
+from paddle_ipu.serving.model import Array, FunctionModel, Inputs, Model
 from paddle_ipu.serving.request import Promised, WaitedFor
 from paddle_ipu.serving.statistics import Statistics
 
@@ -84,7 +84,7 @@ class BatchingRunner:
             raise ServingError("the model has no inputs, so a request would have no rows.")
         self._model = model
         self._timeout = timeout_ms / 1000
-        self._names = frozenset(spec.name for spec in model.inputs)
+        self._inputs = Inputs(model)
         self._batcher = Batcher(model, self._timeout, max_waiting, shared_outputs, isolate_errors)
         # The threads keep the batcher, not the runner.
         end = weakref.finalize(self, _abandon, weakref.ref(self._batcher))
@@ -119,7 +119,7 @@ class BatchingRunner:
             ServingError: the runner was shut down.
             Exception: whatever the model raised for the rows, or for the batch they were in.
         """
-        arrays, rows = self._checked(feed)
+        arrays, rows = self._inputs.checked(feed)
         now = monotonic()
         deadline, flush_by = self._times(now, timeout)
         request = WaitedFor(arrays, rows, outputs, now, deadline, flush_by)
@@ -161,7 +161,7 @@ class BatchingRunner:
             RequestTimeoutError: there was no room in time.
             ServingError: the runner was shut down.
         """
-        arrays, rows = self._checked(feed)
+        arrays, rows = self._inputs.checked(feed)
         arrays = {name: np.array(array) for name, array in arrays.items()}
         now = monotonic()
         request = Promised(arrays, rows, outputs, now, *self._times(now, timeout))
@@ -198,14 +198,6 @@ class BatchingRunner:
         traceback: TracebackType | None,
     ) -> None:  # fmt: skip
         self.close(drain=kind is None)
-
-    def _checked(self, feed: Mapping[str, Any]) -> tuple[dict[str, Array], int]:
-        model = self._model
-        if feed.keys() != self._names:
-            check_names(model.inputs, feed)
-        arrays = {spec.name: model.convert(spec, feed[spec.name]) for spec in model.inputs}
-        rows = rows_of(model.inputs, arrays)
-        return arrays, rows
 
     def _times(self, now: float, timeout: float | None) -> tuple[float, float]:
         """When it is too late to begin, and when to begin with a batch that is not full."""

@@ -57,7 +57,7 @@ class Model(ABC):
         """
 
     def convert(self, spec: TensorSpec, value: Any) -> Array:
-        """A request's value of an input, in the input's dtype.
+        """A request's value of an input, in the input's dtype; arrays that have it are not asked.
 
         Raises:
             FeedError: another dtype than can be converted without loss.
@@ -96,6 +96,51 @@ class FunctionModel(Model):
 
     def __call__(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         return self._function(inputs)
+
+
+class Inputs:
+    """The inputs of a model, as requests are checked against them.
+
+    Args:
+        model: asked to convert what has another dtype.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._names = frozenset(spec.name for spec in model.inputs)
+        # NumPy has each plain dtype once; others are converted every time.
+        self._plan = [(s.name, _plain(s.dtype), s.shape, s) for s in model.inputs]
+
+    def checked(self, feed: Mapping[str, Any]) -> tuple[dict[str, Array], int]:
+        """A request's arrays, and how many rows it has.
+
+        Raises:
+            FeedError: a wrong name, shape, dtype or number of rows.
+        """
+        if feed.keys() != self._names:
+            check_names(self._model.inputs, feed)
+        arrays, rows = {}, 0
+        for name, dtype, shape, spec in self._plan:
+            array = feed[name]
+            if type(array) is not np.ndarray or array.dtype is not dtype:
+                array = self._model.convert(spec, array)
+            arrays[name] = array
+            got = array.shape
+            if not got or got[1:] != shape or got[0] != (rows or got[0]) or not got[0]:
+                # Some of them may not be converted yet.
+                break
+            rows = got[0]
+        else:
+            return arrays, rows
+        arrays = {spec.name: self._model.convert(spec, feed[spec.name]) for *_, spec in self._plan}
+        return arrays, rows_of(self._model.inputs, arrays)
+
+
+def _plain(dtype: str) -> np.dtype[Any] | None:
+    try:
+        return np.dtype(dtype)
+    except TypeError:
+        return None
 
 
 def rows_of(specs: Sequence[TensorSpec], arrays: Mapping[str, Array]) -> int:

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from paddle_ipu.feeds import Feed
 
 
+_WITHOUT_NUMPY = ("bfloat16",)
+"""Declared dtypes that requests are not given in."""
+
+
 class ProgramModel(Model):
     """The steps of an :class:`~paddle_ipu.executor.IpuProgram`, rows in and rows out.
 
@@ -84,11 +88,15 @@ class ProgramModel(Model):
         self._results.append((name, fetch, whole))
 
     def convert(self, spec: TensorSpec, value: Any) -> Array:
-        return self._found().converted(spec.name, value)
+        array = self._found().converted(spec.name, value)
+        # All requests to one dtype, so that they can be put together.
+        return array if spec.dtype in _WITHOUT_NUMPY else array.astype(spec.dtype, copy=False)
 
     def __call__(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         program = self._found()
-        arrays = {self._tensors[name]: array for name, array in inputs.items()}
+        arrays = {
+            self._tensors[name]: program.converted(name, array) for name, array in inputs.items()
+        }
         outputs = program.compute(arrays)
         answer = {}
         for name, fetch, shape in self._results:

@@ -232,6 +232,7 @@ def test_a_reset_ends_the_threads_and_so_does_letting_go_of_the_program() -> Non
         time.sleep(0.001)
 
 
+@pytest.mark.thorough
 def test_the_first_compilation_leaves_numpys_random_numbers_alone(run_python: Any) -> None:
     run_python(
         """
