@@ -27,7 +27,7 @@ from paddle_ipu.errors import (
     UnsupportedOpError,
 )
 from paddle_ipu.onnx_export import ExportReport
-from tests.training.side_by_side import mlp, pair, read, rows, strategy
+from tests.training.side_by_side import initialised, mlp, pair, read, rows, strategy
 
 RELATIVE = 1e-5
 Array = np.ndarray[Any, Any]
@@ -205,11 +205,11 @@ def test_a_trained_program_is_written_with_the_weights_of_the_device(tmp_path: P
 
 @pytest.mark.usefixtures("static_mode")
 def test_a_gradient_is_no_output(tmp_path: Path) -> None:
-    both = pair(mlp(lambda rate: paddle.optimizer.SGD(rate)))
-    gradient = f"Gradient___{both.built.parameters[0]}"
+    built = mlp(lambda rate: paddle.optimizer.SGD(rate))
+    gradient = f"Gradient___{built.parameters[0]}"
     with pytest.raises(FetchError, match=f"{gradient}' is a gradient; what is written"):
         paddle_ipu.export(
-            both.built.main, tmp_path / "m.onnx", both.built.feeds, [gradient], scope=both.ipu,
+            built.main, tmp_path / "m.onnx", built.feeds, [gradient], scope=initialised(built),
             ipu_strategy=strategy(is_training=True, micro_batch_size=4),
         )  # fmt: skip
 

@@ -9,6 +9,7 @@ import paddle
 import pytest
 
 from paddle_ipu.cli.main import main
+from paddle_ipu.compile_report import CompileReport
 from paddle_ipu.ops import (
     families,  # noqa: F401 - fills the table
     registry,
@@ -61,8 +62,7 @@ def test_a_trained_program_is_loaded_by_the_variable_or_by_the_option(
 
 
 def test_without_caching_nothing_is_said_of_it() -> None:
-    report = pair(mlp(None), is_training=False).program.report()
-    assert report.cache == "" and "cache" not in str(report)
+    assert "cache" not in str(CompileReport(True, [], [], 0))
 
 
 def test_a_program_with_an_operator_on_the_host_says_that_it_is_not_kept(
