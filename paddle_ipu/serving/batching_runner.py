@@ -213,7 +213,8 @@ def _function_model(
 ) -> Model:
     if not callable(function):
         raise OptionError(
-            f"BatchingRunner: the model is {function!r}, expected a paddle_ipu.serving.Model or a "
+            f"BatchingRunner: the model is {function!r}, expected what IpuCompiledProgram.compile "
+            "returned, a predictor of a config with enable_ipu, a paddle_ipu.serving.Model, or a "
             "function of a dict of arrays."
         )
     if inputs is None or micro_batch is None:

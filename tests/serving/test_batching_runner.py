@@ -411,7 +411,7 @@ def test_wrong_options(options: dict[str, Any], message: str) -> None:
 
 
 def test_what_is_no_model() -> None:
-    with pytest.raises(OptionError, match="the model is 'resnet', expected a paddle_ipu.serving"):
+    with pytest.raises(OptionError, match="the model is 'resnet', expected what IpuCompiledProg"):
         serve("resnet")
     with pytest.raises(ServingError, match="no inputs, so a request would have no rows"):
         BatchingRunner(told_apart, inputs={}, micro_batch=4)

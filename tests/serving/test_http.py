@@ -243,6 +243,56 @@ def test_other_errors_have_codes_of_their_own(server: HttpServer) -> None:
     assert (code, answer["error"]) == (504, "no answer within 0.05 s; the request is given up.")
 
 
+def test_a_request_whose_client_has_gone_is_not_computed(server: HttpServer) -> None:
+    runner = server._runners["double"]
+    body = json.dumps({"inputs": [X, {**N, "data": [99, 1]}]}).encode()
+    host, port = server.address.removeprefix("http://").rsplit(":", 1)
+    connections = [http.client.HTTPConnection(host, int(port), timeout=20) for _ in range(3)]
+    before = runner.statistics()
+    for connection in connections:
+        connection.request("POST", INFER, body)
+        # One after another: the first is computed, the others wait for it.
+        while runner.statistics().requests == before.requests:
+            time.sleep(0.002)
+        before = runner.statistics()
+        time.sleep(0.02)
+    for connection in connections[1:]:
+        connection.close()
+    assert connections[0].getresponse().status == 200
+    connections[0].close()
+    ends = time.monotonic() + 20
+    while runner.statistics().cancelled < 2:
+        assert time.monotonic() < ends
+        time.sleep(0.005)
+
+
+def test_what_takes_longer_than_the_grace_is_given_up_and_told() -> None:
+    gate = threading.Event()
+
+    def waiting(feed: Mapping[str, Array]) -> dict[str, Array]:
+        gate.wait(20)
+        return model(feed)
+
+    runner = BatchingRunner(
+        waiting, micro_batch=2, inputs={"x": ([2], "float32"), "n": ([], "int32")}, timeout_ms=0
+    )
+    server = HttpServer({"double": runner}, port=0, grace=0.1)
+    ended: list[bool] = []
+    serving = threading.Thread(target=lambda: ended.append(server.run()))
+    serving.start()
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(ask, server, INFER, {"inputs": [X, N]})
+        while not runner.statistics().batches:
+            time.sleep(0.002)
+        server.stop()
+        serving.join(20)
+        assert ended == [False]
+        gate.set()
+        assert isinstance(asked.exception(20), (OSError, http.client.HTTPException)) or (
+            asked.result()[0] == 500
+        )
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_server_when_what_is_under_way_is_answered(
     number: signal.Signals,

@@ -31,6 +31,9 @@ class Application:
         runners: by the names of their models; the application does not close them.
         body_limit: bytes that a request may have.
         timeout: seconds that a request may take; requests may ask for less.
+
+    Attributes:
+        given_up: requests that the end of the server cut off.
     """
 
     def __init__(
@@ -44,6 +47,7 @@ class Application:
         self._body_limit = body_limit
         self._timeout = timeout
         self._metrics = Metrics(self._runners)
+        self.given_up = 0
 
     def starlette(self) -> Starlette:
         """The application for a server."""
@@ -102,6 +106,9 @@ class Application:
             response = await self._answer(request, name, runner)
         except HTTPException as error:
             self._metrics.count(name, error.status_code)
+            raise
+        except asyncio.CancelledError:
+            self.given_up += 1
             raise
         self._metrics.count(name, response.status_code)
         return response

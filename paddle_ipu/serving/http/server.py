@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import socket
 import threading
@@ -58,10 +59,10 @@ class HttpServer:
         self._socket = socket.create_server((host, port), family=family, backlog=2048)
         shown = f"[{host}]" if family == socket.AF_INET6 else host
         self.address = f"http://{shown}:{self._socket.getsockname()[1]}"
-        application = Application(runners, body_limit=body_limit, timeout=timeout)
+        self._application = Application(runners, body_limit=body_limit, timeout=timeout)
         self._server = uvicorn.Server(
             uvicorn.Config(
-                application.starlette(),
+                self._application.starlette(),
                 lifespan="off",
                 loop="asyncio",
                 http="h11",
@@ -69,7 +70,7 @@ class HttpServer:
                 access_log=False,
                 log_config=None,
                 server_header=False,
-                timeout_graceful_shutdown=max(1, round(grace)),
+                timeout_graceful_shutdown=math.ceil(grace),
             )
         )
 
@@ -89,7 +90,7 @@ class HttpServer:
         finally:
             self._socket.close()
             ended = [r.close(timeout=self._grace) for r in self._runners.values()]
-        return all(ended)
+        return all(ended) and not self._application.given_up
 
     def stop(self) -> None:
         """Ends :meth:`run`, from any thread."""
