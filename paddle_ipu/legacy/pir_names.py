@@ -68,6 +68,7 @@ PIR_NAMES: tuple[PirName, ...] = (
             "all_parameters": "list of the parameters, in the order of their creation",
             "block": "the block of that number; only the global one has a number, 0",
             "current_block": "the block under construction, else the global one",
+            "current_block_idx": "0, the number of the only block that has one",
             "to_string": "the program as text; both arguments are taken and change nothing",
         },
     ),
@@ -114,7 +115,8 @@ PIR_NAMES: tuple[PirName, ...] = (
         {
             "type": "the operator's type in a ProgramDesc program of Paddle 2.6: `matmul_v2`, "
             "`elementwise_add`; PIR's name where that has no such operator: `full_int_array`",
-            "attr": "an attribute's value; ValueError where there is none",
+            "attr": "an attribute's value; `/` for `op_namescope`, since PIR keeps no name scopes; "
+            "ValueError where there is none",
             "_set_attr": "sets an attribute the operator has (not a float one), or `ipu_index`, "
             "`ipu_stage`, `__available_memory`, `serialize_factor`, `serialize_mode`; "
             "ValueError for others",

@@ -12,6 +12,7 @@ from paddle_ipu.value_names import NAME_PREFIX, name_of
 
 _OF_PADDLE = frozenset({"op_callstack", "stop_gradient", "struct_name"})
 _OF_OURS = "paddle_ipu."
+_NO_SCOPE = {"op_namescope": "/"}  # PIR keeps no name scopes
 
 
 operation_type = property(type_of)
@@ -35,7 +36,7 @@ def operation_attr(self: Any, name: str) -> Any:
     Raises:
         ValueError: the operator has no such attribute.
     """
-    attributes = operation_all_attrs(self)
+    attributes = _NO_SCOPE | operation_all_attrs(self)
     if name not in attributes:
         raise ValueError(
             f"operator {type_of(self)} has no attribute {name!r}; it has {_own(self)}."

@@ -47,6 +47,10 @@ def program_current_block(self: Any) -> Any:
     return block if block.program == self else self.global_block()
 
 
+# Blocks of control flow have no number.
+program_current_block_idx = property(lambda self: 0)
+
+
 def program_to_string(self: Any, throw_on_error: bool = False, with_details: bool = False) -> str:
     """The program as text."""
     return str(self)

@@ -62,6 +62,7 @@ def test_a_learning_rate_is_no_parameter(trained: SimpleNamespace) -> None:
 def test_blocks_by_number_and_under_construction(built: SimpleNamespace) -> None:
     assert [op.type for op in built.main.block(0).ops] == [op.type for op in built.block.ops]
     assert built.current.ops[-1].type == "elementwise_add"
+    assert built.main.blocks[built.main.current_block_idx].ops[-1].attr("op_namescope") == "/"
     # Outside of a guard, a program's current block is its global one.
     assert built.main.current_block().ops[-1].type == "elementwise_add"
 
