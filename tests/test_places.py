@@ -128,3 +128,15 @@ def test_learning_rate_scheduler_on_the_place(static_program: Any) -> None:
             seen.append(float(value[0]))
             scheduler.step()
     assert seen == pytest.approx([1 - 0.5, 1 - 0.5 - 0.05])
+
+
+def test_the_launcher_takes_devices_as_a_number_of_ipus() -> None:
+    from paddle.distributed.launch.context.device import Device
+
+    device = Device.detect_device()
+    assert device.get_selected_device_key() == "FLAGS_selected_ipus"
+    assert device.get_selected_devices("16") == ["16"]
+    assert device.get_selected_devices() == ["0", "1"]
+    other = Device(dtype="cpu")
+    other.labels = ["3", "5"]
+    assert other.get_selected_devices("5") == ["1"]

@@ -28,6 +28,7 @@ from paddle_ipu.plugin import describe_patches
 from paddle_ipu.strategy import OPTIONS, Option
 from paddle_ipu.testing.old_api_page import old_api_page
 from paddle_ipu.testing.operators_page import operators_page
+from paddle_ipu.testing.poprun_page import poprun_page
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -144,6 +145,7 @@ PAGES: dict[str, tuple[str, Callable[[], str]]] = {
     "operators": ("docs/operators.md", operators_page),
     "patches": ("docs/patches.md", patches_page),
     "old_api": ("docs/old_api.md", old_api_page),
+    "poprun_options": ("docs/poprun_options.md", poprun_page),
 }
 
 
