@@ -8,8 +8,9 @@ Placements are :mod:`paddle_ipu.model.placement`'s, and the program's own where 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from paddle_ipu.model.advice import LOW_PROPORTION, with_proportion
 from paddle_ipu.model.machines import Machine
@@ -83,6 +84,26 @@ def plan(program: Program, machine: Machine, *, batch: int = 0, most: int = MOST
                 closest = found
     fitting.sort(key=lambda c: -c.prediction.cycles.throughput)
     return Plan(tuple(fitting), too_large, closest)
+
+
+def resized_plan(
+    program: Program,
+    *,
+    rows: int,
+    cuts: Cuts | None,
+    settings: Mapping[str, Any],
+    proportion: float,
+) -> Program:
+    """A program as an earlier plan had it, of what was kept of the plan.
+
+    Args:
+        settings: fields of :class:`Settings`.
+        proportion: the largest share of a tile's memory that a product was given.
+    """
+    program = with_rows(program, rows)
+    if cuts is not None:
+        program = place(program, cuts)
+    return with_proportion(program.with_settings(**settings), proportion)
 
 
 def _variants(program: Program) -> Iterator[Program]:

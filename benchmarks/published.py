@@ -1,0 +1,201 @@
+"""Published throughputs beside the IPU Model's predictions, with the error; nothing is run.
+
+    python -m benchmarks.published               the table
+    python -m benchmarks.published --plan        chooses anew what published_strategies.json keeps
+
+Where a source says which strategy it used, that is predicted. Where it says none, the planner's
+best for that machine and global batch is, as ``published_strategies.json`` keeps it: it was chosen
+before the numbers were compared. The rows marked "fitted" are those the predictor's constants
+were fitted to.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import paddle
+
+import paddle_ipu
+from examples.bert.model import Hints
+from examples.bert.stages import networks
+from examples.bert.stages.presets import PRESETS
+from examples.bert.stages.settings import Settings
+from examples.bert.stages.strategy import ipu_strategy
+from examples.resnet50 import train as resnet50
+from paddle_ipu.model.machines import machine_named
+from paddle_ipu.model.operator_cost import Pricing
+from paddle_ipu.model.placement import Cuts
+from paddle_ipu.model.plan import plan, resized_plan
+from paddle_ipu.model.prediction import predict
+from paddle_ipu.model.program import Program
+from paddle_ipu.predicted_program import predicted_program
+
+STRATEGIES = Path(__file__).with_name("published_strategies.json")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A published throughput in items a second.
+
+    Attributes:
+        batch: rows of a weight update that the planner must keep; 0 where the strategy is known.
+        packed: sequences that a row holds on average, where rows are packs.
+    """
+
+    name: str
+    machine: str
+    published: float
+    source: str
+    build: Callable[[], Program]
+    batch: int = 0
+    packed: float = 1.0
+    fitted: bool = False
+    note: str = ""
+
+
+def bert(**changes: Any) -> Program:
+    """BERT pretraining with the published phase 1 strategy, where nothing else is said."""
+    settings = Settings(**(PRESETS["pod16-phase1"] | changes))
+    settings.check()
+    main, startup = paddle.static.Program(), paddle.static.Program()
+    with paddle.static.program_guard(main, startup), paddle.utils.unique_name.guard():
+        hints = Hints(settings.available_mem_proportion, settings.serialize_factor)
+        network = networks.pretraining(settings, True, settings.micro_batch_size, hints)
+        paddle.optimizer.Lamb(learning_rate=settings.learning_rate).minimize(network.loss)
+    strategy = ipu_strategy(settings, 1, None, squad=False)
+    program = predicted_program(main, strategy, network.feeds, list(network.fetches.values()))
+    return _checkpointed(program)
+
+
+def _checkpointed(program: Program) -> Program:
+    """A recomputation checkpoint after each layer, as published, without compiling its operator."""
+    ends = "feed_forward.norm.scale"
+    operators = tuple(
+        replace(op, checkpoint=any(t.name.endswith(ends) for t in op.read))
+        for op in program.operators
+    )
+    return replace(program, operators=operators)
+
+
+LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16}
+
+
+def resnet(machine_ipus: int = 16) -> Program:
+    """ResNet-50 at 224 x 224 in half, a replica an IPU."""
+    micro = 16
+    options = resnet50.parse(["--image-size", "224", "--micro-batch", str(micro), "--fp16"])
+    options.accumulation = 16
+    built = resnet50.build(options, training=True)
+    strategy = paddle.static.IpuStrategy()
+    strategy.set_graph_config(num_ipus=machine_ipus, is_training=True, micro_batch_size=micro)
+    strategy.set_pipelining_config(enable_gradient_accumulation=True, accumulation_factor=16)
+    strategy.set_precision_config(enable_fp16=True)
+    strategy.set_options({
+        "enable_replicated_graphs": True,
+        "replicated_graph_count": machine_ipus,
+        "enable_half_partial": True,
+        "loss_scaling": 128.0,
+    })  # fmt: skip
+    return predicted_program(built.main, strategy, ["image", "label"], built.fetches)
+
+
+PAGES = "Graphcore's performance pages"
+ROWS = (
+    Row(
+        "BERT-Base phase 1", "POD16", 11700, "PaddleNLP static_ipu README", bert, fitted=True,
+        note="the published strategy",
+    ),
+    Row(
+        "BERT-Base phase 1", "Bow-Pod16", 16391, f"{PAGES}, PopART", bert,
+        note="the strategy published for Paddle, which has the same global batch",
+    ),
+    Row(
+        "BERT-Large phase 1", "Bow-Pod16", 6044, f"{PAGES}, PopART, packed",
+        lambda: bert(**LARGE, micro_batch_size=8, grad_acc_factor=1712), batch=54784,
+        note="the page counts packed sequences, the prediction has one in a row",
+    ),
+    Row(
+        "BERT-Large MLPerf v2.0", "Bow-Pod16", 2251, "MLPerf Training v2.0, Paddle",
+        lambda: bert(
+            **LARGE, seq_len=512, max_predictions_per_seq=76, micro_batch_size=3, num_ipus=8,
+            num_replica=2, grad_acc_factor=256, max_position_embeddings=512,
+        ),
+        packed=2.0,
+        note="packs of about 2; the published rate has its evaluations in it",
+    ),
+    Row(
+        "ResNet-50", "Bow-Pod16", 44059, f"{PAGES}, TensorFlow 1", resnet, batch=4096,
+        fitted=True, note="the page gives no batch: 4096 is taken; PyTorch has 37061",
+    ),
+)  # fmt: skip
+
+
+def main() -> int:
+    """Prints the table, or chooses strategies."""
+    parser = argparse.ArgumentParser(description="published throughputs beside predicted ones")
+    parser.add_argument("--plan", action="store_true", help="choose the planner's strategies anew")
+    arguments = parser.parse_args()
+    paddle.enable_static()
+    paddle_ipu.activate()
+    if arguments.plan:
+        chosen = {f"{row.name} on {row.machine}": _planned(row) for row in ROWS if row.batch}
+        STRATEGIES.write_text(json.dumps(chosen, indent=1) + "\n")
+        return 0
+    kept = json.loads(STRATEGIES.read_text())
+    print(
+        f"{'':<24} {'machine':<10} {'published':>9} {'predicted':>9} {'error':>7} {'memory':>7}"
+        "  strategy"
+    )
+    for row in ROWS:
+        print(_line(row, kept.get(f"{row.name} on {row.machine}")))
+    return 0
+
+
+def _planned(row: Row) -> dict[str, Any]:
+    found = plan(row.build(), machine_named(row.machine), batch=row.batch).best
+    if found is None:
+        raise SystemExit(f"no strategy fits {row.name} on {row.machine}")
+    program = found.prediction.program
+    return {
+        "rows": program.rows,
+        "cuts": None if found.cuts is None else asdict(found.cuts),
+        "settings": asdict(program.settings),
+        "memory_proportion": max(op.memory_proportion for op in program.operators),
+    }
+
+
+def _line(row: Row, kept: dict[str, Any] | None) -> str:
+    machine = machine_named(row.machine)
+    program = row.build()
+    if kept is not None:
+        cuts = kept["cuts"]
+        program = resized_plan(
+            program,
+            rows=kept["rows"],
+            cuts=None if cuts is None else Cuts(tuple(cuts["starts"]), tuple(cuts["ipus"])),
+            settings=kept["settings"],
+            proportion=kept["memory_proportion"],
+        )
+    found = predict(program, machine, Pricing(machine.processor))
+    predicted = found.cycles.throughput * row.packed
+    settings = program.settings
+    worst = found.memory.worst
+    share = worst.per_tile / worst.tile_capacity
+    return (
+        f"{row.name:<24} {row.machine:<10} {row.published:>9,.0f} {predicted:>9,.0f} "
+        f"{predicted / row.published - 1:>+7.1%} {share:>7.0%}  "
+        f"{settings.ipus // settings.replicas} IPUs x {settings.replicas}, micro-batch "
+        f"{program.rows}, accumulation {settings.accumulation}, {settings.recomputation}"
+        f"{', planned' if kept is not None else ''}{', fitted' if row.fitted else ''}\n"
+        f"{'':<24} {row.source}; {row.note}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
