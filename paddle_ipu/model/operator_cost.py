@@ -371,9 +371,9 @@ def conv_products(operator: Operator) -> tuple[Product, Sequence[Product]]:
     share = min(1.0, strides / window)
     item = out.item
     partial = _partial(operator, item)
-    # Where the stride leaves positions out, the gradient's window has fewer of them for each input.
-    taken = max(1, ceil(window / strides))
-    large_rows = large.dims[0] * prod(large.dims[2:])
+    # A stride leaves some inputs out, or gives each a smaller window.
+    large_rows = min(large.dims[0] * prod(large.dims[2:]), rows * window)
+    taken = max(1, ceil(rows * window / large_rows))
     down = Product(group, rows, window * inputs, outputs, item, partial, share)
     up = Product(group, large_rows, taken * outputs, inputs, item, partial, 1.0 / taken)
     forward, data = (up, down) if transposed else (down, up)

@@ -22,6 +22,7 @@ from paddle_ipu.model.program import Program
 from paddle_ipu.model.scaling import with_rows
 
 _ROWS = (1, 2, 4, 8, 12, 16, 20, 24, 32, 48, 64, 128)
+_PROPORTIONS = (0.4, 0.2, LOW_PROPORTION)
 _OFF = 0.03
 """By what share the global batch may differ from the wanted one."""
 MOST = 200
@@ -114,8 +115,10 @@ def _variants(program: Program) -> Iterator[Program]:
         yield program.with_settings(state_on_chip=True)
         program = program.with_settings(state_on_chip=False)
         yield program
-    if any(op.memory_proportion > LOW_PROPORTION for op in program.operators):
-        yield with_proportion(program, LOW_PROPORTION)
+    largest = max((op.memory_proportion for op in program.operators), default=0.0)
+    for proportion in _PROPORTIONS:
+        if proportion < largest:
+            yield with_proportion(program, proportion)
 
 
 def _placements(

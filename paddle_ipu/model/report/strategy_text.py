@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from paddle_ipu.model.advice import LOW_PROPORTION
 from paddle_ipu.model.plan import Candidate
 
+_DEFAULT_PROPORTION = 0.6
 _RECOMPUTATION = {
     "NoRecompute": 0,
     "Standard": 1,
@@ -31,10 +31,10 @@ def strategy_text(candidate: Candidate) -> str:
             "on_chip": int(settings.state_on_chip),
             "use_replicated_tensor_sharding": int(settings.state_sharded),
         }
-    proportions = {op.memory_proportion for op in program.operators}
-    if max(proportions, default=1.0) <= LOW_PROPORTION:
-        options["available_memory_proportion"] = LOW_PROPORTION
-        options["convolution_options"] = {"availableMemoryProportion": str(LOW_PROPORTION)}
+    largest = max((op.memory_proportion for op in program.operators), default=_DEFAULT_PROPORTION)
+    if largest < _DEFAULT_PROPORTION:
+        options["available_memory_proportion"] = largest
+        options["convolution_options"] = {"availableMemoryProportion": str(largest)}
     lines = [
         "strategy = paddle.static.IpuStrategy()",
         "strategy.set_graph_config(",
