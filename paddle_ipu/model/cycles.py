@@ -158,7 +158,7 @@ def _stages(
     rows: dict[tuple[str, str, int], OperatorCycles] = {}
     unpriced: dict[str, int] = {}
     places = stage_operators(program) if program.settings.pipelined else _by_ipu(program)
-    again = {id(op) for live in lives.values() for op in live.again}
+    again = {op.name for live in lives.values() for op in live.again}
     for stage, operators in places.items():
         if not operators:
             continue
@@ -169,7 +169,7 @@ def _stages(
             backward = backward + _accumulate(program, pricing, operator)
             found.forward = found.forward + cost.forward
             found.backward = found.backward + backward
-            if id(operator) in again:
+            if operator.name in again:
                 found.recompute = found.recompute + cost.forward
             if not cost.priced:
                 unpriced[operator.op_type] = unpriced.get(operator.op_type, 0) + 1
@@ -179,7 +179,7 @@ def _stages(
                 row = rows[key] = OperatorCycles(*key, 0, 0.0, 0.0, 0.0, 0.0, cost.priced)
             row.count += 1
             row.forward += cost.forward.cycles
-            row.backward += backward.cycles + cost.forward.cycles * (id(operator) in again)
+            row.backward += backward.cycles + cost.forward.cycles * (operator.name in again)
             row.flops += cost.forward.flops + backward.flops
             row.bytes += cost.forward.bytes + backward.bytes
         found.stream = _stream(program, machine, operators)

@@ -6,7 +6,8 @@ partial sums are exchanged and added. Cycles of one part (gm, gk, gn rows and co
 
     compute   blocks x (load + start + rows x cycles a row)     a block of weights at a time
     exchange  (left x (1 - 1/pn) + right x (1 - 1/pm)) / rate    bytes received by a tile
-    arrange   (left + right) / copy rate                         into the order the AMP unit reads
+    arrange   (left + right) / copy rate                         into the order the AMP unit reads,
+                                                                 but for weights, which lie in it
     reduce    partial sums received / rate + added / reduce rate where k is cut
 
 Operands, arranged copies and partial sums of a part are temporary, and must be within the share of
@@ -46,6 +47,7 @@ class Product:
         partial: bytes of a partial sum.
         left_share: bytes of the left operand that a part reads, over m x k x item: below 1 where a
             convolution's windows overlap.
+        kept: the right operand lies in memory as the AMP unit reads it: a weight, forward.
     """
 
     groups: int
@@ -55,6 +57,7 @@ class Product:
     item: int
     partial: int
     left_share: float = 1.0
+    kept: bool = False
 
     @property
     def flops(self) -> float:
@@ -147,7 +150,7 @@ def _search(
     right = gg * gk * gn * product.item
     rate = processor.exchange_bytes * EXCHANGE_EFFICIENCY
     received = left * (1 - 1 / pn) + right * (1 - 1 / pm)
-    arranged = (left + right) / processor.copy_bytes
+    arranged = (left if product.kept else left + right) / processor.copy_bytes
     partials = gg * gm * gn * product.partial
     exchange = received / rate + arranged
     crossing = partials * (1 - 1 / pk)

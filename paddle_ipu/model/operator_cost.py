@@ -16,7 +16,7 @@ An operator without a row receives all it reads and writes over the exchange.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, log2, prod
 
 from paddle_ipu.model.constants import EXCHANGE_EFFICIENCY, VERTEX_OVERHEAD
@@ -332,7 +332,15 @@ def matmul_product(operator: Operator) -> Product:
         groups = max(prod(a[:-2]), prod(b[:-2]))
         rows = a[-2]
     item = operator.outputs[0].item
-    return Product(groups, max(1, rows), max(1, k), max(1, n), item, _partial(operator, item))
+    return Product(
+        groups,
+        max(1, rows),
+        max(1, k),
+        max(1, n),
+        item,
+        _partial(operator, item),
+        kept=right.role == "weight",
+    )
 
 
 def _conv(pricing: Pricing, operator: Operator, row: Row) -> tuple[Cost, Cost]:
@@ -377,6 +385,7 @@ def conv_products(operator: Operator) -> tuple[Product, Sequence[Product]]:
     down = Product(group, rows, window * inputs, outputs, item, partial, share)
     up = Product(group, large_rows, taken * outputs, inputs, item, partial, 1.0 / taken)
     forward, data = (up, down) if transposed else (down, up)
+    forward = replace(forward, kept=w.role == "weight")
     weights = Product(group, window * inputs, rows, outputs, item, partial, share)
     backward = [weights] if x.role == "input" else [data, weights]
     return forward, backward
