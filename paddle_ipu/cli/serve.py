@@ -59,6 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how long a request waits for others (default 5)")  # fmt: skip
     add("--max-waiting", type=_count, metavar="ROWS",
         help="rows that may wait; requests beyond get 503 (default: 10 micro-batches)")  # fmt: skip
+    add("--shared-output", action="append", default=[], metavar="NAME",
+        help="an output that is the same whatever the rows are, given whole to every request; "
+             "may be repeated")  # fmt: skip
     add("--fp16", action="store_true", help="compute in half precision")
     add("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
     add("--port", type=_port, default=8000, help="port, 0 for any that is free (default 8000)")
@@ -87,6 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
             load(arguments.model, arguments.micro_batch, arguments.fp16),
             timeout_ms=arguments.timeout_ms,
             max_waiting=arguments.max_waiting,
+            shared_outputs=arguments.shared_output,
             isolate_errors=True,
         )
     except PaddleIpuError as error:

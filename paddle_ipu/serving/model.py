@@ -22,11 +22,13 @@ class TensorSpec:
         name: as requests and answers have it.
         shape: of one row, without the leading axis of rows.
         dtype: NumPy's name.
+        shared: an output that has no rows: `shape` is all of it.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
+    shared: bool = False
 
 
 class Model(ABC):

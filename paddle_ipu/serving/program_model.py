@@ -84,7 +84,7 @@ class ProgramModel(Model):
             yield name, fetch, kinds[fetch.anchor][0]
 
     def _add(self, name: str, fetch: Fetch, row: tuple[int, ...], whole: tuple[int, ...]) -> None:
-        self._specs.append(TensorSpec(name, row, fetch.dtype))
+        self._specs.append(TensorSpec(name, row, fetch.dtype, name in self._shared))
         self._results.append((name, fetch, whole))
 
     def convert(self, spec: TensorSpec, value: Any) -> Array:

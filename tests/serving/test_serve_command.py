@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import signal
 import socket
 import threading
@@ -21,8 +22,13 @@ import pytest
 from paddle_ipu.cli.main import main
 
 
-def save(folder: Path) -> tuple[str, Any]:
-    """A saved model of ids [rows, 1] -> softmax [rows, 3], and what the CPU makes of 1 to 4."""
+def save(folder: Path, *, shared: bool = False) -> tuple[str, Any]:
+    """A saved model of ids [rows, 1] -> softmax [rows, 3], and what the CPU makes of 1 to 4.
+
+    Args:
+        folder: where it is saved.
+        shared: it has an output [2] too, the same for all rows.
+    """
     paddle.enable_static()
     program, start = paddle.static.Program(), paddle.static.Program()
     scope = paddle.static.Scope()
@@ -31,11 +37,12 @@ def save(folder: Path) -> tuple[str, Any]:
         ids = paddle.static.data("ids", [-1, 1], "int64")
         words = paddle.nn.Embedding(5, 3)(ids)
         y = paddle.nn.functional.softmax(words.reshape([-1, 3]))
+        outputs = [y, paddle.full([2], 7.0)] if shared else [y]
         executor.run(start)
         feed = {"ids": np.arange(1, 5).reshape(4, 1)}
         (expected,) = executor.run(program, feed=feed, fetch_list=[y])
         path = str(folder / "words")
-        paddle.static.save_inference_model(path, [ids], [y], executor, program=program)
+        paddle.static.save_inference_model(path, [ids], outputs, executor, program=program)
     return path, expected
 
 
@@ -58,7 +65,7 @@ def free_port() -> int:
 def test_a_saved_model_is_served_until_a_signal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model, expected = save(tmp_path)
+    model, expected = save(tmp_path, shared=True)
     port = free_port()
     answers: list[Any] = []
 
@@ -74,21 +81,26 @@ def test_a_saved_model_is_served_until_a_signal(
         answers.extend([infer(address, [1, 2, 3, 4]), infer(address, [5])])
         os.kill(os.getpid(), signal.SIGTERM)
 
+    options = ["--name", "w2v", "--micro-batch", "8", "--timeout-ms", "0", "--port", str(port)]
+    assert main(["serve", model, *options]) == 3
+    (name,) = re.findall(r"output '(.*)' has shape \[2\], which does not", capsys.readouterr().err)
+    options += ["--shared-output", name]
     thread = threading.Thread(target=client)
     thread.start()
-    options = ["--name", "w2v", "--micro-batch", "8", "--timeout-ms", "0", "--port", str(port)]
     assert main(["serve", model, *options]) == 0
     thread.join(20)
     (code, answer), (bad, refused) = answers
     assert code == 200
     got = np.array(answer["outputs"][0]["data"], "float32").reshape(4, 3)
     np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6)
+    assert answer["outputs"][1]["data"] == [7, 7]
     assert bad == 400
     assert "got index 5, expected 0 to 4" in refused["error"]
     told = capsys.readouterr().out
     assert f"serving w2v at http://127.0.0.1:{port}/v2/models/w2v/infer" in told
     assert "micro-batches of 8 rows, filled up for at most 0 ms" in told
     assert "input ids: INT64 [-1, 1]" in told
+    assert f"output {name}: FP32 [2]" in told
     assert "2 requests: 1 answered, 1 failed" in told
 
 

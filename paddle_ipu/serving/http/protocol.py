@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from paddle_ipu.errors import FeedError
-from paddle_ipu.serving.model import Array, Model
+from paddle_ipu.serving.model import Array, Model, TensorSpec
 
 HEADER_LENGTH = "inference-header-content-length"
 
@@ -146,13 +146,14 @@ def describe(model_name: str, model: Model) -> dict[str, Any]:
     return {
         "name": model_name,
         "platform": "paddle_ipu",
-        "inputs": [_shown(spec.name, spec.dtype, spec.shape) for spec in model.inputs],
-        "outputs": [_shown(spec.name, spec.dtype, spec.shape) for spec in model.outputs or ()],
+        "inputs": [_shown(spec) for spec in model.inputs],
+        "outputs": [_shown(spec) for spec in model.outputs or ()],
     }
 
 
-def _shown(name: str, dtype: str, shape: Sequence[int]) -> dict[str, Any]:
-    return {"name": name, "datatype": DATATYPES.get(dtype, dtype), "shape": [-1, *shape]}
+def _shown(spec: TensorSpec) -> dict[str, Any]:
+    shape = list(spec.shape) if spec.shared else [-1, *spec.shape]
+    return {"name": spec.name, "datatype": DATATYPES.get(spec.dtype, spec.dtype), "shape": shape}
 
 
 def _divided(body: bytes, header_length: str | None) -> tuple[bytes, bytes]:
