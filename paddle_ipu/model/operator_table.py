@@ -52,6 +52,8 @@ def _family(names: str, row: Row) -> None:
 
 # Cycles of maps are those of poplibs' cycle estimators, "a cycles per vector": 4 half, 2 float.
 _family("Constant Shape Size", Row("free"))
+# What blocks compute is priced operator by operator.
+_family("If Loop Scan Call", Row("free"))
 _family(
     "Reshape Squeeze Unsqueeze Flatten Identity Detach Nop Slice Split Concat Transpose Expand "
     "Tile Reverse Subsample",
@@ -135,6 +137,23 @@ _family("L1 IdentityLoss", Row("loss", 2, 2, inputs=(0,)))
 
 ROWS: Mapping[str, Row] = _ROWS
 """Operator type -> its row; types that two domains share mean the same in both."""
+
+WITHOUT_ROW = frozenset(
+    (
+        "Abort Auc BesselI0 BesselI0e BesselI1 BesselI1e Binomial BipartiteMatch Bucketize "
+        "Cholesky CholeskySolve ClassCenterSample CopySign CpuKernel CrfDecode Ctc CtcAlign "
+        "CtcBeamSearchDecoder CumMax CumMin CumProd Cvm DeformableConv DequantGather "
+        "Determinant Digamma EditDistance Eigh ErfInv GRU Gamma Gammaincc GatherNd GridSample "
+        "Histogram LSTM LeastSquares Lgamma LogCumSumExp LogNll Lu LuUnpack MatrixInverse "
+        "MaxOfWindows Median Mode Multinomial NextAfter NormalizeImage Poisson Polygamma "
+        "PsRoiPool PutAlongAxis Qr RNN RandomInteger RandomPermutation Recurrent "
+        "ReplicatedAllReduce ReplicatedReduceScatter Rnnt RoiAlign RoiPool SearchSorted "
+        "SeededNormal SeededPermutation SeededUniform SequenceSlice SlogDeterminant Solve "
+        "SplineBasis SplineWeighting SumOfWindows Svd TakeAlongAxis TopPSampling "
+        "TriangularSolve TruncatedNormal Unpool ViterbiDecode YoloLoss "
+    ).split()
+)
+"""Operators that are priced by their bytes, for want of anything better known of them."""
 
 UNPRICED = Row("move", inputs=EVERYTHING, outputs=EVERYTHING)
 """Stands for an operator that has no row."""

@@ -26,6 +26,7 @@ from paddle_ipu.pattern_table import (
 )
 from paddle_ipu.plugin import describe_patches
 from paddle_ipu.strategy import OPTIONS, Option
+from paddle_ipu.testing.machines_page import machines_page
 from paddle_ipu.testing.old_api_page import old_api_page
 from paddle_ipu.testing.operators_page import operators_page
 from paddle_ipu.testing.poprun_page import poprun_page
@@ -142,6 +143,7 @@ def patches_page() -> str:
 #: name -> (path under the root, function that gives the page)
 PAGES: dict[str, tuple[str, Callable[[], str]]] = {
     "options": ("docs/options.md", options_page),
+    "machines": ("docs/machines.md", machines_page),
     "operators": ("docs/operators.md", operators_page),
     "patches": ("docs/patches.md", patches_page),
     "old_api": ("docs/old_api.md", old_api_page),

@@ -1,0 +1,199 @@
+"""Paddle programs predicted: the report and plan commands, and the check within compile."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import paddle
+import pytest
+
+from paddle_ipu.cli.main import main
+from paddle_ipu.errors import OptionError, OutOfMemoryException
+from paddle_ipu.predicted_program import predicted_program
+
+WIDTH = 64
+SCRIPT = f"""
+import sys
+import paddle
+paddle.enable_static()
+main, startup = paddle.static.Program(), paddle.static.Program()
+with paddle.static.program_guard(main, startup):
+    x = paddle.static.data("x", [8, {WIDTH}], "float32")
+    y = paddle.nn.Linear({WIDTH}, {WIDTH})(x)
+    loss = paddle.mean(paddle.tanh(y))
+    paddle.optimizer.Adam(0.01).minimize(loss)
+paddle.static.Executor(paddle.CPUPlace()).run(startup)
+strategy = paddle.static.IpuStrategy()
+strategy.set_graph_config(num_ipus=1, is_training=True, micro_batch_size=8)
+strategy.set_pipelining_config(enable_gradient_accumulation=True, accumulation_factor=4)
+strategy.set_options({{"ipu_machine": sys.argv[1]}})
+paddle.static.IpuCompiledProgram(main, ipu_strategy=strategy).compile(["x"], [loss])
+raise SystemExit("it was compiled")
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT)
+    return str(path)
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> str:
+    """A machine that holds next to nothing."""
+    path = tmp_path / "tiny.json"
+    path.write_text('{"base": "POD4", "processor": {"tile_memory": 1024, "tiles": 4}}')
+    return f"ipu:{path}"
+
+
+def test_a_report_says_whether_it_fits_and_how_fast_it_is(
+    script: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "report.json"
+    assert main(["report", "--skip-startup", "--json", str(out), script, "pod4"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("training on POD4: 1 IPU(s) of 1472 tiles at 1.33 GHz, 1 replica(s); ")
+    assert "predicted, not measured" in text and "rows/s; a run of 32 rows takes" in text
+    assert f"{script}:8" in text, "the user's lines stand beside tensors and operators"
+    report = json.loads(out.read_text())
+    assert report["version"] == 1 and report["predicted"] is True
+    assert report["memory"]["fits"] and report["advice"] == []
+    (ipu,) = report["memory"]["ipus"]
+    weights = (WIDTH * WIDTH + WIDTH) * 4
+    assert ipu["categories"]["weights"] == ipu["categories"]["accumulators"] == weights
+    assert report["memory"]["off_chip"] == 2 * weights, "Adam's moments, off the chip by default"
+    matmul = next(row for row in report["operators"] if row["op_type"] == "MatMul")
+    # The input is fed: backward has the weight's product only.
+    assert matmul["flops"] == 2 * 2 * 8 * WIDTH * WIDTH
+    assert max(step[2] for step in ipu["curve"]) == ipu["peak"]
+
+
+def test_a_report_of_what_does_not_fit_says_what_would_help(
+    script: str, tiny: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", "--skip-startup", script, tiny]) == 1
+    text = capsys.readouterr().out
+    assert "lacks" in text and "what would save memory on that IPU" in text
+    assert "{'enable_fp16': True}: compute in half" in text
+
+
+def test_a_plan_proposes_a_strategy_to_paste(
+    script: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["plan", "--skip-startup", "--machine", "bow-2000", "--candidates", "12"]
+    assert main([*arguments, script, "pod4"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("12 strategies for Bow-2000 in ")
+    source = text[text.index("strategy = paddle") :].split("\n\n")[0]
+    found: dict[str, Any] = {"paddle": paddle}
+    exec(source, found)
+    strategy = found["strategy"]
+    assert strategy.get_option("ipu_machine") == "Bow-2000"
+    batch = 1
+    for name in ("micro_batch_size", "accumulation_factor", "replicated_graph_count"):
+        batch *= strategy.get_option(name)
+    assert batch == 32
+
+
+def test_a_plan_that_nothing_fits_says_so(
+    script: str, tiny: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", "--skip-startup", "--candidates", "6", script, tiny]) == 1
+    assert "the closest lacks" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["report"], 2, "name a script or a saved model; --help tells more"),
+        (["report", "nowhere", "5"], 2, "a model takes no arguments, got ['5']"),
+        (["report", "nowhere"], 3, "nowhere"),
+        (["plan", "--batch", "-1", "x.py"], 2, "--batch and --candidates take numbers above 0"),
+    ],
+)
+def test_wrong_arguments(
+    arguments: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == code
+    assert message in capsys.readouterr().err
+
+
+def test_scripts_that_fail_compile_nothing_or_name_no_machine(
+    script: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", "--skip-startup", script, "pod5"]) == 3
+    assert "unknown machine 'pod5'" in capsys.readouterr().err
+    assert main(["report", script]) == 3
+    assert "train.py failed at" in capsys.readouterr().err
+    empty = tmp_path / "empty.py"
+    empty.write_text("x = 1\n")
+    assert main(["report", str(empty)]) == 3
+    assert "compiled no program with IpuCompiledProgram" in capsys.readouterr().err
+
+
+def test_a_report_that_cannot_be_written(
+    script: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "none" / "report.json"
+    assert main(["report", "--skip-startup", "--json", str(path), script, "pod4"]) == 2
+    assert "--json: " in capsys.readouterr().err
+
+
+def test_machines_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "--machines"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "Bow-Pod64    64 x Bow    1472 tiles at 1.85 GHz, 941 MB each" in lines
+
+
+def _built() -> tuple[Any, Any, Any]:
+    """A program that compiles: main, startup and its result."""
+    main_program, startup = paddle.static.Program(), paddle.static.Program()
+    with paddle.static.program_guard(main_program, startup):
+        x = paddle.static.data("x", [8, WIDTH], "float32")
+        y = paddle.tanh(paddle.nn.Linear(WIDTH, WIDTH)(x))
+    return main_program, startup, y
+
+
+def _compile(options: dict[str, Any]) -> None:
+    main_program, startup, y = _built()
+    paddle.static.Executor(paddle.CPUPlace()).run(startup)
+    strategy = paddle.static.IpuStrategy()
+    strategy.set_graph_config(num_ipus=1, is_training=False, micro_batch_size=8)
+    strategy.set_options(options)
+    paddle.static.IpuCompiledProgram(main_program, ipu_strategy=strategy).compile(["x"], [y])
+
+
+def test_compile_refuses_what_the_named_machine_cannot_hold(static_mode: None, tiny: str) -> None:
+    with pytest.raises(OutOfMemoryException, match="Out of memory: Cannot fit all variable data"):
+        _compile({"ipu_machine": tiny})
+    with pytest.raises(OptionError, match="unknown machine 'pod3'"):
+        _compile({"ipu_machine": "pod3"})
+
+
+def test_compile_goes_on_where_it_is_allowed_to(
+    static_mode: None, tiny: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "paddle_ipu"):
+        _compile({"ipu_machine": tiny, "engine_options": {"debug.allowOutOfMemory": "true"}})
+    assert "this program would lack" in caplog.text
+
+
+def test_the_environment_names_a_machine_too(
+    static_mode: None, tiny: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POPLAR_TARGET_OPTIONS", json.dumps({"machine": tiny}))
+    with pytest.raises(OutOfMemoryException):
+        _compile({})
+
+
+def test_weights_need_no_values_to_be_predicted(static_mode: None) -> None:
+    main_program, _startup, y = _built()
+    strategy = paddle.static.IpuStrategy()
+    strategy.set_graph_config(num_ipus=1, is_training=False, micro_batch_size=8)
+    program = predicted_program(main_program, strategy, ["x"], [y])
+    assert sorted(t.dims for t in program.weights) == [(WIDTH,), (WIDTH, WIDTH)]
+    assert program.rows == 8 and not program.settings.training
