@@ -92,7 +92,7 @@ def steps(output: Path) -> list[str]:
     return sorted(path.name for path in output.iterdir() if path.is_dir())
 
 
-@pytest.mark.parametrize("device", ["cpu", "ipu"])
+@pytest.mark.parametrize("device", ["cpu", pytest.param("ipu", marks=pytest.mark.thorough)])
 def test_a_resumed_run_goes_on_to_the_same_losses(
     tmp_path: Path, samples: Path, device: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -119,6 +119,7 @@ def test_a_resumed_run_goes_on_to_the_same_losses(
     assert (straight / "losses.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.thorough
 def test_both_devices_fine_tune_to_the_same_answers(tmp_path: Path, squad: list[str]) -> None:
     outputs = {device: tmp_path / device for device in ("cpu", "ipu")}
     for device, output in outputs.items():

@@ -34,6 +34,7 @@ def articles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data, "read_articles", lambda: made)
 
 
+@pytest.mark.thorough  # `make examples` runs it too
 def test_smoke_compares_the_loaded_model_on_both_devices(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

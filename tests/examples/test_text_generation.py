@@ -111,6 +111,7 @@ def test_draws_follow_the_distribution_of_the_likeliest_tokens() -> None:
     assert chosen[-1] == 1  # a draw below 0 takes the likeliest
 
 
+@pytest.mark.thorough  # `make examples` runs it too
 @pytest.mark.usefixtures("articles")
 def test_smoke_writes_the_same_on_both_devices(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

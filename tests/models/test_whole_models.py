@@ -16,7 +16,7 @@ from tests.models.side_by_side import assert_infers_alike, assert_trains_alike
 
 MODELS = {**vision_models.MODELS, **sequence_models.MODELS}
 
-QUICK = ("mobilenet_v1", "vit", "lstm", "gru", "llama")
+QUICK = ("vit", "lstm", "llama")
 
 
 def _chosen(choice: str) -> Sequence[str]:
