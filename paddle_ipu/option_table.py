@@ -223,7 +223,7 @@ _add("Replication", "effective", COUNT, {
 _add("Replication", "effective", WHOLE, {
     "global_replica_offset": (0, "Number of this process's first replica."),
 })
-_add("Replication", "effective", FLAG, {
+_add("Replication", "recorded", FLAG, {
     "enable_distribution": (False, "Takes its device from popdist, for several processes."),
 }, seam="popdist")
 _add("Replication", "recorded", FLAG, {
