@@ -12,7 +12,7 @@ import _paddle_ipu_autoload
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from paddle_ipu import errors, popart
+    from paddle_ipu import errors, popart, serving
     from paddle_ipu.custom_ops import register_custom_op
     from paddle_ipu.onnx_export import export
     from paddle_ipu.plugin import activate, deactivate, is_active
@@ -28,6 +28,7 @@ __all__ = [
     "is_active",
     "popart",
     "register_custom_op",
+    "serving",
     "verify",
 ]
 
@@ -39,6 +40,7 @@ _PUBLIC_NAMES = {
     "is_active": "paddle_ipu.plugin:is_active",
     "popart": "paddle_ipu.popart",
     "register_custom_op": "paddle_ipu.custom_ops:register_custom_op",
+    "serving": "paddle_ipu.serving",
     "verify": "paddle_ipu.reference:verify",
 }
 
