@@ -211,6 +211,10 @@ def test_links_are_committed_as_links() -> None:
 def test_metadata() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert paddle_ipu.__version__ == "0.1.0"
-    assert project["scripts"] == {"paddle-ipu": "paddle_ipu.cli.main:main"}
+    assert project["scripts"] == {
+        "paddle-ipu": "paddle_ipu.cli.main:main",
+        "poprun": "paddle_ipu.distributed.poprun:main",
+        "vipu": "paddle_ipu.distributed.vipu:main",
+    }
     names = {requirement.partition(">=")[0] for requirement in project["dependencies"]}
     assert names == {"jax", "numpy", "onnx", "onnx-ir", "paddlepaddle", "protobuf"}
