@@ -24,6 +24,7 @@ from paddle_ipu.xla import (
     kernel_layout,
     memory,
     recomputation,
+    residuals,
     stored_step,
 )
 from paddle_ipu.xla.graph import LoweredGraph
@@ -263,8 +264,8 @@ class Executable:
 
         def options() -> dict[str, Any]:
             found: dict[str, Any] = dict(half.COMPILER_OPTIONS)
-            if step.segments and jax.default_backend() == "cpu":
-                found.update(recomputation.COMPILER_OPTIONS)
+            if step.trained and residuals.on_cpu():
+                found.update(residuals.COMPILER_OPTIONS)
             return found
 
         if self._instances is not None:

@@ -6,6 +6,7 @@ This runs while JAX traces, once for a compilation; nothing of it is left in the
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +25,7 @@ from paddle_ipu.popart.wide_integers import check_fits
 from paddle_ipu.xla import (
     lowerings,  # noqa: F401 - registers the lowerings
     recomputation,
+    residuals,
     stochastic,
 )
 from paddle_ipu.xla.automatic_loss_scaling import GradientWatch
@@ -40,6 +42,9 @@ from paddle_ipu.xla.registry import (
     is_random,
 )
 from paddle_ipu.xla.stale_weights import Versions, with_gradient_of
+
+_VIEWS = frozenset({"Cast", "Identity", "Reshape", "Transpose"})
+"""Operators whose result is a weight where their input is one."""
 
 Environment = dict[str, Any]
 Listener = Callable[["LoweredNode", Sequence[Any]], jax.Array | None]
@@ -281,6 +286,7 @@ class LoweredGraph:
         stale: Versions | None = None,
         watch: GradientWatch | None = None,
         segments: Sequence[Segment] = (),
+        trained: Collection[str] = (),
     ) -> Environment:
         """Every value of the graph, given inputs and weights; those of half types in float32.
 
@@ -295,11 +301,16 @@ class LoweredGraph:
             stale: earlier values of the weights, which some operators read in their place.
             watch: counts the gradients.
             segments: what backward computes again; then only their results are returned.
+            trained: the weights that are updated with their gradients.
         """
+        large = set[str]()
+        if residuals.on_cpu():
+            large = {name for name in trained if values[name].nbytes >= residuals.LARGE}
         with stochastic.drawing_from(key if self.precision.stochastic_rounding else None):
             return self._evaluate(
-                values, training, key, taps or {}, listen, heard, ranges, stale, watch, segments
-            )
+                values, training, key, taps or {}, listen, heard, ranges, stale, watch, segments,
+                large,
+            )  # fmt: skip
 
     def _evaluate(
         self,
@@ -313,19 +324,26 @@ class LoweredGraph:
         stale: Versions | None,
         watch: GradientWatch | None,
         segments: Sequence[Segment],
+        large: set[str],
     ) -> Environment:
         narrow = self.narrow
+        tied = self._reading(large)
+        handing = set[str]()
+        if watch is None and stale is None and self._replicas == 1:
+            handing = large - narrow.dtypes.keys()
         env: Environment = {
             name: array + taps[name] if name in taps else array
             for name, array in ((n, narrow.source(n, array)) for n, array in values.items())
         }
         if watch is not None:
             env = {name: watch.tensor(name, array) for name, array in env.items()}
-        # What Reshapes, Transposes of matrices and Softmaxes were given, by their results.
-        given: tuple[Environment, Environment, Environment] = ({}, {}, {})
+        # What Reshapes, Transposes of matrices and Softmaxes were given, by their results; and how
+        # backward may make results again.
+        given: tuple[Environment, ...] = ({}, {}, {}, {})
+        handed_on: Environment = {}
 
         def apply(node: LoweredNode, inputs: Sequence[Any], ranges: Watch | None) -> Sequence[Any]:
-            sources, turned, logits = given
+            sources, turned, logits, remakes = given
             context = LoweringContext(
                 domain=node.domain,
                 op_type=node.op_type,
@@ -337,6 +355,8 @@ class LoweredGraph:
                 sources=[sources.get(name) if name else None for name in node.inputs],
                 turned=[turned.get(name) if name else None for name in node.inputs],
                 logits=[logits.get(name) if name else None for name in node.inputs],
+                hands_on=node.inputs[0] in handing if node.inputs else False,
+                remakes=[remakes.get(name) if name else None for name in node.inputs],
                 kernel=self.kernels.get(node.outputs[0]) if self.kernels and node.outputs else None,
                 from_zero=bool(self.from_zero.intersection(node.outputs)),
                 blocks=_entered(node, inputs, training),
@@ -351,6 +371,10 @@ class LoweredGraph:
             made = node.rule(context, own, node.attributes)
             results: Sequence[Any] = made if isinstance(made, (tuple, list)) else (made,)
             _check_constants(node, own, results)
+            handed_on.update((str(node.inputs[i]), a) for i, a in context.handed_on.items())
+            for index, remake in context.remade.items():
+                if node.outputs[index] not in narrow.dtypes:
+                    remakes[node.outputs[index]] = remake
             return results
 
         def run(
@@ -365,6 +389,8 @@ class LoweredGraph:
                     item if name is None else watch.operand(node.op_type, name, item)
                     for name, item in zip(node.inputs, inputs, strict=True)
                 ]
+            if not tied.isdisjoint(node.outputs):
+                inputs = _with_gradients_together(inputs)
             for index, constant in node.constants.items():
                 if not training or constant.dtype.kind in "iu":
                     inputs[index] = constant
@@ -385,15 +411,19 @@ class LoweredGraph:
             flag = None if listen is None else listen(node, results)
             if flag is not None and heard is not None:
                 heard.append((node, flag))
-            sources, turned, logits = given
-            named: Environment = {}
+            sources, turned, logits, remakes = given
+            named: Environment = dict(handed_on)
+            handed_on.clear()
             for name, result in zip(node.outputs, results, strict=False):
                 if name in taps:
                     named[name] = result + taps[name]
+                    remakes.pop(name, None)
                     continue
                 named[name] = result
                 if node.op_type == "Reshape":
                     sources[name] = inputs[0]
+                    if node.inputs[0] in remakes:
+                        remakes[name] = remakes[node.inputs[0]]
                 elif _turns_a_matrix(node):
                     turned[name] = inputs[0]
                 elif _sums_rows_to_one(node, result):
@@ -407,13 +437,23 @@ class LoweredGraph:
                     env.update(run(node, env, taps, heard, ranges))
                 continue
             before = given
-            given = (dict(before[0]), dict(before[1]), dict(before[2]))
+            given = tuple(map(dict, before))
             # Only the step has segments, and no block.
             assert not isinstance(ranges, BlockRanges)
             env.update(recomputation.evaluate(segment, nodes, env, taps, run, heard, ranges))
             # What the segment made is not to be seen outside.
             given = before
         return env
+
+    def _reading(self, weights: Collection[str]) -> set[str]:
+        """First results of the operators that read one of the weights."""
+        weights = set(weights)
+        found: set[str] = set()
+        for node in self.nodes:
+            if weights.isdisjoint(name for name in node.inputs if name is not None):
+                continue
+            (weights if node.op_type in _VIEWS else found).update(node.outputs[:1])
+        return found
 
     @property
     def in_lockstep(self) -> bool:
@@ -500,6 +540,12 @@ def _entered(
         )
         for name, block in node.blocks.items()
     }
+
+
+def _with_gradients_together(inputs: Sequence[Any]) -> list[Any]:
+    floats = [isinstance(item, jax.Array) and is_float(item) for item in inputs]
+    joined = iter(residuals.together(tuple(itertools.compress(inputs, floats))))
+    return [next(joined) if is_one else x for x, is_one in zip(inputs, floats, strict=True)]
 
 
 def _turns_a_matrix(node: LoweredNode) -> bool:

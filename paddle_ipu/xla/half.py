@@ -57,11 +57,11 @@ def to_float16(x: jax.Array) -> jax.Array:
     Only in programs compiled with :data:`COMPILER_OPTIONS`. ``reduce_precision`` would turn
     float16's subnormal numbers into zeros, and takes three times as long on a CPU.
     """
-    near = x.astype(jnp.float16).astype(jnp.float32)
+    near = lax.convert_element_type(lax.convert_element_type(x, jnp.float16), jnp.float32)
     # The select changes nothing. XLA takes a widening for free and repeats it, with all that leads
     # to it, in each fusion that reads it: code, and time to compile it, grew with the square of the
     # layers. What has two operands it keeps in memory.
-    return jnp.where(jnp.isnan(x), x, near)
+    return lax.select(lax.ne(x, x), x, near)
 
 
 def to_bfloat16(x: jax.Array) -> jax.Array:

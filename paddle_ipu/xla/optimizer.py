@@ -1,24 +1,31 @@
 """What an executable asks of an optimizer, and the optimizer that follows Paddle's rules.
 
-The rules themselves are ``xla/update_rules.py``'s. Half weights keep their state in float32 and are
+The rules themselves are ``xla/update_rules.py``'s, the update of one weight is
+``xla/weight_update.py``'s. Half weights keep their state in float32 and are
 rounded once, when they are stored.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from paddle_ipu.errors import popart_runtime_error
-from paddle_ipu.popart.paddle_optimizer import MASTER, LossScale, PaddleOptimizer, ParameterUpdate
+from paddle_ipu.popart.paddle_optimizer import (
+    MASTER,
+    LossScale,
+    PaddleOptimizer,
+    ParameterUpdate,
+)
 from paddle_ipu.popart.paddle_optimizer import RULES as STATES
-from paddle_ipu.xla import half
-from paddle_ipu.xla.update_rules import NUMBERS, RULES, UpdateRule
+from paddle_ipu.xla.residuals import on_cpu
+from paddle_ipu.xla.update_rules import NUMBERS
+from paddle_ipu.xla.weight_update import FACTOR, Recipe, Update, updated
 
 Arrays = Mapping[str, jax.Array]
 
@@ -63,17 +70,18 @@ class Updater(Protocol):
         """New weights and state, given unscaled gradients."""
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _updated(
-    rule: UpdateRule,
-    settings: tuple[tuple[str, float], ...],
-    w: jax.Array,
-    g: jax.Array,
-    n: Arrays,
-    s: Arrays,
-) -> tuple[jax.Array, dict[str, jax.Array]]:
-    # A function of its own is traced once for all parameters of a shape.
-    return rule(dict(settings), w, g, n, s)
+def _both(first: jax.Array | None, second: jax.Array | None) -> jax.Array | None:
+    """Both conditions, where None is true."""
+    if first is None or second is None:
+        return first if second is None else second
+    return first & second
+
+
+def _unless(sound: jax.Array | None, new: Arrays, old: Arrays) -> dict[str, jax.Array]:
+    """New arrays, or old ones of the same names where `sound` is false; None is true."""
+    if sound is None:
+        return dict(new)
+    return {name: jnp.where(sound, array, old[name]) for name, array in new.items()}
 
 
 def _adapted(scale: LossScale, finite: jax.Array, state: Arrays) -> dict[str, jax.Array]:
@@ -176,59 +184,65 @@ class PaddleUpdater:
         self._optimizer = optimizer
 
     def apply(
-        self, weights: Arrays, gradients: Arrays, state: Arrays, scalars: jax.Array
+        self,
+        weights: Arrays,
+        gradients: Arrays,
+        state: Arrays,
+        scalars: jax.Array,
+        sound: jax.Array | None = None,
     ) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
-        wide = {
-            update.parameter: gradients[tensor].astype(jnp.float32)
+        own = {
+            update.parameter: gradients[tensor]
             for update, tensor in zip(self._updates, self.weights, strict=True)
         }
-        scale = self._optimizer.loss_scale
-        finite = None
+        scale, finite = self._optimizer.loss_scale, None
         if scale is not None:
-            finite = jnp.stack([jnp.all(jnp.isfinite(array)) for array in wide.values()]).all()
-            wide = {name: jnp.where(finite, array, 0.0) for name, array in wide.items()}
-        clipped = self._clip(wide)
+            finite = jnp.stack([jnp.all(jnp.isfinite(array)) for array in own.values()]).all()
+        factors = self._factors(own, finite)
         new_weights, new_state = dict(weights), dict(state)
         known: dict[Any, tuple[dict[str, jax.Array], Arrays]] = {}
+        updates: dict[str, Update] = {}
         for update, tensor in zip(self._updates, self.weights, strict=True):
-            master = update.states.get(MASTER)
-            w = weights[tensor].astype(jnp.float32) if master is None else state[master]
-            g = clipped[update.parameter]
-            g = g + update.l1 * jnp.sign(w) if update.l1 else g
-            g = g + update.l2 * w if update.l2 else g
-            units = self._optimizer.units(update.rule)
-            g = g * units if units != 1.0 else g
-            before = {
-                role: state[name].astype(jnp.float32)
-                for role, name in update.states.items()
-                if role not in (MASTER, *STATES[update.rule].powers)
-            }
-            powers = {role: state[update.states[role]] for role in STATES[update.rule].powers}
-            settings = tuple(sorted(_in_units(update.settings, units).items()))
+            rule = STATES[update.rule]
+            powers = {role: state[update.states[role]] for role in rule.powers}
+            recipe = self._recipe(update)
             # Most parameters share these numbers.
             factor, ids = update.learning_rate_scale, map(id, powers.values())
-            key = (NUMBERS.get(update.rule), settings, factor, *ids)
+            key = (NUMBERS.get(update.rule), rule.skips_bad_steps, recipe.settings, factor, *ids)
             if key not in known:
-                known[key] = self._numbers(update, scalars[0], powers)
+                raised, numbers = self._numbers(update, scalars[0], powers)
+                goes_on = _both(sound, finite if rule.skips_bad_steps else None)
+                known[key] = _unless(goes_on, raised, powers), numbers
             next_powers, numbers = known[key]
-            w = w - numbers["lr"] * update.decay * w if update.decay else w
-            new, after = _updated(RULES[update.rule], settings, w, g, numbers, before)
-            after |= next_powers
-            if finite is not None and STATES[update.rule].skips_bad_steps:
-                new = jnp.where(finite, new, w)
-                after = {
-                    role: jnp.where(finite, array, state[update.states[role]])
-                    for role, array in after.items()
-                }
-            if master is not None:
-                after[MASTER] = new
-            new_weights[tensor] = half.kept(new, weights[tensor])
-            for role, array in after.items():
-                name = update.states[role]
-                new_state[name] = half.kept(array, state[name])
+            if update.clip in factors:
+                numbers = {**numbers, FACTOR: factors[update.clip]}
+            own_state = {
+                role: state[name] for role, name in update.states.items() if role not in powers
+            }
+            updates[tensor] = Update(
+                recipe, weights[tensor], own[update.parameter], numbers, own_state
+            )
+            new_state.update((update.states[role], array) for role, array in next_powers.items())
+        results = updated(updates, finite, sound)
+        for update, tensor in zip(self._updates, self.weights, strict=True):
+            new_weights[tensor], after = results[tensor]
+            new_state.update((update.states[role], array) for role, array in after.items())
         if scale is not None and finite is not None and scale.good_steps:
-            new_state.update(_adapted(scale, finite, state))
+            new_state.update(_unless(sound, _adapted(scale, finite, state), state))
         return new_weights, new_state
+
+    def _recipe(self, update: ParameterUpdate) -> Recipe:
+        units = self._optimizer.units(update.rule)
+        clip = None if update.clip is None else self._optimizer.clips[update.clip]
+        return Recipe(
+            update.rule,
+            tuple(sorted(_in_units(update.settings, units).items())),
+            update.l1,
+            update.l2,
+            units,
+            update.decay,
+            clip if clip is not None and clip.kind in ("value", "norm") else None,
+        )
 
     def _numbers(
         self, update: ParameterUpdate, lr: jax.Array, powers: Arrays
@@ -246,21 +260,38 @@ class PaddleUpdater:
         betas = STATES[update.rule].powers
         return {name: p * update.settings[betas[name]] for name, p in powers.items()}, numbers
 
-    def _clip(self, gradients: dict[str, jax.Array]) -> dict[str, jax.Array]:
-        clipped = dict(gradients)
+    def _factors(self, gradients: Arrays, finite: jax.Array | None) -> dict[int | None, jax.Array]:
+        """What clips over several gradients multiply them by, by the clip's number."""
+        factors: dict[int | None, jax.Array] = {}
         for index, clip in enumerate(self._optimizer.clips):
-            members = [u.parameter for u in self._updates if u.clip == index]
-            if clip.kind == "value":
-                for name in members:
-                    clipped[name] = jnp.clip(gradients[name], clip.low, clip.high)
-            elif clip.kind == "norm":
-                for name in members:
-                    norm = jnp.sqrt(jnp.sum(gradients[name] ** 2))
-                    scale = jnp.where(norm > clip.high, clip.high / jnp.where(norm > 0, norm, 1), 1)
-                    clipped[name] = gradients[name] * scale
-            else:
-                total = sum(jnp.sum(gradients[name] ** 2) for name in members)
-                factor = clip.high / jnp.maximum(jnp.sqrt(total), clip.high)
-                for name in members:
-                    clipped[name] = gradients[name] * factor
-        return clipped
+            if clip.kind in ("value", "norm"):
+                continue
+            members = [gradients[u.parameter] for u in self._updates if u.clip == index]
+            wide = [array.astype(jnp.float32) for array in members]
+            if finite is not None:
+                wide = [jnp.where(finite, array, 0.0) for array in wide]
+            total = sum(jnp.sum(array**2) for array in wide)
+            factors[index] = clip.high / jnp.maximum(jnp.sqrt(total), clip.high)
+        return factors
+
+
+def apply_if(
+    updater: Updater,
+    sound: jax.Array | None,
+    weights: Arrays,
+    gradients: Arrays,
+    state: Arrays,
+    scalars: jax.Array,
+) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
+    """What ``updater.apply`` gives, or weights and state as they are where `sound` is false."""
+    if sound is None:
+        return updater.apply(weights, gradients, state, scalars)
+    if isinstance(updater, PaddleUpdater) and on_cpu():
+        # A condition for each weight, so that its gradient need not wait for the others.
+        # Accelerators ask the host for each condition.
+        return updater.apply(weights, gradients, state, scalars, sound)
+    found: tuple[dict[str, jax.Array], dict[str, jax.Array]] = lax.cond(
+        sound, updater.apply, lambda w, g, s, n: (dict(w), dict(s)), weights, gradients, state,
+        scalars,
+    )  # fmt: skip
+    return found

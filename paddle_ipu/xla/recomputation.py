@@ -31,10 +31,6 @@ from paddle_ipu.popart.enums import RecomputeType
 from paddle_ipu.popart.program import dims_of
 from paddle_ipu.xla.index_ranges import IndexRange, IndexRanges
 
-COMPILER_OPTIONS: Mapping[str, str] = {"xla_disable_hlo_passes": "cse_barrier_expander"}
-"""For XLA on the CPU, which otherwise drops the barriers that ``jax.checkpoint`` sets, finds that
-the second evaluation equals the first, and keeps the results after all."""
-
 _NORMS = frozenset({
     "BatchNormalization", "GroupNormalization", "InstanceNormalization", "LpNormalization",
 })  # fmt: skip

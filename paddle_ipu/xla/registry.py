@@ -17,6 +17,7 @@ import numpy as np
 from paddle_ipu.errors import LoweringError
 from paddle_ipu.xla.index_ranges import BlockRanges, IndexRange, Watch
 from paddle_ipu.xla.precision import Precision
+from paddle_ipu.xla.residuals import Remake
 
 Attributes = Mapping[str, Any]
 Array = jax.Array | np.ndarray[Any, Any]
@@ -62,6 +63,11 @@ class LoweringContext:
             operator.
         turned: for each input, the matrix of which it is the Transpose; None where it is of none.
         logits: for each input, what a Softmax over the last axis made it of; None without one.
+        remakes: for each input, how backward makes it again; None where it keeps it.
+        hands_on: the operator may give later readers of its first input, a large weight, what they
+            read; it goes to `handed_on`.
+        handed_on: number of an input -> what later readers of the same tensor are given.
+        remade: number of a result -> how backward may make it again; the lowering says so.
         kernel: of an operator that runs on the host, its kernel; see ``paddle_ipu.cpu_kernels``.
         from_zero: no index of a Gather may be below zero.
         blocks: the operator's subgraphs, by attribute.
@@ -84,6 +90,10 @@ class LoweringContext:
     sources: Sequence[Any] = ()
     turned: Sequence[Any] = ()
     logits: Sequence[Any] = ()
+    remakes: Sequence[Remake | None] = ()
+    hands_on: bool = False
+    handed_on: dict[int, Any] = field(default_factory=dict)
+    remade: dict[int, Remake] = field(default_factory=dict)
     dtypes: Sequence[str | None] = ()
     kernel: Any = None
     from_zero: bool = False

@@ -23,7 +23,14 @@ from paddle_ipu.popart.program import (
     device_dtype,
     dims_of,
 )
-from paddle_ipu.xla import half, index_ranges, instances, kernel_layout, stochastic
+from paddle_ipu.xla import (
+    half,
+    index_ranges,
+    instances,
+    kernel_layout,
+    optimizer,
+    stochastic,
+)
 from paddle_ipu.xla.automatic_loss_scaling import COUNTS, GradientWatch
 from paddle_ipu.xla.graph import LoweredGraph, LoweredNode, is_float
 from paddle_ipu.xla.recomputation import Segment
@@ -105,17 +112,9 @@ class Step:
                 written = _unless(sound, written, {name: weights[name] for name in written})
             weights = {**weights, **written}
             if program.updater is not None:
-
-                def update(weights: Tree, gradients: Tree, state: Tree) -> tuple[Tree, Tree]:
-                    with self._rounding(key(index * micro, 0), _UPDATE):
-                        return self._update(weights, gradients, state, scalars)
-
-                if watched is None:
-                    new_weights, new_state = update(weights, gradients, state)
-                else:
-                    # Selects among old and new arrays would need memory for both.
-                    new_weights, new_state = lax.cond(
-                        sound, update, lambda w, _, s: (w, s), weights, gradients, state
+                with self._rounding(key(index * micro, 0), _UPDATE):
+                    new_weights, new_state = self._update(
+                        None if watched is None else sound, weights, gradients, state, scalars
                     )
                 if finite is not None:
                     ok = _all_finite((gradients, new_weights))
@@ -343,6 +342,7 @@ class Step:
                 stale=versions if versions.reads else None,
                 watch=self._watch(counter),
                 segments=self.segments,
+                trained=self.trained,
             )
             self.checked, flags = [node for node, _ in heard], [flag for _, flag in heard]
             self.ranges = tuple(ranges.ranges)
@@ -410,7 +410,12 @@ class Step:
         return {name: half.widened(jnp.zeros(*kinds[name])) for name in names}
 
     def _update(
-        self, weights: Tree, gradients: Tree, state: Tree, scalars: jax.Array
+        self,
+        sound: jax.Array | None,
+        weights: Tree,
+        gradients: Tree,
+        state: Tree,
+        scalars: jax.Array,
     ) -> tuple[Tree, Tree]:
         assert self.program.updater is not None
         untouched = {
@@ -418,8 +423,9 @@ class Step:
             for name in self.program.updater.weights
             if name not in gradients
         }
-        new_weights, new_state = self.program.updater.apply(
-            weights, {**gradients, **untouched}, self.state.expanded(state), scalars
+        gradients = {**gradients, **untouched}
+        new_weights, new_state = optimizer.apply_if(
+            self.program.updater, sound, weights, gradients, self.state.expanded(state), scalars
         )
         return new_weights, {name: new_state[name] for name in state}
 

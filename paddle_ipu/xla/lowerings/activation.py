@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -13,7 +13,10 @@ from jax import lax
 
 from paddle_ipu.xla.half import to_float16
 from paddle_ipu.xla.lowerings.arrays import checked_axis, unary
-from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.registry import Attributes, Lowering, LoweringContext, lowering
+from paddle_ipu.xla.residuals import Remake, due
+
+Function = Callable[[Any], Any]
 
 
 @jax.custom_jvp
@@ -42,31 +45,69 @@ def _softsign_jvp(primals: Any, tangents: Any) -> Any:
     return _softsign(x), tangent / lax.square(1 + jnp.abs(x))
 
 
-@jax.custom_jvp
+_ROOT_2_OVER_PI = math.sqrt(2 / math.pi)
+
+
 def _gelu_erf(x: Any) -> Any:
     return 0.5 * x * (1 + lax.erf(x * math.sqrt(0.5)))
 
 
-@_gelu_erf.defjvp
-def _gelu_erf_jvp(primals: Any, tangents: Any) -> Any:
-    # One residual, the derivative itself, instead of the four that the product rule keeps.
-    (x,), (tangent,) = primals, tangents
-    cumulative = 0.5 * (1 + lax.erf(x * math.sqrt(0.5)))
-    density = jnp.exp(-0.5 * lax.square(x)) / math.sqrt(2 * math.pi)
-    return x * cumulative, tangent * (cumulative + x * density)
+def _gelu_erf_slope(x: Any) -> Any:
+    density = 0.5 * _ROOT_2_OVER_PI * jnp.exp(-0.5 * lax.square(x))
+    return 0.5 * (1 + lax.erf(x * math.sqrt(0.5))) + x * density
+
+
+def _tanh_of_cube(x: Any) -> Any:
+    return jnp.tanh(_ROOT_2_OVER_PI * (x + 0.044715 * (x * x * x)))
 
 
 def _gelu_tanh(x: Any) -> Any:
-    return 0.5 * x * (1 + jnp.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))))
+    return 0.5 * x * (1 + _tanh_of_cube(x))
 
 
+def _gelu_tanh_slope(x: Any) -> Any:
+    curve, inner = _tanh_of_cube(x), _ROOT_2_OVER_PI * (1 + 3 * 0.044715 * lax.square(x))
+    return 0.5 * (1 + curve) + 0.5 * x * (1 - lax.square(curve)) * inner
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1, 2))
+def _of_argument(x: Any, function: Function, slope: Function) -> Any:
+    return function(x)
+
+
+def _of_argument_forward(x: Any, function: Function, slope: Function) -> tuple[Any, Any]:
+    return function(x), x
+
+
+def _of_argument_backward(function: Function, slope: Function, x: Any, gradient: Any) -> tuple[Any]:
+    x, gradient = due(x, gradient)
+    return (gradient * slope(x),)
+
+
+_of_argument.defvjp(_of_argument_forward, _of_argument_backward)
+
+
+def _keeping_argument(function: Function, slope: Function) -> Lowering:
+    """An elementwise operator of which backward keeps the argument alone.
+
+    Its result and the derivative cost less to compute again than to keep in memory.
+    """
+
+    def lower(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+        x = jnp.asarray(inputs[0])
+        context.remade[0] = Remake(function, (x,))
+        return _of_argument(x, function, slope)
+
+    return lower
+
+
+lowering("ai.graphcore", "Gelu")(_keeping_argument(_gelu_tanh, _gelu_tanh_slope))
+lowering("ai.graphcore", "GeluErf")(_keeping_argument(_gelu_erf, _gelu_erf_slope))
 lowering("ai.onnx", "Tanh")(unary(lax.tanh))
 lowering("ai.onnx", "Relu")(unary(_relu))
 lowering("ai.onnx", "Sigmoid")(unary(lax.logistic))
 lowering("ai.onnx", "Softplus")(unary(lambda x: jnp.logaddexp(x, jnp.zeros_like(x))))
 lowering("ai.onnx", "Softsign")(unary(_softsign_with_derivative))
-lowering("ai.graphcore", "Gelu")(unary(_gelu_tanh))
-lowering("ai.graphcore", "GeluErf")(unary(_gelu_erf))
 lowering("ai.graphcore", "Swish")(unary(lambda x: x * lax.logistic(x)))
 
 
@@ -166,6 +207,24 @@ def _unstable_softmax_jvp(
     return out, out * (tangent - jnp.sum(out * tangent, axis=axis, keepdims=True))
 
 
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
+def _softmax(x: Any, axis: int | tuple[int, ...]) -> Any:
+    return jax.nn.softmax(x, axis=axis)
+
+
+def _softmax_forward(x: Any, axis: int | tuple[int, ...]) -> tuple[Any, Any]:
+    out = _softmax(x, axis)
+    return out, out
+
+
+def _softmax_backward(axis: int | tuple[int, ...], out: Any, gradient: Any) -> tuple[Any]:
+    out, gradient = due(out, gradient)
+    return (out * (gradient - jnp.sum(out * gradient, axis=axis, keepdims=True)),)
+
+
+_softmax.defvjp(_softmax_forward, _softmax_backward)
+
+
 @lowering("ai.onnx", "Softmax")
 def softmax(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
     """Softmax over ``axis`` and all axes behind it, as one (opset 11).
@@ -177,7 +236,7 @@ def softmax(context: LoweringContext, inputs: Sequence[Any], attributes: Attribu
     axis = _flattened_axes(context, x, attributes)
     if context.precision.unstable_softmax:
         return _unstable_softmax(x, axis, context.is_half)
-    return jax.nn.softmax(x, axis=axis)
+    return _softmax(x, axis)
 
 
 @lowering("ai.onnx", "LogSoftmax")

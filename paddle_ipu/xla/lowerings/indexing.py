@@ -16,6 +16,7 @@ from paddle_ipu.xla.lowerings.arrays import (
     is_floating,
 )
 from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.residuals import rows_and_table
 
 
 def _from_the_front(indices: Any, size: int) -> Any:
@@ -38,8 +39,12 @@ def gather(context: LoweringContext, inputs: Sequence[Any], attributes: Attribut
     if isinstance(indices, np.ndarray) and indices.ndim == 0:
         position = int(indices) % data.shape[axis]
         return lax.index_in_dim(data, position, axis, keepdims=False)
+    data = jnp.asarray(data)
     indices = _from_the_front(jnp.asarray(indices), data.shape[axis])
-    return jnp.take(jnp.asarray(data), indices, axis=axis, mode="clip")
+    if context.hands_on and axis == 0:
+        rows, context.handed_on[0] = rows_and_table(data, indices, (data.shape, data.dtype))
+        return rows
+    return jnp.take(data, indices, axis=axis, mode="clip")
 
 
 @lowering("ai.paddle_ipu", "GatherNd")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -12,6 +14,7 @@ from jax import lax
 from paddle_ipu.errors import LoweringError
 from paddle_ipu.xla.lowerings.arrays import where_in_program
 from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.residuals import Remake, due
 
 
 def _statistics(context: LoweringContext, x: Any, axes: tuple[int, ...]) -> tuple[Any, Any, Any]:
@@ -23,15 +26,55 @@ def _statistics(context: LoweringContext, x: Any, axes: tuple[int, ...]) -> tupl
     """
     mean = jnp.mean(x, axis=axes, keepdims=True)
     deviations = x - mean
-    if context.is_half and not context.precision.stable_norms:
+    if _in_one_pass(context):
         variance = jnp.mean(lax.square(x), axis=axes, keepdims=True) - lax.square(mean)
         return deviations, mean, lax.max(variance, jnp.zeros_like(variance))
     return deviations, mean, jnp.mean(lax.square(deviations), axis=axes, keepdims=True)
 
 
+def _in_one_pass(context: LoweringContext) -> bool:
+    return context.is_half and not context.precision.stable_norms
+
+
 def _per_channel(vector: Any, rank: int) -> Any:
     """A vector [C] shaped to broadcast against [N, C, ...]."""
     return jnp.reshape(vector, (1, -1) + (1,) * (rank - 2))
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
+def _normalised(x: Any, scale: Any, bias: Any, epsilon: float) -> tuple[Any, Any, Any]:
+    """x normalised over its last axis, times scale plus bias; mean; 1 / standard deviation."""
+    mean = jnp.mean(x, axis=-1, keepdims=True)
+    deviations = x - mean
+    variance = jnp.mean(lax.square(deviations), axis=-1, keepdims=True)
+    inverse = lax.rsqrt(variance + epsilon)
+    return deviations * inverse * scale + bias, mean, inverse
+
+
+def _normalised_forward(x: Any, scale: Any, bias: Any, epsilon: float) -> tuple[Any, Any]:
+    y, mean, inverse = _normalised(x, scale, bias, epsilon)
+    return (y, mean, inverse), (x, mean, inverse, scale)
+
+
+def _normalised_backward(epsilon: float, residuals: Any, gradients: Any) -> tuple[Any, Any, Any]:
+    (x, mean, inverse, scale), (of_y, of_mean, of_inverse) = due(residuals, gradients)
+    normal, of_normal = (x - mean) * inverse, of_y * scale
+    along = jnp.mean(of_normal * normal, axis=-1, keepdims=True)
+    share = of_mean / inverse - of_inverse * inverse * normal
+    share = share / x.shape[-1] - jnp.mean(of_normal, axis=-1, keepdims=True)
+    rows = tuple(range(x.ndim - 1))
+    return (
+        inverse * (of_normal - normal * along + share),
+        jnp.sum(of_y * normal, axis=rows),
+        jnp.sum(of_y, axis=rows),
+    )
+
+
+_normalised.defvjp(_normalised_forward, _normalised_backward)
+
+
+def _again(x: Any, mean: Any, inverse: Any, scale: Any, bias: Any) -> Any:
+    return (x - mean) * inverse * scale + bias
 
 
 @lowering("ai.graphcore", "GroupNormalization")
@@ -55,9 +98,13 @@ def group_normalization(
     strided = context.precision.strided_groups and groups > 1
     by_group = _strided(x, groups) if strided else x
     grouped = by_group.reshape(x.shape[0] * groups, -1) if rows is None else rows
-    deviations, mean, variance = _statistics(
-        context, grouped.astype(jnp.float32), (grouped.ndim - 1,)
-    )
+    grouped = grouped.astype(jnp.float32)
+    if rows is not None and not _in_one_pass(context):
+        scale, bias = scale.astype(jnp.float32), bias.astype(jnp.float32)
+        y, mean, inverse = _normalised(grouped, scale, bias, epsilon)
+        context.remade[0] = Remake(_again, (grouped, mean, inverse, scale, bias))
+        return y.astype(x.dtype).reshape(x.shape), mean.reshape(-1), inverse.reshape(-1)
+    deviations, mean, variance = _statistics(context, grouped, (grouped.ndim - 1,))
     inverse = lax.rsqrt(variance + epsilon)
     normal = deviations * inverse
     if rows is None:
