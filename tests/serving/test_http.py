@@ -206,6 +206,11 @@ WRONG: list[tuple[Any, str]] = [
         {"inputs": [X, {**N, "parameters": {"binary_data_size": 4}}]},
         "binary_data_size is 4, and 0 bytes are there; INT32 of shape [2] takes 8",
     ),
+    # Python reads numbers of any size, and JSON has no bounds.
+    ({"inputs": [{**X, "shape": [10**4000, 10**4000]}, N]}, "the shape has 2 dimensions, expected"),
+    ({"inputs": [{**X, "shape": [1] * 70}, N]}, "has 70 dimensions, expected at most 32"),
+    ({"inputs": [{**X, "shape": [0, *[2**31 - 1] * 3], "data": []}, N]}, "the shape [0, 2147"),
+    ({"inputs": [{**X, "data": [1e60, 0, 0, 0]}, N]}, "'data' holds numbers beyond FP32"),
 ]  # fmt: skip
 
 
@@ -214,13 +219,19 @@ def test_wrong_requests_are_told_what_is_wrong_and_harm_nobody(server: HttpServe
         code, answer, _ = ask(server, INFER, body)
         assert code == 400, body
         assert message in answer["error"]
-    for length in ("x", "99999"):
+    for length in ("x", "99999", "9" * 5000):
         code, answer, _ = ask(server, INFER, {"inputs": [X, N]}, {HEADER: length})
         assert code == 400
         assert "expected the length of the JSON header" in answer["error"]
     extra = json.dumps({"inputs": [X, N]}).encode()
     code, answer, _ = ask(server, INFER, extra + b"??", {HEADER: str(len(extra))})
     assert (code, answer["error"][:37]) == (400, "2 bytes are left behind the tensors: ")
+    as_bytes = {**N, "datatype": "BOOL", "shape": [1], "parameters": {"binary_data_size": 1}}
+    header = json.dumps({"inputs": [as_bytes]}).encode()
+    code, answer, _ = ask(server, INFER, header + b"\2", {HEADER: str(len(header))})
+    assert (code, answer["error"]) == (400, "input 'n': a BOOL is a byte of 0 or 1, got others.")
+    long = {"inputs": [X, N], "parameters": {"timeout_ms": 10**400}}
+    assert ask(server, INFER, long)[0] == 200
     assert ask(server, INFER, {"inputs": [X, N]})[0] == 200
 
 

@@ -41,6 +41,10 @@ _DTYPES = {datatype: dtype for dtype, datatype in DATATYPES.items()}
 _BITS = {"bfloat16": "uint16"}
 """How arrays hold a dtype that NumPy does not have."""
 
+_LARGEST = 2**31 - 1
+"""Of dimensions, lengths and times that a request may say; Python reads numbers of any size."""
+_MOST_AXES = 32
+
 
 class RequestError(Exception):
     """A body that is no request to the model; the message says what, got and expected."""
@@ -100,7 +104,7 @@ def parse(body: bytes, header_length: str | None, model: Model) -> InferenceRequ
     if timeout is not None:
         if isinstance(timeout, bool) or not 0 < timeout < math.inf:
             raise RequestError(f"'timeout_ms' is {timeout!r}, expected milliseconds above 0.")
-        request.timeout = timeout / 1000
+        request.timeout = min(timeout, _LARGEST) / 1000
     _take_outputs(request, given, bool(parameters.get("binary_data_output")), model)
     return request
 
@@ -156,17 +160,19 @@ def _shown(spec: TensorSpec) -> dict[str, Any]:
     return {"name": spec.name, "datatype": DATATYPES.get(spec.dtype, spec.dtype), "shape": shape}
 
 
-def _divided(body: bytes, header_length: str | None) -> tuple[bytes, bytes]:
+def _divided(body: bytes, header_length: str | None) -> tuple[bytes, memoryview]:
     """The JSON and the bytes behind it."""
     if header_length is None:
-        return body, b""
-    if not header_length.isdecimal() or int(header_length) > len(body):
+        return body, memoryview(b"")
+    is_short = header_length.isdecimal() and len(header_length) <= len(str(_LARGEST))
+    if not is_short or int(header_length) > len(body):
         raise RequestError(
-            f"{HEADER_LENGTH} is {header_length!r}, expected the length of the JSON header, at "
-            f"most the {len(body)} bytes of the body."
+            f"{HEADER_LENGTH} is {header_length[:99]!r}, expected the length of the JSON header, "
+            f"at most the {len(body)} bytes of the body."
         )
     length = int(header_length)
-    return body[:length], body[length:]
+    # A view: however many tensors share the bytes, they are copied once each.
+    return body[:length], memoryview(body)[length:]
 
 
 def _member(given: Any, where: str, name: str, kind: Any, *default: Any) -> Any:
@@ -199,7 +205,7 @@ def _kind(value: object) -> str:
     return _JSON[type(value)]
 
 
-def _tensor(name: str, item: Any, raw: bytes) -> tuple[Array, bytes]:
+def _tensor(name: str, item: Any, raw: memoryview) -> tuple[Array, memoryview]:
     """An input's array, and the bytes that are left."""
     where = f"input {name!r}"
     datatype = _member(item, where, "datatype", str)
@@ -211,6 +217,11 @@ def _tensor(name: str, item: Any, raw: bytes) -> tuple[Array, bytes]:
     shape = _member(item, where, "shape", list)
     if not all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in shape):
         raise RequestError(f"{where}: the shape {shape} is no list of whole numbers from 0 on.")
+    if len(shape) > _MOST_AXES or any(n > _LARGEST for n in shape):
+        raise RequestError(
+            f"{where}: the shape has {len(shape)} dimensions, expected at most {_MOST_AXES}, each "
+            f"up to {_LARGEST}."
+        )
     parameters = _member(item, where, "parameters", dict, {})
     size = _member(parameters, f"{where}: 'parameters'", "binary_data_size", int, None)
     if size is None:
@@ -222,7 +233,17 @@ def _tensor(name: str, item: Any, raw: bytes) -> tuple[Array, bytes]:
             f"{where}: binary_data_size is {size}, and {len(raw)} bytes are there; {datatype} of "
             f"shape {shape} takes {expected}."
         )
-    return np.frombuffer(raw[:size], held).reshape(shape), raw[size:]
+    if dtype == "bool" and np.frombuffer(raw[:size], "u1").max(initial=0) > 1:
+        raise RequestError(f"{where}: a BOOL is a byte of 0 or 1, got others.")
+    return _shaped(where, np.frombuffer(raw[:size], held), shape), raw[size:]
+
+
+def _shaped(where: str, array: Array, shape: list[int]) -> Array:
+    try:
+        return array.reshape(shape)
+    except ValueError as error:
+        # Without elements the other dimensions may be of any size, to NumPy they may not.
+        raise RequestError(f"{where}: the shape {shape}: {error}.") from None
 
 
 def _from_numbers(where: str, item: Any, dtype: str, shape: list[int]) -> Array:
@@ -242,7 +263,11 @@ def _from_numbers(where: str, item: Any, dtype: str, shape: list[int]) -> Array:
         raise RequestError(
             f"{where}: 'data' holds {_what(found)}, expected numbers of {DATATYPES[dtype]}."
         )
-    return found.astype(dtype).reshape(shape)
+    with np.errstate(over="ignore"):
+        array = found.astype(dtype)
+    if array.dtype.kind == "f" and (np.isinf(array) & np.isfinite(found)).any():
+        raise RequestError(f"{where}: 'data' holds numbers beyond {DATATYPES[dtype]}.")
+    return _shaped(where, array, shape)
 
 
 def _fits(found: Array, dtype: str) -> bool:
