@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from paddle_ipu.ops.translate import Translation
     from paddle_ipu.passes.pipeline import Compilation
 
-DATA_SUFFIX = ".data"
-"""Of the file beside a model that has its weights."""
-
 _SMALL = 1024
 """Bytes of the smallest weight that goes there."""
 
@@ -248,18 +245,21 @@ def write(exported: ExportedModel, target: Path, external_data_from: int) -> Exp
     import onnx
     import onnx_ir as ir
 
+    from paddle_ipu.popart.graph_types import DATA_SUFFIX, INLINE_LIMIT, number_names_in_file
+
     model = exported.model
     _strip(model)
     arrays = [v.const_value for v in model.graph.initializers.values() if v.const_value is not None]
     sizes = [tensor.nbytes for tensor in arrays]
-    outside = sum(sizes) >= external_data_from and max(sizes, default=0) >= _SMALL
+    outside = sum(sizes) >= min(external_data_from, INLINE_LIMIT)
+    outside = outside and max(sizes, default=0) >= _SMALL
     data = target.name + DATA_SUFFIX if outside else None
     try:
         # Both files appear whole, or none does.
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder:
             place = Path(folder, target.name)
             ir.save(model, place, external_data=data, size_threshold_bytes=_SMALL)
-            _number_equal_names(place)
+            number_names_in_file(place)
             onnx.checker.check_model(str(place), full_check=data is None)
             if data is not None:
                 os.replace(Path(folder, data), target.parent / data)
@@ -282,16 +282,6 @@ def _strip(model: ir.Model) -> None:
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
         for name in [name for name in node.attributes if name.startswith("__")]:
             node.attributes.pop(name)
-
-
-def _number_equal_names(path: Path) -> None:
-    import onnx
-
-    from paddle_ipu.popart.graph_types import number_equal_names
-
-    proto = onnx.load(str(path), load_external_data=False)
-    number_equal_names(proto.graph)
-    path.write_bytes(proto.SerializeToString())
 
 
 def _report(exported: ExportedModel, target: Path, data: Path | None, weights: int) -> ExportReport:

@@ -23,6 +23,7 @@ from paddle_ipu.popart.graph_types import (
     number_equal_names,
     read_model,
     type_graph,
+    write_model,
 )
 from paddle_ipu.popart.opsets import (
     ONNX_NAMESPACES,
@@ -473,8 +474,8 @@ class Builder(Annotations):
         return bytes(proto.SerializeToString())
 
     def saveModelProto(self, filename: str | Path) -> None:
-        """Writes the ModelProto to a file."""
-        Path(filename).write_bytes(self.getModelProto())
+        """Writes the ModelProto to a file; weights too many for one go to ``<filename>.data``."""
+        write_model(self._model, filename)
 
     def saveInitializersExternally(self, ids: Iterable[str], filename: str | Path) -> None:
         """Moves initializers, one after another, to a file that the model then refers to."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,12 @@ from paddle_ipu.popart.shape_inference.context import InferenceContext
 from paddle_ipu.popart.tensorinfo import TensorInfo, info_of
 
 Array = np.ndarray[Any, Any]
+
+INLINE_LIMIT = 2**31 - 2**27
+"""Bytes of weights that one ONNX file can hold: protobuf's 2 GiB, less room for all else."""
+
+DATA_SUFFIX = ".data"
+"""Of the file beside a model that has its weights."""
 
 
 def infer_outputs(
@@ -101,9 +110,15 @@ def read_model(source: bytes | str | Path) -> ir.Model:
     try:
         if isinstance(source, bytes):
             proto = onnx.load_model_from_string(source)
+            _check(proto)
         else:
-            proto = onnx.load(source)
-        _check(proto)
+            proto = onnx.load(source, load_external_data=False)
+            # The checker takes 2 GiB, so it sees weights of other files without their numbers.
+            with _emptied(proto.graph) as outside:
+                _check(proto)
+            onnx.load_external_data_for_model(proto, os.path.dirname(os.path.abspath(source)))
+            for tensor in outside:
+                _check_length(tensor)
     except (DecodeError, onnx.checker.ValidationError, ValueError) as error:
         where = "" if isinstance(source, bytes) else f"{source}: "
         raise popart_exception(f"Invalid ONNX Model : {where}{error}") from error
@@ -119,6 +134,75 @@ def read_model(source: bytes | str | Path) -> ir.Model:
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
         node.version = opsets.get(node.domain, opsets.get("ai.onnx") if not node.domain else None)
     return model
+
+
+def write_model(model: ir.Model, path: str | os.PathLike[str]) -> None:
+    """Writes a model as an ONNX file; nodes of one name are numbered, as ONNX asks for.
+
+    Weights of more than :data:`INLINE_LIMIT` bytes in all go to ``<path>.data``.
+    """
+    target = Path(path)
+    if weights_in(model) > INLINE_LIMIT:
+        ir.save(model, target, external_data=target.name + DATA_SUFFIX)
+        number_names_in_file(target)
+        return
+    proto = ir.serde.serialize_model(model)
+    number_equal_names(proto.graph)
+    target.write_bytes(proto.SerializeToString())
+
+
+def weights_in(model: ir.Model) -> int:
+    """Bytes of a model's weights that no file has yet."""
+    held = [value.const_value for value in model.graph.initializers.values()]
+    return sum(
+        tensor.nbytes
+        for tensor in held
+        if tensor is not None and not isinstance(tensor, ir.ExternalTensor)
+    )
+
+
+def number_names_in_file(path: Path) -> None:
+    """:func:`number_equal_names` in a file, whose weights may be in another."""
+    proto = onnx.load(str(path), load_external_data=False)
+    number_equal_names(proto.graph)
+    path.write_bytes(proto.SerializeToString())
+
+
+@contextmanager
+def _emptied(graph: onnx.GraphProto) -> Iterator[Sequence[onnx.TensorProto]]:
+    """Lets tensors whose data is in other files have no elements; gives these tensors."""
+    outside = [t for t in _tensors(graph) if t.data_location == onnx.TensorProto.EXTERNAL]
+    kept = [list(tensor.dims) for tensor in outside]
+    for tensor in outside:
+        tensor.dims[:] = [0]
+        tensor.data_location = onnx.TensorProto.DEFAULT
+    try:
+        yield outside
+    finally:
+        for tensor, dims in zip(outside, kept, strict=True):
+            tensor.dims[:] = dims
+            tensor.data_location = onnx.TensorProto.EXTERNAL
+
+
+def _check_length(tensor: onnx.TensorProto) -> None:
+    dtype = ir.DataType(tensor.data_type)
+    expected = -(-math.prod(tensor.dims) * dtype.bitwidth // 8)
+    if len(tensor.raw_data) != expected:
+        raise ValueError(
+            f"the data of tensor {tensor.name!r} has {len(tensor.raw_data)} bytes, expected "
+            f"{expected} for {dtype.name}{list(tensor.dims)}"
+        )
+
+
+def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+            if attribute.HasField("g"):
+                yield from _tensors(attribute.g)
 
 
 def _check(proto: onnx.ModelProto) -> None:

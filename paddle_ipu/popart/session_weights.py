@@ -16,6 +16,7 @@ import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception, popart_runtime_error
 from paddle_ipu.popart.enums import SyntheticDataMode
+from paddle_ipu.popart.graph_types import write_model
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.program import load_model, model_with
 from paddle_ipu.popart.stepio import require_fit
@@ -218,7 +219,8 @@ class SessionWeights:
     def modelToHost(self, filename: str) -> None:
         """Writes the program with the device's weights and optimizer state as an ONNX file.
 
-        Weights that the model keeps in a file of their own are rewritten there.
+        Weights that the model keeps in a file of their own are rewritten there; those that are too
+        many for one file go to ``<filename>.data``.
         """
         self._require_prepared("modelToHost")
         self._require_weights("modelToHost")
@@ -226,7 +228,7 @@ class SessionWeights:
         arrays = {**self._executable.host_weights, **self._executable.state}
         if self._synthetic:
             arrays.update((name, self._host[name]) for name in arrays if name in self._host)
-        ir.save(model_with(self._graph, arrays), filename)
+        write_model(model_with(self._graph, arrays), filename)
 
     def _let_go(self) -> None:
         """Before a run, which reuses the memory that a snapshot refers to."""

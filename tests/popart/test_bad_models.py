@@ -59,11 +59,20 @@ def infer(proto: onnx.ModelProto | bytes | str, x: Any = X, output: str = "y") -
 # Files
 
 
-def external_data_of(folder: Path) -> str:
+def external_data_of(folder: Path, length: int = 2) -> str:
     proto = model([helper.make_node("Add", ["x", "w"], ["y"])], initializers={"w": X})
     onnx.save(proto, folder / "m.onnx", save_as_external_data=True, location="w", size_threshold=0)
-    (folder / "w").write_bytes(b"12")
+    (folder / "w").write_bytes(b"1" * length)
     return str(folder / "m.onnx")
+
+
+def without_length(folder: Path) -> str:
+    path = external_data_of(folder, 40)
+    proto = onnx.load(path, load_external_data=False)
+    known = proto.graph.initializer[0].external_data
+    known.remove(next(entry for entry in known if entry.key == "length"))
+    onnx.save(proto, path)
+    return path
 
 
 @pytest.mark.parametrize(
@@ -73,6 +82,7 @@ def external_data_of(folder: Path) -> str:
         (lambda _: model([helper.make_node("Relu", ["x"], ["y"])]).SerializeToString()[:30],
          "Error parsing message"),
         (external_data_of, "exceeds available data"),
+        (without_length, r"'w' has 40 bytes, expected 24 for FLOAT\[2, 3\]"),
     ],
 )  # fmt: skip
 def test_what_is_no_model(damaged: Callable[[Path], Any], message: str, tmp_path: Path) -> None:

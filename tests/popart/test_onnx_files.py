@@ -12,6 +12,7 @@ from onnx import helper, numpy_helper
 
 from paddle_ipu import popart
 from paddle_ipu.errors import popart_exception
+from paddle_ipu.popart import graph_types
 
 W = np.array([1.0, 2.0], np.float32)
 
@@ -65,6 +66,41 @@ def test_weights_in_a_file_beside_the_model(folder: Path) -> None:
     np.testing.assert_array_equal(arrays["y"], W + 1)
     builder = popart.Builder(str(folder / "m.onnx"))
     assert builder.getInputTensorIds() == ["x"]
+
+
+def test_weights_too_many_for_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Protobuf and ONNX's checker take 2 GiB; here as much as 4 KiB stands for that."""
+    monkeypatch.setattr(graph_types, "INLINE_LIMIT", 4096)
+    seen: list[int] = []
+    check = onnx.checker.check_model
+    monkeypatch.setattr(
+        onnx.checker, "check_model", lambda m: (seen.append(m.ByteSize()), check(m))
+    )
+    weight = np.arange(2000, dtype=np.float32)
+    builder = popart.Builder(opsets={"ai.onnx": 11})
+    x = builder.addInputTensor("FLOAT", [2000], "x")
+    y = builder.aiOnnx.add([x, builder.addInitializedInputTensor(weight, "w")])
+    builder.addOutputTensor(y)
+    builder.saveModelProto(str(tmp_path / "m.onnx"))
+    assert (tmp_path / "m.onnx.data").stat().st_size >= weight.nbytes
+    assert (tmp_path / "m.onnx").stat().st_size < 4096
+    session = popart.InferenceSession(
+        str(tmp_path / "m.onnx"),
+        popart.DataFlow(1, {y: popart.AnchorReturnType("All")}),
+        popart.DeviceManager().createIpuModelDevice({}),
+    )
+    session.prepareDevice()
+    arrays = session.initAnchorArrays()
+    session.run(popart.PyStepIO({"x": weight}, arrays))
+    np.testing.assert_array_equal(arrays[y], 2 * weight)
+    assert max(seen) < 4096
+    session.modelToHost(str(tmp_path / "again.onnx"))
+    assert (tmp_path / "again.onnx.data").is_file()
+    kept = onnx.load(tmp_path / "again.onnx").graph.initializer[0]
+    np.testing.assert_array_equal(numpy_helper.to_array(kept), weight)
+    # The builder keeps its own weights.
+    kept = onnx.load_model_from_string(builder.getModelProto()).graph.initializer[0]
+    np.testing.assert_array_equal(numpy_helper.to_array(kept), weight)
 
 
 @pytest.mark.parametrize(
