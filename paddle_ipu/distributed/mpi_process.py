@@ -108,7 +108,7 @@ class MpiProcess:
             timer.daemon = True
             timer.start()
 
-        asked = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        asked = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)
         before = {number: signal.signal(number, end) for number in asked}
         try:
             yield
@@ -161,9 +161,17 @@ def _signal_name(number: int) -> str:
 
 
 def _write(to: IO[str], line: bytes) -> None:
-    # Several instances print at the same time: a line goes out in one piece.
-    to.buffer.write(line)  # type: ignore[attr-defined]
-    to.flush()
+    try:
+        # Several instances print at the same time: a line goes out in one piece.
+        to.buffer.write(line)  # type: ignore[attr-defined]
+        to.flush()
+    except BrokenPipeError:
+        # Nobody reads any more, as behind `| head`: what instances still print is read on, or they
+        # would wait for it for ever, and they are ended as the signal would end a program.
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, to.fileno())
+        os.close(null)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGPIPE)
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:

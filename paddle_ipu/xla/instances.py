@@ -23,6 +23,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec
 
+from paddle_ipu.distributed.failed_exit import end_where_failed
 from paddle_ipu.distributed.instance import COORDINATOR, this_instance
 from paddle_ipu.errors import BackendUnavailableError
 
@@ -73,6 +74,7 @@ def _connect() -> None:
             "program must call popdist.init() or compile its first program for IPUs before it "
             "uses JAX itself."
         ) from error
+    end_where_failed()
 
 
 @dataclass(frozen=True)

@@ -119,6 +119,32 @@ def test_an_instance_that_dies_ends_all(tmp_path: Path, end: str, code: int, how
 
 
 @with_mpirun
+def test_output_that_nobody_reads_any_more_ends_all(tmp_path: Path) -> None:
+    process = start(tmp_path, "--offline-mode=yes", "yes", "a line of many")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "a line of many\n"
+    process.stdout.close()
+    assert process.wait(timeout=30) == 128 + signal.SIGPIPE
+    assert process.stderr is not None
+    assert "ended by SIGPIPE; every instance was told to end" in process.stderr.read()
+    process.stderr.close()
+    assert left_behind(tmp_path) == []
+
+
+@with_mpirun
+def test_a_failure_after_the_instances_met_ends_those_that_wait(tmp_path: Path) -> None:
+    script = (
+        "import popdist as p; p.init()\n"
+        "if p.getInstanceIndex() == 1: raise RuntimeError('no more data')\n"
+        "p.barrier()"
+    )
+    code, _, err = run(tmp_path, *TWO, sys.executable, "-c", script)
+    assert code == 1
+    assert "instance 1 exited with code 1; its last lines" in err
+    assert "RuntimeError: no more data" in err
+
+
+@with_mpirun
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_signal_ends_every_process(tmp_path: Path, number: signal.Signals) -> None:
     script = (
