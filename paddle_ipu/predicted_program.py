@@ -44,6 +44,15 @@ def predicted_program(
     return program_of(lowered, values)
 
 
+def ipus_of(values: StrategyValues) -> int:
+    """IPUs of all replicas, those of other instances too: ``num_ipus`` is of one instance."""
+    ipus = int(values["num_ipus"])
+    if not values["enable_distributed_replicated_graphs"]:
+        return ipus
+    local = int(values["replicated_graph_count"]) if values["enable_replicated_graphs"] else 1
+    return max(1, ipus // local) * int(values["global_replication_factor"])
+
+
 _SMALL = 0.02
 """Share of an IPU's memory below which nobody has to look where a program's tensors are."""
 
@@ -60,7 +69,7 @@ def check_fits(lowered: LoweredProgram, values: StrategyValues) -> None:
     from paddle_ipu.model.choice import choose_machine
     from paddle_ipu.model.memory_check import check_memory
 
-    name, ipus = str(values["ipu_machine"]), int(values["num_ipus"])
+    name, ipus = str(values["ipu_machine"]), ipus_of(values)
     tiles = int(values["tiles_per_ipu"]) if "tiles_per_ipu" in values.explicit else None
     choice = choose_machine(name, ipus, tiles, os.environ)
     if not choice.named:
@@ -115,7 +124,7 @@ def program_of(lowered: LoweredProgram, values: StrategyValues) -> Program:
         options,
         optimizer,
         loss=loss,
-        ipus=int(values["num_ipus"]),
+        ipus=ipus_of(values),
         rows=rows,
         source_of=source_of,
     )

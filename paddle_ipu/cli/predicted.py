@@ -18,7 +18,7 @@ from paddle_ipu.errors import PaddleIpuError, popart_exception
 from paddle_ipu.model.choice import choose_machine
 from paddle_ipu.model.machines import MACHINES, Machine
 from paddle_ipu.model.program import Program
-from paddle_ipu.predicted_program import predicted_program
+from paddle_ipu.predicted_program import ipus_of, predicted_program
 
 UNREADABLE = 3
 
@@ -105,7 +105,7 @@ def _target(
     values = strategy._ipu_strategy.snapshot()
     tiles = int(values["tiles_per_ipu"]) if "tiles_per_ipu" in values.explicit else None
     name = arguments.machine or str(values["ipu_machine"])
-    choice = choose_machine(name, int(values["num_ipus"]), tiles, os.environ)
+    choice = choose_machine(name, ipus_of(values), tiles, os.environ)
     return Target(predicted_program(program, strategy, feeds, fetches), choice.machine)
 
 

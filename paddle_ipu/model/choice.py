@@ -32,14 +32,14 @@ def choose_machine(
         environment: ``POPLAR_TARGET_OPTIONS`` is a JSON object; its ``machine`` names one.
 
     Raises:
-        OptionError: an unknown machine, one with too few IPUs or tiles, or no JSON object.
+        OptionError: an unknown machine, a named one with too few IPUs or tiles, or no JSON object.
     """
     named = name or _from_environment(environment)
     machine = machine_named(named) if named else smallest_of(ipus)
-    if ipus > machine.ipus:
+    if ipus > machine.ipus and named:
         raise OptionError(
-            f"machine '{machine.name}' has {machine.ipus} IPU(s), but num_ipus is {ipus}: lower "
-            "num_ipus, or name a larger machine"
+            f"machine '{machine.name}' has {machine.ipus} IPU(s), but the program takes {ipus}: "
+            "lower num_ipus or the number of replicas, or name a larger machine"
         )
     if tiles is not None:
         if tiles > machine.processor.tiles and named:

@@ -157,7 +157,7 @@ def _stages(
     stages: list[StageCycles] = []
     rows: dict[tuple[str, str, int], OperatorCycles] = {}
     unpriced: dict[str, int] = {}
-    places = stage_operators(program) if program.settings.pipelined else _by_ipu(program)
+    places = stage_operators(program)
     again = {op.name for live in lives.values() for op in live.again}
     for stage, operators in places.items():
         if not operators:
@@ -185,13 +185,6 @@ def _stages(
         found.stream = _stream(program, machine, operators)
         stages.append(found)
     return stages, sorted(rows.values(), key=lambda r: -(r.forward + r.backward)), unpriced
-
-
-def _by_ipu(program: Program) -> dict[int, list[Operator]]:
-    found: dict[int, list[Operator]] = {}
-    for operator in program.operators:
-        found.setdefault(operator.ipu, []).append(operator)
-    return dict(sorted(found.items()))
 
 
 def _accumulate(program: Program, pricing: Pricing, operator: Operator) -> Cost:

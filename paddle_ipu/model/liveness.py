@@ -114,11 +114,13 @@ def stage_liveness(
     if segments is None:
         kept = _kept(operators, roots, recompute)
         again = [op for op in operators if _again(op, recompute)]
-        own = {t.name for op in operators for t in op.outputs}
         walk = _Walk(operators, roots, frozenset() if stashed else frozenset(kept), outgoing)
         walk.forward(operators, "forward")
         back = _Walk(operators, roots, frozenset(kept), frozenset())
-        sizes = {n: 0.0 if stashed or n not in own else float(t.bytes) for n, t in kept.items()}
+        # Inputs lie in the buffers of their streams.
+        sizes = {
+            n: 0.0 if stashed or t.role == "input" else float(t.bytes) for n, t in kept.items()
+        }
         back.backward(operators, sizes, {n: t for n, t in kept.items() if sizes[n]})
         peak = max(walk, back, key=lambda w: w.most).peak
         stash = list(kept.values()) if stashed else []
@@ -332,8 +334,8 @@ class _Walk:
 
 
 def stage_operators(program: Program) -> dict[int, list[Operator]]:
-    """The operators of each stage, in program order."""
+    """The operators of each of :attr:`Program.stages`, in program order."""
     found: dict[int, list[Operator]] = {stage: [] for stage in program.stages}
     for operator in program.operators:
-        found[operator.stage if program.settings.pipelined else 0].append(operator)
+        found[operator.stage if program.settings.pipelined else operator.ipu].append(operator)
     return found

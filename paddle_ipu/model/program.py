@@ -147,9 +147,9 @@ class Program:
 
     @cached_property
     def stages(self) -> list[int]:
-        """Pipeline stages in order; one where nothing is pipelined."""
+        """Pipeline stages in order; where nothing is pipelined, the IPUs."""
         if not self.settings.pipelined:
-            return [0]
+            return sorted({operator.ipu for operator in self.operators}) or [0]
         return sorted({operator.stage for operator in self.operators})
 
     @property

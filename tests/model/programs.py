@@ -25,8 +25,9 @@ def chain(
     recompute: bool = False,
     training: bool = True,
     replicas: int = 1,
+    pipelined: bool = True,
 ) -> Program:
-    """Layers of x @ w and tanh on `rows` rows; each stage of the pipeline has as many."""
+    """Layers of x @ w and tanh on `rows` rows; each stage has as many, on an IPU of its own."""
     builder = Builder()
     kind = {"float16": "FLOAT16", "float32": "FLOAT"}[dtype]
     x = builder.addInputTensor(kind, [rows, width])
@@ -40,7 +41,7 @@ def chain(
     options = SessionOptions()
     if stages > 1:
         options.virtualGraphMode = VirtualGraphMode.Manual
-        options.enablePipelining = True
+        options.enablePipelining = pipelined
     if accumulation > 1:
         options.enableGradientAccumulation = True
         options.accumulationFactor = accumulation

@@ -98,12 +98,13 @@ def test_without_a_name_it_is_the_smallest_gc200_system_with_all_its_tiles() -> 
     assert (chosen.machine.name, chosen.named) == ("POD8", False)
     assert chosen.machine.processor.tiles == 1472
     assert choose_machine("", 1, 4, {}).machine.processor.tiles == 4
+    assert choose_machine("", 512, None, {}) == choose_machine("", 256, None, {})
 
 
 @pytest.mark.parametrize(
     ("name", "ipus", "tiles", "options", "message"),
     [
-        ("m2000", 8, None, "", "machine 'M2000' has 4 IPU\\(s\\), but num_ipus is 8: lower num_ip"),
+        ("m2000", 8, None, "", "machine 'M2000' has 4 IPU\\(s\\), but the program takes 8: lower"),
         ("c600", 1, 2000, "", "tiles_per_ipu is 2000, but machine 'C600' has 1472 tiles"),
         ("", 1, None, "{", "POPLAR_TARGET_OPTIONS is no JSON object: "),
         ("", 1, None, "[1]", r"POPLAR_TARGET_OPTIONS is no JSON object: '\[1\]'"),

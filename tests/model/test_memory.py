@@ -71,6 +71,16 @@ def test_weights_and_accumulators_by_hand() -> None:
     assert without.categories["accumulators"] == 0
 
 
+def test_without_a_pipeline_every_ipu_holds_its_own() -> None:
+    first, second = memory(chain(4, width=64, stages=2, pipelined=False)).ipus
+    tensor, weight = 8 * 64 * 2, 64 * 64 * 2
+    for ipu in (first, second):
+        assert ipu.categories["weights"] == 2 * weight and ipu.categories["stash"] == 0
+    # Backward of the second: what it read of the first, both tanhs, and their last gradient.
+    assert second.categories["activations"] >= 4 * tensor
+    assert {h.name for h in first.holdings if h.category == "weights"} == {"w0", "w1"}
+
+
 def test_state_off_the_chip_and_sharded_saves_what_it_says() -> None:
     program = chain(4, width=128, accumulation=4, replicas=4)
     state = {t.name: 8 * t.elements for t in program.weights}

@@ -197,3 +197,20 @@ def test_weights_need_no_values_to_be_predicted(static_mode: None) -> None:
     program = predicted_program(main_program, strategy, ["x"], [y])
     assert sorted(t.dims for t in program.weights) == [(WIDTH,), (WIDTH, WIDTH)]
     assert program.rows == 8 and not program.settings.training
+
+
+def test_replicas_of_other_instances_have_ipus_too(static_mode: None) -> None:
+    main_program, _startup, y = _built()
+    strategy = paddle.static.IpuStrategy()
+    strategy.set_graph_config(num_ipus=2, is_training=False, micro_batch_size=8)
+    strategy.set_options(
+        {
+            "enable_distribution": True,
+            "enable_replicated_graphs": True,
+            "replicated_graph_count": 2,
+            "enable_distributed_replicated_graphs": True,
+            "global_replication_factor": 8,
+        }
+    )
+    settings = predicted_program(main_program, strategy, ["x"], [y]).settings
+    assert (settings.replicas, settings.ipus) == (8, 8)
