@@ -130,16 +130,15 @@ def stage_liveness(
     forward.forward(operators, "forward")
     result = StageLiveness(list(crossing.values()), forward.steps, peak_tensors=forward.peak)
     most = forward.most
-    grads: dict[str, tuple[Tensor, float]] = {}
+    grads: Mapping[str, Tensor] = {}
     for segment in reversed(segments):
         kept = {n: t for n, t in _kept(segment, roots, "NoRecompute").items() if n not in crossing}
-        walk = _Walk(segment, roots, frozenset(kept) | frozenset(crossing), frozenset())
-        walk.gradients = grads
+        walk = _Walk(segment, roots, frozenset(kept) | frozenset(crossing), frozenset(), grads)
         walk.forward(segment, "recompute")
         walk.backward(segment, {n: float(t.bytes) for n, t in kept.items()}, kept)
         result.backward += walk.steps
         result.again += segment
-        grads = walk.gradients
+        grads = walk.gradients.now
         if walk.most > most:
             most, result.peak_tensors = walk.most, walk.peak
     return result
@@ -214,6 +213,48 @@ def _crossing(segments: Sequence[Sequence[Operator]], roots: Roots) -> dict[str,
     return crossing
 
 
+class _Held:
+    """Tensors that come and go, and which there were at a marked moment."""
+
+    def __init__(self, tensors: Mapping[str, Tensor] | None = None) -> None:
+        self.now: dict[str, Tensor] = {}
+        self._events: list[tuple[str, Tensor | None]] = []
+        self._marked = 0
+        for name, tensor in (tensors or {}).items():
+            self.add(name, tensor)
+
+    def add(self, name: str, tensor: Tensor) -> None:
+        """One more."""
+        self.now[name] = tensor
+        self._events.append((name, tensor))
+
+    def drop(self, name: str) -> int:
+        """One less; returns its bytes, 0 where it was not there."""
+        tensor = self.now.pop(name, None)
+        if tensor is None:
+            return 0
+        self._events.append((name, None))
+        return tensor.bytes
+
+    def bytes(self) -> int:
+        """Bytes of those that are there."""
+        return sum(tensor.bytes for tensor in self.now.values())
+
+    def mark(self) -> None:
+        """Marks this moment; a mark costs nothing, as walks mark at every new peak."""
+        self._marked = len(self._events)
+
+    def marked(self) -> list[Tensor]:
+        """Those that were there at the last mark."""
+        found: dict[str, Tensor] = {}
+        for name, tensor in self._events[: self._marked]:
+            if tensor is None:
+                del found[name]
+            else:
+                found[name] = tensor
+        return list(found.values())
+
+
 class _Walk:
     """Goes through operators, adding and dropping tensors."""
 
@@ -223,14 +264,14 @@ class _Walk:
         roots: Roots,
         kept: frozenset[str],
         outgoing: frozenset[str],
+        gradients: Mapping[str, Tensor] | None = None,
     ) -> None:
         self.steps: list[Step] = []
         self.most = -1.0
-        self.peak: list[Tensor] = []
-        self.gradients: dict[str, tuple[Tensor, float]] = {}
+        self.gradients = _Held(gradients)
         self._roots = roots
         self._kept = kept
-        self._alive: dict[str, Tensor] = {}
+        self._alive = _Held()
         self._last: dict[str, int] = {}
         for index, operator in enumerate(operators):
             for tensor in operator.read:
@@ -239,10 +280,14 @@ class _Walk:
         for name in outgoing:
             self._last[name] = len(operators)
 
+    @property
+    def peak(self) -> list[Tensor]:
+        """What was alive at the step that had the most."""
+        return [*self._alive.marked(), *self.gradients.marked()]
+
     def forward(self, operators: Sequence[Operator], phase: str) -> None:
         """Adds what operators make, and drops what was read for the last time and is not kept."""
-        total = float(sum(t.bytes for t in self._alive.values()))
-        total += sum(size for _, size in self.gradients.values())
+        total = float(self._alive.bytes() + self.gradients.bytes())
         for index, operator in enumerate(operators):
             dead = [
                 root
@@ -250,27 +295,25 @@ class _Walk:
                 for root in self._roots.of(tensor)
                 if self._last[root.name] == index
                 and root.name not in self._kept
-                and root.name in self._alive
+                and root.name in self._alive.now
             ]
             row = row_of(operator.op_type)
             # PopART writes the results of such operators over an operand that nobody else reads.
             early = dead if row is not None and row.kind in _IN_PLACE else []
             for root in early[:1]:
-                if self._alive.pop(root.name, None) is not None:
-                    total -= root.bytes
+                total -= self._alive.drop(root.name)
             if not is_view(operator):
                 for tensor in operator.outputs:
                     if tensor.role == "activation" and self._is_new(tensor):
-                        self._alive[tensor.name] = tensor
+                        self._alive.add(tensor.name, tensor)
                         total += tensor.bytes
             self._step(operator, phase, total)
             for root in dead:
-                if self._alive.pop(root.name, None) is not None:
-                    total -= root.bytes
+                total -= self._alive.drop(root.name)
 
     def _is_new(self, tensor: Tensor) -> bool:
         needed = tensor.name in self._last or tensor.name in self._kept
-        return needed and tensor.name not in self._alive
+        return needed and tensor.name not in self._alive.now
 
     def backward(
         self,
@@ -290,9 +333,12 @@ class _Walk:
                 for root in self._roots.of(tensor):
                     first[root.name] = index
         alive = {name: size for name, size in kept.items() if size}
-        total = sum(alive.values()) + sum(size for _, size in self.gradients.values())
+        total = sum(alive.values()) + self.gradients.bytes()
         if tensors:
-            self._alive = dict(tensors)
+            for name in [name for name in self._alive.now if name not in tensors]:
+                self._alive.drop(name)
+            for name, tensor in tensors.items():
+                self._alive.add(name, tensor)
         dropped: dict[int, list[str]] = {}
         for name in alive:
             dropped.setdefault(first.get(name, 0), []).append(name)
@@ -311,26 +357,25 @@ class _Walk:
                     if tensor.role != "activation" or tensor.item < 2:
                         continue
                     for root in self._roots.of(tensor):
-                        if root.name not in self.gradients and root.role == "activation":
-                            self.gradients[root.name] = (root, float(root.bytes))
+                        if root.name not in self.gradients.now and root.role == "activation":
+                            self.gradients.add(root.name, root)
                             total += root.bytes
                 self._step(operator, "backward", total + new)
                 total -= self._drop_gradients(operator)
             for name in dropped.get(index, ()):
                 total -= alive.pop(name)
-                self._alive.pop(name, None)
+                self._alive.drop(name)
 
     def _drop_gradients(self, operator: Operator) -> float:
         """Forgets the gradients of an operator's outputs; returns their bytes."""
-        done = [self.gradients.pop(tensor.name, None) for tensor in operator.outputs]
-        return sum(found[1] for found in done if found is not None)
+        return float(sum(self.gradients.drop(tensor.name) for tensor in operator.outputs))
 
     def _step(self, operator: Operator, phase: str, total: float) -> None:
         self.steps.append(Step(operator.name, phase, total))
         if total > self.most:
             self.most = total
-            gradients = [tensor for tensor, _ in self.gradients.values()]
-            self.peak = [*self._alive.values(), *gradients]
+            self._alive.mark()
+            self.gradients.mark()
 
 
 def stage_operators(program: Program) -> dict[int, list[Operator]]:

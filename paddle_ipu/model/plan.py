@@ -69,6 +69,8 @@ def plan(program: Program, machine: Machine, *, batch: int = 0, most: int = MOST
     fitting: list[Candidate] = []
     too_large, closest, tried = 0, None, 0
     for placed, cuts in _placements(program, machine, batch or own, pricing):
+        if tried == most:
+            break
         lives = livenesses(placed)
         for candidate in _variants(placed):
             if tried == most:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from paddle_ipu.errors import OutOfMemoryException, popart_exception
 from paddle_ipu.model.advice import advise
 from paddle_ipu.model.choice import Choice
-from paddle_ipu.model.liveness import Roots, read_by_gradient, stage_liveness
+from paddle_ipu.model.liveness import Roots, _Held, read_by_gradient, stage_liveness
 from paddle_ipu.model.machines import MACHINES, Machine
 from paddle_ipu.model.memory import MemoryReport, livenesses, predict_memory, stash_depth
 from paddle_ipu.model.memory_check import check_memory, size
@@ -41,6 +41,19 @@ def test_the_liveness_of_a_chain_by_hand() -> None:
     # matmul makes one; tanh writes over it; the next matmul has its input and its output.
     alive = [step.bytes for step in found.forward if not step.label.startswith("L1")]
     assert alive == [tensor, tensor, 2 * tensor, tensor, 2 * tensor, tensor]
+
+
+def test_liveness_copies_no_lists_of_tensors_on_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without recomputation every step of forward has more alive than the one before."""
+    asked = []
+    marked = _Held.marked
+    monkeypatch.setattr(_Held, "marked", lambda self: asked.append(self) or marked(self))
+    program = chain(32)
+    (ipu,) = memory(program).ipus
+    assert len(asked) <= 4
+    tensor = 8 * 64 * 2
+    assert {h.bytes for h in ipu.holdings if h.category == "activations"} == {tensor}
+    assert ipu.categories["activations"] >= 32 * tensor
 
 
 def test_gradients_read_what_they_need() -> None:
