@@ -279,7 +279,11 @@ def _imported(path: Path) -> Arguments:
         raise LaunchError(f"--import-config {path} cannot be read: {error.strerror}") from None
     except ValueError as error:
         raise LaunchError(f"--import-config {path} is no JSON: {error}") from None
-    if not isinstance(stored, dict) or not isinstance(stored.get("options"), dict):
+    if (
+        not isinstance(stored, dict)
+        or not isinstance(stored.get("options"), dict)
+        or not isinstance(stored.get("program", []), list)
+    ):
         raise LaunchError(
             f"--import-config {path} is not what --export-config writes: an object with `options` "
             "and `program`"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -39,23 +40,30 @@ class VipuClient:
             VipuError: the service refuses.
         """
         body = json.dumps({"call": method, "arguments": arguments})
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=self.timeout)
         try:
-            connection.request("POST", "/", body, {"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            data = json.loads(answer.read(_LONGEST))
-            if not isinstance(data, dict):
-                raise ValueError("no object")
+            data = self._answer(body)
         except (OSError, ValueError, http.client.HTTPException) as error:
             raise VipuConnectionError(
                 f"unable to connect to VIRM/V-IPU Controller at {self.host}:{self.port}: context "
                 "deadline exceeded"
             ) from error
-        finally:
-            connection.close()
         if "error" in data:
             raise VipuError(str(data["error"]))
         return data.get("result")
+
+    def _answer(self, body: str) -> dict[str, Any]:
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=self.timeout)
+        with contextlib.closing(connection):
+            connection.connect()
+            address, port = connection.sock.getpeername()[:2]
+            # The service answers to addresses only, whatever name it has here.
+            host = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+            headers = {"Content-Type": "application/json", "Host": host}
+            connection.request("POST", "/", body, headers)
+            data = json.loads(connection.getresponse().read(_LONGEST))
+        if not isinstance(data, dict):
+            raise ValueError("no object")
+        return data
 
 
 def configured_host(environment: Mapping[str, str] | None = None) -> str | None:

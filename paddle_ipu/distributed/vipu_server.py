@@ -95,7 +95,10 @@ class _Handler(BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or int(length) > _LONGEST:
             raise ValueError(f"the length must be given and at most {_LONGEST} bytes")
-        request = json.loads(self.rfile.read(int(length)))
+        try:
+            request = json.loads(self.rfile.read(int(length)))
+        except RecursionError:
+            raise ValueError("it is nested too deeply") from None
         if not isinstance(request, dict) or set(request) - {"call", "arguments"}:
             raise ValueError('expected {"call": name, "arguments": {...}}')
         name, arguments = request.get("call"), request.get("arguments", {})

@@ -218,7 +218,8 @@ class Instances:
             )
         )(self._whole(data, True))
         found = np.array(_part(together, False)).tobytes()
-        return np.frombuffer(found, array.dtype).reshape(self.count, *array.shape)
+        # A copy, as what bytes hold cannot be written to.
+        return np.frombuffer(found, array.dtype).reshape(self.count, *array.shape).copy()
 
 
 _UINTS = {1: jnp.uint8, 2: jnp.uint16, 4: jnp.uint32, 8: jnp.uint64}

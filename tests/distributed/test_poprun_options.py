@@ -270,6 +270,7 @@ def test_config_files(tmp_path: Path) -> None:
     [
         ("{", "is no JSON"),
         ("[]", "is not what --export-config writes"),
+        ('{"options": {}, "program": "python3 x.py"}', "is not what --export-config writes"),
         ('{"options": {"nonsense": 1}}', "unrecognised option 'nonsense'"),
         ('{"options": {"num-replicas": "x"}}', "takes a number from 1, got 'x'"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -34,8 +35,6 @@ def sleeper() -> subprocess.Popen[bytes]:
 
 
 def attach(client: VipuClient, name: str, ipus: int, pid: int, gcd: int = 0) -> Any:
-    import socket
-
     return client.call(
         "attach", name=name, gcd=gcd, ipus=ipus, pid=pid, host=socket.gethostname(),
         started=start_time(pid), command="train.py", user="me",
@@ -119,6 +118,7 @@ def test_a_later_process_of_the_same_id_is_another_one() -> None:
         ({}, '{"call": "create", "arguments": {"name": "p"}}', "create needs size"),
         ({}, '{"call": "create", "arguments": {"name": "p", "size": true}}', "size of create must"),
         ({}, '{"call": "remove", "arguments": {"self": 1}}', "remove takes no self"),
+        ({}, "[" * 60000, "malformed request: it is nested too deeply"),
         ({}, "x" * 70000, "at most 65536 bytes"),
     ],
 )
@@ -138,6 +138,19 @@ def test_nobody_answers() -> None:
     message = r"unable to connect to VIRM/V-IPU Controller at 127\.0\.0\.1:1: context deadline"
     with pytest.raises(VipuConnectionError, match=message):
         VipuClient(port=1, timeout=2.0).call("partitions")
+    with pytest.raises(VipuConnectionError, match="Controller at no host:8090"):
+        VipuClient("no host").call("partitions")
+
+
+def test_a_service_is_reached_by_any_name(
+    client: VipuClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    true = socket.getaddrinfo
+    names = {"vipu.my_domain": "127.0.0.1"}
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda host, *rest: true(names.get(host, host), *rest)
+    )
+    assert VipuClient("vipu.my_domain", client.port, 5.0).call("partitions") == []
 
 
 def test_a_port_in_use(client: VipuClient) -> None:
