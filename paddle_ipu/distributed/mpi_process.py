@@ -15,12 +15,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO, Any
 
+from paddle_ipu.distributed.heartbeat import Hang, Watch
+
 _TAG = re.compile(rb"\[\d+,(\d+)\]<(stdout|stderr)>: ?")
 _EXITED = re.compile(r"Process name:\s*\[[^\]]*,(\d+)\]\s*Exit code:\s*(\d+)")
 _KILLED = re.compile(r"process rank (\d+) with PID (\d+) on node (\S+) exited on\s+signal (\d+)")
 _PR_SET_PDEATHSIG = 1
 _GRACE = 10.0
 _LINES = 20
+_GLANCE = 0.5
+HUNG = 124
+"""The exit code where the instances hung, as that of ``timeout``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +50,14 @@ class MpiProcess:
     Attributes:
         only: the instance whose output is shown; None shows that of all.
         keep_tags: whether what is shown begins with the instance's tag.
+        watch: ends the instances where they hang; None lets them.
+        hang: who hung.
     """
 
     only: int | None = None
     keep_tags: bool = False
+    watch: Watch | None = None
+    hang: Hang | None = None
     _last: dict[int, deque[str]] = field(default_factory=dict)
     _own: list[str] = field(default_factory=list)
     _signal: int = 0
@@ -67,7 +76,7 @@ class MpiProcess:
             started: is given the process's id.
 
         Returns:
-            The exit code; 128 + the signal that ended it.
+            The exit code; 128 + the signal that ended it; `HUNG`.
         """
         process = subprocess.Popen(
             command,
@@ -86,12 +95,24 @@ class MpiProcess:
         for reader in readers:
             reader.start()
         with self._ending(process):
-            code = process.wait()
+            code = self._wait(process)
         for reader in readers:
             reader.join(timeout=_GRACE)
         if self._signal:
             return 128 + self._signal
+        if self.hang is not None:
+            return HUNG
         return 128 - code if code < 0 else code
+
+    def _wait(self, process: subprocess.Popen[bytes]) -> int:
+        while self.watch is not None and self.hang is None:
+            try:
+                return process.wait(timeout=_GLANCE)
+            except subprocess.TimeoutExpired:
+                self.hang = None if self._signal else self.watch.hang()
+        if self.hang is not None:
+            _end(process)
+        return process.wait()
 
     @contextmanager
     def _ending(self, process: subprocess.Popen[bytes]) -> Iterator[None]:
@@ -103,10 +124,7 @@ class MpiProcess:
                 _kill_group(process)
                 return
             self._signal = number
-            process.terminate()
-            timer = threading.Timer(_GRACE, _kill_group, (process,))
-            timer.daemon = True
-            timer.start()
+            _end(process)
 
         asked = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)
         before = {number: signal.signal(number, end) for number in asked}
@@ -150,7 +168,11 @@ class MpiProcess:
         return None
 
     def _failure(self, rank: int, how: str) -> Failure:
-        return Failure(rank, how, list(self._last.get(rank, ())))
+        return Failure(rank, how, self.last_lines(rank))
+
+    def last_lines(self, rank: int) -> Sequence[str]:
+        """The last lines that an instance printed."""
+        return list(self._last.get(rank, ()))
 
 
 def _signal_name(number: int) -> str:
@@ -172,6 +194,14 @@ def _write(to: IO[str], line: bytes) -> None:
         os.dup2(null, to.fileno())
         os.close(null)
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGPIPE)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Asks mpirun to end, and kills it where it does not."""
+    process.terminate()
+    timer = threading.Timer(_GRACE, _kill_group, (process,))
+    timer.daemon = True
+    timer.start()
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:

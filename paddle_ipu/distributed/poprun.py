@@ -18,7 +18,7 @@ from pathlib import Path
 
 import paddle_ipu
 from paddle_ipu.distributed import cleaner as cleaner_program
-from paddle_ipu.distributed import mpi_command, poprun_arguments
+from paddle_ipu.distributed import heartbeat, mpi_command, poprun_arguments
 from paddle_ipu.distributed.mpi_command import Launch, Partition
 from paddle_ipu.distributed.mpi_process import Failure, MpiProcess
 from paddle_ipu.distributed.poprun_arguments import Arguments
@@ -136,6 +136,12 @@ def _launch(arguments: Arguments, environment: dict[str, str]) -> int:
         log.say("W", f"{word} in --mpi-global-args is ignored: the process placement is "
                      f"{arguments.placement}, and only `disabled` leaves it to you")  # fmt: skip
     remote = [host for host in arguments.hosts if not is_this_host(host)]
+    patience = arguments.number("hang-timeout")
+    if remote and patience is not None:
+        raise LaunchError(
+            f"--hang-timeout watches the instances of this host, and {remote[0]} is another one; "
+            "leave it out"
+        )
     for host in remote:
         check_ssh(host)
     with ExitStack() as stack:
@@ -145,6 +151,12 @@ def _launch(arguments: Arguments, environment: dict[str, str]) -> int:
             from paddle_ipu.distributed import partition_choice
 
             partition = stack.enter_context(partition_choice.chosen(arguments, log.say))
+        watch = None
+        if patience is not None:
+            counts = Path(tempfile.mkdtemp(prefix="poprun-heartbeat-"))
+            cleaner.remember("folder", counts)
+            environment[heartbeat.FOLDER] = str(counts)
+            watch = heartbeat.Watch(counts, arguments.count("num-instances"), patience)
         launch = Launch(
             arguments=arguments,
             mpirun=mpirun,
@@ -158,10 +170,10 @@ def _launch(arguments: Arguments, environment: dict[str, str]) -> int:
         )
         if arguments.flag("print-topology"):
             print(mpi_command.topology(launch), flush=True)
-        return _run(launch, log, cleaner)
+        return _run(launch, log, cleaner, watch)
 
 
-def _run(launch: Launch, log: Log, cleaner: Cleaner) -> int:
+def _run(launch: Launch, log: Log, cleaner: Cleaner, watch: heartbeat.Watch | None) -> int:
     arguments = launch.arguments
     command = mpi_command.command(launch)
     log.say("I", f"Running command: {shlex.join(command)}")
@@ -171,6 +183,7 @@ def _run(launch: Launch, log: Log, cleaner: Cleaner) -> int:
     process = MpiProcess(
         only=arguments.number("only-output-from-instance"),
         keep_tags="--tag-output" in arguments.words("mpi-global-args"),
+        watch=watch,
     )
 
     def started(pid: int) -> None:
@@ -183,6 +196,11 @@ def _run(launch: Launch, log: Log, cleaner: Cleaner) -> int:
     failure = process.failure()
     if process.signal_name:
         log.say("W", f"ended by {process.signal_name}; every instance was told to end")
+    elif process.hang is not None:
+        for number in process.hang.instances:
+            last = Failure(number, "went no further", process.last_lines(number))
+            log.say("E", describe(last, shown=process.only in (None, number)))
+        log.say("E", f"{process.hang.text}; every instance was told to end")
     elif code and failure is not None:
         log.say("E", describe(failure, shown=process.only in (None, failure.instance)))
     elif code:

@@ -63,6 +63,10 @@ _ROWS = (
          short=("-vv", "--vv")),
     _row(_GENERAL, "print-topology", "yes_no", "no",
          "Print which hosts, instances and replicas there are.", "yes|no"),
+    _row(_GENERAL, "hang-timeout", "count", None,
+         "End the instances where none of them begins a run for so many seconds, and say which one "
+         "the others waited for; longer than the longest compilation. Left out, they may take any "
+         "time. Of this host only; not an option of Graphcore's.", "SECONDS"),
     _row(_GENERAL, "only-output-from-instance", "number", None,
          "Show what this instance prints, errors included, and hide the others' output.", "N"),
     _row(_LAUNCH, "num-replicas", "count", "1",
@@ -174,6 +178,7 @@ def help_text() -> str:
         "exit codes:",
         "  0    every instance ended with 0",
         "  1    wrong options, or the V-IPU server, a partition or a host refused",
+        "  124  the instances hung, by --hang-timeout",
         "  N    the code of the instance that failed first; 128 + signal where one was killed",
         "",
         "docs/poprun.md has runs to learn from.",

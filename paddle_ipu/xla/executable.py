@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from paddle_ipu.distributed import heartbeat
 from paddle_ipu.errors import LoweringError, NumericalError, popart_exception, popart_runtime_error
 from paddle_ipu.xla import (
     half,
@@ -249,6 +250,7 @@ class Executable:
         Raises:
             CacheError: the folder cannot be used.
         """
+        heartbeat.beat()
         self._cache_path = cache_path
         self._compiled = self._obtain(self._step)
         self._traced = None
@@ -319,6 +321,7 @@ class Executable:
                 state are as before the run.
             popart_runtime_error: an Abort stopped the program; its weights are lost.
         """
+        heartbeat.beat()
         try:
             return self._run(feeds, updating)
         except jax.errors.JaxRuntimeError as error:

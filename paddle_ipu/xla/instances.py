@@ -23,6 +23,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec
 
+from paddle_ipu.distributed import heartbeat
 from paddle_ipu.distributed.failed_exit import end_where_failed
 from paddle_ipu.distributed.instance import COORDINATOR, this_instance
 from paddle_ipu.errors import BackendUnavailableError
@@ -172,6 +173,7 @@ class Instances:
         """Arrays as instance `root` has them; every instance must call this, with like shapes."""
         if not arrays:
             return {}
+        heartbeat.beat()
 
         def chosen(parts: Tree) -> Tree:
             mine = lax.axis_index(INSTANCE_AXIS) == root
@@ -206,6 +208,7 @@ class Instances:
 
     def gathered(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """What every instance gave, [instances, *shape]; all must call it, with like shapes."""
+        heartbeat.beat()
         # As bytes: JAX narrows numbers of 64 bits.
         data = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
 

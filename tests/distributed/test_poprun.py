@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paddle_ipu.distributed import poprun
+from paddle_ipu.distributed import heartbeat, poprun
 from paddle_ipu.distributed.mpi_process import Failure
 from paddle_ipu.errors import LaunchError
 
@@ -116,6 +116,63 @@ def test_an_instance_that_dies_ends_all(tmp_path: Path, end: str, code: int, how
     assert "its last lines (hidden by --only-output-from-instance):\n" in err
     assert "    the last line\n" in err
     assert left_behind(tmp_path) == []
+
+
+@with_mpirun
+def test_the_instance_that_hangs_is_named(tmp_path: Path) -> None:
+    script = (
+        "echo instance $OMPI_COMM_WORLD_RANK; cd $PADDLE_IPU_HEARTBEAT; "
+        "test $OMPI_COMM_WORLD_RANK = 1 && c='\\003' || c='\\004'; "
+        "printf $c'\\0\\0\\0\\0\\0\\0\\0' > $OMPI_COMM_WORLD_RANK; exec sleep 60"
+    )
+    code, _, err = run(tmp_path, *TWO, "--hang-timeout=3", "sh", "-c", script)
+    assert code == 124
+    assert "[E] instance 1 went no further; its last lines:\n    instance 1\n" in err
+    assert "instance 0 went no further" not in err
+    assert (
+        "instance 1 hangs: no instance has begun a run for 3 s; begun there are 3, elsewhere up "
+        "to 4; every instance was told to end"
+    ) in err
+    assert left_behind(tmp_path) == []
+
+
+def test_who_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    watch = heartbeat.Watch(tmp_path, 3, 10, lambda: now[0])
+    monkeypatch.setattr(heartbeat, "_file", -1)
+    monkeypatch.setattr(heartbeat, "_begun", 0)
+    heartbeat.beat()
+    assert list(tmp_path.iterdir()) == [], "nobody watches"
+    monkeypatch.setenv(heartbeat.FOLDER, str(tmp_path))
+    now[0] = 9.0
+    heartbeat.beat()
+    assert watch.hang() is None
+    now[0] = 18.0
+    assert watch.hang() is None
+    heartbeat.beat()
+    assert watch.hang() is None
+    os.close(heartbeat._file)
+    now[0] = 28.0
+    found = watch.hang()
+    assert found is not None and found.instances == (1, 2)
+    assert found.text.startswith("instances 1, 2 hang: no instance has begun a run for 10 s; ")
+    level = heartbeat.Watch(tmp_path / "none", 2, 10, lambda: now[0])
+    now[0] = 38.0
+    found = level.hang()
+    assert found is not None and found.instances == ()
+    assert found.text.endswith("none is behind the others: each has begun 0")
+
+
+def test_instances_of_other_hosts_are_not_watched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(poprun, "is_this_host", lambda host: False)
+    monkeypatch.setattr(poprun, "find_mpirun", lambda environment: "mpirun")
+    words = ["--offline-mode=yes", "--allow-run-as-root", "--hang-timeout=9", "--host=far", "true"]
+    assert poprun.main(words) == 1
+    assert (
+        "--hang-timeout watches the instances of this host, and far is" in capsys.readouterr().err
+    )
 
 
 @with_mpirun
