@@ -183,6 +183,11 @@ class IpuBackend:
         return self._changes
 
     @property
+    def is_current(self) -> bool:
+        """True while runs change no weights and the next one finds its weights on the device."""
+        return not (self._changes or self._stale or self._seen != _turn)
+
+    @property
     def is_attached(self) -> bool:
         """True from :meth:`attach` until the backend is reset or detached."""
         return self._session is not None

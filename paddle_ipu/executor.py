@@ -28,6 +28,7 @@ from paddle_ipu.frontend.programs import is_saved
 from paddle_ipu.random_seed import Seed
 from paddle_ipu.scope import to_bits
 from paddle_ipu.scope_sharing import in_turn
+from paddle_ipu.turns import Turns
 from paddle_ipu.value_names import find, name_of
 
 if TYPE_CHECKING:
@@ -108,7 +109,9 @@ class IpuProgram:
         self._forward_only = forward_only
         self._asserts = asserts
         self._runs = 0
-        self._running = threading.Lock()
+        self._turns = Turns()
+        self._counting = threading.Lock()
+        self._is_independent: bool | None = None
         self._runner: BatchingRunner | None = None
         self._whole = False
         self._outputs: dict[str, tuple[tuple[int, ...], Any]] | None = None
@@ -233,9 +236,9 @@ class IpuProgram:
             IndexRangeError, NumericalError: as for :meth:`run`.
         """
         assert self._seed is not None, "nothing was compiled"
-        # Weights are donated to a step, so threads take turns.
-        with self._running:
-            session = self._backend.session
+        # Weights that a step changes are donated to it, so that threads take turns.
+        with self._turns.turn(self._runs_together) as is_alone:
+            session = self._backend.session if is_alone else self._backend.session_as_is
             if self._outputs is None:
                 self._outputs = {
                     name: (array.shape, array.dtype)
@@ -257,8 +260,17 @@ class IpuProgram:
                     raise
                 cause, failed.error = failed.error, None
                 raise cause from error
-            self._runs += 1
+            with self._counting:
+                self._runs += 1
         return outputs
+
+    def _runs_together(self) -> bool:
+        """Whether a run neither changes anything nor has weights to fetch before."""
+        if not self._backend.is_current or self._to_popart is not None:
+            return False
+        if self._is_independent is None:
+            self._is_independent = bool(self._told("runsAreIndependent", False))
+        return self._is_independent
 
     # -- serving -------------------------------------------------------------------------------
 

@@ -319,6 +319,16 @@ class _Session(SessionWeights):
         self._require_prepared("drawsRandomNumbers")
         return bool(self._executable.draws or self._options.enableStochasticRounding)
 
+    def runsAreIndependent(self) -> bool:
+        """Whether threads may call ``run`` at the same time, each with its own data.
+
+        A run then leaves nothing for the next: no weights, state or random numbers; nor does it
+        call the host, where a user's code may be. PopART has none.
+        """
+        self._require_prepared("runsAreIndependent")
+        is_drawing = self._synthetic or self.drawsRandomNumbers()
+        return not is_drawing and bool(self._executable.runs_are_independent)
+
     def _report(self, percent: int) -> None:
         if self._progress is not None:
             self._progress(percent, 100)

@@ -8,6 +8,7 @@ fetched, once it was read and the next run began. The device then keeps its own 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -53,6 +54,7 @@ class SessionWeights:
         self._known_state: set[str] = set()
         self._uploaded = False
         self._prepared = False
+        self._letting_go = threading.Lock()
 
     def weightsFromHost(self) -> None:
         """Takes the host's weights and optimizer state to the device."""
@@ -232,13 +234,14 @@ class SessionWeights:
 
     def _let_go(self) -> None:
         """Before a run, which reuses the memory that a snapshot refers to."""
-        for name in list(self._fetched):
-            if name in self._read and not self._synthetic:
-                del self._host[name]
-                self._fetched.discard(name)
-            elif name not in self._copied:
-                self._host[name] = np.array(self._host[name])
-                self._copied.add(name)
+        with self._letting_go:
+            for name in list(self._fetched):
+                if name in self._read and not self._synthetic:
+                    del self._host[name]
+                    self._fetched.discard(name)
+                elif name not in self._copied:
+                    self._host[name] = np.array(self._host[name])
+                    self._copied.add(name)
         self._same_on_device -= self._changed_by_runs()
 
     @property

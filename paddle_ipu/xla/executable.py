@@ -142,6 +142,11 @@ class Executable:
         """Whether the step draws random numbers from the seed; known once it is compiled."""
         return self._step.graph.draws if self._compiled is None else self._compiled.draws
 
+    @property
+    def runs_are_independent(self) -> bool:
+        """Whether a step reads its weights only, and is made of paddle_ipu's own operators."""
+        return self._leaves_weights(self._step) and self._step.graph.is_on_device
+
     def reserve_memory(self) -> None:
         """Makes room for the step's temporary buffers, which every run then uses again."""
         if self.temporary_bytes:

@@ -43,6 +43,9 @@ from paddle_ipu.xla.registry import (
 )
 from paddle_ipu.xla.stale_weights import Versions, with_gradient_of
 
+OWN_LOWERINGS = "paddle_ipu.xla.lowerings."
+"""How the modules of paddle_ipu's lowerings begin; others are a user's."""
+
 _VIEWS = frozenset({"Cast", "Identity", "Reshape", "Transpose"})
 """Operators whose result is a weight where their input is one."""
 
@@ -264,6 +267,17 @@ class LoweredGraph:
         inner = [found for block in node.blocks.values() for found in block.graph.nodes]
         is_kernel = bool(self.kernels) and not self.kernels.keys().isdisjoint(node.outputs)
         return is_kernel or _acts(node) or any(map(self.runs_on_host, inner))
+
+    @property
+    def is_on_device(self) -> bool:
+        """Whether no operator calls the host, as those of users may."""
+        return not any(map(self.runs_on_host, self.nodes)) and self._has_own_operators
+
+    @property
+    def _has_own_operators(self) -> bool:
+        inner = [block.graph for node in self.nodes for block in node.blocks.values()]
+        own = all(node.rule.__module__.startswith(OWN_LOWERINGS) for node in self.nodes)
+        return own and all(graph._has_own_operators for graph in inner)
 
     def reaching(self, target: str) -> set[str]:
         """Every value that `target` depends on, itself included."""

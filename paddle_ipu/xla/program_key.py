@@ -29,11 +29,10 @@ import onnx_ir as ir
 
 import paddle_ipu
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
-from paddle_ipu.xla.graph import LoweredGraph, LoweredNode
+from paddle_ipu.xla.graph import OWN_LOWERINGS, LoweredGraph, LoweredNode
 from paddle_ipu.xla.step import Step
 
 _OWN = "paddle_ipu."
-_LOWERINGS = "paddle_ipu.xla.lowerings."
 _DEPTH = 60
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 _NUMBERS = frozenset(
@@ -191,7 +190,7 @@ class Digest:
         if not kind.__module__.startswith(_OWN):
             raise NoKeyError(f"an object of {kind.__module__}.{kind.__qualname__}")
         self._name("object", kind)
-        if isinstance(item, LoweredNode) and not item.rule.__module__.startswith(_LOWERINGS):
+        if isinstance(item, LoweredNode) and not item.rule.__module__.startswith(OWN_LOWERINGS):
             raise NoKeyError(f"the operator {item.domain}.{item.op_type}")
         skipped = ("rule",) if isinstance(item, LoweredNode) else ()
         slots = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from paddle import inference
 
 from paddle_ipu.backend import IpuBackend
+from paddle_ipu.xla.executable import Executable
 from tests.inference.conftest import assert_alike, rows, run
 
 NEWER = not paddle.__version__.startswith("2.")
@@ -195,6 +197,23 @@ def test_clones_have_handles_of_their_own_and_share_the_rest(predictor: Any, on_
     for results, given in zip(found, feeds, strict=True):
         assert_alike(results, run(on_cpu, given))
     assert {id(clone._model) for clone in clones} == {id(predictor._model)}
+
+
+def test_clones_run_at_the_same_time(predictor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    clones, feeds = [predictor.clone() for _ in range(2)], rows(4)
+    expected = run(predictor, feeds)
+    both, step = threading.Barrier(2, timeout=10), Executable.run
+
+    def beside_the_other(*arguments: Any) -> Any:
+        both.wait()
+        return step(*arguments)
+
+    monkeypatch.setattr(Executable, "run", beside_the_other)
+    with ThreadPoolExecutor(2) as threads:
+        found = list(threads.map(lambda clone: run(clone, feeds), clones))
+    for results in found:
+        for got, wanted in zip(results, expected, strict=True):
+            np.testing.assert_array_equal(got, wanted)
 
 
 def test_threads_that_bring_a_new_shape_compile_it_once(predictor: Any) -> None:

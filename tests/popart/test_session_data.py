@@ -160,11 +160,22 @@ def test_a_session_knows_whether_it_draws(inside: bool) -> None:
         else:
             session = infer(make.model, {y: "All"})
         found: bool = session.drawsRandomNumbers()
+        assert session.runsAreIndependent() is not training
         return found
 
     assert draws(0.5, training=True)
     assert not draws(0.0, training=True)
     assert not draws(0.5, training=False)
+
+
+def test_runs_that_draw_or_print_depend_on_one_another() -> None:
+    make = builder()
+    x = make.addInputTensor("FLOAT", [4], "x")
+    drawn = make.aiOnnx.add([make.aiOnnx.randomuniform([4]), x])
+    assert not infer(make.model, {drawn: "All"}).runsAreIndependent()
+    make = builder()
+    shown = make.aiGraphcore.printtensor([make.addInputTensor("FLOAT", [4], "x")], 1, "x")
+    assert not infer(make.model, {shown: "All"}).runsAreIndependent()
 
 
 # Made-up data
