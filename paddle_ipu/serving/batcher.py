@@ -126,7 +126,7 @@ class Batcher:
             )
         self._blocked += 1
         try:
-            self._room.wait(None if left == math.inf else left)
+            self._room.wait(min(left, threading.TIMEOUT_MAX))
         finally:
             self._blocked -= 1
         self._check_open()
@@ -199,7 +199,7 @@ class Batcher:
             # An answer's callback may close its runner.
             if thread is not threading.current_thread():
                 left = until - monotonic()
-                thread.join(None if left == math.inf else max(0.0, left))
+                thread.join(min(max(0.0, left), threading.TIMEOUT_MAX))
         return not any(t.is_alive() for t in self._threads)
 
     # -- the threads' side ---------------------------------------------------------------------
@@ -270,7 +270,7 @@ class Batcher:
                             return batch, late
                         continue
                     self._idle = True
-                    self._arrived.wait(left)
+                    self._arrived.wait(min(left, threading.TIMEOUT_MAX))
                 elif self._closing:
                     return [], []
                 else:

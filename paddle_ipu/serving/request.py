@@ -93,7 +93,7 @@ class WaitedFor(Request):
     def wait(self, seconds: float) -> bool:
         """Waits for the end; False where that took too long, and then nobody waits any more."""
         try:
-            if self._done.acquire(timeout=seconds):
+            if self._done.acquire(timeout=min(seconds, threading.TIMEOUT_MAX)):
                 return True
         except BaseException:
             self.abandoned = True

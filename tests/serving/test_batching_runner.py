@@ -274,6 +274,17 @@ def test_a_deadline() -> None:
     assert len(model.calls) == 2
 
 
+@pytest.mark.parametrize("seconds", [1e12, 1e300, float("inf")])
+def test_times_beyond_those_that_a_thread_can_wait_are_for_ever(seconds: float) -> None:
+    runner = serve(told_apart, timeout_ms=min(seconds, 1e300))
+    with ThreadPoolExecutor(4) as pool:
+        feeds = [request(1, mark) for mark in range(4)]
+        answers = pool.map(lambda feed: runner.run(feed, timeout=seconds), feeds)
+        for answer, feed in zip(answers, feeds, strict=True):
+            assert_answers(answer, feed)
+    assert runner.close(timeout=seconds)
+
+
 def test_a_request_with_a_deadline_does_not_wait_for_others_until_it_is_late() -> None:
     with serve(told_apart, timeout_ms=LONG) as runner:
         assert_answers(runner.run(request(1), timeout=0.4), request(1))
