@@ -27,7 +27,7 @@ from paddle_ipu.errors import LaunchError
 
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 _TRUE = frozenset({"1", "true", "True", "TRUE"})
-_SSH_WAIT = 15
+_SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15")
 
 
 class Log:
@@ -278,9 +278,11 @@ def check_ssh(host: str) -> None:
     Raises:
         LaunchError: it does not answer, its key is unknown, or it refuses ours.
     """
-    command = ["ssh", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={_SSH_WAIT}", host, "true"]
+    command = [*_SSH, host, "true"]
     try:
-        said = subprocess.run(command, capture_output=True, text=True, check=False)
+        said = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
     except FileNotFoundError:
         raise LaunchError(f"ssh is not installed, and host {host} is reached by it") from None
     if said.returncode == 0:
@@ -345,7 +347,7 @@ def _cache(arguments: Arguments, remote: Sequence[str], cleaner: Cleaner) -> Ite
     finally:
         for host in remote:
             remove = f"rm -rf -- {shlex.quote(folder)}"
-            subprocess.run(["ssh", "-o", "BatchMode=yes", host, remove], check=False)
+            subprocess.run([*_SSH, host, remove], stdin=subprocess.DEVNULL, check=False)
 
 
 class Cleaner:

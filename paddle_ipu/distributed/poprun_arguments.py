@@ -207,6 +207,11 @@ def check(arguments: Arguments, environment: Mapping[str, str]) -> None:
             "no program was given: poprun [options] program [arguments]. `poprun --help` lists the "
             "options."
         )
+    if ":" in arguments.program:
+        raise LaunchError(
+            "the program has an argument that is a colon alone, where mpirun would begin another "
+            "program; pass it in another way"
+        )
     instances, replicas = arguments.count("num-instances"), arguments.count("num-replicas")
     if replicas % instances:
         raise LaunchError(

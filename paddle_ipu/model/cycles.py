@@ -4,7 +4,8 @@ With F + 1 forward stages training has P = 2 F + 1 (backward of stage k is stage
 weight update of A micro-batches takes A + P - 1 pipeline cycles. In each, an IPU runs its active
 stages one after the other; the cycle is as long as its slowest IPU and the copies between IPUs
 that follow. The update comes after the drain: gradients summed over replicas by a ring
-(2 (R - 1) / R of their bytes a link), optimizer state to and from streaming memory, and the rule.
+(2 (R - 1) / R of their bytes a link; between IPU-Link domains of R replicas 1 / R of them by the
+gateways), optimizer state to and from streaming memory, and the rule.
 """
 
 from __future__ import annotations
@@ -286,12 +287,13 @@ def _update(program: Program, machine: Machine, pricing: Pricing) -> dict[str, f
     replicas = settings.replicas
     collectives = 0.0
     if replicas > 1:
-        ring = 2.0 * (replicas - 1) / replicas * reduced
+        domains = max(1, -(-settings.ipus // machine.link_domain))
+        within = max(1, replicas // domains)
+        ring = 2.0 * (within - 1) / within * reduced
         collectives = ring / processor.link_bandwidth * clock
-        if settings.ipus > machine.link_domain:
-            domains = settings.ipus / machine.link_domain
-            between = 2.0 * (domains - 1) / domains * reduced * machine.board_ipus
-            collectives += between / machine.gateway_bandwidth * clock
+        # Domains exchange what the ring has scattered: of each IPU its replica's part.
+        between = 2.0 * (domains - 1) / domains * reduced / within * machine.board_ipus
+        collectives += between / machine.gateway_bandwidth * clock
     streaming = 0.0
     if not settings.state_on_chip:
         split = replicas if settings.state_sharded else 1
@@ -300,6 +302,8 @@ def _update(program: Program, machine: Machine, pricing: Pricing) -> dict[str, f
     cycles = _RULE_CYCLES.get(program.rule, _OTHER_RULE)
     rule = 0.0
     for found in weights:
-        total = sum((pricing.map(e, 4, cycles) for e, _, _ in found), NOTHING)
+        # A replica updates the part whose state it has.
+        parts = replicas if settings.state_sharded else 1
+        total = sum((pricing.map(-(-e // parts), 4, cycles) for e, _, _ in found), NOTHING)
         rule = max(rule, total.cycles)
     return {"collectives": collectives, "streaming memory": streaming, "rule": rule}

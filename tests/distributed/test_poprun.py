@@ -301,6 +301,26 @@ def test_hosts_that_do_not_let_us_in(
     assert message in str(error.value)
 
 
+def test_hosts_are_asked_without_taking_poprun_its_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executable(tmp_path / "ssh", "#!/bin/sh\ncat >&2\nexit 1\n")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    read, write = os.pipe()
+    kept = os.dup(0)
+    try:
+        os.write(write, b"the caller's\n")
+        os.close(write)
+        os.dup2(read, 0)
+        with pytest.raises(LaunchError, match="cannot be reached: ssh ended with code 1"):
+            poprun.check_ssh("h")
+        assert os.read(0, 100) == b"the caller's\n"
+    finally:
+        os.dup2(kept, 0)
+        os.close(kept)
+        os.close(read)
+
+
 def test_no_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LaunchError, match="ssh is not installed, and host h"):

@@ -191,6 +191,8 @@ def test_what_does_not_contradict() -> None:
 def test_no_program() -> None:
     with pytest.raises(LaunchError, match="no program was given"):
         check(read(["--num-replicas=2"]), {})
+    with pytest.raises(LaunchError, match="a colon alone, where mpirun would begin another"):
+        check(read(["--num-replicas=2", "echo", "a", ":", "b"]), {})
 
 
 @pytest.mark.parametrize(

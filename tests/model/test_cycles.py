@@ -151,6 +151,24 @@ def test_replicas_add_throughput_less_their_collectives() -> None:
     assert four.update["collectives"] == pytest.approx(2 * 3 / 4 * size / 32e9 * 1.33e9)
 
 
+def test_domains_exchange_what_their_rings_have_scattered() -> None:
+    program = chain(2, 512, 512, accumulation=8, replicas=128)
+    found = predict(program, MACHINES["POD128"]).cycles.update["collectives"]
+    size = 2 * 512 * 512 * 2
+    ring = 2 * 63 / 64 * size / 32e9
+    gateways = 2 * 1 / 2 * (size / 64) * 4 / 25e9
+    assert found == pytest.approx((ring + gateways) * 1.33e9)
+
+
+def test_sharded_state_divides_the_rule() -> None:
+    program = chain(2, 2048, 2048, accumulation=8, replicas=4)
+    whole, shared = (
+        predict(program.with_settings(state_sharded=sharded), POD16).cycles.update["rule"]
+        for sharded in (False, True)
+    )
+    assert whole / 4 < shared < whole / 3
+
+
 def test_a_faster_clock_is_faster() -> None:
     program = chain(2, 512, 512, accumulation=8)
     slow, fast = (predict(program, machine).cycles for machine in (POD4, BOW4))
