@@ -6,7 +6,9 @@ import argparse
 import importlib.util
 import json
 import math
+import os
 import sys
+import urllib.parse
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -51,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of this subcommand."""
     add = parser.add_argument
     add("model", metavar="MODEL", help="a saved inference model")
-    add("--name", help="its name in URLs; that of its file by default")
+    add("--name", type=_name, help="its name in URLs; that of its file or folder by default")
     add("--micro-batch", type=_count, default=8, metavar="N",
         help="rows computed at once (default 8); a model saved with a fixed first dimension keeps "
              "that")  # fmt: skip
@@ -84,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
     from paddle_ipu.serving import BatchingRunner
     from paddle_ipu.serving.http.server import HttpServer
 
-    name = arguments.name or Path(arguments.model).name.split(".")[0]
+    name = arguments.name or name_of(arguments.model)
     try:
         runner = BatchingRunner(
             load(arguments.model, arguments.micro_batch, arguments.fp16),
@@ -113,6 +115,15 @@ def run(arguments: argparse.Namespace) -> int:
     answered = server.run(lambda: _introduce(name, server.address, runner, arguments.timeout_ms))
     print(runner.statistics())
     return 0 if answered else 1
+
+
+def name_of(target: str) -> str:
+    """The name in URLs of a model that has no other: its file's without suffixes, or its folder's.
+
+    Args:
+        target: a prefix, one of its files, or a folder, the current one too.
+    """
+    return Path(os.path.abspath(target)).name.strip(".").split(".")[0] or "model"
 
 
 def load(target: str, micro_batch: int, half: bool) -> Any:
@@ -144,8 +155,9 @@ def _introduce(name: str, address: str, runner: Any, timeout_ms: float) -> None:
     from paddle_ipu.serving.http import protocol
 
     model = runner.model
+    url = f"{address}/v2/models/{urllib.parse.quote(name, safe='')}/infer"
     print(
-        f"serving {name} at {address}/v2/models/{name}/infer\n"
+        f"serving {name} at {url}\n"
         f"micro-batches of {model.micro_batch} rows, filled up for at most {timeout_ms:g} ms"
     )
     described = protocol.describe(name, model)
@@ -155,7 +167,7 @@ def _introduce(name: str, address: str, runner: Any, timeout_ms: float) -> None:
     example = {"inputs": [_zeros(tensor) for tensor in described["inputs"]]}
     text = json.dumps(example)
     if len(text) < 600:
-        print(f"try: curl {address}/v2/models/{name}/infer -d '{text}'")
+        print(f"try: curl {url} -d '{text}'")
     print("Ctrl-C ends it.", flush=True)
 
 
@@ -185,6 +197,12 @@ def _number(convert: Callable[[str], Any], least: float, expected: str) -> Calla
 _count = _number(int, 1, "a whole number from 1 on")
 _time = _number(float, 0, "milliseconds from 0 on")
 _seconds = _number(float, 1e-3, "seconds above 0")
+
+
+def _name(text: str) -> str:
+    if not text.strip(".") or "/" in text:
+        raise argparse.ArgumentTypeError(f"got {text!r}, expected a name without '/'")
+    return text
 
 
 def _port(text: str) -> int:

@@ -20,6 +20,7 @@ import paddle
 import pytest
 
 from paddle_ipu.cli.main import main
+from paddle_ipu.cli.serve import name_of
 
 
 def save(folder: Path, *, shared: bool = False) -> tuple[str, Any]:
@@ -104,6 +105,15 @@ def test_a_saved_model_is_served_until_a_signal(
     assert "2 requests: 1 answered, 1 failed" in told
 
 
+def test_every_model_has_a_name_in_urls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "net.v2"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    names = {".": "net", "./": "net", "words.pdmodel": "words", "../words": "words", ".hid": "hid"}
+    assert {target: name_of(target) for target in names} == names
+    assert name_of("/") == "model"
+
+
 def test_what_cannot_be_served(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,6 +131,8 @@ def test_what_cannot_be_served(
         ("--micro-batch", "0", "got '0', expected a whole number from 1 on"),
         ("--timeout-ms", "soon", "got 'soon', expected milliseconds from 0 on"),
         ("--grace", "0", "got '0', expected seconds above 0"),
+        ("--name", "a/b", "got 'a/b', expected a name without '/'"),
+        ("--name", "..", "got '..', expected a name"),
         ("--port", "65536", "got '65536', expected a number from 0 to 65535"),
     ):
         code, told = failing("model", option, value)
