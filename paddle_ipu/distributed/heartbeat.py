@@ -16,17 +16,28 @@ from pathlib import Path
 from paddle_ipu.distributed.instance import this_instance
 
 FOLDER = "PADDLE_IPU_HEARTBEAT"
-"""Folder with a file for each instance, its count; ``poprun --hang-timeout`` sets it."""
+"""Folder with a file for each instance of this host, its counts; ``poprun`` sets it."""
 
-_BYTES = 8
+_RUNS, _MEETINGS = 0, 8
+"""Where a file has its counts, each of 8 bytes: runs, and collectives of all instances."""
+
 _LOCK = threading.Lock()
-_begun = 0
+_counts = {_RUNS: 0, _MEETINGS: 0}
 _file = -1
 
 
 def beat() -> None:
     """Counts a run, a compilation or a collective that begins; nothing where nobody watches."""
-    global _begun, _file
+    _count(_RUNS)
+
+
+def meet() -> None:
+    """Counts what can only end where all instances begin it."""
+    _count(_MEETINGS)
+
+
+def _count(kind: int) -> None:
+    global _file
     folder = os.environ.get(FOLDER)
     if not folder:
         return
@@ -34,8 +45,25 @@ def beat() -> None:
         if _file < 0:
             path = Path(folder) / str(this_instance().index)
             _file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        _begun += 1
-        os.pwrite(_file, _begun.to_bytes(_BYTES, "little"), 0)
+        _counts[kind] += 1
+        os.pwrite(_file, _counts[kind].to_bytes(8, "little"), kind)
+
+
+def _counted(folder: Path, instance: int, kind: int) -> int:
+    try:
+        return int.from_bytes((folder / str(instance)).read_bytes()[kind : kind + 8], "little")
+    except FileNotFoundError:
+        return 0
+
+
+def waiting_instances() -> list[int]:
+    """The instances that wait for this one, in a collective that it has not begun."""
+    folder = os.environ.get(FOLDER)
+    if not folder:
+        return []
+    others = range(this_instance().count)
+    own = _counts[_MEETINGS]
+    return [number for number in others if _counted(Path(folder), number, _MEETINGS) > own]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +103,8 @@ class Watch:
     def hang(self) -> Hang | None:
         """Who hangs; None as long as some instance goes on."""
         now = self._clock()
-        found = tuple(map(self._count, range(len(self._seen))))
+        instances = range(len(self._seen))
+        found = tuple(_counted(self._folder, number, _RUNS) for number in instances)
         if found != self._seen:
             self._seen, self._since = found, now
         if now - self._since < self._patience:
@@ -88,9 +117,3 @@ class Watch:
         named = ", ".join(map(str, behind))
         who = f"instance {named} hangs" if len(behind) == 1 else f"instances {named} hang"
         return Hang(behind, f"{who}: {text}; begun there are {fewest}, elsewhere up to {most}")
-
-    def _count(self, number: int) -> int:
-        try:
-            return int.from_bytes((self._folder / str(number)).read_bytes(), "little")
-        except FileNotFoundError:
-            return 0

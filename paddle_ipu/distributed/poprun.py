@@ -152,11 +152,13 @@ def _launch(arguments: Arguments, environment: dict[str, str]) -> int:
 
             partition = stack.enter_context(partition_choice.chosen(arguments, log.say))
         watch = None
-        if patience is not None:
+        environment.pop(heartbeat.FOLDER, None)
+        if not remote:
             counts = Path(tempfile.mkdtemp(prefix="poprun-heartbeat-"))
             cleaner.remember("folder", counts)
             environment[heartbeat.FOLDER] = str(counts)
-            watch = heartbeat.Watch(counts, arguments.count("num-instances"), patience)
+            if patience is not None:
+                watch = heartbeat.Watch(counts, arguments.count("num-instances"), patience)
         launch = Launch(
             arguments=arguments,
             mpirun=mpirun,

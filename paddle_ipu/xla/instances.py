@@ -147,6 +147,7 @@ class Instances:
         counters: Any,
     ) -> tuple[Tree, Tree, Tree, Any]:
         """Runs a compiled :meth:`step` on one instance's arrays; gives its own results."""
+        heartbeat.meet()
         weights, state, anchors, flags = compiled(
             {n: self._whole(a, n in own) for n, a in weights.items()},
             {name: self._whole(array, False) for name, array in state.items()},
@@ -174,6 +175,7 @@ class Instances:
         if not arrays:
             return {}
         heartbeat.beat()
+        heartbeat.meet()
 
         def chosen(parts: Tree) -> Tree:
             mine = lax.axis_index(INSTANCE_AXIS) == root
@@ -209,6 +211,7 @@ class Instances:
     def gathered(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """What every instance gave, [instances, *shape]; all must call it, with like shapes."""
         heartbeat.beat()
+        heartbeat.meet()
         # As bytes: JAX narrows numbers of 64 bits.
         data = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
 

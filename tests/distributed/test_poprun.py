@@ -140,7 +140,7 @@ def test_who_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     watch = heartbeat.Watch(tmp_path, 3, 10, lambda: now[0])
     monkeypatch.setattr(heartbeat, "_file", -1)
-    monkeypatch.setattr(heartbeat, "_begun", 0)
+    monkeypatch.setattr(heartbeat, "_counts", {heartbeat._RUNS: 0, heartbeat._MEETINGS: 0})
     heartbeat.beat()
     assert list(tmp_path.iterdir()) == [], "nobody watches"
     monkeypatch.setenv(heartbeat.FOLDER, str(tmp_path))
@@ -189,16 +189,22 @@ def test_output_that_nobody_reads_any_more_ends_all(tmp_path: Path) -> None:
 
 
 @with_mpirun
-def test_a_failure_after_the_instances_met_ends_those_that_wait(tmp_path: Path) -> None:
-    script = (
-        "import popdist as p; p.init()\n"
-        "if p.getInstanceIndex() == 1: raise RuntimeError('no more data')\n"
-        "p.barrier()"
-    )
+@pytest.mark.parametrize(
+    ("end", "message"),
+    [
+        pytest.param("raise RuntimeError('no more data')", "RuntimeError: no more data",
+                     marks=pytest.mark.thorough),
+        ("raise SystemExit(3)", "this instance ends, and others wait for it in a run: 0. All inst"),
+    ],
+)  # fmt: skip
+def test_an_instance_that_leaves_ends_those_that_wait(
+    tmp_path: Path, end: str, message: str
+) -> None:
+    script = f"import popdist as p; p.init()\nif p.getInstanceIndex() == 1: {end}\np.barrier()"
     code, _, err = run(tmp_path, *TWO, sys.executable, "-c", script)
     assert code == 1
     assert "instance 1 exited with code 1; its last lines" in err
-    assert "RuntimeError: no more data" in err
+    assert message in err
 
 
 @with_mpirun
