@@ -182,6 +182,13 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
+def discard(to: IO[str]) -> None:
+    """Has nothing come of what is written to a stream that nobody reads any more."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, to.fileno())
+    os.close(null)
+
+
 def _write(to: IO[str], line: bytes) -> None:
     try:
         # Several instances print at the same time: a line goes out in one piece.
@@ -190,9 +197,7 @@ def _write(to: IO[str], line: bytes) -> None:
     except BrokenPipeError:
         # Nobody reads any more, as behind `| head`: what instances still print is read on, or they
         # would wait for it for ever, and they are ended as the signal would end a program.
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, to.fileno())
-        os.close(null)
+        discard(to)
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGPIPE)
 
 

@@ -20,7 +20,7 @@ import paddle_ipu
 from paddle_ipu.distributed import cleaner as cleaner_program
 from paddle_ipu.distributed import heartbeat, mpi_command, poprun_arguments
 from paddle_ipu.distributed.mpi_command import Launch, Partition
-from paddle_ipu.distributed.mpi_process import Failure, MpiProcess
+from paddle_ipu.distributed.mpi_process import Failure, MpiProcess, discard
 from paddle_ipu.distributed.poprun_arguments import Arguments
 from paddle_ipu.distributed.poprun_options import help_text
 from paddle_ipu.errors import LaunchError
@@ -46,7 +46,10 @@ class Log:
             return
         now = time.time()
         stamp = time.strftime("%H:%M:%S", time.localtime(now)) + f".{int(now * 1000) % 1000:03d}"
-        print(f"{stamp} {os.getpid()} POPRUN [{letter}] {text}", file=sys.stderr, flush=True)
+        try:
+            print(f"{stamp} {os.getpid()} POPRUN [{letter}] {text}", file=sys.stderr, flush=True)
+        except BrokenPipeError:
+            discard(sys.stderr)
 
 
 def main(words: Sequence[str] | None = None) -> int:

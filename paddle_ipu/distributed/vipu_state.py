@@ -289,7 +289,8 @@ def _in_use(processes: list[Process]) -> str:
 
 def is_alive(process: Process) -> bool:
     """Whether a process of this host still runs, and is not another one of the same id."""
-    return start_time(process.pid) == process.started
+    # 0 is the start of none.
+    return start_time(process.pid) == process.started != 0
 
 
 def start_time(pid: int) -> int:

@@ -178,13 +178,23 @@ def test_instances_of_other_hosts_are_not_watched(
 @with_mpirun
 def test_output_that_nobody_reads_any_more_ends_all(tmp_path: Path) -> None:
     process = start(tmp_path, "--offline-mode=yes", "yes", "a line of many")
-    assert process.stdout is not None
+    assert process.stdout is not None and process.stderr is not None
     assert process.stdout.readline() == "a line of many\n"
     process.stdout.close()
     assert process.wait(timeout=30) == 128 + signal.SIGPIPE
-    assert process.stderr is not None
     assert "ended by SIGPIPE; every instance was told to end" in process.stderr.read()
     process.stderr.close()
+    assert left_behind(tmp_path) == []
+
+
+@with_mpirun
+def test_neither_output_is_read_any_more(tmp_path: Path) -> None:
+    process = start(tmp_path, "--offline-mode=yes", "yes", "a line of many")
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.readline()
+    process.stderr.close()
+    process.stdout.close()
+    assert process.wait(timeout=30) == 128 + signal.SIGPIPE
     assert left_behind(tmp_path) == []
 
 

@@ -105,6 +105,7 @@ def test_a_later_process_of_the_same_id_is_another_one() -> None:
     now = start_time(os.getpid())
     assert is_alive(Process(os.getpid(), "h", now, "", "", 0, 1, 0.0))
     assert not is_alive(Process(os.getpid(), "h", now - 1, "", "", 0, 1, 0.0))
+    assert not is_alive(Process(1 << 30, "h", start_time(1 << 30), "", "", 0, 1, 0.0))
 
 
 @pytest.mark.parametrize(
