@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +21,15 @@ Array = np.ndarray[Any, Any]
 
 _live: weakref.WeakSet[IpuBackend]
 _last: weakref.ref[IpuBackend] | None = None
+
+
+class _Beside(threading.local):
+    """How many blocks of :func:`last_program_stays` a thread is in."""
+
+    depth = 0
+
+
+_beside = _Beside()
 
 _turn = 0
 """Counts how often a device got ahead of its Scope."""
@@ -103,7 +113,8 @@ class IpuBackend:
             self._have_states_given_back()
             self._states_from_host()
         _live.add(self)
-        _last = weakref.ref(self)
+        if not _beside.depth:
+            _last = weakref.ref(self)
 
     @property
     def session(self) -> Any:
@@ -460,16 +471,26 @@ class LastBackend:
 
     def detach(self) -> None:
         """Detaches every live program."""
-        for backend in list(_live):
+        for backend in _all():
             backend.detach()
 
     def reset(self) -> None:
         """Resets every live program."""
-        for backend in list(_live):
+        for backend in _all():
             backend.reset()
 
 
 _live = weakref.WeakSet()
+
+
+def _all() -> list[IpuBackend]:
+    """Every backend. No lock: a finaliser calls this too, wherever it comes between."""
+    while True:
+        try:
+            return list(_live)
+        except RuntimeError:
+            # Another thread compiled a program meanwhile.
+            continue
 
 
 def _taken_from(backends: Iterable[IpuBackend], name: str) -> tuple[tuple[int, ...], Any] | None:
@@ -492,25 +513,24 @@ def _next_turn() -> int:
 
 @contextmanager
 def last_program_stays() -> Iterator[None]:
-    """Lets ``IpuBackend.get_instance()`` speak for the same program after the block as before."""
-    global _last
-    last = _last
+    """Has ``IpuBackend.get_instance()`` not speak for what this thread compiles in the block."""
+    _beside.depth += 1
     try:
         yield
     finally:
-        _last = last
+        _beside.depth -= 1
 
 
 def restore_state() -> None:
     """Brings optimizer state that is on devices only back to their Scopes."""
-    for backend in list(_live):
+    for backend in _all():
         if backend.holds_state:
             backend.update_scope()
 
 
 def live_backends() -> list[IpuBackend]:
     """The backends of every compiled program that is alive and not reset."""
-    return [backend for backend in list(_live) if backend.is_attached]
+    return [backend for backend in _all() if backend.is_attached]
 
 
 def update_scopes() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import paddle
 import pytest
 
+from paddle_ipu.backend import IpuBackend, last_program_stays, live_backends
 from paddle_ipu.turns import Turns
 from tests.training.side_by_side import mlp, pair, rows, strategy
 
@@ -96,3 +99,36 @@ def test_an_error_ends_a_turn() -> None:
             raise ValueError
     with turns.turn(lambda: False) as is_alone:
         assert is_alone
+
+
+def _attached() -> IpuBackend:
+    backend = IpuBackend()
+    backend.attach(None, object(), None, None, None, {}, {}, changes=False, compiled=False)
+    return backend
+
+
+def test_programs_come_and_go_while_another_thread_looks_at_them() -> None:
+    interval, ends = sys.getswitchinterval(), time.monotonic() + 0.3
+
+    def come_and_go() -> None:
+        while time.monotonic() < ends:
+            assert len([_attached() for _ in range(20)]) == 20
+
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            coming = pool.submit(come_and_go)
+            while not coming.done():
+                live_backends()
+            coming.result()
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def test_what_another_thread_compiles_meanwhile_is_the_last_program() -> None:
+    with last_program_stays():
+        beside = _attached()
+        with ThreadPoolExecutor(1) as pool:
+            last = pool.submit(_attached).result()
+    found = IpuBackend.get_instance()._backend()
+    assert found is last and found is not beside
