@@ -18,9 +18,12 @@ import jax.numpy as jnp
 from jax import lax
 from jax.custom_derivatives import SymbolicZero
 
-COMPILER_OPTIONS: Mapping[str, str] = {"xla_disable_hlo_passes": "cse_barrier_expander"}
+COMPILER_OPTIONS: Mapping[str, str] = {
+    "xla_disable_hlo_passes": "cse_barrier_expander,small-while-loop-hoisting"
+}
 """For XLA on the CPU, which otherwise drops barriers before it fuses and orders operators, and
-finds that what is evaluated again is there already."""
+finds that what is evaluated again is there already. Its second pass measures loops, and ends the
+process where it comes upon a barrier."""
 
 Kept = TypeVar("Kept")
 
