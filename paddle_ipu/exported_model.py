@@ -139,7 +139,11 @@ class ExportedModel:
             fetches: name of an output -> the fetch that it is.
             paddles_dtypes: whether outputs have the Paddle program's dtypes.
         """
+        from paddle_ipu.popart.standard_operators import OPSET
+
         graph, fed = self.model.graph, self.translation.feeds
+        # A program may have none of ONNX's own operators but those that are added here.
+        graph.opset_imports.setdefault("", OPSET)
         values = {str(value.name): value for value in (*graph.inputs, *graph.initializers.values())}
         values.update((str(v.name), v) for node in graph for v in node.outputs)
         inputs = {fed[name]: name for name in feeds if name in fed}

@@ -187,6 +187,22 @@ def static_mode() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("static_mode")
+@pytest.mark.parametrize("standard", [False, True])
+def test_a_program_of_graphcores_operators_only(standard: bool, tmp_path: Path) -> None:
+    main_program = paddle.static.Program()
+    with paddle.static.program_guard(main_program):
+        x = paddle.static.data("x", [2, 3], "float32")
+        y = paddle.flip(x, [-1])
+        report = paddle_ipu.export(
+            main_program, tmp_path / "m.onnx", [x], [y], output_names=["y"], standard_only=standard
+        )
+    assert report.operators == {"Slice" if standard else "ai.graphcore.Reverse": 1, "Identity": 1}
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    (got,) = _by_popart(tmp_path / "m.onnx", {"x": array}, ["y"])
+    np.testing.assert_array_equal(got, array[:, ::-1])
+
+
+@pytest.mark.usefixtures("static_mode")
 def test_a_trained_program_is_written_with_the_weights_of_the_device(tmp_path: Path) -> None:
     both = pair(mlp(lambda rate: paddle.optimizer.SGD(rate)))
     both.on_ipu(rows(4))  # the scope does not have these weights

@@ -18,6 +18,9 @@ from paddle_ipu.popart.program import dims_of
 GRAPHCORE = "ai.graphcore"
 STANDARD = ("", "ai.onnx")
 
+OPSET = 11
+"""Of the operators that are put in; what the builder writes them with."""
+
 
 class _Emitter:
     """Makes standard nodes that stand in for one node.
@@ -136,6 +139,7 @@ def rewrite(model: ir.Model) -> None:
     Tensors keep their names. The shapes of what the operators take must be known.
     """
     _rewrite_in(model.graph)
+    model.graph.opset_imports.setdefault("", OPSET)
     if not any(node.domain == GRAPHCORE for node in _all_nodes(model)):
         model.graph.opset_imports.pop(GRAPHCORE, None)
 
