@@ -196,7 +196,7 @@ def test_a_program_of_graphcores_operators_only(standard: bool, tmp_path: Path) 
         report = paddle_ipu.export(
             main_program, tmp_path / "m.onnx", [x], [y], output_names=["y"], standard_only=standard
         )
-    assert report.operators == {"Slice" if standard else "ai.graphcore.Reverse": 1, "Identity": 1}
+    assert ("ai.graphcore.Reverse" in report.operators) is not standard
     array = np.arange(6, dtype=np.float32).reshape(2, 3)
     (got,) = _by_popart(tmp_path / "m.onnx", {"x": array}, ["y"])
     np.testing.assert_array_equal(got, array[:, ::-1])
