@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -50,14 +51,14 @@ def test_a_signal_during_a_step_leaves_what_the_step_trained(
     run = Executable._run
 
     def interrupted(self: Executable, *arguments: Any) -> Any:
-        compiled = self._compiled
+        compiled = self.compiled
 
         def step(*given: Any) -> Any:
-            results = compiled(*given)
+            results = compiled.compiled(*given)
             signal.raise_signal(number)
             return results
 
-        self._compiled = step
+        self._compiled = replace(compiled, compiled=step)
         try:
             return run(self, *arguments)
         finally:
