@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin
 SOURCES = _paddle_ipu_autoload.py setup.py paddle_ipu passes ops tests examples benchmarks
+EXTRAS = dev,bert,ernie,mnist,poprun,resnet50,serving,text-generation
 # Each of the test processes gets its share of the cores.
 TEST_PROCESSES ?= 2
 PYTEST = -m pytest -n $(TEST_PROCESSES)
@@ -92,13 +93,13 @@ venv: $(VENV)/installed  ## make .venv and install the project with all it needs
 $(VENV)/installed: pyproject.toml setup.py
 	$(PYTHON) -m venv $(VENV)
 	$(RUN)/python -m pip install --quiet --upgrade pip
-	$(RUN)/python -m pip install --quiet --editable '.[dev,bert,ernie,mnist,poprun,resnet50,serving,text-generation]'
+	$(RUN)/python -m pip install --quiet --editable '.[$(EXTRAS)]'
 	@touch $@
 
 .venv-%/installed: pyproject.toml setup.py
 	$(PYTHON) -m venv .venv-$*
 	.venv-$*/bin/python -m pip install --quiet --upgrade pip
-	.venv-$*/bin/python -m pip install --quiet --editable '.[dev,poprun,serving]' paddlepaddle==$(PADDLE_$*)
+	.venv-$*/bin/python -m pip install --quiet --editable '.[$(EXTRAS)]' paddlepaddle==$(PADDLE_$*)
 	@touch $@
 
 venv-2.6: .venv-2.6/installed  ## make .venv-2.6 with Paddle 2.6 (venv-3.0, venv-3.1, venv-3.2: likewise)
