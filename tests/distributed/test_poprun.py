@@ -177,7 +177,9 @@ def test_instances_of_other_hosts_are_not_watched(
 
 @with_mpirun
 def test_output_that_nobody_reads_any_more_ends_all(tmp_path: Path) -> None:
-    process = start(tmp_path, "--offline-mode=yes", "yes", "a line of many")
+    # Not faster than they are read: mpirun would keep what is not.
+    lines = "while echo a line of many; do sleep 0.01; done"
+    process = start(tmp_path, "--offline-mode=yes", "sh", "-c", lines)
     assert process.stdout is not None and process.stderr is not None
     assert process.stdout.readline() == "a line of many\n"
     process.stdout.close()
@@ -189,7 +191,9 @@ def test_output_that_nobody_reads_any_more_ends_all(tmp_path: Path) -> None:
 
 @with_mpirun
 def test_neither_output_is_read_any_more(tmp_path: Path) -> None:
-    process = start(tmp_path, "--offline-mode=yes", "yes", "a line of many")
+    # Not faster than they are read: mpirun would keep what is not.
+    lines = "while echo a line of many; do sleep 0.01; done"
+    process = start(tmp_path, "--offline-mode=yes", "sh", "-c", lines)
     assert process.stdout is not None and process.stderr is not None
     process.stdout.readline()
     process.stderr.close()
