@@ -107,7 +107,7 @@ def predict_cycles(
     if pipelined:
         # Inference and training without accumulation fill the pipeline once a run.
         once = settings.training and settings.accumulation > 1
-        flowing = micro_batches if once else micro_batches * settings.batches_per_step
+        flowing = micro_batches_in_flow(program)
         fill, steady, drain, main = _pipeline(stages, flowing, settings.training, copies)
         flow = fill + steady * main + drain
         per_update = flow if once else flow / settings.batches_per_step
@@ -235,29 +235,58 @@ def _copied_bytes(program: Program) -> dict[int, float]:
     return sent
 
 
+@dataclass(frozen=True, slots=True)
+class PipelinePart:
+    """What an IPU does for a micro-batch in one of its pipeline stages.
+
+    Attributes:
+        number: pipeline cycles after the micro-batch's first in which it does this.
+        kind: ``forward``, with what it waits for the host, or ``backward``, with what is computed
+            again.
+    """
+
+    number: int
+    ipu: int
+    stage: int
+    kind: str
+    cycles: float
+
+
+def pipeline_parts(stages: list[StageCycles], training: bool) -> list[PipelinePart]:
+    """The parts of a micro-batch's way through the pipeline; an IPU runs its own in this order."""
+    last = len(stages) - 1
+    parts = []
+    for number, stage in enumerate(stages):
+        forward = stage.forward.cycles + stage.stream
+        parts.append(PipelinePart(number, stage.ipu, stage.stage, "forward", forward))
+        if training:
+            backward = stage.backward.cycles + stage.recompute.cycles
+            at = 2 * last - number
+            parts.append(PipelinePart(at, stage.ipu, stage.stage, "backward", backward))
+    return parts
+
+
+def micro_batches_in_flow(program: Program) -> int:
+    """Micro-batches that pass a pipeline between its fill and its drain."""
+    settings = program.settings
+    if not settings.training:
+        return settings.batches_per_step
+    # Training without accumulation fills the pipeline once a run.
+    return settings.accumulation * (1 if settings.accumulation > 1 else settings.batches_per_step)
+
+
 def _pipeline(
     stages: list[StageCycles], micro_batches: int, training: bool, copies: float
 ) -> tuple[float, float, float, int]:
     """Cycles of fill, of one steady cycle and of drain, and how many cycles are steady."""
-    last = len(stages) - 1
-    parts: list[tuple[int, int, float]] = []
-    for number, stage in enumerate(stages):
-        forward = stage.forward.cycles + stage.stream
-        backward = stage.backward.cycles + stage.recompute.cycles
-        if not training:
-            parts.append((number, stage.ipu, forward))
-        elif number == last:
-            parts.append((number, stage.ipu, forward + backward))
-        else:
-            parts.append((number, stage.ipu, forward))
-            parts.append((2 * last - number, stage.ipu, backward))
-    total = 1 + max(number for number, _, _ in parts)
+    parts = pipeline_parts(stages, training)
+    total = 1 + max(part.number for part in parts)
 
     def cycle(at: int) -> float:
         time: dict[int, float] = {}
-        for number, ipu, cycles in parts:
-            if 0 <= at - number < micro_batches:
-                time[ipu] = time.get(ipu, 0.0) + cycles
+        for part in parts:
+            if 0 <= at - part.number < micro_batches:
+                time[part.ipu] = time.get(part.ipu, 0.0) + part.cycles
         return max(time.values(), default=0.0) + copies
 
     ramp = min(total - 1, micro_batches)
