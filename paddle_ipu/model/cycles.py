@@ -10,7 +10,7 @@ gateways), optimizer state to and from streaming memory, and the rule.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from paddle_ipu.model.liveness import Roots, StageLiveness, stage_operators
@@ -155,37 +155,62 @@ def predict_cycles(
 def _stages(
     program: Program, machine: Machine, pricing: Pricing, lives: Mapping[int, StageLiveness]
 ) -> tuple[list[StageCycles], list[OperatorCycles], dict[str, int]]:
-    stages: list[StageCycles] = []
+    stages: dict[int, StageCycles] = {}
     rows: dict[tuple[str, str, int], OperatorCycles] = {}
     unpriced: dict[str, int] = {}
-    places = stage_operators(program)
+    for time in operator_times(program, pricing, lives):
+        operator = time.operator
+        found = stages.setdefault(time.stage, StageCycles(time.stage, operator.ipu))
+        found.forward = found.forward + time.forward
+        found.backward = found.backward + time.backward
+        found.recompute = found.recompute + time.recompute
+        if not time.priced:
+            unpriced[operator.op_type] = unpriced.get(operator.op_type, 0) + 1
+        key = (operator.op_type, operator.source, operator.ipu)
+        row = rows.get(key)
+        if row is None:
+            row = rows[key] = OperatorCycles(*key, 0, 0.0, 0.0, 0.0, 0.0, time.priced)
+        row.count += 1
+        row.forward += time.forward.cycles
+        row.backward += time.backward.cycles + time.recompute.cycles
+        row.flops += time.forward.flops + time.backward.flops
+        row.bytes += time.forward.bytes + time.backward.bytes
+    for stage, operators in stage_operators(program).items():
+        if operators:
+            stages[stage].stream = _stream(program, machine, operators)
+    ordered = sorted(rows.values(), key=lambda r: -(r.forward + r.backward))
+    return list(stages.values()), ordered, unpriced
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorTime:
+    """One operator's part of a micro-batch; `backward` adds up gradients, `recompute` is apart."""
+
+    operator: Operator
+    stage: int
+    forward: Cost
+    backward: Cost
+    recompute: Cost
+    priced: bool
+
+
+def operator_times(
+    program: Program, pricing: Pricing, lives: Mapping[int, StageLiveness]
+) -> Iterator[OperatorTime]:
+    """What each operator takes, stage by stage in program order."""
     again = {op.name for live in lives.values() for op in live.again}
-    for stage, operators in places.items():
-        if not operators:
-            continue
-        found = StageCycles(stage, operators[0].ipu)
+    for stage, operators in stage_operators(program).items():
         for operator in operators:
             cost = pricing.cost_of(operator)
             backward = cost.backward if program.settings.training else NOTHING
-            backward = backward + _accumulate(program, pricing, operator)
-            found.forward = found.forward + cost.forward
-            found.backward = found.backward + backward
-            if operator.name in again:
-                found.recompute = found.recompute + cost.forward
-            if not cost.priced:
-                unpriced[operator.op_type] = unpriced.get(operator.op_type, 0) + 1
-            key = (operator.op_type, operator.source, operator.ipu)
-            row = rows.get(key)
-            if row is None:
-                row = rows[key] = OperatorCycles(*key, 0, 0.0, 0.0, 0.0, 0.0, cost.priced)
-            row.count += 1
-            row.forward += cost.forward.cycles
-            row.backward += backward.cycles + cost.forward.cycles * (operator.name in again)
-            row.flops += cost.forward.flops + backward.flops
-            row.bytes += cost.forward.bytes + backward.bytes
-        found.stream = _stream(program, machine, operators)
-        stages.append(found)
-    return stages, sorted(rows.values(), key=lambda r: -(r.forward + r.backward)), unpriced
+            yield OperatorTime(
+                operator,
+                stage,
+                cost.forward,
+                backward + _accumulate(program, pricing, operator),
+                cost.forward if operator.name in again else NOTHING,
+                cost.priced,
+            )
 
 
 def _accumulate(program: Program, pricing: Pricing, operator: Operator) -> Cost:
