@@ -25,6 +25,7 @@ from paddle_ipu.lowered_program import (
     data_flow,
     is_gradient,
     lower,
+    origin_finder,
     place_of,
     scope_weights,
     session_options,
@@ -222,6 +223,7 @@ def _compile(
         else None,
         forward_only=bool(values["create_implicit_pipelining_fwd_only_program"]),
         asserts=list(_asserts(compilation.graph)),
+        origin_of=origin_finder(translation),
     )
     if values["enable_model_runtime_executor"] and values["compile_engine"]:
         _serve(compiled, values)

@@ -114,6 +114,10 @@ class VipuConnectionError(VipuError):
     """No V-IPU service answers."""
 
 
+class MeasurementError(PaddleIpuError):
+    """Runs of a program cannot be measured, or none was made."""
+
+
 class VerificationError(PaddleIpuError):
     """`paddle_ipu.verify` found a tensor that differs from Paddle's CPU executor.
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from paddle_ipu.errors import (
     FeedError,
     FetchError,
     IndexRangeError,
+    MeasurementError,
     NotSupported,
     NumericalError,
     popart_exception,
@@ -32,8 +34,10 @@ from paddle_ipu.turns import Turns
 from paddle_ipu.value_names import find, name_of
 
 if TYPE_CHECKING:
+    from paddle_ipu.measured import Measurement
     from paddle_ipu.serving.batching_runner import BatchingRunner
     from paddle_ipu.serving.model import Model
+    from paddle_ipu.xla.step_trace import Recording
 
 Array = np.ndarray[Any, Any]
 
@@ -87,6 +91,7 @@ class IpuProgram:
         seed: Seed | None = None,
         forward_only: bool = False,
         asserts: Sequence[str] = (),
+        origin_of: Callable[[Any], tuple[str, str]] = lambda node: ("", ""),
     ) -> None:
         self.org_program = org_program
         self.feeds = feeds
@@ -108,6 +113,8 @@ class IpuProgram:
         self._seed = seed
         self._forward_only = forward_only
         self._asserts = asserts
+        self._origin_of = origin_of
+        self._recording: Recording | None = None
         self._runs = 0
         self._turns = Turns()
         self._counting = threading.Lock()
@@ -178,6 +185,48 @@ class IpuProgram:
             cache=self._told("executableOrigin", ""),
         )
 
+    @contextmanager
+    def measure(self) -> Iterator[Measurement]:
+        """Measures the runs that happen inside, on this machine, by operator and line.
+
+            with compiled.measure() as measured:
+                for batch in batches:
+                    exe.run(compiled, feed=batch, fetch_list=[loss])
+            print(measured)
+
+        Run the program once before: its first run does more. Runs of other programs do not count,
+        as long as they come in between and not at the same time.
+
+        Raises:
+            MeasurementError: no run happened; another measurement goes on; or Graphcore's SDK runs
+                the program, which has PopVision for this.
+            BackendUnavailableError: the program was not compiled, or its backend was reset.
+        """
+        from paddle_ipu.measured import Measurement, fill
+
+        if not seam.is_ours(self._popart):
+            raise MeasurementError(
+                "Graphcore's SDK runs this program; its own reports measure it: set "
+                "POPLAR_ENGINE_OPTIONS='{\"autoReport.all\": \"true\"}'."
+            )
+        self._require_compiled()
+        session = self._backend.session_as_is
+        found = Measurement()
+        with session.recordRuns() as recording:
+            self._recording = recording
+            try:
+                yield found
+            finally:
+                self._recording = None
+        fill(found, recording, session.graph, self._origin_of)
+
+    def _require_compiled(self) -> None:
+        if self._seed is None:
+            raise BackendUnavailableError(
+                "this program was built and checked, and not compiled: the strategy's "
+                "compile_engine is off. Set it to True and compile the program again."
+            )
+
     def _told(self, method: str, otherwise: Any) -> Any:
         """What a session of the IPU Model tells; Graphcore's does not."""
         if not self._backend.is_attached or not seam.is_ours(self._popart):
@@ -208,11 +257,14 @@ class IpuProgram:
             IndexRangeError: an id or a label that is fed, or computed, does not exist.
             NumericalError: floating-point checks are on and a result is not finite.
         """
-        if self._seed is None:
-            raise BackendUnavailableError(
-                "this program was built and checked, and not compiled: the strategy's "
-                "compile_engine is off. Set it to True and compile the program again."
-            )
+        self._require_compiled()
+        recording = self._recording
+        with nullcontext() if recording is None else recording.run():
+            return self._run(feed, fetch_list, return_numpy)
+
+    def _run(
+        self, feed: Mapping[str, Any] | None, fetch_list: Any, return_numpy: bool
+    ) -> list[Any]:
         names = [item if isinstance(item, str) else name_of(item) for item in _flat(fetch_list)]
         wanted = [self._fetch(name) for name in names]
         if self._runner is not None:

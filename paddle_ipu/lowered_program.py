@@ -252,6 +252,21 @@ def place_of(node: Any) -> str:
     return dialect.describe(node)
 
 
+def origin_finder(translation: Translation) -> Callable[[Any], tuple[str, str]]:
+    """Gives (Paddle's operator, the user's ``file:line``) of a PopART node, "" where unknown."""
+    from paddle_ipu import dialect
+
+    origins = translation.origins
+    nodes = {str(node.name): node for node in origins.values()}
+
+    def origin_of(node: Any) -> tuple[str, str]:
+        made = [origins.get(str(value.name)) for value in node.outputs]
+        origin = next((o for o in made if o is not None), nodes.get(str(node.name)))
+        return ("", "") if origin is None else (str(origin.op_type), dialect.source_of(origin))
+
+    return origin_of
+
+
 def _restrict(compilation: Compilation, translation: Translation) -> Any:
     """The optimizer without updates of parameters the forward graph does not read."""
     from dataclasses import replace

@@ -12,6 +12,7 @@ from paddle_ipu.lowered_program import (
     LoweredProgram,
     data_flow,
     lower,
+    origin_finder,
     session_options,
     stand_ins,
 )
@@ -99,14 +100,7 @@ def program_of(lowered: LoweredProgram, values: StrategyValues) -> Program:
     from paddle_ipu.model.program import read_program
 
     translation, compilation = lowered.translation, lowered.compilation
-    nodes = {str(node.name): node for node in translation.origins.values()}
-    origins = translation.origins
-
-    def source_of(node: Any) -> str:
-        made = [origins.get(str(value.name)) for value in node.outputs]
-        origin = next((o for o in made if o is not None), nodes.get(str(node.name)))
-        return "" if origin is None else dialect.source_of(origin)
-
+    origin_of = origin_finder(translation)
     optimizer = None
     if lowered.chosen is not None:
         optimizer = lowered.chosen.make(lowered.optimizer, 0.0)
@@ -126,5 +120,5 @@ def program_of(lowered: LoweredProgram, values: StrategyValues) -> Program:
         loss=loss,
         ipus=ipus_of(values),
         rows=rows,
-        source_of=source_of,
+        source_of=lambda node: origin_of(node)[1],
     )

@@ -10,8 +10,9 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
@@ -49,6 +50,9 @@ from paddle_ipu.popart.session_weights import NO_ENGINE, SessionWeights
 from paddle_ipu.popart.stepio import PyStepIOCallback, element_details
 from paddle_ipu.popart.synthetic_data import synthetic_inputs
 from paddle_ipu.popart.tensorinfo import TensorInfo
+
+if TYPE_CHECKING:
+    from paddle_ipu.xla.step_trace import Recording
 
 Array = np.ndarray[Any, Any]
 ProgressListener = Callable[[int, int], None]
@@ -296,6 +300,24 @@ class _Session(SessionWeights):
     def setIndicesFromZero(self, gathered: Collection[str]) -> None:
         """Has indices below zero of these Gathers, by result, raise; in ONNX they are valid."""
         self._executable.set_indices_from_zero(gathered)
+
+    def recordRuns(self) -> AbstractContextManager[Recording]:
+        """Records what the time of runs goes to; PopART's reports tell of the device's only.
+
+        Each run, and what belongs to it on the host, happens within the recording's ``run()``.
+
+        Raises:
+            popart_runtime_error: not prepared.
+            MeasurementError: JAX's profiler is on already; at the end, that there was no run.
+        """
+        self._require_prepared("recordRuns")
+        recording: AbstractContextManager[Recording] = self._executable.recording()
+        return recording
+
+    @property
+    def graph(self) -> ir.Graph:
+        """The program's graph; PopART's sessions do not show theirs."""
+        return self._graph
 
     def temporaryBytes(self) -> int:
         """Memory of a step beside weights, state, feeds and anchors; PopART has none."""

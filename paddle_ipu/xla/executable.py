@@ -7,7 +7,7 @@ only reads them. ``step.py`` is what is compiled.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -26,6 +26,7 @@ from paddle_ipu.xla import (
     memory,
     recomputation,
     residuals,
+    step_trace,
     stored_step,
 )
 from paddle_ipu.xla.graph import LoweredGraph
@@ -307,6 +308,15 @@ class Executable:
     def text(self) -> str:
         """The compiled program in XLA's own notation."""
         return str(self.compiled.compiled.as_text())
+
+    def recording(self) -> AbstractContextManager[step_trace.Recording]:
+        """Records the runs that happen inside, on the step and on the one without updates."""
+
+        def texts() -> list[str]:
+            steps = [self._compiled, self._compiled_still]
+            return [str(step.compiled.as_text()) for step in steps if step is not None]
+
+        return step_trace.recording(texts)
 
     # -- running -------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from paddle_ipu.xla import (
     lowerings,  # noqa: F401 - registers the lowerings
     recomputation,
     residuals,
+    scope_names,
     stochastic,
 )
 from paddle_ipu.xla.automatic_loss_scaling import GradientWatch
@@ -65,6 +66,7 @@ class LoweredNode:
         captured: what the subgraphs read of the graph around them, at the end of `inputs`.
         bounds: inputs that say how far it goes, in which 64-bit numbers may be beyond 32 bits.
         partials: the type of partial sums that the node itself asks for, ``FLOAT`` or ``HALF``.
+        scope: what XLA's names of the instructions it becomes begin with, by `scope_names`.
     """
 
     name: str
@@ -80,6 +82,7 @@ class LoweredNode:
     captured: tuple[str, ...] = ()
     bounds: frozenset[int] = frozenset()
     partials: str | None = None
+    scope: str = ""
 
 
 class LoweredBlock:
@@ -183,7 +186,7 @@ class LoweredGraph:
         is_block = missing is not None
         missing = {} if missing is None else missing
         random = 0
-        for node in graph:
+        for index, node in enumerate(graph):
             domain = node.domain or "ai.onnx"
             rule = find_lowering(domain, node.op_type)
             if rule is None:
@@ -214,6 +217,7 @@ class LoweredGraph:
                     constants=_constants(node),
                     bounds=_bounds(node),
                     partials=_partials(node),
+                    scope=scope_names.of_node(node.op_type, index),
                 )
             )
             random += is_random(domain, node.op_type)
@@ -382,7 +386,8 @@ class LoweredGraph:
                 instances=self._instances,
             )
             own = inputs[: len(inputs) - len(node.captured)]
-            made = node.rule(context, own, node.attributes)
+            with jax.named_scope(node.scope):
+                made = node.rule(context, own, node.attributes)
             results: Sequence[Any] = made if isinstance(made, (tuple, list)) else (made,)
             _check_constants(node, own, results)
             handed_on.update((str(node.inputs[i]), a) for i, a in context.handed_on.items())

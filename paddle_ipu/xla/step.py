@@ -29,6 +29,7 @@ from paddle_ipu.xla import (
     instances,
     kernel_layout,
     optimizer,
+    scope_names,
     stochastic,
 )
 from paddle_ipu.xla.automatic_loss_scaling import COUNTS, GradientWatch
@@ -112,7 +113,8 @@ class Step:
                 written = _unless(sound, written, {name: weights[name] for name in written})
             weights = {**weights, **written}
             if program.updater is not None:
-                with self._rounding(key(index * micro, 0), _UPDATE):
+                rounding = self._rounding(key(index * micro, 0), _UPDATE)
+                with rounding, jax.named_scope(scope_names.UPDATE):
                     new_weights, new_state = self._update(
                         None if watched is None else sound, weights, gradients, state, scalars
                     )
@@ -294,13 +296,14 @@ class Step:
 
     def _added(self, total: Tree, gradients: Tree, number: jax.Array) -> Tree:
         """The gradients of `number` micro-batches, `total`, with those of one more."""
-        if not (self.program.mean and self.program.running_mean):
-            return {n: half.kept(half.widened(t) + gradients[n], t) for n, t in total.items()}
-        share = 1.0 / (number.astype(jnp.float32) + 1.0)
-        return {
-            name: half.kept(half.widened(t) * (1.0 - share) + gradients[name] * share, t)
-            for name, t in total.items()
-        }
+        with jax.named_scope(scope_names.ACCUMULATION):
+            if not (self.program.mean and self.program.running_mean):
+                return {n: half.kept(half.widened(t) + gradients[n], t) for n, t in total.items()}
+            share = 1.0 / (number.astype(jnp.float32) + 1.0)
+            return {
+                name: half.kept(half.widened(t) * (1.0 - share) + gradients[name] * share, t)
+                for name, t in total.items()
+            }
 
     def _of_each_replica(self, name: str, weights: Tree) -> jax.Array:
         """A weight with the dimension of the replicas, which those that are written have."""

@@ -1,0 +1,284 @@
+"""What runs of a program really took on this machine, by family of operators and by line.
+
+These are seconds of the XLA program that the IPU Model runs here, never of an IPU: the predictor's
+are in ``paddle_ipu.model``. Families are the predictor's, so that the two can stand side by side.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import onnx_ir as ir
+
+from paddle_ipu.model.operator_table import row_of
+
+if TYPE_CHECKING:
+    from paddle_ipu.xla.step_trace import Recording
+
+VERSION = 1
+
+_FAMILIES = {
+    "matmul": "matmul",
+    "conv": "convolution",
+    "map": "elementwise",
+    "reduce": "reduction",
+    "norm": "normalisation",
+    "softmax": "softmax",
+    "pool": "pooling",
+    "gather": "gather and scatter",
+    "scatter": "gather and scatter",
+    "random": "random numbers",
+    "sort": "sorting",
+    "loss": "loss",
+    "move": "rearrangement",
+    "free": "rearrangement",
+}
+"""Kinds of the predictor's operator table -> families."""
+
+_OTHERS = {
+    "LSTM": "recurrent",
+    "GRU": "recurrent",
+    "RNN": "recurrent",
+    "Recurrent": "recurrent",
+    "GatherNd": "gather and scatter",
+    "TakeAlongAxis": "gather and scatter",
+    "PutAlongAxis": "gather and scatter",
+    "ReplicatedAllReduce": "collectives",
+    "ReplicatedReduceScatter": "collectives",
+    "CpuKernel": "host operators",
+    "If": "control flow",
+    "Loop": "control flow",
+    "Scan": "control flow",
+    "Call": "control flow",
+}
+
+COPIES, HOST, BETWEEN = "copies", "host", "between operators"
+UPDATE, ACCUMULATION = "weight update", "gradient accumulation"
+UNNAMED = "without an operator"
+
+FAMILIES = (
+    *dict.fromkeys(_FAMILIES.values()),
+    *dict.fromkeys(_OTHERS.values()),
+    "other operators", UPDATE, ACCUMULATION, COPIES, HOST, BETWEEN, UNNAMED,
+)  # fmt: skip
+"""Every family; `HOST`, `BETWEEN` and `UNNAMED` belong to no operator."""
+
+_NOT_ATTRIBUTED = frozenset((BETWEEN, UNNAMED))
+_LINES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Seconds of a run that one family of operators took, and its share of the run."""
+
+    family: str
+    seconds: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Seconds of a run that one operator of one of the user's lines took, XLA's copies for it too.
+
+    Attributes:
+        source: ``file:line`` of the user's call; "" where it is not known.
+        operator: Paddle's; PopART's where it comes from none of Paddle's.
+        popart: PopART's operator.
+        forward, backward: what it is made of; what backward computes again is backward's.
+    """
+
+    source: str
+    operator: str
+    popart: str
+    family: str
+    forward: float
+    backward: float
+
+    @property
+    def seconds(self) -> float:
+        """Forward and backward."""
+        return self.forward + self.backward
+
+
+@dataclass(slots=True)
+class Measurement:
+    """Measured runs; everything is there once the measurement has ended. ``str`` gives it as text.
+
+    Attributes:
+        machine: what it was measured on.
+        steps: runs that were measured.
+        seconds: of each run, feeds and fetches included.
+        families: largest first; their seconds sum to `seconds_per_run`.
+        lines: largest first.
+    """
+
+    machine: str = ""
+    seconds: Sequence[float] = ()
+    families: Sequence[Family] = ()
+    lines: Sequence[Line] = field(default=())
+
+    @property
+    def steps(self) -> int:
+        """Runs that were measured."""
+        return len(self.seconds)
+
+    @property
+    def seconds_per_run(self) -> float:
+        """The mean of all runs."""
+        return sum(self.seconds) / len(self.seconds) if self.seconds else 0.0
+
+    @property
+    def not_attributed(self) -> float:
+        """Seconds of a run on XLA's threads that no operator can be told to have taken."""
+        return sum(f.seconds for f in self.families if f.family in _NOT_ATTRIBUTED)
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything as one JSON object; seconds are of one run."""
+        return {
+            "version": VERSION,
+            "machine": self.machine,
+            "steps": self.steps,
+            "seconds": list(self.seconds),
+            "seconds_per_run": self.seconds_per_run,
+            "families": [asdict(family) for family in self.families],
+            "lines": [{**asdict(line), "seconds": line.seconds} for line in self.lines],
+            "not_attributed": self.not_attributed,
+        }
+
+    def __str__(self) -> str:
+        lines = [
+            f"measured, not predicted: {self.steps} run(s) on {self.machine}",
+            f"a run took {_time(self.seconds_per_run)}"
+            + (f" ({_time(min(self.seconds))} to {_time(max(self.seconds))})" if self.seconds else "")
+            + "; it went to",
+        ]
+        lines += [f"  {f.share:>6.1%}  {_time(f.seconds):>8}  {f.family}" for f in self.families]
+        total = self.seconds_per_run or 1.0
+        if self.lines:
+            lines.append("operators that took longest (forward + backward)")
+        lines += [
+            f"  {line.seconds / total:>6.1%}  {_time(line.forward):>8} + {_time(line.backward):<8} "
+            f" {line.operator:<20} {line.source}".rstrip()
+            for line in self.lines[:_LINES]
+        ]
+        return "\n".join(lines)
+
+
+def fill(
+    measurement: Measurement,
+    recording: Recording,
+    graph: ir.Graph,
+    origin_of: Callable[[ir.Node], tuple[str, str]],
+) -> None:
+    """Puts into a measurement what was recorded.
+
+    Args:
+        graph: the PopART graph whose nodes the recording's origins number.
+        origin_of: (Paddle's operator, the user's line) of a node.
+    """
+    runs = len(recording.seconds)
+    families = {HOST: recording.host, BETWEEN: recording.idle}
+    lines: dict[tuple[str, str, str], list[float]] = {}
+    for (kind, origin), seconds in recording.parts.items():
+        op_type = origin.path[-1][0] if origin.path else ""
+        family = _family(kind, origin.phase, op_type)
+        families[family] = families.get(family, 0.0) + seconds
+        nodes = nodes_at(graph, origin.path)
+        if not nodes:
+            continue
+        operator, source = next(
+            (found for found in map(origin_of, reversed(nodes)) if any(found)), ("", "")
+        )
+        key = source, operator or op_type, op_type
+        lines.setdefault(key, [0.0, 0.0])[origin.phase == "backward"] += seconds
+    measurement.machine = machine()
+    measurement.seconds = tuple(recording.seconds)
+    total = sum(recording.seconds)
+    measurement.families = tuple(
+        Family(name, seconds / runs, seconds / total)
+        for name, seconds in sorted(families.items(), key=lambda item: -item[1])
+        if seconds
+    )
+    found = [
+        Line(*key, family_of(key[2]), forward / runs, backward / runs)
+        for key, (forward, backward) in lines.items()
+    ]
+    measurement.lines = tuple(sorted(found, key=lambda line: (-line.seconds, line.source)))
+
+
+def _family(kind: str, phase: str, op_type: str) -> str:
+    if kind == "copy":
+        return COPIES
+    if kind == "collective":
+        return "collectives"
+    if phase == "update":
+        return UPDATE
+    if phase == "accumulation":
+        return ACCUMULATION
+    if kind == "random":
+        return "random numbers"
+    return family_of(op_type) if op_type else UNNAMED
+
+
+def family_of(op_type: str) -> str:
+    """The family of a PopART operator."""
+    if op_type in _OTHERS:
+        return _OTHERS[op_type]
+    row = row_of(op_type)
+    return "other operators" if row is None else _FAMILIES[row.kind]
+
+
+def nodes_at(graph: ir.Graph, path: Sequence[tuple[str, int]]) -> list[ir.Node]:
+    """The node that a path of (type, number) leads to, behind those whose subgraphs it is in.
+
+    It ends where the graph has another operator: a program that XLA compiles to the same code may
+    have been stored with names of its own.
+    """
+    found: list[ir.Node] = []
+    graphs = [graph]
+    for op_type, number in path:
+        nodes = [node for inner in graphs if (node := _at(inner, op_type, number)) is not None]
+        if len(nodes) != 1:
+            break
+        found.append(nodes[0])
+        graphs = [
+            attribute.as_graph()
+            for attribute in _attributes(nodes[0]).values()
+            if attribute.type == ir.AttributeType.GRAPH
+        ]
+    return found
+
+
+def _attributes(node: ir.Node) -> Mapping[str, Any]:
+    return node.attributes
+
+
+def _at(graph: ir.Graph, op_type: str, number: int) -> ir.Node | None:
+    if not 0 <= number < len(graph):
+        return None
+    node = graph[number]
+    same = "".join(c if c.isalnum() else "_" for c in node.op_type) == op_type
+    return node if same else None
+
+
+def machine() -> str:
+    """This machine: its processor, how many of it this process may use, and the system."""
+    name = platform.processor() or platform.machine()
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            found = next((line for line in file if line.startswith("model name")), "")
+            name = found.partition(":")[2].strip() or name
+    except OSError:
+        pass
+    return f"{len(os.sched_getaffinity(0))} x {name}, {platform.system()} {platform.machine()}"
+
+
+def _time(seconds: float) -> str:
+    for unit, factor in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= factor:
+            return f"{seconds / factor:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} us"

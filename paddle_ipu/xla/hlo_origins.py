@@ -1,0 +1,141 @@
+"""What the instructions of a compiled XLA program came from, read from the program's text.
+
+XLA fuses operators. A fusion with a matrix product or a convolution is that operator's; else its
+time is shared out by the elements that each operator computes in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Literal
+
+from paddle_ipu.xla.scope_names import NOWHERE, Origin, origin_of
+
+Kind = Literal["operator", "copy", "random", "collective", "container"]
+
+_HEAD = re.compile(r"HloModule ([\w.\-]+)")
+_COMPUTATION = re.compile(r"(?:ENTRY )?%?([\w.\-]+) \(.*\{$")
+_INSTRUCTION = re.compile(r"\s+(?:ROOT )?%?([\w.\-]+) = (\(.*?\)|\S+) ([\w\-]+)\((.*)")
+_OP_NAME = re.compile(r'op_name="([^"]*)"')
+_CALLS = re.compile(r"calls=%?([\w.\-]+)")
+_SHAPE = re.compile(r"\w+\[([\d,]*)\]")
+_OPERAND = re.compile(r"%([\w.\-]+)")
+
+_CONTAINERS = frozenset(("while", "conditional", "call"))
+_COLLECTIVES = (
+    "all-reduce", "all-gather", "all-to-all", "reduce-scatter", "collective-",
+)  # fmt: skip
+_PRODUCTS = frozenset(("dot", "convolution"))
+_FREE = frozenset(
+    ("parameter", "constant", "bitcast", "tuple", "get-tuple-element", "opt-barrier", "reshape")
+)
+_MOVES = frozenset(
+    ("copy", "transpose", "broadcast", "slice", "dynamic-slice", "dynamic-update-slice")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A part of an instruction's time; the parts of one sum to 1."""
+
+    kind: Kind
+    origin: Origin
+    part: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Instruction:
+    opcode: str
+    elements: int
+    operands: tuple[str, ...]
+    op_name: str
+    calls: str
+
+
+def origins(text: str) -> tuple[str, dict[str, tuple[Share, ...]]]:
+    """(the module's name, instruction -> whose time it is) of a compiled program's text."""
+    head = _HEAD.match(text)
+    computations = _computations(text)
+    found: dict[str, tuple[Share, ...]] = {}
+    for instructions in computations.values():
+        for name, instruction in instructions.items():
+            found[name] = _shares(instruction, computations)
+    return ("" if head is None else head[1]), found
+
+
+def _computations(text: str) -> dict[str, dict[str, _Instruction]]:
+    found: dict[str, dict[str, _Instruction]] = {}
+    current: dict[str, _Instruction] = {}
+    for line in text.splitlines():
+        match = _INSTRUCTION.match(line)
+        if match is None:
+            begin = _COMPUTATION.match(line)
+            if begin is not None:
+                current = found.setdefault(begin[1], {})
+            continue
+        name, shape, opcode, rest = match.groups()
+        calls, op_name = _CALLS.search(rest), _OP_NAME.search(rest)
+        current[name] = _Instruction(
+            opcode,
+            _elements(shape),
+            tuple(_OPERAND.findall(rest.partition(")")[0])),
+            "" if op_name is None else op_name[1],
+            "" if calls is None else calls[1],
+        )
+    return found
+
+
+def _elements(shape: str) -> int:
+    sizes = (prod(int(dim) for dim in dims.split(",") if dim) for dims in _SHAPE.findall(shape))
+    return max(sizes, default=0)
+
+
+def _shares(
+    instruction: _Instruction, computations: Mapping[str, Mapping[str, _Instruction]]
+) -> tuple[Share, ...]:
+    opcode = instruction.opcode
+    if opcode in _CONTAINERS:
+        return (Share("container", NOWHERE, 1.0),)
+    if opcode.startswith(_COLLECTIVES):
+        return (Share("collective", origin_of(instruction.op_name) or NOWHERE, 1.0),)
+    if opcode != "fusion" or instruction.calls not in computations:
+        return (Share(*_whose(instruction), 1.0),)
+    inner = computations[instruction.calls]
+    weights: dict[tuple[Kind, Origin], float] = {}
+    for found, elements in _work(inner):
+        key = _whose(found, instruction.op_name)
+        weights[key] = weights.get(key, 0.0) + elements
+    # What only moves elements beside operators that compute is part of them.
+    computed = {key: size for key, size in weights.items() if key[0] != "copy"}
+    weights = computed or weights
+    total = sum(weights.values())
+    if not total:
+        return (Share(*_whose(instruction), 1.0),)
+    return tuple(Share(*key, size / total) for key, size in weights.items())
+
+
+def _work(inner: Mapping[str, _Instruction]) -> Iterator[tuple[_Instruction, float]]:
+    """The instructions of a fusion that take its time, with the elements that each goes through."""
+    products = [found for found in inner.values() if found.opcode in _PRODUCTS]
+    if products:
+        yield from ((found, 1.0) for found in products)
+        return
+    for found in inner.values():
+        if found.opcode in _FREE:
+            continue
+        read = [inner[name].elements for name in found.operands if name in inner]
+        reduces = found.opcode in ("reduce", "reduce-window")
+        yield found, float(max([found.elements, *read] if reduces else [found.elements]))
+
+
+def _whose(instruction: _Instruction, around: str = "") -> tuple[Kind, Origin]:
+    op_name = instruction.op_name
+    origin = origin_of(op_name) or origin_of(around)
+    if instruction.opcode == "copy" or (origin is None and instruction.opcode in _MOVES):
+        return "copy", origin or NOWHERE
+    if origin is None and "threefry" in (op_name or around):
+        return "random", NOWHERE
+    return "operator", origin or NOWHERE

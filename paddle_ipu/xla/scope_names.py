@@ -1,0 +1,60 @@
+"""Names by which XLA's instructions tell which PopART operator they came from.
+
+JAX puts the scopes an operation was traced in, and what it did to them, into the instruction's
+``op_name``: ``jit(whole_step)/transpose(jvp(popart.MatMul.12))/dot_general`` is the backward of the
+graph's node 12. An operator in a subgraph has the scopes of the operators around it in front.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+UPDATE = "popart_update"
+ACCUMULATION = "popart_accumulation"
+
+Phase = Literal["forward", "backward", "update", "accumulation"]
+
+_NODE = re.compile(r"popart\.(\w+)\.(\d+)")
+_NO_NAME = re.compile(r"\W")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where an instruction comes from.
+
+    Attributes:
+        path: (type, number in its graph) of the operator, those around it in front; empty where
+            it belongs to none.
+        phase: of the step.
+    """
+
+    path: tuple[tuple[str, int], ...]
+    phase: Phase
+
+
+NOWHERE = Origin((), "forward")
+
+
+def of_node(op_type: str, number: int) -> str:
+    """The scope of a node of a graph."""
+    return f"popart.{_NO_NAME.sub('_', op_type)}.{number}"
+
+
+def origin_of(op_name: str) -> Origin | None:
+    """What an ``op_name`` tells; None where it tells of no part of a program."""
+    if UPDATE in op_name:
+        return Origin((), "update")
+    if ACCUMULATION in op_name:
+        return Origin((), "accumulation")
+    path: list[tuple[str, int]] = []
+    for found in _NODE.finditer(op_name):
+        node = found[1], int(found[2])
+        # A loop's scope is repeated by what is traced inside of its derivative.
+        if node not in path:
+            path.append(node)
+    if not path:
+        return None
+    backward = "transpose(" in op_name or "rematted_computation" in op_name
+    return Origin(tuple(path), "backward" if backward else "forward")

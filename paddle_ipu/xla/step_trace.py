@@ -1,0 +1,185 @@
+"""Runs of a step, recorded: which of XLA's instructions the time of each run went to.
+
+JAX's profiler writes down when each instruction of a program began and ended, on every thread. A
+moment in which several of them work is shared equally between them; one in which none does, while
+the step runs, is XLA's own; the rest of a run is the host's. So the parts of a run sum to its time.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from paddle_ipu.errors import MeasurementError
+from paddle_ipu.xla.hlo_origins import Kind, Share, origins
+from paddle_ipu.xla.scope_names import NOWHERE, Origin
+
+_RUN = "paddle_ipu.run"
+_END = "end: "
+_NANOSECOND = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An instruction at work, in nanoseconds; the name of its XLA module tells programs apart."""
+
+    name: str
+    module: str
+    start: float
+    end: float
+
+
+@dataclass(slots=True)
+class Recording:
+    """What was recorded; it is there once the recording has ended.
+
+    Attributes:
+        seconds: of each run.
+        host: seconds of all runs in which XLA had not begun or had ended.
+        idle: seconds of all runs between XLA's first and last instruction in which none worked.
+        parts: seconds of all runs, by what they are of.
+    """
+
+    seconds: list[float] = field(default_factory=list)
+    host: float = 0.0
+    idle: float = 0.0
+    parts: dict[tuple[Kind, Origin], float] = field(default_factory=dict)
+
+    def run(self) -> AbstractContextManager[Any]:
+        """What a run happens in."""
+        return jax.profiler.TraceAnnotation(_RUN)
+
+
+@contextmanager
+def recording(texts: Callable[[], Sequence[str]]) -> Iterator[Recording]:
+    """Records the runs that happen inside, each within :meth:`Recording.run`.
+
+    Args:
+        texts: gives the compiled programs of the runs as text, once they ran.
+
+    Raises:
+        MeasurementError: JAX's profiler runs already, or recorded no run.
+    """
+    found = Recording()
+    options = jax.profiler.ProfileOptions()
+    options.python_tracer_level = 0
+    with tempfile.TemporaryDirectory(prefix="paddle_ipu-trace-") as folder:
+        try:
+            jax.profiler.start_trace(folder, profiler_options=options)
+        except RuntimeError as error:
+            raise MeasurementError(
+                f"runs cannot be measured while JAX's profiler is on: {error}. One measurement, or "
+                "one jax.profiler trace, at a time."
+            ) from error
+        try:
+            yield found
+        finally:
+            jax.profiler.stop_trace()
+        runs, intervals = _read(Path(folder))
+    if not runs:
+        raise MeasurementError(
+            "no run was measured: call Executor.run with the compiled program inside the `with`."
+        )
+    shares = dict(map(origins, texts()))
+    _account(found, runs, intervals, shares)
+
+
+def _read(folder: Path) -> tuple[list[tuple[float, float]], list[Interval]]:
+    """(start and end of each run, the instructions at work) of a trace's files."""
+    runs: list[tuple[float, float]] = []
+    begun: list[tuple[str, str, float, float, Any]] = []
+    ended: dict[Any, float] = {}
+    for path in folder.rglob("*.xplane.pb"):
+        for plane in jax.profiler.ProfileData.from_file(str(path)).planes:
+            for line in plane.lines:
+                for event in line.events:
+                    name, start, end = event.name, event.start_ns, event.end_ns
+                    if name == _RUN:
+                        runs.append((start, end))
+                        continue
+                    stats = dict(event.stats)
+                    if name.startswith(_END) and "_c" in stats:
+                        ended[stats["_c"]] = end
+                    elif "hlo_op" in stats:
+                        module = str(stats.get("hlo_module", ""))
+                        begun.append((str(stats["hlo_op"]), module, start, end, stats.get("_p")))
+    intervals = [
+        # A parallel instruction hands its work on at once, and ends when the last part has.
+        Interval(name, module, start, max(end, ended.get(number, end)))
+        for name, module, start, end, number in begun
+    ]
+    return sorted(runs), intervals
+
+
+def _account(
+    found: Recording,
+    runs: Sequence[tuple[float, float]],
+    intervals: Sequence[Interval],
+    shares: Mapping[str, Mapping[str, Sequence[Share]]],
+) -> None:
+    """Adds the time of the runs up."""
+    own = sorted(
+        (item for item in intervals if item.module in shares), key=lambda item: item.start
+    )
+    for start, end in runs:
+        inside = [item for item in own if item.start < end and item.end > start]
+        found.seconds.append((end - start) * _NANOSECOND)
+        if not inside:
+            found.host += (end - start) * _NANOSECOND
+            continue
+        first = max(start, min(item.start for item in inside))
+        last = min(end, max(item.end for item in inside))
+        found.host += (end - start - (last - first)) * _NANOSECOND
+        working = [item for item in inside if not _is_container(shares, item)]
+        times, idle = shared_out(working, first, last)
+        found.idle += idle * _NANOSECOND
+        for (module, name), time in times.items():
+            for share in shares[module].get(name, _UNKNOWN):
+                key = share.kind, share.origin
+                seconds = time * share.part * _NANOSECOND
+                found.parts[key] = found.parts.get(key, 0.0) + seconds
+
+
+_UNKNOWN = (Share("operator", NOWHERE, 1.0),)
+
+
+def _is_container(shares: Mapping[str, Mapping[str, Sequence[Share]]], item: Interval) -> bool:
+    known = shares[item.module].get(item.name, _UNKNOWN)
+    return known[0].kind == "container"
+
+
+def shared_out(
+    intervals: Sequence[Interval], first: float, last: float
+) -> tuple[dict[tuple[str, str], float], float]:
+    """(time by module and instruction, time of none) from `first` to `last`.
+
+    Where several work at a time, each has an equal share of it.
+    """
+    borders = [(max(first, item.start), 1, item) for item in intervals]
+    borders += [(min(last, item.end), -1, item) for item in intervals]
+    # An instruction ends before the next one begins.
+    borders.sort(key=lambda border: (border[0], border[1]))
+    times: dict[tuple[str, str], float] = {}
+    working: dict[tuple[str, str], int] = {}
+    count, before, idle = 0, first, 0.0
+    for moment, change, item in borders:
+        passed = moment - before
+        if passed > 0:
+            if count:
+                for key, number in working.items():
+                    times[key] = times.get(key, 0.0) + passed * number / count
+            else:
+                idle += passed
+            before = moment
+        key = item.module, item.name
+        working[key] = working.get(key, 0) + change
+        if not working[key]:
+            del working[key]
+        count += change
+    return times, idle + max(0.0, last - before)
