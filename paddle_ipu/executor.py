@@ -207,7 +207,7 @@ class IpuProgram:
         if not seam.is_ours(self._popart):
             raise MeasurementError(
                 "Graphcore's SDK runs this program; its own reports measure it: set "
-                "POPLAR_ENGINE_OPTIONS='{\"autoReport.all\": \"true\"}'."
+                'POPLAR_ENGINE_OPTIONS=\'{"autoReport.all": "true"}\'.'
             )
         self._require_compiled()
         session = self._backend.session_as_is

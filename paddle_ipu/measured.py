@@ -153,7 +153,11 @@ class Measurement:
         lines = [
             f"measured, not predicted: {self.steps} run(s) on {self.machine}",
             f"a run took {_time(self.seconds_per_run)}"
-            + (f" ({_time(min(self.seconds))} to {_time(max(self.seconds))})" if self.seconds else "")
+            + (
+                f" ({_time(min(self.seconds))} to {_time(max(self.seconds))})"
+                if self.seconds
+                else ""
+            )
             + "; it went to",
         ]
         lines += [f"  {f.share:>6.1%}  {_time(f.seconds):>8}  {f.family}" for f in self.families]

@@ -7,14 +7,16 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import paddle_ipu
 from paddle_ipu.cli.check import _last_line
+from paddle_ipu.cli.measured_runs import measured_script
 from paddle_ipu.cli.scripts import run_script, taking_over
 from paddle_ipu.errors import PaddleIpuError, popart_exception
+from paddle_ipu.measured import Measurement
 from paddle_ipu.model.choice import choose_machine
 from paddle_ipu.model.machines import MACHINES, Machine
 from paddle_ipu.model.program import Program
@@ -25,10 +27,11 @@ UNREADABLE = 3
 
 @dataclass(frozen=True)
 class Target:
-    """A program with the machine it is predicted for."""
+    """A program with the machine it is predicted for; `measured` says how its runs went here."""
 
     program: Program
     machine: Machine
+    measured: Measurement | None = None
 
 
 class _Found(BaseException):
@@ -77,7 +80,15 @@ def predicted_target(arguments: argparse.Namespace) -> Target | int:
             file=sys.stderr,
         )
         return 2
-    find = _of_script if is_script else _of_model
+    steps = getattr(arguments, "measure", None)
+    if steps is not None:
+        why = _unmeasurable(arguments, steps, is_script)
+        if why:
+            print(f"--measure: {why}", file=sys.stderr)
+            return 2
+    find = _of_model
+    if is_script:
+        find = _of_script if steps is None else _of_measured_script
     try:
         # What a script or Paddle prints does not belong to the report.
         with contextlib.redirect_stdout(sys.stderr):
@@ -87,9 +98,9 @@ def predicted_target(arguments: argparse.Namespace) -> Target | int:
         return UNREADABLE
     except (Exception, SystemExit) as error:
         place = _last_line(error, arguments.target)
+        when = "before it compiled a program" if steps is None else "while it was measured"
         print(
-            f"{arguments.target} failed{place} before it compiled a program: "
-            f"{type(error).__name__}: {error}",
+            f"{arguments.target} failed{place} {when}: {type(error).__name__}: {error}",
             file=sys.stderr,
         )
         return UNREADABLE
@@ -138,6 +149,28 @@ def _of_script(arguments: argparse.Namespace) -> Target | None:
     except _Found as found:
         return found.target
     return None
+
+
+def _unmeasurable(arguments: argparse.Namespace, steps: int, is_script: bool) -> str:
+    """Why a target's runs cannot be measured, "" where they can."""
+    if steps < 1:
+        return f"a number of runs from 1 on, got {steps}"
+    if not is_script:
+        return f"{arguments.target} is a model, which has no data; name a script that runs it"
+    if arguments.skip_startup:
+        return "the program is run, and needs the weights that --skip-startup leaves out"
+    return ""
+
+
+def _of_measured_script(arguments: argparse.Namespace) -> Target | None:
+    paddle_ipu.activate()
+    targets: list[Target] = []
+
+    def found(program: Any, strategy: Any, feeds: Any, fetches: Any) -> None:
+        targets.append(_target(arguments, program, strategy, feeds, fetches))
+
+    measured = measured_script(arguments.target, arguments.arguments, arguments.measure, found)
+    return replace(targets[0], measured=measured) if targets else None
 
 
 def _of_model(arguments: argparse.Namespace) -> Target | None:

@@ -17,12 +17,13 @@ NAME = "report"
 SUMMARY = "predict memory and speed of a program on an IPU machine"
 EXIT_CODES = """\
 A script is run until it compiles for the IPU, and its program and strategy are predicted; nothing
-is compiled. A model is a file or prefix that paddle.static.load_inference_model loads, predicted as
-inference on one IPU.
+is compiled, unless --measure has it run. A model is a file or prefix that
+paddle.static.load_inference_model loads, predicted as inference on one IPU.
 
   will my script's program fit?          paddle-ipu report train.py
   how fast would a Bow Pod be?           paddle-ipu report --machine bow-pod16 train.py --epochs 3
   without initialising the weights       paddle-ipu report --skip-startup train.py
+  and measured here, beside it?          paddle-ipu report --measure 5 train.py
   for other programs                     paddle-ipu report --json report.json train.py
 
 Machines: paddle-ipu report --machines lists them. The strategy's option ipu_machine, or
@@ -40,6 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of this subcommand."""
     add_target(parser)
     parser.add_argument("--json", metavar="FILE", help="write everything as JSON; - for stdout")
+    parser.add_argument(
+        "--measure", type=int, metavar="RUNS",
+        help="run the script on until so many runs of its program were measured on this machine",
+    )  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -52,7 +57,10 @@ def run(arguments: argparse.Namespace) -> int:
     if not prediction.memory.fits:
         advice = advise(found.program, found.machine, prediction.memory)
     if arguments.json:
-        text = json.dumps(prediction_as_json(prediction, advice), indent=1)
+        report = prediction_as_json(prediction, advice)
+        if found.measured is not None:
+            report["measured"] = found.measured.as_json()
+        text = json.dumps(report, indent=1)
         if arguments.json == "-":
             print(text)
             return 0 if prediction.memory.fits else 1
@@ -62,4 +70,6 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"--json: {error}", file=sys.stderr)
             return 2
     print(summary(prediction, advice))
+    if found.measured is not None:
+        print(f"\n{found.measured}")
     return 0 if prediction.memory.fits else 1

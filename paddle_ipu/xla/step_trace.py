@@ -80,7 +80,7 @@ def recording(texts: Callable[[], Sequence[str]]) -> Iterator[Recording]:
         try:
             yield found
         finally:
-            jax.profiler.stop_trace()
+            jax.profiler.stop_trace()  # type: ignore[no-untyped-call]
         runs, intervals = _read(Path(folder))
     if not runs:
         raise MeasurementError(
@@ -124,9 +124,7 @@ def _account(
     shares: Mapping[str, Mapping[str, Sequence[Share]]],
 ) -> None:
     """Adds the time of the runs up."""
-    own = sorted(
-        (item for item in intervals if item.module in shares), key=lambda item: item.start
-    )
+    own = sorted((item for item in intervals if item.module in shares), key=lambda item: item.start)
     for start, end in runs:
         inside = [item for item in own if item.start < end and item.end > start]
         found.seconds.append((end - start) * _NANOSECOND)
