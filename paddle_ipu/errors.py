@@ -46,6 +46,10 @@ class CacheError(PaddleIpuError):
     """The folder for compiled programs cannot be used, or its settings make no sense."""
 
 
+class ReportError(PaddleIpuError):
+    """A report cannot be written, or its settings make no sense."""
+
+
 class PassError(PaddleIpuError):
     """A pass failed or broke its own contract; names the pass and those that ran before."""
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
 from paddle_ipu.cli.predicted import add_target, predicted_target
-from paddle_ipu.model.advice import advise
-from paddle_ipu.model.prediction import predict
-from paddle_ipu.model.report.as_json import prediction_as_json
-from paddle_ipu.model.report.terminal import summary
+from paddle_ipu.errors import ReportError
+from paddle_ipu.model.report.contents import Report, make_report
+from paddle_ipu.model.report.directory import (
+    FORMS,
+    JSON,
+    PAGE,
+    TRACE,
+    text_of,
+    write_directory,
+    write_form,
+)
 
 NAME = "report"
 SUMMARY = "predict memory and speed of a program on an IPU machine"
@@ -24,7 +30,10 @@ paddle.static.load_inference_model loads, predicted as inference on one IPU.
   how fast would a Bow Pod be?           paddle-ipu report --machine bow-pod16 train.py --epochs 3
   without initialising the weights       paddle-ipu report --skip-startup train.py
   and measured here, beside it?          paddle-ipu report --measure 5 train.py
+  a page to look at                      paddle-ipu report --html report.html train.py
+  a timeline, for ui.perfetto.dev        paddle-ipu report --trace trace.json train.py
   for other programs                     paddle-ipu report --json report.json train.py
+  all of them in a folder                paddle-ipu report --directory report train.py
 
 Machines: paddle-ipu report --machines lists them. The strategy's option ipu_machine, or
 POPLAR_TARGET_OPTIONS='{"machine": "pod16"}', names one too.
@@ -40,8 +49,12 @@ exit codes:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of this subcommand."""
     add_target(parser)
-    parser.add_argument("--json", metavar="FILE", help="write everything as JSON; - for stdout")
-    parser.add_argument(
+    add = parser.add_argument
+    add("--html", metavar="FILE", help="write one HTML page that needs no other file")
+    add("--json", metavar="FILE", help="write everything as JSON; - for stdout")
+    add("--trace", metavar="FILE", help="write the pipeline and its operators for Perfetto")
+    add("--directory", metavar="FOLDER", help=f"write {', '.join(FORMS)} into a folder")
+    add(
         "--measure", type=int, metavar="RUNS",
         help="run the script on until so many runs of its program were measured on this machine",
     )  # fmt: skip
@@ -52,24 +65,34 @@ def run(arguments: argparse.Namespace) -> int:
     found = predicted_target(arguments)
     if isinstance(found, int):
         return found
-    prediction = predict(found.program, found.machine)
-    advice = []
-    if not prediction.memory.fits:
-        advice = advise(found.program, found.machine, prediction.memory)
-    if arguments.json:
-        report = prediction_as_json(prediction, advice)
-        if found.measured is not None:
-            report["measured"] = found.measured.as_json()
-        text = json.dumps(report, indent=1)
-        if arguments.json == "-":
-            print(text)
-            return 0 if prediction.memory.fits else 1
-        try:
-            Path(arguments.json).write_text(text + "\n")
-        except OSError as error:
-            print(f"--json: {error}", file=sys.stderr)
-            return 2
-    print(summary(prediction, advice))
+    measured = None if found.measured is None else found.measured.as_json()
+    name = Path(arguments.target).name
+    report = make_report(found.program, found.machine, name=name, measured=measured)
+    code = 0 if report.prediction.memory.fits else 1
+    if arguments.json == "-":
+        print(FORMS[JSON](report), end="")
+        return code if _written(report, arguments) else 2
+    if not _written(report, arguments):
+        return 2
+    print(text_of(report))
     if found.measured is not None:
         print(f"\n{found.measured}")
-    return 0 if prediction.memory.fits else 1
+    return code
+
+
+def _written(report: Report, arguments: argparse.Namespace) -> bool:
+    """Writes the files that were asked for; False after a message where one cannot be written."""
+    wanted = ((PAGE, "html"), (JSON, "json"), (TRACE, "trace"))
+    for form, name in (*wanted, ("", "directory")):
+        target = getattr(arguments, name)
+        if not target or (name, target) == ("json", "-"):
+            continue
+        try:
+            if form:
+                write_form(Path(target), FORMS[form](report))
+            else:
+                write_directory(report, target)
+        except ReportError as error:
+            print(f"--{name}: {error}", file=sys.stderr)
+            return False
+    return True

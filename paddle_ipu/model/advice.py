@@ -81,7 +81,7 @@ def _changes(program: Program) -> Iterator[tuple[str, str, Program]]:
             with_proportion(program, LOW_PROPORTION),
         )
     if any(weight.item == 4 for weight in program.weights):
-        yield "compute in half", "'enable_fp16': True", _in_half(program)
+        yield "compute in half", "'enable_fp16': True", in_half(program)
 
 
 def with_proportion(program: Program, proportion: float) -> Program:
@@ -93,7 +93,7 @@ def with_proportion(program: Program, proportion: float) -> Program:
     return replace(program, operators=lower)
 
 
-def _in_half(program: Program) -> Program:
+def in_half(program: Program) -> Program:
     """Every float tensor with half the bytes."""
     made: dict[str, Tensor] = {}
 

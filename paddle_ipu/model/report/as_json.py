@@ -6,33 +6,38 @@ from dataclasses import asdict
 from typing import Any
 
 from paddle_ipu.model import constants
-from paddle_ipu.model.advice import Advice
-from paddle_ipu.model.cycles import CycleReport, StageCycles
+from paddle_ipu.model.cycles import CycleReport, OperatorTime, StageCycles
 from paddle_ipu.model.machines import machine_as_json
 from paddle_ipu.model.memory import IpuMemory
 from paddle_ipu.model.operator_cost import Cost
 from paddle_ipu.model.prediction import Prediction
+from paddle_ipu.model.report.contents import Report
 
 VERSION = 1
 FITTED = (
     "AMP_BLOCK_CYCLES", "EXCHANGE_EFFICIENCY", "VERTEX_OVERHEAD", "CODE_BYTES_PER_SET",
     "TILE_IMBALANCE",
 )  # fmt: skip
+NODE_COLUMNS = (
+    "name", "op_type", "source", "ipu", "stage", "forward", "backward", "recompute", "exchange",
+    "flops", "bytes", "priced",
+)  # fmt: skip
 
 
-def prediction_as_json(
-    prediction: Prediction, advice: list[Advice] | None = None
-) -> dict[str, Any]:
+def report_as_json(report: Report) -> dict[str, Any]:
     """Everything a report shows. Bytes and cycles are numbers, rates are rows a second.
 
     ``memory.ipus[].curve`` is the liveness curve: ``[operator, phase, bytes]`` of each step of a
-    pipeline cycle. ``pipeline.stages`` and ``phases`` are what a timeline is drawn from.
+    pipeline cycle. ``operators`` are kinds of operators by line, ``nodes`` each one of them.
+    ``measured`` is there only where something was measured; all else is predicted.
     """
+    prediction = report.prediction
     program, machine = prediction.program, prediction.machine
     cycles = prediction.cycles
     return {
         "version": VERSION,
         "predicted": True,
+        "name": report.name,
         "machine": machine_as_json(machine),
         "constants": {name: getattr(constants, name) for name in FITTED},
         "program": {
@@ -60,15 +65,37 @@ def prediction_as_json(
             "stages": [_stage(stage) for stage in cycles.stages],
         },
         "operators": [asdict(row) for row in cycles.operators],
+        "nodes": {"columns": list(NODE_COLUMNS), "rows": [_node(t) for t in report.operators]},
+        "timeline": report.timeline.as_json(),
         "unpriced": cycles.unpriced,
         "roofline": _roofline(prediction, cycles),
         "memory": {
             "fits": prediction.memory.fits,
             "off_chip": prediction.memory.off_chip,
+            "worst": prediction.memory.worst.ipu,
             "ipus": [_ipu(ipu) for ipu in prediction.memory.ipus],
         },
-        "advice": [asdict(found) for found in advice or ()],
+        "advice": [asdict(found) for found in report.advice],
+        "insights": [asdict(found) for found in report.insights],
+        **({} if report.measured is None else {"measured": dict(report.measured)}),
     }
+
+
+def _node(time: OperatorTime) -> list[Any]:
+    """An operator's values in the order of NODE_COLUMNS; cycles and bytes of a micro-batch."""
+    operator, parts = time.operator, (time.forward, time.backward, time.recompute)
+    return [
+        operator.name,
+        operator.op_type,
+        operator.source,
+        operator.ipu,
+        time.stage,
+        *(round(part.cycles, 1) for part in parts),
+        round(sum(part.exchange + part.sync for part in parts), 1),
+        sum(part.flops for part in parts),
+        sum(part.bytes for part in parts),
+        time.priced,
+    ]
 
 
 def _stage(stage: StageCycles) -> dict[str, Any]:

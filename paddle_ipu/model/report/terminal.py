@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from paddle_ipu.model.advice import Advice
+from paddle_ipu.model.insights import Insight
 from paddle_ipu.model.memory_check import size
 from paddle_ipu.model.prediction import Prediction
 
@@ -13,7 +14,9 @@ _TENSORS = 5
 _WIDTH = 24
 
 
-def summary(prediction: Prediction, advice: Sequence[Advice] = ()) -> str:
+def summary(
+    prediction: Prediction, advice: Sequence[Advice] = (), insights: Sequence[Insight] = ()
+) -> str:
     """Machine, throughput, pipeline, memory, the costliest operators and what would help."""
     lines = [*_head(prediction), "", *_pipeline(prediction), "", *_memory(prediction)]
     lines += ["", *_operators(prediction)]
@@ -24,6 +27,9 @@ def summary(prediction: Prediction, advice: Sequence[Advice] = ()) -> str:
             + ("; it fits then" if found.fits else "")
             for found in advice
         ]
+    if insights:
+        lines += ["", "what would make it faster, by IpuStrategy.set_options:"]
+        lines += [_faster(found) for found in insights]
     return "\n".join(lines)
 
 
@@ -43,6 +49,15 @@ def _head(prediction: Prediction) -> list[str]:
         names = ", ".join(f"{name} ({count})" for name, count in sorted(cycles.unpriced.items()))
         lines.append(f"no cost row   {names}: priced by the bytes they read and write")
     return lines
+
+
+def _faster(found: Insight) -> str:
+    option = f"{{{found.option}}}: " if found.option else ""
+    most = "at most " if found.bound else ""
+    note = "" if found.fits else "; does not fit"
+    return (
+        f"  {found.gain:>+8.1%}  {option}{found.change}; {most}{found.throughput:,.0f} rows/s{note}"
+    )
 
 
 def _time(seconds: float) -> str:

@@ -1,0 +1,61 @@
+"""Everything that a report tells, worked out once for all its forms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from paddle_ipu.model.advice import Advice, advise
+from paddle_ipu.model.cycles import OperatorTime, operator_times
+from paddle_ipu.model.insights import Insight, speed_insights
+from paddle_ipu.model.machines import Machine
+from paddle_ipu.model.memory import livenesses
+from paddle_ipu.model.operator_cost import Pricing
+from paddle_ipu.model.prediction import Prediction, predict
+from paddle_ipu.model.program import Program
+from paddle_ipu.model.report.timeline import Timeline, timeline
+
+
+@dataclass(frozen=True)
+class Report:
+    """A prediction with what follows from it.
+
+    Attributes:
+        name: what the program is called, a script or a model.
+        advice: what would save memory; empty where the program fits.
+        insights: what would make it faster.
+        measured: what was measured on this machine, None where nothing was. It is never mixed with
+            what is predicted.
+    """
+
+    name: str
+    prediction: Prediction
+    advice: list[Advice]
+    insights: list[Insight]
+    timeline: Timeline
+    operators: list[OperatorTime]
+    measured: Mapping[str, Any] | None = None
+
+
+def make_report(
+    program: Program,
+    machine: Machine,
+    *,
+    name: str = "",
+    measured: Mapping[str, Any] | None = None,
+) -> Report:
+    """Predicts a program, and what changes to its strategy would do."""
+    pricing = Pricing(machine.processor)
+    lives = livenesses(program)
+    prediction = predict(program, machine, pricing, lives)
+    fits = prediction.memory.fits
+    return Report(
+        name,
+        prediction,
+        [] if fits else advise(program, machine, prediction.memory, pricing),
+        speed_insights(prediction, pricing),
+        timeline(prediction),
+        list(operator_times(program, pricing, lives)),
+        measured,
+    )

@@ -1,0 +1,78 @@
+// Memory: the fullest tile of each IPU by category, the numbers, and an IPU's largest tensors.
+
+const LARGEST = 12;
+
+function memoryView(report, section) {
+  const { ipus } = report.memory, names = categories(report);
+  section.append(keyed(names.map(name => [name, colour(CATEGORY[name] ?? "code")])));
+  const most = Math.max(...ipus.map(x => Math.max(x.tile.peak, x.tile.capacity)));
+  for (const ipu of ipus) section.append(tileBar(report, ipu, names, most));
+  section.append(h("h3", {}, "Bytes of all tiles, at the peak"), byCategory(ipus, names));
+  const tensors = h("div", { class: "scroll" });
+  const show = number => tensors.replaceChildren(largest(ipus.find(x => x.ipu === Number(number))));
+  section.append(h("h3", {}, "Largest tensors at the peak"));
+  if (ipus.length > 1) section.append(h("div", { class: "controls" }, choice("of",
+    ipus.map(x => [String(x.ipu), `IPU ${x.ipu}`]), String(report.memory.worst), show)));
+  section.append(tensors);
+  show(report.memory.worst);
+}
+
+const categories = report => Object.keys(CATEGORY).filter(name =>
+  report.memory.ipus.some(x => x.categories[name]));
+
+function tileBar(report, ipu, names, most) {
+  // Code is what it is on every tile; the fullest tile has more than its share of the rest.
+  const { tiles } = report.machine.processor, code = (ipu.categories.code ?? 0) / tiles;
+  const others = sum(Object.entries(ipu.categories).map(([name, size]) =>
+    name === "code" ? 0 : size)) || 1;
+  const part = name => name === "code" ? code
+    : (ipu.categories[name] ?? 0) / others * (ipu.tile.peak - code);
+  const share = percent(ipu.tile.peak / ipu.tile.capacity);
+  const track = h("div", { role: "img", "aria-label": `IPU ${ipu.ipu}: ${share} of ${
+    bytes(ipu.tile.capacity)}; ${names.map(n => `${n} ${bytes(part(n))}`).join(", ")}` });
+  Object.assign(track.style, {
+    position: "relative", height: "1.35rem", flex: "1", background: "var(--c-wait)",
+    borderRadius: "3px", overflow: "hidden", display: "flex",
+  });
+  for (const name of names) {
+    const piece = h("div", { title: `${name}: ${bytes(part(name))} of the fullest tile` });
+    Object.assign(piece.style, {
+      width: `${100 * part(name) / most}%`, background: colour(CATEGORY[name]),
+    });
+    track.append(piece);
+  }
+  const limit = h("div", { title: `a tile has ${bytes(ipu.tile.capacity)}` });
+  Object.assign(limit.style, {
+    position: "absolute", left: `calc(${100 * ipu.tile.capacity / most}% - 2px)`, width: "2px",
+    top: 0, bottom: 0, background: ipu.fits ? "var(--ink)" : "var(--bad)",
+  });
+  track.append(limit);
+  const row = h("div", {}, h("span", {}, `IPU ${ipu.ipu}`), track,
+    h("span", {}, `${bytes(ipu.tile.peak)}, ${share}`));
+  Object.assign(row.style, { display: "flex", gap: ".8rem", alignItems: "center", margin: ".25rem 0" });
+  row.firstChild.style.width = "3.6rem";
+  row.lastChild.style.width = "9rem";
+  if (!ipu.fits) row.lastChild.style.color = "var(--bad)";
+  return row;
+}
+
+function byCategory(ipus, names) {
+  const row = (name, values) => h("tr", {}, h("th", { scope: "row" }, name),
+    values.map(value => cell(value, true)));
+  return h("div", { class: "scroll" }, h("table", {},
+    heads(["", ...ipus.map(x => `#IPU ${x.ipu}`)]),
+    h("tbody", {}, names.map(name => row(name, ipus.map(x => bytes(x.categories[name] ?? 0)))),
+      row("all", ipus.map(x => bytes(x.peak))),
+      row("fullest tile", ipus.map(x => bytes(x.tile.peak))),
+      row("of the tile", ipus.map(x => percent(x.tile.peak / x.tile.capacity))))));
+}
+
+function largest(ipu) {
+  const table = rows => h("table", {}, heads(["#bytes", "category", "tensor", "line"]),
+    h("tbody", {}, rows.map(held => h("tr", {}, cell(bytes(held.bytes), true),
+      cell(held.category), h("td", { class: "line mono" }, held.name),
+      lineCell(held.source)))));
+  const first = ipu.tensors.slice(0, LARGEST), others = ipu.tensors.slice(LARGEST);
+  return h("div", {}, table(first), others.length ? h("details", {},
+    h("summary", {}, `${others.length} more`), table(others)) : null);
+}

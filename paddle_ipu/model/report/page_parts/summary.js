@@ -1,0 +1,100 @@
+// What to know first: the numbers, where a weight update's time goes, the settings; insights.
+
+const PHASES = { fill: "constants", steady: "forward", drain: "code", update: "update" };
+
+function summaryView(report, section) {
+  const { program, memory, cycles } = report, settings = program.settings;
+  const worst = memory.ipus.reduce((a, b) => a.tile.peak / a.tile.capacity
+    >= b.tile.peak / b.tile.capacity ? a : b);
+  const share = worst.tile.peak / worst.tile.capacity;
+  const tile = (value, name, kind) =>
+    h("div", { class: `tile ${kind ?? ""}` }, h("b", {}, value), h("span", {}, name));
+  const latency = settings.training ? "weight update" : "run";
+  section.append(h("div", { class: "tiles" },
+    tile(`${whole(report.throughput)}`, "rows a second"),
+    tile(seconds(cycles.update / report.machine.processor.clock), `a ${latency}`),
+    tile(percent(report.utilisation), "of the matrix units' peak"),
+    tile(percent(report.bubble), "waiting: bubble and imbalance"),
+    tile(percent(share), memory.fits ? `of IPU ${worst.ipu}'s fullest tile: it fits`
+      : `of IPU ${worst.ipu}'s fullest tile: it lacks ${bytes(worst.over)}`,
+      memory.fits ? "good" : "bad")));
+  section.append(h("h3", {}, `Where the time of a ${latency} goes`), phases(report));
+  const unpriced = Object.entries(report.unpriced);
+  if (unpriced.length) section.append(h("p", { class: "note" },
+    `Without a cost row, priced by the bytes they read and write: ${
+      unpriced.map(([name, times]) => `${name} (${times})`).join(", ")}.`));
+  section.append(h("h3", {}, "Program and machine"), facts(report));
+}
+
+function phases(report) {
+  const entries = Object.entries(report.cycles.phases).filter(([, value]) => value > 0);
+  const all = sum(entries.map(([, value]) => value)) || 1;
+  const bar = h("div", { role: "img", "aria-label": entries.map(([name, value]) =>
+    `${name} ${percent(value / all)}`).join(", ") });
+  Object.assign(bar.style, {
+    display: "flex", height: "1.4rem", gap: "2px", borderRadius: "5px", overflow: "hidden",
+  });
+  for (const [name, value] of entries) {
+    const part = h("div", { title: `${name} ${percent(value / all)}` });
+    Object.assign(part.style, {
+      flex: `${value / all} 1 0`, minWidth: "2px", background: colour(PHASES[name] ?? "code"),
+    });
+    bar.append(part);
+  }
+  const clock = report.machine.processor.clock;
+  return h("div", {}, bar, keyed(entries.map(([name, value]) => [
+    `${name === "update" ? "weight update" : name} ${percent(value / all)}, ${
+      seconds(value / clock)}`, colour(PHASES[name] ?? "code")])));
+}
+
+function facts(report) {
+  const { program, machine } = report, settings = program.settings;
+  const perReplica = Math.max(1, Math.floor(settings.ipus / Math.max(1, settings.replicas)));
+  const list = rows => h("dl", { class: "facts" }, rows.filter(([, value]) => value !== "")
+    .map(([name, value]) => [h("dt", {}, name), h("dd", {}, String(value))]));
+  return h("div", { class: "pair" },
+    list([
+      ["machine", `${machine.name}: ${machine.ipus} IPUs, ${machine.processor.name}`],
+      ["tiles of an IPU", `${machine.processor.tiles} at ${count(machine.processor.clock)}Hz`],
+      ["memory of an IPU", bytes(machine.processor.tiles * machine.processor.tile_memory)],
+      ["IPUs used", `${settings.ipus}: ${perReplica} a replica, ${settings.replicas} replicas`],
+      ["streaming memory", report.memory.off_chip
+        ? `${bytes(report.memory.off_chip)} of a replica` : "none"],
+    ]),
+    list([
+      ["program", settings.training ? `training, ${program.rule || "no rule"}` : "inference"],
+      ["operators", whole(program.operators)],
+      ["elements of weights", count(program.weights)],
+      ["micro-batch", `${program.rows} rows`],
+      ["accumulation factor", settings.training ? whole(settings.accumulation) : ""],
+      ["rows of a run", whole(program.samples)],
+      ["recomputation", settings.training ? settings.recomputation : ""],
+    ]));
+}
+
+function insightsView(report, section) {
+  const found = [
+    ...report.insights.map(x => ({
+      ...x, head: `+${percent(x.gain)}`,
+      small: `${x.bound ? "at most " : ""}${whole(x.throughput)} rows/s`,
+    })),
+    ...report.advice.map(x => ({
+      ...x, head: `−${bytes(x.saves)}`, small: `of IPU ${report.memory.worst}`,
+      memory: 0, saves: true,
+    })),
+  ];
+  // What a program needs to fit at all stands first.
+  if (!report.memory.fits) found.sort((a, b) => Boolean(b.saves) - Boolean(a.saves));
+  if (!found.length) {
+    section.append(h("p", {}, "None of the changes that were tried gains 1 % or more."));
+    return;
+  }
+  section.append(h("ul", { class: "insights" }, found.map(insight =>
+    h("li", { class: insight.fits || insight.saves ? "" : "no" },
+      h("div", { class: "gain" }, insight.head, h("small", {}, insight.small)),
+      h("div", {}, prose(insight.change), insight.saves && insight.fits ? "; it fits then" : "",
+        insight.memory > 0 ? `; ${bytes(insight.memory)} more memory of an IPU` : "",
+        insight.memory < 0 ? `; ${bytes(-insight.memory)} less memory of an IPU` : "",
+        insight.saves || insight.fits ? "" : h("span", { class: "cost" }, "; does not fit")),
+      insight.option ? h("code", {}, `strategy.set_options({${insight.option}})`) : h("span")))));
+}

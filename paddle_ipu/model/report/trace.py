@@ -1,0 +1,155 @@
+"""A prediction as a trace that Perfetto (ui.perfetto.dev) and chrome://tracing open.
+
+Trace Event Format, JSON object form: complete events (``X``), counters (``C``) and names (``M``);
+times in microseconds of predicted device time. Each IPU is a process with two threads: what it does
+for which micro-batch, and the operators of one micro-batch in each direction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from paddle_ipu.model.cycles import OperatorTime
+from paddle_ipu.model.prediction import Prediction
+from paddle_ipu.model.report.timeline import Block, Timeline, Work
+
+_STAGES, _OPERATORS = 1, 2
+_MICROSECONDS = 1e6
+
+Event = dict[str, Any]
+
+
+def trace_as_json(
+    prediction: Prediction, timeline: Timeline, operators: list[OperatorTime]
+) -> dict[str, Any]:
+    """The trace; operators stand in the first block that has most of the stages active."""
+    machine = prediction.machine
+    writer = _Writer(machine.processor.clock)
+    return {
+        "displayTimeUnit": "ms",
+        "otherData": {
+            "predicted": True,
+            "machine": machine.name,
+            "clock": machine.processor.clock,
+            "writer": "paddle_ipu",
+        },
+        "traceEvents": [
+            *writer.names(prediction),
+            *writer.blocks(timeline, prediction),
+            *writer.operators(_fullest(timeline), prediction, operators),
+        ],
+    }
+
+
+def _fullest(timeline: Timeline) -> Block:
+    return max(timeline.blocks, key=lambda block: len(block.works))
+
+
+class _Writer:
+    def __init__(self, clock: float) -> None:
+        self._unit = _MICROSECONDS / clock
+
+    def names(self, prediction: Prediction) -> Iterator[Event]:
+        for ipu in sorted({stage.ipu for stage in prediction.cycles.stages}):
+            yield _meta("process_name", ipu, 0, {"name": f"IPU {ipu} (predicted)"})
+            yield _meta("process_sort_index", ipu, 0, {"sort_index": ipu})
+            yield _meta("thread_name", ipu, _STAGES, {"name": "micro-batches"})
+            yield _meta("thread_name", ipu, _OPERATORS, {"name": "operators of a micro-batch"})
+
+    def event(
+        self, name: str, category: str, ipu: int, thread: int, start: float, cycles: float,
+        **arguments: Any,
+    ) -> Event:  # fmt: skip
+        return {
+            "name": name,
+            "cat": category,
+            "ph": "X",
+            "pid": ipu,
+            "tid": thread,
+            "ts": start * self._unit,
+            "dur": cycles * self._unit,
+            "args": {"cycles": round(cycles), **arguments},
+        }
+
+    def blocks(self, timeline: Timeline, prediction: Prediction) -> Iterator[Event]:
+        ipus = sorted({stage.ipu for stage in prediction.cycles.stages})
+        for block in timeline.blocks:
+            for work in block.works:
+                yield self.event(
+                    f"{work.kind} {work.micro_batch}", work.kind, work.ipu, _STAGES, work.start,
+                    work.cycles, stage=work.stage, micro_batch=work.micro_batch, phase=block.phase,
+                )  # fmt: skip
+            if block.repeats > 1:
+                for ipu in ipus:
+                    yield self.event(
+                        f"{block.repeats} more like these", block.phase, ipu, _STAGES,
+                        block.start, block.cycles, repeats=block.repeats,
+                    )  # fmt: skip
+        for name, start, cycles in timeline.update:
+            for ipu in ipus:
+                yield self.event(name, "weight update", ipu, _STAGES, start, cycles)
+
+    def operators(
+        self, block: Block, prediction: Prediction, operators: list[OperatorTime]
+    ) -> Iterator[Event]:
+        by_stage: dict[int, list[OperatorTime]] = {}
+        for time in operators:
+            by_stage.setdefault(time.stage, []).append(time)
+        stages = {stage.stage: stage for stage in prediction.cycles.stages}
+        alive = {
+            (ipu.ipu, step.label, step.phase): step.bytes
+            for ipu in prediction.memory.ipus
+            for step in ipu.steps
+        }
+        for work in block.works:
+            found = by_stage.get(work.stage, [])
+            at = work.start
+            if work.kind == "forward":
+                stream = stages[work.stage].stream
+                if stream:
+                    yield self._operator("host", "stream", work, at, stream, {})
+                    at += stream
+                parts = [(time, "forward", time.forward) for time in found]
+            else:
+                again = [(t, "recompute", t.recompute) for t in found if t.recompute.cycles]
+                back = [(time, "backward", time.backward) for time in reversed(found)]
+                parts = [*again, *back]
+            for time, phase, cost in parts:
+                if not cost.cycles:
+                    continue
+                operator = time.operator
+                yield self._operator(
+                    operator.op_type, phase, work, at, cost.cycles,
+                    {
+                        "node": operator.name,
+                        "source": operator.source,
+                        "compute": round(cost.compute),
+                        "exchange": round(cost.exchange),
+                        "sync": round(cost.sync),
+                        "flops": cost.flops,
+                        "bytes": cost.bytes,
+                    },
+                )  # fmt: skip
+                size = alive.get((work.ipu, operator.name, phase))
+                if size is not None:
+                    yield {
+                        "name": "memory",
+                        "ph": "C",
+                        "pid": work.ipu,
+                        "ts": at * self._unit,
+                        "args": {"bytes": size},
+                    }
+                at += cost.cycles
+
+    def _operator(
+        self, name: str, phase: str, work: Work, at: float, cycles: float, more: dict[str, Any]
+    ) -> Event:
+        return self.event(
+            f"{name} ({phase})", phase, work.ipu, _OPERATORS, at, cycles,
+            stage=work.stage, micro_batch=work.micro_batch, **more,
+        )  # fmt: skip
+
+
+def _meta(name: str, ipu: int, thread: int, arguments: dict[str, Any]) -> Event:
+    return {"name": name, "ph": "M", "pid": ipu, "tid": thread, "args": arguments}
