@@ -4,8 +4,8 @@ With F + 1 forward stages training has P = 2 F + 1 (backward of stage k is stage
 weight update of A micro-batches takes A + P - 1 pipeline cycles. In each, an IPU runs its active
 stages one after the other; the cycle is as long as its slowest IPU and the copies between IPUs
 that follow. The update comes after the drain: gradients summed over replicas by a ring
-(2 (R - 1) / R of their bytes a link; between IPU-Link domains of R replicas 1 / R of them by the
-gateways), optimizer state to and from streaming memory, and the rule.
+(2 (R - 1) / R of their bytes, both ways round; between IPU-Link domains of R replicas 1 / R of them
+by the gateways), optimizer state to and from streaming memory, and the rule.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from paddle_ipu.model.links import copy_cycles, ring_rate
 from paddle_ipu.model.liveness import Roots, StageLiveness, stage_operators
 from paddle_ipu.model.machines import Machine
 from paddle_ipu.model.operator_cost import NOTHING, Cost, Pricing
@@ -98,8 +99,7 @@ def predict_cycles(
     settings, processor = program.settings, machine.processor
     stages, operators, unpriced = _stages(program, machine, pricing, lives)
     copied = _copied_bytes(program)
-    rate = processor.link_bandwidth / processor.clock
-    copies = max(copied.values(), default=0.0) / rate
+    copies = copy_cycles(copied, processor)
     if copied:
         copies += 2.0 * processor.sync_cycles
     micro_batches = settings.accumulation if settings.training else 1
@@ -239,11 +239,11 @@ def _stream(program: Program, machine: Machine, operators: list[Operator]) -> fl
     return overlapped * size * sharing / machine.host_bandwidth * machine.processor.clock
 
 
-def _copied_bytes(program: Program) -> dict[int, float]:
-    """Bytes that each IPU sends to others for a micro-batch, activations and their gradients."""
+def _copied_bytes(program: Program) -> dict[tuple[int, int], float]:
+    """Bytes of a micro-batch's activations and gradients, by the IPUs that send and receive."""
     roots = Roots(program.operators)
     made = {t.name: op.ipu for op in program.operators for t in op.outputs}
-    sent: dict[int, float] = {}
+    sent: dict[tuple[int, int], float] = {}
     seen: set[tuple[str, int]] = set()
     for operator in program.operators:
         for tensor in operator.read:
@@ -254,9 +254,11 @@ def _copied_bytes(program: Program) -> dict[int, float]:
                 if source == operator.ipu or (root.name, operator.ipu) in seen:
                     continue
                 seen.add((root.name, operator.ipu))
-                sent[source] = sent.get(source, 0.0) + root.bytes
+                ends = [(source, operator.ipu)]
                 if program.settings.training and operator.gradient and root.item > 1:
-                    sent[operator.ipu] = sent.get(operator.ipu, 0.0) + root.bytes
+                    ends.append((operator.ipu, source))
+                for end in ends:
+                    sent[end] = sent.get(end, 0.0) + root.bytes
     return sent
 
 
@@ -344,7 +346,8 @@ def _update(program: Program, machine: Machine, pricing: Pricing) -> dict[str, f
         domains = max(1, -(-settings.ipus // machine.link_domain))
         within = max(1, replicas // domains)
         ring = 2.0 * (within - 1) / within * reduced
-        collectives = ring / processor.link_bandwidth * clock
+        per_replica = max(1, settings.ipus // replicas)
+        collectives = ring / ring_rate(processor, per_replica) * clock
         # Domains exchange what the ring has scattered: of each IPU its replica's part.
         between = 2.0 * (domains - 1) / domains * reduced / within * machine.board_ipus
         collectives += between / machine.gateway_bandwidth * clock

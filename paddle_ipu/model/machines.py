@@ -36,7 +36,8 @@ class Processor:
         sync_cycles: cycles from the end of a compute set to the start of an exchange.
         call_cycles: cycles to start six workers and end them.
         reduce_bytes: bytes of partial sums that a tile adds up in a cycle.
-        link_bandwidth: bytes a second that two neighbouring IPUs exchange in each direction.
+        link_bandwidth: bytes a second of two IPU-Links, each direction: a rail's from IPU to IPU.
+        link_efficiency: share of it that is left of packets' heads.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Processor:
     call_cycles: int
     reduce_bytes: int
     link_bandwidth: float
+    link_efficiency: float
 
     @property
     def memory(self) -> int:
@@ -111,6 +113,7 @@ _GC200 = Processor(
     call_cycles=288,
     reduce_bytes=8,
     link_bandwidth=32 * GIGA,
+    link_efficiency=0.85,
 )
 _BOW = replace(_GC200, name="Bow", clock=1.85e9)
 _C600 = replace(_GC200, name="C600", clock=1.5e9)
@@ -136,6 +139,7 @@ PROCESSOR_SOURCES: Mapping[str, str] = {
     "call_cycles": _PLANNER + ": a copy call of six workers",
     "reduce_bytes": _POPLIBS + ": one vector a cycle",
     "link_bandwidth": "Graphcore: 10 links and 320 GB/s an IPU; 64 GB/s, both directions, a pair",
+    "link_efficiency": "poplibs: its IPU model's constraints of global exchange",
 }
 """Field of :class:`Processor` -> where its figure comes from."""
 

@@ -23,10 +23,19 @@ from typing import Any
 
 import numpy as np
 
-from paddle_ipu.model.constants import AMP_BLOCK_CYCLES, EXCHANGE_EFFICIENCY
+from paddle_ipu.model.constants import EXCHANGE_EFFICIENCY
 from paddle_ipu.model.machines import Processor
 
 Array = np.ndarray[Any, Any]
+
+# poplibs' estimators of the AMP vertices: of a block, the supervisor's loops and pointers, and a
+# worker's cycles beside those of its rows (with its state kept from block to block).
+AMP_WIDTH = 16
+AMP_SUPERVISOR_CYCLES = 25.0
+AMP_WORKER_CYCLES = 19.0
+# Likewise of the vertex for windows larger than one, and of it for each row of the output.
+WINDOW_WORKER_CYCLES = 18.0
+WINDOW_LINE_CYCLES = 16.0
 
 _SERIAL = (1, 2, 4, 8, 16, 32, 64, 128)
 _CUTS = np.array(
@@ -48,6 +57,10 @@ class Product:
         left_share: bytes of the left operand that a part reads, over m x k x item: below 1 where a
             convolution's windows overlap.
         kept: the right operand lies in memory as the AMP unit reads it: a weight, forward.
+        line: of a convolution whose window is larger than one, the positions of a row of its
+            output, which a worker begins anew; 0 for others.
+        combined: groups that are computed as one, to fill the AMP unit: all their products but
+            their own are with zeros.
     """
 
     groups: int
@@ -58,11 +71,13 @@ class Product:
     partial: int
     left_share: float = 1.0
     kept: bool = False
+    line: int = 0
+    combined: int = 1
 
     @property
     def flops(self) -> float:
-        """Floating-point operations."""
-        return 2.0 * self.groups * self.m * self.k * self.n
+        """Floating-point operations, those with zeros left out."""
+        return 2.0 * self.groups * self.m * self.k * self.n / self.combined
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,14 +160,18 @@ def _search(
     pm = np.maximum(pm, 1)
     gg, gm = _ceil(product.groups, pg), _ceil(m, pm)
     gk, gn = _ceil(product.k, pk), _ceil(n, pn)
-    compute = gg * amp_cycles(gm, gk, gn, product.item, processor, turned)
+    compute = gg * amp_cycles(gm, gk, gn, product.item, processor, turned, product.line)
     left = gg * gm * gk * product.item * product.left_share
     right = gg * gk * gn * product.item
     rate = processor.exchange_bytes * EXCHANGE_EFFICIENCY
-    received = left * (1 - 1 / pn) + right * (1 - 1 / pm)
+    # Two tiles that share a bus receive the same rows in one go, where an even number of parts
+    # along the other side needs them.
+    left_rate = rate * (1 if turned else 1 + (pn % 2 == 0))
+    right_rate = rate * (1 + (pm % 2 == 0) if turned else 1)
+    received = left * (1 - 1 / pn) / left_rate + right * (1 - 1 / pm) / right_rate
     arranged = (left if product.kept else left + right) / processor.copy_bytes
     partials = gg * gm * gn * product.partial
-    exchange = received / rate + arranged
+    exchange = received + arranged
     crossing = partials * (1 - 1 / pk)
     reduced = np.where(pk > 1, crossing / rate + partials / processor.reduce_bytes, 0.0)
     temporary = left + right + partials * np.where(pk > 1, 2, 1)
@@ -179,20 +198,25 @@ def _search(
 
 
 def amp_cycles(
-    m: Any, k: Any, n: Any, item: int, processor: Processor, turned: bool = False
+    m: Any, k: Any, n: Any, item: int, processor: Processor, turned: bool = False, line: int = 0
 ) -> Any:
     """Cycles of one tile's AMP unit for [m, k] x [k, n].
 
-    It is loaded with a block of weights, 16 x 16 half or 8 x 8 float, and takes a row in as many
+    It is loaded with a block of weights, 16 x 16 half or 8 x 16 float, and takes a row in as many
     cycles as the block has multiply-accumulates over those of a cycle. The rows are divided
     between the workers.
     """
     if turned:
         m, n = n, m
-    side = 16 if item <= 2 else 8
+    depth = 16 if item <= 2 else 8
     macs = processor.half_macs if item <= 2 else processor.float_macs
-    row = side * side / macs
-    load = side * side * item / processor.load_bytes
-    blocks = _ceil(k, side) * _ceil(n, side)
-    rows = _ceil(m, processor.workers) * processor.workers
-    return processor.call_cycles + blocks * (load + AMP_BLOCK_CYCLES + rows * row)
+    row = depth * AMP_WIDTH / macs
+    load = depth * AMP_WIDTH * item / processor.load_bytes
+    blocks = _ceil(k, depth) * _ceil(n, AMP_WIDTH)
+    share = _ceil(m, processor.workers)
+    worker = AMP_WORKER_CYCLES + share * row
+    if line and not turned:
+        worker = WINDOW_WORKER_CYCLES + _ceil(share, line) * WINDOW_LINE_CYCLES + share * row
+    return processor.call_cycles + blocks * (
+        load + AMP_SUPERVISOR_CYCLES + processor.workers * worker
+    )

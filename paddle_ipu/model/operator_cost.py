@@ -21,9 +21,10 @@ from math import ceil, log2, prod
 
 from paddle_ipu.model.constants import EXCHANGE_EFFICIENCY, VERTEX_OVERHEAD
 from paddle_ipu.model.machines import Processor
-from paddle_ipu.model.matmul_plan import Product, plan_product
+from paddle_ipu.model.matmul_plan import AMP_WIDTH, Product, plan_product
 from paddle_ipu.model.operator_table import Row, row_of
 from paddle_ipu.model.program import Operator, Tensor
+from paddle_ipu.model.recurrent_cost import recurrent
 
 _NORM_PASSES = (6.0, 11.0)
 _SOFTMAX_PASSES = (5.0, 4.0)
@@ -382,11 +383,20 @@ def conv_products(operator: Operator) -> tuple[Product, Sequence[Product]]:
     # A stride leaves some inputs out, or gives each a smaller window.
     large_rows = min(large.dims[0] * prod(large.dims[2:]), rows * window)
     taken = max(1, ceil(rows * window / large_rows))
-    down = Product(group, rows, window * inputs, outputs, item, partial, share)
-    up = Product(group, large_rows, taken * outputs, inputs, item, partial, 1.0 / taken)
+    # poplibs computes as many small groups as fill the AMP unit as one, of mostly zero weights.
+    together = min(group, max(1, AMP_WIDTH // max(inputs, outputs)))
+    group = ceil(group / together)
+    inputs, outputs = inputs * together, outputs * together
+
+    def product(m: int, k: int, n: int, share: float, line: int = 0) -> Product:
+        line = line if window > 1 else 0
+        return Product(group, m, k, n, item, partial, share, line=line, combined=together)
+
+    down = product(rows, window * inputs, outputs, share, small.dims[-1])
+    up = product(large_rows, taken * outputs, inputs, 1.0 / taken, large.dims[-1])
     forward, data = (up, down) if transposed else (down, up)
     forward = replace(forward, kept=w.role == "weight")
-    weights = Product(group, window * inputs, rows, outputs, item, partial, share)
+    weights = product(window * inputs, rows, outputs, share)
     backward = [weights] if x.role == "input" else [data, weights]
     return forward, backward
 
@@ -406,4 +416,5 @@ _FORMULAS: dict[str, Formula] = {
     "loss": _loss,
     "matmul": _matmul,
     "conv": _conv,
+    "recurrent": recurrent,
 }

@@ -13,7 +13,7 @@ from typing import Literal
 
 Kind = Literal[
     "free", "map", "move", "reduce", "matmul", "conv", "norm", "softmax", "pool", "gather",
-    "scatter", "random", "sort", "loss",
+    "scatter", "random", "sort", "loss", "recurrent",
 ]  # fmt: skip
 
 
@@ -132,6 +132,8 @@ _family("TopK Sort", Row("sort", 8, 8, outputs=(1,)))
 # The mask is drawn again from the same seed in backward.
 _family("Dropout ShapedDropout", Row("random", 3, 3))
 _family("RandomNormal RandomUniform RandomNormalLike RandomUniformLike", Row("random", 12, 12))
+# A gate's sigmoid or tanh.
+_family("LSTM GRU RNN Recurrent", Row("recurrent", 6, 12, inputs=EVERYTHING, outputs=EVERYTHING))
 _family("Nll", Row("loss", 4, 12, inputs=(0, 1)))
 _family("L1 IdentityLoss", Row("loss", 2, 2, inputs=(0,)))
 
@@ -143,10 +145,10 @@ WITHOUT_ROW = frozenset(
         "Abort Auc BesselI0 BesselI0e BesselI1 BesselI1e Binomial BipartiteMatch Bucketize "
         "Cholesky CholeskySolve ClassCenterSample CopySign CpuKernel CrfDecode Ctc CtcAlign "
         "CtcBeamSearchDecoder CumMax CumMin CumProd Cvm DeformableConv DequantGather "
-        "Determinant Digamma EditDistance Eigh ErfInv GRU Gamma Gammaincc GatherNd GridSample "
-        "Histogram LSTM LeastSquares Lgamma LogCumSumExp LogNll Lu LuUnpack MatrixInverse "
+        "Determinant Digamma EditDistance Eigh ErfInv Gamma Gammaincc GatherNd GridSample "
+        "Histogram LeastSquares Lgamma LogCumSumExp LogNll Lu LuUnpack MatrixInverse "
         "MaxOfWindows Median Mode Multinomial NextAfter NormalizeImage Poisson Polygamma "
-        "PsRoiPool PutAlongAxis Qr RNN RandomInteger RandomPermutation Recurrent "
+        "PsRoiPool PutAlongAxis Qr RandomInteger RandomPermutation "
         "ReplicatedAllReduce ReplicatedReduceScatter Rnnt RoiAlign RoiPool SearchSorted "
         "SeededNormal SeededPermutation SeededUniform SequenceSlice SlogDeterminant Solve "
         "SplineBasis SplineWeighting SumOfWindows Svd TakeAlongAxis TopPSampling "

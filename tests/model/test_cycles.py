@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paddle_ipu.model.constants import AMP_BLOCK_CYCLES, EXCHANGE_EFFICIENCY
+from paddle_ipu.model.constants import EXCHANGE_EFFICIENCY
 from paddle_ipu.model.cycles import predict_cycles
 from paddle_ipu.model.machines import MACHINES, PROCESSORS
 from paddle_ipu.model.matmul_plan import Product, amp_cycles, plan_product
@@ -34,10 +34,25 @@ def test_every_operator_has_a_row_or_is_known_to_have_none() -> None:
 
 
 def test_the_amp_units_cycles_by_hand() -> None:
-    # 96 rows, two blocks of 16 x 16 half: 512 bytes a block at 16 a cycle, 256 / 64 cycles a row.
-    assert amp_cycles(96, 32, 16, 2, GC200) == 288 + 2 * (512 / 16 + AMP_BLOCK_CYCLES + 96 * 4)
-    # Float: blocks of 8 x 8, 64 / 16 cycles a row; 97 rows keep six workers as busy as 102.
-    assert amp_cycles(97, 8, 8, 4, GC200) == 288 + 256 / 16 + AMP_BLOCK_CYCLES + 102 * 4
+    # 96 rows are 16 a worker; two blocks of 16 x 16 half: 512 bytes at 16 a cycle, 256 / 64 cycles
+    # a row; poplibs has 25 of the supervisor and 19 of each worker besides.
+    assert amp_cycles(96, 32, 16, 2, GC200) == 288 + 2 * (512 / 16 + 25 + 6 * (19 + 16 * 4))
+    # Float: blocks of 8 x 16, 128 / 16 cycles a row; 97 rows keep six workers as busy as 102.
+    assert amp_cycles(97, 8, 8, 4, GC200) == 288 + 512 / 16 + 25 + 6 * (19 + 17 * 8)
+    # A window: 16 rows of a worker on lines of 7 are three lines.
+    windowed = amp_cycles(96, 32, 16, 2, GC200, False, 7)
+    assert windowed == 288 + 2 * (512 / 16 + 25 + 6 * (18 + 3 * 16 + 16 * 4))
+
+
+def test_two_tiles_on_a_bus_receive_the_same_rows_at_once() -> None:
+    plan = plan_product(Product(1, 1024, 8, 1024, 2, 2, kept=True), GC200, 0.6)
+    _, rows, _, columns = plan.parts
+    assert rows % 2 == 0
+    left, right = -(-1024 // rows) * 8 * 2, 8 * -(-1024 // columns) * 2
+    rate = 4 * EXCHANGE_EFFICIENCY
+    # The left operand is loaded into the AMP unit, the right one streams past it.
+    lacking = left * (1 - 1 / columns) / rate + right * (1 - 1 / rows) / (2 * rate)
+    assert plan.exchange == pytest.approx(lacking + left / 8)
 
 
 def test_a_product_on_one_tile_exchanges_nothing() -> None:
@@ -146,16 +161,17 @@ def test_replicas_add_throughput_less_their_collectives() -> None:
     )
     assert one.update["collectives"] == 0
     assert 2 * one.throughput < four.throughput < 4 * one.throughput
-    # A ring: 2 (R - 1) / R of the gradients' bytes over one link.
+    # A ring: 2 (R - 1) / R of the gradients' bytes, by the links of both directions.
     size = 2 * 512 * 512 * 2
-    assert four.update["collectives"] == pytest.approx(2 * 3 / 4 * size / 32e9 * 1.33e9)
+    both = 2 * 32e9 * 0.85
+    assert four.update["collectives"] == pytest.approx(2 * 3 / 4 * size / both * 1.33e9)
 
 
 def test_domains_exchange_what_their_rings_have_scattered() -> None:
     program = chain(2, 512, 512, accumulation=8, replicas=128)
     found = predict(program, MACHINES["POD128"]).cycles.update["collectives"]
     size = 2 * 512 * 512 * 2
-    ring = 2 * 63 / 64 * size / 32e9
+    ring = 2 * 63 / 64 * size / (2 * 32e9 * 0.85)
     gateways = 2 * 1 / 2 * (size / 64) * 4 / 25e9
     assert found == pytest.approx((ring + gateways) * 1.33e9)
 

@@ -15,7 +15,7 @@ from paddle_ipu.model.report.contents import Report
 
 VERSION = 1
 FITTED = (
-    "AMP_BLOCK_CYCLES", "EXCHANGE_EFFICIENCY", "VERTEX_OVERHEAD", "CODE_BYTES_PER_SET",
+    "EXCHANGE_EFFICIENCY", "VERTEX_OVERHEAD", "CODE_BYTES_PER_SET",
     "TILE_IMBALANCE",
 )  # fmt: skip
 NODE_COLUMNS = (
