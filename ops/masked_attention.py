@@ -209,7 +209,7 @@ def sparse_attention(context: TranslationContext) -> Sequence[str | None]:
     none = context.const(np.zeros((batch, heads, rows * rows)), dtype)
     ones = context.const(np.ones((batch, heads, count)), dtype)
     marked = context.reshape(
-        str(onnx.scatter([none, str(places), ones], 2)), [batch, heads, rows, rows]
+        str(onnx.scatterelements([none, str(places), ones], 2)), [batch, heads, rows, rows]
     )
     seen = onnx.greater([marked, context.const_like(0.0, q)])
     for name, shape in (

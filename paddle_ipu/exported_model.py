@@ -51,8 +51,9 @@ class ExportReport:
         operators: ``domain.Type`` of each operator -> how often it is there; without domain those
             of ONNX.
         weights: bytes of the weights.
-        portable: Graphcore's SDK can run it.
+        portable: Graphcore's SDK can run it; not where it has later operators than PopART's.
         not_standard: the operators that keep it off other ONNX runtimes.
+        opset: the operator set of ONNX's own operators; PopART takes them up to 11.
     """
 
     path: Path
@@ -63,13 +64,17 @@ class ExportReport:
     weights: int
     portable: bool
     not_standard: Sequence[str]
+    opset: int
 
     def __str__(self) -> str:
+        from paddle_ipu.popart.standard_operators import OPSET
+
         place = f"{self.path}" + (f", weights in {self.data}" if self.data else "")
         lines = [f"written: {place} ({self.weights:,} bytes of weights)"]
         lines += [f"  input   {tensor}" for tensor in self.inputs]
         lines += [f"  output  {tensor}" for tensor in self.outputs]
-        lines.append(f"operators: {sum(self.operators.values())}")
+        later = f", of ONNX's set {self.opset}" if self.opset > OPSET else ""
+        lines.append(f"operators: {sum(self.operators.values())}{later}")
         lines.append(f"Graphcore's SDK: {'yes' if self.portable else 'no'}")
         if self.not_standard:
             lines.append("other ONNX runtimes: no, they lack " + ", ".join(self.not_standard))
@@ -291,9 +296,10 @@ def _strip(model: ir.Model) -> None:
 def _report(exported: ExportedModel, target: Path, data: Path | None, weights: int) -> ExportReport:
     import onnx_ir as ir
 
-    from paddle_ipu.popart.standard_operators import not_standard
+    from paddle_ipu.popart.standard_operators import OPSET, not_standard
 
     model = exported.model
+    opset = int(model.graph.opset_imports[""])
     counted = Counter(
         f"{node.domain}.{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type
         for node in ir.traversal.RecursiveGraphIterator(model.graph)
@@ -306,8 +312,9 @@ def _report(exported: ExportedModel, target: Path, data: Path | None, weights: i
         [_tensor(value) for value in model.graph.outputs],
         dict(sorted(counted.items())),
         weights,
-        exported.translation.portable,
+        exported.translation.portable and opset <= OPSET,
         not_standard(model),
+        opset,
     )  # fmt: skip
 
 

@@ -83,6 +83,8 @@ def export(
             )
         exported.restore_inputs()
     exported.give_names(feeds, dict(zip(names, fetches, strict=True)), standard_only)
+    if standard_only:
+        exported.model = standard_operators.raised(model)
     return write(exported, target, external_data_from)
 
 

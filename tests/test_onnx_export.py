@@ -202,6 +202,51 @@ def test_a_program_of_graphcores_operators_only(standard: bool, tmp_path: Path) 
     np.testing.assert_array_equal(got, array[:, ::-1])
 
 
+def _ranked(x: Any, table: Any) -> list[Any]:
+    """A loss, orders, running results and scatters, none of which PopART has with ONNX's names."""
+    label = paddle.argmax(x, axis=1, keepdim=True)
+    looked_up = paddle.matmul(x, table)
+    added = paddle.put_along_axis(x, label, x[:, :1], 1, reduce="add")
+    return [
+        paddle.nn.functional.cross_entropy(looked_up, label),
+        paddle.argsort(looked_up, axis=1, descending=True),
+        *paddle.cummax(x, axis=1),
+        paddle.cumprod(x, dim=1),
+        paddle.median(looked_up, axis=1),
+        added,
+        paddle.bitwise_and(label, paddle.full([1], 2, "int64")),
+    ]
+
+
+@pytest.mark.usefixtures("static_mode")
+def test_operators_that_onnx_got_later(tmp_path: Path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    program, startup = paddle.static.Program(), paddle.static.Program()
+    with paddle.static.program_guard(program, startup):
+        x = paddle.static.data("x", [4, 6], "float32")
+        table = paddle.create_parameter([6, 512], "float32")
+        results = _ranked(x, table)
+    executor, feed = paddle.static.Executor(paddle.CPUPlace()), {"x": rows(4)["x"][:, :6]}
+    with paddle.static.scope_guard(paddle.static.Scope()):
+        executor.run(startup)
+        expected = executor.run(program, feed=feed, fetch_list=results)
+        report = paddle_ipu.export(
+            program, tmp_path / "m.onnx", ["x"], results, standard_only=True, external_data_from=0,
+            output_names=[f"out{at}" for at in range(len(results))],
+        )  # fmt: skip
+    assert report.opset == 20 and not report.portable and ", of ONNX's set 20" in str(report)
+    # The conversion to the later set took the weights along, and to their file.
+    assert report.weights == 6 * 512 * 4
+    assert (tmp_path / "m.onnx.data").stat().st_size == report.weights
+    onnx.checker.check_model(str(tmp_path / "m.onnx"), full_check=True)
+    session = onnxruntime.InferenceSession(
+        str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"]
+    )
+    for got, wanted in zip(session.run(None, feed), expected, strict=True):
+        assert got.dtype == wanted.dtype
+        _close(got, wanted)
+
+
 @pytest.mark.usefixtures("static_mode")
 def test_a_trained_program_is_written_with_the_weights_of_the_device(tmp_path: Path) -> None:
     both = pair(mlp(lambda rate: paddle.optimizer.SGD(rate)))

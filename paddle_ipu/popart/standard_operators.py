@@ -1,147 +1,67 @@
-"""Rewrites operators of Graphcore's domain with those of ONNX, so that other runtimes run a model.
+"""Rewrites operators of Graphcore's domain, and of ours, with ONNX's own, for other runtimes.
 
-Forward only: what an operator means for gradients is lost. Operators that have no rule here stay.
+Forward only: what an operator means for gradients is lost. Operators without a rule stay.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception
-from paddle_ipu.popart.program import dims_of
+from paddle_ipu.popart.op_schema import INTS
+from paddle_ipu.popart.standard_rules import (
+    elementwise,
+    images,
+    indexing,
+    losses,
+    network,
+    onnx_forms,
+    ordering,
+)
+from paddle_ipu.popart.standard_rules.emitter import LATER, Emitter, Rule
 
-GRAPHCORE = "ai.graphcore"
-STANDARD = ("", "ai.onnx")
+STANDARD = ("", "ai.onnx", LATER)
 
 OPSET = 11
 """Of the operators that are put in; what the builder writes them with."""
 
+LATER_OPSET = 20
+"""What a model is raised to that holds an operator which ONNX got after `OPSET`."""
 
-class _Emitter:
-    """Makes standard nodes that stand in for one node.
-
-    Attributes:
-        node: the one.
-        made: the new nodes, in order.
-    """
-
-    def __init__(self, node: ir.Node) -> None:
-        self.node = node
-        self.made: list[ir.Node] = []
-        first = node.outputs[0]
-        self._dtype = first.dtype or ir.DataType.FLOAT
-        self._name = str(first.name)
-
-    @property
-    def x(self) -> ir.Value:
-        """The first input."""
-        return self.input(0)
-
-    def input(self, index: int) -> ir.Value:
-        """An input; it is there."""
-        value = self.node.inputs[index]
-        assert value is not None
-        return value
-
-    def attribute(self, name: str, default: Any = None) -> Any:
-        """The value of an attribute."""
-        found = self.node.attributes.get(name)
-        return default if found is None else found.value
-
-    def constant(self, array: Any, dtype: Any = None) -> ir.Value:
-        """A constant, of the type of the first result unless told otherwise."""
-        kind = self._dtype.numpy() if dtype is None else dtype
-        tensor = ir.tensor(np.asarray(array, kind))
-        return self("Constant", [], value=tensor)
-
-    def __call__(self, op_type: str, inputs: Sequence[ir.Value], **attributes: Any) -> ir.Value:
-        """The result of a standard operator."""
-        node = ir.node(op_type, inputs=inputs, attributes=attributes)
-        number = len(self.made)
-        node.name = f"{self._name}/standard:{number}"
-        node.outputs[0].name = f"{self._name}/standard:{number}"
-        self.made.append(node)
-        return node.outputs[0]
+_FLOATS_ONLY = frozenset({"Clip", "Max", "Min", "Pow"})
+"""Operators that take whole numbers only since operator set 12; PopART takes them in any."""
 
 
-def _gelu(emit: _Emitter, inner: ir.Value) -> ir.Value:
-    """Half of x times one more than `inner`."""
-    more = emit("Add", [inner, emit.constant(1.0)])
-    return emit("Mul", [emit("Mul", [emit.x, emit.constant(0.5)]), more])
+def _table(parts: Iterable[Mapping[tuple[str, str], Rule]]) -> dict[tuple[str, str], Rule]:
+    rules: dict[tuple[str, str], Rule] = {}
+    for part in parts:
+        for key, rule in part.items():
+            if key in rules:
+                raise ValueError(f"two rules for {'.'.join(key)}")
+            rules[key] = rule
+    return rules
 
 
-def _gelu_erf(emit: _Emitter) -> Sequence[ir.Value]:
-    scaled = emit("Mul", [emit.x, emit.constant(math.sqrt(0.5))])
-    return [_gelu(emit, emit("Erf", [scaled]))]
-
-
-def _gelu_tanh(emit: _Emitter) -> Sequence[ir.Value]:
-    x = emit.x
-    cube = emit("Mul", [emit("Mul", [x, x]), x])
-    inner = emit("Add", [x, emit("Mul", [cube, emit.constant(0.044715)])])
-    scaled = emit("Mul", [inner, emit.constant(math.sqrt(2 / math.pi))])
-    return [_gelu(emit, emit("Tanh", [scaled]))]
-
-
-def _group_normalization(emit: _Emitter) -> Sequence[ir.Value]:
-    """(y, mean [N * groups], 1 / standard deviation [N * groups]) of x [N, C, ...]."""
-    x, dims = emit.x, dims_of(emit.x)
-    rows = dims[0] * int(emit.attribute("num_groups"))
-    as_rows = emit.constant([rows, math.prod(dims) // max(rows, 1)], np.int64)
-    grouped = emit("Reshape", [x, as_rows])
-    mean = emit("ReduceMean", [grouped], axes=[1], keepdims=1)
-    deviations = emit("Sub", [grouped, mean])
-    variance = emit("ReduceMean", [emit("Mul", [deviations] * 2)], axes=[1], keepdims=1)
-    padded = emit("Add", [variance, emit.constant(emit.attribute("epsilon", 1e-5))])
-    inverse = emit("Reciprocal", [emit("Sqrt", [padded])])
-    normal = emit("Reshape", [emit("Mul", [deviations, inverse]), emit.constant(dims, np.int64)])
-    per_channel = emit.constant([1, dims[1], *[1] * (len(dims) - 2)], np.int64)
-    scale, bias = (emit("Reshape", [emit.input(index), per_channel]) for index in (1, 2))
-    y = emit("Add", [emit("Mul", [normal, scale]), bias])
-    if not any(value.uses() for value in emit.node.outputs[1:]):
-        return [y]
-    flat = emit.constant([rows], np.int64)
-    return [y, emit("Reshape", [mean, flat]), emit("Reshape", [inverse, flat])]
-
-
-def _reverse(emit: _Emitter) -> Sequence[ir.Value]:
-    axes = list(emit.attribute("dimensions"))
-    bounds = [[-1] * len(axes), [np.iinfo(np.int64).min + 1] * len(axes), axes, [-1] * len(axes)]
-    return [emit("Slice", [emit.x, *(emit.constant(row, np.int64) for row in bounds)])]
-
-
-_Rule = Callable[[_Emitter], Sequence[ir.Value]]
-
-_RULES: Mapping[str, _Rule] = {
-    "Detach": lambda emit: [emit("Identity", [emit.x])],
-    "Nop": lambda emit: [emit("Identity", [emit.x])],
-    "Expm1": lambda emit: [emit("Sub", [emit("Exp", [emit.x]), emit.constant(1.0)])],
-    "Gelu": _gelu_tanh,
-    "GeluErf": _gelu_erf,
-    "GroupNormalization": _group_normalization,
-    "Log1p": lambda emit: [emit("Log", [emit("Add", [emit.x, emit.constant(1.0)])])],
-    "Reverse": _reverse,
-    "Round": lambda emit: [emit("Round", [emit.x])],
-    "Scale": lambda emit: [emit("Mul", [emit.x, emit.constant(emit.attribute("scale"))])],
-    "Swish": lambda emit: [emit("Mul", [emit.x, emit("Sigmoid", [emit.x])])],
-}
-"""Operators of Graphcore's domain -> what emits standard ones; domain ``ai.onnx``, opset 11."""
+RULES: Mapping[tuple[str, str], Rule] = _table(
+    part.RULES for part in (elementwise, images, indexing, losses, network, onnx_forms, ordering)
+)
+"""(domain, operator) -> what emits ONNX's own."""
 
 
 def rewrite(model: ir.Model) -> None:
-    """Puts standard operators in the place of Graphcore's, in the graph and its subgraphs.
+    """Puts ONNX's operators in the place of others that have a rule, in subgraphs too.
 
     Tensors keep their names. The shapes of what the operators take must be known.
     """
     _rewrite_in(model.graph)
-    model.graph.opset_imports.setdefault("", OPSET)
-    if not any(node.domain == GRAPHCORE for node in _all_nodes(model)):
-        model.graph.opset_imports.pop(GRAPHCORE, None)
+    imports = model.graph.opset_imports
+    imports.setdefault("", OPSET)
+    kept = {node.domain for node in _all_nodes(model)}
+    for domain in {domain for domain, _ in RULES} - kept:
+        imports.pop(domain, None)
 
 
 def _rewrite_in(graph: ir.Graph) -> None:
@@ -149,14 +69,16 @@ def _rewrite_in(graph: ir.Graph) -> None:
         for attribute in node.attributes.values():
             if attribute.type == ir.AttributeType.GRAPH:
                 _rewrite_in(attribute.as_graph())
-        rule = _RULES.get(node.op_type) if node.domain == GRAPHCORE else None
+        rule = RULES.get((node.domain, node.op_type))
         if rule is None:
             continue
-        emit = _Emitter(node)
+        emit = Emitter(node)
         try:
             results = rule(emit)
         except popart_exception:
             # A shape is not known: the operator stays, and is named as what is not standard.
+            continue
+        if results is None:
             continue
         graph.insert_before(node, emit.made)
         for old, new in zip(node.outputs, results, strict=False):
@@ -182,5 +104,60 @@ def not_standard(model: ir.Model) -> list[str]:
     )  # fmt: skip
 
 
-def _all_nodes(model: ir.Model) -> Sequence[ir.Node]:
-    return list(ir.traversal.RecursiveGraphIterator(model.graph))
+def _all_nodes(model: ir.Model) -> Iterator[ir.Node]:
+    return iter(ir.traversal.RecursiveGraphIterator(model.graph))
+
+
+# -- later operator sets --------------------------------------------------------------------------
+
+
+def raised(model: ir.Model) -> ir.Model:
+    """The model at `LATER_OPSET` if it has operators that ONNX got after `OPSET`, else as it is.
+
+    Every tensor of an input or output keeps its name. Weights are not copied.
+    """
+    if not any(_is_later(node) for node in _all_nodes(model)):
+        return model
+    import onnx
+
+    weights = {name: value.const_value for name, value in model.graph.initializers.items()}
+    model.graph.opset_imports[LATER] = 1
+    proto = _without_weights(model)
+    converted = ir.from_proto(onnx.version_converter.convert_version(proto, LATER_OPSET))
+    for node in _all_nodes(converted):
+        if node.domain == LATER:
+            node.domain = ""
+    graph = converted.graph
+    graph.opset_imports.pop(LATER, None)
+    for value in list(graph.inputs):
+        if value.name in weights:
+            graph.inputs.remove(value)
+            value.const_value = weights[value.name]
+            graph.register_initializer(value)
+    converted.ir_version = onnx.helper.find_min_ir_version_for(
+        [onnx.helper.make_opsetid(domain, version) for domain, version in
+         graph.opset_imports.items() if not domain], True
+    )  # fmt: skip
+    return converted
+
+
+def _is_later(node: ir.Node) -> bool:
+    return node.domain == LATER or (
+        node.domain == ""
+        and node.op_type in _FLOATS_ONLY
+        and any(value is not None and value.dtype in INTS for value in node.inputs)
+    )
+
+
+def _without_weights(model: ir.Model) -> Any:
+    """As ONNX's converter takes it, the weights as inputs: their values do not matter to it."""
+    kept = dict(model.graph.initializers)
+    inputs = list(model.graph.inputs)
+    given = {value.name for value in inputs}
+    try:
+        model.graph.initializers.clear()
+        model.graph.inputs.extend(value for name, value in kept.items() if name not in given)
+        return ir.to_proto(model)
+    finally:
+        model.graph.inputs[:] = inputs
+        model.graph.initializers.update(kept)

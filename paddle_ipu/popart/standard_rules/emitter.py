@@ -1,0 +1,138 @@
+"""What a rule of standard operators is given: the node that it stands in for, and ways to emit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from paddle_ipu.popart.program import dims_of
+
+LATER = "onnx.later"
+"""Domain of operators that ONNX has, or has so, only since an operator set after `OPSET`."""
+
+_KINDS = {np.bool_: ir.DataType.BOOL, np.int32: ir.DataType.INT32, np.int64: ir.DataType.INT64,
+          np.float32: ir.DataType.FLOAT, np.uint8: ir.DataType.UINT8,
+          np.uint32: ir.DataType.UINT32}  # fmt: skip
+
+
+class Emitter:
+    """Makes standard nodes that stand in for one node.
+
+    Attributes:
+        node: the one.
+        made: the new nodes, in order.
+
+    Args:
+        node: the one.
+        name: what names of new tensors begin with; by default that of the first result.
+    """
+
+    def __init__(self, node: ir.Node, name: str = "") -> None:
+        self.node = node
+        self.made: list[ir.Node] = []
+        first = node.outputs[0]
+        self._dtype = first.dtype or ir.DataType.FLOAT
+        self._name = name or str(first.name)
+
+    # -- the node ------------------------------------------------------------------------------
+
+    @property
+    def x(self) -> ir.Value:
+        """The first input."""
+        return self.input(0)
+
+    def input(self, index: int) -> ir.Value:
+        """An input; it is there."""
+        value = self.node.inputs[index]
+        assert value is not None
+        return value
+
+    def optional(self, index: int) -> ir.Value | None:
+        """An input, None where there is none."""
+        return self.node.inputs[index] if index < len(self.node.inputs) else None
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """The value of an attribute."""
+        found = self.node.attributes.get(name)
+        return default if found is None else found.value
+
+    def axis(self, default: int = -1, of: int = 0) -> int:
+        """The attribute ``axis``, counted from the front of an input."""
+        return int(self.attribute("axis", default)) % len(dims_of(self.input(of)))
+
+    def is_used(self, index: int) -> bool:
+        """Whether an output is read, or is an output of the graph."""
+        value = self.node.outputs[index]
+        return bool(value.uses()) or value.is_graph_output()
+
+    # -- what is emitted -----------------------------------------------------------------------
+
+    def constant(self, array: Any, dtype: Any = None) -> ir.Value:
+        """A constant, of the type of the first result unless told otherwise."""
+        kind = self._dtype.numpy() if dtype is None else dtype
+        return self("Constant", [], value=ir.tensor(np.asarray(array, kind)))
+
+    def int64s(self, *numbers: int) -> ir.Value:
+        """A constant list, such as a shape."""
+        return self.constant(numbers, np.int64)
+
+    def __call__(
+        self, op_type: str, inputs: Sequence[ir.Value | None], **attributes: Any
+    ) -> ir.Value:
+        """The result of a standard operator."""
+        return self._emit("", op_type, inputs, 1, attributes)[0]
+
+    def several(
+        self, op_type: str, inputs: Sequence[ir.Value | None], outputs: int, **attributes: Any
+    ) -> Sequence[ir.Value]:
+        """The results of a standard operator that has more than one."""
+        return self._emit("", op_type, inputs, outputs, attributes)
+
+    def later(self, op_type: str, inputs: Sequence[ir.Value | None], **attributes: Any) -> ir.Value:
+        """The result of an operator, or a form of it, of a later operator set."""
+        return self._emit(LATER, op_type, inputs, 1, attributes)[0]
+
+    def _emit(
+        self,
+        domain: str,
+        op_type: str,
+        inputs: Sequence[ir.Value | None],
+        outputs: int,
+        attributes: Mapping[str, Any],
+    ) -> Sequence[ir.Value]:
+        given = {name: value for name, value in attributes.items() if value is not None}
+        node = ir.node(op_type, inputs, given, domain=domain, num_outputs=outputs)
+        node.name = f"{self._name}/standard:{len(self.made)}"
+        for at, value in enumerate(node.outputs):
+            value.name = node.name if at == 0 else f"{node.name}:{at}"
+        self.made.append(node)
+        return node.outputs
+
+    def cast(self, value: ir.Value, dtype: Any) -> ir.Value:
+        """A tensor in another type: NumPy's, or ONNX's."""
+        kind = dtype if isinstance(dtype, ir.DataType) else _KINDS[dtype]
+        return self("Cast", [value], to=int(kind))
+
+    def as_result(self, value: ir.Value, index: int = 0) -> ir.Value:
+        """A tensor cast to the type of an output of the node."""
+        return self.cast(value, self.node.outputs[index].dtype or self._dtype)
+
+    def reshape(self, value: ir.Value, shape: Sequence[int]) -> ir.Value:
+        return self("Reshape", [value, self.int64s(*shape)])
+
+    def sum(self, value: ir.Value, axis: int, keepdims: int = 0) -> ir.Value:
+        return self("ReduceSum", [value], axes=[axis], keepdims=keepdims)
+
+    def where(self, condition: ir.Value, yes: ir.Value, no: ir.Value) -> ir.Value:
+        return self("Where", [condition, yes, no])
+
+    def flipped(self, condition: ir.Value) -> ir.Value:
+        """The opposite of a truth value."""
+        return self("Not", [condition])
+
+
+Rule = Callable[[Emitter], Sequence[ir.Value] | None]
+"""Emits standard operators and gives what takes the place of the node's outputs; None: it stays."""
