@@ -19,16 +19,13 @@ import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception, popart_runtime_error
 from paddle_ipu.popart.dataflow import DataFlow, InputShapeInfo
-from paddle_ipu.popart.optimizer import SGD, Adam, Adaptive
 from paddle_ipu.popart.options import SessionOptions
-from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.popart.patterns import Patterns
 from paddle_ipu.popart.program import (
     FINAL_LOSS_SCALE,
     broadcast_inputs,
     device_dtype,
     dims_of,
-    is_float,
     load_model,
     saved_state,
     size_of,
@@ -46,6 +43,7 @@ from paddle_ipu.popart.session_checks import (
     instances_of,
     replication_factor,
 )
+from paddle_ipu.popart.session_updater import updater_of
 from paddle_ipu.popart.session_weights import NO_ENGINE, SessionWeights
 from paddle_ipu.popart.stepio import PyStepIOCallback, element_details
 from paddle_ipu.popart.synthetic_data import synthetic_inputs
@@ -215,39 +213,11 @@ class _Session(SessionWeights):
     def _updater(self) -> Any:
         if self._loss is None:
             return None
-        from paddle_ipu.xla.optimizer import PaddleUpdater
-        from paddle_ipu.xla.popart_adam import AdamUpdater
-        from paddle_ipu.xla.popart_adaptive import AdaptiveUpdater
-        from paddle_ipu.xla.popart_optimizer import Reduction
-        from paddle_ipu.xla.popart_sgd import SGDUpdater
-
-        writes = variable_writes(self._graph, training=True)
-        weights = {
-            name: device_dtype(value)
-            for name, value in self._graph.initializers.items()
-            if is_float(value) and name not in writes
-        }
-        if isinstance(self._optimizer, PaddleOptimizer):
-            return PaddleUpdater(self._optimizer, {name: name for name in weights})
-        trained = {name: dtype for name, dtype in weights.items() if name in self._differentiated}
-        options = self._options
         replicas = self.replicationFactor * self._instances
-        reduction = Reduction(
-            self.accumulationFactor * replicas,
-            options.accumulationAndReplicationReductionType.name == "Mean",
-            options.meanAccumulationAndReplicationReductionStrategy.name == "Running",
-            replicas if options.enableGradientAccumulation else 1,
-        )
-        if isinstance(self._optimizer, SGD):
-            return SGDUpdater(self._optimizer, trained, reduction)
-        if isinstance(self._optimizer, Adam):
-            return AdamUpdater(self._optimizer, trained, reduction)
-        if isinstance(self._optimizer, Adaptive):
-            return AdaptiveUpdater(self._optimizer, trained, reduction)
-        raise TypeError(
-            "optimizer takes a popart.SGD, popart.Adam or popart.Adaptive, got a "
-            f"{type(self._optimizer).__name__}"
-        )
+        return updater_of(
+            self._optimizer, self._graph, self._differentiated, self._options,
+            self.accumulationFactor, replicas,
+        )  # fmt: skip
 
     # -- PopART's interface --------------------------------------------------------------------
 

@@ -18,12 +18,11 @@ import onnx_ir as ir
 from jax import lax
 
 from paddle_ipu.errors import LoweringError, popart_exception
-from paddle_ipu.popart.annotations import PARTIALS_TYPE
-from paddle_ipu.popart.schema import schema_of, schema_of_node
-from paddle_ipu.popart.shape_inference.constants import constant_of
+from paddle_ipu.popart.schema import schema_of
 from paddle_ipu.popart.wide_integers import check_fits
 from paddle_ipu.xla import (
     lowerings,  # noqa: F401 - registers the lowerings
+    node_values,
     recomputation,
     residuals,
     scope_names,
@@ -210,13 +209,13 @@ class LoweredGraph:
                     rule=rule,
                     inputs=own + captured,
                     outputs=tuple(str(v.name) for v in node.outputs),
-                    attributes=_attributes(node),
+                    attributes=node_values.attributes(node),
                     random_index=random if is_random(domain, node.op_type) else None,
                     blocks=blocks,
                     captured=captured,
-                    constants=_constants(node),
-                    bounds=_bounds(node),
-                    partials=_partials(node),
+                    constants=node_values.constants(node),
+                    bounds=node_values.bounds(node),
+                    partials=node_values.partials(node),
                     scope=scope_names.of_node(node.op_type, index),
                 )
             )
@@ -576,27 +575,6 @@ def _sums_rows_to_one(node: LoweredNode, result: Any) -> bool:
     return node.op_type == "Softmax" and node.attributes.get("axis", 1) in (-1, result.ndim - 1)
 
 
-def _constants(node: ir.Node) -> dict[int, np.ndarray[Any, Any]]:
-    """Initializers, and what follows from them, at the inputs that must be constant.
-
-    Training may change those of floats.
-    """
-    schema = schema_of_node(node)
-    found: dict[int, np.ndarray[Any, Any]] = {}
-    for index in () if schema is None else schema.constant_inputs:
-        value = node.inputs[index] if index < len(node.inputs) else None
-        constant = None if value is None else constant_of(value)
-        if constant is not None:
-            found[index] = constant
-    return found
-
-
-def _bounds(node: ir.Node) -> frozenset[int]:
-    schema = schema_of_node(node)
-    constant_inputs = () if schema is None else schema.constant_inputs
-    return frozenset((*constant_inputs, 0) if node.op_type == "Loop" else constant_inputs)
-
-
 def _check_constants(node: LoweredNode, inputs: Sequence[Any], results: Sequence[Any]) -> None:
     """popart_exception where a result on the device comes from a constant beyond 32 bits."""
     if all(isinstance(result, np.ndarray) for result in results):
@@ -604,24 +582,6 @@ def _check_constants(node: LoweredNode, inputs: Sequence[Any], results: Sequence
     for index, (name, item) in enumerate(zip(node.inputs, inputs, strict=False)):
         if isinstance(item, np.ndarray) and index not in node.bounds:
             check_fits(item, str(name), f"{node.domain}.{node.op_type} ({node.outputs[0]}): ")
-
-
-def _partials(node: ir.Node) -> str | None:
-    """What ``Builder.setPartialsType`` has written, in capitals."""
-    attribute = node.attributes.get(PARTIALS_TYPE)
-    return None if attribute is None else str(attribute.value).upper()
-
-
-def _attributes(node: ir.Node) -> dict[str, Any]:
-    plain: dict[str, Any] = {}
-    for name, attribute in node.attributes.items():
-        # What PopART records on any node, but for the settings of its collective operators.
-        recorded = name.startswith("__") and not name.startswith("__collective")
-        if recorded or attribute.type == ir.AttributeType.GRAPH:
-            continue
-        value = attribute.value
-        plain[name] = value.numpy() if isinstance(value, ir.TensorProtocol) else value
-    return plain
 
 
 def is_float(array: Any) -> bool:

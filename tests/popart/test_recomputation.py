@@ -136,23 +136,28 @@ def kept() -> Trained:
 
 
 @pytest.mark.parametrize(
-    ("kind", "marks", "share"),
+    ("kind", "marks", "limit"),
     [
-        ("Standard", "", 0.6),
-        ("RecomputeAll", "checkpoint", 0.6),
-        # No step keeps what a norm gives.
-        ("NormOnly", "", 1.01),
-        ("NoRecompute", "outputs", 0.7),
-        ("NoRecompute", "scope", 0.7),
-        ("NoRecompute", "checkpoint", 1.01),
+        ("Standard", "", 0.42),
+        ("RecomputeAll", "checkpoint", 0.42),
+        # No step keeps what a norm gives, so hardly anything is left to compute again.
+        ("NormOnly", "", 0.705),
+        ("NoRecompute", "outputs", 0.45),
+        ("NoRecompute", "scope", 0.45),
+        ("NoRecompute", "checkpoint", 0.71),
     ],
 )
 def test_less_memory_and_the_same_numbers(
-    kept: Trained, kind: str, marks: str, share: float
+    kept: Trained, kind: str, marks: str, limit: float
 ) -> None:
-    """Dropout's masks are those of forward, too: without them no weight would be the same."""
+    """Dropout's masks are those of forward, too: without them no weight would be the same.
+
+    Limits are megabytes: a share of the step without recomputation would be worth less for each
+    byte that step saves.
+    """
+    assert kept.megabytes < 0.71
     found = train(Net(marks), kind)
-    assert found.megabytes < share * kept.megabytes
+    assert found.megabytes < limit
     check_same(found, kept)
 
 
@@ -162,10 +167,11 @@ def test_stages_of_a_pipeline_are_computed_again() -> None:
     }  # fmt: skip
     kept = train(Net(ipus=3), **settings)
     found = train(Net(ipus=3), "Pipeline", **settings)
-    assert found.megabytes < 0.8 * kept.megabytes
+    assert kept.megabytes > 0.7
+    assert found.megabytes < 0.5
     check_same(found, kept)
     finer = train(Net("checkpoint", ipus=3), "Pipeline", **settings)
-    assert finer.megabytes <= found.megabytes
+    assert finer.megabytes < 0.5
     check_same(finer, kept)
 
 

@@ -1,0 +1,67 @@
+"""Which part of the IPU Model updates a training session's weights."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import onnx_ir as ir
+
+from paddle_ipu.popart.optimizer import SGD, Adam, Adaptive
+from paddle_ipu.popart.options import SessionOptions
+from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
+from paddle_ipu.popart.program import device_dtype, is_float, variable_writes
+
+
+def updater_of(
+    optimizer: Any,
+    graph: ir.Graph,
+    differentiated: Collection[str],
+    options: SessionOptions,
+    accumulation_factor: int,
+    replicas: int,
+) -> Any:
+    """The updater of an optimizer, for the weights of a graph that no operator writes.
+
+    Args:
+        optimizer: PopART's or Paddle's.
+        graph: of the training session.
+        differentiated: ids of the tensors that the loss has a gradient of.
+        options: of the session.
+        accumulation_factor: micro-batches of an update.
+        replicas: of all instances together.
+
+    Raises:
+        TypeError: it is no optimizer.
+    """
+    from paddle_ipu.xla.optimizer import PaddleUpdater
+    from paddle_ipu.xla.popart_adam import AdamUpdater
+    from paddle_ipu.xla.popart_adaptive import AdaptiveUpdater
+    from paddle_ipu.xla.popart_optimizer import Reduction
+    from paddle_ipu.xla.popart_sgd import SGDUpdater
+
+    writes = variable_writes(graph, training=True)
+    weights = {
+        name: device_dtype(value)
+        for name, value in graph.initializers.items()
+        if is_float(value) and name not in writes
+    }
+    if isinstance(optimizer, PaddleOptimizer):
+        return PaddleUpdater(optimizer, {name: name for name in weights})
+    trained = {name: dtype for name, dtype in weights.items() if name in differentiated}
+    reduction = Reduction(
+        accumulation_factor * replicas,
+        options.accumulationAndReplicationReductionType.name == "Mean",
+        options.meanAccumulationAndReplicationReductionStrategy.name == "Running",
+        replicas if options.enableGradientAccumulation else 1,
+    )
+    if isinstance(optimizer, SGD):
+        return SGDUpdater(optimizer, trained, reduction)
+    if isinstance(optimizer, Adam):
+        return AdamUpdater(optimizer, trained, reduction)
+    if isinstance(optimizer, Adaptive):
+        return AdaptiveUpdater(optimizer, trained, reduction)
+    raise TypeError(
+        "optimizer takes a popart.SGD, popart.Adam or popart.Adaptive, got a "
+        f"{type(optimizer).__name__}"
+    )

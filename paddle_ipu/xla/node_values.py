@@ -1,0 +1,53 @@
+"""What a node of a PopART graph says of itself, as plain Python values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from paddle_ipu.popart.annotations import PARTIALS_TYPE
+from paddle_ipu.popart.schema import schema_of_node
+from paddle_ipu.popart.shape_inference.constants import constant_of
+
+
+def constants(node: ir.Node) -> dict[int, np.ndarray[Any, Any]]:
+    """Initializers, and what follows from them, at the inputs that must be constant.
+
+    Training may change those of floats.
+    """
+    schema = schema_of_node(node)
+    found: dict[int, np.ndarray[Any, Any]] = {}
+    for index in () if schema is None else schema.constant_inputs:
+        value = node.inputs[index] if index < len(node.inputs) else None
+        constant = None if value is None else constant_of(value)
+        if constant is not None:
+            found[index] = constant
+    return found
+
+
+def bounds(node: ir.Node) -> frozenset[int]:
+    """Inputs that say how far the operator goes."""
+    schema = schema_of_node(node)
+    constant_inputs = () if schema is None else schema.constant_inputs
+    return frozenset((*constant_inputs, 0) if node.op_type == "Loop" else constant_inputs)
+
+
+def partials(node: ir.Node) -> str | None:
+    """What ``Builder.setPartialsType`` has written, in capitals."""
+    attribute = node.attributes.get(PARTIALS_TYPE)
+    return None if attribute is None else str(attribute.value).upper()
+
+
+def attributes(node: ir.Node) -> dict[str, Any]:
+    """Its attributes but for subgraphs and what PopART records on any node."""
+    plain: dict[str, Any] = {}
+    for name, attribute in node.attributes.items():
+        # What PopART records on any node, but for the settings of its collective operators.
+        recorded = name.startswith("__") and not name.startswith("__collective")
+        if recorded or attribute.type == ir.AttributeType.GRAPH:
+            continue
+        value = attribute.value
+        plain[name] = value.numpy() if isinstance(value, ir.TensorProtocol) else value
+    return plain
