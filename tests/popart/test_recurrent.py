@@ -13,8 +13,7 @@ from paddle_ipu.errors import popart_exception
 from tests.popart.session_programs import builder, infer, run
 
 STEPS, BATCH, WIDTH, HIDDEN = 4, 3, 5, 2
-RNG = np.random.default_rng(3)
-X = RNG.normal(size=(STEPS, BATCH, WIDTH)).astype(np.float32)
+X = np.random.default_rng(3).normal(size=(STEPS, BATCH, WIDTH)).astype(np.float32)
 LENGTHS = np.asarray([4, 1, 2], np.int32)
 
 Array = np.ndarray[Any, Any]
@@ -22,11 +21,13 @@ Array = np.ndarray[Any, Any]
 
 def _weights(gates: int) -> list[Array]:
     shapes = [(1, gates * HIDDEN, WIDTH), (1, gates * HIDDEN, HIDDEN), (1, 2 * gates * HIDDEN)]
-    return [RNG.normal(size=shape).astype(np.float32) for shape in shapes]
+    generator = np.random.default_rng(gates)
+    return [generator.normal(size=shape).astype(np.float32) for shape in shapes]
 
 
 def _states(count: int) -> list[Array]:
-    return [RNG.normal(size=(1, BATCH, HIDDEN)).astype(np.float32) for _ in range(count)]
+    generator = np.random.default_rng(10 + count)
+    return [generator.normal(size=(1, BATCH, HIDDEN)).astype(np.float32) for _ in range(count)]
 
 
 def _sigmoid(x: Array) -> Array:
