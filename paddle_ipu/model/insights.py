@@ -118,7 +118,7 @@ def _changes(prediction: Prediction) -> Iterator[tuple[str, str, Program]]:
         yield (
             "keep optimizer state on the chip",
             "'location_optimizer': {'on_chip': 1, 'use_replicated_tensor_sharding': "
-            f"{int(settings.state_sharded)}}}",
+            f"{int(settings.state_sharded and settings.replicas > 1)}}}",
             program.with_settings(state_on_chip=True),
         )
     if training and settings.replicas > 1 and not settings.state_sharded:

@@ -55,9 +55,8 @@ def _faster(found: Insight) -> str:
     option = f"{{{found.option}}}: " if found.option else ""
     most = "at most " if found.bound else ""
     note = "" if found.fits else "; does not fit"
-    return (
-        f"  {found.gain:>+8.1%}  {option}{found.change}; {most}{found.throughput:,.0f} rows/s{note}"
-    )
+    gain = f"{found.gain:+.1%}" if found.gain < 1 else f"x {1 + found.gain:.1f}"
+    return f"  {gain:>8}  {option}{found.change}; {most}{found.throughput:,.0f} rows/s{note}"
 
 
 def _time(seconds: float) -> str:

@@ -16,11 +16,14 @@ function livenessView(report, section, lines) {
       ipu = ipus.find(x => x.ipu === Number(number));
       again();
     })));
+  const phases = new Set(ipus.flatMap(x => x.curve.map(step => step[1])));
   section.append(keyed([
-    ["always there", colour("weights")], ["stash", colour("stash")],
+    ["always there", colour("weights")],
+    ...ipus.some(x => x.categories.stash) ? [["stash", colour("stash")]] : [],
     ["alive meanwhile", colour("activations")],
-    ["in the strip below: forward", colour("forward")], ["backward", colour("backward")],
-    ["computed again", colour("recompute")],
+    ...Object.entries({ forward: "forward", backward: "backward", recompute: "computed again" })
+      .filter(([phase]) => phases.has(phase))
+      .map(([phase, name]) => [`${name} (strip below)`, colour(DIRECTION[phase])]),
   ]), place, readout);
 }
 
@@ -32,7 +35,9 @@ function livenessChart(report, ipu, width, readout, lines) {
   // Of all tiles' bytes, those at which the fullest tile is full.
   const stretch = (ipu.tile.peak - code / processor.tiles) * processor.tiles / (ipu.peak - code);
   const room = (processor.tile_memory - code / processor.tiles) * processor.tiles / stretch + code;
-  const high = 1.06 * Math.max(...curve.map(step => step[2]), resident + stash, room);
+  const most = Math.max(curve.reduce((a, step) => Math.max(a, step[2]), 0), resident + stash);
+  // Of a program that needs little, the curve is shown and not how far away the limit is.
+  const near = room < 3 * most, high = 1.06 * (near ? Math.max(most, room) : 1.15 * most);
   const x = step => left + (width - left - right) * step / curve.length;
   const y = value => height - bottom - (height - top - bottom) * value / high;
   const area = value => s("rect", {
@@ -54,10 +59,13 @@ function livenessChart(report, ipu, width, readout, lines) {
     }));
     start = at + 1;
   });
+  const limit = near ? y(room) : top + 6;
+  if (near) chart.append(s("line", {
+    class: "limit", x1: left, x2: width - right, y1: limit, y2: limit,
+  }));
   chart.append(
-    s("line", { class: "limit", x1: left, x2: width - right, y1: y(room), y2: y(room) }),
-    s("text", { class: "ink", x: width - right - 4, y: y(room) - 5, "text-anchor": "end" },
-      `the fullest tile is full: ${bytes(room)}`),
+    s("text", { class: "ink", x: width - right - 4, y: limit - 5, "text-anchor": "end" },
+      `the fullest tile is full: ${bytes(room)}${near ? "" : ", far above"}`),
     s("text", { x: left, y: height - 6 }, `${whole(curve.length)} operators, in the order they run`));
   const line = s("line", { class: "cursor", y1: top, y2: height - bottom + 10 });
   chart.append(line);

@@ -10,7 +10,7 @@ function start() {
     summary: summaryView, insights: insightsView, memory: memoryView,
     liveness: (found, section) => livenessView(found, section, lines), timeline: timelineView,
     operators: (found, section) => operatorsView(found, section, nodes), roofline: rooflineView,
-    ...report.measured ? { measured: measuredView } : {},
+    ...report.measured ? { measured: (found, section) => measuredView(found, section, nodes) } : {},
   };
   for (const [name, view] of Object.entries(views))
     view(report, document.getElementById(name));

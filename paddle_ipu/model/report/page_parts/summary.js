@@ -75,7 +75,7 @@ function facts(report) {
 function insightsView(report, section) {
   const found = [
     ...report.insights.map(x => ({
-      ...x, head: `+${percent(x.gain)}`,
+      ...x, head: x.gain < 1 ? `+${percent(x.gain)}` : `× ${(1 + x.gain).toFixed(1)}`,
       small: `${x.bound ? "at most " : ""}${whole(x.throughput)} rows/s`,
     })),
     ...report.advice.map(x => ({

@@ -10,7 +10,9 @@ function timelineView(report, section) {
     section.append(h("div", { class: "controls" }, choice("rows",
       [["ipu", "IPUs"], ["stage", "stages"]], by, value => { by = value; again(); })));
   section.append(keyed([
-    ["forward", colour("forward")], ["backward, with what is computed again", colour("backward")],
+    ["forward", colour("forward")],
+    ...report.program.settings.training
+      ? [["backward, with what is computed again", colour("backward")]] : [],
     ...timeline.update.length ? [["weight update", colour("update")]] : [],
     ["waiting", "var(--c-wait)"],
   ]), place, readout, h("h3", {}, "Stages, in thousand cycles of a micro-batch"),
