@@ -61,7 +61,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 
 def source_modules() -> set[str]:
-    """Every module of the package as a path below site-packages, those behind links included."""
+    """Every file of the package as a path below site-packages, those behind links included."""
     found = {"_paddle_ipu_autoload.py", "paddle_ipu/py.typed", "popdist/py.typed"}
     found |= {f"paddle_ipu/c_library/paddle_ipu_inference.{end}" for end in "ch"}
     for package in PACKAGES:
@@ -69,7 +69,7 @@ def source_modules() -> set[str]:
             found |= {
                 str((Path(folder) / file).relative_to(ROOT))
                 for file in files
-                if file.endswith(".py")
+                if file.endswith((".py", ".js", ".css"))
             }
     return found
 
