@@ -115,6 +115,7 @@ def translate(
     fallback: Fallback | None = None,
     writes: Mapping[str, str] | None = None,
     refused: Callable[[ir.Node, Exception], None] | None = None,
+    progress: Callable[[float], None] = lambda percent: None,
 ) -> Translation:
     """Emits the PopART program of a dialect graph.
 
@@ -129,6 +130,7 @@ def translate(
         writes: parameter or state -> the graph output that is its value in the next run.
         refused: is told of an operator that cannot be translated, in place of an error; what reads
             its results reads inputs of the program then.
+        progress: told how many percent of the graph's operators are translated.
 
     Raises:
         UnsupportedOpError: operators without a translator.
@@ -204,7 +206,9 @@ def translate(
                     context.tensors[id(value)] = tensor_id
 
     context.emit = emit
-    emit(context, graph)
+    for number, node in enumerate(graph, 1):
+        emit(context, (node,))
+        progress(100 * number / len(graph))
     for value in graph.outputs:
         result.tensors[str(value.name)] = context.tensor(value)
     written = {str(value.name): value.producer() for value in graph.outputs}

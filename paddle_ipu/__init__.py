@@ -13,6 +13,7 @@ import _paddle_ipu_autoload
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from paddle_ipu import errors, popart, serving
+    from paddle_ipu.compile_progress import CompileBar
     from paddle_ipu.custom_ops import register_custom_op
     from paddle_ipu.onnx_export import export
     from paddle_ipu.plugin import activate, deactivate, is_active
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "CompileBar",
     "activate",
     "deactivate",
     "errors",
@@ -33,6 +35,7 @@ __all__ = [
 ]
 
 _PUBLIC_NAMES = {
+    "CompileBar": "paddle_ipu.compile_progress:CompileBar",
     "activate": "paddle_ipu.plugin:activate",
     "deactivate": "paddle_ipu.plugin:deactivate",
     "errors": "paddle_ipu.errors",

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from paddle_ipu.backend import IpuBackend
+from paddle_ipu.compile_progress import Percent, between, progress_of
 from paddle_ipu.errors import (
     IndexRangeError,
     InvalidProgramError,
@@ -38,8 +39,6 @@ from paddle_ipu.strategy import StrategyValues, check_consistent
 if TYPE_CHECKING:
     from paddle_ipu.ops.translate import Translation
     from paddle_ipu.passes.pipeline import Compilation, Pass
-
-Progress = Callable[[int], None]
 
 _LOG = logging.getLogger("paddle_ipu")
 
@@ -105,31 +104,31 @@ class IpuCompiledProgram:
         """
         values = self._ipu_strategy._ipu_strategy.snapshot()
         check_consistent(values)
-        progress = _progress(values)
+        progress = progress_of(values)
         progress(0)
         # A backend belongs to one compilation: an earlier program of this object keeps its own.
         if self._backend.is_attached:
             self._backend = IpuBackend(self._ipu_strategy._ipu_strategy)
-        with _collection_put_off():
-            compiled = _compile(
-                self._program, self._scope, values, feed_list, fetch_list, self._backend, progress,
-                self._first_passes,
-            )  # fmt: skip
-        progress(100)
+        try:
+            with _collection_put_off():
+                compiled = _compile(
+                    self._program, self._scope, values, feed_list, fetch_list, self._backend,
+                    progress, self._first_passes,
+                )  # fmt: skip
+            try:
+                progress(100)
+            except BaseException:
+                self._backend.reset()
+                raise
+        except BaseException:
+            progress.failed()
+            raise
         self._ipu_strategy.need_compile = False
         return compiled
 
 
 def _kind(given: object) -> str:
     return f"{type(given).__name__} ({given!r})"
-
-
-def _progress(values: StrategyValues) -> Progress:
-    logger = values["compilation_progress_logger"]
-    total = int(values["compilation_progress_total"])
-    if logger is None:
-        return lambda percent: None
-    return lambda percent: logger(percent * total // 100, total)
 
 
 @contextmanager
@@ -154,14 +153,14 @@ def _compile(
     feed_list: Sequence[Any],
     fetch_list: Sequence[Any],
     backend: IpuBackend,
-    progress: Progress,
+    progress: Percent,
     first_passes: Sequence[Pass],
 ) -> IpuProgram:
     from paddle_ipu import adapted_loss_scale, seam
 
     popart = seam.select()
     lowered = lower(
-        popart, program, values, feed_list, fetch_list, progress, first_passes,
+        popart, program, values, feed_list, fetch_list, between(progress, 0, 25), first_passes,
         scope_weights(scope),
     )  # fmt: skip
     if seam.is_ours(popart):
@@ -352,7 +351,7 @@ def _session(
     values: StrategyValues,
     anchors: Mapping[str, str],
     optimizer: Any,
-    progress: Progress,
+    progress: Percent,
 ) -> Any:
     from paddle_ipu import seam
 
@@ -370,7 +369,8 @@ def _session(
     else:
         session = popart.InferenceSession(**arguments)
     if seam.is_ours(popart):
-        session.setProgressListener(lambda done, total: progress(25 + 74 * done // total))
+        built = between(progress, 25, 99)
+        session.setProgressListener(lambda done, total: built(100 * done / total))
         session.setCpuKernels(translation.kernels)
         session.setIndicesFromZero(translation.from_zero)
     if not values["compile_engine"]:

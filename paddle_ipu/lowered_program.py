@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from paddle_ipu.compile_progress import Percent, between
 from paddle_ipu.errors import FeedError, InvalidProgramError
 from paddle_ipu.strategy import StrategyValues
 from paddle_ipu.value_names import name_of
@@ -42,13 +44,14 @@ def lower(
     values: StrategyValues,
     feed_list: Sequence[Any],
     fetch_list: Sequence[Any],
-    progress: Callable[[int], None],
+    progress: Percent,
     first_passes: Sequence[Pass],
     weights_of: Callable[[Mapping[str, Any], Any], Callable[[str], Any]],
 ) -> LoweredProgram:
     """Reads, rewrites and translates a program.
 
     Args:
+        progress: told how many percent of it are done, pass by pass and operator by operator.
         weights_of: given the weights by name and the optimizer, what gives the array of each.
     """
     from paddle_ipu import dialect, seam
@@ -65,9 +68,17 @@ def lower(
     compilation = Compilation(graph, feeds, fetches, values)
     dump = Dump(values)
     dump.graph("frontend", graph)
-    run_passes((*first_passes, *PIPELINE), compilation, dump.graph)
+    progress(5)
+    passes = (*first_passes, *PIPELINE)
+    passed = between(progress, 5, 40)
+    done = itertools.count(1)
+
+    def listen(name: str, graph: Any) -> None:
+        dump.graph(name, graph)
+        passed(100 * next(done) / len(passes))
+
+    run_passes(passes, compilation, listen)
     _check_fed(compilation)
-    progress(10)
     weights = {str(v.name): v for v in graph.inputs if v.meta[dialect.ROLE] != dialect.FEED}
     array_of = weights_of(weights, compilation.optimizer)
     written = compilation.state_writes()
@@ -79,8 +90,8 @@ def lower(
         custom_ops=_custom_ops(popart, values),
         **_host(popart, values),
         writes=written,
+        progress=between(progress, 40, 100),
     )
-    progress(25)
     anchors = _anchors(compilation, translation)
     optimizer = _restrict(compilation, translation)
     chosen = _chosen(popart, optimizer, translation, written, anchors, values)

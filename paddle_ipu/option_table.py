@@ -368,7 +368,11 @@ _add("Host exchange", "recorded", COUNT, {
 })
 
 _add("Compilation", "effective", ProgressLogger(), {
-    "compilation_progress_logger": (None, "Called with (progress, total) while compiling."),
+    "compilation_progress_logger": (
+        None,
+        "Called with (progress, total) while compiling, from 0 to the total, and only for more; "
+        "what it raises ends the compilation. paddle_ipu.CompileBar() shows a bar.",
+    ),
 }, seam="")
 _add("Compilation", "effective", COUNT, {
     "compilation_progress_total": (100, "The total that the progress logger is given."),

@@ -94,6 +94,7 @@ class _Session(SessionWeights):
         self._io_checked = False
         self._updating = True
         self._progress: ProgressListener | None = None
+        self._reported = -1
         self._check()
         self._executable: Any = self._build()
         self._executable.seed = secrets.randbits(64)
@@ -234,12 +235,21 @@ class _Session(SessionWeights):
 
     def prepareDevice(self, loadEngine: bool = True) -> None:
         """Compiles the program; without ``compileEngine`` it is only built."""
-        self._report(20)
+        self._reported = -1
+        self._report(5)
+        if self._progress is not None:
+            self._executable.tell_of_tracing(lambda percent: self._report(5 + 0.4 * percent))
+        try:
+            self._prepare()
+        finally:
+            self._executable.tell_of_tracing(None)
+
+    def _prepare(self) -> None:
         cache = self._options.cachePath if self._options.enableEngineCaching else None
         if cache is None or not self._options.compileEngine:
             # A program that the cache has need not be traced.
             self._executable.trace()
-        self._report(50)
+            self._report(50)
         if not self._options.compileEngine:
             return
         # XLA leaves Python's lock alone, and often a processor.
@@ -257,7 +267,7 @@ class _Session(SessionWeights):
         return list(arrays)
 
     def setProgressListener(self, listener: ProgressListener | None) -> None:
-        """Calls `listener(progress, total)` while ``prepareDevice`` works.
+        """Calls `listener(progress, total)` while ``prepareDevice`` works, operator by operator.
 
         PopART has this as the session option ``compilationProgressLogger`` in C++ only.
         """
@@ -321,9 +331,11 @@ class _Session(SessionWeights):
         is_drawing = self._synthetic or self.drawsRandomNumbers()
         return not is_drawing and bool(self._executable.runs_are_independent)
 
-    def _report(self, percent: int) -> None:
-        if self._progress is not None:
-            self._progress(percent, 100)
+    def _report(self, percent: float) -> None:
+        # What is traced again is not reported again.
+        if self._progress is not None and int(percent) > self._reported:
+            self._reported = int(percent)
+            self._progress(self._reported, 100)
 
     def loadEngineAndConnectStreams(self) -> None:
         """Nothing is left to do once a program is compiled; popart_runtime_error before."""

@@ -187,6 +187,12 @@ class Executable:
 
     # -- compilation ---------------------------------------------------------------------------
 
+    def tell_of_tracing(self, progress: Callable[[float], None] | None) -> None:
+        """Has `progress` called with the percent of the graph's operators that are traced."""
+        graph = self._step.graph
+        count = max(1, len(graph.nodes))
+        graph.told = None if progress is None else lambda number: progress(100 * number / count)
+
     def trace(self) -> None:
         """Traces the step; the first half of a compilation."""
         self._traced = self._lowered_for(None, self._step)

@@ -162,6 +162,7 @@ class LoweredGraph:
         kernels: first result of an operator that runs on the host -> what runs it there; those of
             subgraphs are among them.
         from_zero: results of gathers in which no index may be below zero.
+        told: called with each operator's number behind its evaluation; not the subgraphs'.
 
     Raises:
         LoweringError: operators without a lowering; the message lists all of them.
@@ -180,6 +181,7 @@ class LoweredGraph:
         self._kernels: Mapping[str, Any] = {}
         self.from_zero: frozenset[str] = frozenset()
         self._drew = False
+        self.told: Callable[[int], None] | None = None
         self._replicas, self._instances = replicas, instances
         self.precision = precision or Precision()
         is_block = missing is not None
@@ -344,6 +346,7 @@ class LoweredGraph:
         large: set[str],
     ) -> Environment:
         narrow = self.narrow
+        told, number = self.told, itertools.count(1)
         tied = self._reading(large)
         handing = set[str]()
         if watch is None and stale is None and self._replicas == 1:
@@ -429,6 +432,8 @@ class LoweredGraph:
             flag = None if listen is None else listen(node, results)
             if flag is not None and heard is not None:
                 heard.append((node, flag))
+            if told is not None:
+                told(next(number))
             sources, turned, logits, remakes = given
             named: Environment = dict(handed_on)
             handed_on.clear()

@@ -48,6 +48,9 @@ _NUMBERS = frozenset(
 _TOLD_BY_TRACING = ("program", "graph", "state", "segments", "checked", "ranges", "watch")
 """Fields of a step that have their own place in the key, or no value before it is traced."""
 
+_NOT_ITS = ("_kernels", "_drew", "told")
+"""Attributes of a lowered graph that decide nothing about the step."""
+
 _INSTALLED = ("jaxlib", "onnx-ir", "paddlepaddle", "paddlepaddle-gpu")
 
 
@@ -141,7 +144,7 @@ class Digest:
         elif isinstance(item, ir.Graph):
             self._graph(item)
         elif isinstance(item, LoweredGraph):
-            known = {n: v for n, v in vars(item).items() if n not in ("_kernels", "_drew")}
+            known = {n: v for n, v in vars(item).items() if n not in _NOT_ITS}
             self.add("lowered", known)
         elif isinstance(item, np.dtype):
             self._name("dtype", type(item), item.str, item.name)

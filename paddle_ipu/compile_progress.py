@@ -1,0 +1,160 @@
+"""How far a compilation is: what ``compilation_progress_logger`` is told, and a bar for it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TextIO
+
+from paddle_ipu.errors import OptionError
+
+BAR_OPTION = "PADDLE_IPU_PROGRESS_BAR"
+
+_LOG = logging.getLogger("paddle_ipu")
+_LOG_EVERY = 10
+_WIDTH = 50
+_REDRAW = 0.2
+_PATIENCE = 2.0
+
+Percent = Callable[[float], None]
+
+
+class CompileProgress:
+    """Tells a logger of a compilation: 0 first, only ever more, the total at the end.
+
+    Args:
+        logger: called with (progress, total); what it raises ends the compilation. If the
+            compilation fails, its method ``close`` is called where it has one.
+        total: what it is told for the whole.
+    """
+
+    def __init__(self, logger: Callable[[int, int], Any] | None, total: int) -> None:
+        self._logger = _log_tenths if logger is None else logger
+        self._total = 100 if logger is None else total
+        self._told = -1
+
+    def __call__(self, percent: float) -> None:
+        """The compilation is `percent` done; it is so only behind the end of it."""
+        done = min(int(percent / 100 * self._total), self._total - (percent < 100))
+        if done > self._told:
+            self._told = done
+            self._logger(done, self._total)
+
+    def failed(self) -> None:
+        """The compilation ends with an error."""
+        close = getattr(self._logger, "close", None)
+        if callable(close):
+            close()
+
+
+def _log_tenths(done: int, total: int) -> None:
+    if done % _LOG_EVERY == 0:
+        _LOG.debug("Graph compile progress: %d%%", done)
+
+
+def between(progress: Percent, first: float, last: float) -> Percent:
+    """The progress of a part of what `progress` is told of, from `first` to `last` percent."""
+    return lambda percent: progress(first + (last - first) * min(percent, 100.0) / 100)
+
+
+def progress_of(values: Mapping[str, Any]) -> CompileProgress:
+    """The progress of a compilation with a strategy's options.
+
+    Raises:
+        OptionError: ``PADDLE_IPU_PROGRESS_BAR`` is none of its values.
+    """
+    logger = values["compilation_progress_logger"]
+    if logger is None:
+        logger = _bar_wanted(os.environ.get(BAR_OPTION, "auto"))
+    return CompileProgress(logger, int(values["compilation_progress_total"]))
+
+
+def _bar_wanted(wanted: str) -> CompileBar | None:
+    if wanted not in ("auto", "true", "false"):
+        raise OptionError(
+            f"{BAR_OPTION} is {wanted!r}; it takes 'true', 'false', or 'auto' for a bar on a "
+            f"terminal where compiling takes longer than {_PATIENCE:.0f} s"
+        )
+    if wanted == "true":
+        return CompileBar()
+    return CompileBar(patience=_PATIENCE) if wanted == "auto" and sys.stderr.isatty() else None
+
+
+class CompileBar:
+    """A bar with the elapsed time, for ``compilation_progress_logger``.
+
+    On a terminal it is redrawn while the compilation goes on; elsewhere one line stands at the end:
+    ``[####...####] 100% Compilation Finished [Elapsed: 00:00:28.8]``.
+
+    Args:
+        file: where it is written; standard error by default.
+        patience: seconds before it appears; a compilation that is done by then shows nothing.
+    """
+
+    def __init__(self, file: TextIO | None = None, patience: float = 0.0) -> None:
+        self._file = file
+        self._patience = patience
+        self._begun = 0.0
+        self._share = 0.0
+        self._ended = threading.Event()
+        self._redrawing: threading.Thread | None = None
+
+    def __call__(self, done: int, total: int) -> None:
+        if done == 0:
+            self._begin()
+        self._share = done / total
+        if done >= total:
+            self._stop()
+            if time.perf_counter() - self._begun >= self._patience:
+                self._write(f"{self._bar()} Compilation Finished {self._elapsed()}\n")
+
+    def close(self) -> None:
+        """Ends a bar whose compilation failed; what was drawn stays."""
+        drawn = self._redrawing is not None
+        self._stop()
+        if drawn and time.perf_counter() - self._begun >= self._patience:
+            self._write(f"{self._bar()} Compilation Failed {self._elapsed()}\n")
+
+    def _begin(self) -> None:
+        self._stop()
+        self._begun, self._share = time.perf_counter(), 0.0
+        self._ended = threading.Event()
+        if self._stream.isatty():
+            arguments = (self._ended,)
+            self._redrawing = threading.Thread(target=self._redraw, args=arguments, daemon=True)
+            self._redrawing.start()
+
+    def _stop(self) -> None:
+        self._ended.set()
+        if self._redrawing is not None:
+            self._redrawing.join()
+            self._redrawing = None
+
+    def _redraw(self, ended: threading.Event) -> None:
+        waiting = self._patience
+        while not ended.wait(waiting):
+            self._write(f"{self._bar()} {self._elapsed()}")
+            waiting = _REDRAW
+
+    @property
+    def _stream(self) -> TextIO:
+        return sys.stderr if self._file is None else self._file
+
+    def _write(self, text: str) -> None:
+        stream = self._stream
+        # On a terminal it goes over what was drawn before.
+        stream.write(f"\r{text}" if stream.isatty() else text)
+        stream.flush()
+
+    def _bar(self) -> str:
+        filled = int(self._share * _WIDTH)
+        return f"[{'#' * filled}{'.' * (_WIDTH - filled)}] {self._share:>4.0%}"
+
+    def _elapsed(self) -> str:
+        minutes, seconds = divmod(time.perf_counter() - self._begun, 60)
+        hours, minutes = divmod(int(minutes), 60)
+        return f"[Elapsed: {hours:02d}:{minutes:02d}:{seconds:04.1f}]"
