@@ -69,8 +69,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--port", type=_port, default=8000, help="port, 0 for any that is free (default 8000)")
     add("--body-limit", type=_count, default=64, metavar="MIB",
         help="largest request in MiB, beyond it 413 (default 64)")  # fmt: skip
+    add("--bodies-limit", type=_count, metavar="MIB",
+        help="MiB of all requests under way, beyond 503 (default: 4 x --body-limit)")  # fmt: skip
     add("--request-timeout", type=_seconds, default=60.0, metavar="S",
-        help="seconds until a request gets 504 (default 60)")  # fmt: skip
+        help="seconds until a request gets 504, or 408 if not whole (default 60)")  # fmt: skip
     add("--grace", type=_seconds, default=30.0, metavar="S",
         help="seconds for requests under way at the end (default 30)")  # fmt: skip
 
@@ -103,6 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
             host=arguments.host,
             port=arguments.port,
             body_limit=arguments.body_limit << 20,
+            bodies_limit=arguments.bodies_limit and arguments.bodies_limit << 20,
             timeout=arguments.request_timeout,
             grace=arguments.grace,
         )

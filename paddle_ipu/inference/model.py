@@ -40,6 +40,7 @@ class Model:
     Attributes:
         inputs: what it is fed; -1 for a dynamic dimension.
         outputs: what it computes, by the names that Paddle's predictors have for them.
+        output_dtypes: their declared types, Paddle's names, in the same order.
         rows: micro-batches of one run: batches of a step times replicas; one where runs share
             steps, with ipu_enable_model_runtime_executor.
 
@@ -70,7 +71,7 @@ class Model:
         self.inputs: Sequence[SavedTensor] = tuple(self._program.feeds)
         self.outputs: Sequence[str] = tuple(self._program.output_names)
         self._fetches = [target.name for target in self._program.fetch_targets]
-        self._dtypes = [target.dtype for target in self._program.fetch_targets]
+        self.output_dtypes: Sequence[str] = [target.dtype for target in self._program.fetch_targets]
         self._in_half = bool(values["enable_fp16"])
         self._programs: dict[Shapes, IpuProgram] = {}
         self._compiling = threading.Lock()
@@ -111,7 +112,7 @@ class Model:
             results = [self._merged(array, program) for array in results]
         if self._in_half:
             # Models that are computed in half are used as before.
-            return [self._declared(*pair) for pair in zip(results, self._dtypes, strict=True)]
+            return [self._declared(*pair) for pair in zip(results, self.output_dtypes, strict=True)]
         return results
 
     @staticmethod

@@ -36,7 +36,10 @@ class IpuPredictor:
         self._inputs = {
             known.name: IpuTensor(known.name, known.dtype, True) for known in model.inputs
         }
-        self._outputs = {name: IpuTensor(name, "float32", False) for name in model.outputs}
+        self._outputs = {
+            name: IpuTensor(name, dtype, False)
+            for name, dtype in zip(model.outputs, model.output_dtypes, strict=True)
+        }
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:

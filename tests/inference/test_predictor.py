@@ -142,7 +142,10 @@ def test_handles_before_a_run_are_as_paddles(predictor: Any, config_of: Callable
         handle.copy_from_cpu(np.zeros((2, 3), np.float32))
         assert handle.shape() == [2, 3]
     assert own.get_input_handle("shift").type() == inference.DataType.INT64
-    assert own.get_output_handle(own.get_output_names()[0]).shape() == [0]
+    outputs = [own.get_output_handle(name) for name in own.get_output_names()]
+    assert [output.shape() for output in outputs] == [[0], [0]]
+    kinds = [inference.DataType.FLOAT32, inference.DataType.INT64]
+    assert [output.type() for output in outputs] == kinds
 
 
 def test_handles_copy(predictor: Any) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -16,12 +16,19 @@ import paddle_ipu
 from paddle_ipu.errors import FeedError, IndexRangeError, QueueFullError, RequestTimeoutError
 from paddle_ipu.serving.batching_runner import BatchingRunner
 from paddle_ipu.serving.http import protocol
+from paddle_ipu.serving.http.intake import Intake
 from paddle_ipu.serving.http.metrics import Metrics
+
+_T = TypeVar("_T")
 
 DEFAULT_BODY_LIMIT = 64 << 20
 """Bytes of a request."""
 DEFAULT_TIMEOUT = 60.0
 """Seconds that an answer may take."""
+BODIES = 4
+"""How many bodies of the largest size may be under way, by default."""
+_LARGE = 1 << 20
+"""Bytes from which on a body is read, or an answer written, beside other requests."""
 
 
 class Application:
@@ -30,10 +37,13 @@ class Application:
     Args:
         runners: by the names of their models; the application does not close them.
         body_limit: bytes that a request may have.
-        timeout: seconds that a request may take; requests may ask for less.
+        bodies_limit: bytes that all requests under way may have together; `BODIES` of the largest
+            by default.
+        timeout: seconds that a request may take, and its body to come; requests may ask for less.
 
     Attributes:
         given_up: requests that the end of the server cut off.
+        intake: reads the bodies of requests.
     """
 
     def __init__(
@@ -41,10 +51,12 @@ class Application:
         runners: Mapping[str, BatchingRunner],
         *,
         body_limit: int = DEFAULT_BODY_LIMIT,
+        bodies_limit: int | None = None,
         timeout: float = DEFAULT_TIMEOUT,
     ) -> None:
         self._runners = dict(runners)
-        self._body_limit = body_limit
+        together = BODIES * body_limit if bodies_limit is None else bodies_limit
+        self.intake = Intake(body_limit, together, timeout)
         self._timeout = timeout
         self._metrics = Metrics(self._runners)
         self.given_up = 0
@@ -114,9 +126,15 @@ class Application:
         return response
 
     async def _answer(self, request: Request, name: str, runner: BatchingRunner) -> Response:
-        body = await self._body(request)
+        async with self.intake.body(request) as body:
+            return await self._answer_body(request, body, name, runner)
+
+    async def _answer_body(
+        self, request: Request, body: bytes, name: str, runner: BatchingRunner
+    ) -> Response:
+        length = request.headers.get(protocol.HEADER_LENGTH)
         try:
-            asked = protocol.parse(body, request.headers.get(protocol.HEADER_LENGTH), runner.model)
+            asked = await _aside(len(body), protocol.parse, body, length, runner.model)
         except protocol.RequestError as error:
             raise _http(400, error) from None
         timeout = min(asked.timeout or self._timeout, self._timeout)
@@ -129,8 +147,11 @@ class Application:
         except Exception as error:
             raise _http(503, error) from None
         outputs = await _unless_gone(request, asyncio.wrap_future(future), timeout)
+        size = sum(array.nbytes for array in outputs.values())
         try:
-            content, header = protocol.answer(asked, name, outputs, runner.model)
+            content, header = await _aside(
+                size, protocol.answer, asked, name, outputs, runner.model
+            )
         except protocol.RequestError as error:
             raise _http(422, error) from None
         if header is None:
@@ -141,25 +162,6 @@ class Application:
             headers={protocol.HEADER_LENGTH: str(header)},
         )
 
-    async def _body(self, request: Request) -> bytes:
-        limit = self._body_limit
-        told = request.headers.get("content-length", "0")
-        parts, size = [], int(told) if told.isdecimal() else 0
-        if size <= limit:
-            size = 0
-            async for part in request.stream():
-                size += len(part)
-                if size > limit:
-                    break
-                parts.append(part)
-        if size > limit:
-            raise HTTPException(
-                413,
-                f"the body has {size} bytes or more, and {limit} are allowed. Send fewer rows at "
-                "once, send them as binary data, or start the server with a larger --body-limit.",
-            )
-        return b"".join(parts)
-
     def _asked(self, request: Request) -> tuple[str, BatchingRunner]:
         name = request.path_params["model"]
         if name not in self._runners:
@@ -169,6 +171,13 @@ class Application:
                 f"{', '.join(map(repr, self._runners))}.",
             )
         return name, self._runners[name]
+
+
+async def _aside(size: int, function: Callable[..., _T], *arguments: Any) -> _T:
+    """Calls a function of so many bytes, in a thread where that would hold up other requests."""
+    if size < _LARGE:
+        return function(*arguments)
+    return await asyncio.to_thread(function, *arguments)
 
 
 async def _unless_gone(request: Request, answer: asyncio.Future[Any], timeout: float) -> Any:

@@ -18,6 +18,7 @@ from paddle_ipu.serving.http.application import (
     DEFAULT_TIMEOUT,
     Application,
 )
+from paddle_ipu.serving.http.intake import protocol_that_waits
 
 DEFAULT_GRACE = 30.0
 """Seconds for what is under way at a shutdown."""
@@ -33,7 +34,10 @@ class HttpServer:
         host: where to listen; loopback by default, so that only this machine reaches it.
         port: 0 for any that is free.
         body_limit: bytes that a request may have.
-        timeout: seconds that a request may take.
+        bodies_limit: bytes that all requests under way may have together; four times `body_limit`
+            by default.
+        timeout: seconds that a request may take, its body to come, and a connection to ask for
+            something or to take its answer.
         grace: seconds for what is under way at a shutdown.
 
     Raises:
@@ -50,6 +54,7 @@ class HttpServer:
         host: str = "127.0.0.1",
         port: int = 8000,
         body_limit: int = DEFAULT_BODY_LIMIT,
+        bodies_limit: int | None = None,
         timeout: float = DEFAULT_TIMEOUT,
         grace: float = DEFAULT_GRACE,
     ) -> None:
@@ -59,13 +64,15 @@ class HttpServer:
         self._socket = socket.create_server((host, port), family=family, backlog=2048)
         shown = f"[{host}]" if family == socket.AF_INET6 else host
         self.address = f"http://{shown}:{self._socket.getsockname()[1]}"
-        self._application = Application(runners, body_limit=body_limit, timeout=timeout)
+        self._application = Application(
+            runners, body_limit=body_limit, bodies_limit=bodies_limit, timeout=timeout
+        )
         self._server = uvicorn.Server(
             uvicorn.Config(
                 self._application.starlette(),
                 lifespan="off",
                 loop="asyncio",
-                http="h11",
+                http=protocol_that_waits(timeout),
                 ws="none",
                 access_log=False,
                 log_config=None,

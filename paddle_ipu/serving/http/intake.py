@@ -1,0 +1,131 @@
+"""What clients send, bounded: bytes of a request, bytes of all requests under way, and time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+
+class Intake:
+    """Reads the bodies of requests.
+
+    Args:
+        each: bytes that a body may have.
+        together: bytes that those under way may have, from their first byte to their answer.
+        seconds: that a body may take to come.
+    """
+
+    def __init__(self, each: int, together: int, seconds: float) -> None:
+        self._each = each
+        self._together = together
+        self._seconds = seconds
+        self._held = 0
+
+    @property
+    def held(self) -> int:
+        """Bytes of the bodies under way."""
+        return self._held
+
+    @asynccontextmanager
+    async def body(self, request: Request) -> AsyncIterator[bytes]:
+        """A request's body, which counts as under way until the block ends.
+
+        Raises:
+            HTTPException: 413, 503, 408 where a bound is reached; 499 where the client has gone.
+        """
+        parts: list[bytes] = []
+        try:
+            await self._read(request, parts)
+            whole = b"".join(parts)
+            parts[:] = [whole]
+            yield whole
+        finally:
+            self._held -= sum(map(len, parts))
+
+    async def _read(self, request: Request, parts: list[bytes]) -> None:
+        told = request.headers.get("content-length", "")
+        self._check(int(told) if told.isdecimal() and len(told) < 20 else 0)
+        size = 0
+        try:
+            async with asyncio.timeout(self._seconds):
+                async for part in request.stream():
+                    size += len(part)
+                    self._check(size)
+                    if self._held + len(part) > self._together:
+                        raise HTTPException(
+                            503,
+                            f"the requests under way have {self._held} bytes, and together they "
+                            f"may have {self._together}. Try again later, or start the server "
+                            "with a larger --bodies-limit.",
+                            {"Retry-After": "1"},
+                        )
+                    self._held += len(part)
+                    parts.append(part)
+        except TimeoutError:
+            raise HTTPException(
+                408,
+                f"{size} bytes of the body came within {self._seconds:.3g} s, and not its end.",
+                {"Connection": "close"},
+            ) from None
+        except ClientDisconnect:
+            raise HTTPException(499, "the client went before its request had come.") from None
+
+    def _check(self, size: int) -> None:
+        if size > self._each:
+            raise HTTPException(
+                413,
+                f"the body has {size} bytes or more, and {self._each} are allowed. Send fewer rows "
+                "at once, send them as binary data, or start the server with a larger "
+                "--body-limit.",
+            )
+
+
+def protocol_that_waits(seconds: float) -> type[H11Protocol]:
+    """uvicorn's protocol, which ends connections that ask for nothing, or do not take an answer.
+
+    uvicorn itself waits for ever for the rest of a request's headers, and for a client that does
+    not read.
+
+    Args:
+        seconds: from a connection's first moment, or the end of an answer, to the next request.
+    """
+
+    class Impatient(H11Protocol):
+        """A connection with such a deadline."""
+
+        _deadline: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._watch()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            self._watch()
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            self._watch()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            self._forget()
+
+        def _watch(self) -> None:
+            if self.cycle is not None and not self.cycle.response_complete:
+                self._forget()
+            elif self._deadline is None:
+                self._deadline = self.loop.call_later(seconds, self.transport.abort)
+
+        def _forget(self) -> None:
+            if self._deadline is not None:
+                self._deadline.cancel()
+                self._deadline = None
+
+    return Impatient
