@@ -23,6 +23,7 @@ from paddle_ipu.errors import (
 from paddle_ipu.executor import Fetch, IpuProgram, tell_origin
 from paddle_ipu.feeds import Feed
 from paddle_ipu.lowered_program import (
+    LoweredProgram,
     data_flow,
     is_gradient,
     lower,
@@ -32,7 +33,7 @@ from paddle_ipu.lowered_program import (
     session_options,
     session_patterns,
 )
-from paddle_ipu.predicted_program import check_fits
+from paddle_ipu.predicted_program import check_fits, choice_of, program_of
 from paddle_ipu.random_seed import Seed, fixed_seed
 from paddle_ipu.strategy import StrategyValues, check_consistent
 
@@ -173,9 +174,7 @@ def _compile(
     first = None if chosen is None else chosen.make(optimizer, rate() if rate else 0.0)
     states = {} if chosen is None else chosen.states
     try:
-        session = _session(
-            program, popart, device, translation, compilation, values, anchors, first, progress
-        )
+        session = _session(program, popart, device, lowered, values, anchors, first, progress)
         with adapted_loss_scale.started(scope, optimizer):
             backend.attach(
                 popart,
@@ -346,8 +345,7 @@ def _session(
     program: Any,
     popart: Any,
     device: Any,
-    translation: Translation,
-    compilation: Compilation,
+    lowered: LoweredProgram,
     values: StrategyValues,
     anchors: Mapping[str, str],
     optimizer: Any,
@@ -355,6 +353,7 @@ def _session(
 ) -> Any:
     from paddle_ipu import seam
 
+    translation, compilation = lowered.translation, lowered.compilation
     arguments = {
         "fnModel": seam.model_of(popart, translation.builder),
         "dataFlow": data_flow(popart, values, anchors),
@@ -373,6 +372,7 @@ def _session(
         session.setProgressListener(lambda done, total: built(100 * done / total))
         session.setCpuKernels(translation.kernels)
         session.setIndicesFromZero(translation.from_zero)
+        session.setPredicted(lambda: (program_of(lowered, values), choice_of(values).machine))
     if not values["compile_engine"]:
         session.prepareDevice(False)
         return session

@@ -147,4 +147,20 @@ class popart_runtime_error(popart_exception):  # noqa: N801
 
 
 class OutOfMemoryException(popart_exception):
-    """The program does not fit the memory of the machine."""
+    """The program does not fit the memory of the machine.
+
+    Attributes:
+        summary: what takes its memory, as text.
+        profile_path: the folder with its report, "" where none was asked for.
+    """
+
+    summary = ""
+    profile_path = ""
+
+    def getSummaryReport(self) -> str:  # noqa: N802 - PopART's name
+        """What takes the memory. PopART has it with ``debug.allowOutOfMemory`` only."""
+        return self.summary
+
+    def getProfilePath(self) -> str:  # noqa: N802
+        """The folder of the report; "" without autoReport.outputGraphProfile."""
+        return self.profile_path

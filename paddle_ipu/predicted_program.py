@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from paddle_ipu.errors import OutOfMemoryException
 from paddle_ipu.lowered_program import (
     LoweredProgram,
     data_flow,
@@ -19,10 +20,10 @@ from paddle_ipu.lowered_program import (
 from paddle_ipu.strategy import StrategyValues, check_consistent
 
 if TYPE_CHECKING:
+    from paddle_ipu.model.choice import Choice
     from paddle_ipu.model.program import Program
 
 _LOG = logging.getLogger("paddle_ipu")
-_ALLOW = "debug.allowOutOfMemory"
 
 
 def predicted_program(
@@ -69,19 +70,51 @@ def check_fits(lowered: LoweredProgram, values: StrategyValues) -> None:
     """
     from paddle_ipu.model.choice import choose_machine
     from paddle_ipu.model.memory_check import check_memory
+    from paddle_ipu.model.report.auto_report import allows_out_of_memory
 
-    name, ipus = str(values["ipu_machine"]), ipus_of(values)
-    tiles = int(values["tiles_per_ipu"]) if "tiles_per_ipu" in values.explicit else None
-    choice = choose_machine(name, ipus, tiles, os.environ)
+    choice = choice_of(values)
     if not choice.named:
-        choice = choose_machine(name, ipus, None, {})
+        choice = choose_machine("", ipus_of(values), None, {})
     graph = lowered.translation.builder.model.graph
     if _bytes_of(graph) < _SMALL * choice.machine.processor.memory:
         return
-    allow = str(values["engine_options"].get(_ALLOW, "false")).lower() == "true"
-    line = check_memory(program_of(lowered, values), choice, allow=allow)
+    program = program_of(lowered, values)
+    allow = allows_out_of_memory(values["engine_options"], os.environ)
+    try:
+        line = check_memory(program, choice, allow=allow)
+    except OutOfMemoryException as error:
+        _report_on(error, program, choice, values)
+        raise
     if line:
         _LOG.warning("%s", line)
+
+
+def choice_of(values: StrategyValues) -> Choice:
+    """The machine that a strategy or the environment names, or a GC200's that would do.
+
+    Raises:
+        OptionError: an unknown machine, or one with too few IPUs or tiles.
+    """
+    from paddle_ipu.model.choice import choose_machine
+
+    tiles = int(values["tiles_per_ipu"]) if "tiles_per_ipu" in values.explicit else None
+    return choose_machine(str(values["ipu_machine"]), ipus_of(values), tiles, os.environ)
+
+
+def _report_on(
+    error: OutOfMemoryException, program: Program, choice: Choice, values: StrategyValues
+) -> None:
+    """Gives a refusal its report, in the folder that the engine options name too."""
+    from paddle_ipu.model.report.auto_report import auto_report, write_auto_report
+    from paddle_ipu.model.report.contents import make_report
+    from paddle_ipu.model.report.directory import text_of
+
+    name = "training" if program.settings.training else "inference"
+    report = make_report(program, choice.machine, name=name)
+    error.summary = text_of(report)
+    settings = auto_report(values["engine_options"], os.environ)
+    if settings is not None:
+        error.profile_path = str(write_auto_report(settings, name, report))
 
 
 def _bytes_of(graph: Any) -> int:

@@ -43,6 +43,7 @@ from paddle_ipu.popart.session_checks import (
     instances_of,
     replication_factor,
 )
+from paddle_ipu.popart.session_report import SessionReports
 from paddle_ipu.popart.session_updater import updater_of
 from paddle_ipu.popart.session_weights import NO_ENGINE, SessionWeights
 from paddle_ipu.popart.stepio import PyStepIOCallback, element_details
@@ -60,7 +61,7 @@ _FORWARD_ONLY = "implicitPipeliningFwdOnly"
 _WORD = 0xFFFFFFFF
 
 
-class _Session(SessionWeights):
+class _Session(SessionWeights, SessionReports):
     """What inference and training sessions share."""
 
     def __init__(
@@ -85,7 +86,7 @@ class _Session(SessionWeights):
         self._differentiated: set[str] = set()
         (patterns or Patterns()).check()
         model = load_model(fnModel, inputShapeInfo)
-        self._graph = model.graph
+        self._model, self._graph = model, model.graph
         self._broadcast = broadcast_inputs(model)
         self._tensors = tensors_of(self._graph)
         self._loss = loss
@@ -234,7 +235,12 @@ class _Session(SessionWeights):
         return replication_factor(self._options)
 
     def prepareDevice(self, loadEngine: bool = True) -> None:
-        """Compiles the program; without ``compileEngine`` it is only built."""
+        """Compiles the program; without ``compileEngine`` it is only built.
+
+        Raises:
+            OptionError, ReportError: autoReport options that make no sense, or whose folder cannot
+                be written to.
+        """
         self._reported = -1
         self._report(5)
         if self._progress is not None:
@@ -245,6 +251,8 @@ class _Session(SessionWeights):
             self._executable.tell_of_tracing(None)
 
     def _prepare(self) -> None:
+        if self._options.compileEngine:
+            self._write_auto_report()
         cache = self._options.cachePath if self._options.enableEngineCaching else None
         if cache is None or not self._options.compileEngine:
             # A program that the cache has need not be traced.

@@ -1,0 +1,107 @@
+"""A session's reports: on the IPU Model they are predictions, and nothing in them is measured."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import onnx_ir as ir
+
+from paddle_ipu.errors import popart_runtime_error
+from paddle_ipu.popart.dataflow import DataFlow
+from paddle_ipu.popart.options import SessionOptions
+
+if TYPE_CHECKING:
+    from paddle_ipu.model.machines import Machine
+    from paddle_ipu.model.program import Program
+    from paddle_ipu.model.report.contents import Report as Prediction
+    from paddle_ipu.popart.profile import Report
+
+_NOT_PREPARED = "Session must have been prepared before a report can be fetched"
+_NO_EXECUTION = (
+    "Execution profiling not enabled: the IPU Model predicts an IPU's time and measures none."
+)
+
+
+class SessionReports:
+    """What a session tells of its program; it gives the attributes without a value."""
+
+    name: str
+    dataFlow: DataFlow
+    _options: SessionOptions
+    _model: ir.Model
+    _loss: str | None
+    _optimizer: Any
+    _device: Any
+    _prepared: bool
+    _predicted: Prediction | None = None
+    _predict_from: Callable[[], tuple[Program, Machine]] | None = None
+
+    def setPredicted(self, found: Callable[[], tuple[Program, Machine]]) -> None:
+        """Says what the reports are about: who compiled the program knows its lines and machine.
+
+        PopART's sessions need no such thing.
+        """
+        self._predict_from = found
+
+    def getSummaryReport(self, resetProfile: bool = True) -> str:
+        """The report as text.
+
+        Args:
+            resetProfile: of no consequence: a prediction is always the same.
+
+        Raises:
+            popart_runtime_error: not prepared.
+        """
+        from paddle_ipu.model.report.directory import text_of
+
+        self._require_report()
+        return f"{text_of(self._prediction())}\n\n{_NO_EXECUTION}\n"
+
+    def getReport(self) -> Report:
+        """The report by the names of Graphcore's ``pva`` library.
+
+        Raises:
+            popart_runtime_error: not prepared.
+        """
+        from paddle_ipu.popart.profile import Report
+
+        self._require_report()
+        return Report(self._prediction())
+
+    def _require_report(self) -> None:
+        if not self._prepared:
+            raise popart_runtime_error(_NOT_PREPARED)
+
+    def _prediction(self) -> Prediction:
+        from paddle_ipu.model.report.contents import make_report
+
+        if self._predicted is None:
+            program, machine = (self._predict_from or self._read_program)()
+            self._predicted = make_report(program, machine, name=self.name)
+        return self._predicted
+
+    def _read_program(self) -> tuple[Program, Machine]:
+        from paddle_ipu.model.choice import choose_machine
+        from paddle_ipu.model.program import read_program
+
+        ipus = int(self._device.numIpus)
+        machine = choose_machine("", ipus, None, os.environ).machine
+        program = read_program(
+            self._model, self.dataFlow, self._options, self._optimizer, loss=self._loss, ipus=ipus
+        )
+        return program, machine
+
+    def _write_auto_report(self) -> None:
+        """Writes the report that the engine options ask for.
+
+        Raises:
+            OptionError: autoReport options that make no sense.
+            ReportError: it cannot be written.
+        """
+        from paddle_ipu.model.report.auto_report import auto_report, write_auto_report
+
+        settings = auto_report(self._options.engineOptions, os.environ)
+        if settings is not None:
+            write_auto_report(settings, self.name, self._prediction())
