@@ -389,6 +389,12 @@ _add("Compilation", "recorded", FLAG, {
 _add("Compilation", "recorded", TEXT, {
     "custom_codelet_compile_flags": ("", "Flags for compiling custom codelets."),
 })
+_add("Compilation", "effective", StringMap(), {
+    "engine_options": (
+        {}, "Poplar engine options: `autoReport.*` writes reports, `debug.allowOutOfMemory` runs "
+        "what does not fit; hardware reads the others. `POPLAR_ENGINE_OPTIONS` goes before them.",
+    ),
+})
 _add("Compilation", "effective", FLAG, {
     "compile_engine": (True, "Off: build and check the program, and stop before compiling it."),
 })
@@ -396,7 +402,6 @@ _add("Compilation", "recorded", Items(TEXT, "codelet.cpp"), {
     "custom_codelets": ([], "Codelet files that are compiled with the program."),
 })
 _add("Compilation", "recorded", StringMap(), {
-    "engine_options": ({}, "Poplar engine options."),
     "report_options": ({}, "Poplar report options."),
     "gcl_options": ({}, "Options of Graphcore's collectives."),
 })
@@ -464,6 +469,7 @@ WITHOUT_NUMBERS: frozenset[str] = frozenset(
         "enable_floating_point_checks",
         "enable_manual_shard",
         "enable_model_runtime_executor",
+        "engine_options",
         "explicit_recomputation",
         "ipu_machine",
         "need_avg_shard",
