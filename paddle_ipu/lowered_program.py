@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import os
@@ -66,6 +67,10 @@ def lower(
     declared = _declared_feeds(graph, feeds)
     declared_dtypes = {name: dialect.dtype_name(value) for name, value in declared.items()}
     compilation = Compilation(graph, feeds, fetches, values)
+    if values["need_avg_shard"]:
+        from paddle_ipu.predicted_program import best_cuts
+
+        compilation.cuts = functools.partial(best_cuts, values)
     dump = Dump(values)
     dump.graph("frontend", graph)
     progress(5)

@@ -110,7 +110,9 @@ _add("Placement", "effective",
             "PopART, on hardware; the IPU Model computes the same without places."),
 })
 _add("Placement", "effective", FLAG, {
-    "need_avg_shard": (False, "Cut the program into one part of equal length for each IPU."),
+    "need_avg_shard": (
+        False, "Cut the program into one part for each IPU, by what its operators cost and keep.",
+    ),
 }, seam="")
 _add("Placement", "recorded", COUNT, {
     "tiles_per_ipu": (4, "Tiles of each IPU of an IPU Model; predictions have all where unset."),

@@ -22,6 +22,7 @@ from paddle_ipu.strategy import StrategyValues, check_consistent
 if TYPE_CHECKING:
     from paddle_ipu.model.choice import Choice
     from paddle_ipu.model.program import Program
+    from paddle_ipu.passes.pipeline import Compilation
 
 _LOG = logging.getLogger("paddle_ipu")
 
@@ -55,6 +56,60 @@ def ipus_of(values: StrategyValues) -> int:
     return max(1, ipus // local) * int(values["global_replication_factor"])
 
 
+def best_cuts(
+    values: StrategyValues, compilation: Compilation, nodes: Sequence[Any], parts: int
+) -> Sequence[int]:
+    """In front of which of a program's operators its parts begin, for ``need_avg_shard``.
+
+    The program is translated once more for it, without places and weights.
+
+    Args:
+        compilation: forward only, with static shapes.
+        nodes: its operators in order; each begins a part or belongs to the one before it.
+        parts: at most as many as operators.
+    """
+    from paddle_ipu import dialect, popart
+    from paddle_ipu.model.program import read_program
+    from paddle_ipu.model.sharding import even_starts, shard
+    from paddle_ipu.ops.translate import translate
+
+    graph = compilation.graph
+    weights = {str(v.name): v for v in graph.inputs if v.meta[dialect.ROLE] != dialect.FEED}
+    refused: list[Any] = []
+    translation = translate(
+        graph, popart, stand_ins(weights, compilation.optimizer),
+        custom_ops=values.custom_ops,
+        refused=lambda node, error: refused.append(node),
+    )  # fmt: skip
+    loss = translation.tensors.get(str(compilation.loss)) if compilation.training else None
+    if refused and len(refused) == len(nodes):
+        return even_starts(len(nodes), parts)
+    options = session_options(popart, values)
+    program = read_program(
+        translation.builder.model, data_flow(popart, values, {}), options, compilation.optimizer,
+        loss=loss, ipus=ipus_of(values), rows=int(values["micro_batch_size"]),
+    )  # fmt: skip
+    number = {
+        id(inner): index
+        for index, node in enumerate(nodes)
+        for inner in (node, *(n for block in dialect.blocks(node) for n in dialect.walk(block)))
+    }
+    groups = {
+        tensor: number[id(node)]
+        for tensor, node in translation.origins.items()
+        if id(node) in number
+    }
+    return shard(program, groups, len(nodes), parts, _choice(values).machine)
+
+
+def _choice(values: StrategyValues) -> Choice:
+    """The machine that somebody named, else the smallest of GC200s, with all its tiles."""
+    from paddle_ipu.model.choice import choose_machine
+
+    choice = choice_of(values)
+    return choice if choice.named else choose_machine("", ipus_of(values), None, {})
+
+
 _SMALL = 0.02
 """Share of an IPU's memory below which nobody has to look where a program's tensors are."""
 
@@ -68,13 +123,10 @@ def check_fits(lowered: LoweredProgram, values: StrategyValues) -> None:
         OutOfMemoryException: by the IPU Model's prediction it does not fit.
         OptionError: an unknown machine, or one with too few IPUs or tiles.
     """
-    from paddle_ipu.model.choice import choose_machine
     from paddle_ipu.model.memory_check import check_memory
     from paddle_ipu.model.report.auto_report import allows_out_of_memory
 
-    choice = choice_of(values)
-    if not choice.named:
-        choice = choose_machine("", ipus_of(values), None, {})
+    choice = _choice(values)
     graph = lowered.translation.builder.model.graph
     if _bytes_of(graph) < _SMALL * choice.machine.processor.memory:
         return

@@ -1,10 +1,14 @@
-"""Cuts a program into one part of equal length for each IPU, with ``need_avg_shard``.
+"""Cuts a program into one part for each IPU, with ``need_avg_shard``.
 
-The parts are those of the program's order, the last one takes what is left over, and each is a
-pipeline stage too. Guards of the program are overridden.
+The parts are those of the program's order, and each is a pipeline stage too. Guards of the program
+are overridden. The compilation says where to cut, by what operators cost; where it does not, parts
+are of equal length and the last one takes what is left over, as in an IPU build of Paddle.
 """
 
 from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
 
 from paddle_ipu import dialect
 from paddle_ipu.errors import InvalidProgramError
@@ -32,8 +36,11 @@ class AvgShard:
                 f"has {len(nodes)} operator(s). Lower num_ipus."
             )
         length = len(nodes) // parts
+        starts: Sequence[int] = [part * length for part in range(parts)]
+        if compilation.cuts is not None and parts > 1:
+            starts = compilation.cuts(compilation, nodes, parts)
         for number, node in enumerate(nodes):
-            part = min(number // length, parts - 1)
+            part = bisect_right(starts, number) - 1
             inner = (inner for block in dialect.blocks(node) for inner in dialect.walk(block))
             for placed in (node, *inner):
                 for name in (INDEX, STAGE):

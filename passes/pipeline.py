@@ -33,6 +33,8 @@ class Compilation:
         loss: name of the loss, set by ``extract_optimizer`` in training.
         writes: overwritten value -> the value it holds at the end of a run, set by
             ``extract_forward``; of a parameter or state, its value in the next run.
+        cuts: says, for `need_avg_shard`, in front of which of the operators it is given the parts
+            begin, of which there are so many; None for parts of equal length.
     """
 
     graph: ir.Graph
@@ -42,6 +44,7 @@ class Compilation:
     optimizer: PaddleOptimizer | None = None
     loss: str | None = None
     writes: dict[str, str] = field(default_factory=dict)
+    cuts: Callable[[Compilation, Sequence[ir.Node], int], Sequence[int]] | None = None
 
     @property
     def patterns(self) -> Mapping[str, bool]:
