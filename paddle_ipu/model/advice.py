@@ -80,7 +80,7 @@ def _changes(program: Program) -> Iterator[tuple[str, str, Program]]:
             f"{{'availableMemoryProportion': '{LOW_PROPORTION}'}}",
             with_proportion(program, LOW_PROPORTION),
         )
-    if any(weight.item == 4 for weight in program.weights):
+    if is_float(program):
         yield "compute in half", "'enable_fp16': True", in_half(program)
 
 
@@ -91,6 +91,12 @@ def with_proportion(program: Program, proportion: float) -> Program:
         for op in program.operators
     )
     return replace(program, operators=lower)
+
+
+def is_float(program: Program) -> bool:
+    """Whether most of the weights are float32; in half some still are, those of normalisations."""
+    single = sum(weight.elements for weight in program.weights if weight.item == 4)
+    return 2 * single > sum(weight.elements for weight in program.weights)
 
 
 def in_half(program: Program) -> Program:

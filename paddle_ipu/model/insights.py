@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from paddle_ipu.model.advice import in_half
+from paddle_ipu.model.advice import in_half, is_float
 from paddle_ipu.model.memory import livenesses
 from paddle_ipu.model.operator_cost import Pricing
 from paddle_ipu.model.prediction import Prediction, predict
@@ -134,7 +134,7 @@ def _changes(prediction: Prediction) -> Iterator[tuple[str, str, Program]]:
             f"'num_io_tiles': {_IO_TILES}",
             program.with_settings(io_tiles=_IO_TILES),
         )
-    if any(weight.item == 4 for weight in program.weights):
+    if is_float(program):
         yield "compute in half", "'enable_fp16': True", in_half(program)
     elif any(not op.half_partials for op in program.operators):
         half = tuple(replace(op, half_partials=True) for op in program.operators)

@@ -31,7 +31,7 @@ _SECTIONS = (
         "along the curve.",
     ),
     (
-        "timeline", "Pipeline",
+        "timeline", "Timeline",
         "Which IPU works on which micro-batch, to scale; a dashed block stands for many. Arrow "
         "keys go from one piece of work to the next.",
     ),

@@ -27,6 +27,10 @@ def summary(
             + ("; it fits then" if found.fits else "")
             for found in advice
         ]
+        if not any(found.fits for found in advice):
+            lines.append(
+                "none of them is enough by itself; `paddle-ipu plan` tries several together"
+            )
     if insights:
         lines += ["", "what would make it faster, by IpuStrategy.set_options:"]
         lines += [_faster(found) for found in insights]

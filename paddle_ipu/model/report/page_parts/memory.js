@@ -61,7 +61,10 @@ function byCategory(ipus, names) {
     values.map(value => cell(value, true)));
   return h("div", { class: "scroll" }, h("table", {},
     heads(["", ...ipus.map(x => `#IPU ${x.ipu}`)]),
-    h("tbody", {}, names.map(name => row(name, ipus.map(x => bytes(x.categories[name] ?? 0)))),
+    h("tbody", {}, names.map(name => row(name, ipus.map(x => {
+      const size = x.categories[name] ?? 0;
+      return [bytes(size), h("span", { class: "soft share" }, percent(size / x.peak))];
+    }))),
       row("all", ipus.map(x => bytes(x.peak))),
       row("fullest tile", ipus.map(x => bytes(x.tile.peak))),
       row("of the tile", ipus.map(x => percent(x.tile.peak / x.tile.capacity))))));

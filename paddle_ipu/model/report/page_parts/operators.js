@@ -69,7 +69,9 @@ function operatorsView(report, section, nodes) {
     const found = typeof x === "number" ? x - y : x.localeCompare(y, "en", { numeric: true });
     return state.up ? found : -found;
   };
-  const columns = () => COLUMNS.filter(([name]) => name !== (state.by === "kind" ? "name" : "count"));
+  const again = nodes.some(row => row.recompute);
+  const columns = () => COLUMNS.filter(([name]) =>
+    name !== (state.by === "kind" ? "name" : "count") && (again || name !== "recompute"));
   const head = h("tr");
   const draw = () => {
     const words = state.text.toLowerCase().split(/\s+/).filter(Boolean);

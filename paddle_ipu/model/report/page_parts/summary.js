@@ -2,6 +2,8 @@
 
 const PHASES = { fill: "constants", steady: "forward", drain: "code", update: "update" };
 
+const TOGETHER = "None of them is enough by itself: `paddle-ipu plan` tries several together.";
+
 function summaryView(report, section) {
   const { program, memory, cycles } = report, settings = program.settings;
   const worst = memory.ipus.reduce((a, b) => a.tile.peak / a.tile.capacity
@@ -73,28 +75,26 @@ function facts(report) {
 }
 
 function insightsView(report, section) {
-  const found = [
-    ...report.insights.map(x => ({
-      ...x, head: x.gain < 1 ? `+${percent(x.gain)}` : `× ${(1 + x.gain).toFixed(1)}`,
-      small: `${x.bound ? "at most " : ""}${whole(x.throughput)} rows/s`,
-    })),
-    ...report.advice.map(x => ({
-      ...x, head: `−${bytes(x.saves)}`, small: `of IPU ${report.memory.worst}`,
-      memory: 0, saves: true,
-    })),
-  ];
-  // What a program needs to fit at all stands first.
-  if (!report.memory.fits) found.sort((a, b) => Boolean(b.saves) - Boolean(a.saves));
-  if (!found.length) {
-    section.append(h("p", {}, "None of the changes that were tried gains 1 % or more."));
-    return;
-  }
-  section.append(h("ul", { class: "insights" }, found.map(insight =>
-    h("li", { class: insight.fits || insight.saves ? "" : "no" },
-      h("div", { class: "gain" }, insight.head, h("small", {}, insight.small)),
-      h("div", {}, prose(insight.change), insight.saves && insight.fits ? "; it fits then" : "",
-        insight.memory > 0 ? `; ${bytes(insight.memory)} more memory of an IPU` : "",
-        insight.memory < 0 ? `; ${bytes(-insight.memory)} less memory of an IPU` : "",
-        insight.saves || insight.fits ? "" : h("span", { class: "cost" }, "; does not fit")),
-      insight.option ? h("code", {}, `strategy.set_options({${insight.option}})`) : h("span")))));
+  const { fits, worst } = report.memory;
+  const list = rows => h("ul", { class: "insights" }, rows);
+  const row = (insight, kind, head, small, ...more) => h("li", { class: kind },
+    h("div", { class: "gain" }, head, h("small", {}, small)),
+    h("div", {}, prose(insight.change), more),
+    insight.option ? h("code", {}, `strategy.set_options({${insight.option}})`) : h("span"));
+  if (!fits) section.append(h("h3", {}, "To make it fit"), report.advice.length
+    ? list(report.advice.map(x => row(x, "", `−${bytes(x.saves)}`, `of IPU ${worst}`,
+      x.fits ? h("b", {}, "; it fits then") : "")))
+    : h("p", {}, "None of the changes that were tried saves memory: place layers on more IPUs."));
+  if (!fits && report.advice.length && !report.advice.some(x => x.fits))
+    section.append(h("p", {}, prose(TOGETHER)));
+  if (!fits || report.insights.length)
+    section.append(h("h3", {}, fits ? "To make it faster" : "To make it faster, once it fits"));
+  section.append(report.insights.length ? list(report.insights.map(x => row(x,
+    x.fits ? "" : "no",
+    x.gain < 1 ? `+${percent(x.gain)}` : `× ${(1 + x.gain).toFixed(1)}`,
+    `${x.bound ? "at most " : ""}${whole(x.throughput)} rows/s`,
+    x.memory > 0 ? `; ${bytes(x.memory)} more memory of an IPU` : "",
+    x.memory < 0 ? `; ${bytes(-x.memory)} less memory of an IPU` : "",
+    fits && !x.fits ? h("span", { class: "cost" }, "; does not fit") : "")))
+    : h("p", {}, "None of the changes that were tried gains 1 % or more."));
 }
