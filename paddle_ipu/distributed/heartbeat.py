@@ -16,28 +16,19 @@ from pathlib import Path
 from paddle_ipu.distributed.instance import this_instance
 
 FOLDER = "PADDLE_IPU_HEARTBEAT"
-"""Folder with a file for each instance of this host, its counts; ``poprun`` sets it."""
+"""Folder with a file for each instance of this host; ``poprun`` sets it.
 
-_RUNS, _MEETINGS = 0, 8
-"""Where a file has its counts, each of 8 bytes: runs, and collectives of all instances."""
+A file has two numbers of 8 bytes: of runs that the instance has begun, and of its process.
+"""
 
 _LOCK = threading.Lock()
-_counts = {_RUNS: 0, _MEETINGS: 0}
+_runs = _meetings = 0
 _file = -1
 
 
 def beat() -> None:
     """Counts a run, a compilation or a collective that begins; nothing where nobody watches."""
-    _count(_RUNS)
-
-
-def meet() -> None:
-    """Counts what can only end where all instances begin it."""
-    _count(_MEETINGS)
-
-
-def _count(kind: int) -> None:
-    global _file
+    global _file, _runs
     folder = os.environ.get(FOLDER)
     if not folder:
         return
@@ -45,25 +36,43 @@ def _count(kind: int) -> None:
         if _file < 0:
             path = Path(folder) / str(this_instance().index)
             _file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        _counts[kind] += 1
-        os.pwrite(_file, _counts[kind].to_bytes(8, "little"), kind)
+            os.pwrite(_file, os.getpid().to_bytes(8, "little"), 8)
+        _runs += 1
+        os.pwrite(_file, _runs.to_bytes(8, "little"), 0)
 
 
-def _counted(folder: Path, instance: int, kind: int) -> int:
+def meet() -> None:
+    """Counts what can only end where all instances begin it."""
+    global _meetings
+    with _LOCK:
+        _meetings += 1
+
+
+def meetings() -> int:
+    """How many of them this instance has begun."""
+    return _meetings
+
+
+def _counted(folder: Path, instance: int) -> tuple[int, int]:
+    """(Runs that an instance has begun, its process); 0 where it has begun none."""
     try:
-        return int.from_bytes((folder / str(instance)).read_bytes()[kind : kind + 8], "little")
+        content = (folder / str(instance)).read_bytes()
     except FileNotFoundError:
-        return 0
+        return 0, 0
+    return int.from_bytes(content[:8], "little"), int.from_bytes(content[8:16], "little")
 
 
-def waiting_instances() -> list[int]:
-    """The instances that wait for this one, in a collective that it has not begun."""
-    folder = os.environ.get(FOLDER)
-    if not folder:
-        return []
-    others = range(this_instance().count)
-    own = _counts[_MEETINGS]
-    return [number for number in others if _counted(Path(folder), number, _MEETINGS) > own]
+_Process = tuple[str, float]
+
+
+def _process(number: int) -> _Process:
+    """(State of a process, by the kernel's letter; seconds of processors it has used)."""
+    try:
+        text = Path(f"/proc/{number}/stat").read_text(errors="replace")
+    except OSError:
+        return "", 0.0
+    fields = text.rpartition(")")[2].split()
+    return fields[0], (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +80,8 @@ class Hang:
     """Instances that went no further.
 
     Attributes:
-        instances: those that have begun fewer runs than others; empty where none is behind.
+        instances: those that have begun fewer runs than others; where none is behind, those that
+            are stopped, or the one that computes while the others wait; empty where none differs.
         text: what there is to say.
     """
 
@@ -95,25 +105,46 @@ class Watch:
         instances: int,
         patience: float,
         clock: Callable[[], float] = time.monotonic,
+        process: Callable[[int], tuple[str, float]] = _process,
     ) -> None:
         self._folder, self._patience, self._clock = folder, patience, clock
+        self._process = process
         self._seen = (0,) * instances
         self._since = clock()
+        self._used: list[float] = []
 
     def hang(self) -> Hang | None:
         """Who hangs; None as long as some instance goes on."""
         now = self._clock()
         instances = range(len(self._seen))
-        found = tuple(_counted(self._folder, number, _RUNS) for number in instances)
-        if found != self._seen:
+        read = [_counted(self._folder, number) for number in instances]
+        found = tuple(count for count, _ in read)
+        processes = [self._process(process) for _, process in read]
+        if found != self._seen or not self._used:
             self._seen, self._since = found, now
+            self._used = [used for _, used in processes]
         if now - self._since < self._patience:
             return None
         fewest, most = min(found), max(found)
         behind = tuple(number for number, count in enumerate(found) if count == fewest)
         text = f"no instance has begun a run for {self._patience:.0f} s"
-        if fewest == most:
-            return Hang((), f"{text}, and none is behind the others: each has begun {fewest}")
-        named = ", ".join(map(str, behind))
-        who = f"instance {named} hangs" if len(behind) == 1 else f"instances {named} hang"
-        return Hang(behind, f"{who}: {text}; begun there are {fewest}, elsewhere up to {most}")
+        if fewest < most:
+            return Hang(
+                behind, f"{_who(behind)}: {text}; begun there are {fewest}, elsewhere up to {most}"
+            )
+        each = f"each has begun {fewest}"
+        stopped = tuple(number for number in instances if processes[number][0] in ("T", "t"))
+        if stopped:
+            return Hang(
+                stopped, f"{_who(stopped)}: {text}, {each}, and there the process is stopped"
+            )
+        used = [now - at for (_, now), at in zip(processes, self._used, strict=True)]
+        busy = tuple(number for number in instances if used[number] > self._patience / 2)
+        if len(busy) == 1:
+            return Hang(busy, f"{_who(busy)}: {text}, {each}, and it computes while others wait")
+        return Hang((), f"{text}, and none is behind the others: {each}")
+
+
+def _who(instances: tuple[int, ...]) -> str:
+    named = ", ".join(map(str, instances))
+    return f"instance {named} hangs" if len(instances) == 1 else f"instances {named} hang"

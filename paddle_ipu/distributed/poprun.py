@@ -209,8 +209,23 @@ def _run(launch: Launch, log: Log, cleaner: Cleaner, watch: heartbeat.Watch | No
     elif code and failure is not None:
         log.say("E", describe(failure, shown=process.only in (None, failure.instance)))
     elif code:
-        log.say("E", f"mpirun ended with code {code}")
+        log.say("E", describe_unnamed(code, launch.instances, process))
     return code
+
+
+def describe_unnamed(code: int, instances: int, process: MpiProcess) -> str:
+    """What failed where mpirun does not say: itself, or the instance that was the last to end."""
+    printed = {number: process.last_lines(number) for number in range(instances)}
+    if instances == 1 and printed[0]:
+        shown = process.only in (None, 0)
+        return describe(Failure(0, f"exited with code {code}", printed[0]), shown)
+    if not any(printed.values()):
+        return f"mpirun ended with code {code}"
+    lines = [f"    {number}: {line}" for number in printed for line in list(printed[number])[-5:]]
+    return (
+        f"an instance exited with code {code} after the others had ended; the last lines of each:\n"
+        + "\n".join(lines)
+    )
 
 
 def describe(failure: Failure, shown: bool) -> str:

@@ -69,6 +69,7 @@ class Executable:
     _fits_state: bool = True
     _cache_path: str | None = None
     _instances: instances.Instances | None = None
+    _wholes: instances.Wholes = field(default_factory=instances.Wholes)
     _is_shared: bool = False
 
     def __post_init__(self) -> None:
@@ -283,19 +284,21 @@ class Executable:
             return found
 
         if self._instances is not None:
-            # The instances compare before any of them waits for another that compiles.
-            self._instances.check_same(lowered := lower())
             devices = list(self._instances.mesh.devices.flat)
-            return self._kept(step, devices, lambda: lowered, options)
+            # The instances compare before any of them waits for another that compiles.
+            key = "" if self._cache_path is None else stored_step.key_of(step, devices)
+            if self._cache_path is None or not self._instances.agree(key):
+                self._instances.check_same(lowered := lower())
+                return self._kept(step, devices, lambda: lowered, options, is_traced=True)
+            return self._kept(step, devices, lower, options)
         return self._kept(step, jax.local_devices()[:1], lower, options)
 
     def _kept(
         self, step: Step, devices: Sequence[Any], lower: Callable[[], Any],
-        options: Callable[[], dict[str, Any]],
+        options: Callable[[], dict[str, Any]], is_traced: bool = False,
     ) -> CompiledStep:  # fmt: skip
         if self._cache_path is None:
             return stored_step.compile_step(step, lower(), options())
-        is_traced = self._instances is not None
         return stored_step.obtain(
             step, self._arguments(), devices, self._cache_path, lower, options, is_traced
         )
@@ -367,7 +370,7 @@ class Executable:
             run = compiled
         else:
             self._share_weights()
-            run = partial(self._instances.run, compiled, self.program.writes)
+            run = partial(self._instances.run, compiled, self.program.writes, self._wholes)
         arguments = (
             self.weights, self._step.state.arrays(), dict(feeds), self._scalars(), counters
         )  # fmt: skip

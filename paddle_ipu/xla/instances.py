@@ -9,18 +9,20 @@ carry gradients.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import hashlib
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax._src import distributed as jax_distributed
 from jax.sharding import NamedSharding, PartitionSpec
 
 from paddle_ipu.distributed import heartbeat
@@ -32,6 +34,7 @@ INSTANCE_AXIS = "instances"
 """JAX's name for the instances of a distributed program."""
 
 Tree = dict[str, Any]
+Pairs = dict[str, tuple[Any, Any]]
 # JAX leaves these without types.
 _partition: Any = PartitionSpec
 _psum: Any = lax.psum
@@ -39,6 +42,7 @@ _pmin: Any = lax.pmin
 
 _SHARED, _OWN = _partition(), _partition(INSTANCE_AXIS)
 _PATIENCE = 300
+_PART_WORDS = 1 << 24
 
 
 def _connect() -> None:
@@ -75,7 +79,28 @@ def _connect() -> None:
             "program must call popdist.init() or compile its first program for IPUs before it "
             "uses JAX itself."
         ) from error
-    end_where_failed()
+    client: Any = jax_distributed.global_state.client
+    end_where_failed(client, _leave_alone)
+
+
+def _leave_alone() -> None:
+    """Has JAX end without the others, which it waits for otherwise."""
+    state = jax_distributed.global_state
+    for kept in (state.client, state.service):
+        # Deleted, it would wait for them, too.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+    state.client = state.service = None
+
+
+@dataclass(slots=True)
+class Wholes:
+    """Arrays of all instances, each with this instance's part, by name.
+
+    Putting hundreds of them together takes as long as a good part of a small step.
+    """
+
+    weights: Pairs = field(default_factory=dict)
+    state: Pairs = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -140,35 +165,53 @@ class Instances:
         self,
         compiled: Callable[..., Any],
         own: Collection[str],
+        wholes: Wholes,
         weights: Mapping[str, Any],
         state: Mapping[str, Any],
         feeds: Mapping[str, Any],
         scalars: Any,
         counters: Any,
     ) -> tuple[Tree, Tree, Tree, Any]:
-        """Runs a compiled :meth:`step` on one instance's arrays; gives its own results."""
+        """Runs a compiled :meth:`step` on one instance's arrays; gives its own results.
+
+        Args:
+            wholes: what the run before gave, which this one takes where it is the same still.
+        """
         heartbeat.meet()
+
+        def whole(known: Pairs, name: str, array: Any, is_own: bool) -> Any:
+            part, found = known.get(name, (None, None))
+            return found if part is array else self._whole(array, is_own)
+
         weights, state, anchors, flags = compiled(
-            {n: self._whole(a, n in own) for n, a in weights.items()},
-            {name: self._whole(array, False) for name, array in state.items()},
+            {n: whole(wholes.weights, n, a, n in own) for n, a in weights.items()},
+            {name: whole(wholes.state, name, a, False) for name, a in state.items()},
             {name: self._whole(array, True) for name, array in feeds.items()},
             self._whole(scalars, False),
             self._whole(counters, False),
         )
+        wholes.weights = {n: (_part(a, n in own), a) for n, a in weights.items()}
+        wholes.state = {name: (_part(a, False), a) for name, a in state.items()}
         return (
-            {n: _part(a, n in own) for n, a in weights.items()},
-            {name: _part(array, False) for name, array in state.items()},
-            {name: _part(array, True) for name, array in anchors.items()},
-            None if flags is None else _part(flags, True),
+            {name: part for name, (part, _) in wholes.weights.items()},
+            {name: part for name, (part, _) in wholes.state.items()},
+            {name: _on_host(array) for name, array in anchors.items()},
+            None if flags is None else _on_host(flags),
         )
 
     def _whole(self, array: Any, is_own: bool) -> Any:
-        local = jnp.asarray(array)
-        if is_own:
-            local = local[None]
+        local = jnp.asarray(array[None] if is_own else array)
         shape = (self.count, *local.shape[1:]) if is_own else local.shape
-        sharding = NamedSharding(self.mesh, _OWN if is_own else _SHARED)
+        sharding = self._own if is_own else self._shared
         return jax.make_array_from_single_device_arrays(shape, sharding, [local])
+
+    @cached_property
+    def _own(self) -> Any:
+        return NamedSharding(self.mesh, _OWN)
+
+    @cached_property
+    def _shared(self) -> Any:
+        return NamedSharding(self.mesh, _SHARED)
 
     def from_instance(self, root: int, arrays: Tree) -> Tree:
         """Arrays as instance `root` has them; every instance must call this, with like shapes."""
@@ -176,21 +219,57 @@ class Instances:
             return {}
         heartbeat.beat()
         heartbeat.meet()
+        is_root = this_instance().index == root
+        kept = {name: np.asarray(arrays[name]) for name in sorted(arrays)}
+        size = sum(array.nbytes for array in kept.values())
+        # In one piece, as bits: a sum for each array would take long to compile, and sums of floats
+        # with zeros would lose the sign of zeros.
+        bits = np.zeros(-(-size // 4) * 4, np.uint8)
+        if is_root:
+            np.concatenate([_bytes(a) for a in kept.values()], out=bits[:size])
+        sent = self._summed(bits.view(np.uint32)).view(np.uint8)
+        found, begin = {}, 0
+        for name, array in kept.items():
+            part = sent[begin : begin + array.nbytes].tobytes()
+            found[name] = jnp.asarray(np.frombuffer(part, array.dtype).reshape(array.shape))
+            begin += array.nbytes
+        return found
 
-        def chosen(parts: Tree) -> Tree:
-            mine = lax.axis_index(INSTANCE_AXIS) == root
-            # As bits: sums of floats with zeros would lose the sign of zeros.
-            return {
-                name: _bits_to(_psum(jnp.where(mine, _bits(a[0]), 0), INSTANCE_AXIS), a.dtype)
-                for name, a in parts.items()
-            }
+    def _summed(self, words: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The sums of all instances' words, in parts of few sizes, each compiled once."""
+        sums = np.empty_like(words)
+        for begin in range(0, len(words), _PART_WORDS):
+            part = words[begin : begin + _PART_WORDS]
+            padded = np.zeros(1 << (len(part) - 1).bit_length(), np.uint32)
+            padded[: len(part)] = part
+            together = _part(self._sum(self._whole(padded, True)), False)
+            sums[begin : begin + len(part)] = np.asarray(together)[: len(part)]
+        return sums
 
-        sent = jax.jit(
+    # Kept, as JAX traces and compiles every new function anew.
+    @cached_property
+    def _sum(self) -> Any:
+        return self._collective(lambda part: _psum(part[0], INSTANCE_AXIS))
+
+    @cached_property
+    def _gather(self) -> Any:
+        def all_of_them(part: Any) -> Any:
+            return lax.all_gather(part[0], INSTANCE_AXIS)
+
+        return self._collective(all_of_them)
+
+    def _collective(self, function: Callable[..., Any]) -> Any:
+        return jax.jit(
             jax.shard_map(
-                chosen, mesh=self.mesh, in_specs=(_OWN,), out_specs=_SHARED, check_vma=False
+                function, mesh=self.mesh, in_specs=(_OWN,), out_specs=_SHARED, check_vma=False
             )
-        )({name: self._whole(array, True) for name, array in arrays.items()})
-        return {name: _part(array, False) for name, array in sent.items()}
+        )
+
+    def agree(self, key: str) -> bool:
+        """Whether all instances gave the same key, and not ""; all must call it."""
+        digest = hashlib.sha256(key.encode()).digest()
+        found = self.gathered(np.frombuffer(digest, np.uint8))
+        return bool(key) and all(other.tobytes() == digest for other in found)
 
     def check_same(self, lowered: Any) -> None:
         """Compares what the instances are about to compile; all must call it.
@@ -214,21 +293,10 @@ class Instances:
         heartbeat.meet()
         # As bytes: JAX narrows numbers of 64 bits.
         data = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
-
-        def all_of_them(part: Any) -> Any:
-            return lax.all_gather(part[0], INSTANCE_AXIS)
-
-        together = jax.jit(
-            jax.shard_map(
-                all_of_them, mesh=self.mesh, in_specs=(_OWN,), out_specs=_SHARED, check_vma=False
-            )
-        )(self._whole(data, True))
+        together = self._gather(self._whole(data, True))
         found = np.array(_part(together, False)).tobytes()
         # A copy, as what bytes hold cannot be written to.
         return np.frombuffer(found, array.dtype).reshape(self.count, *array.shape).copy()
-
-
-_UINTS = {1: jnp.uint8, 2: jnp.uint16, 4: jnp.uint32, 8: jnp.uint64}
 
 
 def summed(tree: Any) -> Any:
@@ -251,14 +319,14 @@ def of_first(array: jax.Array) -> Any:
     return _psum(jnp.where(lax.axis_index(INSTANCE_AXIS) == 0, array, 0), INSTANCE_AXIS)
 
 
-def _bits(array: Any) -> Any:
-    if array.dtype == jnp.bool_:
-        return array.astype(jnp.uint8)
-    return lax.bitcast_convert_type(array, _UINTS[array.dtype.itemsize])
+def _bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
-def _bits_to(bits: Any, dtype: Any) -> Any:
-    return bits.astype(dtype) if dtype == jnp.bool_ else lax.bitcast_convert_type(bits, dtype)
+def _on_host(array: Any) -> np.ndarray[Any, Any]:
+    """This instance's part of an array."""
+    found: np.ndarray[Any, Any] = np.asarray(array.addressable_data(0))[0]
+    return found
 
 
 def _part(array: Any, is_own: bool) -> Any:
@@ -273,6 +341,8 @@ def joined() -> Instances:
     Raises:
         BackendUnavailableError: they cannot be connected.
     """
+    # A hang before this one differs from one that waits for the others here.
+    heartbeat.beat()
     _connect()
     devices = sorted(jax.devices(), key=lambda device: device.process_index)
     first = {device.process_index: device for device in reversed(devices)}

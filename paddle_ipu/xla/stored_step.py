@@ -75,11 +75,7 @@ def obtain(
     cache = ExecutableCache(folder)
     if reason := _runs_on_host(step):
         return _not_kept(compile_step(step, lower(), options()), reason)
-    try:
-        key = "" if is_traced else program_key(step, devices)
-    except NoKeyError as error:
-        _LOG.debug("A step has to be traced before it is looked for in the cache: %s.", error)
-        key = ""
+    key = "" if is_traced else key_of(step, devices)
     if key and (found := _by_program(cache, key, step, arguments, devices)) is not None:
         return found
     with cache.alone(key) if key else nullcontext():
@@ -87,6 +83,15 @@ def obtain(
         if key and (found := _by_program(cache, key, step, arguments, devices)) is not None:
             return found
         return _by_trace(cache, key, step, arguments, devices, lower(), options())
+
+
+def key_of(step: Step, devices: Sequence[Any]) -> str:
+    """The program's key of a step that is not traced; "" where it has to be traced."""
+    try:
+        return program_key(step, devices)
+    except NoKeyError as error:
+        _LOG.debug("A step has to be traced before it is looked for in the cache: %s.", error)
+        return ""
 
 
 def compile_step(step: Step, lowered: Any, options: Mapping[str, Any]) -> CompiledStep:

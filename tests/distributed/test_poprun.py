@@ -119,6 +119,21 @@ def test_an_instance_that_dies_ends_all(tmp_path: Path, end: str, code: int, how
 
 
 @with_mpirun
+def test_the_last_instance_fails(tmp_path: Path) -> None:
+    script = "echo instance $OMPI_COMM_WORLD_RANK; test $OMPI_COMM_WORLD_RANK = 1 || exit 3"
+    later = script.replace("|| exit 3", "|| { sleep 1; exit 3; }")
+    code, _, err = run(tmp_path, *TWO, "sh", "-c", later)
+    assert code == 3
+    assert (
+        "[E] an instance exited with code 3 after the others had ended; the last lines of each:\n"
+        "    0: instance 0\n    1: instance 1\n"
+    ) in err
+    code, _, err = run(tmp_path, "--offline-mode=yes", "sh", "-c", script)
+    assert code == 3
+    assert "[E] instance 0 exited with code 3; its last lines:\n    instance 0\n" in err
+
+
+@with_mpirun
 def test_the_instance_that_hangs_is_named(tmp_path: Path) -> None:
     script = (
         "echo instance $OMPI_COMM_WORLD_RANK; cd $PADDLE_IPU_HEARTBEAT; "
@@ -140,7 +155,7 @@ def test_who_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     watch = heartbeat.Watch(tmp_path, 3, 10, lambda: now[0])
     monkeypatch.setattr(heartbeat, "_file", -1)
-    monkeypatch.setattr(heartbeat, "_counts", {heartbeat._RUNS: 0, heartbeat._MEETINGS: 0})
+    monkeypatch.setattr(heartbeat, "_runs", 0)
     heartbeat.beat()
     assert list(tmp_path.iterdir()) == [], "nobody watches"
     monkeypatch.setenv(heartbeat.FOLDER, str(tmp_path))
@@ -156,11 +171,31 @@ def test_who_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = watch.hang()
     assert found is not None and found.instances == (1, 2)
     assert found.text.startswith("instances 1, 2 hang: no instance has begun a run for 10 s; ")
-    level = heartbeat.Watch(tmp_path / "none", 2, 10, lambda: now[0])
-    now[0] = 38.0
-    found = level.hang()
-    assert found is not None and found.instances == ()
-    assert found.text.endswith("none is behind the others: each has begun 0")
+
+
+@pytest.mark.parametrize(
+    ("processes", "instances", "text"),
+    [
+        ({5: ("S", 1.0), 6: ("S", 1.0)}, (), "and none is behind the others: each has begun 3"),
+        ({5: ("S", 9.0), 6: ("T", 1.0)}, (1,), "each has begun 3, and there the process is stop"),
+        ({5: ("R", 9.0), 6: ("S", 2.0)}, (0,), "begun 3, and it computes while others wait"),
+        ({5: ("R", 9.0), 6: ("R", 9.0)}, (), "and none is behind the others: each has begun 3"),
+    ],
+)
+def test_who_hangs_in_the_same_run(
+    tmp_path: Path, processes: dict[int, tuple[str, float]], instances: tuple[int, ...], text: str
+) -> None:
+    for number, process in enumerate(processes):
+        content = (3).to_bytes(8, "little") + process.to_bytes(8, "little")
+        (tmp_path / str(number)).write_bytes(content)
+    now, known = [0.0], {5: ("S", 0.0), 6: ("S", 0.0)}
+    watch = heartbeat.Watch(tmp_path, 2, 10, lambda: now[0], lambda process: known[process])
+    assert watch.hang() is None
+    now[0], known = 10.0, processes
+    found = watch.hang()
+    assert found is not None and found.instances == instances
+    assert text in found.text
+    assert not instances or found.text.startswith(f"instance {instances[0]} hangs: no instance")
 
 
 def test_instances_of_other_hosts_are_not_watched(
@@ -204,21 +239,31 @@ def test_neither_output_is_read_any_more(tmp_path: Path) -> None:
 
 @with_mpirun
 @pytest.mark.parametrize(
-    ("end", "message"),
+    ("end", "code", "message"),
     [
-        pytest.param("raise RuntimeError('no more data')", "RuntimeError: no more data",
+        pytest.param("raise RuntimeError('no more data')", 1, "RuntimeError: no more data",
                      marks=pytest.mark.thorough),
-        ("raise SystemExit(3)", "this instance ends, and others wait for it in a run: 0. All inst"),
+        ("raise SystemExit(3)", 3,
+         "this instance ends, and others wait for it in a run: instance 0. All instances of a"),
     ],
 )  # fmt: skip
 def test_an_instance_that_leaves_ends_those_that_wait(
-    tmp_path: Path, end: str, message: str
+    tmp_path: Path, end: str, code: int, message: str
 ) -> None:
     script = f"import popdist as p; p.init()\nif p.getInstanceIndex() == 1: {end}\np.barrier()"
+    got, _, err = run(tmp_path, *TWO, sys.executable, "-c", script)
+    assert got == code
+    assert f"instance 1 exited with code {code}; its last lines" in err
+    assert message in err
+
+
+@with_mpirun
+@pytest.mark.thorough
+def test_an_instance_ends_well_before_the_others(tmp_path: Path) -> None:
+    script = "import popdist as p; p.init()\nif p.getInstanceIndex() == 0: p.barrier()"
     code, _, err = run(tmp_path, *TWO, sys.executable, "-c", script)
     assert code == 1
-    assert "instance 1 exited with code 1; its last lines" in err
-    assert message in err
+    assert "this instance waits in a run for what has ended: instance 1. All instances of a" in err
 
 
 @with_mpirun
