@@ -115,7 +115,7 @@ class CheckpointFolder:
         damaged: list[str] = []
         for path in reversed(self._all()):
             try:
-                progress = _read_checked(path)
+                progress = check_files(path)
             except DataError as error:
                 damaged.append(str(error))
                 say(f"damaged, passed over: {error}")
@@ -143,8 +143,12 @@ class CheckpointFolder:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _read_checked(path: Path) -> Progress:
-    """The manifest of a checkpoint whose files are as they were written."""
+def check_files(path: Path) -> Progress:
+    """The manifest of a checkpoint whose files are as they were written.
+
+    Raises:
+        DataError: a file is missing or has changed.
+    """
     manifest = read_json(path / MANIFEST, "the manifest of a checkpoint")
     try:
         files = dict(manifest["files"])

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from examples.bert.model import Hints
 from examples.bert.stages import networks
 from examples.bert.stages.checkpoint_outputs import checkpoint_output
+from examples.bert.stages.instances import replicas_of
 from examples.bert.stages.settings import Settings
 from examples.bert.stages.strategy import CompileProgress, ipu_strategy
 from examples.bert.weights import initial_weights
@@ -44,7 +45,8 @@ class DeviceProgram:
 
     A run takes ``settings.step_rows`` rows. On the CPU executor a weight update sees its rows at
     once; on the IPU they are cut into micro-batches. ``total_steps`` is the length of the learning
-    rate's schedule, in runs.
+    rate's schedule, in runs. Where ``poprun`` started several processes, each has the program for
+    its own ``replicas``, and all together are one.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class DeviceProgram:
     ) -> None:
         self.settings = settings
         self.device = device
+        self.replicas = replicas_of(settings, device)
         self.scope = paddle.static.Scope()
         self._squad = build is networks.squad
         self._seed = settings.seed
@@ -114,11 +117,12 @@ class DeviceProgram:
     def step(self, feeds: Feeds) -> Arrays:
         """One run on ``step_rows`` rows; the schedule moves on before it, as published.
 
-        Returns the fetches by name, with the axes that the device gave them.
+        Returns the fetches by name, with the axes that the device gave them, of the own replicas.
         """
         if self.settings.is_training:
             self.schedule.step()
-        flat = {n: a.reshape(-1) if n in FLAT else a for n, a in feeds.items()}
+        own = self.replicas.rows(feeds, self.settings.micro_batch_size)
+        flat = {n: a.reshape(-1) if n in FLAT else a for n, a in own.items()}
         with self._in_scope():
             if self.device == "ipu":
                 fetched = self._run(flat)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,7 +28,11 @@ Run = Callable[[Settings, Device, Console], None]
 
 def run(settings: Settings, device: Device, work: Run) -> int:
     """Do the work in static mode and turn what goes wrong into a message and an exit code."""
-    console = Console()
+    # What poprun's instances print goes on line by line, though mpirun gives them a terminal.
+    launched = "POPDIST_NUM_TOTAL_REPLICAS" in os.environ
+    console = Console(force_terminal=False if launched else None)
+    # The other instances compute; of errors they tell, too.
+    is_first = os.environ.get("POPDIST_REPLICA_INDEX_OFFSET", "0") == "0"
     with contextlib.suppress(ImportError):
         import paddle_ipu  # noqa: F401 - in a source checkout nothing else activates the plugin
     if device == "ipu" and not paddle.is_compiled_with_ipu():
@@ -40,8 +45,10 @@ def run(settings: Settings, device: Device, work: Run) -> int:
         say(console, "device cpu: float32 in place of half, which Paddle's CPU kernels do not have")
     paddle.enable_static()
     try:
-        with interruptible(), only_run_in(Path(settings.output_dir), "--output_dir"):
-            work(settings, device, console)
+        with interruptible(), contextlib.ExitStack() as stack:
+            if is_first:
+                stack.enter_context(only_run_in(Path(settings.output_dir), "--output_dir"))
+            work(settings, device, console if is_first else Console(quiet=True))
     except InterruptedRunError as error:
         say(console, str(error))
         return error.exit_code

@@ -8,6 +8,7 @@ from typing import Any
 
 import paddle
 
+from examples.bert.stages.instances import replicas_of
 from examples.bert.stages.settings import Settings
 
 CompileProgress = Callable[[int, int], None]
@@ -17,17 +18,18 @@ def ipu_strategy(
     settings: Settings, random_seed: int, progress: CompileProgress | None, *, squad: bool
 ) -> Any:
     """An ``IpuStrategy`` for training, or for inference where ``is_training`` is off."""
+    replicas = replicas_of(settings, "ipu")
     pipelined = settings.num_ipus > 1
     options: dict[str, Any] = {
         "is_training": settings.is_training,
         "micro_batch_size": settings.micro_batch_size,
         "batches_per_step": settings.batches_per_step,
         "random_seed": random_seed,
-        "num_ipus": settings.num_ipus * settings.num_replica,
+        "num_ipus": settings.num_ipus * replicas.own,
         "enable_manual_shard": pipelined,
         "enable_pipelining": pipelined,
-        "enable_replicated_graphs": settings.num_replica > 1,
-        "replicated_graph_count": settings.num_replica,
+        "enable_replicated_graphs": replicas.total > 1,
+        "replicated_graph_count": replicas.own,
         "enable_fp16": settings.ipu_enable_fp16,
         "enable_half_partial": settings.ipu_enable_fp16,
         "enable_stochastic_rounding": settings.ipu_enable_fp16 and settings.is_training,
@@ -37,14 +39,22 @@ def ipu_strategy(
         "enable_prefetch_datastreams": True,
         "default_prefetch_buffering_depth": 3,
         "rearrange_anchors_on_host": False,
-        "enable_engine_caching": settings.enable_engine_caching,
-        "cache_path": str(Path(settings.output_dir) / "paddle_cache"),
         "engine_options": {
             "opt.useAutoloader": "true",
             "target.syncReplicasIndependently": "true",
             "exchange.streamBufferOverlap": "hostRearrangeOnly",
         },
     }
+    if settings.enable_engine_caching:  # where it is not set, the environment may have a cache
+        options["enable_engine_caching"] = True
+        options["cache_path"] = str(Path(settings.output_dir) / "paddle_cache")
+    if replicas.instances > 1:
+        options |= {
+            "enable_distribution": True,
+            "enable_distributed_replicated_graphs": True,
+            "global_replication_factor": replicas.total,
+            "global_replica_offset": replicas.offset,
+        }
     if settings.ipu_enable_fp16:
         options["convolution_options"] = {"partialsType": "half"}
     if settings.available_mem_proportion > 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol
@@ -80,6 +80,7 @@ def train(program: DeviceProgram, work: Work, console: Console) -> Path:
     settings = program.settings
     output = Path(settings.output_dir)
     output.mkdir(parents=True, exist_ok=True)
+    is_first = program.replicas.is_first
     checkpoints = CheckpointFolder(output, settings.keep_checkpoints)
     setting = _setting(settings, work)
     start, position = _start(program, checkpoints, setting, console)
@@ -89,10 +90,12 @@ def train(program: DeviceProgram, work: Work, console: Console) -> Path:
     try:
         if start < work.total_steps:
             _loop(program, work, checkpoints, setting, start, position, console)
-        plot_log(output)
+        if is_first:
+            plot_log(output)
         return _final(program, work)
     except (InterruptedRunError, OSError, DivergedError):
-        _tell_last(checkpoints, console)
+        if is_first:
+            _tell_last(checkpoints, console)
         raise
 
 
@@ -107,22 +110,26 @@ def _loop(
 ) -> None:
     settings = program.settings
     rows = settings.step_rows
+    is_first = program.replicas.is_first
     waited = trained = 0.0
-    log = TrainingLog(
-        Path(settings.output_dir),
-        console,
-        start=start,
-        total=work.total_steps,
-        logging_steps=settings.logging_steps,
-        visualdl=settings.visualdl,
-        wandb=work.wandb_project if settings.wandb else "",
-    )
-    with log, closing(work.batches(position)) as batches:
+    log: TrainingLog | None = None
+    if is_first:
+        log = TrainingLog(
+            Path(settings.output_dir),
+            console,
+            start=start,
+            total=work.total_steps,
+            logging_steps=settings.logging_steps,
+            visualdl=settings.visualdl,
+            wandb=work.wandb_project if settings.wandb else "",
+        )
+    with log or nullcontext(), closing(work.batches(position)) as batches:
         for step in range(start + 1, work.total_steps + 1):
             begin = time.perf_counter()
             feeds = next(batches)
             ready = time.perf_counter()
-            values = {name: float(np.mean(v)) for name, v in program.step(feeds).items()}
+            own = {name: float(np.mean(v)) for name, v in program.step(feeds).items()}
+            values = program.replicas.means(own)
             end = time.perf_counter()
             for name in work.losses:
                 if not math.isfinite(values[name]):
@@ -133,6 +140,8 @@ def _loop(
             if step > start + 1:  # the first one waits for workers and code to start
                 waited, trained = waited + ready - begin, trained + end - ready
             seconds = (ready - begin, end - ready, end - begin)
+            if log is None:
+                continue
             log.add(
                 step,
                 {"epoch": step * rows // work.samples, "global_step": step}
@@ -157,6 +166,7 @@ def _start(
     settings = program.settings
     if settings.resume:
         start, position = checkpoints.read(program, setting, lambda text: _say(console, text))
+        program.replicas.check_same_start(start, settings.output_dir)
         what = f"resuming after step {start}" if start else "nothing to resume; starting anew"
         _say(console, f"{what} in {settings.output_dir}")
         return start, position
@@ -167,7 +177,8 @@ def _start(
                 f"newest {checkpoints.newest.name}; go on from it with --resume, remove them with "
                 "--overwrite, or take another folder"
             )
-        checkpoints.clear()
+        if program.replicas.is_first:
+            checkpoints.clear()
     return 0, None
 
 
@@ -182,7 +193,8 @@ def _final(program: DeviceProgram, work: Work) -> Path:
     settings = program.settings
     prefix = settings.save_path or str(Path(settings.output_dir) / work.final_name)
     path = Path(prefix.removesuffix(SUFFIX) + SUFFIX)
-    write_parameters(path, program.parameters())
+    if program.replicas.is_first:
+        write_parameters(path, program.parameters())
     return path
 
 
