@@ -9,7 +9,7 @@ and each segment's tensors come back one segment at a time. Views share their fi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from paddle_ipu.model.operator_table import EVERYTHING, UNPRICED, row_of
 from paddle_ipu.model.program import Operator, Program, Tensor, is_view
@@ -83,6 +83,11 @@ def read_by_gradient(operator: Operator) -> list[Tensor]:
     return found
 
 
+def of_all_turns(tensor: Tensor) -> Tensor:
+    """What is left of a tensor where each turn of the loops around it leaves its own."""
+    return replace(tensor, elements=tensor.turns * tensor.elements, turns=1)
+
+
 def _picked(tensors: Sequence[Tensor | None], positions: tuple[int, ...]) -> list[Tensor | None]:
     if positions == EVERYTHING:
         return list(tensors)
@@ -107,16 +112,16 @@ def stage_liveness(
         outgoing: tensors that other stages or the host read.
     """
     if not training:
-        walk = _Walk(operators, roots, frozenset(), outgoing)
+        walk = _Walk(operators, roots, {}, outgoing)
         walk.forward(operators, "forward")
         return StageLiveness(forward=walk.steps, peak_tensors=walk.peak)
     segments = _segments(operators, roots, recompute)
     if segments is None:
         kept = _kept(operators, roots, recompute)
         again = [op for op in operators if _again(op, recompute)]
-        walk = _Walk(operators, roots, frozenset() if stashed else frozenset(kept), outgoing)
+        walk = _Walk(operators, roots, {} if stashed else kept, outgoing)
         walk.forward(operators, "forward")
-        back = _Walk(operators, roots, frozenset(kept), frozenset())
+        back = _Walk(operators, roots, kept, frozenset())
         # Inputs lie in the buffers of their streams.
         sizes = {
             n: 0.0 if stashed or t.role == "input" else float(t.bytes) for n, t in kept.items()
@@ -126,14 +131,14 @@ def stage_liveness(
         stash = list(kept.values()) if stashed else []
         return StageLiveness(stash, walk.steps, back.steps, again, peak)
     crossing = _crossing(segments, roots)
-    forward = _Walk(operators, roots, frozenset(), outgoing)
+    forward = _Walk(operators, roots, {}, outgoing)
     forward.forward(operators, "forward")
     result = StageLiveness(list(crossing.values()), forward.steps, peak_tensors=forward.peak)
     most = forward.most
     grads: Mapping[str, Tensor] = {}
     for segment in reversed(segments):
         kept = {n: t for n, t in _kept(segment, roots, "NoRecompute").items() if n not in crossing}
-        walk = _Walk(segment, roots, frozenset(kept) | frozenset(crossing), frozenset(), grads)
+        walk = _Walk(segment, roots, {**crossing, **kept}, frozenset(), grads)
         walk.forward(segment, "recompute")
         walk.backward(segment, {n: float(t.bytes) for n, t in kept.items()}, kept)
         result.backward += walk.steps
@@ -152,7 +157,7 @@ def _again(operator: Operator, recompute: str) -> bool:
 
 
 def _kept(operators: Sequence[Operator], roots: Roots, recompute: str) -> dict[str, Tensor]:
-    """What gradients read, by name of the tensors that hold its memory."""
+    """What gradients read, by name of the tensors that hold its memory; of all turns of loops."""
     made_again = {t.name for op in operators if _again(op, recompute) for t in op.outputs}
     kept: dict[str, Tensor] = {}
     for operator in operators:
@@ -162,7 +167,7 @@ def _kept(operators: Sequence[Operator], roots: Roots, recompute: str) -> dict[s
         for tensor in read:
             for root in roots.of(tensor):
                 if root.name not in made_again and root.role in ("activation", "input"):
-                    kept[root.name] = root
+                    kept[root.name] = of_all_turns(root)
     return kept
 
 
@@ -209,7 +214,7 @@ def _crossing(segments: Sequence[Sequence[Operator]], roots: Roots) -> dict[str,
             for tensor in operator.read:
                 for root in roots.of(tensor):
                     if root.role in ("activation", "input") and made.get(root.name) != number:
-                        crossing[root.name] = root
+                        crossing[root.name] = of_all_turns(root)
     return crossing
 
 
@@ -262,7 +267,7 @@ class _Walk:
         self,
         operators: Sequence[Operator],
         roots: Roots,
-        kept: frozenset[str],
+        kept: Mapping[str, Tensor],
         outgoing: frozenset[str],
         gradients: Mapping[str, Tensor] | None = None,
     ) -> None:
@@ -305,8 +310,9 @@ class _Walk:
             if not is_view(operator):
                 for tensor in operator.outputs:
                     if tensor.role == "activation" and self._is_new(tensor):
-                        self._alive.add(tensor.name, tensor)
-                        total += tensor.bytes
+                        held = self._kept.get(tensor.name, tensor)
+                        self._alive.add(tensor.name, held)
+                        total += held.bytes
             self._step(operator, phase, total)
             for root in dead:
                 total -= self._alive.drop(root.name)

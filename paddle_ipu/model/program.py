@@ -31,6 +31,7 @@ from paddle_ipu.popart.program import (
     tensors_with_gradient,
     variable_writes,
 )
+from paddle_ipu.popart.shape_inference.constants import constant_of
 
 Role = str
 """``weight``, ``input``, ``constant`` or ``activation``."""
@@ -38,11 +39,18 @@ Role = str
 _BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "bool": 1, "int8": 1, "uint8": 1}
 _BYTES |= {"int16": 2, "uint16": 2, "int32": 4, "uint32": 4}
 _DEFAULT_PROPORTION = 0.6
+_MOST_TURNS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor on the device; `item` is the bytes of an element there."""
+    """A tensor on the device.
+
+    Attributes:
+        item: bytes of an element there.
+        turns: how often a run of the graph makes it; more than once in loops, of which backward
+            needs what each turn has left.
+    """
 
     name: str
     dims: tuple[int, ...]
@@ -50,6 +58,7 @@ class Tensor:
     role: Role
     item: int
     elements: int
+    turns: int = 1
 
     @property
     def bytes(self) -> int:
@@ -307,20 +316,40 @@ class _Reader:
         self._products = _proportion(options.matmulOptions)
         self._half_convolutions = str(convolution.get("partialsType", "")).lower() == "half"
 
-    def read(self, graph: ir.Graph, times: int = 1, gradient: bool = True) -> None:
+    def read(self, graph: ir.Graph, times: int = 1) -> None:
         """Adds a graph's operators."""
         for value in graph.inputs:
-            self.tensors.setdefault(str(value.name), _tensor(value, "activation"))
+            self.tensors.setdefault(str(value.name), _tensor(value, "activation", times))
         for node in graph:
-            flows = gradient and any(str(v.name) in self._differentiated for v in node.outputs)
+            flows = any(str(v.name) in self._differentiated for v in node.outputs)
             for attribute in node.attributes.values():
                 if attribute.type == ir.AttributeType.GRAPH:
-                    self.read(attribute.as_graph(), times * _trips(node), flows)
+                    block = attribute.as_graph()
+                    if node.op_type == "Loop":
+                        self._carry(block, times * _trips(node))
+                    # What a turn gives is what the next one, or the operator, has a gradient of.
+                    for value in block.outputs if flows else ():
+                        if is_float(value):
+                            self._differentiated |= tensors_with_gradient(block, str(value.name))
+                    self.read(block, times * _trips(node))
             self.operators.append(self._operator(node, times, flows))
+
+    def _carry(self, body: ir.Graph, times: int) -> None:
+        """What a turn is given is, but for the first, the memory of what the one before gave."""
+        for given, made in zip(body.inputs[2:], body.outputs[1:], strict=False):
+            if made.producer() is not None and made.producer() in body:
+                self.tensors[str(given.name)] = _tensor(made, "activation", times)
 
     def _operator(self, node: ir.Node, times: int, gradient: bool) -> Operator:
         role = "constant" if node.op_type == "Constant" else "activation"
-        outputs = [_tensor(value, role) for value in node.outputs]
+        outputs = [_tensor(value, role, times) for value in node.outputs]
+        # An operator with blocks gives what they give.
+        given = [
+            value
+            for attribute in node.attributes.values()
+            if attribute.type == ir.AttributeType.GRAPH
+            for value in attribute.as_graph().outputs
+        ]
         for tensor in outputs:
             self.tensors[tensor.name] = tensor
         plain = {
@@ -336,7 +365,9 @@ class _Reader:
         return Operator(
             name=outputs[0].name if outputs else str(node.name),
             op_type=node.op_type,
-            inputs=tuple(None if v is None else self.tensors[str(v.name)] for v in node.inputs),
+            inputs=tuple(
+                None if v is None else self.tensors[str(v.name)] for v in (*node.inputs, *given)
+            ),
             outputs=tuple(outputs),
             attributes=plain,
             ipu=int(plain.get(VIRTUAL_GRAPH, -1)),
@@ -357,19 +388,25 @@ def _proportion(poplar: Mapping[str, Any]) -> float:
 
 
 def _trips(node: ir.Node) -> int:
-    """How often a Loop runs its body, where that is a constant."""
+    """How often a node runs its blocks, where that is known; else once."""
+    if node.op_type == "Scan":
+        scanned = node.inputs[-1] if node.inputs else None
+        dims = () if scanned is None or scanned.shape is None else dims_of(scanned)
+        return max(1, dims[0]) if dims else 1
     if node.op_type != "Loop" or not node.inputs or node.inputs[0] is None:
         return 1
-    known = node.inputs[0].const_value
-    return max(1, int(known.numpy().reshape(-1)[0])) if known is not None else 1
+    known = constant_of(node.inputs[0])
+    turns = 1 if known is None else int(known.reshape(-1)[0])
+    # A loop that ends by its condition is given a bound that no loop reaches.
+    return turns if 1 <= turns <= _MOST_TURNS else 1
 
 
-def _tensor(value: ir.Value, role: Role) -> Tensor:
+def _tensor(value: ir.Value, role: Role, turns: int = 1) -> Tensor:
     if value.shape is None or value.dtype is None:
         return Tensor(str(value.name), (), "float32", role, 4, 0)
     dims = dims_of(value)
     dtype = device_dtype(value)
-    return Tensor(str(value.name), dims, dtype, role, _BYTES.get(dtype, 4), prod(dims))
+    return Tensor(str(value.name), dims, dtype, role, _BYTES.get(dtype, 4), prod(dims), turns)
 
 
 def _placed(operators: Iterable[Operator], options: SessionOptions) -> tuple[Operator, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from paddle_ipu.model.liveness import Roots, read_by_gradient
+from paddle_ipu.model.liveness import Roots, of_all_turns, read_by_gradient
 from paddle_ipu.model.machines import Machine
 from paddle_ipu.model.memory import livenesses, predict_memory
 from paddle_ipu.model.operator_cost import Pricing
@@ -174,7 +174,7 @@ def _memories(
         for root in (root for tensor in kept for root in roots.of(tensor)):
             if root.name not in seen:
                 seen.add(root.name)
-                memories[group] += depths[group] * root.bytes
+                memories[group] += depths[group] * of_all_turns(root).bytes
     return memories
 
 

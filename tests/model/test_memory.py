@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,8 +17,12 @@ from paddle_ipu.model.machines import MACHINES, Machine
 from paddle_ipu.model.memory import MemoryReport, livenesses, predict_memory, stash_depth
 from paddle_ipu.model.memory_check import check_memory, size
 from paddle_ipu.model.operator_cost import Pricing
-from paddle_ipu.model.program import Program
+from paddle_ipu.model.program import Program, read_program
 from paddle_ipu.model.scaling import with_rows
+from paddle_ipu.popart.builder import Builder
+from paddle_ipu.popart.dataflow import AnchorReturnType, DataFlow
+from paddle_ipu.popart.optimizer import SGD
+from paddle_ipu.popart.options import SessionOptions
 from tests.model.programs import chain
 
 POD4 = MACHINES["POD4"]
@@ -174,3 +179,65 @@ def test_a_program_that_cannot_shrink_is_told_to_spread() -> None:
     lower = tuple(replace(op, memory_proportion=0.1) for op in program.operators)
     with pytest.raises(OutOfMemoryException, match="nothing of it; place layers on more IPUs"):
         check_memory(replace(program, operators=lower), Choice(small(8), named=True))
+
+
+# -- loops ----------------------------------------------------------------------------------------
+
+
+def _loop(turns: int, *, training: bool = True, known: bool = True) -> Program:
+    """`turns` times x = tanh(x @ w), [8, 64] in half; the trip count is a constant or fed."""
+    builder = Builder()
+    x = builder.addInputTensor("FLOAT16", [8, 64])
+    weight = builder.addInitializedInputTensor(np.zeros((64, 64), np.float16), "w")
+    start = builder.aiOnnx.matmul([x, weight])
+    most = builder.aiOnnx.constant(np.asarray(turns, np.int64))
+    going = builder.aiOnnx.constant(np.asarray(True))
+    if not known:
+        most = builder.addInputTensor("INT64", [])
+    body = builder.createSubgraphBuilder()
+    body.addInputTensor("INT64", [])
+    body.addInputTensor("BOOL", [])
+    carried = body.addInputTensor("FLOAT16", [8, 64])
+    body.addOutputTensor(body.aiOnnx.constant(np.asarray(True)))
+    body.addOutputTensor(body.aiOnnx.tanh([body.aiOnnx.matmul([carried, weight])]))
+    (x,) = builder.aiOnnx.loop([most, going, start], 1, body)
+    loss = builder.aiGraphcore.l1loss([x], 0.1)
+    return read_program(
+        builder.model,
+        DataFlow(1, {loss: AnchorReturnType("All")}),
+        SessionOptions(),
+        SGD({"defaultLearningRate": (0.1, False)}) if training else None,
+        loss=loss if training else None,
+    )
+
+
+def test_backward_keeps_what_each_turn_of_a_loop_leaves() -> None:
+    tensor = 8 * 64 * 2
+    inside = [op for op in _loop(5).operators if op.times == 5 and op.op_type != "Constant"]
+    assert [(op.op_type, op.gradient) for op in inside] == [("MatMul", True), ("Tanh", True)]
+    few, many = (max(ipu.steps, key=lambda s: s.bytes).bytes for turns in (5, 25)
+                 for ipu in memory(_loop(turns)).ipus)  # fmt: skip
+    # A turn's product is given tanh of the turn before, which tanh's gradient reads, too.
+    assert many - few == 20 * tensor
+    (ipu,) = memory(_loop(25)).ipus
+    assert max(h.bytes for h in ipu.holdings if h.category == "activations") == 25 * tensor
+
+
+def test_without_backward_a_turn_goes_over_the_one_before() -> None:
+    few, many = (memory(_loop(turns, training=False)).ipus[0].peak for turns in (5, 25))
+    assert few == many
+
+
+def test_turns_that_nobody_knows_count_once() -> None:
+    once, unknown = memory(_loop(1)).ipus[0], memory(_loop(9, known=False)).ipus[0]
+    assert unknown.categories["activations"] == once.categories["activations"]
+
+
+def test_a_pipeline_stashes_all_turns_of_a_loop() -> None:
+    program = _loop(25).with_settings(pipelined=True, ipus=2, accumulation=8)
+    last = len(program.operators) - 1
+    operators = [replace(op, ipu=int(n == last), stage=int(n == last))
+                 for n, op in enumerate(program.operators)]  # fmt: skip
+    first, _ = memory(replace(program, operators=tuple(operators))).ipus
+    # Three micro-batches: the input, and tanh of each turn.
+    assert first.categories["stash"] == 3 * (1 + 25) * 8 * 64 * 2
