@@ -32,8 +32,10 @@ def summary(
                 "none of them is enough by itself; `paddle-ipu plan` tries several together"
             )
     if insights:
-        lines += ["", "what would make it faster, by IpuStrategy.set_options:"]
-        lines += [_faster(found) for found in insights]
+        fits = prediction.memory.fits
+        once = "" if fits else ", once it fits"
+        lines += ["", f"what would make it faster{once}, by IpuStrategy.set_options:"]
+        lines += [_faster(found, fits) for found in insights]
     return "\n".join(lines)
 
 
@@ -55,10 +57,10 @@ def _head(prediction: Prediction) -> list[str]:
     return lines
 
 
-def _faster(found: Insight) -> str:
+def _faster(found: Insight, fits: bool) -> str:
     option = f"{{{found.option}}}: " if found.option else ""
     most = "at most " if found.bound else ""
-    note = "" if found.fits else "; does not fit"
+    note = "; does not fit" if fits and not found.fits else ""
     gain = f"{found.gain:+.1%}" if found.gain < 1 else f"x {1 + found.gain:.1f}"
     return f"  {gain:>8}  {option}{found.change}; {most}{found.throughput:,.0f} rows/s{note}"
 

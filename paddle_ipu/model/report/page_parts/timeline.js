@@ -26,7 +26,7 @@ function blockPlaces(timeline, width) {
     + sum(timeline.update.map(([, , cycles]) => cycles));
   const folded = blocks.filter(x => x.repeats > 1).length * many;
   const shown = blocks.length + timeline.update.length;
-  const scale = Math.max(width - folded, shown * (timeline.pipelined ? 34 : 60)) / (inScale || 1);
+  const scale = Math.max(width - folded, shown * (timeline.pipelined ? 24 : 60)) / (inScale || 1);
   let at = 0;
   const places = blocks.map(block => {
     const size = block.repeats > 1 ? many : block.cycles * scale;
