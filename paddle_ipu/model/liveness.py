@@ -8,13 +8,16 @@ and each segment's tensors come back one segment at a time. Views share their fi
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
 
 from paddle_ipu.model.operator_table import EVERYTHING, UNPRICED, row_of
 from paddle_ipu.model.program import Operator, Program, Tensor, is_view
 
 _NORMS = frozenset({"norm", "softmax"})
+_SEGMENTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 _IN_PLACE = frozenset({"map", "random", "norm", "softmax"})
 
 
@@ -179,7 +182,7 @@ def _segments(
         return None
     ends = [index + 1 for index, operator in enumerate(operators) if operator.checkpoint]
     if not ends and recompute != "Pipeline":
-        ends = _even_cuts(operators)
+        ends = _best_cuts(operators, roots)
     borders = [0, *(end for end in ends if end < len(operators)), len(operators)]
     return [
         list(operators[start:end])
@@ -188,17 +191,42 @@ def _segments(
     ]
 
 
-def _even_cuts(operators: Sequence[Operator]) -> list[int]:
-    """As many segments of equal bytes as the square root of the operators, the least peak."""
-    sizes = [float(sum(t.bytes for t in op.outputs if t.role == "activation")) for op in operators]
-    parts = max(1, round(len([s for s in sizes if s]) ** 0.5))
-    share, total = sum(sizes) / parts, 0.0
+def _best_cuts(operators: Sequence[Operator], roots: Roots) -> list[int]:
+    """Segment ends for the least peak: what is kept between segments and for the largest one.
+
+    Tried are several numbers of segments of equal bytes, each end moved to where fewest bytes are
+    alive nearby.
+    """
+    kept = _kept(operators, roots, "NoRecompute")
+    sizes = [sum(t.bytes for t in op.outputs if t.name in kept) for op in operators]
+    made = {t.name: at for at, op in enumerate(operators) for t in op.outputs}
+    last: dict[str, tuple[int, int]] = {}
+    for at, operator in enumerate(operators):
+        for tensor in operator.read:
+            for root in roots.of(tensor):
+                if root.role == "activation" and root.name in made:
+                    last[root.name] = (at, root.bytes)
+    change = [0] * (len(operators) + 1)
+    for name, (at, size) in last.items():
+        change[made[name] + 1] += size
+        change[at + 1] -= size if at + 1 < len(change) else 0
+    alive = list(accumulate(change))
+    sums = [0, *accumulate(sizes)]
+    found = [_cuts(alive, sums, parts) for parts in _SEGMENTS if parts <= len(operators)]
+    return min(found, default=(0, []))[1]
+
+
+def _cuts(alive: Sequence[int], sums: Sequence[int], parts: int) -> tuple[int, list[int]]:
+    """The ends of so many segments, and the bytes of their peak."""
     cuts: list[int] = []
-    for index, size in enumerate(sizes):
-        total += size
-        if total >= share * (len(cuts) + 1) and len(cuts) + 1 < parts:
-            cuts.append(index + 1)
-    return cuts
+    for number in range(1, parts):
+        low, high = (bisect_left(sums, sums[-1] * (number + by) / parts) for by in (-0.4, 0.4))
+        low = max(low, cuts[-1] + 1 if cuts else 1)
+        if low < min(high, len(alive) - 1):
+            cuts.append(min(range(low, min(high, len(alive) - 1)), key=lambda at: alive[at]))
+    borders = [0, *cuts, len(sums) - 1]
+    largest = max(sums[end] - sums[start] for start, end in pairwise(borders))
+    return sum(alive[cut] for cut in cuts) + largest, cuts
 
 
 def _crossing(segments: Sequence[Sequence[Operator]], roots: Roots) -> dict[str, Tensor]:

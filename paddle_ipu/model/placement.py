@@ -39,8 +39,15 @@ def place(program: Program, cuts: Cuts) -> Program:
     )
 
 
-def balanced(program: Program, ipus: int, pricing: Pricing, recompute: bool) -> Cuts | None:
-    """The cuts for so many IPUs that make the slowest fastest; None where there are none."""
+def balanced(
+    program: Program, ipus: int, pricing: Pricing, recompute: bool, first: float = 1.0
+) -> Cuts | None:
+    """The cuts for so many IPUs that make the slowest fastest; None where there are none.
+
+    Args:
+        first: the first IPU's time over the others', where it has the last stage too: below 1
+            leaves it memory for the weights that both of its stages read.
+    """
     count = len(program.operators)
     if ipus == 1:
         return Cuts((0,), (0,))
@@ -54,10 +61,10 @@ def balanced(program: Program, ipus: int, pricing: Pricing, recompute: bool) -> 
     shared = _shared(program)
     if shared is None:
         return _straight(sums, places, ipus)
-    first, last = shared
-    if not any(first < place <= last for place in places) or ipus < 2:
+    begin, end = shared
+    if not any(begin < place <= end for place in places) or ipus < 2:
         return None
-    return _folded(sums, [p for p in places if first < p <= last], ipus, count)
+    return _folded(sums, [p for p in places if begin < p <= end], ipus, count, first)
 
 
 def _places(program: Program) -> list[int]:
@@ -139,7 +146,9 @@ def _straight(sums: Sequence[float], places: Sequence[int], ipus: int) -> Cuts |
     return Cuts(tuple(best), tuple(range(len(best))))
 
 
-def _folded(sums: Sequence[float], places: Sequence[int], ipus: int, count: int) -> Cuts | None:
+def _folded(
+    sums: Sequence[float], places: Sequence[int], ipus: int, count: int, first: float
+) -> Cuts | None:
     """The last stage on the first IPU, the middle on the others."""
     if len(places) < 2:
         return None
@@ -149,7 +158,7 @@ def _folded(sums: Sequence[float], places: Sequence[int], ipus: int, count: int)
     for _ in range(_HALVINGS):
         limit = (low + high) / 2
         head = sums[count] - sums[tail]
-        fitting = [p for p in places[:-1] if sums[p] + head <= limit]
+        fitting = [p for p in places[:-1] if sums[p] + head <= limit * first]
         begin = fitting[-1] if fitting else places[0]
         found = _fill(sums, places, begin, ipus - 1, limit, tail)
         if found is None:

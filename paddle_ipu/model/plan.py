@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from paddle_ipu.model.advice import LOW_PROPORTION, with_proportion
+from paddle_ipu.model.constants import TILE_IMBALANCE
 from paddle_ipu.model.machines import Machine
-from paddle_ipu.model.memory import livenesses
+from paddle_ipu.model.memory import MemoryReport, livenesses
 from paddle_ipu.model.operator_cost import Pricing
 from paddle_ipu.model.placement import Cuts, balanced, place
 from paddle_ipu.model.prediction import Prediction, predict
@@ -23,6 +24,8 @@ from paddle_ipu.model.scaling import with_rows
 
 _ROWS = (1, 2, 4, 8, 12, 16, 20, 24, 32, 48, 64, 128)
 _PROPORTIONS = (0.4, 0.2, LOW_PROPORTION)
+_FIRST = (1.0, 0.75, 0.5, 0.25, 0.0)
+"""The first IPU's share of the time of the others, where its memory is too small for more."""
 _OFF = 0.03
 """By what share the global batch may differ from the wanted one."""
 MOST = 200
@@ -68,25 +71,42 @@ def plan(program: Program, machine: Machine, *, batch: int = 0, most: int = MOST
     pricing = Pricing(machine.processor)
     fitting: list[Candidate] = []
     too_large, closest, tried = 0, None, 0
-    for placed, cuts in _placements(program, machine, batch or own, pricing):
+    for choices in _placements(program, machine, batch or own, pricing):
+        for placed, cuts in choices:
+            lives = livenesses(placed)
+            roomy = False
+            for number, candidate in enumerate(_variants(placed)):
+                if tried == most:
+                    break
+                tried += 1
+                found = Candidate(predict(candidate, machine, pricing, lives), cuts)
+                if found.prediction.memory.fits:
+                    fitting.append(found)
+                    roomy = number == 0
+                    # The others of this kind are slower.
+                    break
+                too_large += 1
+                over = found.prediction.memory.worst.over
+                if closest is None or over < closest.prediction.memory.worst.over:
+                    closest = found
+                if _hopeless(found.prediction.memory):
+                    break
+            if roomy:
+                break
         if tried == most:
             break
-        lives = livenesses(placed)
-        for candidate in _variants(placed):
-            if tried == most:
-                break
-            tried += 1
-            found = Candidate(predict(candidate, machine, pricing, lives), cuts)
-            if found.prediction.memory.fits:
-                fitting.append(found)
-                # The others of this kind are slower.
-                break
-            too_large += 1
-            over = found.prediction.memory.worst.over
-            if closest is None or over < closest.prediction.memory.worst.over:
-                closest = found
     fitting.sort(key=lambda c: -c.prediction.cycles.throughput)
     return Plan(tuple(fitting), too_large, closest)
+
+
+def _hopeless(memory: MemoryReport) -> bool:
+    """Whether an IPU would be full even without the parts that variants make smaller."""
+    for ipu in memory.ipus:
+        shrinking = ipu.categories["optimizer state"] + ipu.categories["temporaries"]
+        tiles = ipu.capacity // ipu.tile_capacity
+        if ipu.per_tile - TILE_IMBALANCE * shrinking / tiles > ipu.tile_capacity:
+            return True
+    return False
 
 
 def resized_plan(
@@ -125,21 +145,25 @@ def _variants(program: Program) -> Iterator[Program]:
 
 def _placements(
     program: Program, machine: Machine, batch: int, pricing: Pricing
-) -> Iterator[tuple[Program, Cuts | None]]:
+) -> Iterator[Iterator[tuple[Program, Cuts | None]]]:
+    """Placements of one size each: the fastest first, then those with room on the first IPU."""
     settings = program.settings
     own = max(1, settings.ipus // max(1, settings.replicas))
     # The program's own number of IPUs and rows first: the others are estimates.
     sizes = [n for n in (1, 2, 4, 8, 16) if n <= machine.ipus]
     sizes.sort(key=lambda n: abs(n.bit_length() - own.bit_length()))
     rows = sorted({*_ROWS, program.rows}, key=lambda r: abs(r - program.rows))
-    pipelines: list[tuple[int, Cuts | None, str]] = []
+    pipelines: list[tuple[int, list[Cuts | None], str]] = []
     for ipus in sizes:
         for recompute in _recomputations(program, ipus):
-            cuts = balanced(program, ipus, pricing, recompute != "NoRecompute")
-            if cuts is not None:
+            again = recompute != "NoRecompute"
+            shares = _FIRST if ipus > 2 else _FIRST[:1]
+            found = [balanced(program, ipus, pricing, again, first) for first in shares]
+            cuts: list[Cuts | None] = list(dict.fromkeys(c for c in found if c is not None))
+            if cuts:
                 pipelines.append((ipus, cuts, recompute))
             if ipus == own and settings.pipelined:
-                pipelines.append((ipus, None, recompute))
+                pipelines.append((ipus, [None], recompute))
     for micro in rows:
         resized = with_rows(program, micro)
         for ipus, cuts, recompute in pipelines:
@@ -147,20 +171,27 @@ def _placements(
             accumulation = max(1, round(batch / (micro * replicas)))
             if abs(accumulation * micro * replicas - batch) > _OFF * batch:
                 continue
-            placed = resized if cuts is None else place(resized, cuts)
-            stages = len(placed.stages)
+            stages = len(resized.stages if cuts[0] is None else cuts[0].starts)
             if settings.training and ipus > 1 and accumulation < 2 * stages - 1:
                 continue
             batches = settings.batches_per_step
-            placed = placed.with_settings(
-                ipus=ipus * replicas,
-                replicas=replicas,
-                accumulation=accumulation if settings.training else 1,
-                batches_per_step=batches if settings.training else max(batches, stages),
-                recomputation=recompute,
-                state_sharded=replicas > 1,
-            )
-            yield placed, cuts
+            changes = {
+                "ipus": ipus * replicas,
+                "replicas": replicas,
+                "accumulation": accumulation if settings.training else 1,
+                "batches_per_step": batches if settings.training else max(batches, stages),
+                "recomputation": recompute,
+                "state_sharded": replicas > 1,
+            }
+            yield _placed(resized, cuts, changes)
+
+
+def _placed(
+    program: Program, choices: list[Cuts | None], changes: Mapping[str, Any]
+) -> Iterator[tuple[Program, Cuts | None]]:
+    for cuts in choices:
+        placed = program if cuts is None else place(program, cuts)
+        yield placed.with_settings(**changes), cuts
 
 
 def _recomputations(program: Program, ipus: int) -> tuple[str, ...]:
