@@ -44,15 +44,16 @@ exit codes:
   2  wrong arguments, or a file that cannot be written
   3  the script failed or compiled nothing, or the model cannot be read
 """
+_FILES = ((PAGE, "html"), (JSON, "json"), (TRACE, "trace"))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of this subcommand."""
     add_target(parser)
     add = parser.add_argument
-    add("--html", metavar="FILE", help="write one HTML page that needs no other file")
+    add("--html", metavar="FILE", help="write one HTML page that needs no other file; - for stdout")
     add("--json", metavar="FILE", help="write everything as JSON; - for stdout")
-    add("--trace", metavar="FILE", help="write the pipeline and its operators for Perfetto")
+    add("--trace", metavar="FILE", help="write the timeline for Perfetto; - for stdout")
     add("--directory", metavar="FOLDER", help=f"write {', '.join(FORMS)} into a folder")
     add(
         "--measure", type=int, metavar="RUNS",
@@ -62,6 +63,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the report; returns the exit code."""
+    printed = [f"--{name}" for _, name in _FILES if getattr(arguments, name) == "-"]
+    if len(printed) > 1:
+        print(f"{' and '.join(printed)}: only one of them can go to stdout", file=sys.stderr)
+        return 2
     found = predicted_target(arguments)
     if isinstance(found, int):
         return found
@@ -69,11 +74,12 @@ def run(arguments: argparse.Namespace) -> int:
     name = Path(arguments.target).name
     report = make_report(found.program, found.machine, name=name, measured=measured)
     code = 0 if report.prediction.memory.fits else 1
-    if arguments.json == "-":
-        print(FORMS[JSON](report), end="")
-        return code if _written(report, arguments) else 2
     if not _written(report, arguments):
         return 2
+    for form, name in _FILES:
+        if getattr(arguments, name) == "-":
+            print(FORMS[form](report), end="")
+            return code
     print(text_of(report))
     if found.measured is not None:
         print(f"\n{found.measured}")
@@ -82,10 +88,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _written(report: Report, arguments: argparse.Namespace) -> bool:
     """Writes the files that were asked for; False after a message where one cannot be written."""
-    wanted = ((PAGE, "html"), (JSON, "json"), (TRACE, "trace"))
-    for form, name in (*wanted, ("", "directory")):
+    for form, name in (*_FILES, ("", "directory")):
         target = getattr(arguments, name)
-        if not target or (name, target) == ("json", "-"):
+        if target is None or (form and target == "-"):
             continue
         try:
             if form:

@@ -86,7 +86,10 @@ class SessionReports:
         from paddle_ipu.model.choice import choose_machine
         from paddle_ipu.model.program import read_program
 
-        ipus = int(self._device.numIpus)
+        options = self._options
+        local = int(options.replicatedGraphCount) if options.enableReplicatedGraphs else 1
+        # Those of other instances' replicas too.
+        ipus = int(self._device.numIpus) // local * int(options.getGlobalReplicationFactor())
         machine = choose_machine("", ipus, None, os.environ).machine
         program = read_program(
             self._model, self.dataFlow, self._options, self._optimizer, loss=self._loss, ipus=ipus

@@ -135,12 +135,30 @@ def test_scripts_that_fail_compile_nothing_or_name_no_machine(
     assert "compiled no program with IpuCompiledProgram" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("option", ["--json", "--html", "--trace", "--directory"])
 def test_a_report_that_cannot_be_written(
+    option: str, script: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    path = tmp_path / "file" / "report"
+    assert main(["report", "--skip-startup", option, str(path), script, "pod4"]) == 2
+    message = capsys.readouterr().err
+    assert f"{option}: a report cannot be written to {path}" in message
+    assert "Name a folder that this process may write to" in message
+
+
+def test_a_report_in_every_form(
     script: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = tmp_path / "none" / "report.json"
-    assert main(["report", "--skip-startup", "--json", str(path), script, "pod4"]) == 2
-    assert "--json: " in capsys.readouterr().err
+    arguments = ["--directory", str(tmp_path / "all"), "--html", "-", script, "pod4"]
+    assert main(["report", "--skip-startup", *arguments]) == 0
+    assert capsys.readouterr().out == (tmp_path / "all" / "report.html").read_text()
+    found = json.loads((tmp_path / "all" / "report.json").read_text())
+    assert found["name"] == "train.py" and found["insights"]
+    trace = json.loads((tmp_path / "all" / "trace.json").read_text())
+    assert any(f"{script}:8" == e["args"].get("source") for e in trace["traceEvents"])
+    assert main(["report", "--json", "-", "--trace", "-", script, "pod4"]) == 2
+    assert "--json and --trace: only one of them can go to stdout" in capsys.readouterr().err
 
 
 def test_machines_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

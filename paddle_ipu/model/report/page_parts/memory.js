@@ -7,7 +7,8 @@ function memoryView(report, section) {
   section.append(keyed(names.map(name => [name, colour(CATEGORY[name] ?? "code")])));
   const most = Math.max(...ipus.map(x => Math.max(x.tile.peak, x.tile.capacity)));
   for (const ipu of ipus) section.append(tileBar(report, ipu, names, most));
-  section.append(h("h3", {}, "Bytes of all tiles, at the peak"), byCategory(ipus, names));
+  section.append(h("h3", {}, "Bytes of all tiles, at the peak"),
+    byCategory(ipus, names, report.machine.processor.tiles));
   const tensors = h("div", { class: "scroll" });
   const show = number => tensors.replaceChildren(largest(ipus.find(x => x.ipu === Number(number))));
   section.append(h("h3", {}, "Largest tensors at the peak"));
@@ -56,7 +57,7 @@ function tileBar(report, ipu, names, most) {
   return row;
 }
 
-function byCategory(ipus, names) {
+function byCategory(ipus, names, tiles) {
   const row = (name, values) => h("tr", {}, h("th", { scope: "row" }, name),
     values.map(value => cell(value, true)));
   return h("div", { class: "scroll" }, h("table", {},
@@ -66,6 +67,7 @@ function byCategory(ipus, names) {
       return [bytes(size), h("span", { class: "soft share" }, percent(size / x.peak))];
     }))),
       row("all", ipus.map(x => bytes(x.peak))),
+      row("a tile, on average", ipus.map(x => bytes(x.peak / tiles))),
       row("fullest tile", ipus.map(x => bytes(x.tile.peak))),
       row("of the tile", ipus.map(x => percent(x.tile.peak / x.tile.capacity))))));
 }
