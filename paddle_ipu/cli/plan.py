@@ -36,7 +36,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of this subcommand."""
     add_target(parser)
     add = parser.add_argument
-    add("--batch", type=int, default=0, metavar="N", help="rows of a weight update")
+    add(
+        "--batch",
+        type=int,
+        default=0,
+        metavar="N",
+        help="rows of a weight update; in inference rows at once",
+    )
     add(
         "--candidates", type=int, default=MOST, metavar="N",
         help=f"strategies to try at most (default {MOST})",
@@ -64,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         f"{tried} strategies for {found.machine.name} in {seconds:.1f} s; "
         f"{len(made.candidates)} fit"
     )
-    print(_HEAD)
+    print(_HEAD if found.program.settings.training else _HEAD_INFERENCE)
     for candidate in made.candidates[:_SHOWN]:
         print(_row(candidate))
     if made.best is None:
@@ -88,6 +94,7 @@ _HEAD = (
     "    rows/s  IPUs x replicas  micro-batch  accumulation  batch   recomputation  state     "
     "fullest tile"
 )
+_HEAD_INFERENCE = "    rows/s  IPUs x replicas  micro-batch  rows at once  latency     fullest tile"
 
 
 def _row(candidate: Candidate) -> str:
@@ -95,6 +102,14 @@ def _row(candidate: Candidate) -> str:
     settings = prediction.program.settings
     worst = prediction.memory.worst
     place = f"{settings.ipus // settings.replicas} x {settings.replicas}"
+    if not settings.training:
+        rows = prediction.program.rows
+        return (
+            f"{prediction.cycles.throughput:>10,.0f}  {place:<15}  {rows:<11}  "
+            f"{rows * settings.replicas:<12}  {f'{prediction.cycles.latency * 1e3:.3f} ms':<10}  "
+            f"{worst.per_tile / worst.tile_capacity:.0%}"
+            + ("" if candidate.cuts is not None else "  (placed as written)")
+        )
     return (
         f"{prediction.cycles.throughput:>10,.0f}  {place:<15}  {prediction.program.rows:<11}  "
         f"{settings.accumulation:<12}  {candidate.batch:<6}  {settings.recomputation:<13}  "
@@ -109,6 +124,7 @@ def _as_json(candidate: Candidate) -> dict[str, Any]:
     settings = prediction.program.settings
     return {
         "throughput": prediction.cycles.throughput,
+        "latency": prediction.cycles.latency,
         "ipus_of_a_replica": settings.ipus // settings.replicas,
         "replicas": settings.replicas,
         "micro_batch_size": prediction.program.rows,

@@ -72,6 +72,8 @@ class CycleReport:
         bubble: share of the IPUs' time, outside of weight updates, in which they wait for others.
         critical: the stage of the IPU that the others wait for.
         flops: of a micro-batch.
+        latency: seconds from a micro-batch's way in to its results' way out, in inference; what
+            the host does before and after is left out. 0 in training.
         unpriced: operators without a row: type -> how many.
     """
 
@@ -88,6 +90,7 @@ class CycleReport:
     bubble: float
     critical: int
     flops: float
+    latency: float = 0.0
     phases: dict[str, float] = field(default_factory=dict)
     unpriced: dict[str, int] = field(default_factory=dict)
 
@@ -126,6 +129,9 @@ def predict_cycles(
     phases["update"] = sum(update.values())
     per_run = per_update * settings.batches_per_step
     seconds = per_run / processor.clock
+    # A micro-batch goes on with the others, stage by stage.
+    through = steady * len(stages) if pipelined else per_update
+    latency = 0.0 if settings.training else through / processor.clock
     flops = sum(stage.forward.flops + stage.backward.flops for stage in stages)
     peak = processor.half_flops / processor.clock * ipus
     time = {ipu: sum(s.cycles for s in stages if s.ipu == ipu) for ipu in {s.ipu for s in stages}}
@@ -147,6 +153,7 @@ def predict_cycles(
         bubble=bubble,
         critical=critical.stage,
         flops=flops,
+        latency=latency,
         phases=phases,
         unpriced=unpriced,
     )

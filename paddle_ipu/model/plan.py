@@ -22,7 +22,7 @@ from paddle_ipu.model.prediction import Prediction, predict
 from paddle_ipu.model.program import Program
 from paddle_ipu.model.scaling import with_rows
 
-_ROWS = (1, 2, 4, 8, 12, 16, 20, 24, 32, 48, 64, 128)
+_ROWS = (1, 2, 4, 8, 12, 16, 20, 24, 32, 48, 64, 96, 128, 256)
 _PROPORTIONS = (0.4, 0.2, LOW_PROPORTION)
 _FIRST = (1.0, 0.75, 0.5, 0.25, 0.0)
 """The first IPU's share of the time of the others, where its memory is too small for more."""
@@ -64,14 +64,16 @@ def plan(program: Program, machine: Machine, *, batch: int = 0, most: int = MOST
     """Tries strategies for a program on all IPUs of a machine.
 
     Args:
-        batch: rows of a weight update; the program's own where 0.
+        batch: rows of a weight update; the program's own where 0. In inference rows at once of
+            all replicas; as many as are fastest where 0.
         most: how many candidates are tried.
     """
-    own = program.samples // program.settings.batches_per_step
+    if not batch and program.settings.training:
+        batch = program.samples // program.settings.batches_per_step
     pricing = Pricing(machine.processor)
     fitting: list[Candidate] = []
     too_large, closest, tried = 0, None, 0
-    for choices in _placements(program, machine, batch or own, pricing):
+    for choices in _placements(program, machine, batch, pricing):
         for placed, cuts in choices:
             lives = livenesses(placed)
             roomy = False
@@ -168,8 +170,8 @@ def _placements(
         resized = with_rows(program, micro)
         for ipus, cuts, recompute in pipelines:
             replicas = machine.ipus // ipus
-            accumulation = max(1, round(batch / (micro * replicas)))
-            if abs(accumulation * micro * replicas - batch) > _OFF * batch:
+            accumulation = max(1, round(batch / (micro * replicas))) if settings.training else 1
+            if batch and abs(accumulation * micro * replicas - batch) > _OFF * batch:
                 continue
             stages = len(resized.stages if cuts[0] is None else cuts[0].starts)
             if settings.training and ipus > 1 and accumulation < 2 * stages - 1:

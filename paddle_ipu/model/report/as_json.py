@@ -49,6 +49,7 @@ def report_as_json(report: Report) -> dict[str, Any]:
             "settings": asdict(program.settings),
         },
         "throughput": cycles.throughput,
+        "latency": cycles.latency,
         "seconds": cycles.seconds,
         "utilisation": cycles.utilisation,
         "bubble": cycles.bubble,

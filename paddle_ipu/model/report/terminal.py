@@ -51,6 +51,8 @@ def _head(prediction: Prediction) -> list[str]:
         f"{_time(cycles.seconds)}",
         f"utilisation   {cycles.utilisation:.1%} of the peak of the matrix units",
     ]
+    if cycles.latency:
+        lines.insert(2, f"latency       {_time(cycles.latency)} for {program.rows:,} row(s)")
     if cycles.unpriced:
         names = ", ".join(f"{name} ({count})" for name, count in sorted(cycles.unpriced.items()))
         lines.append(f"no cost row   {names}: priced by the bytes they read and write")
