@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Sequence
-from math import prod
 from typing import TYPE_CHECKING, Any
 
-from paddle_ipu.errors import OutOfMemoryException
 from paddle_ipu.lowered_program import (
     LoweredProgram,
     data_flow,
@@ -23,8 +20,6 @@ if TYPE_CHECKING:
     from paddle_ipu.model.choice import Choice
     from paddle_ipu.model.program import Program
     from paddle_ipu.passes.pipeline import Compilation
-
-_LOG = logging.getLogger("paddle_ipu")
 
 
 def predicted_program(
@@ -110,10 +105,6 @@ def _choice(values: StrategyValues) -> Choice:
     return choice if choice.named else choose_machine("", ipus_of(values), None, {})
 
 
-_SMALL = 0.02
-"""Share of an IPU's memory below which nobody has to look where a program's tensors are."""
-
-
 def check_fits(lowered: LoweredProgram, values: StrategyValues) -> None:
     """Refuses a program that the machine somebody named cannot hold, before it is compiled.
 
@@ -123,22 +114,15 @@ def check_fits(lowered: LoweredProgram, values: StrategyValues) -> None:
         OutOfMemoryException: by the IPU Model's prediction it does not fit.
         OptionError: an unknown machine, or one with too few IPUs or tiles.
     """
-    from paddle_ipu.model.memory_check import check_memory
-    from paddle_ipu.model.report.auto_report import allows_out_of_memory
+    from paddle_ipu.model.report.refusal import check_before_compiling
 
-    choice = _choice(values)
-    graph = lowered.translation.builder.model.graph
-    if _bytes_of(graph) < _SMALL * choice.machine.processor.memory:
-        return
-    program = program_of(lowered, values)
-    allow = allows_out_of_memory(values["engine_options"], os.environ)
-    try:
-        line = check_memory(program, choice, allow=allow)
-    except OutOfMemoryException as error:
-        _report_on(error, program, choice, values)
-        raise
-    if line:
-        _LOG.warning("%s", line)
+    check_before_compiling(
+        lowered.translation.builder.model.graph,
+        _choice(values),
+        lambda: program_of(lowered, values),
+        values["engine_options"],
+        os.environ,
+    )
 
 
 def choice_of(values: StrategyValues) -> Choice:
@@ -151,32 +135,6 @@ def choice_of(values: StrategyValues) -> Choice:
 
     tiles = int(values["tiles_per_ipu"]) if "tiles_per_ipu" in values.explicit else None
     return choose_machine(str(values["ipu_machine"]), ipus_of(values), tiles, os.environ)
-
-
-def _report_on(
-    error: OutOfMemoryException, program: Program, choice: Choice, values: StrategyValues
-) -> None:
-    """Gives a refusal its report, in the folder that the engine options name too."""
-    from paddle_ipu.model.report.auto_report import auto_report, write_auto_report
-    from paddle_ipu.model.report.contents import make_report
-    from paddle_ipu.model.report.directory import text_of
-
-    name = "training" if program.settings.training else "inference"
-    report = make_report(program, choice.machine, name=name)
-    error.summary = text_of(report)
-    settings = auto_report(values["engine_options"], os.environ)
-    if settings is not None:
-        error.profile_path = str(write_auto_report(settings, name, report))
-
-
-def _bytes_of(graph: Any) -> int:
-    """More than the bytes of a graph's weights and of everything its operators make."""
-    values = [*graph.initializers.values(), *(v for node in graph for v in node.outputs)]
-    elements = 0
-    for value in values:
-        if value.shape is not None:
-            elements += prod(dim if isinstance(dim, int) else 1 for dim in value.shape)
-    return 4 * elements
 
 
 def program_of(lowered: LoweredProgram, values: StrategyValues) -> Program:

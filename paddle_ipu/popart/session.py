@@ -238,8 +238,9 @@ class _Session(SessionWeights, SessionReports):
         """Compiles the program; without ``compileEngine`` it is only built.
 
         Raises:
+            OutOfMemoryException: the machine that ``POPLAR_TARGET_OPTIONS`` names cannot hold it.
             OptionError, ReportError: autoReport options that make no sense, or whose folder cannot
-                be written to.
+                be written to; an unknown machine, or one with too few IPUs.
         """
         self._reported = -1
         self._report(5)
@@ -252,6 +253,7 @@ class _Session(SessionWeights, SessionReports):
 
     def _prepare(self) -> None:
         if self._options.compileEngine:
+            self._check_memory()
             self._write_auto_report()
         cache = self._options.cachePath if self._options.enableEngineCaching else None
         if cache is None or not self._options.compileEngine:

@@ -13,6 +13,7 @@ from paddle_ipu.popart.dataflow import DataFlow
 from paddle_ipu.popart.options import SessionOptions
 
 if TYPE_CHECKING:
+    from paddle_ipu.model.choice import Choice
     from paddle_ipu.model.machines import Machine
     from paddle_ipu.model.program import Program
     from paddle_ipu.model.report.contents import Report as Prediction
@@ -83,18 +84,45 @@ class SessionReports:
         return self._predicted
 
     def _read_program(self) -> tuple[Program, Machine]:
-        from paddle_ipu.model.choice import choose_machine
         from paddle_ipu.model.program import read_program
 
-        options = self._options
-        local = int(options.replicatedGraphCount) if options.enableReplicatedGraphs else 1
-        # Those of other instances' replicas too.
-        ipus = int(self._device.numIpus) // local * int(options.getGlobalReplicationFactor())
-        machine = choose_machine("", ipus, None, os.environ).machine
         program = read_program(
-            self._model, self.dataFlow, self._options, self._optimizer, loss=self._loss, ipus=ipus
-        )
-        return program, machine
+            self._model, self.dataFlow, self._options, self._optimizer, loss=self._loss,
+            ipus=self._ipus,
+        )  # fmt: skip
+        return program, self._choice.machine
+
+    @property
+    def _ipus(self) -> int:
+        """IPUs of all replicas, those of other instances too."""
+        options = self._options
+        local = options.replicatedGraphCount if options.enableReplicatedGraphs else 1
+        of_a_replica = max(1, int(self._device.numIpus) // max(1, local))
+        return of_a_replica * int(options.getGlobalReplicationFactor())
+
+    @property
+    def _choice(self) -> Choice:
+        """The machine that the environment names, else a GC200's, with all its tiles."""
+        from paddle_ipu.model.choice import choose_machine
+
+        return choose_machine("", self._ipus, None, os.environ)
+
+    def _check_memory(self) -> None:
+        """Refuses a program that the machine of ``POPLAR_TARGET_OPTIONS`` cannot hold.
+
+        Who compiled the program from another one has checked it.
+
+        Raises:
+            OutOfMemoryException: by the IPU Model's prediction it does not fit.
+            OptionError: an unknown machine, or one with too few IPUs.
+        """
+        from paddle_ipu.model.report.refusal import check_before_compiling
+
+        if self._predict_from is None:
+            check_before_compiling(
+                self._model.graph, self._choice, lambda: self._read_program()[0],
+                self._options.engineOptions, os.environ, self.name,
+            )  # fmt: skip
 
     def _write_auto_report(self) -> None:
         """Writes the report that the engine options ask for.

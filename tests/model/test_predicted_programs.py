@@ -7,11 +7,14 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import paddle
 import pytest
 
+from paddle_ipu import popart
 from paddle_ipu.cli.main import main
 from paddle_ipu.errors import OptionError, OutOfMemoryException
+from paddle_ipu.model.machines import machine_named
 from paddle_ipu.predicted_program import predicted_program
 
 WIDTH = 64
@@ -232,3 +235,50 @@ def test_replicas_of_other_instances_have_ipus_too(static_mode: None) -> None:
     )
     settings = predicted_program(main_program, strategy, ["x"], [y]).settings
     assert (settings.replicas, settings.ipus) == (8, 8)
+
+
+def _session(width: int, engine_options: dict[str, str] | None = None) -> popart.InferenceSession:
+    builder = popart.Builder()
+    x = builder.addInputTensor("FLOAT", [8, width])
+    weight = builder.addInitializedInputTensor(np.zeros((width, width), np.float32), "w")
+    y = builder.aiOnnx.tanh([builder.aiOnnx.matmul([x, weight])])
+    options = popart.SessionOptions()
+    options.engineOptions = engine_options or {}
+    return popart.InferenceSession(
+        fnModel=builder.getModelProto(),
+        dataFlow=popart.DataFlow(1, {y: popart.AnchorReturnType("All")}),
+        deviceInfo=popart.DeviceManager().createIpuModelDevice({"numIPUs": 1}),
+        userOptions=options,
+    )
+
+
+def test_a_session_of_popart_is_refused_by_the_machine_of_the_environment(
+    tiny: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("POPLAR_TARGET_OPTIONS", json.dumps({"machine": tiny}))
+    with pytest.raises(popart.OutOfMemoryException, match="Out of memory: Cannot fit all") as found:
+        _session(
+            64, {"autoReport.all": "true", "autoReport.directory": str(tmp_path)}
+        ).prepareDevice()
+    assert found.value.getSummaryReport().startswith("inference on ")
+    assert (Path(found.value.getProfilePath()) / "report.json").exists()
+    with caplog.at_level(logging.WARNING, "paddle_ipu"):
+        _session(64, {"debug.allowOutOfMemory": "true"}).prepareDevice()
+    assert "this program would lack" in caplog.text
+    monkeypatch.setenv("POPLAR_TARGET_OPTIONS", json.dumps({"machine": "pod3"}))
+    with pytest.raises(OptionError, match="unknown machine 'pod3'"):
+        _session(64).prepareDevice()
+
+
+def test_a_session_without_a_named_machine_runs_and_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delenv("POPLAR_TARGET_OPTIONS", raising=False)
+    session = _session(512)
+    # As a program of a gigabyte has it, without making one.
+    monkeypatch.setattr(
+        "paddle_ipu.model.choice.smallest_of", lambda ipus: machine_named("pod4").with_tiles(1)
+    )
+    with caplog.at_level(logging.WARNING, "paddle_ipu"):
+        session.prepareDevice()
+    assert "on a GC200 with 1 tiles this program would lack" in caplog.text
