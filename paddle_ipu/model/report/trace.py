@@ -1,8 +1,10 @@
 """A prediction as a trace that Perfetto (ui.perfetto.dev) and chrome://tracing open.
 
 Trace Event Format, JSON object form: complete events (``X``), counters (``C``) and names (``M``);
-times in microseconds of predicted device time. Each IPU is a process with two threads: what it does
-for which micro-batch, and the operators of one micro-batch in each direction.
+times in microseconds of predicted device time, whole nanoseconds: Perfetto rounds to them, and
+events of a thread must not overlap. Each IPU is a process with two threads: what it does for which
+micro-batch, and the operators of one micro-batch in each direction. Process n is IPU n - 1, since
+viewers take process 0 for an idle system.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from paddle_ipu.model.prediction import Prediction
 from paddle_ipu.model.report.timeline import Block, Timeline, Work
 
 _STAGES, _OPERATORS = 1, 2
-_MICROSECONDS = 1e6
+_NANOSECONDS = 1e9
 
 Event = dict[str, Any]
 
@@ -48,7 +50,11 @@ def _fullest(timeline: Timeline) -> Block:
 
 class _Writer:
     def __init__(self, clock: float) -> None:
-        self._unit = _MICROSECONDS / clock
+        self._unit = _NANOSECONDS / clock
+
+    def _time(self, cycles: float) -> int:
+        """Nanoseconds."""
+        return round(cycles * self._unit)
 
     def names(self, prediction: Prediction) -> Iterator[Event]:
         for ipu in sorted({stage.ipu for stage in prediction.cycles.stages}):
@@ -65,10 +71,10 @@ class _Writer:
             "name": name,
             "cat": category,
             "ph": "X",
-            "pid": ipu,
+            "pid": ipu + 1,
             "tid": thread,
-            "ts": start * self._unit,
-            "dur": cycles * self._unit,
+            "ts": self._time(start) / 1e3,
+            "dur": (self._time(start + cycles) - self._time(start)) / 1e3,
             "args": {"cycles": round(cycles), **arguments},
         }
 
@@ -136,8 +142,8 @@ class _Writer:
                     yield {
                         "name": "memory",
                         "ph": "C",
-                        "pid": work.ipu,
-                        "ts": at * self._unit,
+                        "pid": work.ipu + 1,
+                        "ts": self._time(at) / 1e3,
                         "args": {"bytes": size},
                     }
                 at += cost.cycles
@@ -152,4 +158,4 @@ class _Writer:
 
 
 def _meta(name: str, ipu: int, thread: int, arguments: dict[str, Any]) -> Event:
-    return {"name": name, "ph": "M", "pid": ipu, "tid": thread, "args": arguments}
+    return {"name": name, "ph": "M", "pid": ipu + 1, "tid": thread, "args": arguments}
