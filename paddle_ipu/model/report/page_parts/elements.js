@@ -115,6 +115,10 @@ const short = source => source.startsWith(folder) ? source.slice(folder.length) 
 const lineCell = source =>
   h("td", { class: "line mono", title: source || undefined }, short(source));
 
+/** On paper, which does not scroll, a drawing shrinks to the width there is. */
+const canvas = (width, height) =>
+  s("svg", { class: "chart", width, height, viewBox: `0 0 ${width} ${height}` });
+
 const title = text => s("title", {}, text);
 const cell = (value, number) => h("td", number ? { class: "n" } : {}, value);
 const heads = names => h("thead", {}, h("tr", {}, names.map(name =>

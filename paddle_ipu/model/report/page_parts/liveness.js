@@ -43,7 +43,7 @@ function livenessChart(report, ipu, width, readout, lines) {
   const area = value => s("rect", {
     x: left, y: y(value), width: width - left - right, height: y(0) - y(value),
   });
-  const chart = s("svg", { class: "chart", width, height });
+  const chart = canvas(width, height);
   for (const tick of ticks(high, 5)) chart.append(
     s("line", { class: "grid", x1: left, x2: width - right, y1: y(tick), y2: y(tick) }),
     s("text", { x: left - 6, y: y(tick) + 4, "text-anchor": "end" }, bytes(tick)));

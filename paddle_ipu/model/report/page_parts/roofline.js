@@ -31,7 +31,7 @@ function rooflineChart(report, width, readout) {
   const x = value => left + (width - left - right) * (Math.log10(value) - low) / (high - low);
   const y = value => height - bottom
     - (height - top - bottom) * (Math.log10(value) - least) / (most - least);
-  const chart = s("svg", { class: "chart", width, height });
+  const chart = canvas(width, height);
   for (let power = low; power <= high; power += 1) chart.append(
     s("line", { class: "grid", x1: x(10 ** power), x2: x(10 ** power), y1: top, y2: height - bottom }),
     s("text", { x: x(10 ** power), y: height - bottom + 16, "text-anchor": "middle" },

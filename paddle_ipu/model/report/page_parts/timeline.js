@@ -49,7 +49,7 @@ function timelineChart(report, by, width, readout) {
   const left = 84, top = 24, tall = 26, gap = 5;
   const { places, update, end } = blockPlaces(timeline, width - left - 8);
   const height = top + rows.length * (tall + gap) + 22;
-  const chart = s("svg", { class: "chart", width: left + end + 8, height });
+  const chart = canvas(left + end + 8, height);
   const lane = row => top + rows.indexOf(row) * (tall + gap);
   for (const row of rows) {
     const here = stages.filter(x => (by === "ipu" ? x.ipu : x.stage) === row);
@@ -145,7 +145,7 @@ function stageTable(report) {
   const { stages, critical } = report.pipeline, k = value => whole(value / 1e3);
   const parts = stage => [stage.forward, stage.backward, stage.recompute];
   return h("div", { class: "scroll" }, h("table", {},
-    heads(["#stage", "#IPU", "#forward", "#backward", "#computed again", "#from and to the host",
+    heads(["#stage", "#IPU", "#forward", "#backward", "#computed again", "#host",
       "#all", "#of it compute", "#exchange", "#sync", ""]),
     h("tbody", {}, stages.map(stage => h("tr", {},
       ...[stage.stage, stage.ipu, k(stage.forward.cycles), k(stage.backward.cycles),
