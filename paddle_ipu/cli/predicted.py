@@ -57,7 +57,7 @@ def add_target(parser: argparse.ArgumentParser) -> None:
         help="do not run programs without fetches: weights are not needed, and may be large",
     )  # fmt: skip
     add("--fp16", action="store_true", help="a model in half precision")
-    add("--rows", type=int, default=1, metavar="N", help="rows of a model's micro-batch")
+    add("--rows", type=int, metavar="N", help="rows of a model's micro-batch; 1")
 
 
 def predicted_target(arguments: argparse.Namespace) -> Target | int:
@@ -74,11 +74,9 @@ def predicted_target(arguments: argparse.Namespace) -> Target | int:
         print("name a script or a saved model; --help tells more", file=sys.stderr)
         return 2
     is_script = arguments.target.endswith(".py")
-    if arguments.arguments and not is_script:
-        print(
-            f"a model takes no arguments, got {arguments.arguments}; options stand before it",
-            file=sys.stderr,
-        )
+    why = _contradiction(arguments, is_script)
+    if why:
+        print(why, file=sys.stderr)
         return 2
     steps = getattr(arguments, "measure", None)
     if steps is not None:
@@ -108,6 +106,21 @@ def predicted_target(arguments: argparse.Namespace) -> Target | int:
         print(f"{arguments.target} compiled no program with IpuCompiledProgram.", file=sys.stderr)
         return UNREADABLE
     return found
+
+
+def _contradiction(arguments: argparse.Namespace, is_script: bool) -> str:
+    """Which arguments do not go with the target, "" where all do."""
+    rows = arguments.rows
+    if is_script and (arguments.fp16 or rows is not None):
+        given = "--fp16" if arguments.fp16 else "--rows"
+        return f"{given} is for a model: a script's strategy says this itself"
+    if not is_script and arguments.arguments:
+        return f"a model takes no arguments, got {arguments.arguments}; options stand before it"
+    if not is_script and arguments.skip_startup:
+        return "--skip-startup is for a script: a model has no startup program"
+    if rows is not None and rows < 1:
+        return f"--rows takes a number from 1 on, got {rows}"
+    return ""
 
 
 def _target(
@@ -183,7 +196,7 @@ def _of_model(arguments: argparse.Namespace) -> Target | None:
     prefix = path.with_suffix("") if path.suffix in (".pdmodel", ".json") else path
     program = saved_model.read(saved_model.locate(prefix)).program()
     strategy = paddle.static.IpuStrategy()
-    strategy.set_graph_config(is_training=False, micro_batch_size=arguments.rows)
+    strategy.set_graph_config(is_training=False, micro_batch_size=arguments.rows or 1)
     strategy.set_precision_config(enable_fp16=arguments.fp16)
     feeds = list(program.feed_names)
     fetches = [str(target.name) for target in program.fetch_targets]

@@ -17,6 +17,7 @@ from paddle_ipu.model.operator_cost import Pricing
 from paddle_ipu.model.operator_table import ROWS, UNPRICED, WITHOUT_ROW, row_of
 from paddle_ipu.model.prediction import predict
 from paddle_ipu.model.program import Operator, Program, Tensor
+from paddle_ipu.model.report.terminal import summary
 from paddle_ipu.popart.op_schema import all_schemas
 from tests.model.programs import chain
 
@@ -106,8 +107,11 @@ def test_an_operator_without_a_row_is_named_and_priced_by_its_bytes() -> None:
     program = chain(1, training=False)
     odd = Operator("odd", "Svd", (x,), (replace(x, name="y"),), {})
     program = replace(program, operators=(*program.operators, odd))
-    found = predict(program, POD4).cycles
+    prediction = predict(program, POD4)
+    found = prediction.cycles
     assert found.unpriced == {"Svd": 1}
+    told = "no cost row   Svd (1): priced by the bytes they read and write"
+    assert told in summary(prediction).splitlines()
     row = next(row for row in found.operators if row.op_type == "Svd")
     assert not row.priced and row.forward == Pricing(GC200).move(2 * 4096 * 4).cycles
 

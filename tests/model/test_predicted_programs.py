@@ -114,6 +114,18 @@ def test_a_plan_that_nothing_fits_says_so(
     [
         (["report"], 2, "name a script or a saved model; --help tells more"),
         (["report", "nowhere", "5"], 2, "a model takes no arguments, got ['5']"),
+        (["report", "--fp16", "x.py"], 2, "--fp16 is for a model: a script's strategy says this"),
+        (
+            ["plan", "--rows", "4", "x.py"],
+            2,
+            "--rows is for a model: a script's strategy says this",
+        ),
+        (["report", "--rows", "0", "model"], 2, "--rows takes a number from 1 on, got 0"),
+        (
+            ["report", "--skip-startup", "model"],
+            2,
+            "--skip-startup is for a script: a model has no",
+        ),
         (["report", "nowhere"], 3, "nowhere"),
         (["plan", "--batch", "-1", "x.py"], 2, "--batch and --candidates take numbers above 0"),
     ],
