@@ -3,6 +3,7 @@
 python -m benchmarks.pod_scaling                     the tables of docs/scaling.md
 python -m benchmarks.pod_scaling --pods Bow-Pod      with Bow IPUs
 python -m benchmarks.pod_scaling --plot FILE         their plot
+python -m benchmarks.pod_scaling --write             tables and plot into docs/
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ from paddle_ipu.model.prediction import Prediction, predict
 from paddle_ipu.model.program import Program
 
 SIZES = (4, 8, 16, 32, 64, 128, 256)
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE, PICTURE = DOCS / "scaling.md", DOCS / "images" / "pod_scaling.png"
+MARKS = ("<!-- tables -->\n", "<!-- end of tables -->\n")
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,7 @@ class Point:
     replicas: int
     accumulation: int
     found: Prediction
+    without_gateways: Prediction
 
     @property
     def throughput(self) -> float:
@@ -72,6 +77,12 @@ class Point:
     def gradients(self) -> float:
         """Seconds in which the replicas' gradients are summed."""
         return self.seconds(self.found.cycles.update["collectives"])
+
+    @property
+    def gateways(self) -> float:
+        """Seconds of them in which link domains exchange them."""
+        rest = self.without_gateways.cycles.update["collectives"]
+        return self.gradients - self.seconds(rest)
 
     @property
     def waits(self) -> float:
@@ -108,8 +119,9 @@ def points(network: Network, pods: str, fixed_batch: bool) -> list[Point]:
             network.program.settings, ipus=size, replicas=replicas, accumulation=accumulation
         )
         program = replace(network.program, settings=settings)
-        prediction = predict(program, machine, Pricing(machine.processor))
-        found.append(Point(machine, replicas, accumulation, prediction))
+        endless = replace(machine, gateway_bandwidth=float("inf"))
+        both = (predict(program, m, Pricing(m.processor)) for m in (machine, endless))
+        found.append(Point(machine, replicas, accumulation, *both))
     return found
 
 
@@ -123,7 +135,9 @@ def table(network: Network, found: Sequence[Point]) -> str:
     """A row for each system."""
     rows = [
         "IPUs | replicas | accumulation | rows of an update | rows/s | efficiency | "
-        "an update, ms | of it gradients, ms | share | fill and drain".split(" | ")
+        "an update, ms | of it gradients, ms | by gateways, ms | share | fill and drain".split(
+            " | "
+        )
     ]
     for point, efficiency in zip(found, efficiencies(found), strict=True):
         batch = point.replicas * point.accumulation * network.program.rows
@@ -136,6 +150,7 @@ def table(network: Network, found: Sequence[Point]) -> str:
             f"{efficiency:.1%}",
             f"{point.update * 1e3:,.1f}",
             f"{point.gradients * 1e3:.2f}",
+            f"{point.gateways * 1e3:.2f}",
             f"{point.gradients / point.update:.2%}",
             f"{point.waits:.1%}",
         ])  # fmt: skip
@@ -178,7 +193,7 @@ def plot(found: Sequence[Network], pods: str, file: Path) -> None:
         axes.set_xscale("log", base=2)
         axes.set_xticks(SIZES, [str(size) for size in SIZES])
         axes.grid(alpha=0.3)
-        axes.legend(fontsize=8)
+        axes.legend(fontsize=8, handlelength=4)
     figure.savefig(file, dpi=100, metadata={"Software": None})
     pyplot.close(figure)
 
@@ -191,6 +206,7 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--pods", choices=known, default="POD", help="systems (default POD)")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="write the plot to FILE")
+    parser.add_argument("--write", action="store_true", help="write tables and plot into docs/")
     arguments = parser.parse_args(words)
     paddle.enable_static()
     paddle_ipu.activate()
@@ -198,8 +214,20 @@ def main(words: Sequence[str] | None = None) -> int:
     if arguments.plot is not None:
         plot(found, arguments.pods, arguments.plot)
         return 0
-    print("\n\n".join(texts(found, arguments.pods)))
+    shown = "\n\n".join(texts(found, arguments.pods))
+    if arguments.write:
+        PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8"), shown), encoding="utf-8")
+        plot(found, arguments.pods, PICTURE)
+    else:
+        print(shown)
     return 0
+
+
+def with_tables(page: str, shown: str) -> str:
+    """The page with these tables between its marks."""
+    before, _, rest = page.partition(MARKS[0])
+    _, _, after = rest.partition(MARKS[1])
+    return f"{before}{MARKS[0]}\n{shown}\n\n{MARKS[1]}{after}"
 
 
 if __name__ == "__main__":
