@@ -149,6 +149,7 @@ class _Session(SessionWeights, SessionReports):
 
     def _build(self) -> Any:
         from paddle_ipu.xla.executable import Executable
+        from paddle_ipu.xla.folded_norms import FoldedNorm, fold
         from paddle_ipu.xla.kernel_layout import constant_kernels
         from paddle_ipu.xla.precision import Precision
         from paddle_ipu.xla.recomputation import Recomputation
@@ -165,8 +166,13 @@ class _Session(SessionWeights, SessionReports):
         weights = {name: kinds.pop(name) for name in self._graph.initializers if name in kinds}
         writes = variable_writes(self._graph, training=self._loss is not None)
         kernels: frozenset[str] = frozenset()
+        folded: list[FoldedNorm] = []
         if updater is None and not writes and self._instances == 1:
-            kernels = constant_kernels(self._graph, weights.keys() - self.dataFlow.anchors())
+            unseen = weights.keys() - self.dataFlow.anchors()
+            kernels = constant_kernels(self._graph, unseen)
+            if not options.enableFloatingPointChecks:
+                # These look at every operator's result.
+                folded = fold(self._graph, unseen, self.dataFlow.anchors())
         anchors = []
         for anchor in self.dataFlow.anchors():
             kind = self.dataFlow.art(anchor)
@@ -198,6 +204,7 @@ class _Session(SessionWeights, SessionReports):
                 automatic_loss_scaling=self._automatic_loss_scaling(),
                 recomputation=Recomputation(options.autoRecomputation.name, self._stages or {}),
                 kernels=kernels,
+                folded=tuple(folded),
             )
         )
 

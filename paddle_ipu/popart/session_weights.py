@@ -129,13 +129,7 @@ class SessionWeights:
         """
         self._require_weights("shareWeights")
         other._require_weights("shareWeights")
-        mine, theirs = self._executable.weights, other._executable.weights
-        for own, name in names.items():
-            array, held = theirs.get(name), mine.get(own)
-            if array is None or held is None:
-                continue
-            if (array.shape, array.dtype) == (held.shape, held.dtype):
-                mine[own] = array
+        self._executable.share(other._executable, names)
 
     def _require_weights(self, what: str) -> None:
         if self._uploaded:

@@ -29,6 +29,7 @@ from paddle_ipu.xla import (
     step_trace,
     stored_step,
 )
+from paddle_ipu.xla.folded_norms import FoldedNorm
 from paddle_ipu.xla.graph import LoweredGraph
 from paddle_ipu.xla.interruptions import Deferred
 from paddle_ipu.xla.lowerings.effects import ABORTED
@@ -70,6 +71,7 @@ class Executable:
     _cache_path: str | None = None
     _instances: instances.Instances | None = None
     _wholes: instances.Wholes = field(default_factory=instances.Wholes)
+    _model_weights: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     _is_shared: bool = False
 
     def __post_init__(self) -> None:
@@ -86,6 +88,12 @@ class Executable:
         loss = [program.loss] if program.loss else []
         self._needed = (*tensors, *loss, *program.writes.values())
         graph.keep(self._needed)
+        folded = {norm.result: norm for norm in program.folded}
+        graph.nodes = [
+            folded[node.outputs[0]].rest(node) if node.outputs[:1] and node.outputs[0] in folded
+            else node
+            for node in graph.nodes
+        ]  # fmt: skip
         self._step = Step(program, graph, OptimizerState({}, ()))
         if program.updater is not None and program.loss is not None:
             reached = graph.reaching(program.loss)
@@ -108,12 +116,47 @@ class Executable:
     def upload(self, weights: Mapping[str, np.ndarray[Any, Any]],
                state: Mapping[str, np.ndarray[Any, Any]]) -> None:  # fmt: skip
         """Copies host arrays to the device; those not named stay as they are."""
-        for name, array in weights.items():
+        for name, array in self._folded(weights).items():
             if name in self.program.kernels:
                 array = kernel_layout.turned(array)
             self.weights[name] = owned(np.broadcast_to(array, self.program.on_device(name)))
         for name, array in state.items():
             self._step.state.put(name, array)
+
+    def _folded(
+        self, weights: Mapping[str, np.ndarray[Any, Any]]
+    ) -> Mapping[str, np.ndarray[Any, Any]]:
+        """The weights with norms folded into them; a norm's others are those uploaded before."""
+        norms = [n for n in self.program.folded if not weights.keys().isdisjoint(n.members)]
+        found = dict(weights)
+        for norm in norms:
+            own = {name: weights[name] for name in norm.members if name in weights}
+            # The caller's arrays may change, and the host's weights be read, later.
+            self._model_weights.update((name, np.array(array)) for name, array in own.items())
+            found.update(norm.folded(self._model_weights))
+        return found
+
+    def share(self, other: Executable, names: Mapping[str, str]) -> None:
+        """Takes the arrays of another executable, whose runs change none, for its own.
+
+        Args:
+            other: with its weights on the device.
+            names: weight of this one -> weight of the other, of which those are taken that are the
+                same on the device.
+        """
+        mine, theirs = self._by_changed, other._by_changed
+        for own, name in names.items():
+            array, held = other.weights.get(name), self.weights.get(own)
+            if array is None or held is None or mine.get(own) != theirs.get(name):
+                continue
+            if (array.shape, array.dtype) == (held.shape, held.dtype):
+                self.weights[own] = array
+                if own in self._model_weights:
+                    self._model_weights[own] = other._model_weights[name]
+
+    @property
+    def _by_changed(self) -> Mapping[str, FoldedNorm]:
+        return {name: norm for norm in self.program.folded for name in norm.changed}
 
     def upload_initial_state(self) -> None:
         """Gives state that the host has not set what it is before the first step."""
@@ -161,12 +204,14 @@ class Executable:
     @property
     def host_weights(self) -> Tree:
         """Weight id -> array as the host reads it: replica 0's where each has its own."""
-        if self.program.replicas == 1 and not self.program.kernels:
+        program = self.program
+        if program.replicas == 1 and not (program.kernels or program.folded):
             return self.weights
-        own = self.program.writes if self.program.replicas > 1 else ()
+        own = program.writes if program.replicas > 1 else ()
         found = {name: a[0] if name in own else a for name, a in self.weights.items()}
-        turned = {name: kernel_layout.on_host(found[name]) for name in self.program.kernels}
-        return {**found, **turned}
+        turned = {name: kernel_layout.on_host(found[name]) for name in program.kernels}
+        changed = {name: self._model_weights[name] for name in self._by_changed}
+        return {**found, **turned, **changed}
 
     @property
     def state(self) -> Tree:

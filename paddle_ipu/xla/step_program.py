@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from paddle_ipu.xla.automatic_loss_scaling import AutomaticLossScaling
+from paddle_ipu.xla.folded_norms import FoldedNorm
 from paddle_ipu.xla.optimizer import Updater
 from paddle_ipu.xla.precision import Precision
 from paddle_ipu.xla.recomputation import Recomputation
@@ -58,6 +59,7 @@ class StepProgram:
         automatic_loss_scaling: adapts the loss scale while training.
         recomputation: what backward computes again instead of keeping it.
         kernels: weights that are on the device as ``kernel_layout.py`` turns them.
+        folded: norms that are in the weights on the device.
     """
 
     graph: ir.Graph
@@ -80,6 +82,7 @@ class StepProgram:
     automatic_loss_scaling: AutomaticLossScaling | None = None
     recomputation: Recomputation = field(default_factory=Recomputation)
     kernels: frozenset[str] = frozenset()
+    folded: Sequence[FoldedNorm] = ()
 
     @property
     def all_replicas(self) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from paddle_ipu.xla.channels_last import convolution
+from paddle_ipu.xla.channels_last import convolution, inferred
 
 SIDES = (11, 10, 7)
 KERNEL = (3, 2, 4)
@@ -86,3 +86,34 @@ def test_every_convolution_of_a_loop_has_channels_last() -> None:
     ]
     assert len(layouts) == 5  # two forward, two of weights, one of data
     assert all(line.startswith("[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]") for line in layouts)
+
+
+# Geometries whose windows are fewer than the kernels, and kernels of one element.
+PRODUCTS = [
+    ((2, 3, 5, 4), (96, 3, 3, 2), (2, 1), ((1, 1), (0, 1)), (1, 1), (1, 1)),
+    ((1, 4, 7), (24, 4, 3), (2,), ((0, 1),), (1,), (2,)),
+    ((2, 3, 4, 5), (6, 3, 1, 1), (2, 3), ((1, 0), (0, 0)), (1, 1), (1, 1)),
+    ((1, 2, 3, 3, 3), (5, 2, 1, 1, 1), (1, 1, 1), ((0, 0),) * 3, (1, 1, 1), (1, 1, 1)),
+]
+
+
+@pytest.mark.parametrize(("x", "weights", "strides", "padding", "spread", "dilation"), PRODUCTS)
+def test_what_is_no_convolution_any_more_has_its_result(
+    x: Any, weights: Any, strides: Any, padding: Any, spread: Any, dilation: Any
+) -> None:
+    draw = np.random.default_rng(0)
+    x, weights = (draw.normal(size=shape).astype(np.float32) for shape in (x, weights))
+    geometry = (strides, padding, spread, dilation)
+    text = jax.jit(lambda x, w: inferred(x, w, *geometry)).lower(x, weights).as_text()
+    assert "stablehlo.convolution" not in text and "stablehlo.dot" in text
+    expected = convolution(x, weights, *geometry)
+    found = inferred(x, weights, *geometry)
+    assert found.shape == expected.shape
+    assert np.linalg.norm(found - expected) < 1e-6 * np.linalg.norm(expected)
+
+
+def test_a_convolution_of_many_windows_stays_one() -> None:
+    x, weights = np.ones((2, 3, 8, 8), np.float32), np.ones((4, 3, 3, 3), np.float32)
+    one: Any = ((1, 1), ((1, 1), (1, 1)), (1, 1), (1, 1))
+    text = jax.jit(lambda x, w: inferred(x, w, *one)).lower(x, weights).as_text()
+    assert "stablehlo.convolution" in text

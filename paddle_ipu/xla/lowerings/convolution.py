@@ -58,14 +58,19 @@ def convolved(
     dilations: Sequence[int],
     group: int,
     in_half: bool,
+    training: bool,
 ) -> Any:
-    """Cross-correlation; `spread` dilates the data, `in_half` keeps partial sums in float16."""
+    """Cross-correlation; `spread` dilates the data, `in_half` keeps partial sums in float16.
+
+    Without `training` it has no gradient of its own.
+    """
     if in_half:
         return partials.convolution(
             x, weights, tuple(strides), tuple(padding), tuple(spread), tuple(dilations), group
         )
     if group == 1:
-        return channels_last.convolution(
+        convolution = channels_last.convolution if training else channels_last.inferred
+        return convolution(
             x, weights, tuple(strides), tuple(padding), tuple(spread), tuple(dilations)
         )
     axes = tuple(range(x.ndim))
@@ -108,6 +113,7 @@ def conv(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
         dilations,
         group,
         context.sums_in_half(context.precision.half_convolutions),
+        context.training,
     )
     return out if bias is None else out + jnp.reshape(bias, (1, -1) + (1,) * rank)
 
@@ -146,5 +152,6 @@ def conv_transpose(context: LoweringContext, inputs: Sequence[Any], attributes: 
         [1] * rank,
         group,
         context.sums_in_half(context.precision.half_convolutions),
+        context.training,
     )
     return out if bias is None else out + jnp.reshape(bias, (1, -1) + (1,) * rank)

@@ -23,7 +23,9 @@ def _pairs(flat: Sequence[int]) -> list[tuple[int, int]]:
     return list(zip(flat[:half], flat[half:], strict=True))
 
 
-def _convolved(x: Any, weights: Any, bias: Any, geometry: Geometry, in_half: bool) -> Any:
+def _convolved(
+    x: Any, weights: Any, bias: Any, geometry: Geometry, in_half: bool, training: bool
+) -> Any:
     out = convolved(
         x,
         weights,
@@ -33,6 +35,7 @@ def _convolved(x: Any, weights: Any, bias: Any, geometry: Geometry, in_half: boo
         geometry.dilations,
         x.shape[1] // weights.shape[1],
         in_half,
+        training,
     )
     if any(geometry.out_pads):
         widths = [(0, 0, 0), (0, 0, 0), *((a, b, 0) for a, b in _pairs(geometry.out_pads))]
@@ -54,7 +57,14 @@ def multi_conv(context: LoweringContext, inputs: Sequence[Any], attributes: Attr
     asked = asked * len(rows) if len(asked) == 1 else asked
     wanted = [kind == "HALF" for kind in asked] or [context.precision.half_convolutions] * len(rows)
     return [
-        _convolved(jnp.asarray(x), jnp.asarray(weights), bias, geometry, context.is_half and half)
+        _convolved(
+            jnp.asarray(x),
+            jnp.asarray(weights),
+            bias,
+            geometry,
+            context.is_half and half,
+            context.training,
+        )
         for (x, weights, bias), geometry, half in zip(
             rows, geometries(attributes, ranks), wanted, strict=True
         )

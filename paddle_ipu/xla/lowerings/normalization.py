@@ -190,6 +190,19 @@ def batch_normalization(
     )
 
 
+def folded_without_bias(
+    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
+) -> Any:
+    """A batch norm that the product before it has taken in, but for the bias."""
+    x = jnp.asarray(inputs[0])
+    return x + _per_channel(jnp.asarray(inputs[2]), x.ndim)
+
+
+def folded_whole(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    """A batch norm that the product before it and the bias behind that have taken in."""
+    return jnp.asarray(inputs[0])
+
+
 @lowering("ai.onnx", "LRN")
 def local_response_normalization(
     context: LoweringContext, inputs: Sequence[Any], attributes: Attributes

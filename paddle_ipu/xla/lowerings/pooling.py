@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,9 +12,13 @@ import numpy as np
 from jax import lax
 
 from paddle_ipu.errors import LoweringError
+from paddle_ipu.xla import channels_last
 from paddle_ipu.xla.lowerings.arrays import integers, is_floating, where_in_program
 from paddle_ipu.xla.lowerings.convolution import Padding, explicit_padding
 from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+
+_FEW = 16
+"""Elements of a window up to which they are taken one by one."""
 
 
 def _pool_geometry(
@@ -33,9 +39,15 @@ def _pool_geometry(
     return kernel, strides, padding
 
 
-def _window_max(x: Any, kernel: list[int], strides: list[int], padding: Padding) -> Any:
-    """Maximum of each window; the gradient goes to its first maximum, as in Paddle."""
+def _window_max(
+    context: LoweringContext, x: Any, kernel: list[int], strides: list[int], padding: Padding
+) -> Any:
+    """Maximum of each window; in training the gradient goes to its first maximum, as in Paddle."""
     lowest = -np.inf if is_floating(x) else np.iinfo(x.dtype).min
+    if not context.training and math.prod(kernel) <= _FEW and x.size:
+        # XLA goes through windows element by element, and a convolution's result is turned for it.
+        found = channels_last.windows(x, tuple(kernel), tuple(strides), tuple(padding), lowest)
+        return channels_last.channels_first(functools.reduce(lax.max, found))
     return lax.reduce_window(
         x,
         np.asarray(lowest, x.dtype),
@@ -57,7 +69,7 @@ def max_pool(context: LoweringContext, inputs: Sequence[Any], attributes: Attrib
             f"storage_order 0 only; got {context.num_outputs} outputs, dilations {dilations} "
             f"and storage_order {attributes.get('storage_order', 0)}."
         )
-    return _window_max(x, *_pool_geometry(context, x, attributes))
+    return _window_max(context, x, *_pool_geometry(context, x, attributes))
 
 
 @lowering("ai.onnx", "AveragePool")
@@ -95,7 +107,13 @@ def global_average_pool(
 ) -> Any:
     """Mean over the spatial axes, which stay with size 1."""
     x = jnp.asarray(inputs[0])
-    return jnp.mean(x, axis=tuple(range(2, x.ndim)), keepdims=True)
+    if context.training or not is_floating(x) or not x.size:
+        return jnp.mean(x, axis=tuple(range(2, x.ndim)), keepdims=True)
+    # As a product, since XLA joins a sum with the convolutions before it, which are slower then.
+    batch, channels, *sizes = x.shape
+    rows = x.reshape(batch, channels, -1).swapaxes(1, 2)
+    total = lax.batch_matmul(jnp.ones((batch, 1, rows.shape[1]), x.dtype), rows)
+    return (total / rows.shape[1]).reshape(batch, channels, *[1] * len(sizes))
 
 
 @lowering("ai.onnx", "GlobalMaxPool")
@@ -103,4 +121,4 @@ def global_max_pool(context: LoweringContext, inputs: Sequence[Any], attributes:
     """Maximum over the spatial axes, which stay with size 1."""
     x = jnp.asarray(inputs[0])
     spatial = x.ndim - 2
-    return _window_max(x, list(x.shape[2:]), [1] * spatial, [(0, 0)] * spatial)
+    return _window_max(context, x, list(x.shape[2:]), [1] * spatial, [(0, 0)] * spatial)

@@ -1,0 +1,208 @@
+"""Batch norms by constant statistics, put into the weights of the product before them.
+
+With f = scale / sqrt(variance + epsilon), a norm of a convolution or a matrix product with weights
+W and, where there is one, a bias b is the same product with weights f W, plus
+f (b - mean) + norm's bias. What is on the device under the names of these weights are the folded
+ones, computed in float64 and rounded once; the host keeps and reads the model's own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from paddle_ipu.popart.program import read_by_subgraphs
+from paddle_ipu.xla.graph import LoweredNode
+from paddle_ipu.xla.lowerings.normalization import folded_whole, folded_without_bias
+
+Array = np.ndarray[Any, Any]
+_STANDARD = ("", "ai.onnx")
+_NORM = (*_STANDARD, "ai.graphcore")
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedNorm:
+    """A norm and the product before it, by the ids of their weights.
+
+    Attributes:
+        result: the norm's result.
+        kernel: the product's weights.
+        axis: of the channels in them.
+        scale: of the norm; so are `bias`, `mean`, `variance` and `epsilon`.
+        added: what is added to the product by channel before the norm; None for nothing.
+    """
+
+    result: str = field(compare=False)
+    kernel: str
+    axis: int
+    scale: str
+    bias: str
+    mean: str
+    variance: str
+    epsilon: float
+    added: str | None
+
+    @property
+    def changed(self) -> tuple[str, str]:
+        """The weights that are others on the device than in the model."""
+        return self.kernel, self.added or self.bias
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """All weights that the folded ones are made of."""
+        own = (self.kernel, self.scale, self.bias, self.mean, self.variance)
+        return own if self.added is None else (*own, self.added)
+
+    def folded(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """The weights on the device, given the model's."""
+
+        def wide(name: str) -> Array:
+            return np.asarray(arrays[name], np.float64).reshape(-1)
+
+        factor = wide(self.scale) / np.sqrt(wide(self.variance) + self.epsilon)
+        start = 0.0 if self.added is None else wide(self.added)
+        shift = (start - wide(self.mean)) * factor + wide(self.bias)
+        kernel, shifted = (np.asarray(arrays[name]) for name in self.changed)
+        by_channel = factor.reshape([-1 if a == self.axis else 1 for a in range(kernel.ndim)])
+        return {
+            self.changed[0]: (kernel * by_channel).astype(kernel.dtype),
+            self.changed[1]: shift.reshape(shifted.shape).astype(shifted.dtype),
+        }
+
+    def rest(self, node: LoweredNode) -> LoweredNode:
+        """What is left of the norm: its bias is to be added, where nothing is added before it."""
+        return replace(node, rule=folded_without_bias if self.added is None else folded_whole)
+
+
+def fold(graph: ir.Graph, weights: Collection[str], kept: Collection[str]) -> list[FoldedNorm]:
+    """The norms of a graph that can be folded.
+
+    Args:
+        graph: the PopART graph.
+        weights: those that no run changes and no result shows.
+        kept: tensors that are results, or are looked at.
+    """
+    inner = (value for node in graph for value in read_by_subgraphs(node))
+    kept = {*kept, *(str(value.name) for value in (*graph.outputs, *inner))}
+    found = (_Search(weights, kept).of(node) for node in graph)
+    return [norm for norm in found if norm is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    weights: Collection[str]
+    kept: Collection[str]
+
+    def of(self, node: ir.Node) -> FoldedNorm | None:
+        if node.op_type != "BatchNormalization" or node.domain not in _NORM:
+            return None
+        spatial = node.attributes.get("spatial")
+        names = [str(value.name) for value in node.inputs if value is not None]
+        if (
+            len(node.outputs) != 1
+            or (spatial is not None and not spatial.as_int())
+            or any(name not in self.weights for name in names[1:])
+            or not all(_is_float32(value) for value in (*node.inputs, *node.outputs))
+        ):
+            return None
+        epsilon = node.attributes.get("epsilon")
+        x: ir.Value | None = node.inputs[0]
+        as_rows, x = self._rows_of_channels(x)
+        added, x = self._without_addition(x, 1 if not as_rows else -1)
+        product = None if x is None or not self._is_read_once(x) else x.producer()
+        if product is None or product.domain not in _STANDARD or len(product.inputs) < 2:
+            return None
+        kernel = product.inputs[1]
+        if product.op_type == "Conv" and not as_rows:
+            axis, own = 0, product.inputs[2] if len(product.inputs) > 2 else None
+        elif product.op_type == "MatMul" and as_rows and kernel is not None:
+            axis, own = 1, None
+            if kernel.shape is None or len(kernel.shape) != 2:
+                return None
+        else:
+            return None
+        if own is not None:
+            if added is not None:
+                return None
+            added = own
+        parts = [kernel] if added is None else [kernel, added]
+        if not all(self._is_own_weight(value) for value in parts):
+            return None
+        bias = node.inputs[2]
+        if added is None and (bias is None or not self._is_own_weight(bias)):
+            return None
+        assert kernel is not None
+        scale, bias_name, mean, variance = names[1:]
+        return FoldedNorm(
+            result=str(node.outputs[0].name),
+            kernel=str(kernel.name),
+            axis=axis,
+            scale=scale,
+            bias=bias_name,
+            mean=mean,
+            variance=variance,
+            epsilon=1e-5 if epsilon is None else epsilon.as_float(),
+            added=None if added is None else str(added.name),
+        )
+
+    def _rows_of_channels(self, x: ir.Value | None) -> tuple[bool, ir.Value | None]:
+        """(whether x is [rows, channels, 1] of a tensor with channels last, that tensor or x)."""
+        node = None if x is None else x.producer()
+        if x is None or node is None or node.op_type != "Reshape" or not self._is_read_once(x):
+            return False, x
+        source = node.inputs[0]
+        dims, own = _dims(x), _dims(source)
+        if not own or dims != (math.prod(own[:-1]), own[-1], 1):
+            return False, x
+        return True, source
+
+    def _without_addition(
+        self, x: ir.Value | None, axis: int
+    ) -> tuple[ir.Value | None, ir.Value | None]:
+        """(a weight that is added to x by channel, x before that)."""
+        node = None if x is None else x.producer()
+        if x is None or node is None or node.op_type != "Add" or not self._is_read_once(x):
+            return None, x
+        rank, channels = len(_dims(x)), (_dims(x) or (0,))[axis]
+        wanted = [1] * rank
+        wanted[axis] = channels
+        for source, other in (node.inputs, reversed(node.inputs)):
+            if other is None or source is None or _dims(source) != _dims(x):
+                continue
+            dims = _dims(other)
+            if [1] * (rank - len(dims)) + list(dims) != wanted:
+                continue
+            maker = other.producer()
+            if maker is not None and maker.op_type == "Reshape" and self._is_read_once(other):
+                other = maker.inputs[0]
+            if other is not None and other.name in self.weights:
+                return other, source
+        return None, x
+
+    def _is_own_weight(self, value: ir.Value | None) -> bool:
+        """Whether a weight is read here only."""
+        return (
+            value is not None
+            and value.name in self.weights
+            and _is_float32(value)
+            and self._is_read_once(value)
+        )
+
+    def _is_read_once(self, value: ir.Value) -> bool:
+        return value.name not in self.kept and len(value.uses()) == 1
+
+
+def _dims(value: ir.Value | None) -> tuple[int, ...]:
+    """The static shape; nothing where it is not known."""
+    if value is None or value.shape is None or not value.shape.is_static():
+        return ()
+    return tuple(int(dim) for dim in value.shape)  # type: ignore[arg-type]
+
+
+def _is_float32(value: ir.Value | None) -> bool:
+    return value is not None and value.dtype is ir.DataType.FLOAT
