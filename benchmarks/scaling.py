@@ -51,7 +51,7 @@ def _arguments() -> argparse.Namespace:
         ),
     )
     add = parser.add_argument
-    add("--instances", default="1,2,4", help="numbers of instances (default 1,2,4)")
+    add("--instances", default="1,2,4", help="numbers of instances (default 1,2,4; '' for none)")
     add("--blocks", type=int, default=10, help="turns of each engine (default 10)")
     add("--steps", type=int, default=10, help="steps in a turn (default 10)")
     add("--no-start", action="store_true", help="leave out the start of 4 instances")
@@ -286,13 +286,14 @@ def main() -> int:
         return 0
     folder = Path(tempfile.mkdtemp(prefix="scaling-"))
     try:
-        counts = [int(text) for text in arguments.instances.split(",")]
+        counts = [int(text) for text in arguments.instances.split(",") if text]
         results = {n: _time(n, arguments.blocks, arguments.steps, folder) for n in counts}
         starts = [] if arguments.no_start else _start(folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     load = os.getloadavg()[0]
-    print(f"\n{os.cpu_count()} processors, load {load:.1f} at the end:\n\n{_table(results)}\n")
+    if results:
+        print(f"\n{os.cpu_count()} processors, load {load:.1f} at the end:\n\n{_table(results)}\n")
     for start in starts:
         origins = ", ".join(f"{n} {name}" for name, n in sorted(start["origins"].items()))
         seconds = f"{start['first step']:.1f} s to the first step of all"
