@@ -218,6 +218,18 @@ return [...document.querySelectorAll("h1, h2, p, span, td, th, b, dt, dd, code, 
   .filter(([contrast]) => contrast < 4.5);
 """
 
+# Numbers of micro-batches on the marks that they stand on.
+MARKS = """
+const style = getComputedStyle(document.documentElement);
+const light = name => { const hex = style.getPropertyValue(name).trim();
+  const f = x => (x /= 255) <= 0.03928 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4;
+  return [1, 3, 5].map(at => f(parseInt(hex.slice(at, at + 2), 16)))
+    .reduce((sum, x, at) => sum + x * [0.2126, 0.7152, 0.0722][at], 0); };
+const text = light("--on-mark");
+return ["--c-forward", "--c-backward"].map(light).map(mark =>
+  (Math.max(mark, text) + 0.05) / (Math.min(mark, text) + 0.05));
+"""
+
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_can_be_read_in_both_colours(page: Any, scheme: str) -> None:
@@ -229,6 +241,7 @@ def test_text_can_be_read_in_both_colours(page: Any, scheme: str) -> None:
     ground = page.execute_script("return getComputedStyle(document.body).backgroundColor")
     assert (int(ground.split("(")[1].split(",")[0]) > 128) == (scheme == "light")
     assert page.execute_script(CONTRAST) == []
+    assert min(page.execute_script(MARKS)) > 4.5
     page.find_element("css selector", "#theme").click()
     assert page.execute_script("return getComputedStyle(document.body).backgroundColor") != ground
     assert page.execute_script(CONTRAST) == []
