@@ -15,7 +15,7 @@ from paddle_ipu.model.machines import machine_named
 from paddle_ipu.model.prediction import predict
 from paddle_ipu.model.report.as_json import NODE_COLUMNS, report_as_json
 from paddle_ipu.model.report.contents import Report, make_report
-from paddle_ipu.model.report.directory import FORMS, page_of, trace_of, write_directory
+from paddle_ipu.model.report.directory import FORMS, page_of, text_of, trace_of, write_directory
 from paddle_ipu.model.report.timeline import STEADY_SHOWN, Timeline
 from tests.model.programs import chain
 
@@ -173,6 +173,14 @@ def test_names_of_a_program_are_data() -> None:
     assert data is not None
     found = json.loads(data[1])
     assert found["name"] == EVIL and found["nodes"]["rows"][0][2] == EVIL
+
+
+def test_no_terminal_obeys_a_name() -> None:
+    program = chain(layers=2)
+    operators = tuple(replace(op, source="\x1b[31mred\x9b2J\r") for op in program.operators)
+    text = text_of(make_report(replace(program, operators=operators), MACHINE))
+    assert "\\x1b[31mred\\x9b2J\\x0d" in text
+    assert all(c.isprintable() or c == "\n" for c in text)
 
 
 def test_a_page_needs_nothing_but_itself() -> None:

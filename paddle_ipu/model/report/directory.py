@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,9 +18,14 @@ from paddle_ipu.model.report.trace import trace_as_json
 PAGE, JSON, TRACE, SUMMARY = "report.html", "report.json", "trace.json", "summary.txt"
 
 
+# Names come from programs and models: no terminal is to obey them.
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+
+
 def text_of(report: Report) -> str:
     """The summary for a terminal."""
-    return summary(report.prediction, report.advice, report.insights)
+    text = summary(report.prediction, report.advice, report.insights)
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def page_of(report: Report) -> str:
