@@ -28,6 +28,7 @@ class Insight:
         gain: of the throughput, 0.1 for a tenth more.
         memory: bytes that the fullest IPU needs more, all tiles; negative where it needs less.
         fits: whether the program fits then.
+        latency: seconds of a micro-batch then, in inference; 0 in training.
     """
 
     change: str
@@ -37,6 +38,7 @@ class Insight:
     memory: int
     fits: bool
     bound: bool = False
+    latency: float = 0.0
 
 
 def speed_insights(prediction: Prediction, pricing: Pricing | None = None) -> list[Insight]:
@@ -52,7 +54,8 @@ def speed_insights(prediction: Prediction, pricing: Pricing | None = None) -> li
             continue
         more = (after.memory.worst.per_tile - prediction.memory.worst.per_tile) * tiles
         throughput, fits = after.cycles.throughput, after.memory.fits
-        found.append(Insight(change, option, throughput, gain, more, fits))
+        latency = after.cycles.latency
+        found.append(Insight(change, option, throughput, gain, more, fits, latency=latency))
     if program.settings.pipelined:
         found += _balance(prediction)
     return sorted(found, key=lambda insight: (not insight.fits, -insight.gain))

@@ -146,6 +146,14 @@ def test_insights_hold_when_they_are_followed() -> None:
     assert gains == sorted(gains, reverse=True) and min(gains) >= 0.01
 
 
+def test_insights_of_inference_tell_the_latency() -> None:
+    program = chain(training=False)
+    (more,) = [i for i in make_report(program, MACHINE).insights if "micro_batch" in i.option]
+    after = predict(chain(training=False, rows=16), MACHINE).cycles
+    assert more.latency == pytest.approx(after.latency) and more.latency > 0
+    assert f"latency {1e6 * more.latency:.3g} us" in text_of(make_report(program, MACHINE))
+
+
 def test_an_uneven_pipeline_is_told_what_it_could_gain_at_most() -> None:
     even = chain(layers=32, stages=4, accumulation=64).with_settings(io_tiles=32)
     uneven = replace(

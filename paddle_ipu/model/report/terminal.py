@@ -63,6 +63,8 @@ def _faster(found: Insight, fits: bool) -> str:
     option = f"{{{found.option}}}: " if found.option else ""
     most = "at most " if found.bound else ""
     note = "; does not fit" if fits and not found.fits else ""
+    if found.latency:
+        note = f", latency {_time(found.latency)}{note}"
     gain = f"{found.gain:+.1%}" if found.gain < 1 else f"x {1 + found.gain:.1f}"
     return f"  {gain:>8}  {option}{found.change}; {most}{found.throughput:,.0f} rows/s{note}"
 

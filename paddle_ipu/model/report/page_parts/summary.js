@@ -11,16 +11,17 @@ function summaryView(report, section) {
   const share = worst.tile.peak / worst.tile.capacity;
   const tile = (value, name, kind) =>
     h("div", { class: `tile ${kind ?? ""}` }, h("b", {}, value), h("span", {}, name));
-  const latency = settings.training ? "weight update" : "run";
+  const unit = settings.training ? "weight update" : "run";
   section.append(h("div", { class: "tiles" },
     tile(`${whole(report.throughput)}`, "rows a second"),
-    tile(seconds(cycles.update / report.machine.processor.clock), `a ${latency}`),
+    report.latency ? tile(seconds(report.latency), `latency of ${whole(program.rows)} rows`)
+      : tile(seconds(cycles.update / report.machine.processor.clock), `a ${unit}`),
     tile(percent(report.utilisation), "of the matrix units' peak"),
     tile(percent(report.bubble), "waiting: bubble and imbalance"),
     tile(percent(share), memory.fits ? `of IPU ${worst.ipu}'s fullest tile: it fits`
       : `of IPU ${worst.ipu}'s fullest tile: it lacks ${bytes(worst.over)}`,
       memory.fits ? "good" : "bad")));
-  section.append(h("h3", {}, `Where the time of a ${latency} goes`), phases(report));
+  section.append(h("h3", {}, `Where the time of a ${unit} goes`), phases(report));
   const unpriced = Object.entries(report.unpriced);
   if (unpriced.length) section.append(h("p", { class: "note" },
     `Without a cost row, priced by the bytes they read and write: ${
@@ -94,6 +95,7 @@ function insightsView(report, section) {
     x.gain < 1 ? `+${percent(x.gain)}` : `× ${(1 + x.gain).toFixed(1)}`,
     `${x.bound ? "at most " : ""}${whole(x.throughput)} rows/s`,
     x.memory > 0 ? `; ${bytes(x.memory)} more memory of an IPU` : "",
+    x.latency ? `; latency ${seconds(x.latency)}` : "",
     x.memory < 0 ? `; ${bytes(-x.memory)} less memory of an IPU` : "",
     fits && !x.fits ? h("span", { class: "cost" }, "; does not fit") : "")))
     : h("p", {}, "None of the changes that were tried gains 1 % or more."));
