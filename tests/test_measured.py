@@ -187,6 +187,10 @@ ENTRY %main (x: f32[4,4]) -> f32[4] {
   %copy.1 = f32[4,4]{0,1} copy(%x), metadata={op_name="jit(s)/jvp(popart.MatMul.1)/dot"}
   %f.1 = f32[4,4]{1,0} fusion(%copy.1, %x), kind=kOutput, calls=%product
   %all.1 = f32[4,4]{1,0} all-reduce(%f.1), metadata={op_name="jit(s)/psum"}
+  %window.1 = f32[4,4]{1,0} reduce-window(%bare.1), window={size=2}
+  %bare.1 = f32[4,4]{1,0} bitcast(%x)
+  %ends.1 = f32[4]{0} reduce(%window.1), metadata={op_name="jit(s)/jvp(popart.ReduceSum.9)/r"}
+  %after.1 = f32[4]{0} negate(%ends.1)
   %while.1 = (f32[4,4]{1,0}, s32[]) while(%all.1), condition=%c, body=%b
   %sgd.1 = f32[4,4]{1,0} add(%x, %f.1), metadata={op_name="jit(s)/popart_update/add"}
   ROOT %f.2 = f32[4]{0} fusion(%f.1), kind=kLoop, calls=%loop
@@ -197,12 +201,14 @@ ENTRY %main (x: f32[4,4]) -> f32[4] {
     product = Origin((("MatMul", 1),), "forward")
     parts = {
         name: [(s.kind, s.origin, s.part) for s in found[name]]
-        for name in ("copy.1", "f.1", "all.1", "while.1", "sgd.1", "f.2")
+        for name in ("copy.1", "f.1", "all.1", "window.1", "after.1", "while.1", "sgd.1", "f.2")
     }
     assert parts == {
         "copy.1": [("copy", product, 1.0)],
         "f.1": [("operator", product, 1.0)],
         "all.1": [("collective", NOWHERE, 1.0)],
+        "window.1": [("operator", Origin((("ReduceSum", 9),), "forward"), 1.0)],
+        "after.1": [("operator", Origin((("ReduceSum", 9),), "forward"), 1.0)],
         "while.1": [("container", NOWHERE, 1.0)],
         "sgd.1": [("operator", Origin((), "update"), 1.0)],
         "f.2": [

@@ -1,13 +1,14 @@
 """What the instructions of a compiled XLA program came from, read from the program's text.
 
 XLA fuses operators. A fusion with a matrix product or a convolution is that operator's; else its
-time is shared out by the elements that each operator computes in it.
+time is shared out by the elements that each operator computes in it. What XLA puts in without a
+name is for the instruction that reads it, or from the one that it reads.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Literal
@@ -23,6 +24,9 @@ _OP_NAME = re.compile(r'op_name="([^"]*)"')
 _CALLS = re.compile(r"calls=%?([\w.\-]+)")
 _SHAPE = re.compile(r"\w+\[([\d,]*)\]")
 _OPERAND = re.compile(r"%([\w.\-]+)")
+
+_FAR = 50
+"""Instructions that are looked at for the origin of one that has none."""
 
 _CONTAINERS = frozenset(("while", "conditional", "call"))
 _COLLECTIVES = (
@@ -61,9 +65,39 @@ def origins(text: str) -> tuple[str, dict[str, tuple[Share, ...]]]:
     computations = _computations(text)
     found: dict[str, tuple[Share, ...]] = {}
     for instructions in computations.values():
+        shares = {name: _shares(each, computations) for name, each in instructions.items()}
+        readers: dict[str, list[str]] = {}
         for name, instruction in instructions.items():
-            found[name] = _shares(instruction, computations)
+            for operand in instruction.operands:
+                readers.setdefault(operand, []).append(name)
+        read = {name: list(each.operands) for name, each in instructions.items()}
+        for name, own in shares.items():
+            found[name] = own
+            if len(own) == 1 and own[0].kind in ("operator", "copy") and own[0].origin == NOWHERE:
+                near = _near(name, readers, shares) or _near(name, read, shares)
+                if near is not None:
+                    found[name] = (Share(own[0].kind, near, 1.0),)
     return ("" if head is None else head[1]), found
+
+
+def _near(
+    name: str, edges: Mapping[str, Sequence[str]], shares: Mapping[str, Sequence[Share]]
+) -> Origin | None:
+    """The origin of the first instruction on the way along `edges` that has one."""
+    seen, line = {name}, [name]
+    for at in line:
+        for other in edges.get(at, ()):
+            if other in seen or other not in shares:
+                continue
+            largest = max(shares[other], key=lambda share: share.part)
+            if largest.kind != "container":
+                if largest.origin != NOWHERE:
+                    return largest.origin
+                seen.add(other)
+                line.append(other)
+        if len(line) > _FAR:
+            break
+    return None
 
 
 def _computations(text: str) -> dict[str, dict[str, _Instruction]]:
