@@ -8,11 +8,16 @@ import os
 import socket
 import sys
 import threading
+import time
+from typing import Any
 
 from paddle_ipu.distributed import ipuof
-from paddle_ipu.distributed.vipu_state import start_time
-from paddle_ipu.errors import BackendUnavailableError, VipuError
+from paddle_ipu.distributed.instance import LAUNCH
+from paddle_ipu.distributed.vipu_state import place, start_time
+from paddle_ipu.errors import BackendUnavailableError, VipuConnectionError, VipuError
 
+_TIMES = 3
+"""How often a lease is renewed before it would end."""
 _LOCK = threading.Lock()
 _held: dict[tuple[str, int], int] = {}
 
@@ -42,15 +47,19 @@ def attach(ipus: int) -> int | None:
                 name=found.partition,
                 gcd=found.gcd,
                 ipus=count,
-                pid=os.getpid(),
                 host=socket.gethostname(),
-                started=start_time(os.getpid()),
                 command=" ".join(sys.argv)[:200],
                 user=_user(),
+                launch=os.environ.get(LAUNCH, ""),
+                **_myself(),
+                started=start_time(os.getpid()),
             )
             key = (found.partition, found.gcd)
             if key not in _held:
                 atexit.register(_release, found)
+                if device["lease"]:
+                    every = float(device["lease"]) / _TIMES
+                    threading.Thread(target=_renew, args=(found, every), daemon=True).start()
             _held[key] = int(device["ipus"])
     except VipuError as error:
         raise BackendUnavailableError(
@@ -59,6 +68,27 @@ def attach(ipus: int) -> int | None:
             "IPUOF_CONFIG_PATH."
         ) from error
     return int(device["first"])
+
+
+def _myself() -> dict[str, Any]:
+    return {"pid": os.getpid(), "place": place()}
+
+
+def _renew(found: ipuof.Target, every: float) -> None:
+    """Says from time to time, to a service of another host, that this process lives."""
+    started = start_time(os.getpid())
+    while True:
+        time.sleep(every)
+        try:
+            found.client.call(
+                "renew", name=found.partition, gcd=found.gcd, started=started, **_myself()
+            )
+        except VipuConnectionError:
+            # It may answer the next time.
+            continue
+        except VipuError as error:
+            sys.stderr.write(f"IPUs lost: {error}; another process may have them.\n")
+            return
 
 
 def _user() -> str:
@@ -74,8 +104,7 @@ def _release(found: ipuof.Target) -> None:
             "release",
             name=found.partition,
             gcd=found.gcd,
-            pid=os.getpid(),
-            host=socket.gethostname(),
+            **_myself(),
         )
     except VipuError:
         # The service is gone, or will see that this process is.

@@ -1,30 +1,50 @@
-"""Outlives ``poprun`` however that ends, and then ends what it started and removes its folder.
+"""Outlives ``poprun`` however that ends, and then ends what it started and removes its folders.
 
-Runs as a program of its own, which imports nothing but the standard library. Its standard input is
-the only thing that ties it to ``poprun``: lines ``session ID`` and ``folder PATH`` say what there
-is to do once it is closed, by ``poprun`` or by its death.
+Runs as a program of its own, which imports nothing but the standard library: one on each host of a
+launch, on others by SSH. Its standard input is the only thing that ties it to ``poprun``: lines say
+what there is to do once it is closed, by ``poprun`` or by its death.
+
+=================  =====================================================================
+``session ID``     end the processes of a session
+``marked TEXT``    end the processes that have a variable ``TEXT``, as ``NAME=value``
+``folder PATH``    remove a folder
+``post JSON``      send ``[host, port, body]`` to a V-IPU service
+``now``            end the processes at once, and answer ``done``
+=================  =====================================================================
+
+The first line of its output is empty. The argument ``folder`` has it make a folder for temporary
+files, which it removes: then the first line is its path, and lines ``ended NUMBER JSON`` repeat
+what the guards of instances note there.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
+import socket
 import sys
+import tempfile
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 _GRACE = 5.0
+_GLANCE = 0.05
+_OFTEN = 0.2
+
+
+def _processes() -> list[Path]:
+    return [entry for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
 
 
 def members(session: int) -> list[int]:
     """The processes of a session that have not ended."""
     found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdecimal():
-            continue
+    for entry in _processes():
         try:
             fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
         except OSError:
@@ -34,40 +54,134 @@ def members(session: int) -> list[int]:
     return found
 
 
-def end(session: int) -> None:
+def marked(text: str) -> list[int]:
+    """The processes that have a variable, which all that they start have, too."""
+    wanted, found = text.encode(), []
+    for entry in _processes():
+        with contextlib.suppress(OSError):
+            if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                found.append(int(entry.name))
+    return found
+
+
+def end_session(session: int) -> None:
     """Ends every process of a session: asks its leader, then kills who is left."""
+    if not members(session):
+        return
     with contextlib.suppress(ProcessLookupError):
         os.kill(session, signal.SIGTERM)
     last = time.monotonic() + _GRACE
-    while members(session) and time.monotonic() < last:
-        if session not in members(session):
-            # Nobody is left to pass the signal on.
-            break
-        time.sleep(0.05)
+    # Where the leader is gone, nobody passes the signal on.
+    while session in members(session) and time.monotonic() < last:
+        time.sleep(_GLANCE)
+    end(lambda: members(session))
+
+
+def end(who: Callable[[], list[int]]) -> None:
+    """Ends processes, and those that they start meanwhile: asks them, then kills who is left."""
     for number in (signal.SIGTERM, signal.SIGKILL):
-        left = members(session)
-        for process in left:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(process, number)
-        if left:
-            time.sleep(0.5)
+        told: set[int] = set()
+        last = time.monotonic() + _GRACE
+        while time.monotonic() < last:
+            left = who()
+            if not left:
+                return
+            for process in set(left) - told:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(process, number)
+            told.update(left)
+            time.sleep(_GLANCE)
 
 
-def clean(lines: Iterable[str]) -> None:
-    """Reads what there is to do until the input ends, and does it."""
-    sessions: list[str] = []
-    folders: list[str] = []
+def post(host: str, port: int, body: str) -> None:
+    """Sends a request to a V-IPU service, where one answers."""
+    import http.client
+
+    connection = http.client.HTTPConnection(host, port, timeout=_GRACE)
+    with contextlib.suppress(OSError, http.client.HTTPException), contextlib.closing(connection):
+        connection.connect()
+        address = connection.sock.getpeername()[0]
+        name = f"[{address}]" if connection.sock.family == socket.AF_INET6 else address
+        headers = {"Content-Type": "application/json", "Host": f"{name}:{port}"}
+        connection.request("POST", "/", body, headers)
+        connection.getresponse().read()
+
+
+def clean(lines: Iterable[str], answer: Callable[[str], None]) -> None:
+    """Reads what there is to do until the input ends, and does it.
+
+    Args:
+        answer: is given the answers.
+    """
+    found: dict[str, list[str]] = {"session": [], "marked": [], "folder": [], "post": []}
+
+    def end_processes() -> None:
+        for session in found["session"]:
+            end_session(int(session))
+        for text in found["marked"]:
+            end(lambda text=text: marked(text))  # type: ignore[misc]
+
     for line in lines:
         what, _, value = line.rstrip("\n").partition(" ")
-        (sessions if what == "session" else folders).append(value)
-    for session in sessions:
-        if members(int(session)):
-            end(int(session))
-    for folder in folders:
+        if what == "now":
+            end_processes()
+            answer("done")
+        else:
+            found[what].append(value)
+    end_processes()
+    for value in found["post"]:
+        post(*json.loads(value))
+    for folder in found["folder"]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-if __name__ == "__main__":
-    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+class _Notes:
+    """Passes on what guards note in a folder."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder, self._lock, self._said = folder, threading.Lock(), set[str]()
+
+    def pass_on(self) -> None:
+        """Says what has not been said."""
+        with self._lock:
+            for path in sorted(Path(self._folder).glob("ended-*")) if self._folder else ():
+                if path.name not in self._said:
+                    self._said.add(path.name)
+                    _say(f"ended {path.name[6:]} {path.read_text(encoding='utf-8')}")
+
+    def watch(self) -> None:
+        """Goes on saying."""
+        while True:
+            self.pass_on()
+            time.sleep(_OFTEN)
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
+
+
+def main(words: list[str]) -> None:
+    """Runs the program."""
+    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(ignored, signal.SIG_IGN)
-    clean(sys.stdin)
+    folder = tempfile.mkdtemp(prefix="poprun-") if "folder" in words else ""
+    try:
+        _say(folder)
+        notes = _Notes(folder)
+        if folder:
+            threading.Thread(target=notes.watch, daemon=True).start()
+
+        def answer(text: str) -> None:
+            notes.pass_on()
+            _say(text)
+
+        clean(sys.stdin, answer)
+    finally:
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -15,6 +15,9 @@ from paddle_ipu.errors import OptionError
 COORDINATOR = "PADDLE_IPU_COORDINATOR"
 """``host:port`` where instance 0 waits for the others; ``poprun`` sets it."""
 
+LAUNCH = "PADDLE_IPU_LAUNCH"
+"""One text for all processes of a launch, and for no others; ``poprun`` sets it."""
+
 TOTAL_REPLICAS = "POPDIST_NUM_TOTAL_REPLICAS"
 LOCAL_REPLICAS = "POPDIST_NUM_LOCAL_REPLICAS"
 IPUS_PER_REPLICA = "POPDIST_NUM_IPUS_PER_REPLICA"

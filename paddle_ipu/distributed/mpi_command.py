@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from paddle_ipu.distributed import instance
+from paddle_ipu.distributed import heartbeat, instance, instance_guard
 from paddle_ipu.distributed.poprun_arguments import Arguments
 
 _MAPPINGS = {
@@ -49,22 +50,22 @@ class Launch:
         mpirun: path of Open MPI's ``mpirun``.
         coordinator: ``host:port`` where instance 0 waits for the others.
         cache: folder for compiled programs, "" for none.
+        folders: other host -> its folder for temporary files.
         partition: None in offline mode.
         environment: ``poprun``'s own.
         numa_nodes: processors of each NUMA node of this host, as ``taskset`` takes them.
         processors: of this host.
-        is_local: whether all instances run on this host.
     """
 
     arguments: Arguments
     mpirun: str
     coordinator: str
     cache: str = ""
+    folders: Mapping[str, str] = field(default_factory=dict)
     partition: Partition | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     numa_nodes: Sequence[str] = ("",)
     processors: int = 1
-    is_local: bool = True
 
     @property
     def instances(self) -> int:
@@ -75,6 +76,16 @@ class Launch:
     def per_host(self) -> int:
         """Instances on each host."""
         return self.instances // max(len(self.arguments.hosts), 1)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all instances run on this host."""
+        return not self.folders
+
+    def host(self, number: int) -> str:
+        """The host of an instance; "" where none is named."""
+        hosts = self.arguments.hosts
+        return hosts[number // self.per_host] if hosts else ""
 
 
 def command(launch: Launch) -> list[str]:
@@ -132,8 +143,7 @@ def _instance(launch: Launch, number: int) -> list[str]:
     arguments = launch.arguments
     words = ["-np", "1"]
     if arguments.hosts:
-        host = arguments.hosts[number // launch.per_host]
-        words += ["--host", f"{host}:{launch.per_host}"]
+        words += ["--host", f"{launch.host(number)}:{launch.per_host}"]
     for name, value in environment_of(launch, number).items():
         words += ["-x", f"{name}={value}"]
     if not launch.is_local:
@@ -146,7 +156,10 @@ def _instance(launch: Launch, number: int) -> list[str]:
     words += arguments.words_of_instance(number)
     words += _bound(launch, number)
     if not launch.is_local:
-        words += ["env", "-u", "IPUOF_CONFIG_PATH"]
+        # It takes IPUOF_CONFIG_PATH away, too, which the other host may set.
+        guard = [sys.executable, "-I", "-S", str(instance_guard.__file__)]
+        folder = launch.folders.get(launch.host(number), launch.environment[heartbeat.FOLDER])
+        words += [*guard, folder, str(number)]
     return [*words, *arguments.program]
 
 
@@ -185,8 +198,14 @@ def environment_of(launch: Launch, number: int) -> dict[str, str]:
         instance.COORDINATOR: launch.coordinator,
         "IPUOF_LOG_LEVEL": launch.environment.get("IPUOF_LOG_LEVEL", "WARN"),
     }
+    folder = launch.folders.get(launch.host(number))
     if launch.cache:
-        found["POPART_CACHE_DIR"] = launch.cache
+        # A fixed folder is at the same place on all hosts.
+        fixed = arguments.text("executable-cache-path")
+        found["POPART_CACHE_DIR"] = launch.cache if fixed or not folder else folder
+    if folder:
+        # The counts of the instances of that host.
+        found[heartbeat.FOLDER] = folder
     report = arguments.text("autoreport-dir")
     if report:
         found[instance.AUTOREPORT] = report

@@ -52,11 +52,13 @@ class MpiProcess:
         keep_tags: whether what is shown begins with the instance's tag.
         watch: ends the instances where they hang; None lets them.
         hang: who hung.
+        is_over: whether mpirun is to be ended, as it goes on though an instance failed.
     """
 
     only: int | None = None
     keep_tags: bool = False
     watch: Watch | None = None
+    is_over: Callable[[], bool] | None = None
     hang: Hang | None = None
     _last: dict[int, deque[str]] = field(default_factory=dict)
     _own: list[str] = field(default_factory=list)
@@ -105,13 +107,18 @@ class MpiProcess:
         return 128 - code if code < 0 else code
 
     def _wait(self, process: subprocess.Popen[bytes]) -> int:
-        while self.watch is not None and self.hang is None:
+        watched = self.watch is not None or self.is_over is not None
+        while watched:
             try:
                 return process.wait(timeout=_GLANCE)
             except subprocess.TimeoutExpired:
-                self.hang = None if self._signal else self.watch.hang()
-        if self.hang is not None:
-            _end(process)
+                if self._signal:
+                    continue
+            if self.watch is not None:
+                self.hang = self.watch.hang()
+            if self.hang is not None or (self.is_over is not None and self.is_over()):
+                _end(process)
+                watched = False
         return process.wait()
 
     @contextmanager
@@ -150,16 +157,16 @@ class MpiProcess:
                 _write(to, line if self.keep_tags else rest)
 
     @property
-    def signal_name(self) -> str:
+    def ended_by(self) -> str:
         """The signal that asked to end, "" where none did."""
-        return _signal_name(self._signal) if self._signal else ""
+        return signal_name(self._signal) if self._signal else ""
 
     def failure(self) -> Failure | None:
         """The instance that mpirun says failed first; None where it names none."""
         text = "".join(self._own)
         killed = _KILLED.search(text)
         if killed is not None:
-            name = _signal_name(int(killed.group(4)))
+            name = signal_name(int(killed.group(4)))
             how = f"was killed by {name} (process {killed.group(2)} on {killed.group(3)})"
             return self._failure(int(killed.group(1)), how)
         exited = _EXITED.search(text)
@@ -170,12 +177,13 @@ class MpiProcess:
     def _failure(self, rank: int, how: str) -> Failure:
         return Failure(rank, how, self.last_lines(rank))
 
-    def last_lines(self, rank: int) -> Sequence[str]:
+    def last_lines(self, rank: int) -> list[str]:
         """The last lines that an instance printed."""
         return list(self._last.get(rank, ()))
 
 
-def _signal_name(number: int) -> str:
+def signal_name(number: int) -> str:
+    """A signal's name."""
     try:
         return signal.Signals(number).name
     except ValueError:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from paddle_ipu.distributed.mpi_command import Partition
 from paddle_ipu.distributed.poprun_arguments import Arguments
-from paddle_ipu.distributed.vipu_client import VipuClient, configured_host
+from paddle_ipu.distributed.remote_hosts import LOCAL
+from paddle_ipu.distributed.vipu_client import VipuClient, body, configured_host
+from paddle_ipu.distributed.vipu_state import is_power_of_two
 from paddle_ipu.errors import LaunchError, VipuConnectionError, VipuError
 
 Say = Callable[[str, str], None]
+AtTheEnd = Callable[[str, int, str], None]
 
 
 def client_for(arguments: Arguments, say: Say) -> VipuClient:
@@ -26,15 +29,34 @@ def client_for(arguments: Arguments, say: Say) -> VipuClient:
 
 
 @contextmanager
-def chosen(arguments: Arguments, say: Say) -> Iterator[Partition]:
+def chosen(
+    arguments: Arguments,
+    say: Say,
+    launch: str,
+    at_the_end: AtTheEnd,
+    remote: Sequence[str] = (),
+) -> Iterator[Partition]:
     """The partition, for as long as the program runs.
+
+    Args:
+        launch: a text for this launch alone, by which the service knows what belongs to it.
+        at_the_end: is given the host, the port and the body of a request to the service that is to
+            be sent once ``poprun`` has ended, however it did.
+        remote: the other hosts.
 
     Raises:
         LaunchError: the service does not answer, or there is no partition that fits.
     """
     client = client_for(arguments, say)
+    if remote and client.host in LOCAL:
+        raise LaunchError(
+            f"the V-IPU server's host is {client.host}, which is another one on {remote[0]}, whose "
+            "instances must reach it, too: give --vipu-server-host an address that all hosts know "
+            "(and `paddle-ipu vipu-server` as --host)"
+        )
+    at_the_end(client.host, client.port, body("end_launch", {"launch": launch}))
     try:
-        found, made = _found_or_made(client, arguments, say)
+        found = _found_or_made(client, arguments, say, launch)
     except VipuConnectionError as error:
         raise LaunchError(
             f"{error}\nCheck --vipu-server-host and --vipu-server-port, and whether the V-IPU "
@@ -53,18 +75,18 @@ def chosen(arguments: Arguments, say: Say) -> Iterator[Partition]:
             found["ilds"],
         )
     finally:
-        if made and arguments.flag("remove-partition"):
-            try:
-                client.call("remove", name=found["name"])
-                say("I", f"Partition {found['name']} removed")
-            except VipuError as error:
+        try:
+            for name in client.call("end_launch", launch=launch):
+                say("I", f"Partition {name} removed")
+        except VipuError as error:
+            if found["launch"]:
                 say("W", f"partition {found['name']} was not removed: {error}")
 
 
 def _found_or_made(
-    client: VipuClient, arguments: Arguments, say: Say
-) -> tuple[dict[str, Any], bool]:
-    """(the partition, whether it was made for this launch)."""
+    client: VipuClient, arguments: Arguments, say: Say, launch: str
+) -> dict[str, Any]:
+    """The partition as data."""
     partitions = {entry["name"]: entry for entry in client.call("partitions")}
     name = arguments.text("vipu-partition")
     update = bool(arguments.flag("update-partition"))
@@ -87,7 +109,7 @@ def _found_or_made(
     problem = None if found is None else unfit(found, arguments)
     if found is not None and problem is None:
         say("I", f"Partition {name} already exists and is in state PS_{found['state']}")
-        return _reset(client, arguments, found, say), False
+        return _reset(client, arguments, found, say)
     if not update:
         raise LaunchError(
             f"partition {name} does not fit: {problem}. Change the options, or let poprun make it "
@@ -96,22 +118,34 @@ def _found_or_made(
     if found is not None:
         client.call("remove", name=name)
         say("I", f"Partition {name} removed, as {problem}")
-    return _made(client, arguments, name, say), True
+    return _made(client, arguments, name, say, launch)
+
+
+def _device(arguments: Arguments) -> int:
+    """IPUs of an instance's device, which has a power of two of them."""
+    instances = arguments.count("num-instances")
+    used = arguments.count("num-replicas") * arguments.count("ipus-per-replica") // instances
+    return 1 << (used - 1).bit_length()
+
+
+def _needed(arguments: Arguments) -> int:
+    return arguments.count("num-instances") * _device(arguments)
 
 
 def _ipus(arguments: Arguments) -> int:
-    wanted = arguments.count("num-replicas") * arguments.count("ipus-per-replica")
-    return 1 << (wanted - 1).bit_length()
+    """The size of the smallest partition."""
+    return 1 << (_needed(arguments) - 1).bit_length()
 
 
 def unfit(partition: dict[str, Any], arguments: Arguments) -> str | None:
     """Why a partition cannot run a launch; None where it can."""
-    needed = arguments.count("num-replicas") * arguments.count("ipus-per-replica")
-    if partition["size"] < needed:
-        return f"it has {partition['size']} IPUs, and {needed} are needed"
-    instances = arguments.count("num-instances")
-    if partition["gcds"] not in (1, instances):
-        return f"it has {partition['gcds']} GCDs for {instances} instances"
+    instances, device = arguments.count("num-instances"), _device(arguments)
+    gcds = partition["gcds"]
+    if partition["size"] < _needed(arguments):
+        for_each = f", {device} for each instance" if instances > 1 else ""
+        return f"it has {partition['size']} IPUs, and {_needed(arguments)} are needed{for_each}"
+    if gcds not in (1, instances):
+        return f"it has {gcds} GCDs for {instances} instances"
     ilds = arguments.number("num-ilds")
     if ilds is not None and partition["ilds"] != ilds:
         return f"it has {partition['ilds']} ILDs, and --num-ilds={ilds}"
@@ -134,9 +168,12 @@ def _reset(
     return found
 
 
-def _made(client: VipuClient, arguments: Arguments, name: str, say: Say) -> dict[str, Any]:
+def _made(
+    client: VipuClient, arguments: Arguments, name: str, say: Say, launch: str
+) -> dict[str, Any]:
     sync = (arguments.text("sync-type") or "").lower().removeprefix("st_").replace("_", "-")
     attempts = arguments.count("vipu-partition-attempts")
+    instances = arguments.count("num-instances")
     for attempt in range(1, attempts + 1):
         try:
             found: dict[str, Any] = client.call(
@@ -145,9 +182,11 @@ def _made(client: VipuClient, arguments: Arguments, name: str, say: Say) -> dict
                 size=_ipus(arguments),
                 allocation=arguments.text("vipu-allocation") or "",
                 cluster=arguments.text("vipu-cluster") or "",
-                gcds=arguments.count("num-instances"),
+                # As many as instances, where they are a power of two; else all take from one.
+                gcds=instances if is_power_of_two(instances) else 1,
                 ilds=arguments.number("num-ilds") or 0,
                 sync=sync,
+                launch=launch if arguments.flag("remove-partition") else "",
             )
         except VipuError as error:
             if attempt == attempts:

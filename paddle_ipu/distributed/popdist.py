@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from paddle_ipu.distributed import ipuof
 from paddle_ipu.distributed.instance import this_instance
 from paddle_ipu.errors import OptionError, popart_exception
 
@@ -79,16 +80,17 @@ def checkNumIpusPerReplica(numIpusPerReplica: int) -> None:
 
 
 def getDeviceId(ipusPerReplica: int = 0) -> int:
-    """The number of this instance's device among those of its partition.
+    """The number of this instance's device among those that it sees, as ``gc-info -l`` has them.
 
-    A partition lists its single IPUs first, then the pairs, and so on; an instance's device is the
-    one that has all IPUs of its replicas.
+    It sees the IPUs of its GCD: single ones first, then the pairs, and so on. Its device is the one
+    that has all IPUs of its replicas; instances that share a GCD have one behind another.
 
     Args:
         ipusPerReplica: IPUs of a replica; 0 asks ``poprun``.
 
     Raises:
-        popart_exception: no device has as many IPUs: not a power of two.
+        popart_exception: no device has as many IPUs: not a power of two, or more than there are.
+        VipuError: the partition is gone.
     """
     instance = this_instance()
     size = instance.local_replicas * (ipusPerReplica or instance.ipus_per_replica)
@@ -97,12 +99,25 @@ def getDeviceId(ipusPerReplica: int = 0) -> int:
             f"no device has {size} IPUs, as {instance.local_replicas} replicas of "
             f"{size // instance.local_replicas} take: the number of IPUs must be a power of two"
         )
-    total = 1 << (instance.total_replicas * size // instance.local_replicas - 1).bit_length()
+    place = instance.replica_offset // instance.local_replicas
+    found = ipuof.target()
+    if found is None:
+        seen = 1 << (instance.total_replicas * size // instance.local_replicas - 1).bit_length()
+    else:
+        partition = found.client.call("partition", name=found.partition)
+        seen = partition["size"] // partition["gcds"]
+        if partition["gcds"] > 1:
+            place = 0
+    if (place + 1) * size > seen:
+        raise popart_exception(
+            f"no device has {size} IPUs behind {place * size} of other instances: GCDs of "
+            f"partition {found.partition if found else ''} have {seen}"
+        )
     before, singles = 0, 1
     while singles < size:
-        before += total // singles
+        before += seen // singles
         singles *= 2
-    return before + instance.replica_offset // instance.local_replicas
+    return before + place
 
 
 def init() -> None:

@@ -7,27 +7,30 @@ import os
 import platform
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import paddle_ipu
-from paddle_ipu.distributed import cleaner as cleaner_program
-from paddle_ipu.distributed import heartbeat, mpi_command, poprun_arguments
+from paddle_ipu.distributed import heartbeat, instance, mpi_command, poprun_arguments, remote_hosts
+from paddle_ipu.distributed.endings import Endings
 from paddle_ipu.distributed.mpi_command import Launch, Partition
 from paddle_ipu.distributed.mpi_process import Failure, MpiProcess, discard
 from paddle_ipu.distributed.poprun_arguments import Arguments
 from paddle_ipu.distributed.poprun_options import help_text
+from paddle_ipu.distributed.remote_hosts import Cleaner
 from paddle_ipu.errors import LaunchError
 
-_LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
+_DAEMON_FOLDERS = ("PRTE_MCA_prte_remote_tmpdir_base", "OMPI_MCA_orte_remote_tmpdir_base")
+"""Where mpirun's daemons on other hosts have their files: for Open MPI 5, for those before."""
 _TRUE = frozenset({"1", "true", "True", "TRUE"})
-_SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15")
 
 
 class Log:
@@ -75,6 +78,9 @@ def main(words: Sequence[str] | None = None) -> int:
     except LaunchError as error:
         print(f"POPRUN ERROR: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        # Before the instances were started, or after they ended.
+        return 128 + signal.SIGINT
 
 
 def version(form: str) -> str:
@@ -138,47 +144,64 @@ def _launch(arguments: Arguments, environment: dict[str, str]) -> int:
     for word in mpi_command.ignored_words(arguments):
         log.say("W", f"{word} in --mpi-global-args is ignored: the process placement is "
                      f"{arguments.placement}, and only `disabled` leaves it to you")  # fmt: skip
-    remote = [host for host in arguments.hosts if not is_this_host(host)]
+    remote = [host for host in arguments.hosts if not remote_hosts.is_this_host(host)]
     patience = arguments.number("hang-timeout")
     if remote and patience is not None:
         raise LaunchError(
             f"--hang-timeout watches the instances of this host, and {remote[0]} is another one; "
             "leave it out"
         )
-    for host in remote:
-        check_ssh(host)
+    remote_hosts.check_all(remote)
     with ExitStack() as stack:
         cleaner = stack.enter_context(Cleaner())
+        name = uuid.uuid4().hex
+        environment[instance.LAUNCH] = name
+        cleaner.remember("marked", f"{instance.LAUNCH}={name}")
         partition: Partition | None = None
         if not arguments.flag("offline-mode"):
             from paddle_ipu.distributed import partition_choice
 
-            partition = stack.enter_context(partition_choice.chosen(arguments, log.say))
+            partition = stack.enter_context(
+                partition_choice.chosen(arguments, log.say, name, cleaner.remember_to_post, remote)
+            )
+        counts = Path(tempfile.mkdtemp(prefix="poprun-heartbeat-"))
+        cleaner.remember("folder", counts)
+        environment[heartbeat.FOLDER] = str(counts)
+        endings = Endings(counts, arguments.count("num-instances"))
+        others = {host: stack.enter_context(Cleaner(host, endings.add)) for host in remote}
+        daemons = f"/tmp/poprun-daemon-{name}"
+        for other in others.values():
+            other.remember("marked", f"{instance.LAUNCH}={name}")
+            other.remember("folder", daemons)
+        for variable in _DAEMON_FOLDERS if others else ():
+            environment[variable] = daemons
         watch = None
-        environment.pop(heartbeat.FOLDER, None)
-        if not remote:
-            counts = Path(tempfile.mkdtemp(prefix="poprun-heartbeat-"))
-            cleaner.remember("folder", counts)
-            environment[heartbeat.FOLDER] = str(counts)
-            if patience is not None:
-                watch = heartbeat.Watch(counts, arguments.count("num-instances"), patience)
+        if patience is not None:
+            watch = heartbeat.Watch(counts, arguments.count("num-instances"), patience)
         launch = Launch(
             arguments=arguments,
             mpirun=mpirun,
             coordinator=_coordinator(arguments, remote),
-            cache=stack.enter_context(_cache(arguments, remote, cleaner)),
+            cache=_cache(arguments, remote, cleaner),
+            folders={host: other.folder for host, other in others.items()},
             partition=partition,
             environment=environment,
             numa_nodes=numa_nodes(),
             processors=os.cpu_count() or 1,
-            is_local=not remote,
         )
         if arguments.flag("print-topology"):
             print(mpi_command.topology(launch), flush=True)
-        return _run(launch, log, cleaner, watch)
+        cleaners = [cleaner, *others.values()]
+        return _run(launch, log, cleaners, watch, endings if others else None)
 
 
-def _run(launch: Launch, log: Log, cleaner: Cleaner, watch: heartbeat.Watch | None) -> int:
+def _run(
+    launch: Launch,
+    log: Log,
+    cleaners: Sequence[Cleaner],
+    watch: heartbeat.Watch | None,
+    endings: Endings | None,
+) -> int:
     arguments = launch.arguments
     command = mpi_command.command(launch)
     log.say("I", f"Running command: {shlex.join(command)}")
@@ -189,18 +212,26 @@ def _run(launch: Launch, log: Log, cleaner: Cleaner, watch: heartbeat.Watch | No
         only=arguments.number("only-output-from-instance"),
         keep_tags="--tag-output" in arguments.words("mpi-global-args"),
         watch=watch,
+        is_over=None if endings is None else endings.is_over,
     )
 
     def started(pid: int) -> None:
-        cleaner.remember("session", pid)
+        cleaners[0].remember("session", pid)
         # mpirun's own folder, which it leaves where it is killed.
-        cleaner.remember("folder", Path(tempfile.gettempdir()) / f"ompi.{pid}")
+        cleaners[0].remember("folder", Path(tempfile.gettempdir()) / f"ompi.{pid}")
         log.say("I", f"Waiting for mpirun (PID {pid})")
 
     code = process.run(command, launch.environment, started)
+    for cleaner in cleaners:
+        cleaner.end_processes()
     failure = process.failure()
-    if process.signal_name:
-        log.say("W", f"ended by {process.signal_name}; every instance was told to end")
+    if endings is not None and not process.ended_by:
+        endings.look()
+        if failure is None:
+            # mpirun names none where it was told to end.
+            failure, code = endings.failure(process.last_lines), endings.code() or code
+    if process.ended_by:
+        log.say("W", f"ended by {process.ended_by}; every instance was told to end")
     elif process.hang is not None:
         for number in process.hang.instances:
             last = Failure(number, "went no further", process.last_lines(number))
@@ -274,53 +305,6 @@ def _check_root(arguments: Arguments, environment: Mapping[str, str]) -> None:
         )
 
 
-def is_this_host(host: str) -> bool:
-    """Whether a host is the one that ``poprun`` runs on."""
-    if host in _LOCAL or host == socket.gethostname():
-        return True
-    try:
-        addresses = {entry[4][0] for entry in socket.getaddrinfo(host, None)}
-    except OSError:
-        return False
-    for address in addresses:
-        family = socket.AF_INET6 if ":" in str(address) else socket.AF_INET
-        with socket.socket(family) as probe:
-            try:
-                probe.bind((address, 0))
-            except OSError:
-                return False
-    return True
-
-
-def check_ssh(host: str) -> None:
-    """Asks a host for nothing, as mpirun will, without a terminal.
-
-    Raises:
-        LaunchError: it does not answer, its key is unknown, or it refuses ours.
-    """
-    command = [*_SSH, host, "true"]
-    try:
-        said = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-        )
-    except FileNotFoundError:
-        raise LaunchError(f"ssh is not installed, and host {host} is reached by it") from None
-    if said.returncode == 0:
-        return
-    if "Host key verification failed" in said.stderr:
-        advice = f"Its key belongs into ~/.ssh/known_hosts: log in once with `ssh {host}`."
-    elif "Permission denied" in said.stderr:
-        advice = (
-            f"Add this host's public key to ~/.ssh/authorized_keys on {host}; passwords are not "
-            "supported."
-        )
-    else:
-        advice = f"Check that `ssh {host} true` works from here."
-    reason = said.stderr.strip().splitlines()
-    why = reason[-1] if reason else f"ssh ended with code {said.returncode}"
-    raise LaunchError(f"host {host} cannot be reached: {why} {advice}")
-
-
 def numa_nodes() -> list[str]:
     """The processors of each NUMA node of this host, for instance ``0-3,8-11``."""
     found = sorted(
@@ -339,12 +323,11 @@ def _coordinator(arguments: Arguments, remote: Sequence[str]) -> str:
     if not remote:
         return f"127.0.0.1:{port}"
     first = arguments.hosts[0]
-    host = socket.gethostname() if first in _LOCAL else first
+    host = socket.gethostname() if first in remote_hosts.LOCAL else first
     return f"{host}:{port}"
 
 
-@contextmanager
-def _cache(arguments: Arguments, remote: Sequence[str], cleaner: Cleaner) -> Iterator[str]:
+def _cache(arguments: Arguments, remote: Sequence[str], cleaner: Cleaner) -> str:
     """The folder for compiled programs; a temporary one is gone afterwards, whatever happens."""
     given = arguments.text("executable-cache-path")
     if given is not None:
@@ -355,45 +338,12 @@ def _cache(arguments: Arguments, remote: Sequence[str], cleaner: Cleaner) -> Ite
                 raise LaunchError(
                     f"--executable-cache-path {given} cannot be made: {error.strerror}"
                 ) from None
-        yield given
-        return
+        return given
     if arguments.count("num-instances") == 1 and not remote:
-        yield ""
-        return
+        return ""
     folder = tempfile.mkdtemp(prefix="poprun-executables-")
     cleaner.remember("folder", folder)
-    try:
-        yield folder
-    finally:
-        for host in remote:
-            remove = f"rm -rf -- {shlex.quote(folder)}"
-            subprocess.run([*_SSH, host, remove], stdin=subprocess.DEVNULL, check=False)
-
-
-class Cleaner:
-    """The process that cleans up behind ``poprun``, even where that is killed."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", cleaner_program.__file__],
-            stdin=subprocess.PIPE,
-            start_new_session=True,
-            text=True,
-        )
-
-    def remember(self, what: str, value: object) -> None:
-        """Has it end a ``session``, or remove a ``folder``."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{what} {value}\n")
-        self._process.stdin.flush()
-
-    def __enter__(self) -> Cleaner:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
+    return folder
 
 
 if __name__ == "__main__":

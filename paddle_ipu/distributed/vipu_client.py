@@ -18,6 +18,11 @@ _LONGEST = 1 << 22
 _SYSTEM = Path("/etc/vipu/vipu-cli.hcl")
 
 
+def body(method: str, arguments: Mapping[str, Any]) -> str:
+    """What a call is as text."""
+    return json.dumps({"call": method, "arguments": arguments})
+
+
 @dataclass(frozen=True, slots=True)
 class VipuClient:
     """A service by its address.
@@ -39,9 +44,8 @@ class VipuClient:
             VipuConnectionError: nobody answers there, or not in time, or it is no V-IPU service.
             VipuError: the service refuses.
         """
-        body = json.dumps({"call": method, "arguments": arguments})
         try:
-            data = self._answer(body)
+            data = self._answer(body(method, arguments))
         except (OSError, ValueError, http.client.HTTPException) as error:
             raise VipuConnectionError(
                 f"unable to connect to VIRM/V-IPU Controller at {self.host}:{self.port}: context "
@@ -51,7 +55,7 @@ class VipuClient:
             raise VipuError(str(data["error"]))
         return data.get("result")
 
-    def _answer(self, body: str) -> dict[str, Any]:
+    def _answer(self, text: str) -> dict[str, Any]:
         connection = http.client.HTTPConnection(self.host, self.port, timeout=self.timeout)
         with contextlib.closing(connection):
             connection.connect()
@@ -59,7 +63,7 @@ class VipuClient:
             # The service answers to addresses only, whatever name it has here.
             host = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
             headers = {"Content-Type": "application/json", "Host": host}
-            connection.request("POST", "/", body, headers)
+            connection.request("POST", "/", text, headers)
             data = json.loads(connection.getresponse().read(_LONGEST))
         if not isinstance(data, dict):
             raise ValueError("no object")

@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
 import paddle_ipu
-from paddle_ipu.distributed.vipu_state import Allocation, VipuState
+from paddle_ipu.distributed.vipu_state import Allocation, VipuState, place
 from paddle_ipu.errors import VipuError
 
 PORT = 8090
@@ -28,7 +28,9 @@ _CALLS = (
     "reset",
     "remove",
     "attach",
+    "renew",
     "release",
+    "end_launch",
     "version",
 )
 
@@ -149,4 +151,4 @@ def new_state(ipus: int, allocations: dict[str, int], cluster: str, ild_size: in
     """
     sizes = allocations or {cluster: ipus}
     named = [Allocation(name, cluster, size) for name, size in sizes.items()]
-    return VipuState(named, ild_size, socket.gethostname(), time.time)
+    return VipuState(named, ild_size, place(), time.time)

@@ -6,7 +6,9 @@ process that is attached to IPUs has them for itself.
 
 from __future__ import annotations
 
+import os
 import re
+import socket
 import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -18,6 +20,8 @@ from paddle_ipu.errors import VipuError
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 SYNC_TYPES = ("c2-compatible", "pod-native-default")
 _HIGHEST = 65536
+LEASE = 30.0
+"""Seconds for which a process of another host keeps its IPUs without a word of it."""
 
 
 def is_power_of_two(number: int) -> bool:
@@ -40,23 +44,27 @@ class Process:
 
     Attributes:
         pid: its id.
-        host: where it runs.
+        host: where it runs, for people.
+        place: where its id means it, by `place`.
         started: when, as its host counts; tells it from a later process of the same id.
         command: what it runs.
         user: who runs it.
         first: the first of its IPUs, counted in its GCD.
         ipus: how many it has.
         since: when it was attached, in seconds since 1970.
+        launch: of ``poprun``, which ends it; "" for none.
     """
 
     pid: int
     host: str
+    place: str
     started: int
     command: str
     user: str
     first: int
     ipus: int
     since: float
+    launch: str
 
 
 @dataclass(slots=True)
@@ -75,6 +83,7 @@ class PartitionState:
         sync: how its IPUs wait for one another.
         state: ``ACTIVE``.
         attached: GCD -> the processes that have IPUs of it.
+        launch: of ``poprun``, which has it removed at its end; "" for none.
     """
 
     name: str
@@ -88,6 +97,7 @@ class PartitionState:
     sync: str
     state: str = "ACTIVE"
     attached: dict[int, list[Process]] = field(default_factory=dict)
+    launch: str = ""
 
     def plain(self) -> dict[str, Any]:
         """The partition as data that JSON has."""
@@ -100,15 +110,17 @@ class VipuState:
     Args:
         allocations: what partitions can be made of.
         ild_size: IPUs of an IPU-Link domain, where nobody asks for a number of domains.
-        host: this host's name, whose processes can be looked after.
+        place: of the processes that can be looked after, by `place`; the others must say from
+            time to time that they live.
         clock: gives the seconds since 1970.
     """
 
     def __init__(
-        self, allocations: list[Allocation], ild_size: int, host: str, clock: Callable[[], float]
+        self, allocations: list[Allocation], ild_size: int, place: str, clock: Callable[[], float]
     ) -> None:
         self._allocations = {allocation.name: allocation for allocation in allocations}
-        self._ild_size, self._host, self._clock = ild_size, host, clock
+        self._ild_size, self._place, self._clock = ild_size, place, clock
+        self._renewed: dict[tuple[str, int, int], float] = {}
         self._partitions: dict[str, PartitionState] = {}
         self._lock = threading.Lock()
 
@@ -138,6 +150,7 @@ class VipuState:
         ilds: int = 0,
         reconfigurable: bool = False,
         sync: str = "",
+        launch: str = "",
     ) -> dict[str, Any]:
         """Makes a partition.
 
@@ -168,8 +181,9 @@ class VipuState:
             chosen = self._allocation(allocation, cluster)
             first = self._room(chosen, size)
             partition = PartitionState(
-                name, chosen.name, chosen.cluster, first, size, gcds, ilds, reconfigurable, sync
-            )
+                name, chosen.name, chosen.cluster, first, size, gcds, ilds, reconfigurable, sync,
+                launch=launch,
+            )  # fmt: skip
             self._partitions[name] = partition
             return partition.plain()
 
@@ -224,9 +238,12 @@ class VipuState:
             raise VipuError(f"partition {name} not found")
         return self._partitions[name]
 
-    def attach(self, name: str, gcd: int, ipus: int, pid: int, host: str, started: int,
-               command: str, user: str) -> dict[str, Any]:  # fmt: skip
+    def attach(self, name: str, gcd: int, ipus: int, pid: int, host: str, place: str, started: int,
+               command: str, user: str, launch: str = "") -> dict[str, Any]:  # fmt: skip
         """Gives IPUs of a GCD to a process, which may ask again and then has what it asked last.
+
+        Returns:
+            The process as data; ``lease``, the seconds after which it must `renew`, 0 for never.
 
         Raises:
             VipuError: there are no such IPUs, or they are in use.
@@ -241,25 +258,39 @@ class VipuState:
                 raise VipuError(f"a device's IPUs must be a power of 2, got {ipus}")
             if ipus > room:
                 raise VipuError(f"GCD {gcd} of partition {name} has {room} IPUs, {ipus} asked for")
-            mine = [
-                p
-                for p in partition.attached.get(gcd, [])
-                if (p.pid, p.host, p.started) == (pid, host, started)
-            ]
-            others = [p for p in partition.attached.get(gcd, []) if p not in mine]
+            lease = 0.0 if place == self._place else LEASE
+            attached = partition.attached.get(gcd, [])
+            mine = [p for p in attached if (p.pid, p.place, p.started) == (pid, place, started)]
+            others = [p for p in attached if p not in mine]
             if mine and mine[0].ipus >= ipus:
-                return asdict(mine[0])
+                return {**asdict(mine[0]), "lease": lease}
             for first in range(0, room - ipus + 1, ipus):
                 if all(first + ipus <= p.first or p.first + p.ipus <= first for p in others):
                     break
             else:
                 raise VipuError(f"{ipus} IPUs of partition {name} are not free: {_in_use(others)}")
             now = self._clock()
-            process = Process(pid, host, started, command[:256], user[:64], first, ipus, now)
+            process = Process(
+                pid, host, place, started, command[:256], user[:64], first, ipus, now, launch
+            )
             partition.attached[gcd] = [*others, process]
-            return asdict(process)
+            self._renewed[place, pid, started] = now
+            return {**asdict(process), "lease": lease}
 
-    def release(self, name: str, gcd: int, pid: int, host: str) -> None:
+    def renew(self, name: str, gcd: int, pid: int, place: str, started: int) -> None:
+        """Hears that a process of another host lives.
+
+        Raises:
+            VipuError: it has no IPUs there any more.
+        """
+        with self._lock:
+            self._let_go()
+            attached = self._found(name).attached.get(gcd, [])
+            if not any((p.pid, p.place, p.started) == (pid, place, started) for p in attached):
+                raise VipuError(f"process {pid} has no IPUs of partition {name} any more")
+            self._renewed[place, pid, started] = self._clock()
+
+    def release(self, name: str, gcd: int, pid: int, place: str) -> None:
         """Takes a process's IPUs back; nothing happens where it has none."""
         with self._lock:
             partition = self._partitions.get(name)
@@ -267,24 +298,63 @@ class VipuState:
                 kept = [
                     process
                     for process in partition.attached.get(gcd, [])
-                    if (process.pid, process.host) != (pid, host)
+                    if (process.pid, process.place) != (pid, place)
                 ]
                 partition.attached[gcd] = kept
                 self._let_go()
 
+    def end_launch(self, launch: str) -> list[str]:
+        """Takes back the IPUs of a launch's processes, which ``poprun`` has ended.
+
+        Returns:
+            The partitions that were made for it, and are removed.
+        """
+        with self._lock:
+            if not launch:
+                return []
+            self._keep(lambda process: process.launch != launch)
+            removed = [p.name for p in self._partitions.values() if p.launch == launch]
+            for name in removed:
+                del self._partitions[name]
+            return removed
+
     def _let_go(self) -> None:
         """Takes back the IPUs of processes that ended without a word."""
+        self._keep(self._lives)
+        self._renewed = {
+            (p.place, p.pid, p.started): self._renewed[p.place, p.pid, p.started]
+            for partition in self._partitions.values()
+            for processes in partition.attached.values()
+            for p in processes
+        }
+
+    def _lives(self, process: Process) -> bool:
+        if process.place == self._place:
+            return is_alive(process)
+        renewed = self._renewed[process.place, process.pid, process.started]
+        return self._clock() - renewed <= LEASE
+
+    def _keep(self, wanted: Callable[[Process], bool]) -> None:
         for partition in self._partitions.values():
             partition.attached = {
-                gcd: alive
+                gcd: kept
                 for gcd, processes in partition.attached.items()
-                if (alive := [p for p in processes if p.host != self._host or is_alive(p)])
+                if (kept := [process for process in processes if wanted(process)])
             }
 
 
 def _in_use(processes: list[Process]) -> str:
     named = [f"PID {p.pid} ({p.command or '?'}) on {p.host}" for p in processes]
     return "in use by " + ", ".join(named)
+
+
+def place() -> str:
+    """Where this process's id means it: the running kernel and its table of processes."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return socket.gethostname()
 
 
 def is_alive(process: Process) -> bool:

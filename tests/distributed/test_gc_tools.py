@@ -11,7 +11,7 @@ import pytest
 from paddle_ipu.cli import info, main
 from paddle_ipu.distributed import gc_tables, poprun
 from paddle_ipu.distributed.vipu_client import VipuClient
-from paddle_ipu.distributed.vipu_state import start_time
+from paddle_ipu.distributed.vipu_state import place, start_time
 from paddle_ipu.errors import LaunchError
 
 
@@ -23,7 +23,7 @@ def partition(client: VipuClient, monkeypatch: pytest.MonkeyPatch) -> Any:
     client.call("create", name="p1", size=4, reconfigurable=True)
     client.call(
         "attach", name="p1", gcd=0, ipus=2, pid=os.getpid(), host=socket.gethostname(),
-        started=start_time(os.getpid()), command="python3 train.py", user="me",
+        place=place(), started=start_time(os.getpid()), command="python3 train.py", user="me",
     )  # fmt: skip
     return client.call("partition", name="p1")
 

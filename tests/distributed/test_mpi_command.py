@@ -132,10 +132,11 @@ def test_other_hosts() -> None:
         "POPLAR_LOG_LEVEL": "INFO",
         "SECRET": "x",
         "PADDLE_IPU_DUMP": "d",
+        "PADDLE_IPU_HEARTBEAT": "/run/counts",
     }
     found = launch(
         "--num-instances=4", "--num-replicas=4", "--host=h[0-1]", "--mpi-local-args=-x PATH=/other",
-        environment=environment, is_local=False,
+        environment=environment, folders={"h1": "/run/h1"}, cache="/run/programs",
     )  # fmt: skip
     parts = contexts(command(found))
     assert [part[part.index("--host") + 1] for part in parts] == ["h0:2", "h0:2", "h1:2", "h1:2"]
@@ -144,7 +145,12 @@ def test_other_hosts() -> None:
     assert "PADDLE_IPU_DUMP" in forwarded
     assert "PATH" not in forwarded
     assert "SECRET" not in forwarded
-    assert parts[0][-5:] == ["env", "-u", "IPUOF_CONFIG_PATH", "python3", "train.py"]
+    assert parts[0][-4:] == ["/run/counts", "0", "python3", "train.py"]
+    assert parts[3][-4:] == ["/run/h1", "3", "python3", "train.py"]
+    assert parts[3][-5].endswith("instance_guard.py")
+    # A temporary folder is each host's own, one that was asked for is the same on all.
+    caches = [environment_of(found, number)["POPART_CACHE_DIR"] for number in range(4)]
+    assert caches == ["/run/programs", "/run/programs", "/run/h1", "/run/h1"]
     assert [environment_of(found, n)["POPDIST_LOCAL_INSTANCE_INDEX"] for n in range(4)] == list(
         "0101"
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paddle_ipu.distributed import heartbeat, poprun
+from paddle_ipu.distributed import heartbeat, poprun, remote_hosts
 from paddle_ipu.distributed.mpi_process import Failure
 from paddle_ipu.errors import LaunchError
 
@@ -201,7 +201,7 @@ def test_who_hangs_in_the_same_run(
 def test_instances_of_other_hosts_are_not_watched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(poprun, "is_this_host", lambda host: False)
+    monkeypatch.setattr(remote_hosts, "is_this_host", lambda host: False)
     monkeypatch.setattr(poprun, "find_mpirun", lambda environment: "mpirun")
     words = ["--offline-mode=yes", "--allow-run-as-root", "--hang-timeout=9", "--host=far", "true"]
     assert poprun.main(words) == 1
@@ -361,7 +361,7 @@ def test_hosts_that_do_not_let_us_in(
     executable(tmp_path / "ssh", f"#!/bin/sh\necho '{said}' >&2\nexit 255\n")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     with pytest.raises(LaunchError) as error:
-        poprun.check_ssh("h")
+        remote_hosts.check("h")
     assert f"host h cannot be reached: {said}" in str(error.value)
     assert message in str(error.value)
 
@@ -378,7 +378,7 @@ def test_hosts_are_asked_without_taking_poprun_its_input(
         os.close(write)
         os.dup2(read, 0)
         with pytest.raises(LaunchError, match="cannot be reached: ssh ended with code 1"):
-            poprun.check_ssh("h")
+            remote_hosts.check("h")
         assert os.read(0, 100) == b"the caller's\n"
     finally:
         os.dup2(kept, 0)
@@ -389,13 +389,13 @@ def test_hosts_are_asked_without_taking_poprun_its_input(
 def test_no_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LaunchError, match="ssh is not installed, and host h"):
-        poprun.check_ssh("h")
+        remote_hosts.check("h")
 
 
 def test_this_host() -> None:
-    assert all(poprun.is_this_host(host) for host in ("localhost", "127.0.0.1"))
+    assert all(remote_hosts.is_this_host(host) for host in ("localhost", "127.0.0.1"))
     # Of the range for documentation.
-    assert not poprun.is_this_host("192.0.2.1")
+    assert not remote_hosts.is_this_host("192.0.2.1")
 
 
 def test_a_failure_without_a_word() -> None:

@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import http.client
+import io
 import json
 import os
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from paddle_ipu.distributed import attachment, ipuof, partition_choice, vipu
+from paddle_ipu.distributed import attachment, cleaner, ipuof, partition_choice, vipu
 from paddle_ipu.distributed.poprun_arguments import read
-from paddle_ipu.distributed.vipu_client import VipuClient, configured_host
+from paddle_ipu.distributed.vipu_client import VipuClient, body, configured_host
 from paddle_ipu.distributed.vipu_server import VipuServer, new_state
-from paddle_ipu.distributed.vipu_state import Process, is_alive, start_time
+from paddle_ipu.distributed.vipu_state import (
+    LEASE,
+    Allocation,
+    Process,
+    VipuState,
+    is_alive,
+    place,
+    start_time,
+)
 from paddle_ipu.errors import (
     BackendUnavailableError,
     LaunchError,
     VipuConnectionError,
     VipuError,
+    popart_exception,
 )
 
 
@@ -36,7 +47,7 @@ def sleeper() -> subprocess.Popen[bytes]:
 
 def attach(client: VipuClient, name: str, ipus: int, pid: int, gcd: int = 0) -> Any:
     return client.call(
-        "attach", name=name, gcd=gcd, ipus=ipus, pid=pid, host=socket.gethostname(),
+        "attach", name=name, gcd=gcd, ipus=ipus, pid=pid, host=socket.gethostname(), place=place(),
         started=start_time(pid), command="train.py", user="me",
     )  # fmt: skip
 
@@ -103,9 +114,9 @@ def test_an_ipu_has_one_process(client: VipuClient) -> None:
 
 def test_a_later_process_of_the_same_id_is_another_one() -> None:
     now = start_time(os.getpid())
-    assert is_alive(Process(os.getpid(), "h", now, "", "", 0, 1, 0.0))
-    assert not is_alive(Process(os.getpid(), "h", now - 1, "", "", 0, 1, 0.0))
-    assert not is_alive(Process(1 << 30, "h", start_time(1 << 30), "", "", 0, 1, 0.0))
+    assert is_alive(Process(os.getpid(), "h", "", now, "", "", 0, 1, 0.0, ""))
+    assert not is_alive(Process(os.getpid(), "h", "", now - 1, "", "", 0, 1, 0.0, ""))
+    assert not is_alive(Process(1 << 30, "h", "", start_time(1 << 30), "", "", 0, 1, 0.0, ""))
 
 
 @pytest.mark.parametrize(
@@ -260,7 +271,11 @@ def chosen(client: VipuClient, *words: str) -> tuple[Any, list[str]]:
     said: list[str] = []
     server = [f"--vipu-server-host={client.host}", f"--vipu-server-port={client.port}"]
     arguments = read([*server, *words, "true"])
-    with partition_choice.chosen(arguments, lambda level, text: said.append(text)) as found:
+    posts: list[tuple[str, int, str]] = []
+    with partition_choice.chosen(
+        arguments, lambda level, text: said.append(text), "1", lambda *post: posts.append(post)
+    ) as found:
+        assert posts == [(client.host, client.port, body("end_launch", {"launch": "1"}))]
         said.append("running")
     return found, said
 
@@ -293,7 +308,7 @@ def test_partitions_are_made_and_removed(client: VipuClient) -> None:
     found, said = chosen(client, *TWO, "--vipu-partition=p", "--update-partition=yes")
     assert (found.size, found.gcds) == (4, 2)
     assert said == [
-        "Partition p removed, as it has 2 IPUs, and 4 are needed",
+        "Partition p removed, as it has 2 IPUs, and 4 are needed, 2 for each instance",
         "Partition p made: 4 IPUs, 2 GCDs",
         "running",
         "Partition p removed",
@@ -332,3 +347,125 @@ def test_partitions_that_do_not_fit(client: VipuClient, words: list[str], messag
 def test_no_service_is_the_guides_error() -> None:
     with pytest.raises(LaunchError, match=r"V-IPU Controller at 127\.0\.0\.1:1: context deadline"):
         chosen(VipuClient(port=1), *TWO, "--vipu-server-timeout=2")
+
+
+def test_processes_of_other_hosts_say_that_they_live() -> None:
+    now = [0.0]
+    state = VipuState([Allocation("pod", "pod", 4)], 4, place(), lambda: now[0])
+    state.create("p", 2)
+    far = {"name": "p", "gcd": 0, "pid": 7, "place": "elsewhere", "started": 5}
+    facts = {"host": "far", "command": "train.py", "user": "me"}
+    found = state.attach(ipus=2, **far, **facts)
+    assert found["lease"] == LEASE
+    now[0] = LEASE
+    state.renew(**far)
+    now[0] = 2 * LEASE
+    mine = {**far, "pid": os.getpid(), "place": place(), "started": start_time(os.getpid())}
+    with pytest.raises(VipuError, match=r"in use by PID 7 \(train.py\) on far"):
+        state.attach(ipus=1, **mine, **facts)
+    now[0] = 2 * LEASE + 1
+    # This host's processes need say nothing.
+    assert state.attach(ipus=1, **mine, **facts)["lease"] == 0
+    with pytest.raises(VipuError, match="process 7 has no IPUs of partition p any more"):
+        state.renew(**far)
+    now[0] = 9 * LEASE
+    assert len(state.partition("p")["attached"][0]) == 1
+
+
+def test_a_lease_is_renewed(client: VipuClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    client.call("create", name="p", size=2)
+    monkeypatch.setenv("IPUOF_VIPU_API_PARTITION_ID", "p")
+    monkeypatch.setenv("IPUOF_VIPU_API_PORT", str(client.port))
+    monkeypatch.setattr(attachment, "_held", {})
+    monkeypatch.setattr(attachment, "_TIMES", 1000)
+    monkeypatch.setattr(attachment, "place", lambda: "elsewhere")
+    errors = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", errors)
+    assert attachment.attach(2) == 0
+    client.call("release", name="p", gcd=0, pid=os.getpid(), place="elsewhere")
+    end = time.monotonic() + 10
+    while not errors.getvalue():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    assert errors.getvalue() == (
+        f"IPUs lost: process {os.getpid()} has no IPUs of partition p any more; another process "
+        "may have them.\n"
+    )
+
+
+def test_what_a_launch_leaves_is_cleaned_up(client: VipuClient) -> None:
+    client.call("create", name="made", size=2, launch="1")
+    client.call("create", name="kept", size=2)
+    for name in ("made", "kept"):
+        client.call(
+            "attach", name=name, gcd=0, ipus=2, pid=7, host="far", place="elsewhere", started=5,
+            command="train.py", user="me", launch="1",
+        )  # fmt: skip
+    assert client.call("end_launch", launch="") == []
+    # As the process does that outlives poprun.
+    request = json.dumps([client.host, client.port, body("end_launch", {"launch": "1"})])
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", str(cleaner.__file__)], input=f"post {request}\n",
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("\n", "")
+    (left,) = client.call("partitions")
+    assert (left["name"], left["attached"]) == ("kept", {})
+
+
+@pytest.mark.parametrize(
+    ("words", "partition", "problem"),
+    [
+        # An instance's device has a power of two IPUs.
+        (["--num-instances=3", "--num-replicas=15"], {"size": 16},
+         "it has 16 IPUs, and 24 are needed, 8 for each instance"),
+        (["--num-instances=3", "--num-replicas=15"], {"size": 32}, None),
+        (["--num-replicas=3"], {"size": 2}, "it has 2 IPUs, and 4 are needed"),
+        (["--num-instances=4", "--num-replicas=4"], {"size": 4, "gcds": 2},
+         "it has 2 GCDs for 4 instances"),
+        (["--num-instances=4", "--num-replicas=4"], {"size": 4, "gcds": 4}, None),
+    ],
+)  # fmt: skip
+def test_what_fits(words: list[str], partition: dict[str, int], problem: str | None) -> None:
+    arguments = read([*words, "true"])
+    assert partition_choice.unfit({"gcds": 1, "ilds": 1, **partition}, arguments) == problem
+
+
+def test_a_partition_for_instances_that_are_no_power_of_two(client: VipuClient) -> None:
+    words = ["--num-instances=3", "--num-replicas=15", "--vipu-partition=p"]
+    found, _ = chosen(client, *words, "--update-partition=yes")
+    assert (found.size, found.gcds) == (32, 1)
+
+
+@pytest.mark.parametrize(("gcds", "devices"), [(1, [12, 13]), (2, [6, 6])])
+def test_the_device_of_an_instance(
+    client: VipuClient, monkeypatch: pytest.MonkeyPatch, gcds: int, devices: list[int]
+) -> None:
+    import popdist
+    from paddle_ipu.distributed import gc_tables
+
+    partition = client.call("create", name="p", size=8, gcds=gcds)
+    monkeypatch.setenv("IPUOF_VIPU_API_PARTITION_ID", "p")
+    monkeypatch.setenv("IPUOF_VIPU_API_PORT", str(client.port))
+    monkeypatch.setenv("POPDIST_NUM_TOTAL_REPLICAS", "8")
+    monkeypatch.setenv("POPDIST_NUM_LOCAL_REPLICAS", "4")
+    listed = list(gc_tables.devices(partition))
+    for number, device in enumerate(devices):
+        monkeypatch.setenv("POPDIST_REPLICA_INDEX_OFFSET", str(4 * number))
+        assert popdist.getDeviceId() == device
+        first = 0 if gcds > 1 else 4 * number
+        assert listed[device] == list(range(first, first + 4))
+    with pytest.raises(popart_exception, match="no device has 16 IPUs behind"):
+        popdist.getDeviceId(4)
+    client.call("remove", name="p")
+    with pytest.raises(VipuError, match="partition p not found"):
+        popdist.getDeviceId()
+
+
+def test_other_hosts_reach_no_service_of_this_one_alone(client: VipuClient) -> None:
+    arguments = read([f"--vipu-server-host={client.host}", "--host=a,b", "true"])
+    with (
+        pytest.raises(LaunchError, match="host is 127.0.0.1, which is another one on b, whose"),
+        partition_choice.chosen(arguments, print, "1", print, ["b"]),
+    ):
+        raise AssertionError

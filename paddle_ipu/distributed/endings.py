@@ -1,0 +1,84 @@
+"""How the instances of several hosts ended, as their guards noted it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from paddle_ipu.distributed.mpi_process import Failure, signal_name
+
+_PATIENCE = 5.0
+"""Seconds that mpirun has for ending the others where an instance failed."""
+_OF_OTHERS = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
+
+
+class Endings:
+    """The notes of all instances of a launch.
+
+    Args:
+        folder: this host's.
+        instances: how many there are.
+        clock: gives seconds.
+    """
+
+    def __init__(
+        self, folder: Path, instances: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._folder, self._instances, self._clock = folder, instances, clock
+        self._lock = threading.Lock()
+        self._notes: dict[int, dict[str, Any]] = {}
+        self._failed_at: float | None = None
+
+    def add(self, number: int, note: dict[str, Any]) -> None:
+        """Takes in what another host's cleaner says."""
+        with self._lock:
+            self._notes.setdefault(number, note)
+            if note["code"] and self._failed_at is None:
+                self._failed_at = self._clock()
+
+    def look(self) -> None:
+        """Reads what this host's guards noted."""
+        for file in self._folder.glob("ended-*"):
+            self.add(int(file.name.partition("-")[2]), json.loads(file.read_text("utf-8")))
+
+    def is_over(self) -> bool:
+        """Whether an instance failed and mpirun had its time to end the others."""
+        self.look()
+        return self._failed_at is not None and self._clock() - self._failed_at > _PATIENCE
+
+    def code(self) -> int:
+        """The exit code of the launch: 0 where every instance ended with 0."""
+        number = self._first()
+        if number is not None:
+            return int(self._notes[number]["code"])
+        return 0 if len(self._notes) == self._instances else 1
+
+    def failure(self, last_lines: Callable[[int], list[str]]) -> Failure | None:
+        """The instance that failed first, None where none did."""
+        number = self._first()
+        if number is None:
+            missing = sorted(set(range(self._instances)) - set(self._notes))
+            if not missing:
+                return None
+            return Failure(missing[0], "was lost: nobody saw its end", last_lines(missing[0]))
+        note = self._notes[number]
+        how = f"exited with code {note['code']}"
+        if note["code"] > 128:
+            name = signal_name(note["code"] - 128)
+            how = f"was killed by {name} (process {note['pid']} on {note['host']})"
+        return Failure(number, how, last_lines(number))
+
+    def _first(self) -> int | None:
+        """The instance that failed first; those that were ended because of it come after."""
+        failed = [number for number, note in self._notes.items() if note["code"]]
+
+        def order(number: int) -> tuple[bool, float]:
+            note = self._notes[number]
+            return note["code"] in _OF_OTHERS, note["at"]
+
+        return min(failed, key=order, default=None)

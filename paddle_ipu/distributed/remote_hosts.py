@@ -1,0 +1,174 @@
+"""Other hosts by SSH, without a terminal: whether they let us in, and who cleans up on each."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from paddle_ipu.distributed import cleaner
+from paddle_ipu.distributed.instance import LAUNCH
+from paddle_ipu.errors import LaunchError
+
+LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
+"""Names of this host on every host."""
+
+_SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15")
+_AT_ONCE = 32
+_PATIENCE = 30.0
+
+
+def is_this_host(host: str) -> bool:
+    """Whether a host is the one that ``poprun`` runs on."""
+    if host in LOCAL or host == socket.gethostname():
+        return True
+    try:
+        addresses = {entry[4][0] for entry in socket.getaddrinfo(host, None)}
+    except OSError:
+        return False
+    for address in addresses:
+        family = socket.AF_INET6 if ":" in str(address) else socket.AF_INET
+        with socket.socket(family) as probe:
+            try:
+                probe.bind((address, 0))
+            except OSError:
+                return False
+    return True
+
+
+def check_all(hosts: Sequence[str]) -> None:
+    """Asks hosts for nothing, several at a time; see `check`."""
+    with ThreadPoolExecutor(min(max(len(hosts), 1), _AT_ONCE)) as pool:
+        for _ in pool.map(check, hosts):
+            pass
+
+
+def check(host: str) -> None:
+    """Asks a host for nothing, as mpirun will, without a terminal.
+
+    Raises:
+        LaunchError: it does not answer, its key is unknown, or it refuses ours.
+    """
+    try:
+        said = subprocess.run(
+            [*_SSH, host, "true"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+    except FileNotFoundError:
+        raise LaunchError(f"ssh is not installed, and host {host} is reached by it") from None
+    if said.returncode == 0:
+        return
+    if "Host key verification failed" in said.stderr:
+        advice = f"Its key belongs into ~/.ssh/known_hosts: log in once with `ssh {host}`."
+    elif "Permission denied" in said.stderr:
+        advice = (
+            f"Add this host's public key to ~/.ssh/authorized_keys on {host}; passwords are not "
+            "supported."
+        )
+    else:
+        advice = f"Check that `ssh {host} true` works from here."
+    reason = said.stderr.strip().splitlines()
+    why = reason[-1] if reason else f"ssh ended with code {said.returncode}"
+    raise LaunchError(f"host {host} cannot be reached: {why} {advice}")
+
+
+class Cleaner:
+    """The process that cleans up behind ``poprun`` on one host, even where ``poprun`` is killed.
+
+    Args:
+        host: another host; None is this one.
+        ended: is given an instance of the other host and what its guard noted.
+
+    Attributes:
+        folder: for temporary files of the launch on another host; "" on this one.
+
+    Raises:
+        LaunchError: the other host does not have the same Python and this package.
+    """
+
+    def __init__(
+        self,
+        host: str | None = None,
+        ended: Callable[[int, dict[str, Any]], None] = lambda number, note: None,
+    ) -> None:
+        program = [sys.executable, "-I", "-S", str(cleaner.__file__)]
+        command = program if host is None else [*_SSH, host, shlex.join([*program, "folder"])]
+        self._process = subprocess.Popen(
+            command,
+            # Of a launch inside a launch, the outer one's cleaner must not end the inner one's.
+            env={name: value for name, value in os.environ.items() if name != LAUNCH},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=None if host is None else subprocess.PIPE,
+            start_new_session=True,
+            text=True,
+        )
+        answer = self._answer()
+        if not answer:
+            _, said = self._process.communicate()
+            why = (said or "it said nothing").strip().splitlines()[-1]
+            raise LaunchError(
+                f"host {host} cannot run {sys.executable} with this package: {why}. All hosts of a "
+                "launch must have the same files in the same places."
+            )
+        self.folder = answer.rstrip("\n")
+        self._done = threading.Event()
+        self._reader = threading.Thread(target=self._read, args=(ended,), daemon=True)
+        self._reader.start()
+
+    def _read(self, ended: Callable[[int, dict[str, Any]], None]) -> None:
+        while line := self._answer():
+            what, _, rest = line.partition(" ")
+            if what == "ended":
+                number, _, note = rest.partition(" ")
+                ended(int(number), json.loads(note))
+            else:
+                self._done.set()
+        self._done.set()
+
+    def _answer(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline()
+
+    def _write(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+
+    def remember(self, what: str, value: object) -> None:
+        """Has it end a ``session`` or all that is ``marked``, or remove a ``folder``."""
+        self._write(f"{what} {value}")
+
+    def remember_to_post(self, host: str, port: int, body: str) -> None:
+        """Has it send a request to a V-IPU service."""
+        self._write(f"post {json.dumps([host, port, body])}")
+
+    def end_processes(self) -> None:
+        """Ends the processes that it remembers, and waits for that."""
+        # Where SSH has ended, the other host's cleaner has seen it and begun.
+        with contextlib.suppress(BrokenPipeError):
+            self._done.clear()
+            self._write("now")
+            self._done.wait(_PATIENCE)
+
+    def __enter__(self) -> Cleaner:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_PATIENCE)
+            self._reader.join()
+            self._process.stdout.close()
+            if self._process.stderr is not None:
+                self._process.stderr.close()
