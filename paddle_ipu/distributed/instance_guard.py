@@ -41,18 +41,25 @@ def main(words: list[str]) -> int:
     # Where the daemon that started this process dies, the instance ends, too.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     environment = {name: v for name, v in os.environ.items() if name != "IPUOF_CONFIG_PATH"}
+    running: list[subprocess.Popen[bytes]] = []
+    early: list[int] = []
+
+    def pass_on(signal_number: int, frame: FrameType | None) -> None:
+        early.append(signal_number)
+        for process in running:
+            process.send_signal(signal_number)
+
+    for passed in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(passed, pass_on)
     try:
         process = subprocess.Popen(program, env=environment)
     except OSError as error:
         sys.stderr.write(f"{program[0]}: {error.strerror}\n")
         note(Path(folder), number, _NOT_FOUND, os.getpid())
         return _NOT_FOUND
-
-    def pass_on(signal_number: int, frame: FrameType | None) -> None:
+    running.append(process)
+    for signal_number in early:
         process.send_signal(signal_number)
-
-    for passed in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(passed, pass_on)
     code = process.wait()
     note(Path(folder), number, code if code >= 0 else 128 - code, process.pid)
     if code < 0:
