@@ -80,7 +80,7 @@ def _serve(engine: str, address: str, coordinator: str) -> None:
 
         step, found = scaling_program.prepare(TINY, batch)
     loss = step()
-    connection.send({"rank": rank, "loss": loss, **found})
+    connection.send({"rank": rank, "loss": loss, "cpu": time.process_time(), **found})
     together: Any = None
     while True:
         try:
@@ -222,7 +222,10 @@ def _start(folder: Path) -> list[dict[str, Any]]:
         launch = Launch("paddle_ipu", 4, folder, str(cache))
         origins = Counter(answer["origin"] for answer in launch.first)
         launch.close()
-        found.append({"cache": name, "first step": launch.started, "origins": dict(origins)})
+        cpu = sum(answer["cpu"] for answer in launch.first)
+        found.append(
+            {"cache": name, "first step": launch.started, "cpu": cpu, "origins": dict(origins)}
+        )
     return found
 
 
@@ -297,7 +300,10 @@ def main() -> int:
     for start in starts:
         origins = ", ".join(f"{n} {name}" for name, n in sorted(start["origins"].items()))
         seconds = f"{start['first step']:.1f} s to the first step of all"
-        print(f"4 instances, {start['cache']} cache: {seconds}; {origins}")
+        print(
+            f"4 instances, {start['cache']} cache: {seconds}, {start['cpu']:.1f} s of processors; "
+            f"{origins}"
+        )
     if arguments.json:
         written = {"config": {"parameters": _parameters()}, "results": results, "starts": starts}
         Path(arguments.json).write_text(json.dumps(written, indent=1), encoding="utf-8")
