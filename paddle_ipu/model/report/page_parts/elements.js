@@ -39,6 +39,8 @@ const count = value => scaled(value, [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3,
 const percent = value => `${(100 * value).toFixed(Math.abs(value) < 0.1 ? 1 : 0)} %`;
 const whole = value => Math.round(value).toLocaleString("en");
 
+const several = (number, name) => `${whole(number)} ${name}${number === 1 ? "" : "s"}`;
+
 const keyed = entries => h("ul", { class: "key" }, entries.map(([name, paint]) => {
   const mark = h("i");
   mark.style.background = paint;

@@ -14,7 +14,7 @@ function summaryView(report, section) {
   const unit = settings.training ? "weight update" : "run";
   section.append(h("div", { class: "tiles" },
     tile(`${whole(report.throughput)}`, "rows a second"),
-    report.latency ? tile(seconds(report.latency), `latency of ${whole(program.rows)} rows`)
+    report.latency ? tile(seconds(report.latency), `latency of ${several(program.rows, "row")}`)
       : tile(seconds(cycles.update / report.machine.processor.clock), `a ${unit}`),
     tile(percent(report.utilisation), "of the matrix units' peak"),
     tile(percent(report.bubble), "waiting: bubble and imbalance"),
@@ -57,10 +57,10 @@ function facts(report) {
     .map(([name, value]) => [h("dt", {}, name), h("dd", {}, String(value))]));
   return h("div", { class: "pair" },
     list([
-      ["machine", `${machine.name}: ${machine.ipus} IPUs, ${machine.processor.name}`],
+      ["machine", `${machine.name}: ${several(machine.ipus, "IPU")}, ${machine.processor.name}`],
       ["tiles of an IPU", `${machine.processor.tiles} at ${count(machine.processor.clock)}Hz`],
       ["memory of an IPU", bytes(machine.processor.tiles * machine.processor.tile_memory)],
-      ["IPUs used", `${settings.ipus}: ${perReplica} a replica, ${settings.replicas} replicas`],
+      ["IPUs used", `${settings.ipus}: ${perReplica} a replica, ${several(settings.replicas, "replica")}`],
       ["streaming memory", report.memory.off_chip
         ? `${bytes(report.memory.off_chip)} of a replica` : "none"],
     ]),
@@ -68,7 +68,7 @@ function facts(report) {
       ["program", settings.training ? `training, ${program.rule || "no rule"}` : "inference"],
       ["operators", whole(program.operators)],
       ["elements of weights", count(program.weights)],
-      ["micro-batch", `${program.rows} rows`],
+      ["micro-batch", several(program.rows, "row")],
       ["accumulation factor", settings.training ? whole(settings.accumulation) : ""],
       ["rows of a run", whole(program.samples)],
       ["recomputation", settings.training ? settings.recomputation : ""],
