@@ -231,6 +231,8 @@ def test_damaged_checkpoints_are_passed_over_and_other_runs_refused(
     assert "holds checkpoints of an earlier run, the newest step_6" in capsys.readouterr().out
     assert pretrain(samples, output, "--resume", "--learning_rate", "0.1") == 2
     assert "had --learning_rate 0.006, this one has 0.1" in capsys.readouterr().out
+    assert pretrain(samples, output, "--resume", "--max_steps", "7") == 2
+    assert "had steps in all 6, this one has 7" in capsys.readouterr().out
     with (output / "step_6" / "model.pdparams").open("r+b") as file:
         file.seek(200)
         file.write(b"damage")

@@ -207,6 +207,40 @@ def test_the_published_scripts_parameters_come_under_the_networks_names() -> Non
     assert np.array_equal(key, np.float32([4, 5, 6, 7]))
 
 
+@pytest.mark.parametrize("trainer", [False, True])
+@pytest.mark.parametrize("pretrained", [False, True])
+def test_published_parameters_are_found_as_paddle_3_numbers_them(
+    trainer: bool, pretrained: bool
+) -> None:
+    """Layers alone are counted there; the IPUTrainer's attention is a layer of its own."""
+    rng = np.random.default_rng(2)
+    linear, norms = {0: 0, 2: 1, 3: 2, 6: 3, 8: 4, 9: 5}, [0, 2, 4, 6, 8]
+    heads = {12: (4, 4), 13: (4, 2), 14: (4, 4)} if pretrained else {12: (4, 2)}
+    linear |= {number: number - 6 for number in heads}
+    counted: dict[str, tuple[str, tuple[int, ...]]] = {}
+    for old, new in linear.items():
+        for letter, shape in (("w", (4, 4)), ("b", (4,))):
+            counted[f"linear_{old}.{letter}_0"] = (f"linear_{new}.{letter}_0", shape)
+    for old, shape in heads.items():
+        counted[f"linear_{old}.w_0"] = (f"linear_{linear[old]}.w_0", shape)
+    for new, old in enumerate([*norms, 10] if pretrained else norms):
+        for letter in "wb":
+            counted[f"layer_norm_{old}.{letter}_0"] = (f"layer_norm_{new}.{letter}_0", (4,))
+    for number in range(6):
+        layer = f"ipu_multi_head_attention_{number // 3}.w_{number % 3}"
+        name = f"bert_model_0.w_{number}"
+        counted[name] = (layer if trainer else name, (4, 4))
+    for name in ("ipu_bert_embeddings_0.w_0", "ipu_bert_embeddings_0.w_1", "embedding_0.w_0"):
+        counted[name] = (name, (4, 7))
+    old_names = {name: rng.standard_normal(shape) for name, (_, shape) in counted.items()}
+    new_names = {counted[name][0]: values for name, values in old_names.items()}
+    assert len(new_names) == len(old_names)
+    expected, found = (from_published(arrays, SETTINGS) for arrays in (old_names, new_names))
+    assert expected.keys() == found.keys()
+    assert ("nsp.pooler.weight" in found) == pretrained
+    assert all(np.array_equal(expected[name], found[name]) for name in found)
+
+
 def test_what_cannot_be_read_is_refused(prefix: Path) -> None:
     def refused() -> str:
         with pytest.raises(DataError) as error:

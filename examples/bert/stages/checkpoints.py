@@ -18,6 +18,7 @@ from typing import Any
 
 from examples.bert.files import DataError, read_json
 from examples.bert.stages.device import DeviceProgram, RunState
+from examples.bert.stages.settings import Settings
 
 MANIFEST = "checkpoint.json"  # what the folder holds, with a digest of every file
 PARTIAL = ".part"
@@ -173,8 +174,9 @@ def check_files(path: Path) -> Progress:
 def _compare(path: Path, kept: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     for name, value in given.items():
         if name in kept and kept[name] != value:
+            what = f"--{name}" if hasattr(Settings, name) else name
             raise DataError(
-                f"{path}: the run that wrote it had --{name} {kept[name]}, this one has {value}; "
+                f"{path}: the run that wrote it had {what} {kept[name]}, this one has {value}; "
                 "resume with the same setting, or start another run in another --output_dir"
             )
 

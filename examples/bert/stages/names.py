@@ -27,7 +27,7 @@ embeddings.segment.weight   bert/embeddings/token_type_embeddings   ipu_bert_emb
 embeddings.norm.scale       bert/embeddings/LayerNorm/gamma         layer_norm_0.w_0
 embeddings.norm.bias        bert/embeddings/LayerNorm/beta          layer_norm_0.b_0
 """
-# Of layer {i}; the numbers in the published names count parameters as Paddle made them.
+# Of layer {i}; the published names have the numbers that Paddle 2 counts, see _counted.
 _LAYER = """
 attention.query.weight     attention/self/query/kernel       bert_model_0.w_{i*3}
 attention.key.weight       attention/self/key/kernel         bert_model_0.w_{i*3+1}
@@ -80,6 +80,7 @@ def encoder_names(layers: int) -> list[tuple[str, str, str]]:
 
 def from_published(arrays: Arrays, settings: Settings) -> Arrays:
     """The published script's parameters under our names, with zeros for biases it does not have."""
+    arrays = _counted(arrays)
     result: Arrays = {}
     for ours, _, published in encoder_names(settings.num_hidden_layers):
         if published in arrays:
@@ -112,6 +113,45 @@ def from_published(arrays: Arrays, settings: Settings) -> Arrays:
         }
         result["mlm.bias"] = np.zeros(settings.vocab_size, np.float32)  # theirs has none
     result |= {ours: arrays[name] for ours, name in heads.items() if name in arrays}
+    return result
+
+
+def _counted(arrays: Arrays) -> Arrays:
+    """A published script's parameters under the names that its mapping has: those of Paddle 2.
+
+    Paddle 2 counts layers and their operators together (``layer_norm_0``, ``_2``, ``_4``), Paddle 3
+    layers alone. The IPUTrainer's attention is a layer of its own.
+    """
+    numbers = {
+        kind: sorted(
+            {int(name[len(kind) :].split(".")[0]) for name in arrays if name.startswith(kind)}
+        )
+        for kind in ("linear_", "layer_norm_")
+    }
+    dense = {kind for kind, found in numbers.items() if len(found) > 1 and found[-1] < len(found)}
+    # Two norms a layer, and one more of the embeddings or two with that of the heads.
+    layers = (len(numbers["layer_norm_"]) - 1) // 2
+    result: Arrays = {}
+    for name, values in arrays.items():
+        kind, _, rest = name.partition("_attention_")
+        if kind == "ipu_multi_head":
+            layer, _, parameter = rest.partition(".")
+            letter, _, place = parameter.partition("_")
+            number = 3 * int(layer) + int(place) if letter == "w" else int(layer)
+            name = f"bert_model_0.{letter}_{number}"
+        for kind in dense:
+            if name.startswith(kind):
+                text, _, parameter = name[len(kind) :].partition(".")
+                number = int(text)
+                if kind == "layer_norm_":
+                    number *= 2
+                elif number < 3 * layers:
+                    number = 6 * (number // 3) + (0, 2, 3)[number % 3]
+                else:
+                    number += 3 * layers
+                name = f"{kind}{number}.{parameter}"
+                break
+        result[name] = values
     return result
 
 

@@ -185,7 +185,7 @@ def _start(
 def _setting(settings: Settings, work: Work) -> dict[str, Any]:
     """What the losses depend on, for a run that is resumed to be compared with."""
     values = {f.name: getattr(settings, f.name) for f in fields(Settings) if f.name not in _FREE}
-    return values | {"steps": work.total_steps, "samples": work.samples}
+    return values | {"steps in all": work.total_steps, "samples": work.samples}
 
 
 def _final(program: DeviceProgram, work: Work) -> Path:
