@@ -2,6 +2,7 @@
 
     python -m benchmarks.published               the table
     python -m benchmarks.published --plan        chooses anew what published_strategies.json keeps
+    python -m benchmarks.published --sensitivity what a fifth more or less of each constant does
 
 Where a source says which strategy it used, that is predicted. Where it says none, the planner's
 best for that machine and global batch is, as ``published_strategies.json`` keeps it: it was chosen
@@ -15,9 +16,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import paddle
@@ -28,11 +30,12 @@ from examples.bert.stages import networks
 from examples.bert.stages.presets import PRESETS
 from examples.bert.stages.settings import Settings
 from examples.bert.stages.strategy import ipu_strategy
+from paddle_ipu.model import constants, matmul_plan, memory, operator_cost
 from paddle_ipu.model.machines import machine_named
 from paddle_ipu.model.operator_cost import Pricing
 from paddle_ipu.model.placement import Cuts, place
 from paddle_ipu.model.plan import plan, resized_plan
-from paddle_ipu.model.prediction import predict
+from paddle_ipu.model.prediction import Prediction, predict
 from paddle_ipu.model.program import Program
 from paddle_ipu.predicted_program import predicted_program
 
@@ -170,6 +173,11 @@ ROWS = (
         note="the strategy published for Paddle, which has the same global batch",
     ),
     Row(
+        "BERT-Base phase 1", "Bow-Pod4", 4035, "EIDF's documentation, PyTorch, generated data",
+        lambda: bert(num_replica=1, grad_acc_factor=2048),
+        note=f"{EXAMPLES}, the same but for one replica",
+    ),
+    Row(
         "BERT-Large phase 1", "Bow-Pod16", 6044, f"{PAGES}, PopART, packed",
         lambda: bert(**LARGE, micro_batch_size=8, grad_acc_factor=1712), batch=54784,
         packed=PACKED[128], note="1.17 sequences a row",
@@ -200,6 +208,7 @@ def main() -> int:
     """Prints the table, or chooses strategies."""
     parser = argparse.ArgumentParser(description="published throughputs beside predicted ones")
     parser.add_argument("--plan", action="store_true", help="choose the planner's strategies anew")
+    parser.add_argument("--sensitivity", action="store_true", help="vary each fitted constant")
     arguments = parser.parse_args()
     paddle.enable_static()
     paddle_ipu.activate()
@@ -208,12 +217,16 @@ def main() -> int:
         STRATEGIES.write_text(json.dumps(chosen, indent=1) + "\n")
         return 0
     kept = json.loads(STRATEGIES.read_text())
+    programs = [_program(row, kept) for row in ROWS]
+    if arguments.sensitivity:
+        print(_sensitivities(programs))
+        return 0
     print(
         f"{'':<24} {'machine':<10} {'published':>9} {'predicted':>9} {'error':>7} {'memory':>7}"
         "  strategy"
     )
-    for row in ROWS:
-        print(_line(row, kept[f"{row.name} on {row.machine}"] if row.batch else None))
+    for row, program in zip(ROWS, programs, strict=True):
+        print(_line(row, program))
     return 0
 
 
@@ -230,19 +243,29 @@ def _planned(row: Row) -> dict[str, Any]:
     }
 
 
-def _line(row: Row, kept: dict[str, Any] | None) -> str:
-    machine = machine_named(row.machine)
+def _program(row: Row, strategies: dict[str, Any]) -> Program:
+    """A row's program, with the planned strategy where the row has no published one."""
     program = row.build()
-    if kept is not None:
-        cuts = kept["cuts"]
-        program = resized_plan(
-            program,
-            rows=kept["rows"],
-            cuts=None if cuts is None else Cuts(tuple(cuts["starts"]), tuple(cuts["ipus"])),
-            settings=kept["settings"],
-            proportion=kept["memory_proportion"],
-        )
-    found = predict(program, machine, Pricing(machine.processor))
+    if not row.batch:
+        return program
+    kept = strategies[f"{row.name} on {row.machine}"]
+    cuts = kept["cuts"]
+    return resized_plan(
+        program,
+        rows=kept["rows"],
+        cuts=None if cuts is None else Cuts(tuple(cuts["starts"]), tuple(cuts["ipus"])),
+        settings=kept["settings"],
+        proportion=kept["memory_proportion"],
+    )
+
+
+def _prediction(row: Row, program: Program) -> Prediction:
+    machine = machine_named(row.machine)
+    return predict(program, machine, Pricing(machine.processor))
+
+
+def _line(row: Row, program: Program) -> str:
+    found = _prediction(row, program)
     predicted = found.cycles.throughput * row.packed
     settings = program.settings
     worst = found.memory.worst
@@ -252,9 +275,42 @@ def _line(row: Row, kept: dict[str, Any] | None) -> str:
         f"{predicted / row.published - 1:>+7.1%} {share:>7.0%}  "
         f"{settings.ipus // settings.replicas} IPUs x {settings.replicas}, micro-batch "
         f"{program.rows}, accumulation {settings.accumulation}, {settings.recomputation}"
-        f"{', planned' if kept is not None else ''}; {'fitted' if row.fitted else 'validation'}\n"
+        f"{', planned' if row.batch else ''}; {'fitted' if row.fitted else 'validation'}\n"
         f"{'':<24} {row.source}; {row.note}"
     )
+
+
+MODULES: tuple[ModuleType, ...] = (matmul_plan, memory, operator_cost)
+"""Where the fitted constants are used."""
+
+
+def _sensitivities(programs: Sequence[Program]) -> str:
+    """What a fifth less and a fifth more of each constant changes, row by row."""
+
+    def measured() -> list[tuple[float, float]]:
+        matmul_plan.plan_product.cache_clear()
+        found = [_prediction(row, program) for row, program in zip(ROWS, programs, strict=True)]
+        return [(f.cycles.throughput, float(f.memory.worst.per_tile)) for f in found]
+
+    base = measured()
+    lines = [f"{at}  {row.name}, {row.machine}" for at, row in enumerate(ROWS, 1)]
+    head = "".join(f"{at:>8}" for at in range(1, len(ROWS) + 1))
+    lines += ["", f"{'rows/s, of row':<32}{head}"]
+    sizes = ["", f"{'the fullest tile, of row':<32}{head}"]
+    for name in (name for name in vars(constants) if name.isupper()):
+        users = [module for module in MODULES if hasattr(module, name)]
+        value = getattr(constants, name)
+        for factor in (0.8, 1.2):
+            for module in users:
+                setattr(module, name, value * factor)
+            pairs = list(zip(measured(), base, strict=True))
+            title = f"{name} x {factor}"
+            for at, text in enumerate((lines, sizes)):
+                changes = [now[at] / before[at] - 1 for now, before in pairs]
+                text.append(f"{title:<32}" + "".join(f"{change:>+8.1%}" for change in changes))
+        for module in users:
+            setattr(module, name, value)
+    return "\n".join([*lines, *sizes])
 
 
 if __name__ == "__main__":
