@@ -216,8 +216,8 @@ def main() -> int:
         chosen = {f"{row.name} on {row.machine}": _planned(row) for row in ROWS if row.batch}
         STRATEGIES.write_text(json.dumps(chosen, indent=1) + "\n")
         return 0
-    kept = json.loads(STRATEGIES.read_text())
-    programs = [_program(row, kept) for row in ROWS]
+    kept = kept_strategies()
+    programs = [program_of(row, kept) for row in ROWS]
     if arguments.sensitivity:
         print(_sensitivities(programs))
         return 0
@@ -243,7 +243,13 @@ def _planned(row: Row) -> dict[str, Any]:
     }
 
 
-def _program(row: Row, strategies: dict[str, Any]) -> Program:
+def kept_strategies() -> dict[str, Any]:
+    """What the planner chose before the comparison, by name and machine of a row."""
+    found: dict[str, Any] = json.loads(STRATEGIES.read_text())
+    return found
+
+
+def program_of(row: Row, strategies: dict[str, Any]) -> Program:
     """A row's program, with the planned strategy where the row has no published one."""
     program = row.build()
     if not row.batch:

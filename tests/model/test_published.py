@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.published import ROWS, bert
+from benchmarks.published import ROWS, Row, bert, kept_strategies, program_of
 from examples.bert.stages.presets import PRESETS
 from paddle_ipu.model.machines import machine_named
 from paddle_ipu.model.prediction import Prediction, predict
@@ -15,6 +15,14 @@ from paddle_ipu.model.program import Program
 pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("static_mode")]
 
 POD16 = machine_named("POD16")
+
+
+@pytest.mark.filterwarnings("ignore:When training, we now always track global mean:UserWarning")
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.name} {row.published} {row.batch}")
+def test_every_row_is_within_a_quarter_of_its_source_and_fits(row: Row) -> None:
+    found = predict(program_of(row, kept_strategies()), machine_named(row.machine))
+    assert found.memory.fits
+    assert found.cycles.throughput * row.packed == pytest.approx(row.published, rel=0.25)
 
 
 def predicted(program: Program) -> Prediction:
