@@ -22,7 +22,7 @@ SHARES = unit-3.0 models independent unit-3.1 onnx-nodes placements unit-3.2 hal
 # Tests marked `thorough` belong to these shares by their folders, and to `guides` by none of them.
 INDEPENDENT = tests/ops tests/popart tests/training
 # What no version of Paddle changes is left out on all but the newest; `rest-2.6` runs it on the oldest.
-SAME = tests/xla tests/popart tests/onnx_nodes tests/examples tests/ops/test_completeness.py \
+SAME = tests/xla tests/popart tests/onnx_nodes tests/examples tests/containers tests/ops/test_completeness.py \
 	tests/ops/test_onnxruntime.py tests/ops/test_attribute_coverage.py \
 	tests/training/test_other_platforms.py tests/models
 CORE = $(SAME:%=--ignore %)
