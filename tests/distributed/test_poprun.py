@@ -16,6 +16,7 @@ import pytest
 from paddle_ipu.distributed import heartbeat, poprun, remote_hosts
 from paddle_ipu.distributed.mpi_process import Failure
 from paddle_ipu.errors import LaunchError
+from paddle_ipu.executable_cache import ExecutableCache
 
 ROOT = Path(__file__).parents[2]
 ALLOWED = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -50,7 +51,12 @@ def start(tmp_path: Path, *words: str) -> subprocess.Popen[str]:
 
 def run(tmp_path: Path, *words: str) -> tuple[int, str, str]:
     process = start(tmp_path, *words)
-    out, err = process.communicate(timeout=60)
+    try:
+        # A machine that does much else is slow.
+        out, err = process.communicate(timeout=180)
+    finally:
+        process.kill()
+        process.wait()
     return process.returncode, out, err
 
 
@@ -299,6 +305,23 @@ def test_training(tmp_path: Path, kind: str) -> None:
     assert code == 0, err
     first, second = (dict(np.load(tmp_path / f"{rank}.npz")) for rank in (0, 1))
     assert np.array_equal(first["train.w"], second["train.w"])
+
+
+@with_mpirun
+@pytest.mark.thorough
+def test_one_instance_compiles_for_all_and_for_later_launches(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    program = (sys.executable, "-m", "tests.distributed.instance_program", str(tmp_path), "sgd")
+    keys, weights = [], []
+    for _ in range(2):
+        code, _, err = run(tmp_path, *TWO, f"--executable-cache-path={cache}", *program)
+        assert code == 0, err
+        keys.append({entry.key: entry.size for entry in ExecutableCache(cache).entries()})
+        weights.append(np.load(tmp_path / "1.npz")["train.w"])
+    # The executable, and what leads to it without tracing.
+    assert len(keys[0]) == 2
+    assert keys[1] == keys[0]
+    assert np.array_equal(*weights)
 
 
 def test_wrong_options_end_at_once(tmp_path: Path) -> None:
