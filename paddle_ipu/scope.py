@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,6 +13,20 @@ from paddle_ipu.errors import NotSupported, UninitializedParameterError
 
 Array = np.ndarray[Any, Any]
 _INT32 = np.iinfo(np.int32)
+
+
+def temporary() -> Any:
+    """A new Scope that goes, with its tensors, when nothing refers to it any more.
+
+    Those of ``paddle.static.Scope()`` stay until the process ends: Paddle keeps them in a pool.
+    What it gives is a child of one of them, which leaves the pool when the child is dropped.
+    """
+    from paddle.base import core
+
+    parent = core.Scope()
+    child = parent.new_scope()
+    weakref.finalize(child, parent._remove_from_pool).atexit = False
+    return child
 
 
 def tensor(scope: Any, name: str) -> Any | None:

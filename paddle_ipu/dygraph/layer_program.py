@@ -39,9 +39,7 @@ class LayerProgram:
         changed: Collection[str],
         state: OptimizerState | None = None,
     ) -> None:
-        import paddle
-
-        self._scope = paddle.static.Scope()
+        self._scope = scopes.temporary()
         self._tensors = dict(tensors)
         self._shared: dict[str, tuple[int, int]] = {}
         self._state = state

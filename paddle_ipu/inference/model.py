@@ -10,7 +10,12 @@ import numpy as np
 
 from paddle_ipu import scope as scopes
 from paddle_ipu.backend import last_program_stays
-from paddle_ipu.errors import BackendUnavailableError, FeedError, ServingError
+from paddle_ipu.errors import (
+    BackendUnavailableError,
+    FeedError,
+    ServingError,
+    popart_exception,
+)
 
 if TYPE_CHECKING:
     from paddle_ipu.executor import IpuProgram
@@ -51,8 +56,6 @@ class Model:
     """
 
     def __init__(self, files: ModelFiles, core: CoreIpuStrategy) -> None:
-        import paddle
-
         from paddle_ipu.frontend import saved_model
 
         self._strategy = _Strategy(core)
@@ -66,7 +69,7 @@ class Model:
         saved = saved_model.read(files)
         self._program = saved.program()
         # Predictors live beside training programs: none of their weights is in the global Scope.
-        self._scope = paddle.static.Scope()
+        self._scope = scopes.temporary()
         fill(self._scope, saved.parameters)
         self.inputs: Sequence[SavedTensor] = tuple(self._program.feeds)
         self.outputs: Sequence[str] = tuple(self._program.output_names)
@@ -95,7 +98,8 @@ class Model:
             One array for each output.
 
         Raises:
-            FeedError: a shape or dtype that the model does not take.
+            FeedError: a shape or dtype that the model does not take, or shapes that do not go
+                together.
             BackendUnavailableError: the backend was reset.
         """
         shapes = tuple([array.shape for array in arrays])
@@ -238,8 +242,16 @@ class Model:
             )
             compiler._first_passes = (BindFeeds(micro),)
             feeds = [known.name for known in self.inputs]
-            with last_program_stays():
-                program = compiler.compile(feeds, self._fetches)
+            try:
+                with last_program_stays():
+                    program = compiler.compile(feeds, self._fetches)
+            except popart_exception as error:
+                if shapes == self._known_shapes():
+                    raise
+                given = ", ".join(f"{name!r} {list(shape)}" for name, shape in micro.items())
+                raise FeedError(
+                    f"the model takes no inputs of these shapes together: {given}. {error}"
+                ) from error
             if self._first is None:
                 self._first = program
             else:

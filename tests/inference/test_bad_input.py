@@ -62,6 +62,10 @@ def test_a_run_before_its_inputs(predictor: Any) -> None:
         ({"x": np.zeros((0, 3), np.float32)}, r"'x' has the shape \[0, 3\], which holds no elem"),
         ({"x": np.zeros((4, 3), np.int8) - 0.5}, None),
         ({"x": np.full((4, 3), 0.1)}, r"feed 'x': got dtype float64, expected float32"),
+        (
+            {"shift": np.zeros((3, 1), np.int64)},
+            r"no inputs of these shapes together: 'x' \[4, 3\], 'shift' \[3, 1\]\. .*broadcasting",
+        ),
         ({"shift": np.zeros((4, 1), np.float32)}, r"feed 'shift': got dtype float32.* int64"),
         ({"shift": np.full((4, 1), 2**40)}, r"feed 'shift' holds 1099511627776.* 32-bit"),
     ],

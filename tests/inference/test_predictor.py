@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ import paddle
 import pytest
 from paddle import inference
 
+from paddle_ipu import scope as scopes
 from paddle_ipu.backend import IpuBackend
 from paddle_ipu.xla.executable import Executable
 from tests.inference.conftest import assert_alike, rows, run
@@ -264,18 +266,45 @@ def test_training_beside_a_predictor_goes_on(
     assert (tmp_path / "last.onnx").stat().st_size > 0
 
 
+def test_weights_of_predictors_that_are_dropped_are_let_go() -> None:
+    held = []
+    for number in range(12):
+        scope = scopes.temporary()
+        tensor = scope.var("w").get_tensor()
+        scopes.write(tensor, np.full(2**20, number, np.float32))
+        # What is still read stays.
+        held = [*held[-1:], scopes.view(tensor)]
+        del tensor, scope
+        if number == 1:
+            before = _resident_bytes()
+    assert _resident_bytes() < before + 12 * 2**20
+    assert [array[-1] for array in held] == [10, 11]
+
+
 @pytest.mark.thorough
-def test_200_predictors_leave_no_memory_behind(config_of: Callable[[str], Any]) -> None:
+def test_200_predictors_leave_no_memory_behind(static_program: Any, tmp_path: Path) -> None:
+    """Of 4 MB of weights each, so that one copy kept of each would be more than all the rest."""
+    x = paddle.static.data("x", [-1, 1024], "float32")
+    y = paddle.static.nn.fc(paddle.static.nn.fc(x, 512), 1024)
+    executor = paddle.static.Executor()
+    with paddle.static.scope_guard(paddle.static.Scope()):
+        executor.run(paddle.static.default_startup_program())
+        paddle.static.save_inference_model(str(tmp_path / "wide"), [x], [y], executor)
+
     def once() -> None:
-        config = config_of("rows")
+        config = inference.Config(str(tmp_path / "wide"))
         config.enable_ipu(1, 4)
-        run(inference.create_predictor(config), rows(4))
+        own = inference.create_predictor(config)
+        run(own, {"x": np.ones((4, 1024), np.float32)})
+        run(own.clone(), {"x": np.ones((2, 1024), np.float32)})
 
     for _ in range(5):
         once()
+    gc.collect()
     before = _resident_bytes()
     for _ in range(200):
         once()
+    gc.collect()
     assert _resident_bytes() < 1.05 * before
 
 
