@@ -17,7 +17,7 @@ import pytest
 from tests.distributed import network_hosts
 from tests.distributed.network_hosts import Host
 from tests.distributed.test_paddle_training import PROGRAM, alone, compare, weights
-from tests.distributed.test_poprun import ALLOWED, ROOT, wait_for, with_mpirun
+from tests.distributed.test_poprun import ALLOWED, ROOT, executable, wait_for, with_mpirun
 
 _MISSING = network_hosts.why_not()
 pytestmark = [
@@ -99,6 +99,52 @@ def test_hosts_train_as_one_process(pair: Pair, tmp_path: Path, kind: str, insta
     )  # fmt: skip
     assert code == 0, err
     compare(weights(file), alone(tmp_path, kind), kind)
+
+
+def test_paddles_launcher_with_the_hosts_of_a_service(pair: Pair, tmp_path: Path) -> None:
+    """Stock Paddle's command for IPUs, as it is: the service has its own port in this network."""
+    executable(
+        tmp_path / "bin" / "poprun",
+        f'#!/bin/sh\nexec {sys.executable} -m paddle_ipu.distributed.poprun "$@"\n',
+    )
+    # An installation has a .pth file that does this.
+    (tmp_path / "sitecustomize.py").write_text(
+        "import _paddle_ipu_autoload; _paddle_ipu_autoload.start()\n", encoding="utf-8"
+    )
+    environment = {
+        **os.environ, **ALLOWED, "PYTHONPATH": f"{ROOT}:{tmp_path}",
+        "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+    }  # fmt: skip
+    address = pair[0].address
+    service = pair[0].start(
+        [sys.executable, "-m", "paddle_ipu.cli.main", "vipu-server", "--host", address, "--partition",
+         "pod16=16"],
+        environment,
+    )  # fmt: skip
+    try:
+        assert service.stdout is not None
+        assert f"on {address}:8090" in service.stdout.readline()
+        file = tmp_path / "launched.npz"
+        launcher = pair[0].start(
+            [sys.executable, "-m", "paddle.distributed.launch", "--devices=4",
+             f"--log_dir={tmp_path / 'log'}", "ipu", f"--hosts={','.join(NAMES)}",
+             "--nproc_per_host=1", "--ipus_per_replica=1", "--ipu_partition=pod16",
+             f"--vipu_server={address}", str(ROOT / "tests/distributed/paddle_program.py"), "sgd",
+             str(file)],
+            environment,
+        )  # fmt: skip
+        out, err = network_hosts.outcome(launcher, 200)
+        assert launcher.returncode == 0, out + err
+        listed = pair[0].run(
+            sys.executable, "-m", "paddle_ipu.distributed.vipu", "-H", address, "get", "partition",
+            "pod16",
+        )  # fmt: skip
+        assert "Attached: none" in listed.stdout
+    finally:
+        for pid in network_hosts.children(service.pid):
+            os.kill(pid, signal.SIGTERM)
+        service.communicate()
+    compare(weights(file), alone(tmp_path, "sgd"), "sgd")
 
 
 @pytest.mark.parametrize(
