@@ -144,6 +144,8 @@ def _launch(arguments: Arguments, environment: dict[str, str]) -> int:
     for word in mpi_command.ignored_words(arguments):
         log.say("W", f"{word} in --mpi-global-args is ignored: the process placement is "
                      f"{arguments.placement}, and only `disabled` leaves it to you")  # fmt: skip
+    if arguments.idle_hosts:
+        log.say("W", f"more hosts than instances: {', '.join(arguments.idle_hosts)} get none")
     remote = [host for host in arguments.hosts if not remote_hosts.is_this_host(host)]
     patience = arguments.number("hang-timeout")
     if remote and patience is not None:
@@ -164,8 +166,7 @@ def _launch(arguments: Arguments, environment: dict[str, str]) -> int:
             partition = stack.enter_context(
                 partition_choice.chosen(arguments, log.say, name, cleaner.remember_to_post, remote)
             )
-        counts = Path(tempfile.mkdtemp(prefix="poprun-heartbeat-"))
-        cleaner.remember("folder", counts)
+        counts = _temporary_folder("heartbeat", cleaner)
         environment[heartbeat.FOLDER] = str(counts)
         endings = Endings(counts, arguments.count("num-instances"))
         others = {host: stack.enter_context(Cleaner(host, endings.add)) for host in remote}
@@ -341,9 +342,20 @@ def _cache(arguments: Arguments, remote: Sequence[str], cleaner: Cleaner) -> str
         return given
     if arguments.count("num-instances") == 1 and not remote:
         return ""
-    folder = tempfile.mkdtemp(prefix="poprun-executables-")
+    return str(_temporary_folder("executables", cleaner))
+
+
+def _temporary_folder(what: str, cleaner: Cleaner) -> Path:
+    """A folder that is removed at the end, whatever happens."""
+    try:
+        folder = tempfile.mkdtemp(prefix=f"poprun-{what}-")
+    except OSError as error:
+        raise LaunchError(
+            f"a folder for temporary files cannot be made: {error.strerror}. Make room, or name "
+            "another place in TMPDIR."
+        ) from None
     cleaner.remember("folder", folder)
-    return folder
+    return Path(folder)
 
 
 if __name__ == "__main__":

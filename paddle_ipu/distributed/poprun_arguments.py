@@ -85,7 +85,15 @@ class Arguments:
 
     @property
     def hosts(self) -> list[str]:
-        """The hosts in order; empty for this one alone."""
+        """The hosts that have instances, in order; empty for this one alone."""
+        return self._all_hosts()[: self.count("num-instances")]
+
+    @property
+    def idle_hosts(self) -> list[str]:
+        """The hosts beyond the number of instances, which have none."""
+        return self._all_hosts()[self.count("num-instances") :]
+
+    def _all_hosts(self) -> list[str]:
         if "hostfile" in self.given:
             return hosts_in_file(Path(self.given["hostfile"]))
         return host_list(self.given["host"]) if "host" in self.given else []

@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import hashlib
 import os
+import socket
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -45,6 +46,32 @@ _PATIENCE = 300
 _PART_WORDS = 1 << 24
 
 
+def _free_address(coordinator: str) -> str:
+    """Where instance 0 listens for the others; JAX would crash where the port is in use.
+
+    Raises:
+        BackendUnavailableError: another program has it.
+    """
+    host, _, port = coordinator.rpartition(":")
+    if host in ("127.0.0.1", "localhost"):
+        family, address = socket.AF_INET, host
+    elif socket.has_dualstack_ipv6():
+        family, address = socket.AF_INET6, "::"
+    else:
+        family, address = socket.AF_INET, "0.0.0.0"
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, int(port)))
+        except OSError as error:
+            raise BackendUnavailableError(
+                f"instance 0 cannot wait for the others at port {port}: {error.strerror}. poprun "
+                "chose a port that was free; start the program again. Where you set "
+                f"{COORDINATOR}, give another port."
+            ) from None
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
 def _connect() -> None:
     """Has JAX know the other instances.
 
@@ -61,8 +88,7 @@ def _connect() -> None:
         )
     # JAX would take SIGTERM for a warning, and the process would live on.
     jax.config.update("jax_enable_preemption_service", False)  # type: ignore[no-untyped-call]
-    host, _, port = instance.coordinator.rpartition(":")
-    bind = instance.coordinator if host in ("127.0.0.1", "localhost") else f"[::]:{port}"
+    bind = None if instance.index else _free_address(instance.coordinator)
     try:
         jax.distributed.initialize(
             instance.coordinator,

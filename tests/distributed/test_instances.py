@@ -174,6 +174,21 @@ def test_nobody_said_where_to_meet(monkeypatch: pytest.MonkeyPatch) -> None:
         popdist.checkNumIpusPerReplica(4)
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "a-host"])
+def test_the_port_is_in_use(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    import popdist
+
+    with socket.socket() as listener:
+        listener.bind(("0.0.0.0", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        for name, value in environment(0, port).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("PADDLE_IPU_COORDINATOR", f"{host}:{port}")
+        with pytest.raises(BackendUnavailableError, match=f"at port {port}: Address already in"):
+            popdist.init()
+
+
 def test_broadcast_from_an_instance_that_is_not_there() -> None:
     options = popart.SessionOptions()
     builder = popart.Builder()

@@ -324,6 +324,39 @@ def test_one_instance_compiles_for_all_and_for_later_launches(tmp_path: Path) ->
     assert np.array_equal(*weights)
 
 
+def test_no_room_for_temporary_files(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(prefix: str) -> str:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(poprun, "find_mpirun", lambda environment: "mpirun")
+    monkeypatch.setattr("tempfile.mkdtemp", full)
+    words = ["--offline-mode=yes", "--allow-run-as-root", "--num-instances=3", "--num-replicas=3"]
+    assert poprun.main([*words, "--host=localhost,far", "true"]) == 1
+    assert "--num-instances=3 cannot be divided evenly among 2 hosts" in capsys.readouterr().err
+    assert poprun.main([*words, "--host=localhost", "true"]) == 1
+    assert capsys.readouterr().err == (
+        "POPRUN ERROR: a folder for temporary files cannot be made: No space left on device. Make "
+        "room, or name another place in TMPDIR.\n"
+    )
+
+
+def test_more_hosts_than_instances(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(poprun, "find_mpirun", lambda environment: "mpirun")
+    asked: list[str] = []
+    monkeypatch.setattr(remote_hosts, "check_all", asked.extend)
+    monkeypatch.setattr("tempfile.mkdtemp", lambda prefix: 1 / 0)
+    words = ["--offline-mode=yes", "--allow-run-as-root", "--host=localhost,far", "true"]
+    with pytest.raises(ZeroDivisionError):
+        poprun.main(words)
+    assert asked == []
+    err = capsys.readouterr().err
+    assert err.endswith("[W] more hosts than instances: far get none\n")
+
+
 def test_wrong_options_end_at_once(tmp_path: Path) -> None:
     code, out, err = run(tmp_path, "--num-replicas=0", "true")
     assert (code, out) == (1, "")

@@ -122,7 +122,8 @@ def test_exclusive_options(first: str, second: str) -> None:
 def test_options_end_at_the_program() -> None:
     found = read(["--num-instances", "2", "--", "--odd", "--num-instances=3"])
     assert (found.count("num-instances"), found.program) == (2, ["--odd", "--num-instances=3"])
-    assert read(["-Hh0,h1", "true"]).hosts == read(["-H", "h0,h1", "true"]).hosts == ["h0", "h1"]
+    two = ["--num-instances=2", "true"]
+    assert read(["-Hh0,h1", *two]).hosts == read(["-H", "h0,h1", *two]).hosts == ["h0", "h1"]
     assert read(["--host=h0", "sh", "-v"]).program == ["sh", "-v"]
 
 
@@ -132,6 +133,14 @@ def test_an_option_that_is_not_there() -> None:
         read(["--num-replica=2", "true"])
     with pytest.raises(LaunchError, match="unrecognised option '--qqq' `poprun --help`"):
         read(["--qqq", "true"])
+
+
+def test_hosts_beyond_the_number_of_instances_have_none() -> None:
+    """As in the guide's example: two instances and --host pod[1-4]."""
+    found = program("--num-instances=2", "--num-replicas=32", "--host=pod[1-4]")
+    check(found, {})
+    assert (found.hosts, found.idle_hosts) == (["pod1", "pod2"], ["pod3", "pod4"])
+    assert program("--num-instances=4", "--host=a,b").idle_hosts == []
 
 
 def test_old_spellings_of_the_placement() -> None:
@@ -229,7 +238,7 @@ def test_wrong_host_lists(text: str, message: str) -> None:
 def test_host_files(tmp_path: Path) -> None:
     file = tmp_path / "hosts"
     file.write_text("# the pod\nh0 slots=2\n\nh1 # second\n", encoding="utf-8")
-    assert read([f"--hostfile={file}", "true"]).hosts == ["h0", "h1"]
+    assert read([f"--hostfile={file}", "--num-instances=2", "true"]).hosts == ["h0", "h1"]
     file.write_text("\n", encoding="utf-8")
     with pytest.raises(LaunchError, match="names no host"):
         hosts_in_file(file)

@@ -117,8 +117,8 @@ def test_paddles_launcher_with_the_hosts_of_a_service(pair: Pair, tmp_path: Path
     }  # fmt: skip
     address = pair[0].address
     service = pair[0].start(
-        [sys.executable, "-m", "paddle_ipu.cli.main", "vipu-server", "--host", address, "--partition",
-         "pod16=16"],
+        [sys.executable, "-m", "paddle_ipu.cli.main", "vipu-server", "--host", address,
+         "--partition", "pod16=16"],
         environment,
     )  # fmt: skip
     try:
