@@ -15,6 +15,7 @@ import pytest
 
 from paddle_ipu.distributed import heartbeat, poprun, remote_hosts
 from paddle_ipu.distributed.mpi_process import Failure
+from paddle_ipu.distributed.vipu_client import VipuClient
 from paddle_ipu.errors import LaunchError
 from paddle_ipu.executable_cache import ExecutableCache
 
@@ -294,6 +295,51 @@ def test_a_signal_ends_every_process(tmp_path: Path, number: signal.Signals) -> 
         pid = int(file.read_text())
         wait_for(lambda pid=pid: not is_running(pid), f"process {pid} still runs")
     wait_for(lambda: left_behind(tmp_path) == [], f"left behind: {left_behind(tmp_path)}")
+
+
+@with_mpirun
+def test_a_partition_does_not_outlive_the_poprun_that_made_it(
+    tmp_path: Path, client: VipuClient
+) -> None:
+    """Neither where poprun is killed, nor with what an instance left in the background."""
+    words = (
+        f"--vipu-server-host={client.host}", f"--vipu-server-port={client.port}",
+        "--vipu-partition=p", "--update-partition=yes", *TWO[1:],
+    )  # fmt: skip
+    script = (
+        f"(setsid sleep 60 & echo $! > {tmp_path}/$OMPI_COMM_WORLD_RANK.part; "
+        f"mv {tmp_path}/$OMPI_COMM_WORLD_RANK.part {tmp_path}/$OMPI_COMM_WORLD_RANK.pid); "
+        "exec sleep 60"
+    )
+    process = start(tmp_path, *words, "sh", "-c", script)
+    files = [tmp_path / f"{rank}.pid" for rank in (0, 1)]
+    wait_for(lambda: all(file.exists() for file in files), "the instances did not start")
+    assert [partition["name"] for partition in client.call("partitions")] == ["p"]
+    process.kill()
+    process.communicate(timeout=60)
+    wait_for(lambda: client.call("partitions") == [], "the partition is still there")
+    for file in files:
+        assert not is_running(int(file.read_text()))
+    wait_for(lambda: left_behind(tmp_path) == [], f"left behind: {left_behind(tmp_path)}")
+
+
+@with_mpirun
+def test_a_partition_is_destroyed_before_an_instance_attaches(
+    tmp_path: Path, client: VipuClient
+) -> None:
+    client.call("create", name="p", size=2)
+    script = (
+        "from paddle_ipu.distributed import attachment, ipuof\nfound = ipuof.target()\n"
+        "found.client.call('remove', name='p')\nattachment.attach(1)"
+    )
+    code, _, err = run(
+        tmp_path, f"--vipu-server-host={client.host}", f"--vipu-server-port={client.port}",
+        sys.executable, "-c", script,
+    )  # fmt: skip
+    assert code == 1
+    assert "Can't attach IPU, ipu_num = 1. partition p not found. `paddle-ipu gc-monitor`" in err
+    assert "[E] instance 0 exited with code 1; its last lines:\n" in err
+    assert left_behind(tmp_path) == []
 
 
 @with_mpirun
