@@ -26,8 +26,8 @@ def recurrent(pricing: Pricing, operator: Operator, row: Row) -> tuple[Cost, Cos
     """Forward and backward of LSTM, GRU, RNN and Recurrent, of ONNX's or Poplar's layout."""
     x, weight = operator.read[0], operator.read[1]
     steps, rows, inputs = x.dims
-    joined = weight.dims[1] == inputs + weight.dims[2]
     # Poplar has one tensor [G, I + H, H], ONNX [1, G H, I] and [1, G H, H].
+    joined = weight.dims[0] > 1
     hidden = weight.dims[2] if joined else operator.read[2].dims[2]
     columns = weight.dims[0] * hidden if joined else weight.dims[1]
     width, item = inputs + hidden, x.item

@@ -120,6 +120,8 @@ def test_more_gates_take_longer_and_both_layouts_of_lstm_agree() -> None:
         layer(kind, gates, 16)[0].cycles for kind, gates in (("RNN", 1), ("GRU", 3), ("LSTM", 4))
     ]
     assert forward == sorted(set(forward))
+    # Of one gate [1, 256, 128]: 256 units, not 128 + 128 joined.
+    assert layer("RNN", 1, 16)[0].flops == 2 * 16 * 32 * (128 + 256) * 256
     joined = tensor("w", 4, 128 + 256, 256, role="weight")
     poplar, _ = cost("LSTM", tensor("y", 16, 32, 256), tensor("x", 16, 32, 128), joined)
     assert poplar.cycles == forward[2]
