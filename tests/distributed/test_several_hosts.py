@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from paddle_ipu.distributed.hosts import host_list
+from paddle_ipu.distributed.poprun_options import PLACEMENTS
 from tests.distributed import network_hosts
 from tests.distributed.network_hosts import Host
 from tests.distributed.test_paddle_training import PROGRAM, alone, compare, weights
@@ -88,6 +90,31 @@ def test_each_instance_runs_on_its_host(pair: Pair) -> None:
         "2 4 4 0 ipu-child None WARN",
         "3 4 6 1 ipu-child None WARN",
     ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(f"--process-placement={name}" for name in PLACEMENTS),
+        "--mpi-global-args=--mca oob_tcp_if_include eth0 --mca btl_tcp_if_include eth0",
+    ],
+)
+def test_placements_and_networks(pair: Pair, words: str) -> None:
+    code, out, err = run(pair[0], *TWO, words, "hostname")
+    assert code == 0, err
+    assert sorted(out.splitlines()) == sorted(NAMES)
+
+
+@pytest.mark.parametrize("order", ["{1},{0}", "{1}", "10.231.77.[1-2]"])
+def test_the_first_host_is_another_one(pair: Pair, order: str) -> None:
+    """Instances meet there; and hosts may be addresses."""
+    hosts = order.format(*NAMES)
+    count = f"--num-instances={len(host_list(hosts))}"
+    script = "import popdist as p; p.init(); print(p.allReduce(p.getInstanceIndex() + 1, 'max'))"
+    words = (f"--host={hosts}", "--offline-mode=yes", count, f"--num-replicas={count[-1]}")
+    code, out, err = run(pair[0], *words, sys.executable, "-c", script)
+    assert code == 0, err
+    assert out.split() == [count[-1]] * int(count[-1])
 
 
 @pytest.mark.parametrize(("kind", "instances"), [("sgd", 2), ("adam", 4)])
