@@ -90,8 +90,8 @@ def _watch(board: Board, stop: threading.Event) -> None:
         try:
             left = board.key_value_dir_get(_LEFT)
         except RuntimeError:
-            # JAX has left the others.
-            return
+            # Instance 0, which holds the board, is slow, or stopped.
+            continue
         gone = [(key, met) for key, met in left if int(met) < heartbeat.meetings()]
         if gone:
             _say(f"this instance waits in a run for what has ended: {_numbers(gone)}")

@@ -43,6 +43,9 @@ _pmin: Any = lax.pmin
 
 _SHARED, _OWN = _partition(), _partition(INSTANCE_AXIS)
 _PATIENCE = 300
+# Others would abort where one is stopped or debugged for longer: mpirun sees who dies, and
+# poprun's --hang-timeout who hangs.
+_UNHEARD = 24 * 3600
 _PART_WORDS = 1 << 24
 
 
@@ -97,6 +100,7 @@ def _connect() -> None:
             cluster_detection_method="deactivate",
             coordinator_bind_address=bind,
             initialization_timeout=_PATIENCE,
+            heartbeat_timeout_seconds=_UNHEARD,
         )
     except RuntimeError as error:
         raise BackendUnavailableError(
