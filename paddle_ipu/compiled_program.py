@@ -20,8 +20,9 @@ from paddle_ipu.errors import (
     NotSupported,
     ServingError,
 )
-from paddle_ipu.executor import Fetch, IpuProgram, tell_origin
+from paddle_ipu.executor import IpuProgram, tell_origin
 from paddle_ipu.feeds import Feed
+from paddle_ipu.fetches import Fetch
 from paddle_ipu.lowered_program import (
     LoweredProgram,
     data_flow,

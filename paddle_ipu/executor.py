@@ -6,7 +6,6 @@ import functools
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,9 +25,9 @@ from paddle_ipu.errors import (
     popart_runtime_error,
 )
 from paddle_ipu.feeds import Feed, converted
+from paddle_ipu.fetches import Fetch, given_back
 from paddle_ipu.frontend.programs import is_saved
 from paddle_ipu.random_seed import Seed
-from paddle_ipu.scope import to_bits
 from paddle_ipu.scope_sharing import in_turn
 from paddle_ipu.turns import Turns
 from paddle_ipu.value_names import find, name_of
@@ -43,21 +42,6 @@ Array = np.ndarray[Any, Any]
 
 _SCOPE = 4
 """Position of `scope` among the arguments of ``Executor.run`` behind the program."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fetch:
-    """A fetch of a compiled program.
-
-    Attributes:
-        anchor: the PopART tensor that answers it.
-        dtype: the one Paddle gives it.
-        scale: what the anchor is to be divided by.
-    """
-
-    anchor: str
-    dtype: str
-    scale: float = 1.0
 
 
 class IpuProgram:
@@ -493,16 +477,7 @@ class IpuProgram:
         return found
 
     def _result(self, fetch: Fetch, array: Array) -> Array:
-        return self.given_back(fetch, array, (*self.axes.values(), *array.shape[self._long_axes :]))
-
-    @staticmethod
-    def given_back(fetch: Fetch, array: Array, shape: tuple[int, ...]) -> Array:
-        """What the device returned for a fetch, in the dtype that Paddle gives it."""
-        if fetch.scale != 1.0:
-            # Half may not hold the scale.
-            array = array.astype(np.float32) / np.float32(fetch.scale)
-        array = array.reshape(shape)
-        return to_bits(array if array.dtype == fetch.dtype else array.astype(fetch.dtype))
+        return given_back(fetch, array, (*self.axes.values(), *array.shape[self._long_axes :]))
 
     @property
     def micro_batches(self) -> int:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
@@ -119,7 +119,7 @@ class Measurement:
     machine: str = ""
     seconds: Sequence[float] = ()
     families: Sequence[Family] = ()
-    lines: Sequence[Line] = field(default=())
+    lines: Sequence[Line] = ()
 
     @property
     def steps(self) -> int:
@@ -251,14 +251,10 @@ def nodes_at(graph: ir.Graph, path: Sequence[tuple[str, int]]) -> list[ir.Node]:
         found.append(nodes[0])
         graphs = [
             attribute.as_graph()
-            for attribute in _attributes(nodes[0]).values()
+            for attribute in nodes[0].attributes.values()
             if attribute.type == ir.AttributeType.GRAPH
         ]
     return found
-
-
-def _attributes(node: ir.Node) -> Mapping[str, Any]:
-    return node.attributes
 
 
 def _at(graph: ir.Graph, op_type: str, number: int) -> ir.Node | None:

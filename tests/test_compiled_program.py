@@ -12,7 +12,7 @@ import paddle
 import pytest
 
 from paddle_ipu.errors import BackendUnavailableError, NotSupported
-from paddle_ipu.executor import Fetch
+from paddle_ipu.fetches import Fetch
 from paddle_ipu.passes.ipu_pipeline import PIPELINE
 from tests.training.side_by_side import (
     Built,

@@ -10,9 +10,8 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -43,15 +42,13 @@ from paddle_ipu.popart.session_checks import (
     instances_of,
     replication_factor,
 )
+from paddle_ipu.popart.session_facts import SessionFacts
 from paddle_ipu.popart.session_report import SessionReports
 from paddle_ipu.popart.session_updater import updater_of
-from paddle_ipu.popart.session_weights import NO_ENGINE, SessionWeights
+from paddle_ipu.popart.session_weights import NO_ENGINE
 from paddle_ipu.popart.stepio import PyStepIOCallback, element_details
 from paddle_ipu.popart.synthetic_data import synthetic_inputs
 from paddle_ipu.popart.tensorinfo import TensorInfo
-
-if TYPE_CHECKING:
-    from paddle_ipu.xla.step_trace import Recording
 
 Array = np.ndarray[Any, Any]
 ProgressListener = Callable[[int, int], None]
@@ -61,7 +58,7 @@ _FORWARD_ONLY = "implicitPipeliningFwdOnly"
 _WORD = 0xFFFFFFFF
 
 
-class _Session(SessionWeights, SessionReports):
+class _Session(SessionFacts, SessionReports):
     """What inference and training sessions share."""
 
     def __init__(
@@ -297,56 +294,6 @@ class _Session(SessionWeights, SessionReports):
     def setIndicesFromZero(self, gathered: Collection[str]) -> None:
         """Has indices below zero of these Gathers, by result, raise; in ONNX they are valid."""
         self._executable.set_indices_from_zero(gathered)
-
-    def recordRuns(self) -> AbstractContextManager[Recording]:
-        """Records what the time of runs goes to; PopART's reports tell of the device's only.
-
-        Each run, and what belongs to it on the host, happens within the recording's ``run()``.
-
-        Raises:
-            popart_runtime_error: not prepared.
-            MeasurementError: JAX's profiler is on already; at the end, that there was no run.
-        """
-        self._require_prepared("recordRuns")
-        recording: AbstractContextManager[Recording] = self._executable.recording()
-        return recording
-
-    @property
-    def graph(self) -> ir.Graph:
-        """The program's graph; PopART's sessions do not show theirs."""
-        return self._graph
-
-    def temporaryBytes(self) -> int:
-        """Memory of a step beside weights, state, feeds and anchors; PopART has none."""
-        self._require_prepared("temporaryBytes")
-        return int(self._executable.temporary_bytes)
-
-    def executableOrigin(self) -> str:
-        """Where the compiled program came from; PopART has none.
-
-        ``compiled`` or ``loaded`` with engine caching, ``not kept: ...`` for a program that the
-        cache does not take, and "" without engine caching.
-        """
-        self._require_prepared("executableOrigin")
-        if not self._options.enableEngineCaching:
-            return ""
-        step = self._executable.compiled
-        return f"not kept: {step.not_kept}" if step.not_kept else str(step.origin)
-
-    def drawsRandomNumbers(self) -> bool:
-        """Whether a run depends on the random seed; known once prepared. PopART has none."""
-        self._require_prepared("drawsRandomNumbers")
-        return bool(self._executable.draws or self._options.enableStochasticRounding)
-
-    def runsAreIndependent(self) -> bool:
-        """Whether threads may call ``run`` at the same time, each with its own data.
-
-        A run then leaves nothing for the next: no weights, state or random numbers; nor does it
-        call the host, where a user's code may be. PopART has none.
-        """
-        self._require_prepared("runsAreIndependent")
-        is_drawing = self._synthetic or self.drawsRandomNumbers()
-        return not is_drawing and bool(self._executable.runs_are_independent)
 
     def _report(self, percent: float) -> None:
         # What is traced again is not reported again.

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paddle_ipu.errors import BackendUnavailableError, FeedError, ServingError
+from paddle_ipu.fetches import Fetch, given_back
 from paddle_ipu.serving.batcher import no_rows
 from paddle_ipu.serving.model import Array, Model, TensorSpec
 
 if TYPE_CHECKING:
-    from paddle_ipu.executor import Fetch, IpuProgram
+    from paddle_ipu.executor import IpuProgram
     from paddle_ipu.feeds import Feed
 
 
@@ -100,7 +101,7 @@ class ProgramModel(Model):
         outputs = program.compute(arrays)
         answer = {}
         for name, fetch, shape in self._results:
-            array = program.given_back(fetch, outputs[fetch.anchor], shape)
+            array = given_back(fetch, outputs[fetch.anchor], shape)
             # Every micro-batch has the same of what is shared.
             answer[name] = array[0] if name in self._shared else array
         return answer
