@@ -98,6 +98,10 @@ class ServingError(PaddleIpuError):
     """A batching runner cannot serve a model as it is, or cannot serve any more."""
 
 
+class UnknownOutputError(ServingError, FetchError):
+    """A request asks for an output that the served model does not give."""
+
+
 class QueueFullError(ServingError):
     """As many rows wait for a batching runner as may; try again, or later."""
 

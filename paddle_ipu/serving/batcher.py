@@ -19,7 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from paddle_ipu.errors import FeedError, QueueFullError, RequestTimeoutError, ServingError
+from paddle_ipu.errors import (
+    FeedError,
+    QueueFullError,
+    RequestTimeoutError,
+    ServingError,
+    UnknownOutputError,
+)
 from paddle_ipu.serving.model import Model
 from paddle_ipu.serving.request import Answer, Array, Request
 from paddle_ipu.serving.statistics import Recorder, Statistics
@@ -360,7 +366,7 @@ class Batcher:
             try:
                 part = self._part(request, outputs, offset, rows)
             except KeyError as missing:
-                self._fail([request], ServingError(_no_output(missing.args[0], outputs)))
+                self._fail([request], UnknownOutputError(_no_output(missing.args[0], outputs)))
                 continue
             if rows == request.rows:
                 request.parts = part

@@ -249,6 +249,8 @@ def test_other_errors_have_codes_of_their_own(server: HttpServer) -> None:
     code, answer, _ = ask(server, INFER, {"inputs": [X, {**N, "data": [0, 1]}]})
     assert code == 422
     assert "output 'inverse' holds NaN or infinity, which JSON has no form for" in answer["error"]
+    code, answer, _ = ask(server, INFER, {"inputs": [X, N], "outputs": [{"name": "z"}]})
+    assert (code, "output 'z' is unknown: the model gave 'y'" in answer["error"]) == (400, True)
     slow = {"inputs": [X, {**N, "data": [99, 1]}], "parameters": {"timeout_ms": 50}}
     code, answer, _ = ask(server, INFER, slow)
     assert (code, answer["error"]) == (504, "no answer within 0.05 s; the request is given up.")

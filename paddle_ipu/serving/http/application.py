@@ -13,7 +13,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 import paddle_ipu
-from paddle_ipu.errors import FeedError, IndexRangeError, QueueFullError, RequestTimeoutError
+from paddle_ipu.errors import (
+    FeedError,
+    IndexRangeError,
+    QueueFullError,
+    RequestTimeoutError,
+    UnknownOutputError,
+)
 from paddle_ipu.serving.batching_runner import BatchingRunner
 from paddle_ipu.serving.http import protocol
 from paddle_ipu.serving.http.intake import Intake
@@ -195,7 +201,7 @@ async def _unless_gone(request: Request, answer: asyncio.Future[Any], timeout: f
         raise _http(504, error) from None
     except HTTPException:
         raise
-    except IndexRangeError as error:
+    except (IndexRangeError, UnknownOutputError) as error:
         raise _http(400, error) from None
     except Exception as error:
         raise _http(500, error) from None
