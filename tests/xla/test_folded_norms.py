@@ -136,6 +136,22 @@ def test_new_weights_are_folded_with_those_that_stay(network: _Network, changed:
     network.write(changed, WEIGHTS[changed])
 
 
+def test_sessions_share_what_is_the_same_on_both_devices(network: _Network) -> None:
+    other = _Network("convolved")
+    held = other.session._executable.weights
+    given = network.session._executable.weights
+    other.session.shareWeights(network.session, {name: name for name in network.names.values()})
+    own = {name for name in network.names.values() if held[name] is not given[name]}
+    # The kernel is folded in one of them only, into the bias of the norm behind it.
+    assert own == {network.names["kernel"], network.names["bias6"]}
+    assert _is_close(other.run()[other.result], _expected(WEIGHTS))
+    read = {other.names[name]: np.empty_like(WEIGHTS[name]) for name in ("grouped", "kernel")}
+    other.session.weightsToHost()
+    other.session.readWeights(popart.PyWeightsIO(read))
+    for name in ("grouped", "kernel"):
+        np.testing.assert_array_equal(read[other.names[name]], WEIGHTS[name])
+
+
 def test_a_norm_whose_input_is_looked_at_stays() -> None:
     network = _Network("convolved")
     assert network.folded == ["grouped", "matrix"]
