@@ -33,6 +33,7 @@ class Endings:
         self._lock = threading.Lock()
         self._notes: dict[int, dict[str, Any]] = {}
         self._failed_at: float | None = None
+        self.lost_hosts: list[str] = []
 
     def add(self, number: int, note: dict[str, Any]) -> None:
         """Takes in what another host's cleaner says."""
@@ -41,13 +42,19 @@ class Endings:
             if note["code"] and self._failed_at is None:
                 self._failed_at = self._clock()
 
+    def lose(self, host: str) -> None:
+        """Takes in that a host is out of reach: what happens there cannot be seen any more."""
+        self.lost_hosts.append(host)
+
     def look(self) -> None:
         """Reads what this host's guards noted."""
         for file in self._folder.glob("ended-*"):
             self.add(int(file.name.partition("-")[2]), json.loads(file.read_text("utf-8")))
 
     def is_over(self) -> bool:
-        """Whether an instance failed and mpirun had its time to end the others."""
+        """Whether a host is lost, or an instance failed and mpirun had its time to end the others."""
+        if self.lost_hosts:
+            return True
         self.look()
         return self._failed_at is not None and self._clock() - self._failed_at > _PATIENCE
 

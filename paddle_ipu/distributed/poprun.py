@@ -169,7 +169,9 @@ def _launch(arguments: Arguments, environment: dict[str, str]) -> int:
         counts = _temporary_folder("heartbeat", cleaner)
         environment[heartbeat.FOLDER] = str(counts)
         endings = Endings(counts, arguments.count("num-instances"))
-        others = {host: stack.enter_context(Cleaner(host, endings.add)) for host in remote}
+        others = {
+            host: stack.enter_context(Cleaner(host, endings.add, endings.lose)) for host in remote
+        }
         daemons = f"/tmp/poprun-daemon-{name}"
         for other in others.values():
             other.remember("marked", f"{instance.LAUNCH}={name}")
@@ -228,7 +230,11 @@ def _run(
     failure = process.failure()
     if endings is not None and not process.ended_by:
         endings.look()
-        if failure is None:
+        if endings.lost_hosts:
+            lost = ", ".join(endings.lost_hosts)
+            log.say("E", f"the connection to {lost} was lost; every instance was told to end")
+            failure, code = None, code or 1
+        elif failure is None:
             # mpirun names none where it was told to end.
             failure, code = endings.failure(process.last_lines), endings.code() or code
     if process.ended_by:

@@ -86,6 +86,7 @@ class Cleaner:
     Args:
         host: another host; None is this one.
         ended: is given an instance of the other host and what its guard noted.
+        lost: is given the host where the process, or the way to it, is gone.
 
     Attributes:
         folder: for temporary files of the launch on another host; "" on this one.
@@ -98,9 +99,13 @@ class Cleaner:
         self,
         host: str | None = None,
         ended: Callable[[int, dict[str, Any]], None] = lambda number, note: None,
+        lost: Callable[[str], None] = lambda host: None,
     ) -> None:
         program = [sys.executable, "-I", "-S", str(cleaner.__file__)]
         command = program if host is None else [*_SSH, host, shlex.join([*program, "folder"])]
+        self._again = program if host is None else [*_SSH, host, shlex.join(program)]
+        self._lines: list[str] = []
+        self._closing = self._gone = False
         self._process = subprocess.Popen(
             command,
             # Of a launch inside a launch, the outer one's cleaner must not end the inner one's.
@@ -121,10 +126,12 @@ class Cleaner:
             )
         self.folder = answer.rstrip("\n")
         self._done = threading.Event()
-        self._reader = threading.Thread(target=self._read, args=(ended,), daemon=True)
+        self._reader = threading.Thread(
+            target=self._read, args=(ended, lambda: lost(host or "localhost")), daemon=True
+        )
         self._reader.start()
 
-    def _read(self, ended: Callable[[int, dict[str, Any]], None]) -> None:
+    def _read(self, ended: Callable[[int, dict[str, Any]], None], lost: Callable[[], None]) -> None:
         while line := self._answer():
             what, _, rest = line.partition(" ")
             if what == "ended":
@@ -132,6 +139,9 @@ class Cleaner:
                 ended(int(number), json.loads(note))
             else:
                 self._done.set()
+        if not self._closing:
+            self._gone = True
+            lost()
         self._done.set()
 
     def _answer(self) -> str:
@@ -140,23 +150,28 @@ class Cleaner:
 
     def _write(self, line: str) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.write(f"{line}\n")
-        self._process.stdin.flush()
+        # Where it is gone, what it was to do is done in the end.
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(f"{line}\n")
+            self._process.stdin.flush()
+
+    def _keep(self, line: str) -> None:
+        self._lines.append(line)
+        self._write(line)
 
     def remember(self, what: str, value: object) -> None:
         """Has it end a ``session`` or all that is ``marked``, or remove a ``folder``."""
-        self._write(f"{what} {value}")
+        self._keep(f"{what} {value}")
 
     def remember_to_post(self, host: str, port: int, body: str) -> None:
         """Has it send a request to a V-IPU service."""
-        self._write(f"post {json.dumps([host, port, body])}")
+        self._keep(f"post {json.dumps([host, port, body])}")
 
     def end_processes(self) -> None:
         """Ends the processes that it remembers, and waits for that."""
-        # Where SSH has ended, the other host's cleaner has seen it and begun.
-        with contextlib.suppress(BrokenPipeError):
-            self._done.clear()
-            self._write("now")
+        self._done.clear()
+        self._write("now")
+        if not self._gone:
             self._done.wait(_PATIENCE)
 
     def __enter__(self) -> Cleaner:
@@ -164,6 +179,7 @@ class Cleaner:
 
     def __exit__(self, *exception: object) -> None:
         assert self._process.stdin is not None and self._process.stdout is not None
+        self._closing = True
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -172,3 +188,10 @@ class Cleaner:
             self._process.stdout.close()
             if self._process.stderr is not None:
                 self._process.stderr.close()
+        if self._gone:
+            lines = [*self._lines, *([f"folder {self.folder}"] if self.folder else [])]
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                subprocess.run(
+                    self._again, input="\n".join(lines) + "\n", text=True, capture_output=True,
+                    check=False, start_new_session=True, timeout=_PATIENCE,
+                )  # fmt: skip

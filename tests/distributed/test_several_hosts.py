@@ -238,6 +238,20 @@ def test_what_joins_the_hosts_is_killed(pair: Pair, tmp_path: Path, what: str) -
     assert not Path(daemon).exists()
 
 
+@pytest.mark.parametrize("where", [0, 1])
+def test_what_cleans_up_is_killed(pair: Pair, tmp_path: Path, where: int) -> None:
+    process, own = long_run(pair, tmp_path)
+    killed(pair[where], "cleaner.py ")
+    if where == 0:
+        # Of this host's own, nothing is needed before the end; the other's is killed by its SSH.
+        os.kill(own, signal.SIGTERM)
+    _, err = network_hosts.outcome(process, 60)
+    assert process.returncode != 0
+    assert "Traceback" not in err
+    if where == 1:
+        assert "[E] the connection to ipu-child was lost; every instance was told to end" in err
+
+
 @pytest.fixture
 def ssh_folder(pair: Pair) -> Iterator[Callable[[int, str, str | None], None]]:
     """Changes a file of a host's `.ssh` folder (None: takes it away) for the length of a test."""
