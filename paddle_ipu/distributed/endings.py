@@ -52,7 +52,7 @@ class Endings:
             self.add(int(file.name.partition("-")[2]), json.loads(file.read_text("utf-8")))
 
     def is_over(self) -> bool:
-        """Whether a host is lost, or an instance failed and mpirun had its time to end the others."""
+        """Whether a host is lost, or an instance failed and mpirun did not end the others."""
         if self.lost_hosts:
             return True
         self.look()
