@@ -125,10 +125,10 @@ def _network_layer(network: Any, loss: Any = None) -> Any:
                 self.loss = loss
 
         def outputs(self, inputs: Sequence[Any]) -> list[Any]:
-            return _listed(convert_call(self.network)(*inputs))
+            return _outputs(self.network, inputs)
 
         def step(self, inputs: Sequence[Any], labels: Sequence[Any]) -> Any:
-            outputs = _listed(convert_call(self.network)(*inputs))
+            outputs = _outputs(self.network, inputs)
             losses = _listed(convert_call(loss)(*outputs, *labels))
             # Paddle differentiates the sum, which has to be of one element each.
             total = paddle.add_n([paddle.sum(part) for part in losses])
@@ -138,6 +138,22 @@ def _network_layer(network: Any, loss: Any = None) -> Any:
         # There is nothing in them that Paddle would have to rewrite.
         paddle.jit.not_to_static(method)
     return NetworkOfModel()
+
+
+def _outputs(network: Any, inputs: Sequence[Any]) -> list[Any]:
+    """Traces a call of a network, and leaves its ``forward`` as it was.
+
+    Paddle 2.6 puts the converted one in its place, to which `paddle.jit.save` would bind it again.
+    """
+    from paddle.jit.dy2static.convert_call_func import convert_call
+
+    own = vars(network).get("forward")
+    try:
+        return _listed(convert_call(network)(*inputs))
+    finally:
+        vars(network).pop("forward", None)
+        if own is not None:
+            vars(network)["forward"] = own
 
 
 def _function(layer: Any, method: str) -> Any:

@@ -38,7 +38,7 @@ class Rows(paddle.io.Dataset):  # type: ignore[misc]
 def _fitted(on_ipu: bool, path: Path) -> list[Any]:
     network = made(Network)
     registered = strategy() if on_ipu else None
-    model = paddle.Model(network)
+    model = paddle.Model(network, [paddle.static.InputSpec([None, *X.shape[1:]], "float32", "x")])
     model.prepare(
         paddle.optimizer.Adam(0.05, parameters=network.parameters()),
         nn.CrossEntropyLoss(),
@@ -55,6 +55,9 @@ def _fitted(on_ipu: bool, path: Path) -> list[Any]:
     found += [np.ravel(again[0]), np.ravel(told["loss"]), told["acc"]]
     found += [model.predict(Rows(), batch_size=8, verbose=0, stack_outputs=True)[0]]
     found += state(model._optimizer)
+    # For inference: what ran on the IPU left the network's forward as it was.
+    model.save(str(path / "inference"), training=False)
+    assert (path / "inference.pdiparams").stat().st_size > 0
     if registered is not None:
         registered.release_patch()
     return found
