@@ -17,28 +17,31 @@ PADDLE_3.1 = 3.1.1
 PADDLE_3.2 = 3.2.2
 # What `make test-all` runs beyond `make test`; `make test` runs one of them, in turns by commits. That
 # their number is prime lets the turns within a share come round too.
-SHARES = unit-3.0 models independent unit-3.1 onnx-nodes placements unit-3.2 half-table guides models-2.6 \
-	verify-bert rest-2.6 training-2.6
+SHARES = unit-3.0 models independent unit-3.1 onnx-nodes placements training unit-3.2 half-table processes \
+	guides models-2.6 verify-bert rest-2.6 rows training-2.6 examples-thorough
 # Tests marked `thorough` belong to these shares by their folders, and to `guides` by none of them.
 INDEPENDENT = tests/ops tests/popart tests/training
+PROCESSES = tests/distributed
+THOROUGH = $(INDEPENDENT) $(PROCESSES) tests/placement tests/precision tests/examples
 # What no version of Paddle changes is left out on all but the newest; `rest-2.6` runs it on the oldest.
 SAME = tests/xla tests/popart tests/onnx_nodes tests/examples tests/containers tests/ops/test_completeness.py \
 	tests/ops/test_onnxruntime.py tests/ops/test_attribute_coverage.py \
 	tests/training/test_other_platforms.py tests/models
 CORE = $(SAME:%=--ignore %)
-# What `make test` leaves to `training-2.6`: long tests, of programs that the core suite reads too.
+# What `make test` leaves to `training` and `training-2.6`: long tests, of programs that the core suite reads too.
 LONG = tests/placement tests/verification/test_microscope.py \
 	$(patsubst %,tests/training/test_%.py,popart_rules powers recomputation resume sequence_layers) \
 	$(patsubst %,tests/precision/test_%.py,every_half half_partials operators rounding stochastic_rounding) \
 	$(patsubst %,tests/ops/test_%_against_numpy.py,shapes slices)
 TURN = $(shell git rev-list --count HEAD 2>/dev/null || date +%j)
 # So many of an older Paddle's operator rows and of its test files are run at a time, in turns, by
-# `make test`; `make test-all` runs all of them.
+# `make test`, and of the newest's rows; `make test-all` runs all of them.
+NEWEST_ROWS_AT_A_TIME = PADDLE_IPU_ROWS=$(TURN)/2
 ROWS_AT_A_TIME = PADDLE_IPU_ROWS=$(TURN)/4
 FILES_AT_A_TIME = PADDLE_IPU_FILES=$(TURN)/3
 
 .PHONY: help bert mnist resnet50 ernie text-generation word2vec inference c-library venv format lint types imports test test-all
-.PHONY: share unit examples verify-bert
+.PHONY: share unit core rows training examples examples-thorough processes verify-bert
 .PHONY: onnx-nodes independent placements half-table guides models models-2.6 rest-2.6 clean
 .PHONY: core-2.6 training-2.6 unit-2.6 unit-3.0 unit-3.1 unit-3.2 venv-2.6 venv-3.0 venv-3.1 venv-3.2
 # Environments are kept, though only patterns name them.
@@ -122,9 +125,17 @@ imports: venv  ## check who may import whom
 	$(RUN)/lint-imports --no-logo
 
 # The comparison of both versions' programs, tests/versions, needs the other version's Python.
+unit core: export PADDLE_IPU_PADDLE26_PYTHON = $(abspath .venv-2.6/bin/python)
+
 unit: venv venv-2.6  ## run the tests, and compare programs with those of Paddle 2.6
-	PADDLE_IPU_PADDLE26_PYTHON=$(abspath .venv-2.6/bin/python) \
-		$(RUN)/python $(PYTEST)
+	$(RUN)/python $(PYTEST)
+
+core: venv venv-2.6  # unit without its long tests, with the operator rows whose turn it is
+	$(NEWEST_ROWS_AT_A_TIME) $(RUN)/python $(PYTEST) $(LONG:%=--ignore %)
+
+# XLA compiles most programs but once for all Paddle versions.
+unit core rows training unit-% rest-% training-% core-%: export JAX_COMPILATION_CACHE_DIR = $(abspath out/xla)
+unit core rows training unit-% rest-% training-% core-%: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0.05
 
 unit-2.6: venv-2.6  ## run the tests on Paddle 2.6 (unit-3.0, unit-3.1, unit-3.2: likewise)
 	.venv-2.6/bin/python $(PYTEST) $(CORE)
@@ -134,6 +145,12 @@ rest-2.6: venv-2.6  ## run the tests that unit-2.6 leaves out
 
 training-2.6: venv-2.6  ## run the tests of unit-2.6 that `make test` leaves out
 	.venv-2.6/bin/python $(PYTEST) $(LONG)
+
+training: venv  ## run the tests of unit that `make test` leaves out
+	$(RUN)/python $(PYTEST) $(LONG)
+
+rows: venv  ## run every row of the operator table
+	$(RUN)/python $(PYTEST) tests/ops/test_operator_cases.py
 
 models: venv  ## train every whole model for a step, beside Paddle (models-2.6: on Paddle 2.6)
 	PADDLE_IPU_MODELS=all $(RUN)/python $(PYTEST) tests/models
@@ -162,8 +179,14 @@ independent: venv  ## compare with onnxruntime, and lower the step for other pla
 placements: venv  ## combine accumulation, replicas, stages and batches
 	$(RUN)/python $(PYTEST) -m thorough tests/placement
 
+processes: venv  ## run instances that die, hosts and containers
+	$(RUN)/python $(PYTEST) -m thorough $(PROCESSES)
+
+examples-thorough: venv  ## run what takes the examples long
+	$(RUN)/python $(PYTEST) -m thorough tests/examples
+
 guides: venv  ## run what the guides show, and every other thorough test
-	$(RUN)/python $(PYTEST) -m thorough tests $(patsubst %,--ignore %,$(INDEPENDENT) tests/placement tests/precision)
+	$(RUN)/python $(PYTEST) -m thorough tests $(THOROUGH:%=--ignore %)
 
 half-table: venv  ## run every row of the operator table in half
 	$(RUN)/python $(PYTEST) -m thorough tests/precision
@@ -181,9 +204,9 @@ share:  ## run the share of test-all whose turn it is
 core-2.6: venv-2.6  # unit-2.6 without its long tests, with the operator rows whose turn it is
 	$(ROWS_AT_A_TIME) .venv-2.6/bin/python $(PYTEST) $(CORE) $(LONG:%=--ignore %)
 
-test: lint types imports unit core-2.6 examples share  ## check everything, with a share of test-all
+test: lint types imports core core-2.6 examples share  ## check everything, with a share of test-all
 
-test-all: lint types imports unit unit-2.6 examples $(SHARES)  ## check everything on every Paddle
+test-all: lint types imports unit unit-2.6 examples $(filter-out rows training training-2.6,$(SHARES))  ## check everything on every Paddle
 
 clean:  ## remove what building and testing leave behind, environments included
 	rm -rf $(VENV) .venv-2.6 .venv-3.0 .venv-3.1 .venv-3.2 build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache \

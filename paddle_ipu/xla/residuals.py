@@ -50,10 +50,19 @@ def on_cpu() -> bool:
 
 
 def due(kept: Kept, gradient: Any) -> tuple[Kept, Any]:
-    """What backward kept and a gradient, for use once the gradient is there."""
+    """What backward kept and a gradient, for use once the gradient is there.
+
+    Only large arrays are tied: XLA's time to compile grows with what goes through barriers, which
+    also hides from it which gradients are zero.
+    """
     if not on_cpu():
         return kept, gradient
-    found: tuple[Kept, Any] = lax.optimization_barrier((kept, gradient))  # type: ignore[no-untyped-call]
+    arrays, structure = jax.tree.flatten((kept, gradient))
+    tied = [i for i, array in enumerate(arrays) if array.size * array.dtype.itemsize >= LARGE]
+    joined = lax.optimization_barrier([arrays[i] for i in tied])  # type: ignore[no-untyped-call]
+    for i, array in zip(tied, joined, strict=True):
+        arrays[i] = array
+    found: tuple[Kept, Any] = jax.tree.unflatten(structure, arrays)
     return found
 
 
@@ -114,7 +123,7 @@ def _rows_backward(kind: Any, indices: jax.Array, gradients: Any) -> tuple[Any, 
         return None if isinstance(of_table, SymbolicZero) else of_table, None
     if isinstance(of_table, SymbolicZero):
         # Zeros of the table's size, but not before they are needed.
-        zero, of_rows = due(jnp.zeros((), kind[1]), of_rows)
+        zero, of_rows = lax.optimization_barrier((jnp.zeros((), kind[1]), of_rows))  # type: ignore[no-untyped-call]
         of_table = jnp.broadcast_to(zero, kind[0])
     return of_table.at[indices].add(of_rows, mode="clip"), None
 
