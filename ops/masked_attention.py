@@ -182,8 +182,8 @@ def flash_attn_v3(context: TranslationContext) -> Sequence[str | None]:
 
 @translator(
     "sparse_attention",
-    emits="MatMul Transpose Mul Add Softmax Where Slice Less Not Cast ReduceSum Reshape Scatter "
-    "Equal And Greater",
+    emits="MatMul Transpose Mul Add Softmax Where Slice Less Not Cast ReduceSum Reshape "
+    "ScatterElements Equal And Greater",
     limits="only the output can be read",
 )
 def sparse_attention(context: TranslationContext) -> Sequence[str | None]:

@@ -95,12 +95,14 @@ def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
 
 @pytest.fixture(autouse=True)
 def dynamic_mode_afterwards() -> Iterator[None]:
-    """Leaves Paddle in its default mode, whatever a test or its shared fixtures turned on."""
+    """Leaves Paddle in its default mode on the CPU, whatever a test or its fixtures turned on."""
     yield
     if "paddle" in sys.modules:
         import paddle
 
         paddle.disable_static()
+        if paddle.get_device() != "cpu":
+            paddle.set_device("cpu")
 
 
 @pytest.fixture

@@ -30,6 +30,9 @@ Kept = TypeVar("Kept")
 LARGE = 1 << 16
 """Bytes from which on a copy of a weight is worth avoiding."""
 
+_LEAST = 16
+"""How many times smaller than the largest of several arrays one may be to be waited for."""
+
 
 @dataclass(frozen=True, slots=True)
 class Remake:
@@ -52,13 +55,14 @@ def on_cpu() -> bool:
 def due(kept: Kept, gradient: Any) -> tuple[Kept, Any]:
     """What backward kept and a gradient, for use once the gradient is there.
 
-    Only large arrays are tied: XLA's time to compile grows with what goes through barriers, which
-    also hides from it which gradients are zero.
+    Only the larger of the arrays are tied: XLA's time to compile grows with what goes through
+    barriers, which also hides from it which gradients are zero.
     """
     if not on_cpu():
         return kept, gradient
     arrays, structure = jax.tree.flatten((kept, gradient))
-    tied = [i for i, array in enumerate(arrays) if array.size * array.dtype.itemsize >= LARGE]
+    largest = max(array.nbytes for array in arrays)
+    tied = [i for i, array in enumerate(arrays) if array.nbytes * _LEAST >= largest]
     joined = lax.optimization_barrier([arrays[i] for i in tied])  # type: ignore[no-untyped-call]
     for i, array in zip(tied, joined, strict=True):
         arrays[i] = array

@@ -12,12 +12,13 @@ import dataclasses
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 from jax.experimental import serialize_executable
+from jax.experimental.compilation_cache import compilation_cache
 
 from paddle_ipu.executable_cache import ExecutableCache
 from paddle_ipu.xla.graph import LoweredGraph
@@ -208,7 +209,8 @@ def _by_trace(
             compiled, temporary = loaded
             made = CompiledStep(compiled, temporary, draws, "loaded")
         else:
-            made = compile_step(step, lowered, options)
+            with _beside_jaxs_cache():
+                made = compile_step(step, lowered, options)
             try:
                 content, _, _ = serialize_executable.serialize(made.compiled)
             except (ValueError, NotImplementedError, jax.errors.JaxRuntimeError) as error:
@@ -218,6 +220,25 @@ def _by_trace(
         if key:
             _remember(cache, key, step, traced, lowered.out_tree, draws)
     return made
+
+
+@contextmanager
+def _beside_jaxs_cache() -> Iterator[None]:
+    """Has XLA compile what JAX's own cache may have.
+
+    What came from a file and is written again lacks its code (jaxlib 0.10).
+    """
+    settings = jax.config.values
+    if not settings["jax_compilation_cache_dir"] or not settings["jax_enable_compilation_cache"]:
+        yield
+        return
+    jax.config.update("jax_enable_compilation_cache", False)  # type: ignore[no-untyped-call]
+    compilation_cache.reset_cache()
+    try:
+        yield
+    finally:
+        jax.config.update("jax_enable_compilation_cache", True)  # type: ignore[no-untyped-call]
+        compilation_cache.reset_cache()
 
 
 def _load(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +14,7 @@ import jaxlib
 import numpy as np
 import onnx_ir as ir
 import pytest
+from jax.experimental.compilation_cache import compilation_cache
 
 import paddle_ipu
 from paddle_ipu import popart
@@ -146,6 +147,43 @@ def test_a_damaged_entry_is_compiled_again(
 
 
 # -- what is not kept -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def jaxs_own_cache(tmp_path: Path) -> Iterator[Path]:
+    """JAX's cache of compiled programs, turned on, in an empty folder."""
+    changed = {
+        "jax_compilation_cache_dir": str(tmp_path / "jax"),
+        "jax_persistent_cache_min_compile_time_secs": 0.0,
+        "jax_persistent_cache_min_entry_size_bytes": -1,
+    }
+    before = {name: jax.config.values[name] for name in changed}
+
+    def take(settings: dict[str, Any]) -> None:
+        for name, value in settings.items():
+            jax.config.update(name, value)
+        compilation_cache.reset_cache()
+
+    take(changed)
+    yield tmp_path / "jax"
+    take(before)
+
+
+def test_it_is_kept_whole_beside_jaxs_own_cache(tmp_path: Path, jaxs_own_cache: Path) -> None:
+    def origin(folder: str | None) -> str:
+        program = Linear()
+        settings = None if folder is None else _cached(tmp_path / folder)
+        session = infer(program.builder.model, {program.out: "All"}, settings=settings)
+        weights = program.builder.model.graph.initializers["w"].const_value
+        got = run(session, {"x": micro_batches(1)[0]})[program.out]
+        assert weights is not None
+        np.testing.assert_allclose(got, micro_batches(1)[0] @ weights.numpy() + [0.5, -1.0])
+        return str(session.executableOrigin())
+
+    assert origin(None) == ""
+    assert any(jaxs_own_cache.iterdir())
+    assert origin("ours") == "compiled"
+    assert origin("ours") == "loaded"
 
 
 def test_a_program_that_calls_the_host_is_not_kept(
