@@ -44,7 +44,7 @@ Every option of `paddle.static.IpuStrategy().set_options({...})`.
 | --- | --- |
 | numbers | changes what is computed |
 | cost | changes memory, time or what is told; no number depends on it |
-| recorded | written to the PopART program; only hardware reads it, no number depends on it |
+| recorded | written to the PopART program, for hardware and predictions; no number depends on it |
 
 Three things differ from an IPU build of Paddle:
 
