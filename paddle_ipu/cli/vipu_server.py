@@ -27,10 +27,12 @@ exit codes:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of this subcommand."""
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on; default: 127.0.0.1"
+    )
     parser.add_argument("--port", type=int, default=PORT, help="port; default: 8090, 0 takes any")
     parser.add_argument("--ipus", type=_ipus, default=64, help="how many there are; default: 64")
-    parser.add_argument("--cluster", default="cluster0", help="the cluster's name")
+    parser.add_argument("--cluster", default="cluster0", help="its name; default: cluster0")
     parser.add_argument(
         "--allocation",
         action="append",
