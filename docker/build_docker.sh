@@ -31,7 +31,7 @@ fail() {
     exit 2
 }
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 docker=${DOCKER:-docker}
 repo=${PADDLE_DOCKER_REPO:-paddle_ipu}
 sdk='' base='' paddle='' dry_run='' images=()

@@ -68,7 +68,7 @@ def end_session(session: int) -> None:
     """Ends every process of a session: asks its leader, then kills who is left."""
     if not members(session):
         return
-    with contextlib.suppress(ProcessLookupError):
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(session, signal.SIGTERM)
     last = time.monotonic() + _GRACE
     # Where the leader is gone, nobody passes the signal on.
@@ -122,6 +122,9 @@ def clean(lines: Iterable[str], answer: Callable[[str], None]) -> None:
             end(lambda text=text: marked(text))  # type: ignore[misc]
 
     for line in lines:
+        if not line.endswith("\n"):
+            # Cut off with the connection: half a path is another folder.
+            break
         what, _, value = line.rstrip("\n").partition(" ")
         if what == "now":
             end_processes()

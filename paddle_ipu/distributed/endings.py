@@ -6,7 +6,7 @@ import json
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -60,32 +60,40 @@ class Endings:
 
     def code(self) -> int:
         """The exit code of the launch: 0 where every instance ended with 0."""
-        number = self._first()
+        notes = self._noted()
+        number = _first(notes)
         if number is not None:
-            return int(self._notes[number]["code"])
-        return 0 if len(self._notes) == self._instances else 1
+            return int(notes[number]["code"])
+        return 0 if len(notes) == self._instances else 1
 
     def failure(self, last_lines: Callable[[int], list[str]]) -> Failure | None:
         """The instance that failed first, None where none did."""
-        number = self._first()
+        notes = self._noted()
+        number = _first(notes)
         if number is None:
-            missing = sorted(set(range(self._instances)) - set(self._notes))
+            missing = sorted(set(range(self._instances)) - set(notes))
             if not missing:
                 return None
             return Failure(missing[0], "was lost: nobody saw its end", last_lines(missing[0]))
-        note = self._notes[number]
+        note = notes[number]
         how = f"exited with code {note['code']}"
         if note["code"] > 128:
             name = signal_name(note["code"] - 128)
             how = f"was killed by {name} (process {note['pid']} on {note['host']})"
         return Failure(number, how, last_lines(number))
 
-    def _first(self) -> int | None:
-        """The instance that failed first; those that were ended because of it come after."""
-        failed = [number for number, note in self._notes.items() if note["code"]]
+    def _noted(self) -> dict[int, dict[str, Any]]:
+        """What is known now; threads of other hosts' cleaners may be adding to it."""
+        with self._lock:
+            return dict(self._notes)
 
-        def order(number: int) -> tuple[bool, float]:
-            note = self._notes[number]
-            return note["code"] in _OF_OTHERS, note["at"]
 
-        return min(failed, key=order, default=None)
+def _first(notes: Mapping[int, Mapping[str, Any]]) -> int | None:
+    """The instance that failed first; those that were ended because of it come after."""
+    failed = [number for number, note in notes.items() if note["code"]]
+
+    def order(number: int) -> tuple[bool, float]:
+        note = notes[number]
+        return note["code"] in _OF_OTHERS, note["at"]
+
+    return min(failed, key=order, default=None)

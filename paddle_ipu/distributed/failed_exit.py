@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
 import threading
@@ -95,7 +96,9 @@ def _watch(board: Board, stop: threading.Event) -> None:
         gone = [(key, met) for key, met in left if int(met) < heartbeat.meetings()]
         if gone:
             _say(f"this instance waits in a run for what has ended: {_numbers(gone)}")
-            board.key_value_set(f"{_WAITS}{this_instance().index}", "")
+            # Where instance 0 is gone meanwhile, nobody reads it, and this one ends all the same.
+            with contextlib.suppress(RuntimeError):
+                board.key_value_set(f"{_WAITS}{this_instance().index}", "")
             if not stop.wait(_GRACE):
                 os._exit(1)
 

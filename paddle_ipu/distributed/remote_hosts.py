@@ -21,7 +21,10 @@ from paddle_ipu.errors import LaunchError
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 """Names of this host on every host."""
 
-_SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15")
+# Without questions, a host that loses its power would never be missed.
+_SSH = (
+    "ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15", "-o", "ServerAliveInterval=60",
+)  # fmt: skip
 _AT_ONCE = 32
 _PATIENCE = 30.0
 
@@ -125,6 +128,13 @@ class Cleaner:
                 "launch must have the same files in the same places."
             )
         self.folder = answer.rstrip("\n")
+        if host is not None and not self.folder.startswith("/"):
+            # It goes into paths that are removed in the end.
+            self._process.communicate()
+            raise LaunchError(
+                f"host {host} prints {self.folder!r} where a program is run by SSH. What a login "
+                "prints must not come there: see its ~/.bashrc and ~/.ssh/rc."
+            )
         self._done = threading.Event()
         self._reader = threading.Thread(
             target=self._read, args=(ended, lambda: lost(host or "localhost")), daemon=True

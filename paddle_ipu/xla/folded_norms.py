@@ -168,9 +168,12 @@ class _Search:
         node = None if x is None else x.producer()
         if x is None or node is None or node.op_type != "Add" or not self._is_read_once(x):
             return None, x
-        rank, channels = len(_dims(x)), (_dims(x) or (0,))[axis]
+        whole = _dims(x)
+        if len(whole) < 2:
+            return None, x
+        rank = len(whole)
         wanted = [1] * rank
-        wanted[axis] = channels
+        wanted[axis] = whole[axis]
         for source, other in (node.inputs, reversed(node.inputs)):
             if other is None or source is None or _dims(source) != _dims(x):
                 continue

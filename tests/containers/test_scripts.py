@@ -188,6 +188,26 @@ def test_users_that_cannot_be_added_are_refused(words: list[str], message: str) 
     assert message in done.stderr
 
 
+def test_sudo_reads_the_rule_of_a_name_with_a_dot(tmp_path: Path) -> None:
+    programs = {
+        "id": "echo 0",
+        "getent": "echo ann.lee:x:1000:",
+        "sudo": "",
+        "install": f'echo "$@" > {tmp_path}/rule; cat >> {tmp_path}/rule',
+    }
+    for name, line in programs.items():
+        path = tmp_path / name
+        path.write_text(f"#!/bin/bash\n{line}\n", encoding="utf-8")
+        path.chmod(0o755)
+    search = f"{tmp_path}:{os.environ['PATH']}"
+    done = _run("add_user.sh", "--sudo", "ann.lee", "1000", PATH=search, VIRTUAL_ENV="")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "rule").read_text("utf-8").splitlines() == [
+        "-m 440 /dev/stdin /etc/sudoers.d/ann_lee",
+        "ann.lee ALL=(ALL) NOPASSWD: ALL",
+    ]
+
+
 def test_an_sdk_is_put_into_effect(tmp_path: Path) -> None:
     for name in ("poplar", "popart"):
         folder = tmp_path / "poplar_sdk" / f"{name}-ubuntu"

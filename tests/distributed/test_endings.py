@@ -7,11 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from paddle_ipu.distributed import instance_guard
+from paddle_ipu.distributed import cleaner, failed_exit, heartbeat, instance_guard
 from paddle_ipu.distributed.endings import Endings
 
 
@@ -78,3 +79,37 @@ def test_an_instance_that_nobody_saw_end(tmp_path: Path) -> None:
     failure = killed.failure(lambda number: [])
     assert failure is not None
     assert failure.how == "was killed by SIGKILL (process 5 on b)"
+
+
+def test_a_line_that_was_cut_off_is_not_obeyed(tmp_path: Path) -> None:
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    for folder in (whole, cut):
+        folder.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", str(cleaner.__file__)], input=f"folder {whole}\nfolder {cut}",
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert (done.stderr, whole.exists(), cut.exists()) == ("", False, True)
+
+
+def test_an_instance_that_waits_ends_though_instance_0_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Gone:
+        def key_value_set(self, key: str, value: str) -> None:
+            raise RuntimeError("UNAVAILABLE")
+
+        def key_value_dir_get(self, key: str) -> list[tuple[str, str]]:
+            return [(f"{key}1", "0")]
+
+    codes, stop = list[int](), threading.Event()
+
+    def end(code: int) -> None:
+        codes.append(code)
+        stop.set()
+
+    monkeypatch.setattr(os, "_exit", end)
+    monkeypatch.setattr(heartbeat, "meetings", lambda: 1)
+    monkeypatch.setattr(failed_exit, "_GRACE", 0.0)
+    failed_exit._watch(Gone(), stop)
+    assert codes == [1]

@@ -488,6 +488,15 @@ def test_hosts_are_asked_without_taking_poprun_its_input(
         os.close(read)
 
 
+def test_hosts_that_print_something_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executable(tmp_path / "ssh", "#!/bin/sh\necho Welcome\ncat\n")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(LaunchError, match=r"host h prints 'Welcome' .*: see its ~/.bashrc"):
+        remote_hosts.Cleaner("h")
+
+
 def test_no_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LaunchError, match="ssh is not installed, and host h"):

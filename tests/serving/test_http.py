@@ -196,6 +196,9 @@ WRONG: list[tuple[Any, str]] = [
     ({"inputs": [{**X, "shape": [4]}, N]}, "got an array of shape [4], expected [rows, 2]"),
     ({"inputs": [{**X, "data": [[1], [2, 3]]}, N]}, "the lists of 'data' differ in length"),
     ({"inputs": [{**X, "data": list("abcd")}, N]}, "'data' holds strings, expected numbers of F"),
+    ({"inputs": [{**X, "data": [[1, 2], [3, "4"]]}, N]}, "'data' holds strings, expected numbers"),
+    # NumPy would make an array of 96 MB of it.
+    ({"inputs": [{**X, "data": [0] * 3000 + ["a" * 8000]}, N]}, "'data' holds strings, expected"),
     ({"inputs": [X, {**N, "data": [1, 1.5]}]}, "numbers with a fraction, expected numbers of I"),
     ({"inputs": [X, {**N, "data": [1, 1 << 40]}]}, "whole numbers from 1 to 1099511627776"),
     ({"inputs": [X, {**N, "data": [1], "shape": [1]}]}, "'x' has 2, 'n' has 1"),

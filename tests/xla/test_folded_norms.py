@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 
 from paddle_ipu import popart
+from paddle_ipu.xla.folded_norms import fold
 
 DRAW = np.random.default_rng(0)
 
@@ -165,3 +167,15 @@ def test_a_norm_whose_input_is_looked_at_stays() -> None:
 def test_nothing_is_folded_where_every_result_is_checked() -> None:
     network = _Network(runs=False, enableFloatingPointChecks=True)
     assert network.folded == []
+
+
+def test_a_sum_of_unknown_shape_is_left_alone() -> None:
+    parts = [ir.Value(name=name, type=ir.TensorType(ir.DataType.FLOAT)) for name in ("a", "b")]
+    added = ir.node("Add", parts)
+    (total,) = added.outputs
+    norm = [ir.Value(name=n, type=ir.TensorType(ir.DataType.FLOAT)) for n in ("s", "c", "m", "v")]
+    node = ir.node("BatchNormalization", [total, *norm])
+    for value in (total, *node.outputs):
+        value.type = ir.TensorType(ir.DataType.FLOAT)
+    graph = ir.Graph([*parts, *norm], node.outputs, nodes=[added, node])
+    assert fold(graph, {"b", "s", "c", "m", "v"}, ()) == []

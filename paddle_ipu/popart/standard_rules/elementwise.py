@@ -34,6 +34,23 @@ def _gelu_tanh(emit: Emitter) -> Sequence[ir.Value]:
     return [_gelu(emit, emit("Tanh", [scaled]))]
 
 
+def _expm1(emit: Emitter) -> Sequence[ir.Value]:
+    """tanh(x / 2) (exp(x) + 1), as exp(x) - 1 has no digits where x is small."""
+    half = emit("Tanh", [emit("Mul", [emit.x, emit.constant(0.5)])])
+    return [emit("Mul", [half, emit("Add", [emit("Exp", [emit.x]), emit.constant(1.0)])])]
+
+
+def _log1p(emit: Emitter) -> Sequence[ir.Value]:
+    """log(u) x / (u - 1) with u = 1 + x rounded: what rounding changes is the same in both."""
+    x, one = emit.x, emit.constant(1.0)
+    u = emit("Add", [x, one])
+    log, rounded = emit("Log", [u]), emit("Sub", [u, one])
+    none = emit("Equal", [rounded, emit.constant(0.0)])
+    divided = emit("Div", [x, emit.where(none, one, rounded)])
+    small = emit.where(none, x, emit("Mul", [log, divided]))
+    return [emit.where(emit("Less", [emit("Abs", [x]), one]), small, log)]
+
+
 def _scaled_add(emit: Emitter) -> Sequence[ir.Value]:
     terms = []
     for at in (0, 1):
@@ -128,15 +145,11 @@ RULES: Mapping[tuple[str, str], Rule] = {
     **{("ai.graphcore", name): _bitwise(name)
        for name in ("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot")},
     ("ai.graphcore", "BitwiseXnor"): _bitwise_xnor,
-    ("ai.graphcore", "Expm1"): lambda emit: [
-        emit("Sub", [emit("Exp", [emit.x]), emit.constant(1.0)])
-    ],
+    ("ai.graphcore", "Expm1"): _expm1,
     ("ai.graphcore", "Fmod"): _fmod,
     ("ai.graphcore", "Gelu"): _gelu_tanh,
     ("ai.graphcore", "GeluErf"): _gelu_erf,
-    ("ai.graphcore", "Log1p"): lambda emit: [
-        emit("Log", [emit("Add", [emit.x, emit.constant(1.0)])])
-    ],
+    ("ai.graphcore", "Log1p"): _log1p,
     ("ai.graphcore", "Remainder"): _remainder,
     ("ai.graphcore", "Round"): lambda emit: [emit("Round", [emit.x])],
     ("ai.graphcore", "Scale"): lambda emit: [

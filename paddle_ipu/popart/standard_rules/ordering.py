@@ -236,6 +236,8 @@ def _histogram(emit: Emitter) -> Sequence[ir.Value]:
     whole = emit.cast(scaled, np.int64)
     whole = emit.where(emit("Less", [whole, emit.int64s(bins)]), whole, emit.int64s(bins - 1))
     outside = emit("Or", [emit("Less", [x, least]), emit("Less", [most, x])])
+    if emit.x.dtype in FLOATS:
+        outside = emit("Or", [outside, emit("IsNaN", [x])])
     places = emit.where(outside, emit.int64s(bins), whole)
     kind = np.int32 if weight is None else np.float32
     size = int(np.prod(dims_of(emit.x)))

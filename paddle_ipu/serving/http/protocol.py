@@ -238,6 +238,18 @@ def _tensor(name: str, item: Any, raw: memoryview) -> tuple[Array, memoryview]:
     return _shaped(where, np.frombuffer(raw[:size], held), shape), raw[size:]
 
 
+def _has_texts(data: list[Any]) -> bool:
+    """Whether a text is in nested lists; NumPy would give every number room for the longest one."""
+    lists = [data]
+    while lists:
+        kinds = set(map(type, found := lists.pop()))
+        if str in kinds:
+            return True
+        if list in kinds:
+            lists += [item for item in found if isinstance(item, list)]
+    return False
+
+
 def _shaped(where: str, array: Array, shape: list[int]) -> Array:
     try:
         return array.reshape(shape)
@@ -250,6 +262,10 @@ def _from_numbers(where: str, item: Any, dtype: str, shape: list[int]) -> Array:
     data = _member(item, where, "data", list)
     if dtype in _BITS:
         raise RequestError(f"{where}: {DATATYPES[dtype]} is taken as binary data only.")
+    if _has_texts(data):
+        raise RequestError(
+            f"{where}: 'data' holds strings, expected numbers of {DATATYPES[dtype]}."
+        )
     try:
         found = np.asarray(data)
     except ValueError:
@@ -289,7 +305,7 @@ def _fits(found: Array, dtype: str) -> bool:
 def _what(found: Array) -> str:
     if found.dtype.kind in "iu":
         return f"whole numbers from {found.min()} to {found.max()}"
-    names = {"f": "numbers with a fraction", "b": "booleans", "U": "strings"}
+    names = {"f": "numbers with a fraction", "b": "booleans"}
     return names.get(found.dtype.kind, "other things than numbers")
 
 
