@@ -271,8 +271,9 @@ class VipuState:
                 raise VipuError(f"{ipus} IPUs of partition {name} are not free: {_in_use(others)}")
             now = self._clock()
             process = Process(
-                pid, host, place, started, command[:256], user[:64], first, ipus, now, launch
-            )
+                pid, _shown(host, 255), place, started, _shown(command, 256), _shown(user, 64),
+                first, ipus, now, launch,
+            )  # fmt: skip
             partition.attached[gcd] = [*others, process]
             self._renewed[place, pid, started] = now
             return {**asdict(process), "lease": lease}
@@ -341,6 +342,11 @@ class VipuState:
                 for gcd, processes in partition.attached.items()
                 if (kept := [process for process in processes if wanted(process)])
             }
+
+
+def _shown(text: str, most: int) -> str:
+    """A text for the terminals of others, which are not to obey it."""
+    return "".join(c if c.isprintable() else "?" for c in text[:most])
 
 
 def _in_use(processes: list[Process]) -> str:

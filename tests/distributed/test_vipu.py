@@ -393,6 +393,15 @@ def test_a_lease_is_renewed(client: VipuClient, monkeypatch: pytest.MonkeyPatch)
     )
 
 
+def test_terminals_do_not_obey_what_processes_are_called(client: VipuClient) -> None:
+    client.call("create", name="p", size=2)
+    had = client.call(
+        "attach", name="p", gcd=0, ipus=2, pid=7, host="far\n", place="elsewhere", started=5,
+        command="\x1b[2J \udcfc.py", user="m\x9be",
+    )  # fmt: skip
+    assert (had["command"], had["user"], had["host"]) == ("?[2J ?.py", "m?e", "far?")
+
+
 def test_what_a_launch_leaves_is_cleaned_up(client: VipuClient) -> None:
     client.call("create", name="made", size=2, launch="1")
     client.call("create", name="kept", size=2)
