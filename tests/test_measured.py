@@ -17,9 +17,9 @@ from paddle_ipu.cli.main import main
 from paddle_ipu.errors import BackendUnavailableError, MeasurementError
 from paddle_ipu.measured import FAMILIES, HOST, Measurement, family_of, nodes_at
 from paddle_ipu.model.operator_table import ROWS
-from paddle_ipu.xla.hlo_origins import origins
+from paddle_ipu.xla.hlo_origins import Share, origins
 from paddle_ipu.xla.scope_names import NOWHERE, Origin, of_node, origin_of
-from paddle_ipu.xla.step_trace import Interval, shared_out
+from paddle_ipu.xla.step_trace import Interval, Recording, _account, shared_out
 
 WIDTH = 1024
 ROWS_FED = 256
@@ -163,6 +163,19 @@ def test_moments_of_several_instructions_are_shared_equally() -> None:
         {("m", "a"): 4 + 2 * 2 / 3 + 1 + 2, ("m", "b"): 2 / 3 + 1, ("m", "c"): 6.0}
     )
     assert idle == pytest.approx(4.0)
+
+
+def test_each_run_has_what_worked_in_it() -> None:
+    shares = {"m": {"a": (Share("operator", NOWHERE, 1.0),)}}
+    worked = [(45.0, 48.0), (8.0, 22.0), (1.0, 5.0), (60.0, 61.0)]
+    intervals = [Interval("a", "m", *times) for times in worked]
+    intervals.append(Interval("a", "of another program", 30.0, 32.0))
+    found = Recording()
+    _account(found, [(0.0, 10.0), (20.0, 30.0), (40.0, 50.0), (70.0, 80.0)], intervals, shares)
+    assert found.seconds == pytest.approx([1e-8] * 4)
+    # 1-5 and 8-10; 20-22; 45-48; nothing.
+    assert found.parts == pytest.approx({("operator", NOWHERE): 11e-9})
+    assert (found.idle, found.host) == pytest.approx((3e-9, 26e-9))
 
 
 def test_a_fusion_is_its_products_or_shared_out_by_elements() -> None:

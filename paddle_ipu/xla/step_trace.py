@@ -8,6 +8,7 @@ the step runs, is XLA's own; the rest of a run is the host's. So the parts of a 
 from __future__ import annotations
 
 import tempfile
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -125,8 +126,11 @@ def _account(
 ) -> None:
     """Adds the time of the runs up."""
     own = sorted((item for item in intervals if item.module in shares), key=lambda item: item.start)
+    starts = [item.start for item in own]
+    longest = max((item.end - item.start for item in own), default=0.0)
     for start, end in runs:
-        inside = [item for item in own if item.start < end and item.end > start]
+        near = own[bisect_left(starts, start - longest) : bisect_left(starts, end)]
+        inside = [item for item in near if item.end > start]
         found.seconds.append((end - start) * _NANOSECOND)
         if not inside:
             found.host += (end - start) * _NANOSECOND
