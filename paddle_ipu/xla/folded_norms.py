@@ -64,15 +64,17 @@ class FoldedNorm:
         def wide(name: str) -> Array:
             return np.asarray(arrays[name], np.float64).reshape(-1)
 
-        factor = wide(self.scale) / np.sqrt(wide(self.variance) + self.epsilon)
-        start = 0.0 if self.added is None else wide(self.added)
-        shift = (start - wide(self.mean)) * factor + wide(self.bias)
         kernel, shifted = (np.asarray(arrays[name]) for name in self.changed)
-        by_channel = factor.reshape([-1 if a == self.axis else 1 for a in range(kernel.ndim)])
-        return {
-            self.changed[0]: (kernel * by_channel).astype(kernel.dtype),
-            self.changed[1]: shift.reshape(shifted.shape).astype(shifted.dtype),
-        }
+        # As on the device, what is no number is said by the results alone.
+        with np.errstate(all="ignore"):
+            factor = wide(self.scale) / np.sqrt(wide(self.variance) + self.epsilon)
+            start = 0.0 if self.added is None else wide(self.added)
+            shift = (start - wide(self.mean)) * factor + wide(self.bias)
+            by_channel = factor.reshape([-1 if a == self.axis else 1 for a in range(kernel.ndim)])
+            return {
+                self.changed[0]: (kernel * by_channel).astype(kernel.dtype),
+                self.changed[1]: shift.reshape(shifted.shape).astype(shifted.dtype),
+            }
 
     def rest(self, node: LoweredNode) -> LoweredNode:
         """What is left of the norm: its bias is to be added, where nothing is added before it."""

@@ -9,7 +9,7 @@ import onnx_ir as ir
 import pytest
 
 from paddle_ipu import popart
-from paddle_ipu.xla.folded_norms import fold
+from paddle_ipu.xla.folded_norms import FoldedNorm, fold
 
 DRAW = np.random.default_rng(0)
 
@@ -179,3 +179,12 @@ def test_a_sum_of_unknown_shape_is_left_alone() -> None:
         value.type = ir.TensorType(ir.DataType.FLOAT)
     graph = ir.Graph([*parts, *norm], node.outputs, nodes=[added, node])
     assert fold(graph, {"b", "s", "c", "m", "v"}, ()) == []
+
+
+def test_what_is_no_number_is_said_by_the_results_alone() -> None:
+    norm = FoldedNorm("y", "kernel", 0, "scale", "bias", "mean", "variance", 0.0, None)
+    rows = {"scale": [1, 1, 3e38], "bias": [0] * 3, "mean": [1] * 3, "variance": [-1, 0, 1e-9]}
+    arrays = {name: np.array(row, np.float32) for name, row in rows.items()}
+    found = norm.folded({**arrays, "kernel": np.ones((3, 1), np.float32)})
+    np.testing.assert_array_equal(found["kernel"], [[np.nan], [np.inf], [np.inf]])
+    np.testing.assert_array_equal(found["bias"], [np.nan, -np.inf, -np.inf])
