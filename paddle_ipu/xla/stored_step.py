@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ from paddle_ipu.xla.program_key import NoKeyError, program_key, traced_key
 from paddle_ipu.xla.step import Step
 
 _LOG = logging.getLogger("paddle_ipu")
+
+# The setting is the process's.
+_WITHOUT_JAXS_CACHE = threading.Lock()
 
 _ON_HOST = re.compile(r"custom_call\s+@\S*callback")
 
@@ -228,17 +232,18 @@ def _beside_jaxs_cache() -> Iterator[None]:
 
     What came from a file and is written again lacks its code (jaxlib 0.10).
     """
-    settings = jax.config.values
-    if not settings["jax_compilation_cache_dir"] or not settings["jax_enable_compilation_cache"]:
+    if not jax.config.values["jax_compilation_cache_dir"]:
         yield
         return
-    jax.config.update("jax_enable_compilation_cache", False)  # type: ignore[no-untyped-call]
-    compilation_cache.reset_cache()
-    try:
-        yield
-    finally:
-        jax.config.update("jax_enable_compilation_cache", True)  # type: ignore[no-untyped-call]
+    with _WITHOUT_JAXS_CACHE:
+        was_enabled = jax.config.values["jax_enable_compilation_cache"]
+        jax.config.update("jax_enable_compilation_cache", False)  # type: ignore[no-untyped-call]
         compilation_cache.reset_cache()
+        try:
+            yield
+        finally:
+            jax.config.update("jax_enable_compilation_cache", was_enabled)  # type: ignore[no-untyped-call]
+            compilation_cache.reset_cache()
 
 
 def _load(
