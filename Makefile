@@ -17,8 +17,8 @@ PADDLE_3.1 = 3.1.1
 PADDLE_3.2 = 3.2.2
 # What `make test-all` runs beyond `make test`; `make test` runs one of them, in turns by commits. That
 # their number is prime lets the turns within a share come round too.
-SHARES = unit-3.0 models independent unit-3.1 onnx-nodes placements training unit-3.2 half-table processes \
-	guides models-2.6 examples-thorough rest-2.6 rows training-2.6 verify-bert
+SHARES = verify-bert unit-3.0 models independent unit-3.1 onnx-nodes placements training unit-3.2 half-table \
+	processes guides models-2.6 examples-thorough rest-2.6 rows training-2.6
 # Tests marked `thorough` belong to these shares by their folders, and to `guides` by none of them.
 INDEPENDENT = tests/ops tests/popart tests/training
 PROCESSES = tests/distributed

@@ -89,9 +89,9 @@ def _connect() -> None:
             "say where the instances meet. Start the program with poprun, or set it to host:port "
             "of instance 0, a free port of its host, for all of them."
         )
+    bind = None if instance.index else _free_address(instance.coordinator)
     # JAX would take SIGTERM for a warning, and the process would live on.
     jax.config.update("jax_enable_preemption_service", False)  # type: ignore[no-untyped-call]
-    bind = None if instance.index else _free_address(instance.coordinator)
     try:
         jax.distributed.initialize(
             instance.coordinator,

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -185,8 +186,10 @@ def test_the_port_is_in_use(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
         for name, value in environment(0, port).items():
             monkeypatch.setenv(name, value)
         monkeypatch.setenv("PADDLE_IPU_COORDINATOR", f"{host}:{port}")
+        before = dict(jax.config.values)
         with pytest.raises(BackendUnavailableError, match=f"at port {port}: Address already in"):
             popdist.init()
+        assert jax.config.values == before
 
 
 def test_broadcast_from_an_instance_that_is_not_there() -> None:
