@@ -9,6 +9,8 @@ EXTRAS = dev,bert,ernie,mnist,poprun,resnet50,serving,text-generation
 # Each of the test processes gets its share of the cores.
 TEST_PROCESSES ?= 2
 PYTEST = -m pytest -n $(TEST_PROCESSES)
+# Each test process would otherwise compile the tests anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 # The releases that older environments hold. 2.6 has the old API whole; 3.0 to 3.2 are tested in turns.
 PADDLE_2.6 = 2.6.2

@@ -97,16 +97,27 @@ class DescBuilder:
 
 
 @cache
-def attribute_kinds() -> Mapping[str, Mapping[str, int]]:
-    """Operator -> attribute -> its ``AttrType``, as Paddle's operators declare them."""
+def _protos() -> Mapping[str, Any]:
     from paddle.base import core
     from paddle.base.proto import framework_pb2
 
-    found: dict[str, dict[str, int]] = {}
-    for serialized in core.get_all_op_protos():
-        proto = framework_pb2.OpProto.FromString(serialized)
-        found[proto.type] = {attribute.name: attribute.type for attribute in proto.attrs}
-    return found
+    found = (framework_pb2.OpProto.FromString(each) for each in core.get_all_op_protos())
+    return {proto.type: proto for proto in found}
+
+
+@cache
+def attribute_kinds() -> Mapping[str, Mapping[str, int]]:
+    """Operator -> attribute -> its ``AttrType``, as Paddle's operators declare them."""
+    return {
+        name: {attribute.name: attribute.type for attribute in proto.attrs}
+        for name, proto in _protos().items()
+    }
+
+
+def input_slots(operator: str) -> frozenset[str] | None:
+    """The slots of an operator's inputs, `None` where this version of Paddle lacks the operator."""
+    proto = _protos().get(operator)
+    return None if proto is None else frozenset(slot.name for slot in proto.inputs)
 
 
 def _kind(value: Any) -> int:

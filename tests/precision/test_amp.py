@@ -158,8 +158,8 @@ def test_the_guard_limits_what_becomes_half() -> None:
     model = Model()
     names = model.cast(guarded=True)
     halves = {name for name, array in model.weights().items() if array.dtype == np.float16}
-    assert sorted(model.weights()).index(min(halves)) == 2
-    assert len(halves) == 2
+    # Programs of either kind have the middle layer's weights between the others'.
+    assert halves == {*list(model.weights())[2:4]}
     assert halves <= names
     assert _dtypes(model.run()) == {**_all("float32"), "second": "float16"}
 

@@ -69,7 +69,7 @@ _add(
     ],
     gradient="x",
     label=_EMPTY,
-    since=Since("3.0", "the gradient of an empty part fails"),
+    since=Since("3.1", "the function or its gradient refuses empty parts"),
     x=_CUBE,
     e=_NONE,
 )
