@@ -10,11 +10,15 @@ what there is to do once it is closed, by ``poprun`` or by its death.
 ``folder PATH``    remove a folder
 ``post JSON``      send ``[host, port, body]`` to a V-IPU service
 ``now``            end the processes at once, and answer ``done``
+``beats``          answer ``beats JSON``: how far each instance of this host is
+``port``           answer ``port NUMBER``, one that is free at all addresses of this host, or why
+                   there is none
 =================  =====================================================================
 
 The first line of its output is empty. The argument ``folder`` has it make a folder for temporary
 files, which it removes: then the first line is its path, and lines ``ended NUMBER JSON`` repeat
-what the guards of instances note there.
+what the guards of instances note there, with ``age``, the seconds since, for ``at``: no other
+host knows this one's clock.
 """
 
 from __future__ import annotations
@@ -107,11 +111,55 @@ def post(host: str, port: int, body: str) -> None:
         connection.getresponse().read()
 
 
-def clean(lines: Iterable[str], answer: Callable[[str], None]) -> None:
+def beats(folder: Path) -> dict[int, tuple[int, str, float]]:
+    """How far the instances are that count in a folder.
+
+    Returns:
+        Instance -> (runs that it has begun, the state of its process by the kernel's letter, ""
+        where it is gone, seconds of processors that it has used).
+    """
+    found = {}
+    # Who cleans up must not end by this.
+    with contextlib.suppress(OSError):
+        for file in folder.iterdir():
+            if file.name.isdecimal():
+                content = file.read_bytes()
+                count, process = (int.from_bytes(content[at : at + 8], "little") for at in (0, 8))
+                found[int(file.name)] = (count, *_process(process))
+    return found
+
+
+def _process(number: int) -> tuple[str, float]:
+    try:
+        text = Path(f"/proc/{number}/stat").read_text(errors="replace")
+    except OSError:
+        return "", 0.0
+    fields = text.rpartition(")")[2].split()
+    return fields[0], (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def free_port(address: str = "") -> int:
+    """A port that nobody listens at now, at one address of this host or ("") at all of them.
+
+    Raises:
+        OSError: there is none.
+    """
+    if address or not socket.has_dualstack_ipv6():
+        listener = socket.socket(socket.AF_INET)
+    else:
+        listener = socket.socket(socket.AF_INET6)
+        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    with listener:
+        listener.bind((address, 0))
+        return int(listener.getsockname()[1])
+
+
+def clean(lines: Iterable[str], answer: Callable[[str], None], folder: str = "") -> None:
     """Reads what there is to do until the input ends, and does it.
 
     Args:
         answer: is given the answers.
+        folder: where the instances of this host count.
     """
     found: dict[str, list[str]] = {"session": [], "marked": [], "folder": [], "post": []}
 
@@ -129,6 +177,13 @@ def clean(lines: Iterable[str], answer: Callable[[str], None]) -> None:
         if what == "now":
             end_processes()
             answer("done")
+        elif what == "beats":
+            answer(f"beats {json.dumps(beats(Path(folder)))}")
+        elif what == "port":
+            try:
+                answer(f"port {free_port()}")
+            except OSError as error:
+                answer(f"port {error.strerror}")
         else:
             found[what].append(value)
     end_processes()
@@ -150,7 +205,9 @@ class _Notes:
             for path in sorted(Path(self._folder).glob("ended-*")) if self._folder else ():
                 if path.name not in self._said:
                     self._said.add(path.name)
-                    _say(f"ended {path.name[6:]} {path.read_text(encoding='utf-8')}")
+                    note = json.loads(path.read_text(encoding="utf-8"))
+                    note["age"] = time.monotonic() - note.pop("at")
+                    _say(f"ended {path.name[6:]} {json.dumps(note)}")
 
     def watch(self) -> None:
         """Goes on saying."""
@@ -180,7 +237,7 @@ def main(words: list[str]) -> None:
             notes.pass_on()
             _say(text)
 
-        clean(sys.stdin, answer)
+        clean(sys.stdin, answer, folder)
     finally:
         if folder:
             shutil.rmtree(folder, ignore_errors=True)

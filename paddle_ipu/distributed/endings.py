@@ -14,7 +14,7 @@ from paddle_ipu.distributed.mpi_process import Failure, signal_name
 
 _PATIENCE = 5.0
 """Seconds that mpirun has for ending the others where an instance failed."""
-_OF_OTHERS = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
+_TOLD_TO_END = 128 + signal.SIGTERM
 
 
 class Endings:
@@ -23,7 +23,7 @@ class Endings:
     Args:
         folder: this host's.
         instances: how many there are.
-        clock: gives seconds.
+        clock: gives seconds; that of this host's guards.
     """
 
     def __init__(
@@ -35,8 +35,11 @@ class Endings:
         self._failed_at: float | None = None
         self.lost_hosts: list[str] = []
 
-    def add(self, number: int, note: dict[str, Any]) -> None:
-        """Takes in what another host's cleaner says."""
+    def hear(self, number: int, note: dict[str, Any]) -> None:
+        """Takes in what another host's cleaner says: an age, as clocks of hosts differ."""
+        self._add(number, {**note, "at": self._clock() - note["age"]})
+
+    def _add(self, number: int, note: dict[str, Any]) -> None:
         with self._lock:
             self._notes.setdefault(number, note)
             if note["code"] and self._failed_at is None:
@@ -49,7 +52,7 @@ class Endings:
     def look(self) -> None:
         """Reads what this host's guards noted."""
         for file in self._folder.glob("ended-*"):
-            self.add(int(file.name.partition("-")[2]), json.loads(file.read_text("utf-8")))
+            self._add(int(file.name.partition("-")[2]), json.loads(file.read_text("utf-8")))
 
     def is_over(self) -> bool:
         """Whether a host is lost, or an instance failed and mpirun did not end the others."""
@@ -89,11 +92,15 @@ class Endings:
 
 
 def _first(notes: Mapping[int, Mapping[str, Any]]) -> int | None:
-    """The instance that failed first; those that were ended because of it come after."""
+    """The instance that failed first; those that were told to end because of it come after.
+
+    What is told to end soon after may seem earlier, by the time that a note takes from host to
+    host. SIGKILL follows SIGTERM by a second or more.
+    """
     failed = [number for number, note in notes.items() if note["code"]]
 
     def order(number: int) -> tuple[bool, float]:
         note = notes[number]
-        return note["code"] in _OF_OTHERS, note["at"]
+        return note["code"] == _TOLD_TO_END, note["at"]
 
     return min(failed, key=order, default=None)

@@ -7,7 +7,8 @@ its own, which imports nothing but the standard library::
     instance_guard.py FOLDER NUMBER PROGRAM [ARGUMENTS]
 
 The note is a file ``ended-NUMBER`` in the folder: JSON with ``code`` (128 + signal where one killed
-it), ``pid``, ``host`` and ``at``, in seconds since 1970.
+it), ``pid``, ``host`` and ``at``, in seconds of the monotonic clock that all processes of a host
+have in common.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ _NOT_FOUND = 127
 
 def note(folder: Path, number: str, code: int, pid: int) -> None:
     """Writes how an instance ended, in one piece."""
-    text = json.dumps({"code": code, "pid": pid, "host": socket.gethostname(), "at": time.time()})
+    text = json.dumps(
+        {"code": code, "pid": pid, "host": socket.gethostname(), "at": time.monotonic()}
+    )
     part = folder / f"part-{number}"
     part.write_text(text, encoding="utf-8")
     part.rename(folder / f"ended-{number}")

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO, Any
 
-from paddle_ipu.distributed.heartbeat import Hang, Watch
+from paddle_ipu.distributed.hang_watch import Hang, Watch
 
 _TAG = re.compile(rb"\[\d+,(\d+)\]<(stdout|stderr)>: ?")
 _EXITED = re.compile(r"Process name:\s*\[[^\]]*,(\d+)\]\s*Exit code:\s*(\d+)")

@@ -19,7 +19,15 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import paddle_ipu
-from paddle_ipu.distributed import heartbeat, instance, mpi_command, poprun_arguments, remote_hosts
+from paddle_ipu.distributed import (
+    hang_watch,
+    heartbeat,
+    instance,
+    mpi_command,
+    poprun_arguments,
+    remote_hosts,
+)
+from paddle_ipu.distributed.cleaner import free_port
 from paddle_ipu.distributed.endings import Endings
 from paddle_ipu.distributed.mpi_command import Launch, Partition
 from paddle_ipu.distributed.mpi_process import Failure, MpiProcess, discard
@@ -147,12 +155,6 @@ def _launch(arguments: Arguments, environment: dict[str, str]) -> int:
     if arguments.idle_hosts:
         log.say("W", f"more hosts than instances: {', '.join(arguments.idle_hosts)} get none")
     remote = [host for host in arguments.hosts if not remote_hosts.is_this_host(host)]
-    patience = arguments.number("hang-timeout")
-    if remote and patience is not None:
-        raise LaunchError(
-            f"--hang-timeout watches the instances of this host, and {remote[0]} is another one; "
-            "leave it out"
-        )
     remote_hosts.check_all(remote)
     with ExitStack() as stack:
         cleaner = stack.enter_context(Cleaner())
@@ -170,7 +172,7 @@ def _launch(arguments: Arguments, environment: dict[str, str]) -> int:
         environment[heartbeat.FOLDER] = str(counts)
         endings = Endings(counts, arguments.count("num-instances"))
         others = {
-            host: stack.enter_context(Cleaner(host, endings.add, endings.lose)) for host in remote
+            host: stack.enter_context(Cleaner(host, endings.hear, endings.lose)) for host in remote
         }
         daemons = f"/tmp/poprun-daemon-{name}"
         for other in others.values():
@@ -178,13 +180,10 @@ def _launch(arguments: Arguments, environment: dict[str, str]) -> int:
             other.remember("folder", daemons)
         for variable in _DAEMON_FOLDERS if others else ():
             environment[variable] = daemons
-        watch = None
-        if patience is not None:
-            watch = heartbeat.Watch(counts, arguments.count("num-instances"), patience)
         launch = Launch(
             arguments=arguments,
             mpirun=mpirun,
-            coordinator=_coordinator(arguments, remote),
+            coordinator=_coordinator(arguments, others),
             cache=_cache(arguments, remote, cleaner),
             folders={host: other.folder for host, other in others.items()},
             partition=partition,
@@ -194,6 +193,12 @@ def _launch(arguments: Arguments, environment: dict[str, str]) -> int:
         )
         if arguments.flag("print-topology"):
             print(mpi_command.topology(launch), flush=True)
+        watch = None
+        patience = arguments.number("hang-timeout")
+        if patience is not None:
+            hosts = [launch.host(number) if others else "" for number in range(launch.instances)]
+            sources: list[hang_watch.Source] = [hang_watch.ThisHost(counts), *others.values()]
+            watch = hang_watch.Watch(sources, hosts, patience)
         cleaners = [cleaner, *others.values()]
         return _run(launch, log, cleaners, watch, endings if others else None)
 
@@ -202,7 +207,7 @@ def _run(
     launch: Launch,
     log: Log,
     cleaners: Sequence[Cleaner],
-    watch: heartbeat.Watch | None,
+    watch: hang_watch.Watch | None,
     endings: Endings | None,
 ) -> int:
     arguments = launch.arguments
@@ -228,7 +233,7 @@ def _run(
     for cleaner in cleaners:
         cleaner.end_processes()
     failure = process.failure()
-    if endings is not None and not process.ended_by:
+    if endings is not None and not process.ended_by and process.hang is None:
         endings.look()
         if endings.lost_hosts:
             lost = ", ".join(endings.lost_hosts)
@@ -322,14 +327,17 @@ def numa_nodes() -> list[str]:
     return [text for text in processors if text] or [""]
 
 
-def _coordinator(arguments: Arguments, remote: Sequence[str]) -> str:
-    """Where instance 0 waits for the others: a port that is free now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = int(listener.getsockname()[1])
-    if not remote:
-        return f"127.0.0.1:{port}"
-    first = arguments.hosts[0]
+def _coordinator(arguments: Arguments, others: Mapping[str, Cleaner]) -> str:
+    """Where instance 0 waits for the others: a port that is free now on its host."""
+    first = arguments.hosts[0] if others else ""
+    try:
+        if not others:
+            return f"127.0.0.1:{free_port('127.0.0.1')}"
+        port = others[first].free_port() if first in others else free_port()
+    except OSError as error:
+        raise LaunchError(
+            f"this host has no port for the instances to meet at: {error.strerror}."
+        ) from None
     host = socket.gethostname() if first in remote_hosts.LOCAL else first
     return f"{host}:{port}"
 

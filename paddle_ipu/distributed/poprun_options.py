@@ -66,7 +66,7 @@ _ROWS = (
     _row(_GENERAL, "hang-timeout", "count", None,
          "End the instances where none of them begins a run for so many seconds, and say which one "
          "the others waited for; longer than the longest compilation. Left out, they may take any "
-         "time. Of this host only; not an option of Graphcore's.", "SECONDS"),
+         "time. Not an option of Graphcore's.", "SECONDS"),
     _row(_GENERAL, "only-output-from-instance", "number", None,
          "Show what this instance prints, errors included, and hide the others' output.", "N"),
     _row(_LAUNCH, "num-replicas", "count", "1",

@@ -88,10 +88,12 @@ class Cleaner:
 
     Args:
         host: another host; None is this one.
-        ended: is given an instance of the other host and what its guard noted.
+        ended: is given an instance of the other host, and how it ended: what its guard noted, with
+            ``age``, the seconds since.
         lost: is given the host where the process, or the way to it, is gone.
 
     Attributes:
+        host: its name.
         folder: for temporary files of the launch on another host; "" on this one.
 
     Raises:
@@ -107,7 +109,10 @@ class Cleaner:
         program = [sys.executable, "-I", "-S", str(cleaner.__file__)]
         command = program if host is None else [*_SSH, host, shlex.join([*program, "folder"])]
         self._again = program if host is None else [*_SSH, host, shlex.join(program)]
+        self.host = host or "localhost"
         self._lines: list[str] = []
+        self._heard = threading.Condition()
+        self._answers: dict[str, str] = {}
         self._closing = self._gone = False
         self._process = subprocess.Popen(
             command,
@@ -119,7 +124,7 @@ class Cleaner:
             start_new_session=True,
             text=True,
         )
-        answer = self._answer()
+        answer = self._line()
         if not answer:
             _, said = self._process.communicate()
             why = (said or "it said nothing").strip().splitlines()[-1]
@@ -135,26 +140,28 @@ class Cleaner:
                 f"host {host} prints {self.folder!r} where a program is run by SSH. What a login "
                 "prints must not come there: see its ~/.bashrc and ~/.ssh/rc."
             )
-        self._done = threading.Event()
-        self._reader = threading.Thread(
-            target=self._read, args=(ended, lambda: lost(host or "localhost")), daemon=True
-        )
+        self._reader = threading.Thread(target=self._read, args=(ended, lost), daemon=True)
         self._reader.start()
 
-    def _read(self, ended: Callable[[int, dict[str, Any]], None], lost: Callable[[], None]) -> None:
-        while line := self._answer():
-            what, _, rest = line.partition(" ")
+    def _read(
+        self, ended: Callable[[int, dict[str, Any]], None], lost: Callable[[str], None]
+    ) -> None:
+        while line := self._line():
+            what, _, rest = line.rstrip("\n").partition(" ")
             if what == "ended":
                 number, _, note = rest.partition(" ")
                 ended(int(number), json.loads(note))
             else:
-                self._done.set()
+                with self._heard:
+                    self._answers[what] = rest
+                    self._heard.notify_all()
         if not self._closing:
-            self._gone = True
-            lost()
-        self._done.set()
+            lost(self.host)
+            with self._heard:
+                self._gone = True
+                self._heard.notify_all()
 
-    def _answer(self) -> str:
+    def _line(self) -> str:
         assert self._process.stdout is not None
         return self._process.stdout.readline()
 
@@ -177,12 +184,42 @@ class Cleaner:
         """Has it send a request to a V-IPU service."""
         self._keep(f"post {json.dumps([host, port, body])}")
 
+    def _wait_for(self, what: str) -> str | None:
+        """The answer of a kind; None where none comes any more, or not in time."""
+        with self._heard:
+            self._heard.wait_for(lambda: what in self._answers or self._gone, _PATIENCE)
+            return self._answers.pop(what, None)
+
     def end_processes(self) -> None:
         """Ends the processes that it remembers, and waits for that."""
-        self._done.clear()
         self._write("now")
-        if not self._gone:
-            self._done.wait(_PATIENCE)
+        self._wait_for("done")
+
+    def free_port(self) -> int:
+        """A port that is free now at all addresses of the host.
+
+        Raises:
+            LaunchError: the host has none, or does not say.
+        """
+        self._write("port")
+        said = self._wait_for("port")
+        if said is None:
+            said = f"it did not answer. Check that the connection of `ssh {self.host}` lasts"
+        if not said.isdecimal():
+            raise LaunchError(f"host {self.host} has no port for the instances to meet at: {said}.")
+        return int(said)
+
+    def ask(self) -> None:
+        """Asks how far the instances of the host are."""
+        self._write("beats")
+
+    def answer(self) -> dict[int, tuple[int, str, float]] | None:
+        """What it said since it was asked, as `cleaner.beats`; None where it has not, yet."""
+        with self._heard:
+            said = self._answers.pop("beats", None)
+        if said is None:
+            return None
+        return {int(number): tuple(beat) for number, beat in json.loads(said).items()}
 
     def __enter__(self) -> Cleaner:
         return self

@@ -1,9 +1,10 @@
 """Several hosts on one machine: each a network, a name, processes and an SSH server of its own.
 
-A host is a set of Linux namespaces (network, mounts, names, processes), and all are joined by a
-bridge in one more. They share the files of the machine, as the hosts of a Pod do, but for the home
-folder, the folder for temporary files, `/etc/hosts` and `/run`, which each has for itself. Nothing
-of them is visible outside, and they end with the process that made them, however it ends.
+A host is a set of Linux namespaces (network, mounts, names, processes, and clocks where the kernel
+has such), and all are joined by a bridge in one more. They share the files of the machine, as the
+hosts of a Pod do, but for the home folder, the folder for temporary files, `/etc/hosts` and `/run`,
+which each has for itself. Nothing of them is visible outside, and they end with the process that
+made them, however it ends.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Host:
         """Starts a program there; the process is `nsenter`'s, and has the program as its child."""
         enter = [
             _program("nsenter"), f"--target={self.pid}", "--net", "--mount", "--uts", "--pid",
-            f"--wd={os.getcwd()}", "--",
+            *_OWN_CLOCK, f"--wd={os.getcwd()}", "--",
         ]  # fmt: skip
         own = {"HOME": str(self.home), "TMPDIR": str(self.temporary)}
         return subprocess.Popen(
@@ -155,7 +156,8 @@ def hosts(folder: Path, names: Sequence[str]) -> Iterator[list[Host]]:
         _ip(switch, "link add bridge type bridge", "link set bridge up")
         found = []
         for number, (name, address) in enumerate(zip(names, addresses, strict=True)):
-            pid = stack.enter_context(_namespaces(["--net", *_OWN], _script(folder, name)))
+            clock = [*_OWN_CLOCK, f"--monotonic={_APART * number}"] if _OWN_CLOCK else []
+            pid = stack.enter_context(_namespaces(["--net", *_OWN, *clock], _script(folder, name)))
             _ip(
                 switch,
                 f"link add port{number} type veth peer name eth0 netns {pid}",
@@ -169,6 +171,9 @@ def hosts(folder: Path, names: Sequence[str]) -> Iterator[list[Host]]:
 
 
 _OWN = ("--mount", "--uts", "--pid", "--mount-proc")
+_OWN_CLOCK = ("--time",) if Path("/proc/self/ns/time").exists() else ()
+_APART = 100_000
+"""Seconds between the clocks of one host and the next."""
 
 
 def _make_files(folder: Path, name: str) -> None:

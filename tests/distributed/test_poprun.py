@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paddle_ipu.distributed import heartbeat, poprun, remote_hosts
+from paddle_ipu.distributed import poprun, remote_hosts
 from paddle_ipu.distributed.mpi_process import Failure
 from paddle_ipu.distributed.vipu_client import VipuClient
 from paddle_ipu.errors import LaunchError
@@ -156,65 +156,6 @@ def test_the_instance_that_hangs_is_named(tmp_path: Path) -> None:
         "to 4; every instance was told to end"
     ) in err
     assert left_behind(tmp_path) == []
-
-
-def test_who_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    watch = heartbeat.Watch(tmp_path, 3, 10, lambda: now[0])
-    monkeypatch.setattr(heartbeat, "_file", -1)
-    monkeypatch.setattr(heartbeat, "_runs", 0)
-    heartbeat.beat()
-    assert list(tmp_path.iterdir()) == [], "nobody watches"
-    monkeypatch.setenv(heartbeat.FOLDER, str(tmp_path))
-    now[0] = 9.0
-    heartbeat.beat()
-    assert watch.hang() is None
-    now[0] = 18.0
-    assert watch.hang() is None
-    heartbeat.beat()
-    assert watch.hang() is None
-    os.close(heartbeat._file)
-    now[0] = 28.0
-    found = watch.hang()
-    assert found is not None and found.instances == (1, 2)
-    assert found.text.startswith("instances 1, 2 hang: no instance has begun a run for 10 s; ")
-
-
-@pytest.mark.parametrize(
-    ("processes", "instances", "text"),
-    [
-        ({5: ("S", 1.0), 6: ("S", 1.0)}, (), "and none is behind the others: each has begun 3"),
-        ({5: ("S", 9.0), 6: ("T", 1.0)}, (1,), "each has begun 3, and there the process is stop"),
-        ({5: ("R", 9.0), 6: ("S", 2.0)}, (0,), "begun 3, and it computes while others wait"),
-        ({5: ("R", 9.0), 6: ("R", 9.0)}, (), "and none is behind the others: each has begun 3"),
-    ],
-)
-def test_who_hangs_in_the_same_run(
-    tmp_path: Path, processes: dict[int, tuple[str, float]], instances: tuple[int, ...], text: str
-) -> None:
-    for number, process in enumerate(processes):
-        content = (3).to_bytes(8, "little") + process.to_bytes(8, "little")
-        (tmp_path / str(number)).write_bytes(content)
-    now, known = [0.0], {5: ("S", 0.0), 6: ("S", 0.0)}
-    watch = heartbeat.Watch(tmp_path, 2, 10, lambda: now[0], lambda process: known[process])
-    assert watch.hang() is None
-    now[0], known = 10.0, processes
-    found = watch.hang()
-    assert found is not None and found.instances == instances
-    assert text in found.text
-    assert not instances or found.text.startswith(f"instance {instances[0]} hangs: no instance")
-
-
-def test_instances_of_other_hosts_are_not_watched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(remote_hosts, "is_this_host", lambda host: False)
-    monkeypatch.setattr(poprun, "find_mpirun", lambda environment: "mpirun")
-    words = ["--offline-mode=yes", "--allow-run-as-root", "--hang-timeout=9", "--host=far", "true"]
-    assert poprun.main(words) == 1
-    assert (
-        "--hang-timeout watches the instances of this host, and far is" in capsys.readouterr().err
-    )
 
 
 @with_mpirun

@@ -194,6 +194,62 @@ def test_an_instance_that_dies_ends_those_of_all_hosts(
     assert "    the last line\n" in err
 
 
+@pytest.mark.parametrize(
+    ("where", "how"),
+    [
+        (0, "time.sleep(600)"),
+        (1, "time.sleep(600)"),
+        (1, "os.kill(os.getpid(), signal.SIGSTOP)"),
+    ],
+)
+def test_an_instance_that_hangs_is_named_and_all_end(pair: Pair, where: int, how: str) -> None:
+    """It first goes on for longer than it may hang, and leaves a process in the background."""
+    script = (
+        "import os, signal, subprocess, time, popdist as p; p.init(); rank = p.getInstanceIndex()\n"
+        "subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
+        "for step in range(16):\n"
+        "    p.allReduce(step); time.sleep(1)\n"
+        "print(f'instance {rank} has made its steps', flush=True)\n"
+        f"if rank == {where}: {how}\n"
+        "p.allReduce(0)"
+    )
+    began = time.monotonic()
+    code, _, err = run(pair[0], *TWO, "--hang-timeout=15", sys.executable, "-c", script, timeout=90)
+    assert code == 124, err
+    assert time.monotonic() - began >= 16 + 15
+    assert (
+        f"[E] instance {where} went no further; its last lines:\n"
+        f"    instance {where} has made its steps\n"
+    ) in err
+    found = re.search(
+        rf"\[E\] instance {where} on {NAMES[where]} hangs: no instance has begun a run for 15 s; "
+        r"begun there are (\d+), elsewhere up to (\d+); every instance was told to end\n",
+        err,
+    )
+    assert found is not None, err
+    assert int(found[1]) + 1 == int(found[2])
+
+
+def test_the_port_is_one_of_the_first_instances_host(pair: Pair) -> None:
+    """The ranges of both hosts have no port in common."""
+    ports, ranges = "/proc/sys/net/ipv4/ip_local_port_range", ("40000 40099", "50000 50099")
+    before = pair[0].run("cat", ports).stdout
+    for host, few in zip(pair, ranges, strict=True):
+        host.run("sh", "-c", f"echo {few} > {ports}")
+    try:
+        for first, other in (NAMES, NAMES[::-1]):
+            code, out, err = run(
+                pair[0], f"--host={first},{other}", *TWO[1:], "printenv", "PADDLE_IPU_COORDINATOR"
+            )
+            assert code == 0, err
+            host, _, port = out.split()[0].partition(":")
+            assert host == first
+            assert int(port) // 10000 == 4 + NAMES.index(first)
+    finally:
+        for host in pair:
+            host.run("sh", "-c", f"echo {before.strip()} > {ports}")
+
+
 def long_run(pair: Pair, tmp_path: Path) -> tuple[subprocess.Popen[str], int]:
     """A launch whose instances all run, and poprun's own id on this machine."""
     script = f"touch {tmp_path}/$OMPI_COMM_WORLD_RANK; (setsid sleep 60 &); exec sleep 60"

@@ -1,0 +1,175 @@
+"""Which instance hangs: ``poprun`` asks each host how far its instances are.
+
+Instances wait for one another in every run, so that one that hangs stops all of them. It is the one
+that has begun fewer runs than those that wait for it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from paddle_ipu.distributed import cleaner
+
+Beats = Mapping[int, tuple[int, str, float]]
+"""As `cleaner.beats` gives them."""
+
+_SILENCE = 240.0
+"""Seconds that a host has for an answer; its connection is lost before, where there is none."""
+_NONE = (0, "", 0.0)
+
+
+class Source(Protocol):
+    """A host that says how far its instances are."""
+
+    @property
+    def host(self) -> str:
+        """Its name."""
+
+    def ask(self) -> None:
+        """Asks it; not again before it has answered."""
+
+    def answer(self) -> Beats | None:
+        """What it said to that; None as long as it has not."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThisHost:
+    """The host of ``poprun``, which answers at once.
+
+    Attributes:
+        folder: where its instances count.
+    """
+
+    folder: Path
+    host: str = "localhost"
+
+    def ask(self) -> None:
+        """Needs no question."""
+
+    def answer(self) -> Beats:
+        """Who counts now."""
+        return cleaner.beats(self.folder)
+
+
+@dataclass(frozen=True, slots=True)
+class Hang:
+    """Instances that went no further.
+
+    Attributes:
+        instances: those that have begun fewer runs than others; where none is behind, those that
+            are stopped, or the one that computes while the others wait; empty where none differs.
+        text: what there is to say.
+    """
+
+    instances: tuple[int, ...]
+    text: str
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What is known of one source.
+
+    Attributes:
+        at: when it was asked what it has not answered; None where it has answered.
+        known: when it was asked what it answered last.
+        beats: its last answer.
+    """
+
+    source: Source
+    known: float
+    at: float | None = None
+    beats: Beats = field(default_factory=dict)
+
+
+class Watch:
+    """Watches the instances of all hosts.
+
+    Times are those of one clock, ``poprun``'s own: an answer tells what was so after its question,
+    however long it took, and clocks of other hosts are not asked.
+
+    Args:
+        sources: the hosts.
+        hosts: the host of each instance, "" where all are on this one.
+        patience: seconds in which some instance must begin something.
+        clock: gives seconds.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        hosts: Sequence[str],
+        patience: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._hosts, self._patience, self._clock = hosts, patience, clock
+        self._since = clock()
+        self._asked = [_Asked(source, self._since) for source in sources]
+        self._seen = (0,) * len(hosts)
+        self._used: list[float] = []
+
+    def hang(self) -> Hang | None:
+        """Who hangs; None as long as some instance goes on. Call it from time to time."""
+        self._look()
+        now = self._clock()
+        beats = {number: b for asked in self._asked for number, b in asked.beats.items()}
+        read = [beats.get(number, _NONE) for number in range(len(self._hosts))]
+        found = tuple(count for count, _, _ in read)
+        if found != self._seen or not self._used:
+            self._seen, self._since = found, now
+            self._used = [used for _, _, used in read]
+        still = now - self._since
+        if still < self._patience:
+            return None
+        silent = [a.source.host for a in self._asked if a.known - self._since < self._patience]
+        if silent:
+            if still < self._patience + _SILENCE:
+                return None
+            return Hang((), f"{', '.join(silent)} did not say for {still:.0f} s how far its "
+                            "instances are, and no other has begun a run meanwhile")  # fmt: skip
+        return self._who([(state, used) for _, state, used in read])
+
+    def _look(self) -> None:
+        """Takes in the answers that have come, and asks who has answered."""
+        for asked in self._asked:
+            if asked.at is None:
+                asked.at = self._clock()
+                asked.source.ask()
+            answer = asked.source.answer()
+            if answer is not None:
+                asked.beats, asked.known, asked.at = answer, asked.at, None
+
+    def _who(self, processes: Sequence[tuple[str, float]]) -> Hang:
+        """Who hangs where nobody has gone on; by (state of the process, seconds it has used)."""
+        instances = range(len(self._seen))
+        fewest, most = min(self._seen), max(self._seen)
+        text = f"no instance has begun a run for {self._patience:.0f} s"
+        if fewest < most:
+            behind = tuple(number for number in instances if self._seen[number] == fewest)
+            return Hang(
+                behind,
+                f"{self._named(behind)}: {text}; begun there are {fewest}, elsewhere up to {most}",
+            )
+        each = f"each has begun {fewest}"
+        stopped = tuple(number for number in instances if processes[number][0] in ("T", "t"))
+        if stopped:
+            return Hang(
+                stopped, f"{self._named(stopped)}: {text}, {each}, and there the process is stopped"
+            )
+        used = [now - at for (_, now), at in zip(processes, self._used, strict=True)]
+        busy = tuple(number for number in instances if used[number] > self._patience / 2)
+        if len(busy) == 1:
+            return Hang(
+                busy, f"{self._named(busy)}: {text}, {each}, and it computes while others wait"
+            )
+        return Hang((), f"{text}, and none is behind the others: {each}")
+
+    def _named(self, instances: tuple[int, ...]) -> str:
+        named = ", ".join(
+            f"{number} on {host}" if (host := self._hosts[number]) else f"{number}"
+            for number in instances
+        )
+        return f"instance {named} hangs" if len(instances) == 1 else f"instances {named} hang"
