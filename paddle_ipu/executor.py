@@ -13,6 +13,7 @@ import numpy as np
 from paddle_ipu import seam
 from paddle_ipu.backend import IpuBackend
 from paddle_ipu.compile_report import CompileReport, HostOperator
+from paddle_ipu.distributed import attachment
 from paddle_ipu.errors import (
     BackendUnavailableError,
     FeedError,
@@ -236,8 +237,8 @@ class IpuProgram:
         Raises:
             FeedError: a feed is missing, unknown, or of a wrong shape, dtype or number of rows.
             FetchError: a fetch that was not compiled.
-            BackendUnavailableError: the strategy's ``compile_engine`` is off, or the backend was
-                reset.
+            BackendUnavailableError: the strategy's ``compile_engine`` is off, the backend was
+                reset, or this process lost its IPUs.
             IndexRangeError: an id or a label that is fed, or computed, does not exist.
             NumericalError: floating-point checks are on and a result is not finite.
         """
@@ -440,6 +441,7 @@ class IpuProgram:
         self._run_on_device(session, stepio)
 
     def _run_on_device(self, session: Any, *arguments: Any) -> None:
+        attachment.check()
         try:
             session.run(*arguments)
         except (NumericalError, IndexRangeError):

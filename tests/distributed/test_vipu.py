@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import http.client
-import io
 import json
 import os
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -370,27 +368,6 @@ def test_processes_of_other_hosts_say_that_they_live() -> None:
         state.renew(**far)
     now[0] = 9 * LEASE
     assert len(state.partition("p")["attached"][0]) == 1
-
-
-def test_a_lease_is_renewed(client: VipuClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    client.call("create", name="p", size=2)
-    monkeypatch.setenv("IPUOF_VIPU_API_PARTITION_ID", "p")
-    monkeypatch.setenv("IPUOF_VIPU_API_PORT", str(client.port))
-    monkeypatch.setattr(attachment, "_held", {})
-    monkeypatch.setattr(attachment, "_TIMES", 1000)
-    monkeypatch.setattr(attachment, "place", lambda: "elsewhere")
-    errors = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", errors)
-    assert attachment.attach(2) == 0
-    client.call("release", name="p", gcd=0, pid=os.getpid(), place="elsewhere")
-    end = time.monotonic() + 10
-    while not errors.getvalue():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    assert errors.getvalue() == (
-        f"IPUs lost: process {os.getpid()} has no IPUs of partition p any more; another process "
-        "may have them.\n"
-    )
 
 
 def test_terminals_do_not_obey_what_processes_are_called(client: VipuClient) -> None:
