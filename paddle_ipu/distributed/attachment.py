@@ -108,8 +108,8 @@ def _renew(found: ipuof.Target, lease: float) -> None:
             # It may answer the next time.
             if not told and time.monotonic() - heard > lease:
                 told = True
-                _say(f"{error}. As it hears nothing from this process, it frees its IPUs of "
-                     f"partition {found.partition} after {lease:g} s.")  # fmt: skip
+                _say(f"{error}. A service that hears nothing from this process for {lease:g} s "
+                     f"gives its IPUs of partition {found.partition} to others.")  # fmt: skip
             continue
         except VipuError as error:
             if not _taken_back(found, error):

@@ -148,8 +148,8 @@ def test_a_service_that_does_not_answer(
     wait_for(said, "nobody answers")
     time.sleep(0.1)
     assert said == [
-        "nobody answers. As it hears nothing from this process, it frees its IPUs of partition p "
-        "after 0.1 s."
+        "nobody answers. A service that hears nothing from this process for 0.1 s gives its IPUs "
+        "of partition p to others."
     ]
     attachment.check()
     silent = False
