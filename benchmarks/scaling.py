@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from multiprocessing.connection import Client, Connection, Listener
+from multiprocessing.connection import Client, Listener
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +130,7 @@ class Launch:
         self._process = subprocess.Popen(
             _command(engine, count, cache) + worker, env=_environment(), stdin=subprocess.DEVNULL
         )
-        self._instances: list[Connection] = [listener.accept() for _ in range(count)]  # type: ignore[misc]
+        self._instances = [listener.accept() for _ in range(count)]
         listener.close()
         self.first = self._answers()
         self.started = time.monotonic() - self._began

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import onnx_ir as ir
 
 from paddle_ipu.model.operator_table import row_of
+from paddle_ipu.model.report.terminal import duration
 
 if TYPE_CHECKING:
     from paddle_ipu.xla.step_trace import Recording
@@ -152,21 +153,21 @@ class Measurement:
     def __str__(self) -> str:
         lines = [
             f"measured, not predicted: {self.steps} run(s) on {self.machine}",
-            f"a run took {_time(self.seconds_per_run)}"
+            f"a run took {duration(self.seconds_per_run)}"
             + (
-                f" ({_time(min(self.seconds))} to {_time(max(self.seconds))})"
+                f" ({duration(min(self.seconds))} to {duration(max(self.seconds))})"
                 if self.seconds
                 else ""
             )
             + "; it went to",
         ]
-        lines += [f"  {f.share:>6.1%}  {_time(f.seconds):>8}  {f.family}" for f in self.families]
+        lines += [f"  {f.share:>6.1%}  {duration(f.seconds):>8}  {f.family}" for f in self.families]
         total = self.seconds_per_run or 1.0
         if self.lines:
             lines.append("operators that took longest (forward + backward)")
         lines += [
-            f"  {line.seconds / total:>6.1%}  {_time(line.forward):>8} + {_time(line.backward):<8} "
-            f" {line.operator:<20} {line.source}".rstrip()
+            f"  {line.seconds / total:>6.1%}  {duration(line.forward):>8} + "
+            f"{duration(line.backward):<8}  {line.operator:<20} {line.source}".rstrip()
             for line in self.lines[:_LINES]
         ]
         return "\n".join(lines)
@@ -275,10 +276,3 @@ def machine() -> str:
     except OSError:
         pass
     return f"{len(os.sched_getaffinity(0))} x {name}, {platform.system()} {platform.machine()}"
-
-
-def _time(seconds: float) -> str:
-    for unit, factor in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= factor:
-            return f"{seconds / factor:.3g} {unit}"
-    return f"{seconds * 1e6:.3g} us"

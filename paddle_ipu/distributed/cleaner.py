@@ -24,6 +24,7 @@ host knows this one's clock.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -167,7 +168,7 @@ def clean(lines: Iterable[str], answer: Callable[[str], None], folder: str = "")
         for session in found["session"]:
             end_session(int(session))
         for text in found["marked"]:
-            end(lambda text=text: marked(text))  # type: ignore[misc]
+            end(functools.partial(marked, text))
 
     for line in lines:
         if not line.endswith("\n"):

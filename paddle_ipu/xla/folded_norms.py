@@ -206,7 +206,7 @@ def _dims(value: ir.Value | None) -> tuple[int, ...]:
     """The static shape; nothing where it is not known."""
     if value is None or value.shape is None or not value.shape.is_static():
         return ()
-    return tuple(int(dim) for dim in value.shape)  # type: ignore[arg-type]
+    return tuple(int(dim) for dim in value.shape.numpy())
 
 
 def _is_float32(value: ir.Value | None) -> bool:

@@ -97,7 +97,7 @@ def test_settings_that_make_no_sense(
         auto_report(given, around)
 
 
-def session(options: Mapping[str, str] | None = None) -> Any:
+def session(options: Mapping[str, str] | None = None, name: str = "inference") -> Any:
     builder = popart.Builder()
     x = builder.addInputTensor("FLOAT", [4, 8])
     w = builder.addInitializedInputTensor(np.ones((8, 8), np.float32), "w")
@@ -109,6 +109,7 @@ def session(options: Mapping[str, str] | None = None) -> Any:
         popart.DataFlow(2, {y: popart.AnchorReturnType("All")}),
         popart.DeviceManager().createIpuModelDevice({"numIPUs": 1, "tilesPerIPU": 1472}),
         userOptions=settings,
+        name=name,
     )
 
 
@@ -149,6 +150,15 @@ def test_sessions_write_their_folders(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path / "reports")) == ["inference", "inference-2"]
     for folder in ("inference", "inference-2"):
         assert sorted(os.listdir(tmp_path / "reports" / folder)) == sorted(FORMS)
+
+
+def test_a_session_s_name_is_no_path(tmp_path: Path) -> None:
+    options = {"autoReport.all": "true", "autoReport.directory": str(tmp_path / "reports")}
+    for name in ("../elsewhere", "/a b", "..", "run.1"):
+        session(options, name).prepareDevice()
+    assert os.listdir(tmp_path) == ["reports"]
+    folders = ["_a_b", "_elsewhere", "run.1", "session"]
+    assert sorted(os.listdir(tmp_path / "reports")) == sorted(folders)
 
 
 def test_a_folder_that_cannot_be_written_ends_before_anything_is_compiled(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,7 @@ _POPLARS = {
     "autoReport.outputSerializedGraph": "serialized_graph.capnp",
 }
 _OF_RUNS = ("autoReport.executionProfileProgramRunCount", "autoReport.streamAtEachRun")
+_UNSAFE = re.compile(r"[^\w.\-]+")
 _KNOWN = (_ALL, _DIRECTORY, *_POPLARS, *_OF_RUNS)
 
 
@@ -130,10 +132,12 @@ def write_auto_report(settings: AutoReport, session: str, report: Report) -> Pat
     Raises:
         ReportError: it cannot be written.
     """
-    folder, number = settings.directory / session, 1
+    # A name is no path.
+    name = _UNSAFE.sub("_", session).lstrip(".") or "session"
+    folder, number = settings.directory / name, 1
     while folder.absolute() in _used:
         number += 1
-        folder = settings.directory / f"{session}-{number}"
+        folder = settings.directory / f"{name}-{number}"
     write_directory(report, folder)
     _used.add(folder.absolute())
     _LOG.info(

@@ -48,11 +48,11 @@ def _head(prediction: Prediction) -> list[str]:
         f"{kind} on {machine.name}: {settings.ipus} IPU(s) of {processor.tiles} tiles at "
         f"{processor.clock / 1e9:.3g} GHz, {settings.replicas} replica(s); predicted, not measured",
         f"throughput    {cycles.throughput:,.0f} rows/s; a run of {program.samples:,} rows takes "
-        f"{_time(cycles.seconds)}",
+        f"{duration(cycles.seconds)}",
         f"utilisation   {cycles.utilisation:.1%} of the peak of the matrix units",
     ]
     if cycles.latency:
-        lines.insert(2, f"latency       {_time(cycles.latency)} for {program.rows:,} row(s)")
+        lines.insert(2, f"latency       {duration(cycles.latency)} for {program.rows:,} row(s)")
     if cycles.unpriced:
         names = ", ".join(f"{name} ({count})" for name, count in sorted(cycles.unpriced.items()))
         lines.append(f"no cost row   {names}: priced by the bytes they read and write")
@@ -64,12 +64,13 @@ def _faster(found: Insight, fits: bool) -> str:
     most = "at most " if found.bound else ""
     note = "; does not fit" if fits and not found.fits else ""
     if found.latency:
-        note = f", latency {_time(found.latency)}{note}"
+        note = f", latency {duration(found.latency)}{note}"
     gain = f"{found.gain:+.1%}" if found.gain < 1 else f"x {1 + found.gain:.1f}"
     return f"  {gain:>8}  {option}{found.change}; {most}{found.throughput:,.0f} rows/s{note}"
 
 
-def _time(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Seconds in the unit that suits them: s, ms or us."""
     for unit, factor in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= factor:
             return f"{seconds / factor:.3g} {unit}"
