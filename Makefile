@@ -12,6 +12,9 @@ PYTEST = -m pytest -n $(TEST_PROCESSES)
 # Each test process would otherwise compile the tests anew.
 unexport PYTHONDONTWRITEBYTECODE
 
+# What an environment is made again for.
+BUILT_FROM = pyproject.toml setup.py $(wildcard paddle_ipu/xla/onednn/*.cc paddle_ipu/xla/onednn/*.h)
+
 # The releases that older environments hold. 2.6 has the old API whole; 3.0 to 3.2 are tested in turns.
 PADDLE_2.6 = 2.6.2
 PADDLE_3.0 = 3.0.0
@@ -81,13 +84,13 @@ inference: word2vec  ## run the samples of Paddle Inference: word2vec, ResNet-50
 	$(RUN)/python -m examples.inference.resnet50
 	$(RUN)/python -m examples.inference.custom_operator
 
-$(VENV)/installed-inference: pyproject.toml setup.py
+$(VENV)/installed-inference: $(BUILT_FROM)
 	$(PYTHON) -m venv $(VENV)
 	$(RUN)/python -m pip install --quiet --upgrade pip
 	$(RUN)/python -m pip install --quiet --editable .
 	@touch $@
 
-$(VENV)/installed-%: pyproject.toml setup.py
+$(VENV)/installed-%: $(BUILT_FROM)
 	$(PYTHON) -m venv $(VENV)
 	$(RUN)/python -m pip install --quiet --upgrade pip
 	$(RUN)/python -m pip install --quiet --editable '.[$*]'
@@ -95,13 +98,13 @@ $(VENV)/installed-%: pyproject.toml setup.py
 
 venv: $(VENV)/installed  ## make .venv and install the project with all it needs for development
 
-$(VENV)/installed: pyproject.toml setup.py
+$(VENV)/installed: $(BUILT_FROM)
 	$(PYTHON) -m venv $(VENV)
 	$(RUN)/python -m pip install --quiet --upgrade pip
 	$(RUN)/python -m pip install --quiet --editable '.[$(EXTRAS)]'
 	@touch $@
 
-.venv-%/installed: pyproject.toml setup.py
+.venv-%/installed: $(BUILT_FROM)
 	$(PYTHON) -m venv .venv-$*
 	.venv-$*/bin/python -m pip install --quiet --upgrade pip
 	.venv-$*/bin/python -m pip install --quiet --editable '.[$(EXTRAS)]' paddlepaddle==$(PADDLE_$*)

@@ -1,4 +1,4 @@
-"""Builds what pyproject.toml cannot say: the .pth file that activates the plugin."""
+"""Builds what pyproject.toml cannot say: the .pth file that activates the plugin, and C++."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from setuptools import setup
+from setuptools import Extension, setup
 from setuptools.command.build_py import build_py
 from setuptools.command.editable_wheel import editable_wheel
 
@@ -74,4 +74,19 @@ class EditableWithPth(editable_wheel):
         return StrategyWithPth(super()._select_strategy(*arguments, **keywords))
 
 
-setup(cmdclass={"build_py": BuildWithPth, "editable_wheel": EditableWithPth})
+# ctypes opens it; nothing of Python is in it. Without a compiler XLA's own convolutions run.
+ONEDNN = "paddle_ipu/xla/onednn"
+KERNELS = Extension(
+    "paddle_ipu.xla.onednn._kernels",
+    [f"{ONEDNN}/kernels.cc"],
+    depends=[f"{ONEDNN}/onednn.h", f"{ONEDNN}/xla_ffi.h"],
+    extra_compile_args=["-std=c++17", "-O2"],
+    libraries=["dl", "pthread"],
+    language="c++",
+    optional=True,
+)
+
+setup(
+    cmdclass={"build_py": BuildWithPth, "editable_wheel": EditableWithPth},
+    ext_modules=[KERNELS],
+)

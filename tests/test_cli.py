@@ -130,7 +130,13 @@ def test_xla_without_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(jax, "devices", fail)
     found = info._xla()
-    assert found == {"platform": None, "devices": [], "problem": "Unable to initialize backend"}
+    assert found == {
+        "platform": None,
+        "devices": [],
+        "problem": "Unable to initialize backend",
+        "onednn": None,
+        "onednn_problem": "there is no XLA",
+    }
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.NAME)

@@ -22,6 +22,9 @@ ROOT = Path(__file__).parent.parent
 LINKS = ("ops", "passes")
 PACKAGES = ("paddle_ipu", "popdist")
 PTH = "paddle_ipu_autoload.pth"
+KERNELS = f"paddle_ipu/xla/onednn/_kernels{sysconfig.get_config_var('EXT_SUFFIX')}"
+SOURCES = ("kernels.cc", "onednn.h", "xla_ffi.h")
+COMPILER = shutil.which(str(sysconfig.get_config_var("CXX")).split()[0])
 
 
 def copy_source(to: Path) -> Path:
@@ -31,7 +34,7 @@ def copy_source(to: Path) -> Path:
     for file in files:
         shutil.copy(ROOT / file, to / file)
     for folder in (*PACKAGES, *LINKS):
-        ignored = shutil.ignore_patterns("__pycache__")
+        ignored = shutil.ignore_patterns("__pycache__", "*.so")
         shutil.copytree(ROOT / folder, to / folder, symlinks=True, ignore=ignored)
     return to
 
@@ -116,11 +119,25 @@ def test_wheel_holds_every_module_and_the_pth_file(build: Callable[[str], Path])
         record = next(name for name in archive.namelist() if name.endswith("/RECORD"))
         listed = archive.read(record).decode()
         pth = archive.read(PTH).decode()
-    assert names == source_modules() | {PTH}
+    compiled = set() if COMPILER is None else {KERNELS}
+    assert names == source_modules() | {PTH} | compiled
     # Without its line in RECORD the file would stay behind when the package is uninstalled.
     assert f"\n{PTH},sha256=" in "\n" + listed
     # Python executes a line of a .pth file only if it begins so.
     assert pth.startswith("import ") and pth.count("\n") == 1
+
+
+@pytest.mark.thorough
+def test_without_a_compiler_the_wheel_is_built_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("CC", "CXX"):
+        monkeypatch.setenv(name, str(tmp_path / "no-compiler"))
+    done = call_backend(copy_source(tmp_path / "source"), "build_wheel", tmp_path)
+    assert done.returncode == 0, done.stderr
+    with zipfile.ZipFile(tmp_path / done.stdout.split()[-1]) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert names == source_modules() | {PTH}
 
 
 def test_sdist_holds_what_the_links_point_to(build: Callable[[str], Path], tmp_path: Path) -> None:
@@ -128,7 +145,7 @@ def test_sdist_holds_what_the_links_point_to(build: Callable[[str], Path], tmp_p
         archive.extractall(tmp_path, filter="data")
     (source,) = tmp_path.iterdir()
     held = {str(path.relative_to(source)) for path in source.rglob("*") if path.is_file()}
-    assert source_modules() <= held
+    assert source_modules() | {f"paddle_ipu/xla/onednn/{name}" for name in SOURCES} <= held
     assert not any((source / "paddle_ipu" / name).is_symlink() for name in LINKS)
 
 

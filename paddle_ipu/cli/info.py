@@ -96,6 +96,7 @@ def describe(report: Mapping[str, Any]) -> str:
         ("automatic activation", "on" if paddle["autoload"] else "off (PADDLE_IPU_AUTOLOAD=0)"),
         ("XLA platform", xla["platform"] or f"none: {xla['problem']}"),
         ("XLA devices", ", ".join(xla["devices"]) or "none"),
+        ("oneDNN in XLA", xla["onednn"] or f"not used: {xla['onednn_problem']}"),
         ("Graphcore's popart", "found" if sdk["popart"] else "not found"),
         ("POPLAR_SDK_ENABLED", sdk["POPLAR_SDK_ENABLED"] or "not set"),
         ("compiled programs", chosen["device"] or "cannot run"),
@@ -140,10 +141,21 @@ def _xla() -> dict[str, Any]:
     try:
         import jax
 
-        devices = [str(device) for device in jax.devices()]
-        return {"platform": jax.default_backend(), "devices": devices, "problem": None}
+        from paddle_ipu.xla.onednn import library
+
+        return {
+            "platform": jax.default_backend(),
+            "devices": [str(device) for device in jax.devices()],
+            "problem": None,
+            "onednn": library.version(),
+            "onednn_problem": library.why_not(),
+        }
     except (ImportError, RuntimeError) as error:
-        return {"platform": None, "devices": [], "problem": str(error)}
+        why = "there is no XLA"
+        return {
+            "platform": None, "devices": [], "problem": str(error),
+            "onednn": None, "onednn_problem": why,
+        }  # fmt: skip
     finally:
         logging.disable(disabled)
 

@@ -147,6 +147,7 @@ class _Session(SessionFacts, SessionReports):
     def _build(self) -> Any:
         from paddle_ipu.xla.executable import Executable
         from paddle_ipu.xla.folded_norms import FoldedNorm, fold
+        from paddle_ipu.xla.fused_products import FusedProduct, fuse
         from paddle_ipu.xla.kernel_layout import constant_kernels
         from paddle_ipu.xla.precision import Precision
         from paddle_ipu.xla.recomputation import Recomputation
@@ -164,12 +165,16 @@ class _Session(SessionFacts, SessionReports):
         writes = variable_writes(self._graph, training=self._loss is not None)
         kernels: frozenset[str] = frozenset()
         folded: list[FoldedNorm] = []
+        fused: list[FusedProduct] = []
         if updater is None and not writes and self._instances == 1:
             unseen = weights.keys() - self.dataFlow.anchors()
             kernels = constant_kernels(self._graph, unseen)
             if not options.enableFloatingPointChecks:
                 # These look at every operator's result.
                 folded = fold(self._graph, unseen, self.dataFlow.anchors())
+                if self.replicationFactor == 1:
+                    fused = fuse(self._graph, unseen, self.dataFlow.anchors(), folded)
+                    kernels -= {product.kernel for product in fused}
         anchors = []
         for anchor in self.dataFlow.anchors():
             kind = self.dataFlow.art(anchor)
@@ -202,6 +207,7 @@ class _Session(SessionFacts, SessionReports):
                 recomputation=Recomputation(options.autoRecomputation.name, self._stages or {}),
                 kernels=kernels,
                 folded=tuple(folded),
+                fused=tuple(fused),
             )
         )
 

@@ -19,6 +19,7 @@ import numpy as np
 from paddle_ipu.distributed import heartbeat
 from paddle_ipu.errors import LoweringError, NumericalError, popart_exception, popart_runtime_error
 from paddle_ipu.xla import (
+    fused_products,
     half,
     index_ranges,
     instances,
@@ -94,6 +95,7 @@ class Executable:
             else node
             for node in graph.nodes
         ]  # fmt: skip
+        graph.nodes = fused_products.lowered(graph.nodes, program.fused)
         self._step = Step(program, graph, OptimizerState({}, ()))
         if program.updater is not None and program.loss is not None:
             reached = graph.reaching(program.loss)
@@ -116,7 +118,15 @@ class Executable:
     def upload(self, weights: Mapping[str, np.ndarray[Any, Any]],
                state: Mapping[str, np.ndarray[Any, Any]]) -> None:  # fmt: skip
         """Copies host arrays to the device; those not named stay as they are."""
-        for name, array in self._folded(weights).items():
+        packed = self.program.packed
+        found = self._folded(weights)
+        room = memory.room_for({name: packed[name].packed for name in found if name in packed})
+        for name, array in found.items():
+            if name in room:
+                packed[name].pack(np.asarray(array), room[name])
+                # No run changes it, so that it need not be JAX's own.
+                self.weights[name] = jnp.asarray(room[name])
+                continue
             if name in self.program.kernels:
                 array = kernel_layout.turned(array)
             self.weights[name] = owned(np.broadcast_to(array, self.program.on_device(name)))
@@ -145,9 +155,12 @@ class Executable:
                 same on the device.
         """
         mine, theirs = self._by_changed, other._by_changed
+        layouts, others = self.program.packed, other.program.packed
         for own, name in names.items():
             array, held = other.weights.get(name), self.weights.get(own)
             if array is None or held is None or mine.get(own) != theirs.get(name):
+                continue
+            if not fused_products.are_alike(layouts.get(own), others.get(name)):
                 continue
             if (array.shape, array.dtype) == (held.shape, held.dtype):
                 self.weights[own] = array
@@ -205,13 +218,18 @@ class Executable:
     def host_weights(self) -> Tree:
         """Weight id -> array as the host reads it: replica 0's where each has its own."""
         program = self.program
-        if program.replicas == 1 and not (program.kernels or program.folded):
+        if program.replicas == 1 and not (program.kernels or program.folded or program.fused):
             return self.weights
         own = program.writes if program.replicas > 1 else ()
         found = {name: a[0] if name in own else a for name, a in self.weights.items()}
         turned = {name: kernel_layout.on_host(found[name]) for name in program.kernels}
         changed = {name: self._model_weights[name] for name in self._by_changed}
-        return {**found, **turned, **changed}
+        plain = {
+            name: product.on_host(found[name], program.weights[name][0])
+            for name, product in program.packed.items()
+            if name not in changed
+        }
+        return {**found, **turned, **plain, **changed}
 
     @property
     def state(self) -> Tree:

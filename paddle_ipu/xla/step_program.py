@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from paddle_ipu.xla.automatic_loss_scaling import AutomaticLossScaling
 from paddle_ipu.xla.folded_norms import FoldedNorm
+from paddle_ipu.xla.fused_products import FusedProduct
 from paddle_ipu.xla.optimizer import Updater
 from paddle_ipu.xla.precision import Precision
 from paddle_ipu.xla.recomputation import Recomputation
@@ -60,6 +61,7 @@ class StepProgram:
         recomputation: what backward computes again instead of keeping it.
         kernels: weights that are on the device as ``kernel_layout.py`` turns them.
         folded: norms that are in the weights on the device.
+        fused: products that oneDNN does with what follows them; their weights are packed.
     """
 
     graph: ir.Graph
@@ -83,6 +85,12 @@ class StepProgram:
     recomputation: Recomputation = field(default_factory=Recomputation)
     kernels: frozenset[str] = frozenset()
     folded: Sequence[FoldedNorm] = ()
+    fused: Sequence[FusedProduct] = ()
+
+    @property
+    def packed(self) -> Mapping[str, FusedProduct]:
+        """Weights that are packed on the device -> the product that reads them."""
+        return {product.kernel: product for product in self.fused}
 
     @property
     def all_replicas(self) -> int:
@@ -114,6 +122,9 @@ class StepProgram:
         shape = self.weights[name][0]
         if name in self.kernels:
             return (*shape[2:], shape[1], shape[0])
+        packed = self.packed.get(name)
+        if packed is not None:
+            return (packed.packed,)
         return (*self.replica_dims, *shape) if name in self.writes else shape
 
     def turn(self, number: int) -> str:

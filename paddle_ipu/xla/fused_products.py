@@ -1,0 +1,285 @@
+"""Products by constant weights and what follows each of them at once, to be done by oneDNN.
+
+A convolution or a matrix product, its bias or folded norm, an addition and an activation are
+several passes over memory for XLA and one for oneDNN, which also keeps the weights in a layout of
+its own. ``onednn/`` does the work; this finds what can be done so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from paddle_ipu.popart.program import read_by_subgraphs
+from paddle_ipu.xla.folded_norms import FoldedNorm
+from paddle_ipu.xla.graph import LoweredNode
+from paddle_ipu.xla.lowerings import fused_product
+from paddle_ipu.xla.onednn import library
+from paddle_ipu.xla.onednn.library import Spec
+
+Array = np.ndarray[Any, Any]
+_STANDARD = ("", "ai.onnx")
+_ACTIVATIONS = {(domain, "Relu") for domain in _STANDARD} | {
+    ("ai.graphcore", "GeluErf"),
+    ("ai.graphcore", "Gelu"),
+}
+_LEAST_WEIGHTS = 1 << 16
+"""A matrix of fewer elements is multiplied sooner than a custom call has begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class FusedProduct:
+    """A product and what follows it, by the ids of their tensors.
+
+    Attributes:
+        product: the product's own result.
+        dropped: results between that and the last one; nothing else reads them.
+        result: the last one.
+        x: what is multiplied.
+        kernel: the weights; on the device they are packed.
+        bias: what is added to each channel, None for nothing.
+        addend: what is added elementwise, None for nothing.
+        spec: the work.
+        packed: elements of the packed weights.
+    """
+
+    product: str
+    dropped: frozenset[str] = field(compare=False)
+    result: str
+    x: str
+    kernel: str
+    bias: str | None
+    addend: str | None
+    spec: Spec
+    packed: int
+
+    def lowered(self, node: LoweredNode) -> LoweredNode:
+        """The product's node with everything that follows done."""
+        is_product = node.op_type == "MatMul"
+        return replace(
+            node,
+            rule=fused_product.product if is_product else fused_product.convolution,
+            inputs=(self.x, self.kernel, self.bias, self.addend),
+            outputs=(self.result,),
+            attributes={"spec": tuple(int(number) for number in self.spec.numbers)},
+            constants={},
+        )
+
+    def pack(self, array: Array, found: Array) -> None:
+        """Writes the kernel, which is as a model has it, packed into `found`."""
+        library.pack(self.spec, array.T if array.ndim == 2 else array, found)
+
+    def on_host(self, array: Any, shape: tuple[int, ...]) -> Array:
+        """The kernel as a model of `shape` has it, unpacked."""
+        plain = library.unpack(self.spec, np.asarray(array))
+        return plain.reshape(shape[::-1]).T if len(shape) == 2 else plain.reshape(shape)
+
+
+def lowered(nodes: Sequence[LoweredNode], fused: Sequence[FusedProduct]) -> list[LoweredNode]:
+    """Nodes with each product where the last of what follows it stood."""
+    if not fused:
+        return list(nodes)
+    products = {item.product: item for item in fused}
+    dropped = {name for item in fused for name in item.dropped}
+    made = {
+        products[node.outputs[0]].result: products[node.outputs[0]].lowered(node)
+        for node in nodes
+        if node.outputs and node.outputs[0] in products
+    }
+    found = []
+    for node in nodes:
+        first = node.outputs[0] if node.outputs else ""
+        if first in made:
+            found.append(made[first])
+        elif first not in dropped:
+            found.append(node)
+    return found
+
+
+def are_alike(mine: FusedProduct | None, other: FusedProduct | None) -> bool:
+    """Whether weights that two products read, None for another operator, are the same packed."""
+    if mine is None or other is None:
+        return mine is other
+    return library.are_alike(mine.spec, other.spec)
+
+
+def fuse(
+    graph: ir.Graph,
+    weights: Collection[str],
+    kept: Collection[str],
+    folded: Sequence[FoldedNorm],
+) -> list[FusedProduct]:
+    """The products of a graph that oneDNN takes; none where it cannot be used.
+
+    Args:
+        graph: the PopART graph.
+        weights: those that no run changes and no result shows.
+        kept: tensors that are results, or are looked at.
+        folded: norms that are in the weights.
+    """
+    if library.version() is None:
+        return []
+    inner = (value for node in graph for value in read_by_subgraphs(node))
+    kept = {*kept, *(str(value.name) for value in (*graph.outputs, *inner))}
+    search = _Search(weights, kept, {norm.result: norm for norm in folded})
+    found = (search.of(node) for node in graph)
+    return [product for product in found if product is not None]
+
+
+@dataclass(slots=True)
+class _Chain:
+    """What follows a product, as far as it is known."""
+
+    end: ir.Value
+    bias: str | None
+    addend: str | None = None
+    activation: int = 0
+    between: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    weights: Collection[str]
+    kept: Collection[str]
+    folded: Mapping[str, FoldedNorm]
+    taken: set[str] = field(default_factory=set)
+
+    def of(self, node: ir.Node) -> FusedProduct | None:
+        if node.domain not in _STANDARD or node.op_type not in ("Conv", "MatMul"):
+            return None
+        x, kernel = node.inputs[0], node.inputs[1]
+        if (
+            x is None
+            or kernel is None
+            or kernel.name not in self.weights
+            or len(kernel.uses()) != 1
+            or not all(_is_float32(value) for value in (*node.inputs, *node.outputs) if value)
+        ):
+            return None
+        work = _convolution(node) if node.op_type == "Conv" else _product(node)
+        if work is None:
+            return None
+        own = node.inputs[2] if len(node.inputs) > 2 else None
+        axis = 1 if node.op_type == "Conv" else -1
+        chain = _Chain(node.outputs[0], None if own is None else str(own.name))
+        while self._goes_on(chain, axis):
+            pass
+        spec = replace(
+            work,
+            activation=chain.activation,
+            has_bias=int(chain.bias is not None),
+            has_addend=int(chain.addend is not None),
+        )
+        packed = library.packed(spec)
+        if packed is None:
+            self.taken.difference_update((*chain.between, str(chain.end.name)))
+            return None
+        product, result = str(node.outputs[0].name), str(chain.end.name)
+        return FusedProduct(
+            product=product,
+            dropped=frozenset(chain.between),
+            result=result,
+            x=str(x.name),
+            kernel=str(kernel.name),
+            bias=chain.bias,
+            addend=chain.addend,
+            spec=spec,
+            packed=packed,
+        )
+
+    def _goes_on(self, chain: _Chain, axis: int) -> bool:
+        """Takes the operator that reads the chain's end into it, where that is possible."""
+        end = chain.end
+        uses = tuple(end.uses())
+        if chain.activation or end.name in self.kept or len(uses) != 1:
+            return False
+        node = uses[0].node
+        if len(node.outputs) != 1 or not _is_float32(node.outputs[0]):
+            return False
+        out = node.outputs[0]
+        if out.name in self.taken:
+            # The sum of two products is done with the first of them.
+            return False
+        norm = self.folded.get(str(out.name))
+        if norm is not None:
+            if norm.added is None:
+                if chain.bias is not None or chain.addend is not None:
+                    return False
+                chain.bias = norm.bias
+        elif (node.domain, node.op_type) in _ACTIVATIONS:
+            chain.activation = library.ACTIVATIONS.index(node.op_type)
+        elif node.domain in _STANDARD and node.op_type == "Add" and _dims(out) == _dims(end):
+            other = node.inputs[1 - uses[0].idx]
+            if other is None or not _is_float32(other):
+                return False
+            if _is_by_channel(_dims(other), _dims(end), axis) and chain.bias is None:
+                chain.bias = str(other.name)
+            elif _dims(other) == _dims(end) and chain.addend is None:
+                chain.addend = str(other.name)
+            else:
+                return False
+        else:
+            return False
+        self.taken.add(str(out.name))
+        chain.between.append(str(end.name))
+        chain.end = out
+        return True
+
+
+def _convolution(node: ir.Node) -> Spec | None:
+    """The work of a Conv in two dimensions, without what follows it."""
+    x, kernel = _dims(node.inputs[0]), _dims(node.inputs[1])
+    mode = node.attributes.get("auto_pad")
+    if len(x) != 4 or len(kernel) != 4 or (mode and mode.as_string() not in ("NOTSET", "VALID")):
+        return None
+    top, left, bottom, right = _integers(node, "pads", [0] * 4)
+    stride_y, stride_x = _integers(node, "strides", [1, 1])
+    gap_y, gap_x = _integers(node, "dilations", [1, 1])
+    group = node.attributes.get("group")
+    groups = 1 if group is None else group.as_int()
+    if x[1] != kernel[1] * groups or kernel[0] % groups or min(top, left, bottom, right) < 0:
+        return None
+    spec = Spec(
+        x[0], x[1], x[2], x[3], kernel[0], groups, kernel[2], kernel[3], stride_y, stride_x,
+        gap_y, gap_x, top, left, bottom, right, 0, 0, 0, library.threads(),
+    )  # fmt: skip
+    return spec if min(spec.shape) > 0 else None
+
+
+def _product(node: ir.Node) -> Spec | None:
+    """The work of a MatMul by a matrix: a convolution of rows by kernels of one element."""
+    x, kernel = _dims(node.inputs[0]), _dims(node.inputs[1])
+    rows = math.prod(x[:-1])
+    if len(x) < 2 or len(kernel) != 2 or not rows or math.prod(kernel) < _LEAST_WEIGHTS:
+        return None
+    return Spec(
+        1, kernel[0], rows, 1, kernel[1], 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0,
+        library.threads(),
+    )  # fmt: skip
+
+
+def _is_by_channel(dims: tuple[int, ...], whole: tuple[int, ...], axis: int) -> bool:
+    wanted = [1] * len(whole)
+    wanted[axis] = whole[axis]
+    return len(dims) <= len(whole) and [1] * (len(whole) - len(dims)) + list(dims) == wanted
+
+
+def _integers(node: ir.Node, name: str, otherwise: list[int]) -> list[int]:
+    attribute = node.attributes.get(name)
+    return otherwise if attribute is None else [int(item) for item in attribute.as_ints()]
+
+
+def _dims(value: ir.Value | None) -> tuple[int, ...]:
+    """The static shape; nothing where it is not known."""
+    if value is None or value.shape is None or not value.shape.is_static():
+        return ()
+    return tuple(int(dim) for dim in value.shape.numpy())
+
+
+def _is_float32(value: ir.Value) -> bool:
+    return value.dtype is ir.DataType.FLOAT

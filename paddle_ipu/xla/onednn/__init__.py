@@ -1,0 +1,1 @@
+"""Kernels of oneDNN, which Paddle's wheel carries, for products by constant weights on CPUs."""

@@ -1,0 +1,106 @@
+// What kernels.cc calls of oneDNN's C interface, version 3, found by name in the library that Paddle's
+// wheel carries.
+
+#pragma once
+
+#include <dlfcn.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+namespace onednn {
+
+struct VersionNumbers {
+  int major, minor, patch;
+};
+
+struct Argument {
+  int number;
+  void* memory;
+};
+
+constexpr int kCpu = 1, kInOrder = 1, kFloat32 = 3, kUndefinedType = 0, kAnyFormat = 1;
+constexpr int kForwardInference = 96, kDirect = 1, kUserScratchpad = 1;
+constexpr int kRelu = 32, kGeluTanh = 43, kGeluErf = 49;
+constexpr int kWeights = 131, kScratchpad = 136, kImplementation = 8;
+constexpr int kSource = 1, kResult = 17, kKernel = 33, kBias = 41, kScratch = 80;
+
+// oneDNN's functions; all give 0 where they succeed.
+struct Functions {
+  const VersionNumbers* (*version)();
+  int (*create_engine)(void**, int kind, size_t index);
+  int (*create_stream)(void**, void* engine, unsigned flags);
+  int (*describe_by_strides)(void**, int rank, const int64_t*, int type, const int64_t*);
+  int (*describe_by_tag)(void**, int rank, const int64_t*, int type, int tag);
+  int (*copy_description)(void**, const void*);
+  size_t (*bytes)(const void* description);
+  int (*equal)(const void*, const void*);
+  int (*create_memory)(void**, const void* description, void* engine, void* data);
+  int (*destroy_memory)(void*);
+  int (*create_attributes)(void**);
+  int (*set_post_operations)(void* attributes, const void*);
+  int (*set_scratchpad_mode)(void* attributes, int mode);
+  int (*create_post_operations)(void**);
+  int (*append_sum)(void*, float scale, int32_t zero, int type);
+  int (*append_activation)(void*, int algorithm, float alpha, float beta);
+  int (*describe_convolution)(void**, void* engine, int kind, int algorithm, const void* source,
+                              const void* kernel, const void* bias, const void* result,
+                              const int64_t* strides, const int64_t* dilations,
+                              const int64_t* before, const int64_t* after, const void* attributes);
+  int (*describe_reorder)(void**, const void* from, void* engine, const void* to, void* other,
+                          const void* attributes);
+  const void* (*query_memory)(const void* primitive_description, int what, int index);
+  int (*query)(const void* primitive_description, int what, int index, void* result);
+  int (*create)(void**, const void* primitive_description);
+  int (*execute)(const void* primitive, void* stream, int count, const Argument*);
+
+  // Raises std::runtime_error where the library lacks one of them or is of another version.
+  explicit Functions(const char* path) {
+    void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) throw std::runtime_error(dlerror());
+    const auto find = [&](auto& function, const char* name) {
+      void* found = dlsym(library, name);
+      if (found == nullptr) throw std::runtime_error(std::string("no ") + name);
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(found);
+    };
+    find(version, "dnnl_version");
+    if (version()->major != 3) throw std::runtime_error("not version 3");
+    find(create_engine, "dnnl_engine_create");
+    find(create_stream, "dnnl_stream_create");
+    find(describe_by_strides, "dnnl_memory_desc_create_with_strides");
+    find(describe_by_tag, "dnnl_memory_desc_create_with_tag");
+    find(copy_description, "dnnl_memory_desc_clone");
+    find(bytes, "dnnl_memory_desc_get_size");
+    find(equal, "dnnl_memory_desc_equal");
+    find(create_memory, "dnnl_memory_create");
+    find(destroy_memory, "dnnl_memory_destroy");
+    find(create_attributes, "dnnl_primitive_attr_create");
+    find(set_post_operations, "dnnl_primitive_attr_set_post_ops");
+    find(set_scratchpad_mode, "dnnl_primitive_attr_set_scratchpad_mode");
+    find(create_post_operations, "dnnl_post_ops_create");
+    find(append_sum, "dnnl_post_ops_append_sum");
+    find(append_activation, "dnnl_post_ops_append_eltwise");
+    find(describe_convolution, "dnnl_convolution_forward_primitive_desc_create");
+    find(describe_reorder, "dnnl_reorder_primitive_desc_create");
+    find(query_memory, "dnnl_primitive_desc_query_md");
+    find(query, "dnnl_primitive_desc_query");
+    find(create, "dnnl_primitive_create");
+    find(execute, "dnnl_primitive_execute");
+    for (void* scope : {static_cast<void*>(RTLD_DEFAULT), library}) {
+      const auto get = reinterpret_cast<int (*)()>(dlsym(scope, "omp_get_max_threads"));
+      const auto set = reinterpret_cast<void (*)(int)>(dlsym(scope, "omp_set_num_threads"));
+      if (get != nullptr && set != nullptr) openmp[found_openmp++] = {get, set};
+    }
+  }
+
+  struct OpenMp {
+    int (*get)();
+    void (*set)(int);
+  };
+  OpenMp openmp[2] = {};
+  int found_openmp = 0;
+};
+
+}  // namespace onednn

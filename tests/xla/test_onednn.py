@@ -1,0 +1,218 @@
+"""Products by oneDNN give what NumPy gives in float64, whatever they are cut into."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import threading
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paddle_ipu.xla import memory
+from paddle_ipu.xla.onednn import library
+from paddle_ipu.xla.onednn.library import Spec
+
+Array = np.ndarray[Any, Any]
+
+pytestmark = pytest.mark.skipif(
+    library.version() is None, reason=f"no oneDNN here: {library.why_not()}"
+)
+
+PLAIN = Spec(
+    images=2, channels=8, height=6, width=5, results=16, groups=1, kernel_height=3, kernel_width=3,
+    stride_y=1, stride_x=1, gap_y=1, gap_x=1, top=1, left=1, bottom=1, right=1, activation=0,
+    has_bias=1, has_addend=0, parts=2,
+)  # fmt: skip
+
+
+def _numbers(spec: Spec, seed: int = 0) -> tuple[Array, Array, Array, Array]:
+    """x [N, H, W, C], weights [M, C / groups, h, w], bias [M], addend of the result's shape."""
+    random = np.random.default_rng(seed)
+    shapes = (
+        (spec.images, spec.height, spec.width, spec.channels),
+        spec.weights_shape,
+        (spec.results,),
+        spec.shape,
+    )
+    x, weights, bias, addend = (random.standard_normal(s, np.float32) for s in shapes)
+    return x, weights, bias, addend
+
+
+def _expected(spec: Spec, x: Array, weights: Array, bias: Array, addend: Array) -> Array:
+    data = np.pad(
+        x.astype(np.float64),
+        ((0, 0), (spec.top, spec.bottom), (spec.left, spec.right), (0, 0)),
+    )
+    _, height, width, results = spec.shape
+    out = np.zeros(spec.shape)
+    each, depth = results // spec.groups, spec.channels // spec.groups
+    for group, i, j in itertools.product(
+        range(spec.groups), range(spec.kernel_height), range(spec.kernel_width)
+    ):
+        rows = slice(i * spec.gap_y, i * spec.gap_y + (height - 1) * spec.stride_y + 1)
+        columns = slice(j * spec.gap_x, j * spec.gap_x + (width - 1) * spec.stride_x + 1)
+        part = data[:, rows, columns][:, :: spec.stride_y, :: spec.stride_x]
+        part = part[..., group * depth : (group + 1) * depth]
+        own = slice(group * each, (group + 1) * each)
+        out[..., own] += part @ weights[own, :, i, j].T.astype(np.float64)
+    out += bias if spec.has_bias else 0
+    out += addend if spec.has_addend else 0
+    name = library.ACTIVATIONS[spec.activation]
+    if name == "Relu":
+        return np.maximum(out, 0)
+    if name == "GeluErf":
+        return np.asarray(0.5 * out * (1 + np.vectorize(math.erf)(out / math.sqrt(2))))
+    if name == "Gelu":
+        return np.asarray(
+            0.5 * out * (1 + np.tanh(math.sqrt(2 / math.pi) * (out + 0.044715 * out**3)))
+        )
+    return out
+
+
+def _packed(spec: Spec, weights: Array) -> Array:
+    size = library.packed(spec)
+    assert size is not None
+    found = memory.room_for({"w": size})["w"]
+    library.pack(spec, weights, found)
+    return found
+
+
+def _given(spec: Spec, x: Array, weights: Array, bias: Array, addend: Array) -> Array:
+    run = jax.jit(lambda *arrays: library.convolved(spec, *arrays))
+    return np.asarray(run(x, _packed(spec, weights), bias, addend))
+
+
+def _check(spec: Spec, seed: int = 0) -> None:
+    arrays = _numbers(spec, seed)
+    expected = _expected(spec, *arrays)
+    difference = np.linalg.norm(_given(spec, *arrays) - expected)
+    assert difference <= 1e-6 * np.linalg.norm(expected), spec
+
+
+@st.composite
+def _specs(draw: st.DrawFn) -> Spec:
+    groups = draw(st.sampled_from([1, 1, 1, 2, 8]))
+    kernel = draw(st.integers(1, 4)), draw(st.integers(1, 3))
+    gap = draw(st.integers(1, 2)), draw(st.integers(1, 2))
+    pads = [draw(st.integers(0, 2)) for _ in range(4)]
+    reach = [(k - 1) * g + 1 for k, g in zip(kernel, gap, strict=True)]
+    return Spec(
+        images=draw(st.integers(1, 5)),
+        channels=groups * draw(st.integers(1, 9)),
+        height=draw(st.integers(max(1, reach[0] - pads[0] - pads[2]), 9)),
+        width=draw(st.integers(max(1, reach[1] - pads[1] - pads[3]), 9)),
+        results=groups * draw(st.integers(1, 9)),
+        groups=groups,
+        kernel_height=kernel[0],
+        kernel_width=kernel[1],
+        stride_y=draw(st.integers(1, 3)),
+        stride_x=draw(st.integers(1, 3)),
+        gap_y=gap[0],
+        gap_x=gap[1],
+        top=pads[0],
+        left=pads[1],
+        bottom=pads[2],
+        right=pads[3],
+        activation=draw(st.integers(0, 3)),
+        has_bias=draw(st.integers(0, 1)),
+        has_addend=draw(st.integers(0, 1)),
+        parts=draw(st.integers(1, 5)),
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(spec=_specs())
+def test_a_convolution_is_that_of_numpy(spec: Spec) -> None:
+    if library.packed(spec) is not None:
+        _check(spec)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {"parts": 1},
+        {"images": 7, "parts": 3},
+        {"images": 1, "parts": 4},
+        {"stride_y": 2, "stride_x": 2},
+        {"kernel_height": 1, "kernel_width": 1, "top": 0, "left": 0, "bottom": 0, "right": 0},
+        {"channels": 256, "results": 256, "height": 3, "width": 3},
+        {"channels": 256, "results": 256, "height": 3, "width": 3, "has_addend": 1},
+        {"groups": 8},
+    ],
+    ids=str,
+)
+def test_every_way_of_cutting_is_used_and_right(changed: dict[str, int]) -> None:
+    spec = replace(PLAIN, **changed)
+    assert library.packed(spec) is not None
+    _check(spec)
+
+
+@pytest.mark.parametrize("activation", range(4), ids=lambda i: library.ACTIVATIONS[i] or "none")
+def test_activations_follow_the_sum(activation: int) -> None:
+    _check(replace(PLAIN, activation=activation, has_addend=1))
+
+
+@pytest.mark.parametrize("activation", range(4), ids=lambda i: library.ACTIVATIONS[i] or "none")
+def test_what_is_no_number_stays_none_but_for_relu(activation: int) -> None:
+    spec = replace(PLAIN, activation=activation)
+    x, weights, bias, addend = _numbers(spec)
+    x[1, 2, 3, 4] = np.nan
+    found = _given(spec, x, weights, bias, addend)
+    reached = found[1, 1:4, 2:5]
+    if library.ACTIVATIONS[activation] == "Relu":
+        # Paddle's CPU kernel of relu makes zero of it too.
+        assert (reached == 0).all()
+    else:
+        assert np.isnan(reached).all()
+    assert np.isfinite(found[0]).all()
+
+
+@pytest.mark.parametrize("results", [16, 256], ids=["whole", "in chunks"])
+def test_weights_are_packed_and_unpacked(results: int) -> None:
+    spec = replace(PLAIN, channels=256, results=results, height=3, width=3)
+    _, weights, _, _ = _numbers(spec)
+    packed = _packed(spec, weights)
+    np.testing.assert_array_equal(library.unpack(spec, packed), weights)
+
+
+def test_weights_of_another_size_are_refused() -> None:
+    x, _, bias, _ = _numbers(PLAIN)
+    run = jax.jit(lambda *arrays: library.convolved(PLAIN, *arrays, None))
+    with pytest.raises(Exception, match="weights of another layout"):
+        run(x, jnp.zeros(7), bias)
+
+
+def test_threads_run_the_same_product_at_a_time() -> None:
+    arrays = [_numbers(PLAIN, seed) for seed in range(4)]
+    run = jax.jit(lambda *given: library.convolved(PLAIN, *given, None))
+    packed = [_packed(PLAIN, weights) for _, weights, _, _ in arrays]
+    expected = [_expected(PLAIN, *item) for item in arrays]
+    wrong: list[int] = []
+
+    def many(index: int) -> None:
+        x, _, bias, _ = arrays[index]
+        for _ in range(50):
+            found = np.asarray(run(x, packed[index], bias))
+            if not np.allclose(found, expected[index], rtol=1e-4, atol=1e-4):
+                wrong.append(index)
+
+    threads = [threading.Thread(target=many, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_batches_of_any_size_share_their_weights() -> None:
+    spec = replace(PLAIN, channels=64, results=64)
+    assert library.are_alike(spec, replace(spec, images=8))
+    assert not library.are_alike(spec, replace(spec, kernel_width=2))
