@@ -19,6 +19,9 @@ Beats = Mapping[int, tuple[int, str, float]]
 
 _SILENCE = 240.0
 """Seconds that a host has for an answer; its connection is lost before, where there is none."""
+_GAP = 5.0
+"""Seconds between two looks after which ``poprun`` was stopped; so may all instances have been, for
+instance by ``scontrol suspend``."""
 _NONE = (0, "", 0.0)
 
 
@@ -106,19 +109,20 @@ class Watch:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._hosts, self._patience, self._clock = hosts, patience, clock
-        self._since = clock()
+        self._since = self._looked = clock()
         self._asked = [_Asked(source, self._since) for source in sources]
         self._seen = (0,) * len(hosts)
         self._used: list[float] = []
 
     def hang(self) -> Hang | None:
-        """Who hangs; None as long as some instance goes on. Call it from time to time."""
+        """Who hangs; None as long as some instance goes on. Call it every second or more often."""
         self._look()
         now = self._clock()
+        stood, self._looked = now - self._looked > _GAP, now
         beats = {number: b for asked in self._asked for number, b in asked.beats.items()}
         read = [beats.get(number, _NONE) for number in range(len(self._hosts))]
         found = tuple(count for count, _, _ in read)
-        if found != self._seen or not self._used:
+        if found != self._seen or not self._used or stood:
             self._seen, self._since = found, now
             self._used = [used for _, _, used in read]
         still = now - self._since

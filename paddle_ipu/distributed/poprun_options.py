@@ -118,8 +118,9 @@ _ROWS = (
          "`ST_C2_COMPATIBLE`.", "TYPE"),
     _row(_VIPU, "offline-mode", "yes_no", "no", "Do without the V-IPU server.", "yes|no"),
     _row(_CACHE, "executable-cache-path", "text", None,
-         "A folder for compiled programs, which stays. Left out, several instances share a "
-         "temporary one, and a single instance has none; empty, there is none.", "DIR"),
+         "A folder for compiled programs, which stays. Left out, the instances of a host share a "
+         "temporary one, and a single instance of this host has none; empty, there is none.",
+         "DIR"),
     _row(_CACHE, "autoreport-dir", "text", None,
          "A folder for profiles, with one in it for each instance.", "DIR"),
     _row(_CONFIG, "import-config", "text", None,

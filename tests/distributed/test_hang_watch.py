@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from paddle_ipu.distributed import cleaner, heartbeat, instance_guard, remote_hosts
-from paddle_ipu.distributed.hang_watch import Beats, ThisHost, Watch
+from paddle_ipu.distributed.hang_watch import Beats, Hang, ThisHost, Watch
 from paddle_ipu.errors import LaunchError
 
 
@@ -37,24 +37,38 @@ class Far:
         return said
 
 
+class Clock:
+    """Seconds that pass while a watch looks every second."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def pass_until(self, seconds: float, watch: Watch) -> Hang | None:
+        """What the watch says then; it says nothing before."""
+        while self.now < seconds - 1:
+            self.now += 1.0
+            assert watch.hang() is None
+        self.now = seconds
+        return watch.hang()
+
+
 def test_who_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    watch = Watch([ThisHost(tmp_path)], [""] * 3, 10, lambda: now[0])
+    clock = Clock()
+    watch = Watch([ThisHost(tmp_path)], [""] * 3, 10, clock)
     monkeypatch.setattr(heartbeat, "_file", -1)
     monkeypatch.setattr(heartbeat, "_runs", 0)
     heartbeat.beat()
     assert list(tmp_path.iterdir()) == [], "nobody watches"
     monkeypatch.setenv(heartbeat.FOLDER, str(tmp_path))
-    now[0] = 9.0
+    assert clock.pass_until(9, watch) is None
     heartbeat.beat()
-    assert watch.hang() is None
-    now[0] = 18.0
-    assert watch.hang() is None
+    assert clock.pass_until(19.5, watch) is None
     heartbeat.beat()
-    assert watch.hang() is None
     os.close(heartbeat._file)
-    now[0] = 28.0
-    found = watch.hang()
+    assert clock.pass_until(20, watch) is None
+    found = clock.pass_until(30, watch)
     assert found is not None and found.instances == (1, 2)
     assert found.text.startswith("instances 1, 2 hang: no instance has begun a run for 10 s; ")
 
@@ -71,11 +85,14 @@ def test_who_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_who_hangs_in_the_same_run(
     processes: list[tuple[str, float]], instances: tuple[int, ...], text: str
 ) -> None:
-    now, host = [0.0], Far()
-    watch = Watch([host], ["", ""], 10, lambda: now[0])
+    clock, host = Clock(), Far()
+    watch = Watch([host], ["", ""], 10, clock)
     host.said = {0: (3, "S", 0.0), 1: (3, "S", 0.0)}
-    assert watch.hang() is None
-    now[0] = 10.0
+    assert clock.pass_until(9, watch) is None
+    host.said = {number: (3, *process) for number, process in enumerate(processes)}
+    # It was asked at 1 s; what is answered at once to the next question counts.
+    assert clock.pass_until(10, watch) is None
+    clock.now = 11.0
     host.said = {number: (3, *process) for number, process in enumerate(processes)}
     found = watch.hang()
     assert found is not None and found.instances == instances
@@ -85,22 +102,20 @@ def test_who_hangs_in_the_same_run(
 
 def test_answers_that_come_late_make_no_hang(tmp_path: Path) -> None:
     """A host that has said nothing for long may have gone on; what was asked late enough counts."""
-    now, far = [0.0], Far()
+    clock, far = Clock(), Far()
     (tmp_path / "0").write_bytes((4).to_bytes(8, "little"))
-    watch = Watch([ThisHost(tmp_path), far], ["near", "far", "far"], 10, lambda: now[0])
-    far.said = {1: (3, "S", 1.0), 2: (4, "S", 1.0)}
+    watch = Watch([ThisHost(tmp_path), far], ["near", "far", "far"], 10, clock)
+    said = {1: (3, "S", 1.0), 2: (4, "S", 1.0)}
+    far.said = said
     assert watch.hang() is None
-    now[0] = 1.0
-    assert (watch.hang(), far.questions) == (None, 2)
-    now[0] = 100.0
-    assert watch.hang() is None, "nobody knows what is so there"
+    assert clock.pass_until(100, watch) is None, "nobody knows what is so there"
+    assert far.questions == 2
     # It was asked at 1 s, and says what was so then or later: not that it stays so.
-    far.said = {1: (3, "S", 1.0), 2: (4, "S", 1.0)}
-    assert (watch.hang(), far.questions) == (None, 2)
-    now[0] = 101.0
-    assert (watch.hang(), far.questions) == (None, 3)
-    now[0], far.said = 102.0, {1: (3, "S", 1.0), 2: (4, "S", 1.0)}
-    found = watch.hang()
+    far.said = said
+    assert (clock.pass_until(101, watch), far.questions) == (None, 2)
+    assert (clock.pass_until(102, watch), far.questions) == (None, 3)
+    far.said = said
+    found = clock.pass_until(103, watch)
     assert found is not None and found.instances == (1,)
     assert found.text == (
         "instance 1 on far hangs: no instance has begun a run for 10 s; begun there are 3, "
@@ -109,18 +124,25 @@ def test_answers_that_come_late_make_no_hang(tmp_path: Path) -> None:
 
 
 def test_a_host_that_does_not_say(tmp_path: Path) -> None:
-    now, far = [0.0], Far()
-    watch = Watch([ThisHost(tmp_path), far], ["near", "far"], 10, lambda: now[0])
+    clock, far = Clock(), Far()
+    watch = Watch([ThisHost(tmp_path), far], ["near", "far"], 10, clock)
     assert watch.hang() is None
-    now[0] = 249.0
-    assert watch.hang() is None
-    now[0] = 251.0
-    found = watch.hang()
+    found = clock.pass_until(250, watch)
     assert found is not None and found.instances == ()
     assert found.text == (
-        "far did not say for 251 s how far its instances are, and no other has begun a run "
+        "far did not say for 250 s how far its instances are, and no other has begun a run "
         "meanwhile"
     )
+
+
+def test_a_launch_that_was_stopped_as_a_whole_may_go_on(tmp_path: Path) -> None:
+    clock = Clock()
+    watch = Watch([ThisHost(tmp_path)], ["", ""], 10, clock)
+    assert clock.pass_until(9, watch) is None
+    clock.now = 5000.0
+    assert watch.hang() is None
+    assert clock.pass_until(5009, watch) is None
+    assert clock.pass_until(5010, watch) is not None
 
 
 Notes = list[tuple[int, dict[str, Any]]]
