@@ -19,6 +19,9 @@ _TAKEN = frozenset(
 )
 """Types of arrays that Paddle's handles take; uint16 are bfloat16's bits."""
 
+_NATIVE = frozenset(map(np.dtype, _TAKEN))
+"""The same of this machine; NumPy is slow to tell a type's name."""
+
 
 class IpuTensor:
     """An input or output of a predictor on the IPU.
@@ -93,7 +96,7 @@ class IpuTensor:
             raise TypeError(
                 "In copy_from_cpu, we only support numpy ndarray and list[str] data type."
             )
-        if data.dtype.name not in _TAKEN:
+        if data.dtype not in _NATIVE and data.dtype.name not in _TAKEN:
             raise TypeError(
                 f"input {self._name!r}: copy_from_cpu got an array of {data.dtype.name}, expected "
                 f"one of {', '.join(sorted(_TAKEN - {'uint16'}))}. The model declares "

@@ -124,7 +124,7 @@ def are_alike(spec: Spec, other: Spec) -> bool:
     found = [np.empty(packed(item) or 0, np.float32) for item in (spec, other)]
     for item, array in zip((spec, other), found, strict=True):
         pack(item, probe, array)
-    return np.array_equal(*found)
+    return np.array_equal(found[0], found[1])
 
 
 def pack(spec: Spec, weights: np.ndarray[Any, Any], found: np.ndarray[Any, Any]) -> None:
