@@ -31,6 +31,8 @@ struct Spec {
 constexpr int kNumbers = sizeof(Spec) / sizeof(int64_t);
 // Channels of the result that oneDNN computes at once.
 constexpr int64_t kChannels = 64;
+// Multiplications that are worth a thread.
+constexpr int64_t kLeastWork = 2'000'000;
 using Key = std::array<int64_t, kNumbers>;
 
 constexpr int kActivations[] = {0, onednn::kRelu, onednn::kGeluErf, onednn::kGeluTanh};
@@ -148,7 +150,9 @@ class Plan {
     const int64_t reach_x = (spec.kernel_width - 1) * spec.gap_x + 1;
     height_ = (spec.height + spec.top + spec.bottom - reach_y) / spec.stride_y + 1;
     width_ = (spec.width + spec.left + spec.right - reach_x) / spec.stride_x + 1;
-    const int64_t weights = spec.results * spec.channels * spec.kernel_height * spec.kernel_width;
+    const int64_t weights = spec.results * spec.channels / spec.groups * spec.kernel_height * spec.kernel_width;
+    // Another thread is waited for longer than it works for less than this.
+    spec.parts = std::clamp<int64_t>(spec.images * height_ * width_ * weights / kLeastWork, 1, spec.parts);
     const bool is_weighty = weights >= 2 * spec.images * spec.height * spec.width * spec.channels;
     if (is_weighty && spec.groups == 1 && spec.results % (kChannels * spec.parts) == 0) {
       // Each thread reads its own weights only, which are more than the data.
