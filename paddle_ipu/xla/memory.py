@@ -93,4 +93,12 @@ def prepare_for(temporary_bytes: int) -> None:
     libc = ctypes.CDLL(None)
     libc.malloc.argtypes, libc.malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
     libc.free.argtypes, libc.free.restype = [ctypes.c_void_p], None
-    libc.free(libc.malloc(temporary_bytes + temporary_bytes // 4 + (1 << 20)))
+    size = temporary_bytes + temporary_bytes // 4 + (1 << 20)
+    block = libc.malloc(size)
+    if block:
+        page = mmap.PAGESIZE
+        begin, end = -(-block // page) * page, (block + size) // page * page
+        libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+        # Large pages, where the system has them; it may say no.
+        libc.madvise(begin, end - begin, mmap.MADV_HUGEPAGE)
+    libc.free(block)
