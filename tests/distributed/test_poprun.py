@@ -158,6 +158,21 @@ def test_the_instance_that_hangs_is_named(tmp_path: Path) -> None:
     assert left_behind(tmp_path) == []
 
 
+def test_no_port_is_free(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def none(address: str = "") -> int:
+        raise OSError(98, "Address already in use")
+
+    monkeypatch.setattr(poprun, "free_port", none)
+    monkeypatch.setattr(poprun, "find_mpirun", lambda environment: "mpirun")
+    assert poprun.main(["--offline-mode=yes", "--allow-run-as-root", "true"]) == 1
+    assert capsys.readouterr().err == (
+        "POPRUN ERROR: this host has no port for the instances to meet at: Address already in "
+        "use.\n"
+    )
+
+
 @with_mpirun
 def test_output_that_nobody_reads_any_more_ends_all(tmp_path: Path) -> None:
     # Not faster than they are read: mpirun would keep what is not.
