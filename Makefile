@@ -22,8 +22,9 @@ PADDLE_3.1 = 3.1.1
 PADDLE_3.2 = 3.2.2
 # What `make test-all` runs beyond `make test`; `make test` runs one of them, in turns by commits. That
 # their number is prime lets the turns within a share come round too.
-SHARES = verify-bert unit-3.0 models independent unit-3.1 onnx-nodes placements training unit-3.2 half-table \
-	processes guides models-2.6 examples-thorough rest-2.6 rows training-2.6
+SHARES = verify-bert unit-3.0 vision-models independent unit-3.1 onnx-nodes placements training unit-3.2 \
+	half-table processes guides vision-models-2.6 examples-thorough rest-2.6 rows training-2.6 \
+	sequence-models sequence-models-2.6
 # Tests marked `thorough` belong to these shares by their folders, and to `guides` by none of them.
 INDEPENDENT = tests/ops tests/popart tests/training
 PROCESSES = tests/distributed
@@ -33,21 +34,26 @@ SAME = tests/xla tests/popart tests/onnx_nodes tests/examples tests/containers t
 	tests/ops/test_onnxruntime.py tests/ops/test_attribute_coverage.py \
 	tests/training/test_other_platforms.py tests/models
 CORE = $(SAME:%=--ignore %)
-# What `make test` leaves to `training` and `training-2.6`: long tests, of programs that the core suite reads too.
-LONG = tests/placement tests/verification/test_microscope.py \
-	$(patsubst %,tests/training/test_%.py,popart_rules powers recomputation resume sequence_layers) \
-	$(patsubst %,tests/precision/test_%.py,every_half half_partials operators rounding stochastic_rounding) \
-	$(patsubst %,tests/ops/test_%_against_numpy.py,shapes slices)
+# What `make test` leaves to `training` and `training-2.6`: long tests, of programs that the core suite reads too;
+# `rest-2.6` runs on 2.6 those of SAME.
+LONG = tests/placement $(patsubst %,tests/verification/test_%.py,microscope saved_models) \
+	$(patsubst %,tests/training/test_%.py,fifty_steps popart_rules powers recomputation resume sequence_layers) \
+	$(patsubst %,tests/precision/test_%.py,every_half half_partials loss_scaling operators rounding \
+	stochastic_rounding) $(patsubst %,tests/ops/test_%_against_numpy.py,shapes slices)
+LONG_SAME = $(patsubst %,tests/popart/test_%.py,recomputation operator_properties) tests/models \
+	tests/examples/test_bert_stages.py
 TURN = $(shell git rev-list --count HEAD 2>/dev/null || date +%j)
 # So many of an older Paddle's operator rows and of its test files are run at a time, in turns, by
 # `make test`, and of the newest's rows; `make test-all` runs all of them.
-NEWEST_ROWS_AT_A_TIME = PADDLE_IPU_ROWS=$(TURN)/2
-ROWS_AT_A_TIME = PADDLE_IPU_ROWS=$(TURN)/4
+NEWEST_ROWS_AT_A_TIME = PADDLE_IPU_ROWS=$(TURN)/3
+ROWS_AT_A_TIME = PADDLE_IPU_ROWS=$(TURN)/6
 FILES_AT_A_TIME = PADDLE_IPU_FILES=$(TURN)/3
+OLDEST_FILES_AT_A_TIME = PADDLE_IPU_FILES=$(TURN)/2
 
 .PHONY: help bert mnist resnet50 ernie text-generation word2vec inference c-library venv format lint types imports test test-all
 .PHONY: share unit core rows training examples examples-thorough processes verify-bert
 .PHONY: onnx-nodes independent placements half-table guides models models-2.6 rest-2.6 clean
+.PHONY: vision-models sequence-models vision-models-2.6 sequence-models-2.6
 .PHONY: core-2.6 training-2.6 unit-2.6 unit-3.0 unit-3.1 unit-3.2 venv-2.6 venv-3.0 venv-3.1 venv-3.2
 # Environments are kept, though only patterns name them.
 .PRECIOUS: .venv-%/installed $(VENV)/installed-%
@@ -136,7 +142,7 @@ unit: venv venv-2.6  ## run the tests, and compare programs with those of Paddle
 	$(RUN)/python $(PYTEST)
 
 core: venv venv-2.6  # unit without its long tests, with the operator rows whose turn it is
-	$(NEWEST_ROWS_AT_A_TIME) $(RUN)/python $(PYTEST) $(LONG:%=--ignore %)
+	$(NEWEST_ROWS_AT_A_TIME) $(RUN)/python $(PYTEST) $(LONG:%=--ignore %) $(LONG_SAME:%=--ignore %)
 
 # XLA compiles most programs but once for all Paddle versions.
 unit core rows training unit-% rest-% training-% core-%: export JAX_COMPILATION_CACHE_DIR = $(abspath out/xla)
@@ -152,16 +158,19 @@ training-2.6: venv-2.6  ## run the tests of unit-2.6 that `make test` leaves out
 	.venv-2.6/bin/python $(PYTEST) $(LONG)
 
 training: venv  ## run the tests of unit that `make test` leaves out
-	$(RUN)/python $(PYTEST) $(LONG)
+	$(RUN)/python $(PYTEST) $(LONG) $(LONG_SAME)
 
 rows: venv  ## run every row of the operator table
 	$(RUN)/python $(PYTEST) tests/ops/test_operator_cases.py
 
-models: venv  ## train every whole model for a step, beside Paddle (models-2.6: on Paddle 2.6)
-	PADDLE_IPU_MODELS=all $(RUN)/python $(PYTEST) tests/models
+models: vision-models sequence-models  ## train every whole model for a step, beside Paddle
+models-2.6: vision-models-2.6 sequence-models-2.6  # the same on Paddle 2.6
 
-models-2.6: venv-2.6
-	PADDLE_IPU_MODELS=all .venv-2.6/bin/python $(PYTEST) tests/models
+vision-models sequence-models: %-models: venv
+	PADDLE_IPU_MODELS=$* $(RUN)/python $(PYTEST) tests/models
+
+vision-models-2.6 sequence-models-2.6: %-models-2.6: venv-2.6
+	PADDLE_IPU_MODELS=$* .venv-2.6/bin/python $(PYTEST) tests/models
 
 unit-3.0 unit-3.1 unit-3.2: unit-%: venv-%
 	.venv-$*/bin/python $(PYTEST) $(CORE)
@@ -206,8 +215,8 @@ share:  ## run the share of test-all whose turn it is
 	$(ROWS_AT_A_TIME) $(if $(findstring unit,$(word $(TAKEN),$(SHARES))),$(FILES_AT_A_TIME)) \
 		$(MAKE) $(word $(TAKEN),$(SHARES))
 
-core-2.6: venv-2.6  # unit-2.6 without its long tests, with the operator rows whose turn it is
-	$(ROWS_AT_A_TIME) .venv-2.6/bin/python $(PYTEST) $(CORE) $(LONG:%=--ignore %)
+core-2.6: venv-2.6  # unit-2.6 without its long tests, with the files and operator rows whose turn it is
+	$(ROWS_AT_A_TIME) $(OLDEST_FILES_AT_A_TIME) .venv-2.6/bin/python $(PYTEST) $(CORE) $(LONG:%=--ignore %)
 
 test: lint types imports core core-2.6 examples share  ## check everything, with a share of test-all
 

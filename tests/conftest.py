@@ -1,7 +1,8 @@
 """Fixtures for all tests: static programs, and snippets in a Python process of their own.
 
 ``PADDLE_IPU_FILES=1/3`` takes the second test file, the fifth and so on: older versions of Paddle
-run the suite in turns. The operator rows have turns of their own.
+run the suite in turns, but for what is about their own programs. The operator rows have turns of
+their own.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from typing import Any
 import hypothesis
 import pytest
 
+from tests.turns import turn
+
 ROOT = Path(__file__).parent.parent
 
 # A shell has what it starts in the background ignore interrupts, and so would the tests' programs.
@@ -28,9 +31,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
-_TURN, _, _COUNT = os.environ.get("PADDLE_IPU_FILES", "0/1").partition("/")
 _FILES = sorted(Path(__file__).parent.rglob("test_*.py"))
-_TAKEN = {*_FILES[int(_TURN) % int(_COUNT) :: int(_COUNT)]}
+_OF_EACH_PADDLE = ("control_flow", "frontend", "legacy", "saved_models")
+_TAKEN = {
+    *_FILES[turn("PADDLE_IPU_FILES")],
+    *(file for file in _FILES if file.parent.name in _OF_EACH_PADDLE),
+}
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
@@ -100,9 +106,10 @@ def dynamic_mode_afterwards() -> Iterator[None]:
     if "paddle" in sys.modules:
         import paddle
 
-        paddle.disable_static()
+        # First the device: the next `enable_static` brings back what dynamic mode began with.
         if paddle.get_device() != "cpu":
             paddle.set_device("cpu")
+        paddle.disable_static()
 
 
 @pytest.fixture

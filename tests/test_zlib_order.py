@@ -6,6 +6,7 @@ import ctypes
 import zlib
 from typing import Any
 
+import paddle
 import pytest
 
 from paddle_ipu import zlib_order
@@ -19,17 +20,19 @@ USE = (
 )
 
 
-@pytest.mark.parametrize(
-    "modules",
-    [
-        "paddle, paddle_ipu",
-        "paddle_ipu, paddle",
-        "gzip, paddle, paddle_ipu",
-        "jax, paddle, paddle_ipu",
-        "paddle, paddle_ipu; paddle_ipu.deactivate(); paddle_ipu.activate()",
-        "_paddle_ipu_autoload as autoload; autoload.start(); import paddle",
-    ],
-)
+ORDERS = [
+    "paddle, paddle_ipu",
+    "_paddle_ipu_autoload as autoload; autoload.start(); import paddle",
+    "paddle_ipu, paddle",
+    "gzip, paddle, paddle_ipu",
+    "jax, paddle, paddle_ipu",
+    "paddle, paddle_ipu; paddle_ipu.deactivate(); paddle_ipu.activate()",
+]
+HAS_ITS_OWN_ZLIB = paddle.__version__.startswith("2.6.")
+
+
+# Only Paddle 2.6 shows a zlib of its own; with the others no order can differ from the first two.
+@pytest.mark.parametrize("modules", ORDERS if HAS_ITS_OWN_ZLIB else ORDERS[:2])
 def test_every_order_of_imports(run_python: Any, modules: str) -> None:
     stdout = run_python(f"import {modules}\n" + USE, PADDLE_IPU_AUTOLOAD="1").stdout
     assert stdout.split() == ["b'hello'", "891568578", "zlib.error", "2"]

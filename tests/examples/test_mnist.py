@@ -69,6 +69,7 @@ def test_smoke_prints_what_the_seed_prints(
         assert line.split(" - ")[1:] == trained.split(" - ")[1:]
 
 
+@pytest.mark.thorough
 def test_replicas_and_the_cpu_executor_make_the_same_updates(
     monkeypatch: pytest.MonkeyPatch, images: Images
 ) -> None:

@@ -1,7 +1,6 @@
 """Whole models on the IPU Model, beside Paddle's CPU executor.
 
-The quick ones run always. ``PADDLE_IPU_MODELS=all`` adds the others, ``PADDLE_IPU_MODELS=2/6`` the
-third, the ninth and so on.
+The quick ones alone, or with ``PADDLE_IPU_MODELS=vision`` or ``sequence`` all of that family.
 """
 
 from __future__ import annotations
@@ -14,21 +13,11 @@ import pytest
 from tests.models import sequence_models, vision_models
 from tests.models.side_by_side import assert_infers_alike, assert_trains_alike
 
+FAMILIES = {"vision": vision_models.MODELS, "sequence": sequence_models.MODELS}
 MODELS = {**vision_models.MODELS, **sequence_models.MODELS}
-
-QUICK = ("vit", "lstm", "llama")
-
-
-def _chosen(choice: str) -> Sequence[str]:
-    """Names of models, of a value of ``PADDLE_IPU_MODELS``."""
-    if choice == "all":
-        return list(MODELS)
-    turn, _, count = choice.partition("/")
-    taken = list(MODELS)[int(turn) % int(count) :: int(count)] if choice else []
-    return [name for name in MODELS if name in QUICK or name in taken]
-
-
-CHOSEN = _chosen(os.environ.get("PADDLE_IPU_MODELS", ""))
+CHOSEN: Sequence[str] = ("vit", "lstm", "llama")
+if family := os.environ.get("PADDLE_IPU_MODELS"):
+    CHOSEN = list(FAMILIES[family])
 
 pytestmark = [
     pytest.mark.usefixtures("static_mode"),

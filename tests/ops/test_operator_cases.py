@@ -1,12 +1,9 @@
 """Every row of the operator case table: the IPU Model gives what Paddle's CPU executor gives.
 
-``PADDLE_IPU_ROWS=1/4`` takes the second row, the sixth and so on: older versions of Paddle, whose
-programs `tests/versions` compares row by row, run their rows in turns.
+``PADDLE_IPU_ROWS=1/4`` takes the second row, the sixth and so on.
 """
 
 from __future__ import annotations
-
-import os
 
 import pytest
 
@@ -14,9 +11,7 @@ from paddle_ipu.errors import NotSupported
 from paddle_ipu.testing.operator_case import OperatorCase, RefusedCase
 from paddle_ipu.testing.operator_cases import CASES, REFUSED
 from paddle_ipu.testing.run_case import build_case, compile_case, lacks, run_case
-
-_TURN, _, _COUNT = os.environ.get("PADDLE_IPU_ROWS", "0/1").partition("/")
-ROWS = slice(int(_TURN) % int(_COUNT), None, int(_COUNT))
+from tests.turns import ROWS
 
 
 def _skip_without(case: OperatorCase | RefusedCase) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import paddle
 from paddle.nn import functional as F  # noqa: N812 - Paddle's own abbreviation
 
-from tests.training.side_by_side import Built, build
+from tests.training.side_by_side import Built, build, pair
 
 VOCABULARY, HIDDEN, HEADS, LAYERS, SEQUENCE, BATCH = 97, 32, 2, 2, 16, 4
 # Token 0 hides and pads, so it is no label.
@@ -192,3 +192,21 @@ def questions(step: int, batch: int = BATCH) -> dict[str, np.ndarray]:
     start = rng.randint(0, SEQUENCE // 2, (batch, 1))
     kept = {name: feed[name] for name in TEXT}
     return {**kept, "start": start, "end": start + rng.randint(0, 4, (batch, 1))}
+
+
+def assert_fifty_steps_equal_paddles(optimizer: Callable[[], Any]) -> None:
+    """Fifty steps of pretraining on both devices: every loss, then the weights."""
+    bert = pretraining(optimizer)
+    both = pair(bert.built, spread=0.05)
+    losses = []
+    for step in range(50):
+        cpu, ipu = both.step(sentences(step))
+        for value, expected in cpu.items():
+            assert ipu[value].shape == expected.shape
+            assert ipu[value].dtype == expected.dtype
+        for value in ("loss", "mlm", "nsp"):
+            np.testing.assert_allclose(ipu[value], cpu[value], rtol=1e-5, err_msg=f"step {step}")
+        losses.append(cpu["loss"].item())
+    # A run that stands still would agree with anything.
+    assert np.mean(losses[-5:]) < np.mean(losses[:5]) - 0.5
+    both.assert_equal_weights(1e-4, except_for=bert.key_biases)
