@@ -7,6 +7,7 @@ only reads them. ``step.py`` is what is compiled.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -34,6 +35,7 @@ from paddle_ipu.xla.folded_norms import FoldedNorm
 from paddle_ipu.xla.graph import LoweredGraph
 from paddle_ipu.xla.interruptions import Deferred
 from paddle_ipu.xla.lowerings.effects import ABORTED
+from paddle_ipu.xla.onednn import library
 from paddle_ipu.xla.recomputation import Segment
 from paddle_ipu.xla.stale_weights import stale_reads
 from paddle_ipu.xla.state import OptimizerState, owned
@@ -121,9 +123,10 @@ class Executable:
         packed = self.program.packed
         found = self._folded(weights)
         room = memory.room_for({name: packed[name].packed for name in found if name in packed})
+        with ThreadPoolExecutor(library.threads(), "paddle_ipu-pack") as threads:
+            list(threads.map(lambda n: packed[n].pack(np.asarray(found[n]), room[n]), room))
         for name, array in found.items():
             if name in room:
-                packed[name].pack(np.asarray(array), room[name])
                 # No run changes it, so that it need not be JAX's own.
                 self.weights[name] = jnp.asarray(room[name])
                 continue

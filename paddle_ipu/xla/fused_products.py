@@ -72,12 +72,11 @@ class FusedProduct:
 
     def pack(self, array: Array, found: Array) -> None:
         """Writes the kernel, which is as a model has it, packed into `found`."""
-        library.pack(self.spec, array.T if array.ndim == 2 else array, found)
+        library.pack(self.spec, array, found)
 
     def on_host(self, array: Any, shape: tuple[int, ...]) -> Array:
         """The kernel as a model of `shape` has it, unpacked."""
-        plain = library.unpack(self.spec, np.asarray(array))
-        return plain.reshape(shape[::-1]).T if len(shape) == 2 else plain.reshape(shape)
+        return library.unpack(self.spec, np.asarray(array), shape)
 
 
 def lowered(nodes: Sequence[LoweredNode], fused: Sequence[FusedProduct]) -> list[LoweredNode]:

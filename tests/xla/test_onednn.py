@@ -182,7 +182,7 @@ def test_weights_are_packed_and_unpacked(results: int) -> None:
     spec = replace(PLAIN, channels=256, results=results, height=3, width=3)
     _, weights, _, _ = _numbers(spec)
     packed = _packed(spec, weights)
-    np.testing.assert_array_equal(library.unpack(spec, packed), weights)
+    np.testing.assert_array_equal(library.unpack(spec, packed, weights.shape), weights)
 
 
 def test_weights_of_another_size_are_refused() -> None:
@@ -218,3 +218,14 @@ def test_batches_of_any_size_share_their_weights() -> None:
     spec = replace(PLAIN, channels=64, results=64)
     assert library.are_alike(spec, replace(spec, images=8))
     assert not library.are_alike(spec, replace(spec, kernel_width=2))
+
+
+@pytest.mark.parametrize("results", [48, 256], ids=["whole", "in chunks"])
+def test_a_matrix_is_packed_as_it_is(results: int) -> None:
+    one = {"kernel_height": 1, "kernel_width": 1, "top": 0, "left": 0, "bottom": 0, "right": 0}
+    spec = replace(LARGE, channels=512, results=results, **one)
+    _, weights, _, _ = _numbers(spec)
+    matrix = weights.reshape(results, 512).T.copy()
+    packed = _packed(spec, matrix)
+    np.testing.assert_array_equal(packed, _packed(spec, weights))
+    np.testing.assert_array_equal(library.unpack(spec, packed, matrix.shape), matrix)

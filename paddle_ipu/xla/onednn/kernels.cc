@@ -179,16 +179,18 @@ class Plan {
   int64_t packed() const { return chunks_ * chunk(); }
   const std::vector<Part>& parts() const { return parts_; }
 
-  // Weights [M, C / groups, height, width] into the layout of the kernels, or back.
-  void pack(float* plain, float* packed, bool back) const {
+  // Weights [M, C / groups, height, width], or a matrix [C, M], into the layout of the kernels, or back.
+  void pack(float* plain, float* packed, bool is_matrix, bool back) const {
     const OneThread alone;
-    void* own = plain_layout();
+    const int64_t each = spec.results / chunks_;
+    void* own = is_matrix ? by_strides({each, spec.channels, 1, 1}, {1, spec.results, 1, 1}) : plain_layout();
     const void *from = back ? layout_ : own, *to = back ? own : layout_;
     void *description = nullptr, *primitive = nullptr, *attributes = nullptr;
     check(dnn->create_attributes(&attributes), "attributes");
     check(dnn->describe_reorder(&description, from, engine, to, engine, attributes), "a layout of weights");
     check(dnn->create(&primitive, description), "a layout of weights");
-    const int64_t step = spec.results / chunks_ * (spec.channels / spec.groups) * spec.kernel_height * spec.kernel_width;
+    const int64_t size = (spec.channels / spec.groups) * spec.kernel_height * spec.kernel_width;
+    const int64_t step = is_matrix ? each : each * size;
     for (int64_t i = 0; i < chunks_; ++i) {
       float *own_plain = plain + i * step, *own_packed = packed + i * chunk();
       Memories memories;
@@ -459,9 +461,9 @@ int64_t paddle_ipu_onednn_packed(const int64_t* spec) {
   return count;
 }
 
-// Weights [M, C / groups, height, width] into oneDNN's layout, or back; 0 where it failed.
-int paddle_ipu_onednn_pack(const int64_t* spec, float* plain, float* packed, int back) {
-  return succeeds([&] { plan_of(spec).pack(plain, packed, back != 0); });
+// Weights [M, C / groups, height, width], or a matrix [C, M], into oneDNN's layout, or back; 0 where it failed.
+int paddle_ipu_onednn_pack(const int64_t* spec, float* plain, float* packed, int is_matrix, int back) {
+  return succeeds([&] { plan_of(spec).pack(plain, packed, is_matrix != 0, back != 0); });
 }
 
 // XLA's custom call: x [N, H, W, C], packed weights, bias [M] if there is one, and what is added, whose

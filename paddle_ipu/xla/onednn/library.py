@@ -120,7 +120,7 @@ def are_alike(spec: Spec, other: Spec) -> bool:
     if spec.weights_shape != other.weights_shape or packed(spec) != packed(other):
         return False
     # oneDNN does not tell its layouts apart for us; numbers that are all different do.
-    probe = np.arange(math.prod(spec.weights_shape), dtype=np.float32)
+    probe = np.arange(math.prod(spec.weights_shape), dtype=np.float32).reshape(spec.weights_shape)
     found = [np.empty(packed(item) or 0, np.float32) for item in (spec, other)]
     for item, array in zip((spec, other), found, strict=True):
         pack(item, probe, array)
@@ -128,18 +128,18 @@ def are_alike(spec: Spec, other: Spec) -> bool:
 
 
 def pack(spec: Spec, weights: np.ndarray[Any, Any], found: np.ndarray[Any, Any]) -> None:
-    """Writes weights float32 [M, C / groups, height, width] in oneDNN's layout.
+    """Writes weights in oneDNN's layout.
 
     Args:
+        weights: float32 [M, C / groups, height, width], or a matrix [C, M].
         found: float32 [packed], where they are written.
     """
-    plain = np.ascontiguousarray(weights, np.float32).reshape(spec.weights_shape)
-    _convert(spec, plain, found, back=False)
+    _convert(spec, np.ascontiguousarray(weights, np.float32), found, back=False)
 
 
-def unpack(spec: Spec, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The inverse of :func:`pack`."""
-    plain = np.empty(spec.weights_shape, np.float32)
+def unpack(spec: Spec, array: np.ndarray[Any, Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """The inverse of :func:`pack`, for weights of `shape`."""
+    plain = np.empty(shape, np.float32)
     _convert(spec, plain, np.ascontiguousarray(array, np.float32), back=True)
     return plain
 
@@ -169,7 +169,7 @@ def _convert(
 ) -> None:
     library = _library()
     done = library.paddle_ipu_onednn_pack(
-        _pointer(spec.numbers), _pointer(plain), _pointer(found), int(back)
+        _pointer(spec.numbers), _pointer(plain), _pointer(found), int(plain.ndim == 2), int(back)
     )
     if not done:
         raise RuntimeError(f"oneDNN could not lay out weights: {_error(library)}")
