@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -63,23 +64,50 @@ class OneThread {
   int before_[2] = {};
 };
 
-void* by_strides(const Dims& dims, const Dims& strides) {
-  void* found = nullptr;
-  check(dnn->describe_by_strides(&found, static_cast<int>(dims.size()), dims.data(), onednn::kFloat32, strides.data()),
-        "a layout");
+// An object of oneDNN's, which ends with it.
+class Owned {
+ public:
+  explicit Owned(int (*destroy)(void*)) : destroy_(destroy) {}
+  Owned(Owned&& other) noexcept : destroy_(other.destroy_), object_(std::exchange(other.object_, nullptr)) {}
+  Owned& operator=(Owned&& other) noexcept {
+    std::swap(destroy_, other.destroy_);
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Owned() {
+    if (object_ != nullptr) destroy_(object_);
+  }
+  void** out() { return &object_; }
+  void* get() const { return object_; }
+
+ private:
+  int (*destroy_)(void*);
+  void* object_ = nullptr;
+};
+
+Owned by_strides(const Dims& dims, const Dims& strides) {
+  Owned found(dnn->destroy_layout);
+  const int rank = static_cast<int>(dims.size());
+  check(dnn->describe_by_strides(found.out(), rank, dims.data(), onednn::kFloat32, strides.data()), "a layout");
   return found;
 }
 
 // [N, C, H, W] of numbers that are stored as [N, H, W, C].
-void* channels_last(int64_t images, int64_t channels, int64_t height, int64_t width) {
+Owned channels_last(int64_t images, int64_t channels, int64_t height, int64_t width) {
   return by_strides({images, channels, height, width}, {height * width * channels, 1, width * channels, channels});
 }
 
 // A convolution of some rows of some images, for one thread.
 struct Kernel {
-  void *source, *bias, *result, *primitive;
-  const void *weights, *scratchpad;
-  size_t scratchpad_bytes;
+  Owned source, bias, result, description, primitive;
+  const void *weights = nullptr, *scratchpad = nullptr;
+  size_t scratchpad_bytes = 0;
+  Kernel()
+      : source(dnn->destroy_layout),
+        bias(dnn->destroy_layout),
+        result(dnn->destroy_layout),
+        description(dnn->destroy_description),
+        primitive(dnn->destroy) {}
 };
 
 // What a thread takes at once: a kernel, and where its numbers begin. Where it has some channels of the
@@ -183,12 +211,12 @@ class Plan {
   void pack(float* plain, float* packed, bool is_matrix, bool back) const {
     const OneThread alone;
     const int64_t each = spec.results / chunks_;
-    void* own = is_matrix ? by_strides({each, spec.channels, 1, 1}, {1, spec.results, 1, 1}) : plain_layout();
-    const void *from = back ? layout_ : own, *to = back ? own : layout_;
-    void *description = nullptr, *primitive = nullptr, *attributes = nullptr;
-    check(dnn->create_attributes(&attributes), "attributes");
-    check(dnn->describe_reorder(&description, from, engine, to, engine, attributes), "a layout of weights");
-    check(dnn->create(&primitive, description), "a layout of weights");
+    const Owned own = is_matrix ? by_strides({each, spec.channels, 1, 1}, {1, spec.results, 1, 1}) : plain_layout();
+    const void *from = back ? layout_ : own.get(), *to = back ? own.get() : layout_;
+    Owned attributes(dnn->destroy_attributes), description(dnn->destroy_description), primitive(dnn->destroy);
+    check(dnn->create_attributes(attributes.out()), "attributes");
+    check(dnn->describe_reorder(description.out(), from, engine, to, engine, attributes.get()), "a layout of weights");
+    check(dnn->create(primitive.out(), description.get()), "a layout of weights");
     const int64_t size = (spec.channels / spec.groups) * spec.kernel_height * spec.kernel_width;
     const int64_t step = is_matrix ? each : each * size;
     for (int64_t i = 0; i < chunks_; ++i) {
@@ -196,7 +224,7 @@ class Plan {
       Memories memories;
       memories.add(onednn::kSource, from, back ? own_packed : own_plain);
       memories.add(onednn::kResult, to, back ? own_plain : own_packed);
-      memories.execute(primitive);
+      memories.execute(primitive.get());
     }
   }
 
@@ -206,7 +234,7 @@ class Plan {
   // Floats of the packed weights of a chunk of channels.
   int64_t chunk() const { return static_cast<int64_t>(dnn->bytes(layout_) / sizeof(float)); }
 
-  void* plain_layout() const {
+  Owned plain_layout() const {
     const int64_t inner = spec.kernel_height * spec.kernel_width, channels = spec.channels / spec.groups;
     const int64_t each = spec.results / spec.groups;
     if (spec.groups == 1) {
@@ -238,40 +266,39 @@ class Plan {
   }
 
   Kernel make(int64_t images, int64_t rows, int64_t height, int64_t top, int64_t bottom) {
-    Kernel made = {};
-    made.source = channels_last(images, spec.channels, rows, spec.width);
+    Kernel made;
     const int64_t results = spec.results / chunks_;
+    made.source = channels_last(images, spec.channels, rows, spec.width);
     made.result = channels_last(images, results, height, width_);
-    made.bias = spec.has_bias ? by_strides({results}, {1}) : nullptr;
-    void *operations = nullptr, *attributes = nullptr, *weights = nullptr, *description = nullptr;
-    check(dnn->create_post_operations(&operations), "attributes");
-    if (spec.has_addend) check(dnn->append_sum(operations, 1.0f, 0, onednn::kUndefinedType), "a sum");
+    if (spec.has_bias) made.bias = by_strides({results}, {1});
+    Owned operations(dnn->destroy_post_operations), attributes(dnn->destroy_attributes), weights(dnn->destroy_layout);
+    check(dnn->create_post_operations(operations.out()), "attributes");
+    if (spec.has_addend) check(dnn->append_sum(operations.get(), 1.0f, 0, onednn::kUndefinedType), "a sum");
     if (spec.activation) {
-      check(dnn->append_activation(operations, kActivations[spec.activation], 0.0f, 0.0f), "an activation");
+      check(dnn->append_activation(operations.get(), kActivations[spec.activation], 0.0f, 0.0f), "an activation");
     }
-    check(dnn->create_attributes(&attributes), "attributes");
-    check(dnn->set_post_operations(attributes, operations), "attributes");
-    check(dnn->set_scratchpad_mode(attributes, onednn::kUserScratchpad), "attributes");
+    check(dnn->create_attributes(attributes.out()), "attributes");
+    check(dnn->set_post_operations(attributes.get(), operations.get()), "attributes");
+    check(dnn->set_scratchpad_mode(attributes.get(), onednn::kUserScratchpad), "attributes");
     Dims dims = {results, spec.channels, spec.kernel_height, spec.kernel_width};
-    if (spec.groups > 1) dims = {spec.groups, spec.results / spec.groups, spec.channels / spec.groups, dims[2], dims[3]};
-    if (layout_ != nullptr) {
-      check(dnn->copy_description(&weights, layout_), "a layout of weights");
-    } else {
-      check(dnn->describe_by_tag(&weights, static_cast<int>(dims.size()), dims.data(), onednn::kFloat32,
-                                 onednn::kAnyFormat),
-            "a layout of weights");
+    if (spec.groups > 1) dims = {spec.groups, results / spec.groups, spec.channels / spec.groups, dims[2], dims[3]};
+    if (layout_ == nullptr) {
+      // The first part chooses for all.
+      const int rank = static_cast<int>(dims.size());
+      check(dnn->describe_by_tag(weights.out(), rank, dims.data(), onednn::kFloat32, onednn::kAnyFormat), "a layout");
     }
     const int64_t strides[] = {spec.stride_y, spec.stride_x}, gaps[] = {spec.gap_y - 1, spec.gap_x - 1};
     const int64_t before[] = {top, spec.left}, after[] = {bottom, spec.right};
-    check(dnn->describe_convolution(&description, engine, onednn::kForwardInference, onednn::kDirect, made.source,
-                                    weights, made.bias, made.result, strides, gaps, before, after, attributes),
+    check(dnn->describe_convolution(made.description.out(), engine, onednn::kForwardInference, onednn::kDirect,
+                                    made.source.get(), layout_ == nullptr ? weights.get() : layout_, made.bias.get(),
+                                    made.result.get(), strides, gaps, before, after, attributes.get()),
           "a convolution");
     const char* name = nullptr;
-    check(dnn->query(description, onednn::kImplementation, 0, &name), "a name");
+    check(dnn->query(made.description.get(), onednn::kImplementation, 0, &name), "a name");
     if (std::strncmp(name, "ref", 3) == 0) throw std::runtime_error("only the reference implementation");
-    check(dnn->create(&made.primitive, description), "a convolution");
-    made.weights = dnn->query_memory(description, onednn::kWeights, 0);
-    made.scratchpad = dnn->query_memory(description, onednn::kScratchpad, 0);
+    check(dnn->create(made.primitive.out(), made.description.get()), "a convolution");
+    made.weights = dnn->query_memory(made.description.get(), onednn::kWeights, 0);
+    made.scratchpad = dnn->query_memory(made.description.get(), onednn::kScratchpad, 0);
     made.scratchpad_bytes = dnn->bytes(made.scratchpad);
     if (layout_ == nullptr) layout_ = made.weights;
     if (!dnn->equal(layout_, made.weights)) throw std::runtime_error("parts with layouts of their own");
@@ -330,7 +357,8 @@ struct Run {
 
   void take(const Part& part) {
     const Kernel& kernel = *part.kernel;
-    const int64_t all = plan.spec.results, own = part.places == 0 ? all : all / static_cast<int64_t>(plan.parts().size());
+    const int64_t all = plan.spec.results, chunks = static_cast<int64_t>(plan.parts().size());
+    const int64_t own = part.places == 0 ? all : all / chunks;
     float *whole = result + part.result, *target = whole;
     if (part.places != 0) {
       target = static_cast<float*>(workspace().channels.of(part.places * own * sizeof(float)));
@@ -339,12 +367,12 @@ struct Run {
       }
     }
     Memories memories;
-    memories.add(onednn::kSource, kernel.source, source + part.source);
+    memories.add(onednn::kSource, kernel.source.get(), source + part.source);
     memories.add(onednn::kKernel, kernel.weights, weights + part.weights);
-    if (kernel.bias != nullptr) memories.add(onednn::kBias, kernel.bias, bias + part.bias);
-    memories.add(onednn::kResult, kernel.result, target);
+    if (kernel.bias.get() != nullptr) memories.add(onednn::kBias, kernel.bias.get(), bias + part.bias);
+    memories.add(onednn::kResult, kernel.result.get(), target);
     memories.add(onednn::kScratch, kernel.scratchpad, workspace().scratchpad.of(kernel.scratchpad_bytes));
-    memories.execute(kernel.primitive);
+    memories.execute(kernel.primitive.get());
     for (int64_t i = 0; i < part.places; ++i) std::memcpy(whole + i * all, target + i * own, own * sizeof(float));
   }
 
@@ -400,7 +428,8 @@ xla_ffi::Error* run(const xla_ffi::Call& call) {
     for (int64_t i = 0; i < result.rank; ++i) count *= result.dims[i];
     std::memcpy(shared->result, data(2 + plan.spec.has_bias), count * sizeof(float));
   }
-  for (size_t i = 1; i < plan.parts().size(); ++i) {
+  const bool has_threads = call.api->size >= offsetof(xla_ffi::Api, schedule) + sizeof call.api->schedule;
+  for (size_t i = 1; has_threads && i < plan.parts().size(); ++i) {
     auto* mine = new std::shared_ptr<Run>(shared);
     xla_ffi::TaskArguments task = {sizeof task, nullptr, call.context, take_part, mine};
     if (xla_ffi::Error* error = call.api->schedule(&task)) {

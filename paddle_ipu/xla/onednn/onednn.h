@@ -34,7 +34,6 @@ struct Functions {
   int (*create_stream)(void**, void* engine, unsigned flags);
   int (*describe_by_strides)(void**, int rank, const int64_t*, int type, const int64_t*);
   int (*describe_by_tag)(void**, int rank, const int64_t*, int type, int tag);
-  int (*copy_description)(void**, const void*);
   size_t (*bytes)(const void* description);
   int (*equal)(const void*, const void*);
   int (*create_memory)(void**, const void* description, void* engine, void* data);
@@ -55,6 +54,11 @@ struct Functions {
   int (*query)(const void* primitive_description, int what, int index, void* result);
   int (*create)(void**, const void* primitive_description);
   int (*execute)(const void* primitive, void* stream, int count, const Argument*);
+  int (*destroy_layout)(void*);
+  int (*destroy_attributes)(void*);
+  int (*destroy_post_operations)(void*);
+  int (*destroy_description)(void*);
+  int (*destroy)(void*);
 
   // Raises std::runtime_error where the library lacks one of them or is of another version.
   explicit Functions(const char* path) {
@@ -71,7 +75,6 @@ struct Functions {
     find(create_stream, "dnnl_stream_create");
     find(describe_by_strides, "dnnl_memory_desc_create_with_strides");
     find(describe_by_tag, "dnnl_memory_desc_create_with_tag");
-    find(copy_description, "dnnl_memory_desc_clone");
     find(bytes, "dnnl_memory_desc_get_size");
     find(equal, "dnnl_memory_desc_equal");
     find(create_memory, "dnnl_memory_create");
@@ -88,6 +91,11 @@ struct Functions {
     find(query, "dnnl_primitive_desc_query");
     find(create, "dnnl_primitive_create");
     find(execute, "dnnl_primitive_execute");
+    find(destroy_layout, "dnnl_memory_desc_destroy");
+    find(destroy_attributes, "dnnl_primitive_attr_destroy");
+    find(destroy_post_operations, "dnnl_post_ops_destroy");
+    find(destroy_description, "dnnl_primitive_desc_destroy");
+    find(destroy, "dnnl_primitive_destroy");
     for (void* scope : {static_cast<void*>(RTLD_DEFAULT), library}) {
       const auto get = reinterpret_cast<int (*)()>(dlsym(scope, "omp_get_max_threads"));
       const auto set = reinterpret_cast<void (*)(int)>(dlsym(scope, "omp_set_num_threads"));
