@@ -394,6 +394,33 @@ PATCHES: tuple[Patch, ...] = (
         "takes the IPU place for the CPU, which it inherits from",
         wraps=True,
     ),
+    *(
+        Patch(
+            module,
+            "device_guard",
+            "paddle_ipu.places:guarding_ipus",
+            "refuses the device that `paddle.to_tensor` writes after `set_device('ipu')`",
+            wraps=True,
+            versions=versions,
+        )
+        for module, versions in {
+            **dict.fromkeys(
+                (
+                    "paddle.base.framework",
+                    "paddle.base",
+                    "paddle.static",
+                    "paddle.common_ops_import",
+                    "paddle.tensor.creation",
+                    "paddle.optimizer.optimizer",
+                    "paddle.incubate.optimizer.gradient_merge",
+                    "paddle.distributed.fleet.meta_optimizers.sharding_optimizer",
+                ),
+                SUPPORTED_VERSIONS,
+            ),
+            "paddle.distributed.passes": ("2.6",),
+            "paddle.distributed.passes.auto_parallel_gradient_merge": ("2.6", "3.0"),
+        }.items()
+    ),
     Patch(
         "paddle.distributed.launch.context.device",
         "Device.get_selected_devices",

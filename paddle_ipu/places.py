@@ -96,6 +96,20 @@ def naming_ipus(get_device: Callable[..., Any]) -> Callable[..., Any]:
     return get_device_with_ipus
 
 
+def guarding_ipus(device_guard: Callable[..., Any]) -> Callable[..., Any]:
+    """``paddle.static.device_guard`` that takes ``ipu`` and ``ipu:0``.
+
+    A static program is compiled for IPUs as a whole, so its operators are given no device.
+    """
+
+    @functools.wraps(device_guard)
+    def guard(device: str | None = None) -> Any:
+        on_ipu = isinstance(device, str) and device.partition(":")[0] == "ipu"
+        return device_guard(None if on_ipu else device)
+
+    return guard
+
+
 def taking_named_ipus(convert_to_place: Callable[..., Any]) -> Callable[..., Any]:
     """``_convert_to_place`` that takes what ``paddle.get_device`` gives for the IPU."""
 

@@ -97,6 +97,20 @@ def test_the_device_of_a_tensor_is_paddles_to_tell() -> None:
     assert paddle.get_device(input=paddle.to_tensor([1.0])) == -1
 
 
+@pytest.mark.usefixtures("_device_restored")
+def test_static_constants_after_set_device(static_program: Any) -> None:
+    """``paddle.to_tensor`` guards what it writes by the name of the place."""
+    paddle.set_device("ipu")
+    constant = paddle.to_tensor([1.0, 2.0])
+    with paddle.static.device_guard("ipu"):
+        doubled = constant * 2
+    paddle.set_device("cpu")
+    with pytest.raises(ValueError, match="should be 'cpu'"), paddle.static.device_guard("tpu"):
+        pass
+    (got,) = paddle.static.Executor(paddle.IPUPlace()).run(static_program, fetch_list=[doubled])
+    assert got.tolist() == [2, 4]
+
+
 def test_executor_on_the_place(static_program: Any) -> None:
     x = paddle.static.data("x", [2], "float32")
     y = paddle.tanh(x)
