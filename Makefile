@@ -44,8 +44,9 @@ LONG_SAME = $(patsubst %,tests/popart/test_%.py,recomputation operator_propertie
 	tests/examples/test_bert_stages.py
 TURN = $(shell git rev-list --count HEAD 2>/dev/null || date +%j)
 # So many of an older Paddle's operator rows and of its test files are run at a time, in turns, by
-# `make test`, and of the newest's rows; `make test-all` runs all of them.
-NEWEST_ROWS_AT_A_TIME = PADDLE_IPU_ROWS=$(TURN)/3
+# `make test`, and of the newest's rows and of its files about PopART's interface and XLA, which
+# most others go through; `make test-all` runs all of them.
+NEWEST_AT_A_TIME = PADDLE_IPU_ROWS=$(TURN)/4 PADDLE_IPU_LOWER_FILES=$(TURN)/2
 ROWS_AT_A_TIME = PADDLE_IPU_ROWS=$(TURN)/6
 FILES_AT_A_TIME = PADDLE_IPU_FILES=$(TURN)/3
 OLDEST_FILES_AT_A_TIME = PADDLE_IPU_FILES=$(TURN)/2
@@ -141,8 +142,8 @@ unit core: export PADDLE_IPU_PADDLE26_PYTHON = $(abspath .venv-2.6/bin/python)
 unit: venv venv-2.6  ## run the tests, and compare programs with those of Paddle 2.6
 	$(RUN)/python $(PYTEST)
 
-core: venv venv-2.6  # unit without its long tests, with the operator rows whose turn it is
-	$(NEWEST_ROWS_AT_A_TIME) $(RUN)/python $(PYTEST) $(LONG:%=--ignore %) $(LONG_SAME:%=--ignore %)
+core: venv venv-2.6  # unit without its long tests, with the files and operator rows whose turn it is
+	$(NEWEST_AT_A_TIME) $(RUN)/python $(PYTEST) $(LONG:%=--ignore %) $(LONG_SAME:%=--ignore %)
 
 # XLA compiles most programs but once for all Paddle versions.
 unit core rows training unit-% rest-% training-% core-%: export JAX_COMPILATION_CACHE_DIR = $(abspath out/xla)

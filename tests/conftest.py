@@ -1,8 +1,8 @@
 """Fixtures for all tests: static programs, and snippets in a Python process of their own.
 
 ``PADDLE_IPU_FILES=1/3`` takes the second test file, the fifth and so on: older versions of Paddle
-run the suite in turns, but for what is about their own programs. The operator rows have turns of
-their own.
+run the suite in turns, but for what is about their own programs. ``PADDLE_IPU_LOWER_FILES`` does
+the same for the files below PopART's interface only. The operator rows have turns of their own.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ hypothesis.settings.load_profile("untimed")
 
 _FILES = sorted(Path(__file__).parent.rglob("test_*.py"))
 _OF_EACH_PADDLE = ("control_flow", "frontend", "legacy", "saved_models")
+_LOWER = [file for file in _FILES if file.parent.name in ("popart", "xla")]
 _TAKEN = {
     *_FILES[turn("PADDLE_IPU_FILES")],
     *(file for file in _FILES if file.parent.name in _OF_EACH_PADDLE),
-}
+} - ({*_LOWER} - {*_LOWER[turn("PADDLE_IPU_LOWER_FILES")]})
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

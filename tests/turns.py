@@ -1,6 +1,7 @@
 """What the suite runs in turns: ``1/3`` in a variable takes the second, the fifth and so on.
 
-``PADDLE_IPU_ROWS`` is for rows of the operator case table, ``PADDLE_IPU_FILES`` for test files.
+``PADDLE_IPU_ROWS`` is for rows of the operator case table, ``PADDLE_IPU_FILES`` for test files,
+``PADDLE_IPU_LOWER_FILES`` for those of PopART's interface and XLA.
 """
 
 from __future__ import annotations
