@@ -7,6 +7,7 @@ podman. It takes minutes and gigabytes, and fetches packages.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -26,12 +27,24 @@ def _runs(engine: str) -> bool:
     return subprocess.run([engine, "info"], capture_output=True).returncode == 0
 
 
+def _skip_without_base(engine: str) -> None:
+    """Skips where the image that all others begin with is neither here nor to be had."""
+    base = re.search(r"^ARG BASE_IMAGE=(\S+)", (ROOT / "docker" / "Dockerfile").read_text(), re.M)
+    assert base is not None
+    here = subprocess.run([engine, "image", "inspect", base[1]], capture_output=True)
+    if here.returncode != 0:
+        done = subprocess.run([engine, "pull", base[1]], capture_output=True, text=True)
+        if done.returncode != 0:
+            pytest.skip(f"{engine} cannot fetch {base[1]}: {done.stderr.strip().splitlines()[-1:]}")
+
+
 @pytest.fixture(scope="module")
 def engine() -> Iterator[str]:
     named = os.environ.get("PADDLE_IPU_CONTAINER_ENGINE")
     engine = next(filter(_runs, [named] if named else ["docker", "podman"]), None)
     if engine is None:
         pytest.skip("no container engine runs here (PADDLE_IPU_CONTAINER_ENGINE names another)")
+    _skip_without_base(engine)
     yield engine
     listed = subprocess.run([engine, "images", "-q", REPOSITORY], capture_output=True, text=True)
     for image in set(listed.stdout.split()):
