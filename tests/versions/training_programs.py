@@ -8,7 +8,7 @@ from typing import Any
 import paddle
 
 from paddle_ipu.testing.write_program_forms import NamedProgram
-from tests.training import test_numbers, tiny_bert
+from tests.training import tiny_bert
 from tests.training.side_by_side import Built, mlp
 
 _L2 = paddle.regularizer.L2Decay
@@ -40,7 +40,7 @@ def _named(built: Built) -> NamedProgram:
 
 
 def _bert(name: str) -> NamedProgram:
-    return _named(tiny_bert.pretraining(test_numbers.OPTIMIZERS[name]).built)
+    return _named(tiny_bert.pretraining(tiny_bert.OPTIMIZERS[name]).built)
 
 
 def _mlp(name: str) -> NamedProgram:
@@ -58,7 +58,7 @@ def _scheduled() -> NamedProgram:
 
 
 PROGRAMS: dict[str, Callable[[], NamedProgram]] = {
-    **{f"tiny BERT, {name}": lambda n=name: _bert(n) for name in test_numbers.OPTIMIZERS},
+    **{f"tiny BERT, {name}": lambda n=name: _bert(n) for name in tiny_bert.OPTIMIZERS},
     **{f"MLP, {name}": lambda n=name: _mlp(n) for name in VARIANTS},
     "SQuAD head, adamw": _squad,
     "MLP, scheduled": _scheduled,
