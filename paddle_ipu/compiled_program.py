@@ -34,7 +34,7 @@ from paddle_ipu.lowered_program import (
     session_options,
     session_patterns,
 )
-from paddle_ipu.predicted_program import check_fits, choice_of, program_of
+from paddle_ipu.predicted_program import check_fits, choice_of, is_machine_named, program_of
 from paddle_ipu.random_seed import Seed, fixed_seed
 from paddle_ipu.strategy import StrategyValues, check_consistent
 
@@ -165,7 +165,7 @@ def _compile(
         popart, program, values, feed_list, fetch_list, between(progress, 0, 25), first_passes,
         scope_weights(scope),
     )  # fmt: skip
-    if seam.is_ours(popart):
+    if seam.is_ours(popart) and is_machine_named(values):
         check_fits(lowered, values)
     compilation, translation = lowered.compilation, lowered.translation
     anchors, optimizer, chosen = lowered.anchors, lowered.optimizer, lowered.chosen
@@ -373,6 +373,9 @@ def _session(
         session.setProgressListener(lambda done, total: built(100 * done / total))
         session.setCpuKernels(translation.kernels)
         session.setIndicesFromZero(translation.from_zero)
+        if not is_machine_named(values):
+            # What the log then says of a GC200 need not be waited for.
+            session.setWorkBeside(lambda: check_fits(lowered, values))
         session.setPredicted(lambda: (program_of(lowered, values), choice_of(values).machine))
     if not values["compile_engine"]:
         session.prepareDevice(False)

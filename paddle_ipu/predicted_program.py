@@ -125,6 +125,15 @@ def check_fits(lowered: LoweredProgram, values: StrategyValues) -> None:
     )
 
 
+def is_machine_named(values: StrategyValues) -> bool:
+    """Whether the strategy or the environment names a machine, which a program then must fit.
+
+    Raises:
+        OptionError: an unknown machine, or one with too few IPUs or tiles.
+    """
+    return choice_of(values).named
+
+
 def choice_of(values: StrategyValues) -> Choice:
     """The machine that a strategy or the environment names, or a GC200's that would do.
 

@@ -92,6 +92,7 @@ class _Session(SessionFacts, SessionReports):
         self._io_checked = False
         self._updating = True
         self._progress: ProgressListener | None = None
+        self._beside: Callable[[], None] = lambda: None
         self._reported = -1
         self._check()
         self._executable: Any = self._build()
@@ -273,12 +274,18 @@ class _Session(SessionFacts, SessionReports):
         if not self._options.compileEngine:
             return
         # XLA leaves Python's lock alone, and often a processor.
-        with ThreadPoolExecutor(1, "paddle_ipu-upload") as beside:
+        with ThreadPoolExecutor(2, "paddle_ipu-upload") as beside:
             uploaded = beside.submit(self._upload_initialisers)
+            done = beside.submit(self._beside)
             self._executable.compile(cache)
             self._same_on_device.update(uploaded.result())
+            done.result()
         self._report(100)
         self._prepared = True
+
+    def setWorkBeside(self, work: Callable[[], None]) -> None:
+        """Has `work` done while XLA compiles, in another thread; PopART has none."""
+        self._beside = work
 
     def _upload_initialisers(self) -> list[str]:
         kinds = self._executable.program.weights
