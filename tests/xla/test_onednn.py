@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import itertools
 import math
+import re
 import threading
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -214,10 +217,35 @@ def test_threads_run_the_same_product_at_a_time() -> None:
     assert wrong == []
 
 
-def test_batches_of_any_size_share_their_weights() -> None:
-    spec = replace(PLAIN, channels=64, results=64)
-    assert library.are_alike(spec, replace(spec, images=8))
-    assert not library.are_alike(spec, replace(spec, kernel_width=2))
+@pytest.mark.parametrize("counted", [1 << 24, 1000])
+def test_batches_of_any_size_share_their_weights(
+    counted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library, "_COUNTED", counted)
+    are_alike, spec = library.are_alike.__wrapped__, replace(PLAIN, channels=64, results=64)
+    assert are_alike(spec, replace(spec, images=8))
+    assert not are_alike(spec, replace(spec, kernel_width=2))
+    # In chunks for two threads, whole for one: as many numbers, in another order or not.
+    weighty = replace(PLAIN, channels=256, results=256, height=3, width=3)
+    whole, (_, weights, _, _) = replace(weighty, parts=1), _numbers(weighty)
+    is_same = np.array_equal(_packed(weighty, weights), _packed(whole, weights))
+    assert are_alike(weighty, whole) == is_same
+
+
+@pytest.mark.parametrize(
+    ("is_library", "why"),
+    [(False, "cannot be loaded: .*too short"), (True, "was built from other sources")],
+)
+def test_a_library_that_does_not_fit_is_told(
+    is_library: bool, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / f"_kernels{importlib.machinery.EXTENSION_SUFFIXES[0]}"
+    if is_library:
+        path.symlink_to(next(Path(np.__file__).parent.rglob("_multiarray_umath*.so")))
+    else:
+        path.write_bytes(b"")
+    monkeypatch.setattr(library, "_FOLDER", tmp_path)
+    assert re.match(rf"{re.escape(path.name)} {why}", library._opened.__wrapped__())
 
 
 @pytest.mark.parametrize("results", [48, 256], ids=["whole", "in chunks"])

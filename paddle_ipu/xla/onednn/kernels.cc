@@ -136,6 +136,7 @@ struct Workspace {
   void* stream = nullptr;
   Memory scratchpad, channels;
   Workspace() { check(dnn->create_stream(&stream, engine, onednn::kInOrder), "a stream"); }
+  ~Workspace() { dnn->destroy_stream(stream); }
 };
 
 Workspace& workspace() {

@@ -32,6 +32,7 @@ struct Functions {
   const VersionNumbers* (*version)();
   int (*create_engine)(void**, int kind, size_t index);
   int (*create_stream)(void**, void* engine, unsigned flags);
+  int (*destroy_stream)(void*);
   int (*describe_by_strides)(void**, int rank, const int64_t*, int type, const int64_t*);
   int (*describe_by_tag)(void**, int rank, const int64_t*, int type, int tag);
   size_t (*bytes)(const void* description);
@@ -73,6 +74,7 @@ struct Functions {
     if (version()->major != 3) throw std::runtime_error("not version 3");
     find(create_engine, "dnnl_engine_create");
     find(create_stream, "dnnl_stream_create");
+    find(destroy_stream, "dnnl_stream_destroy");
     find(describe_by_strides, "dnnl_memory_desc_create_with_strides");
     find(describe_by_tag, "dnnl_memory_desc_create_with_tag");
     find(bytes, "dnnl_memory_desc_get_size");
