@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -431,7 +432,9 @@ xla_ffi::Error* run(const xla_ffi::Call& call) {
   }
   const bool has_threads = call.api->size >= offsetof(xla_ffi::Api, schedule) + sizeof call.api->schedule;
   for (size_t i = 1; has_threads && i < plan.parts().size(); ++i) {
-    auto* mine = new std::shared_ptr<Run>(shared);
+    // Nothing may throw from here on: other threads write to the buffers.
+    auto* mine = new (std::nothrow) std::shared_ptr<Run>(shared);
+    if (mine == nullptr) break;
     xla_ffi::TaskArguments task = {sizeof task, nullptr, call.context, take_part, mine};
     if (xla_ffi::Error* error = call.api->schedule(&task)) {
       // This thread does what no other can be asked for.
