@@ -40,7 +40,8 @@ class CompileBar:
             TimeElapsedColumn(),
             console=console,
             transient=True,
-            disable=not console.is_terminal,
+            # A quiet one would take what the program writes elsewhere, and not show it.
+            disable=not console.is_terminal or console.quiet,
         )
         self._what = what
         self._task = self._bar.add_task("", total=None)
@@ -87,6 +88,7 @@ class StepBar:
             MofNCompleteColumn(),
             TextColumn("{task.fields[report]}", markup=False),
             console=console,
+            disable=console.quiet,
         )
         self._task = self._bar.add_task(what, total=steps, report="")
 

@@ -26,6 +26,8 @@ class CompileBar:
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             console=console,
+            # A quiet one would take what the program writes elsewhere, and not show it.
+            disable=console.quiet,
         )
         self._task = self._bar.add_task("compiling", total=None)
 

@@ -53,7 +53,8 @@ class TrainingLog:
         self._file.flush()
         columns = (TextColumn("training "), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         # Elsewhere than on a terminal the lines alone tell the progress.
-        self._bar = Progress(*columns, console=console, disable=not console.is_terminal)
+        is_hidden = not console.is_terminal or console.quiet
+        self._bar = Progress(*columns, console=console, disable=is_hidden)
         self._task = self._bar.add_task("training", total=total, completed=start)
 
     def add(self, step: int, record: Record) -> None:
