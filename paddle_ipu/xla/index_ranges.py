@@ -7,7 +7,6 @@ the batch with the wrong index on, the step changes no weight.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -154,16 +153,9 @@ def all_exist(ranges: Sequence[IndexRange], extremes: jax.Array) -> jax.Array:
     return ~jnp.any(_wrong(ranges, extremes))
 
 
-@functools.lru_cache(256)
-def _bounds(
-    ranges: tuple[IndexRange, ...],
-) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    lows = np.asarray([taken.low for taken in ranges], np.int32)
-    return lows, np.asarray([taken.high for taken in ranges], np.int32)
-
-
 def _wrong(ranges: Sequence[IndexRange], extremes: Any) -> Any:
-    lows, highs = _bounds(tuple(ranges))
+    lows = np.asarray([taken.low for taken in ranges], np.int32)
+    highs = np.asarray([taken.high for taken in ranges], np.int32)
     return (extremes[..., 0] < lows) | (extremes[..., 1] > highs)
 
 
