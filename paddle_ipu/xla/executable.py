@@ -44,6 +44,7 @@ from paddle_ipu.xla.step_program import GRADIENT_PREFIX, StepProgram
 from paddle_ipu.xla.stored_step import CompiledStep
 
 memory.run_in_calling_thread()
+memory.share_heaps()
 
 Tree = dict[str, Any]
 _WORD = 0xFFFFFFFF
