@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import paddle
 import pytest
@@ -25,11 +27,18 @@ def _losses_in_float32(like: Trained, steps: int = 6) -> list[float]:
         loss = paddle.mean(paddle.square(paddle.static.nn.fc(hidden, 3)))
         paddle.optimizer.Adam(0.01).minimize(loss)
         executor.run(startup)
-        weights = sorted(parameter.name for parameter in main.all_parameters())
-        for name, (_, array) in zip(weights, sorted(like.main_weights.items()), strict=True):
-            scope.find_var(name).get_tensor().set(array, paddle.CPUPlace())
+        weights = sorted((p.name for p in main.all_parameters()), key=_in_order)
+        theirs = sorted(like.main_weights, key=_in_order)
+        for name, other in zip(weights, theirs, strict=True):
+            tensor = scope.find_var(name).get_tensor()
+            tensor.set(like.main_weights[other], paddle.CPUPlace())
         feed = {"x": X}
         return [float(executor.run(main, feed=feed, fetch_list=[loss])[0]) for _ in range(steps)]
+
+
+def _in_order(name: str) -> tuple[list[int], str]:
+    """The numbers in a name: fc_9 comes before fc_10, which as text it does not."""
+    return [int(number) for number in re.findall(r"\d+", name)], name
 
 
 def test_half_throughout_follows_float32() -> None:
