@@ -124,8 +124,9 @@ class Executable:
         packed = self.program.packed
         found = self._folded(weights)
         room = memory.room_for({name: packed[name].packed for name in found if name in packed})
-        with ThreadPoolExecutor(library.threads(), "paddle_ipu-pack") as threads:
-            list(threads.map(lambda n: packed[n].pack(np.asarray(found[n]), room[n]), room))
+        if room:
+            with ThreadPoolExecutor(library.threads(), "paddle_ipu-pack") as threads:
+                list(threads.map(lambda n: packed[n].pack(np.asarray(found[n]), room[n]), room))
         for name, array in found.items():
             if name in room:
                 # No run changes it, so that it need not be JAX's own.

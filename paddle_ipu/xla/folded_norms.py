@@ -89,10 +89,15 @@ def fold(graph: ir.Graph, weights: Collection[str], kept: Collection[str]) -> li
         weights: those that no run changes and no result shows.
         kept: tensors that are results, or are looked at.
     """
-    inner = (value for node in graph for value in read_by_subgraphs(node))
-    kept = {*kept, *(str(value.name) for value in (*graph.outputs, *inner))}
-    found = (_Search(weights, kept).of(node) for node in graph)
+    search = _Search(weights, seen(graph, kept))
+    found = (search.of(node) for node in graph)
     return [norm for norm in found if norm is not None]
+
+
+def seen(graph: ir.Graph, kept: Collection[str]) -> set[str]:
+    """`kept`, with what the graph gives and its subgraphs read: tensors that have to be there."""
+    inner = (value for node in graph for value in read_by_subgraphs(node))
+    return {*kept, *(str(value.name) for value in (*graph.outputs, *inner))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +114,7 @@ class _Search:
             len(node.outputs) != 1
             or (spatial is not None and not spatial.as_int())
             or any(name not in self.weights for name in names[1:])
-            or not all(_is_float32(value) for value in (*node.inputs, *node.outputs))
+            or not all(is_float32(value) for value in (*node.inputs, *node.outputs))
         ):
             return None
         epsilon = node.attributes.get("epsilon")
@@ -158,7 +163,7 @@ class _Search:
         if x is None or node is None or node.op_type != "Reshape" or not self._is_read_once(x):
             return False, x
         source = node.inputs[0]
-        dims, own = _dims(x), _dims(source)
+        dims, own = static_dims(x), static_dims(source)
         if not own or dims != (math.prod(own[:-1]), own[-1], 1):
             return False, x
         return True, source
@@ -170,16 +175,16 @@ class _Search:
         node = None if x is None else x.producer()
         if x is None or node is None or node.op_type != "Add" or not self._is_read_once(x):
             return None, x
-        whole = _dims(x)
+        whole = static_dims(x)
         if len(whole) < 2:
             return None, x
         rank = len(whole)
         wanted = [1] * rank
         wanted[axis] = whole[axis]
         for source, other in (node.inputs, reversed(node.inputs)):
-            if other is None or source is None or _dims(source) != _dims(x):
+            if other is None or source is None or static_dims(source) != static_dims(x):
                 continue
-            dims = _dims(other)
+            dims = static_dims(other)
             if [1] * (rank - len(dims)) + list(dims) != wanted:
                 continue
             maker = other.producer()
@@ -194,7 +199,7 @@ class _Search:
         return (
             value is not None
             and value.name in self.weights
-            and _is_float32(value)
+            and is_float32(value)
             and self._is_read_once(value)
         )
 
@@ -202,12 +207,13 @@ class _Search:
         return value.name not in self.kept and len(value.uses()) == 1
 
 
-def _dims(value: ir.Value | None) -> tuple[int, ...]:
+def static_dims(value: ir.Value | None) -> tuple[int, ...]:
     """The static shape; nothing where it is not known."""
     if value is None or value.shape is None or not value.shape.is_static():
         return ()
     return tuple(int(dim) for dim in value.shape.numpy())
 
 
-def _is_float32(value: ir.Value | None) -> bool:
+def is_float32(value: ir.Value | None) -> bool:
+    """Whether it is a tensor of float32."""
     return value is not None and value.dtype is ir.DataType.FLOAT

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from paddle_ipu.popart.program import read_by_subgraphs
-from paddle_ipu.xla.folded_norms import FoldedNorm
+from paddle_ipu.xla.folded_norms import FoldedNorm, is_float32, seen, static_dims
 from paddle_ipu.xla.graph import LoweredNode
 from paddle_ipu.xla.lowerings import fused_product
 from paddle_ipu.xla.onednn import library
@@ -123,9 +122,7 @@ def fuse(
     """
     if library.version() is None:
         return []
-    inner = (value for node in graph for value in read_by_subgraphs(node))
-    kept = {*kept, *(str(value.name) for value in (*graph.outputs, *inner))}
-    search = _Search(weights, kept, {norm.result: norm for norm in folded})
+    search = _Search(weights, seen(graph, kept), {norm.result: norm for norm in folded})
     found = (search.of(node) for node in graph)
     return [product for product in found if product is not None]
 
@@ -157,7 +154,7 @@ class _Search:
             or kernel is None
             or kernel.name not in self.weights
             or len(kernel.uses()) != 1
-            or not all(_is_float32(value) for value in (*node.inputs, *node.outputs) if value)
+            or not all(is_float32(value) for value in (*node.inputs, *node.outputs) if value)
         ):
             return None
         work = _convolution(node) if node.op_type == "Conv" else _product(node)
@@ -198,7 +195,7 @@ class _Search:
         if chain.activation or end.name in self.kept or len(uses) != 1:
             return False
         node = uses[0].node
-        if len(node.outputs) != 1 or not _is_float32(node.outputs[0]):
+        if len(node.outputs) != 1 or not is_float32(node.outputs[0]):
             return False
         out = node.outputs[0]
         if out.name in self.taken:
@@ -212,13 +209,17 @@ class _Search:
                 chain.bias = norm.bias
         elif (node.domain, node.op_type) in _ACTIVATIONS:
             chain.activation = library.ACTIVATIONS.index(node.op_type)
-        elif node.domain in _STANDARD and node.op_type == "Add" and _dims(out) == _dims(end):
+        elif (
+            node.domain in _STANDARD
+            and node.op_type == "Add"
+            and static_dims(out) == static_dims(end)
+        ):
             other = node.inputs[1 - uses[0].idx]
-            if other is None or not _is_float32(other):
+            if other is None or not is_float32(other):
                 return False
-            if _is_by_channel(_dims(other), _dims(end), axis) and chain.bias is None:
+            if _is_by_channel(static_dims(other), static_dims(end), axis) and chain.bias is None:
                 chain.bias = str(other.name)
-            elif _dims(other) == _dims(end) and chain.addend is None:
+            elif static_dims(other) == static_dims(end) and chain.addend is None:
                 chain.addend = str(other.name)
             else:
                 return False
@@ -232,9 +233,9 @@ class _Search:
 
 def _convolution(node: ir.Node) -> Spec | None:
     """The work of a Conv in two dimensions, without what follows it."""
-    x, kernel = _dims(node.inputs[0]), _dims(node.inputs[1])
+    x, kernel = static_dims(node.inputs[0]), static_dims(node.inputs[1])
     mode = node.attributes.get("auto_pad")
-    if len(x) != 4 or len(kernel) != 4 or (mode and mode.as_string() not in ("NOTSET", "VALID")):
+    if len(x) != 4 or len(kernel) != 4 or (mode and mode.as_string() != "NOTSET"):
         return None
     top, left, bottom, right = _integers(node, "pads", [0] * 4)
     stride_y, stride_x = _integers(node, "strides", [1, 1])
@@ -252,7 +253,7 @@ def _convolution(node: ir.Node) -> Spec | None:
 
 def _product(node: ir.Node) -> Spec | None:
     """The work of a MatMul by a matrix: a convolution of rows by kernels of one element."""
-    x, kernel = _dims(node.inputs[0]), _dims(node.inputs[1])
+    x, kernel = static_dims(node.inputs[0]), static_dims(node.inputs[1])
     rows = math.prod(x[:-1])
     if len(x) < 2 or len(kernel) != 2 or not rows or math.prod(kernel) < _LEAST_WEIGHTS:
         return None
@@ -271,14 +272,3 @@ def _is_by_channel(dims: tuple[int, ...], whole: tuple[int, ...], axis: int) -> 
 def _integers(node: ir.Node, name: str, otherwise: list[int]) -> list[int]:
     attribute = node.attributes.get(name)
     return otherwise if attribute is None else [int(item) for item in attribute.as_ints()]
-
-
-def _dims(value: ir.Value | None) -> tuple[int, ...]:
-    """The static shape; nothing where it is not known."""
-    if value is None or value.shape is None or not value.shape.is_static():
-        return ()
-    return tuple(int(dim) for dim in value.shape.numpy())
-
-
-def _is_float32(value: ir.Value) -> bool:
-    return value.dtype is ir.DataType.FLOAT
