@@ -14,6 +14,7 @@ import numpy as np
 
 from paddle_ipu import scope as scopes
 from paddle_ipu import seam
+from paddle_ipu.early_state import EarlyState, is_worth_releasing
 from paddle_ipu.errors import BackendUnavailableError, NotSupported
 from paddle_ipu.state_binding import StateBinding
 
@@ -33,9 +34,6 @@ _beside = _Beside()
 
 _turn = 0
 """Counts how often a device got ahead of its Scope."""
-
-_WORTH_RELEASING = 1 << 16
-"""Bytes from which on an array of optimizer state in the Scope is let go."""
 
 
 class IpuBackend:
@@ -88,6 +86,7 @@ class IpuBackend:
         *,
         changes: bool,
         compiled: bool = True,
+        early: EarlyState | None = None,
     ) -> None:
         """Takes a prepared session and puts the scope's values on its device.
 
@@ -101,6 +100,7 @@ class IpuBackend:
             states: variables of optimizer state -> what the device has for them.
             changes: a run changes weights: it trains them, or the program writes to them.
             compiled: the session can run; else its device is given nothing.
+            early: what of the state is on the device already.
         """
         global _last
         self._changes = changes and compiled
@@ -110,6 +110,8 @@ class IpuBackend:
         if compiled:
             # The program's initialisers are the scope's weights.
             session.weightsFromHost()
+            if early is not None:
+                self._released = early.handed_over()
             self._have_states_given_back()
             self._states_from_host()
         _live.add(self)
@@ -232,7 +234,7 @@ class IpuBackend:
             sent = binding.sent(array, self._variable)
             if sent is None:
                 continue
-            if array.nbytes < _WORTH_RELEASING:
+            if not is_worth_releasing(array):
                 small[binding.tensor] = sent
                 continue
             self._send({binding.tensor: sent})
@@ -531,6 +533,11 @@ def restore_state() -> None:
 def live_backends() -> list[IpuBackend]:
     """The backends of every compiled program that is alive and not reset."""
     return [backend for backend in _all() if backend.is_attached]
+
+
+def has_other_owner(scope: Any, names: Collection[str]) -> bool:
+    """Whether a live program has any of these variables of the scope on its device."""
+    return any(b.scope is scope and not b.variables.isdisjoint(names) for b in live_backends())
 
 
 def update_scopes() -> None:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from paddle_ipu.backend import IpuBackend
+from paddle_ipu.backend import IpuBackend, has_other_owner
 from paddle_ipu.compile_progress import Percent, between, progress_of
+from paddle_ipu.early_state import EarlyState
 from paddle_ipu.errors import (
     IndexRangeError,
     InvalidProgramError,
@@ -174,8 +175,13 @@ def _compile(
     device = seam.acquire(popart, int(values["num_ipus"]), int(values["tiles_per_ipu"]))
     first = None if chosen is None else chosen.make(optimizer, rate() if rate else 0.0)
     states = {} if chosen is None else chosen.states
+    # Made-up data leaves the Scope alone; what another program has too, that one gives back first.
+    waits = bool(values["synthetic_data_mode"]) or has_other_owner(scope, states)
+    early = EarlyState(scope, {} if waits else states)
     try:
-        session = _session(program, popart, device, lowered, values, anchors, first, progress)
+        session = _session(
+            program, popart, device, lowered, values, anchors, first, early, progress
+        )
         with adapted_loss_scale.started(scope, optimizer):
             backend.attach(
                 popart,
@@ -187,6 +193,7 @@ def _compile(
                 states,
                 changes=compilation.training or bool(lowered.written),
                 compiled=bool(values["compile_engine"]),
+                early=early,
             )
     except BaseException as error:
         if isinstance(error, IndexRangeError):
@@ -196,6 +203,7 @@ def _compile(
             backend.reset()
         else:
             device.detach()
+        early.give_back()
         raise
     because = list(lowered.because)
     if own_rule and optimizer is not None:
@@ -350,6 +358,7 @@ def _session(
     values: StrategyValues,
     anchors: Mapping[str, str],
     optimizer: Any,
+    early: EarlyState,
     progress: Percent,
 ) -> Any:
     from paddle_ipu import seam
@@ -373,9 +382,14 @@ def _session(
         session.setProgressListener(lambda done, total: built(100 * done / total))
         session.setCpuKernels(translation.kernels)
         session.setIndicesFromZero(translation.from_zero)
-        if not is_machine_named(values):
-            # What the log then says of a GC200 need not be waited for.
-            session.setWorkBeside(lambda: check_fits(lowered, values))
+
+        def beside() -> None:
+            early.send(session)
+            if not is_machine_named(values):
+                # What the log then says of a GC200 need not be waited for.
+                check_fits(lowered, values)
+
+        session.setWorkBeside(beside)
         session.setPredicted(lambda: (program_of(lowered, values), choice_of(values).machine))
     if not values["compile_engine"]:
         session.prepareDevice(False)

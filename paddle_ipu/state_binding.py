@@ -37,6 +37,11 @@ class StateBinding:
     dtype: str = "float32"
     unit: float = 1.0
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether the device has the variable's very numbers, where it has its dtype."""
+        return type(self) is StateBinding and self.unit == 1.0
+
     def sent(self, array: Array, read: Read) -> Array | None:
         """What the device is given for the variable; None where another variable tells it."""
         array = array if self.unit == 1.0 else array * np.float32(self.unit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import paddle
 import pytest
 
 from paddle_ipu.errors import (
+    CacheError,
     FeedError,
     FetchError,
     InvalidProgramError,
@@ -36,6 +38,7 @@ from tests.training.side_by_side import (
     snapshot,
     strategy,
     variables,
+    write,
 )
 
 pytestmark = pytest.mark.usefixtures("static_mode")
@@ -538,3 +541,28 @@ def test_a_failed_upload_gives_the_device_back(monkeypatch: pytest.MonkeyPatch) 
     for name, array in before.items():
         np.testing.assert_array_equal(read(scope, name), array)
     assert compiler.compile(built.feeds, built.fetches)
+
+
+def test_a_failed_compilation_gives_the_optimizers_state_back(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It goes to the device while XLA compiles."""
+    monkeypatch.setattr("paddle_ipu.early_state._WORTH_RELEASING", 0)
+    built = mlp(_adam)
+    scope = initialised(built)
+    random = np.random.default_rng(0)
+    names = variables(built.main)
+    for name in names:
+        if "moment" in name:
+            write(scope, name, random.uniform(0.1, 1, read(scope, name).shape).astype(np.float32))
+    before = snapshot(scope, names)
+    (tmp_path / "file").write_text("not a folder")
+    options = {"enable_engine_caching": True, "cache_path": str(tmp_path / "file")}
+    compiler = paddle.static.IpuCompiledProgram(built.main, scope, strategy(options))
+    with pytest.raises(CacheError, match="file"):
+        compiler.compile(built.feeds, built.fetches)
+    for name, array in before.items():
+        np.testing.assert_array_equal(read(scope, name), array, err_msg=name)
+    assert paddle.static.IpuCompiledProgram(built.main, scope, strategy()).compile(
+        built.feeds, built.fetches
+    )

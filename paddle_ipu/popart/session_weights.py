@@ -75,6 +75,25 @@ class SessionWeights:
         self._written = set()
         self._uploaded = True
 
+    def sendState(self, name: str, array: Array) -> None:
+        """Takes optimizer state to the device at once, not compiled yet as it may be.
+
+        ``weightsFromHost`` then leaves it there. PopART has no such function.
+
+        Raises:
+            popart_runtime_error: no such state, or an array of another size or type.
+        """
+        if not self._executable.has_state(name):
+            raise popart_runtime_error(f"sendState, no optimizer state '{name}'")
+        shape, dtype = self._executable.state_kind(name)
+        require_fit("send", name, array, shape, np.dtype(dtype))
+        self._executable.upload({}, {name: array.reshape(shape)})
+        self._known_state.add(name)
+
+    def sentState(self, name: str) -> Array:
+        """What :meth:`sendState` sent, as long as no run has begun."""
+        return np.asarray(self._executable.state[name])
+
     def _changed_by_runs(self) -> set[str]:
         program, names = self._executable.program, self._executable.state_names
         trained = () if program.updater is None else (*program.updater.weights, *names)

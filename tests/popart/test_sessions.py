@@ -411,6 +411,29 @@ def test_writing_what_does_not_fit() -> None:
             call()
 
 
+def test_state_sent_before_the_program_is_compiled_stays_on_the_device() -> None:
+    program = Linear()
+    trained = train(program, sgd())
+    run(trained, {"x": X})
+    names = ("w", "b", "Accl___w", "Accl___b")
+    kept = dict(zip(names, weights(trained, *names), strict=True))
+    session = train(program, sgd(), start=False)
+    for name in names[2:]:
+        session.sendState(name, kept[name])
+        np.testing.assert_array_equal(session.sentState(name), kept[name])
+    for name, match in {
+        "v": "sendState, no optimizer state 'v'",
+        "Accl___w": "Trying to send",
+    }.items():
+        with pytest.raises(popart_runtime_error, match=match):
+            session.sendState(name, np.zeros(1, np.float32))
+    session.prepareDevice()
+    session.writeWeights(popart.PyWeightsIO({name: kept[name] for name in names[:2]}))
+    session.weightsFromHost()
+    run(session, {"x": X})
+    np.testing.assert_array_equal(weights(session, "w")[0], after(2))
+
+
 def test_weights_of_inference_change_without_constant_weights() -> None:
     program = Linear()
     settings = options(constantWeights=False)
