@@ -100,7 +100,8 @@ def make_batch(config: Config) -> dict[str, Array]:
     """
     random = np.random.default_rng(2024)
     size = (config.batch, config.sequence)
-    lengths = random.integers(config.sequence // 2, config.sequence + 1, config.batch)
+    shortest = max(config.sequence // 2, config.predictions)
+    lengths = random.integers(shortest, config.sequence + 1, config.batch)
     column = np.arange(config.sequence)
     mask = np.where(column < lengths[:, None], 0.0, MASKED_OUT).astype(np.float32)
     masked = [

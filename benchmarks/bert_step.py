@@ -93,6 +93,11 @@ def _arguments() -> argparse.Namespace:
         parser.error("--steps must be at least 1 and --warmup at least 0")
     if arguments.hidden % 64:
         parser.error(f"--hidden must be a multiple of 64, the width of a head: {arguments.hidden}")
+    if arguments.predictions > arguments.sequence:
+        parser.error(
+            f"--predictions must be at most --sequence: {arguments.predictions} masked positions "
+            f"in {arguments.sequence}"
+        )
     return arguments
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import statistics
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from dataclasses import asdict
 from typing import Any
 
 from bert_config import Config, initial_weights, make_batch
+from worker import peak_bytes
 
 KINDS = ("NoRecompute", "Standard", "NormOnly", "Pipeline", "RecomputeAll")
 
@@ -78,7 +78,7 @@ def measure(config: Config, kind: str, arguments: argparse.Namespace) -> dict[st
     return {
         "kind": kind,
         "temporary MB": program.report().temporary_bytes / 1e6,
-        "peak MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3,
+        "peak MB": peak_bytes() / 1e6,
         "median s": statistics.median(seconds[1:]),
         "losses": losses,
     }

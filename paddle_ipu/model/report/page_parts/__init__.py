@@ -1,0 +1,1 @@
+"""The style and the scripts of the reports' page, as data."""
