@@ -17,8 +17,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from paddle_ipu import scope as scopes
 from paddle_ipu.errors import ModelFileError, NotSupported
 from paddle_ipu.persistence import loading
@@ -271,9 +269,4 @@ def fill_scope(parameters: Mapping[str, Array]) -> None:
     """Copies arrays into the global scope's variables."""
     import paddle
 
-    scope = paddle.static.global_scope()
-    for name, array in parameters.items():
-        if array.dtype.name == "bfloat16":
-            # Paddle takes the bits of bfloat16 as NumPy's uint16.
-            array = array.view(np.uint16)
-        scopes.write(scope.var(name).get_tensor(), np.asarray(array, order="C"))
+    scopes.fill(paddle.static.global_scope(), parameters)

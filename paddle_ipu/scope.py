@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import ml_dtypes
@@ -13,6 +15,20 @@ from paddle_ipu.errors import NotSupported, UninitializedParameterError
 
 Array = np.ndarray[Any, Any]
 _INT32 = np.iinfo(np.int32)
+_LARGE = 1 << 20
+"""Arrays of so many bytes are worth a thread."""
+
+_KINDS = {
+    "float16": "FP16",
+    "bfloat16": "BF16",
+    "float32": "FP32",
+    "float64": "FP64",
+    "int8": "INT8",
+    "uint8": "UINT8",
+    "int32": "INT32",
+    "int64": "INT64",
+}
+"""NumPy's names of types that tensors are made of without data -> Paddle's."""
 
 
 def temporary() -> Any:
@@ -112,6 +128,34 @@ def write(found: Any, array: Array) -> None:
     from paddle.base import core
 
     found.set(to_bits(array), core.CPUPlace())
+
+
+def fill(scope: Any, arrays: Mapping[str, Array]) -> None:
+    """Copies arrays into a Scope's variables, large ones by several threads."""
+    copies = []
+    for name, array in arrays.items():
+        found, whole = scope.var(name).get_tensor(), np.asarray(array, order="C")
+        if whole.nbytes < _LARGE or whole.dtype.name not in _KINDS:
+            write(found, whole)
+        else:
+            copies.append((_bytes(_made(found, whole)), _bytes(whole)))
+    if copies:
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0)), "paddle_ipu-fill") as threads:
+            list(threads.map(lambda pair: np.copyto(*pair), copies))
+
+
+def _made(found: Any, array: Array) -> Array:
+    """The memory of a dense tensor that is given the shape and dtype of an array."""
+    from paddle.base import core
+
+    found._set_dims(list(array.shape))
+    found._mutable_data(core.CPUPlace(), getattr(core.VarDesc.VarType, _KINDS[array.dtype.name]))
+    return writable(found)
+
+
+def _bytes(array: Array) -> Array:
+    """NumPy copies numbers that a file has at odd places one by one, bytes all at once."""
+    return array.reshape(-1).view(np.uint8)
 
 
 def add(scope: Any, name: str, array: Array) -> None:

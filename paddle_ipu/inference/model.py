@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -70,7 +70,9 @@ class Model:
         self._program = saved.program()
         # Predictors live beside training programs: none of their weights is in the global Scope.
         self._scope = scopes.temporary()
-        fill(self._scope, saved.parameters)
+        scopes.fill(self._scope, saved.parameters)
+        # The files' memory, which is a second copy, need not be there while compiling.
+        del saved
         self.inputs: Sequence[SavedTensor] = tuple(self._program.feeds)
         self.outputs: Sequence[str] = tuple(self._program.output_names)
         self._fetches = [target.name for target in self._program.fetch_targets]
@@ -265,9 +267,3 @@ _GONE = (
     "IpuBackend.reset does to every program of the process. Make it again: "
     "paddle.inference.create_predictor(config)."
 )
-
-
-def fill(scope: Any, parameters: Mapping[str, Array]) -> None:
-    """Copies arrays into a Scope's variables."""
-    for name, array in parameters.items():
-        scopes.write(scope.var(name).get_tensor(), np.asarray(array, order="C"))

@@ -7,7 +7,6 @@ only reads them. ``step.py`` is what is compiled.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,6 +19,7 @@ import numpy as np
 from paddle_ipu.distributed import heartbeat
 from paddle_ipu.errors import LoweringError, NumericalError, popart_exception, popart_runtime_error
 from paddle_ipu.xla import (
+    fixed_weights,
     fused_products,
     half,
     index_ranges,
@@ -35,7 +35,6 @@ from paddle_ipu.xla.folded_norms import FoldedNorm
 from paddle_ipu.xla.graph import LoweredGraph
 from paddle_ipu.xla.interruptions import Deferred
 from paddle_ipu.xla.lowerings.effects import ABORTED
-from paddle_ipu.xla.onednn import library
 from paddle_ipu.xla.recomputation import Segment
 from paddle_ipu.xla.stale_weights import stale_reads
 from paddle_ipu.xla.state import OptimizerState, owned
@@ -121,20 +120,20 @@ class Executable:
     def upload(self, weights: Mapping[str, np.ndarray[Any, Any]],
                state: Mapping[str, np.ndarray[Any, Any]]) -> None:  # fmt: skip
         """Copies host arrays to the device; those not named stay as they are."""
+        kernels = self.program.kernels
+        found = {
+            name: kernel_layout.turned(array) if name in kernels else array
+            for name, array in self._folded(weights).items()
+        }
         packed = self.program.packed
-        found = self._folded(weights)
-        room = memory.room_for({name: packed[name].packed for name in found if name in packed})
-        if room:
-            with ThreadPoolExecutor(library.threads(), "paddle_ipu-pack") as threads:
-                list(threads.map(lambda n: packed[n].pack(np.asarray(found[n]), room[n]), room))
-        for name, array in found.items():
-            if name in room:
-                # No run changes it, so that it need not be JAX's own.
-                self.weights[name] = jnp.asarray(room[name])
-                continue
-            if name in self.program.kernels:
-                array = kernel_layout.turned(array)
-            self.weights[name] = owned(np.broadcast_to(array, self.program.on_device(name)))
+        whole = {
+            name: array if name in packed else np.broadcast_to(array, self.program.on_device(name))
+            for name, array in found.items()
+        }
+        if self._leaves_weights(self._step):
+            self.weights.update(fixed_weights.put(whole, packed))
+        else:
+            self.weights.update((name, owned(array)) for name, array in whole.items())
         for name, array in state.items():
             self._step.state.put(name, array)
 

@@ -1,0 +1,53 @@
+"""Weights that no run changes on the device: copied or packed by threads, in one block."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import jax
+import numpy as np
+
+from paddle_ipu.xla import memory
+from paddle_ipu.xla.fused_products import FusedProduct
+from paddle_ipu.xla.onednn import library
+
+Array = np.ndarray[Any, Any]
+
+_FEW = 1 << 20
+"""So many bytes are copied sooner than threads have started."""
+
+
+def put(weights: Mapping[str, Array], packed: Mapping[str, FusedProduct]) -> dict[str, jax.Array]:
+    """The weights on the device, in memory that is theirs alone.
+
+    Args:
+        weights: name -> array as a run takes it, or as a model has it where it is packed.
+        packed: the products, by their kernels, that read packed weights.
+    """
+    room = memory.room_for(
+        {
+            name: ((packed[name].packed,), np.dtype(np.float32))
+            if name in packed
+            else (array.shape, array.dtype)
+            for name, array in weights.items()
+        }
+    )
+
+    def write(name: str) -> None:
+        if name in packed:
+            packed[name].pack(np.asarray(weights[name]), room[name])
+        else:
+            np.copyto(room[name], weights[name])
+
+    # The largest first, so that the threads are done at the same time.
+    names = sorted(room, key=lambda name: -room[name].nbytes)
+    if sum(array.nbytes for array in room.values()) <= _FEW:
+        for name in names:
+            write(name)
+    else:
+        with ThreadPoolExecutor(library.threads(), "paddle_ipu-weights") as threads:
+            list(threads.map(write, names))
+    # On a CPU these are the same memory: no run changes it, so that it need not be JAX's own.
+    return dict(jax.device_put(room))
