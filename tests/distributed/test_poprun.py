@@ -66,7 +66,7 @@ def left_behind(tmp_path: Path) -> list[str]:
 
 
 def wait_for(condition: object, what: str) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not condition():  # type: ignore[operator]
         assert time.monotonic() < end, what
         time.sleep(0.05)
