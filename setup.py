@@ -78,8 +78,11 @@ class EditableWithPth(editable_wheel):
 ONEDNN = "paddle_ipu/xla/onednn"
 KERNELS = Extension(
     "paddle_ipu.xla.onednn._kernels",
-    [f"{ONEDNN}/kernels.cc"],
-    depends=[f"{ONEDNN}/onednn.h", f"{ONEDNN}/xla_ffi.h"],
+    [f"{ONEDNN}/{name}.cc" for name in ("direct", "kernels", "products", "winograd")],
+    depends=[
+        f"{ONEDNN}/{name}.h"
+        for name in ("direct", "onednn", "plan", "products", "tile", "winograd", "xla_ffi")
+    ],
     extra_compile_args=["-std=c++17", "-O2"],
     libraries=["dl", "pthread"],
     language="c++",

@@ -23,7 +23,11 @@ LINKS = ("ops", "passes")
 PACKAGES = ("paddle_ipu", "popdist")
 PTH = "paddle_ipu_autoload.pth"
 KERNELS = f"paddle_ipu/xla/onednn/_kernels{sysconfig.get_config_var('EXT_SUFFIX')}"
-SOURCES = ("kernels.cc", "onednn.h", "xla_ffi.h")
+SOURCES = (
+    *(f"{name}.cc" for name in ("direct", "kernels", "products", "winograd")),
+    *(f"{name}.h" for name in ("direct", "onednn", "plan", "products", "tile", "winograd")),
+    "xla_ffi.h",
+)
 COMPILER = shutil.which(str(sysconfig.get_config_var("CXX")).split()[0])
 
 

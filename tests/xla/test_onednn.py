@@ -1,4 +1,4 @@
-"""Products by oneDNN give what NumPy gives in float64, whatever they are cut into."""
+"""Products by oneDNN, and by kernels beside it, give what NumPy gives in float64, however cut."""
 
 from __future__ import annotations
 
@@ -35,6 +35,9 @@ PLAIN = Spec(
 )  # fmt: skip
 LARGE = replace(PLAIN, channels=32, results=64, height=24, width=20)
 """Worth several threads."""
+ONE = {"kernel_height": 1, "kernel_width": 1, "top": 0, "left": 0, "bottom": 0, "right": 0}
+WEIGHTY = replace(PLAIN, channels=256, results=256, height=3, width=3, stride_y=2)
+"""More weights than data."""
 
 
 def _numbers(spec: Spec, seed: int = 0) -> tuple[Array, Array, Array, Array]:
@@ -147,9 +150,17 @@ def test_a_convolution_is_that_of_numpy(spec: Spec) -> None:
         {"images": 7, "parts": 3},
         {"images": 1, "parts": 4},
         {"stride_y": 2, "stride_x": 2},
-        {"kernel_height": 1, "kernel_width": 1, "top": 0, "left": 0, "bottom": 0, "right": 0},
+        ONE,
+        {**ONE, "stride_y": 2, "stride_x": 2, "has_addend": 1, "height": 64, "width": 41},
+        {**ONE, "channels": 1100, "results": 96, "has_addend": 1},
+        {**ONE, "channels": 1100, "results": 1200, "height": 3, "width": 3, "has_addend": 1},
+        {**ONE, "results": 61, "activation": 1},
+        {"height": 23, "width": 19, "results": 61, "has_addend": 1, "activation": 1},
+        {"images": 5, "top": 0, "left": 2, "bottom": 2, "right": 0},
+        {"images": 40, "parts": 3},
         {"channels": 256, "results": 256, "height": 3, "width": 3},
         {"channels": 256, "results": 256, "height": 3, "width": 3, "has_addend": 1},
+        {"channels": 256, "results": 256, "height": 3, "width": 3, "stride_y": 2, "has_addend": 1},
         {"groups": 8, "channels": 64},
     ],
     ids=str,
@@ -166,8 +177,9 @@ def test_activations_follow_the_sum(activation: int) -> None:
 
 
 @pytest.mark.parametrize("activation", range(4), ids=lambda i: library.ACTIVATIONS[i] or "none")
-def test_what_is_no_number_stays_none_but_for_relu(activation: int) -> None:
-    spec = replace(PLAIN, activation=activation)
+@pytest.mark.parametrize("channels", [8, 16])
+def test_what_is_no_number_stays_none_but_for_relu(activation: int, channels: int) -> None:
+    spec = replace(PLAIN, activation=activation, channels=channels)
     x, weights, bias, addend = _numbers(spec)
     x[1, 2, 3, 4] = np.nan
     found = _given(spec, x, weights, bias, addend)
@@ -180,9 +192,66 @@ def test_what_is_no_number_stays_none_but_for_relu(activation: int) -> None:
     assert np.isfinite(found[0]).all()
 
 
-@pytest.mark.parametrize("results", [16, 256], ids=["whole", "in chunks"])
-def test_weights_are_packed_and_unpacked(results: int) -> None:
-    spec = replace(PLAIN, channels=256, results=results, height=3, width=3)
+@pytest.mark.parametrize("channels", [16, 64, 512])
+def test_fewer_multiplications_are_no_less_exact(channels: int) -> None:
+    spec = replace(LARGE, channels=channels, results=48, height=8, width=8)
+    x, weights, bias, addend = _numbers(spec)
+    expected = _expected(spec, x, weights, bias, addend)
+    # Kernels of 4 by 3, the last row of zeros, are multiplied as they are written.
+    taller = replace(spec, kernel_height=4, bottom=2)
+    padded = np.pad(weights, ((0, 0), (0, 0), (0, 1), (0, 0)))
+    found, plain = (
+        np.linalg.norm(_given(s, x, w, bias, addend) - expected)
+        for s, w in ((spec, weights), (taller, padded))
+    )
+    assert found <= 2 * plain
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("has_addend", [0, 1])
+def test_what_is_not_finite_reaches_what_its_kernel_touches(value: float, has_addend: int) -> None:
+    spec = replace(LARGE, height=11, width=9, has_addend=has_addend)
+    x, weights, bias, addend = _numbers(spec)
+    x[1, 4, 3, 2] = value
+    expected = _expected(spec, x, weights, bias, addend)
+    found = _given(spec, x, weights, bias, addend)
+    reached = np.zeros(spec.shape, bool)
+    reached[1, 3:6, 2:5] = True
+    np.testing.assert_array_equal(found[reached], expected[reached])
+    assert np.isfinite(found[~reached]).all()
+    found, expected = found[~reached], expected[~reached]
+    assert np.linalg.norm(found - expected) <= 1e-6 * np.linalg.norm(expected)
+
+
+def test_weights_that_are_not_finite_reach_their_channel_only() -> None:
+    x, weights, bias, addend = _numbers(LARGE)
+    weights[37, 5, 1, 1] = np.inf
+    found = _given(LARGE, x, weights, bias, addend)
+    assert not np.isfinite(found[..., 37]).any()
+    assert np.isfinite(np.delete(found, 37, axis=-1)).all()
+
+
+def test_large_numbers_do_not_overflow_between() -> None:
+    x, weights, bias, addend = _numbers(LARGE)
+    x, weights = np.float32(3e38) * np.sign(x), weights * np.float32(1e-4)
+    expected = _expected(LARGE, x, weights, bias, addend)
+    found = _given(LARGE, x, weights, bias, addend)
+    assert np.linalg.norm(found / 1e38 - expected / 1e38) <= 1e-6 * np.linalg.norm(expected / 1e38)
+
+
+@pytest.mark.parametrize("changed", [{}, ONE, {"stride_y": 2}], ids=str)
+def test_runs_give_the_same_bits(changed: dict[str, int]) -> None:
+    spec = replace(LARGE, images=3, **changed)
+    arrays = _numbers(spec)
+    first = _given(spec, *arrays)
+    for _ in range(5):
+        np.testing.assert_array_equal(_given(spec, *arrays), first)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("results", [16, 61, 256], ids=["whole", "odd", "in chunks"])
+def test_weights_are_packed_and_unpacked(results: int, stride: int) -> None:
+    spec = replace(WEIGHTY, results=results, images=8, stride_y=stride)
     _, weights, _, _ = _numbers(spec)
     packed = _packed(spec, weights)
     np.testing.assert_array_equal(library.unpack(spec, packed, weights.shape), weights)
@@ -226,10 +295,9 @@ def test_batches_of_any_size_share_their_weights(
     assert are_alike(spec, replace(spec, images=8))
     assert not are_alike(spec, replace(spec, kernel_width=2))
     # In chunks for two threads, whole for one: as many numbers, in another order or not.
-    weighty = replace(PLAIN, channels=256, results=256, height=3, width=3)
-    whole, (_, weights, _, _) = replace(weighty, parts=1), _numbers(weighty)
-    is_same = np.array_equal(_packed(weighty, weights), _packed(whole, weights))
-    assert are_alike(weighty, whole) == is_same
+    whole, (_, weights, _, _) = replace(WEIGHTY, parts=1), _numbers(WEIGHTY)
+    is_same = np.array_equal(_packed(WEIGHTY, weights), _packed(whole, weights))
+    assert are_alike(WEIGHTY, whole) == is_same
 
 
 @pytest.mark.parametrize(
@@ -248,10 +316,10 @@ def test_a_library_that_does_not_fit_is_told(
     assert re.match(rf"{re.escape(path.name)} {why}", library._opened.__wrapped__())
 
 
-@pytest.mark.parametrize("results", [48, 256], ids=["whole", "in chunks"])
-def test_a_matrix_is_packed_as_it_is(results: int) -> None:
-    one = {"kernel_height": 1, "kernel_width": 1, "top": 0, "left": 0, "bottom": 0, "right": 0}
-    spec = replace(LARGE, channels=512, results=results, **one)
+@pytest.mark.parametrize("activation", range(4), ids=lambda i: library.ACTIVATIONS[i] or "none")
+@pytest.mark.parametrize("results", [48, 61, 256], ids=["whole", "odd", "in chunks"])
+def test_a_matrix_is_packed_as_it_is(results: int, activation: int) -> None:
+    spec = replace(LARGE, channels=512, results=results, activation=activation, **ONE)
     _, weights, _, _ = _numbers(spec)
     matrix = weights.reshape(results, 512).T.copy()
     packed = _packed(spec, matrix)

@@ -1,7 +1,7 @@
-"""oneDNN, opened; convolutions by it as JAX functions.
+"""Convolutions by oneDNN and by kernels beside it, as JAX functions.
 
-The compiled half, ``kernels.cc``, is built with the package where there is a C++ compiler. Without
-it, or without oneDNN in Paddle's wheel, XLA's own convolutions run.
+The compiled half, entered by ``kernels.cc``, is built with the package where there is a C++
+compiler. Without it, or without oneDNN in Paddle's wheel, XLA's own convolutions run.
 """
 
 from __future__ import annotations
@@ -106,9 +106,9 @@ def why_not() -> str | None:
 
 
 def packed(spec: Spec) -> int | None:
-    """How many floats the weights of `spec` are in oneDNN's layout.
+    """How many floats the weights of `spec` are in the layout of its kernel.
 
-    None where oneDNN cannot be used, or has no fast implementation.
+    None where oneDNN cannot be used, or there is no fast kernel.
     """
     opened = _opened()
     if not isinstance(opened, _Opened):
@@ -122,7 +122,7 @@ def are_alike(spec: Spec, other: Spec) -> bool:
     """Whether packed weights of one are also those of the other."""
     if spec.weights_shape != other.weights_shape or packed(spec) != packed(other):
         return False
-    # oneDNN does not tell its layouts apart for us; numbers that are all different do, in two
+    # Layouts are not told apart for us; numbers that are all different do, in two
     # halves, since float32 counts to 2**24 only.
     places = np.arange(math.prod(spec.weights_shape)).reshape(spec.weights_shape)
     return all(
@@ -138,7 +138,7 @@ def _laid_out(spec: Spec, weights: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]
 
 
 def pack(spec: Spec, weights: np.ndarray[Any, Any], found: np.ndarray[Any, Any]) -> None:
-    """Writes weights in oneDNN's layout.
+    """Writes weights in the layout of the kernel.
 
     Args:
         weights: float32 [M, C / groups, height, width], or a matrix [C, M].

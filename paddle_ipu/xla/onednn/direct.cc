@@ -1,0 +1,321 @@
+// Convolutions by oneDNN, whose kernels work alone on a part each, so that no second set of threads
+// competes with XLA's.
+
+#include "direct.h"
+
+#include "onednn.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using Dims = std::vector<int64_t>;
+
+// Channels of the result that oneDNN computes at once.
+constexpr int64_t kChannels = 64;
+
+constexpr int kActivations[kActivationCount] = {0, onednn::kRelu, onednn::kGeluErf, onednn::kGeluTanh};
+
+// Never destroyed: XLA's threads may outlive this library's globals.
+onednn::Functions* dnn = nullptr;
+void* engine = nullptr;
+
+void check(int status, const char* what) {
+  if (status != 0) throw std::runtime_error(std::string(what) + ": oneDNN's status " + std::to_string(status));
+}
+
+// While it lives, oneDNN makes primitives for one thread.
+class OneThread {
+ public:
+  OneThread() {
+    for (int i = 0; i < dnn->found_openmp; ++i) {
+      before_[i] = dnn->openmp[i].get();
+      dnn->openmp[i].set(1);
+    }
+  }
+  ~OneThread() {
+    for (int i = 0; i < dnn->found_openmp; ++i) dnn->openmp[i].set(before_[i]);
+  }
+
+ private:
+  int before_[2] = {};
+};
+
+// An object of oneDNN's, which ends with it.
+class Owned {
+ public:
+  explicit Owned(int (*destroy)(void*)) : destroy_(destroy) {}
+  Owned(Owned&& other) noexcept : destroy_(other.destroy_), object_(std::exchange(other.object_, nullptr)) {}
+  Owned& operator=(Owned&& other) noexcept {
+    std::swap(destroy_, other.destroy_);
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Owned() {
+    if (object_ != nullptr) destroy_(object_);
+  }
+  void** out() { return &object_; }
+  void* get() const { return object_; }
+
+ private:
+  int (*destroy_)(void*);
+  void* object_ = nullptr;
+};
+
+Owned by_strides(const Dims& dims, const Dims& strides) {
+  Owned found(dnn->destroy_layout);
+  const int rank = static_cast<int>(dims.size());
+  check(dnn->describe_by_strides(found.out(), rank, dims.data(), onednn::kFloat32, strides.data()), "a layout");
+  return found;
+}
+
+// [N, C, H, W] of numbers that are stored as [N, H, W, C].
+Owned channels_last(int64_t images, int64_t channels, int64_t height, int64_t width) {
+  return by_strides({images, channels, height, width}, {height * width * channels, 1, width * channels, channels});
+}
+
+// A convolution of some rows of some images, for one thread.
+struct Kernel {
+  Owned source, bias, result, description, primitive;
+  const void *weights = nullptr, *scratchpad = nullptr;
+  size_t scratchpad_bytes = 0;
+  Kernel()
+      : source(dnn->destroy_layout),
+        bias(dnn->destroy_layout),
+        result(dnn->destroy_layout),
+        description(dnn->destroy_description),
+        primitive(dnn->destroy) {}
+};
+
+// What a thread takes at once: a kernel, and where its numbers begin. Where it has some channels of the
+// result only, these are computed apart, `places` of them, and put where they belong.
+struct Part {
+  const Kernel* kernel;
+  int64_t source, result, weights, bias, places;
+};
+
+// A thread's own stream and memory.
+struct Workspace {
+  void* stream = nullptr;
+  Memory scratchpad, channels;
+  Workspace() { check(dnn->create_stream(&stream, engine, onednn::kInOrder), "a stream"); }
+  ~Workspace() { dnn->destroy_stream(stream); }
+};
+
+Workspace& workspace() {
+  thread_local Workspace own;
+  return own;
+}
+
+class Memories {
+ public:
+  void add(int number, const void* description, const void* data) {
+    void* memory = nullptr;
+    // oneDNN writes to results only.
+    check(dnn->create_memory(&memory, description, engine, const_cast<void*>(data)), "a memory object");
+    arguments_[count_++] = {number, memory};
+  }
+  void execute(const void* primitive) {
+    check(dnn->execute(primitive, workspace().stream, count_, arguments_), "a run");
+  }
+  ~Memories() {
+    for (int i = 0; i < count_; ++i) dnn->destroy_memory(arguments_[i].memory);
+  }
+
+ private:
+  onednn::Argument arguments_[5];
+  int count_ = 0;
+};
+
+// A convolution cut into parts; made once for each spec, and kept.
+class Direct : public Plan {
+ public:
+  explicit Direct(const Spec& given)
+      : Plan(reduced(given)), height_(spec.result_height()), width_(spec.result_width()) {
+    const OneThread alone;
+    const bool is_weighty = spec.weights() >= 2 * spec.images * spec.height * spec.width * spec.channels;
+    if (is_weighty && spec.groups == 1 && spec.results % (kChannels * spec.parts) == 0) {
+      // Each thread reads its own weights only, which are more than the data.
+      chunks_ = spec.parts;
+      for (int64_t chunk = 0; chunk < chunks_; ++chunk) add(0, spec.images, 0, height_, chunk);
+      return;
+    }
+    if (spec.images >= spec.parts) {
+      // Shares of a thread in turn, since threads are not equally fast.
+      const int64_t cuts = std::min(spec.images, 2 * spec.parts);
+      for (int64_t cut = 0; cut < cuts; ++cut) {
+        add(spec.images * cut / cuts, spec.images * (cut + 1) / cuts, 0, height_, 0);
+      }
+      return;
+    }
+    const int64_t cuts = std::min((spec.parts + spec.images - 1) / spec.images, height_);
+    for (int64_t image = 0; image < spec.images; ++image) {
+      for (int64_t cut = 0; cut < cuts; ++cut) {
+        add(image, image + 1, height_ * cut / cuts, height_ * (cut + 1) / cuts, 0);
+      }
+    }
+  }
+
+  int64_t packed() const override { return chunks_ * chunk(); }
+  int64_t parts() const override { return static_cast<int64_t>(parts_.size()); }
+
+  void take(int64_t index, const Buffers& buffers) const override {
+    const Part& part = parts_[static_cast<size_t>(index)];
+    const Kernel& kernel = *part.kernel;
+    const int64_t all = spec.results, own = all / chunks_;
+    float *whole = buffers.result + part.result, *target = whole;
+    if (part.places != 0) {
+      target = workspace().channels.floats(part.places * own);
+      for (int64_t i = 0; spec.has_addend && i < part.places; ++i) {
+        std::memcpy(target + i * own, whole + i * all, own * sizeof(float));
+      }
+    }
+    Memories memories;
+    memories.add(onednn::kSource, kernel.source.get(), buffers.source + part.source);
+    memories.add(onednn::kKernel, kernel.weights, buffers.weights + part.weights);
+    if (kernel.bias.get() != nullptr) memories.add(onednn::kBias, kernel.bias.get(), buffers.bias + part.bias);
+    memories.add(onednn::kResult, kernel.result.get(), target);
+    memories.add(onednn::kScratch, kernel.scratchpad, workspace().scratchpad.of(kernel.scratchpad_bytes));
+    memories.execute(kernel.primitive.get());
+    for (int64_t i = 0; i < part.places; ++i) std::memcpy(whole + i * all, target + i * own, own * sizeof(float));
+  }
+
+  void pack(const float* plain, float* packed, bool is_matrix) const override {
+    for (int64_t i = 0; i < chunks_; ++i) convert(plain + i * step(is_matrix), packed + i * chunk(), is_matrix, false);
+  }
+
+  void unpack(const float* packed, float* plain, bool is_matrix) const override {
+    for (int64_t i = 0; i < chunks_; ++i) convert(packed + i * chunk(), plain + i * step(is_matrix), is_matrix, true);
+  }
+
+ private:
+  // Rows of all images of a product are rows of one; no more threads than there is work for.
+  static Spec reduced(Spec spec) {
+    if (spec.is_product()) {
+      spec.height *= spec.images;
+      spec.images = 1;
+    }
+    spec.parts = threads_of(spec);
+    return spec;
+  }
+
+  // From the plain weights of one chunk of channels to the next one's.
+  int64_t step(bool is_matrix) const { return is_matrix ? spec.results / chunks_ : spec.weights() / chunks_; }
+
+  // Weights of a chunk into the layout of the kernels, or back.
+  void convert(const float* source, float* result, bool is_matrix, bool back) const {
+    const OneThread alone;
+    const int64_t each = spec.results / chunks_;
+    const Owned own = is_matrix ? by_strides({each, spec.channels, 1, 1}, {1, spec.results, 1, 1}) : plain_layout();
+    const void *from = back ? layout_ : own.get(), *to = back ? own.get() : layout_;
+    Owned attributes(dnn->destroy_attributes), description(dnn->destroy_description), primitive(dnn->destroy);
+    check(dnn->create_attributes(attributes.out()), "attributes");
+    check(dnn->describe_reorder(description.out(), from, engine, to, engine, attributes.get()), "a layout of weights");
+    check(dnn->create(primitive.out(), description.get()), "a layout of weights");
+    Memories memories;
+    memories.add(onednn::kSource, from, source);
+    memories.add(onednn::kResult, to, result);
+    memories.execute(primitive.get());
+  }
+
+  // Floats of the packed weights of a chunk of channels.
+  int64_t chunk() const { return static_cast<int64_t>(dnn->bytes(layout_) / sizeof(float)); }
+
+  Owned plain_layout() const {
+    const int64_t inner = spec.kernel_height * spec.kernel_width, channels = spec.channels / spec.groups;
+    const int64_t each = spec.results / spec.groups;
+    if (spec.groups == 1) {
+      return by_strides({spec.results / chunks_, channels, spec.kernel_height, spec.kernel_width},
+                        {channels * inner, inner, spec.kernel_width, 1});
+    }
+    return by_strides({spec.groups, each, channels, spec.kernel_height, spec.kernel_width},
+                      {each * channels * inner, channels * inner, inner, spec.kernel_width, 1});
+  }
+
+  // The part of images [first, last) with rows [begin, end) of the result, and one chunk of its channels.
+  void add(int64_t first, int64_t last, int64_t begin, int64_t end, int64_t chunk_index) {
+    const int64_t reach = (spec.kernel_height - 1) * spec.gap_y + 1;
+    int64_t top = spec.top, bottom = spec.bottom, above = 0, rows = spec.height;
+    if (end - begin < height_) {
+      const int64_t from = begin * spec.stride_y - spec.top, to = (end - 1) * spec.stride_y - spec.top + reach;
+      top = std::max<int64_t>(0, -from);
+      bottom = std::max<int64_t>(0, to - spec.height);
+      above = std::max<int64_t>(0, from);
+      rows = std::min(to, spec.height) - above;
+    }
+    if (rows <= 0) throw std::runtime_error("a part has no rows");
+    const auto [found, is_new] = kernels_.try_emplace({last - first, rows, end - begin, top, bottom});
+    if (is_new) found->second = make(last - first, rows, end - begin, top, bottom);
+    const int64_t channel = chunk_index * (spec.results / chunks_);
+    parts_.push_back({&found->second, (first * spec.height + above) * spec.width * spec.channels,
+                      (first * height_ + begin) * width_ * spec.results + channel, chunk_index * chunk(), channel,
+                      chunks_ == 1 ? 0 : (last - first) * (end - begin) * width_});
+  }
+
+  Kernel make(int64_t images, int64_t rows, int64_t height, int64_t top, int64_t bottom) {
+    Kernel made;
+    const int64_t results = spec.results / chunks_;
+    made.source = channels_last(images, spec.channels, rows, spec.width);
+    made.result = channels_last(images, results, height, width_);
+    if (spec.has_bias) made.bias = by_strides({results}, {1});
+    Owned operations(dnn->destroy_post_operations), attributes(dnn->destroy_attributes), weights(dnn->destroy_layout);
+    check(dnn->create_post_operations(operations.out()), "attributes");
+    if (spec.has_addend) check(dnn->append_sum(operations.get(), 1.0f, 0, onednn::kUndefinedType), "a sum");
+    if (spec.activation) {
+      check(dnn->append_activation(operations.get(), kActivations[spec.activation], 0.0f, 0.0f), "an activation");
+    }
+    check(dnn->create_attributes(attributes.out()), "attributes");
+    check(dnn->set_post_operations(attributes.get(), operations.get()), "attributes");
+    check(dnn->set_scratchpad_mode(attributes.get(), onednn::kUserScratchpad), "attributes");
+    Dims dims = {results, spec.channels, spec.kernel_height, spec.kernel_width};
+    if (spec.groups > 1) dims = {spec.groups, results / spec.groups, spec.channels / spec.groups, dims[2], dims[3]};
+    if (layout_ == nullptr) {
+      // The first part chooses for all.
+      const int rank = static_cast<int>(dims.size());
+      check(dnn->describe_by_tag(weights.out(), rank, dims.data(), onednn::kFloat32, onednn::kAnyFormat), "a layout");
+    }
+    const int64_t strides[] = {spec.stride_y, spec.stride_x}, gaps[] = {spec.gap_y - 1, spec.gap_x - 1};
+    const int64_t before[] = {top, spec.left}, after[] = {bottom, spec.right};
+    check(dnn->describe_convolution(made.description.out(), engine, onednn::kForwardInference, onednn::kDirect,
+                                    made.source.get(), layout_ == nullptr ? weights.get() : layout_, made.bias.get(),
+                                    made.result.get(), strides, gaps, before, after, attributes.get()),
+          "a convolution");
+    const char* name = nullptr;
+    check(dnn->query(made.description.get(), onednn::kImplementation, 0, &name), "a name");
+    if (std::strncmp(name, "ref", 3) == 0) throw std::runtime_error("only the reference implementation");
+    check(dnn->create(made.primitive.out(), made.description.get()), "a convolution");
+    made.weights = dnn->query_memory(made.description.get(), onednn::kWeights, 0);
+    made.scratchpad = dnn->query_memory(made.description.get(), onednn::kScratchpad, 0);
+    made.scratchpad_bytes = dnn->bytes(made.scratchpad);
+    if (layout_ == nullptr) layout_ = made.weights;
+    if (!dnn->equal(layout_, made.weights)) throw std::runtime_error("parts with layouts of their own");
+    return made;
+  }
+
+  int64_t height_, width_, chunks_ = 1;
+  const void* layout_ = nullptr;
+  std::map<std::array<int64_t, 5>, Kernel> kernels_;
+  std::vector<Part> parts_;
+};
+
+}  // namespace
+
+int open_onednn(const char* path) {
+  if (dnn == nullptr) {
+    auto functions = std::make_unique<onednn::Functions>(path);
+    check(functions->create_engine(&engine, onednn::kCpu, 0), "an engine");
+    dnn = functions.release();
+  }
+  const auto* version = dnn->version();
+  return version->major * 10000 + version->minor * 100 + version->patch;
+}
+
+std::unique_ptr<Plan> make_direct(const Spec& spec) {
+  if (dnn == nullptr) throw std::runtime_error("oneDNN is not open");
+  return std::make_unique<Direct>(spec);
+}

@@ -1,0 +1,83 @@
+// What a convolution or product is, and how it is cut into parts that threads take.
+
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+// What is computed, in the order in which library.py writes it.
+struct Spec {
+  int64_t images, channels, height, width, results, groups, kernel_height, kernel_width;
+  int64_t stride_y, stride_x, gap_y, gap_x, top, left, bottom, right;
+  int64_t activation, has_bias, has_addend, parts;
+
+  int64_t result_height() const {
+    return (height + top + bottom - (kernel_height - 1) * gap_y - 1) / stride_y + 1;
+  }
+  int64_t result_width() const {
+    return (width + left + right - (kernel_width - 1) * gap_x - 1) / stride_x + 1;
+  }
+  int64_t weights() const { return results * channels / groups * kernel_height * kernel_width; }
+  int64_t work() const { return images * result_height() * result_width() * weights(); }
+  // Whether rows of x are multiplied as they stand.
+  bool is_product() const {
+    return kernel_height == 1 && kernel_width == 1 && stride_y == 1 && stride_x == 1 &&
+           top + left + bottom + right == 0;
+  }
+};
+constexpr int kNumbers = sizeof(Spec) / sizeof(int64_t);
+
+enum Activation : int64_t { kNone, kReluOf, kGeluErfOf, kGeluTanhOf, kActivationCount };
+
+// Multiplications that are worth a thread: another one is waited for longer than it works for less.
+constexpr int64_t kLeastWork = 2'000'000;
+
+// How many parts of a size there are.
+inline int64_t up(int64_t count, int64_t size) { return (count + size - 1) / size; }
+
+// Among how many threads a convolution is shared out.
+inline int64_t threads_of(const Spec& spec) { return std::clamp<int64_t>(spec.work() / kLeastWork, 1, spec.parts); }
+
+// What a run reads and writes: x [N, H, W, C], packed weights, bias [M] or null, and the result, which has
+// the addend in it where there is one.
+struct Buffers {
+  const float *source, *weights, *bias;
+  float* result;
+};
+
+// Memory of one thread, which grows as it is asked for more.
+class Memory {
+ public:
+  void* of(size_t size) {
+    constexpr size_t kAligned = 64;
+    if (bytes_.size() < size + kAligned) bytes_.resize(size + kAligned);
+    const auto begin = reinterpret_cast<uintptr_t>(bytes_.data());
+    return reinterpret_cast<void*>((begin + kAligned - 1) / kAligned * kAligned);
+  }
+  float* floats(int64_t count) { return static_cast<float*>(of(static_cast<size_t>(count) * sizeof(float))); }
+
+ private:
+  std::vector<char> bytes_;
+};
+
+// A convolution cut into parts; made once for each spec, and kept.
+class Plan {
+ public:
+  explicit Plan(const Spec& given) : spec(given) {}
+  virtual ~Plan() = default;
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+
+  // Floats of the packed weights.
+  virtual int64_t packed() const = 0;
+  virtual int64_t parts() const = 0;
+  virtual void take(int64_t part, const Buffers& buffers) const = 0;
+  // Weights [M, C / groups, height, width], or a matrix [C, M], into the layout of the plan.
+  virtual void pack(const float* plain, float* packed, bool is_matrix) const = 0;
+  // The weights that were packed, bit by bit.
+  virtual void unpack(const float* packed, float* plain, bool is_matrix) const = 0;
+
+  const Spec spec;
+};

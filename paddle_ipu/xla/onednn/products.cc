@@ -1,0 +1,139 @@
+// Rows of the data times panels of the weights.
+
+#include "products.h"
+
+#include "tile.h"
+
+#ifdef PADDLE_IPU_AVX512
+
+namespace {
+
+using tile::kColumns;
+
+// Of fewer rows each sum waits for itself, and of fewer columns most are thrown away.
+constexpr int64_t kFewestRows = 4, kFewestColumns = 16;
+// Bytes of rows that a core keeps near it, beside a panel of weights.
+constexpr int64_t kRowBytes = 512 << 10;
+constexpr int64_t kMostRows = 10 * tile::kRows;
+// Bytes of weights that stay near a core while its rows go by.
+constexpr int64_t kWeightBytes = 384 << 10;
+// Elements of a row that are multiplied at once, by a part of a panel that stays near meanwhile.
+constexpr int64_t kDepth = 512;
+
+Memory& sums_memory() {
+  thread_local Memory own;
+  return own;
+}
+
+class Product : public Plan {
+ public:
+  explicit Product(const Spec& given)
+      : Plan(given),
+        width_(spec.result_width()),
+        height_(spec.result_height()),
+        is_whole_(spec.stride_y == 1 && spec.stride_x == 1),
+        panels_(up(spec.results, kColumns)) {
+    // Rows that are each other's neighbours in x, or one line of an image after the other.
+    each_ = is_whole_ ? 1 : width_;
+    units_ = spec.images * height_ * width_ / each_;
+    const int64_t threads = threads_of(spec);
+    const int64_t most = std::clamp<int64_t>(kRowBytes / 4 / spec.channels, tile::kRows, kMostRows) / each_;
+    blocks_ = up(units_, std::max<int64_t>(most, 1));
+    // Shares of a thread in turn, since threads are not equally fast. Rows that are fewer than the columns
+    // are read by all threads, else the weights are.
+    const int64_t wanted = 2 * threads;
+    if (threads > 1 && blocks_ < wanted) {
+      if (spec.results > units_ * each_) {
+        groups_ = std::min(panels_, up(wanted, blocks_));
+      } else {
+        blocks_ = std::min(units_, wanted);
+      }
+    }
+    blocks_ = std::min(up(blocks_, threads) * threads, units_);
+  }
+
+  int64_t packed() const override { return panels_ * kColumns * spec.channels; }
+  // Those that read the same weights follow each other.
+  int64_t parts() const override { return blocks_ * groups_; }
+
+  void take(int64_t part, const Buffers& buffers) const override {
+    const int64_t block = part % blocks_, group = part / blocks_;
+    const int64_t first = units_ * block / blocks_, last = units_ * (block + 1) / blocks_;
+    const int64_t begin = panels_ * group / groups_, end = panels_ * (group + 1) / groups_;
+    if (!is_whole_) {
+      for (int64_t p = begin; p < end; ++p) {
+        for (int64_t line = first; line < last; ++line) multiply(buffers, line * width_, width_, p);
+      }
+    } else if ((end - begin) * kColumns * spec.channels * 4 <= kWeightBytes) {
+      for (int64_t row = first; row < last; row += tile::kRows) {
+        for (int64_t p = begin; p < end; ++p) multiply(buffers, row, std::min(last - row, tile::kRows), p);
+      }
+    } else {
+      for (int64_t p = begin; p < end; ++p) multiply(buffers, first, last - first, p);
+    }
+  }
+
+  void pack(const float* plain, float* packed, bool is_matrix) const override {
+    for (int64_t p = 0; p < panels_; ++p) {
+      for (int64_t c = 0; c < spec.channels; ++c) {
+        for (int64_t m = p * kColumns; m < (p + 1) * kColumns; ++m) {
+          *packed++ = m < spec.results ? plain[place(m, c, is_matrix)] : 0.0f;
+        }
+      }
+    }
+  }
+
+  void unpack(const float* packed, float* plain, bool is_matrix) const override {
+    for (int64_t m = 0; m < spec.results; ++m) {
+      const float* column = packed + m / kColumns * kColumns * spec.channels + m % kColumns;
+      for (int64_t c = 0; c < spec.channels; ++c) plain[place(m, c, is_matrix)] = column[c * kColumns];
+    }
+  }
+
+ private:
+  int64_t place(int64_t m, int64_t c, bool is_matrix) const {
+    return is_matrix ? c * spec.results + m : m * spec.channels + c;
+  }
+
+  // Rows [first, first + rows) of the result in the columns of a panel.
+  void multiply(const Buffers& buffers, int64_t first, int64_t rows, int64_t p) const {
+    const float* panel = buffers.weights + p * spec.channels * kColumns;
+    const tile::Finish finish = tile::finish_of(spec, buffers.bias, p * kColumns);
+    float* result = buffers.result + first * spec.results + p * kColumns;
+    int64_t at = first;
+    if (!is_whole_) {
+      const int64_t line = first / width_, image = line / height_;
+      at = (image * spec.height + line % height_ * spec.stride_y) * spec.width;
+    }
+    const float* a = buffers.source + at * spec.channels;
+    const int64_t cuts = up(spec.channels, kDepth);
+    float* sums = cuts == 1 ? nullptr : sums_memory().floats(rows * kColumns);
+    for (int64_t cut = 0; cut < cuts; ++cut) {
+      const int64_t from = spec.channels * cut / cuts, to = spec.channels * (cut + 1) / cuts;
+      const tile::Product own = {a + from, spec.stride_x * spec.channels, panel + from * kColumns, to - from};
+      const tile::Finish* last = cut == cuts - 1 ? &finish : nullptr;
+      tile::multiply_rows(rows, own, sums, cut > 0, last, result, spec.results);
+    }
+  }
+
+  int64_t width_, height_;
+  bool is_whole_;
+  int64_t panels_, each_ = 1, units_ = 1, blocks_ = 1, groups_ = 1;
+};
+
+}  // namespace
+
+std::unique_ptr<Plan> make_product(const Spec& spec) {
+  if (!tile::is_supported() || spec.groups != 1 || spec.activation > kReluOf) return nullptr;
+  if (spec.kernel_height != 1 || spec.kernel_width != 1) return nullptr;
+  if (spec.top + spec.left + spec.bottom + spec.right != 0) return nullptr;
+  if (spec.images * spec.result_height() * spec.result_width() < kFewestRows) return nullptr;
+  if (spec.results < kFewestColumns) return nullptr;
+  return std::make_unique<Product>(spec);
+}
+
+#else
+
+std::unique_ptr<Plan> make_product(const Spec&) { return nullptr; }
+
+#endif

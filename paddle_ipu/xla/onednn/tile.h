@@ -1,0 +1,131 @@
+// Products of 12 rows by 32 columns, which stay in the registers of AVX-512.
+
+#pragma once
+
+#if defined(__x86_64__) && defined(__GNUC__)
+
+#include "plan.h"
+
+#include <immintrin.h>
+
+#include <algorithm>
+
+#define PADDLE_IPU_AVX512 __attribute__((target("avx512f")))
+
+namespace tile {
+
+constexpr int64_t kRows = 12, kColumns = 32, kLanes = 16;
+// Rows of a panel that are asked for ahead of their use.
+constexpr int64_t kAhead = 16;
+
+inline bool is_supported() { return __builtin_cpu_supports("avx512f"); }
+
+// The first lanes of a vector, as many as there are.
+inline __mmask16 first(int64_t count) {
+  return static_cast<__mmask16>((1u << std::clamp<int64_t>(count, 0, kLanes)) - 1);
+}
+
+// What happens to a tile's sums: bias of its columns or null, what the result holds added or not.
+struct Finish {
+  const float* bias;
+  bool has_addend, has_relu;
+  __mmask16 columns[2];
+};
+
+// For the columns of a panel from `column` on.
+inline Finish finish_of(const Spec& spec, const float* bias, int64_t column) {
+  const int64_t columns = spec.results - column;
+  return {bias == nullptr ? nullptr : bias + column, spec.has_addend != 0, spec.activation == kReluOf,
+          {first(columns), first(columns - kLanes)}};
+}
+
+PADDLE_IPU_AVX512 inline __m512 finished(__m512 sum, const Finish& finish, int half, const float* result) {
+  const __mmask16 columns = finish.columns[half];
+  if (finish.bias != nullptr) sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(columns, finish.bias + half * kLanes));
+  if (finish.has_addend) sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(columns, result));
+  // Of NaN it gives the second, as Paddle's does.
+  return finish.has_relu ? _mm512_maskz_max_ps(columns, sum, _mm512_setzero_ps()) : sum;
+}
+
+// Rows a [R, k], `stride` apart, times a panel [k, 32].
+struct Product {
+  const float* a;
+  int64_t stride;
+  const float* panel;
+  int64_t k;
+};
+
+// The sums of a product, [R, 32], on top of what `sums` holds or not; with `finish` into `result`, whose rows
+// are `step` apart, else into `sums`.
+template <int R>
+PADDLE_IPU_AVX512 void multiply(const Product& product, float* sums, bool is_more, const Finish* finish, float* result,
+                                int64_t step) {
+  __m512 sum[R][2];
+#pragma GCC unroll 12
+  for (int r = 0; r < R; ++r) sum[r][0] = sum[r][1] = _mm512_setzero_ps();
+  if (finish != nullptr) {
+    // What is added is far away, in lines that no hardware foresees.
+#pragma GCC unroll 12
+    for (int r = 0; r < R; ++r) {
+      _mm_prefetch(reinterpret_cast<const char*>(result + r * step), _MM_HINT_T0);
+      _mm_prefetch(reinterpret_cast<const char*>(result + r * step + kLanes), _MM_HINT_T0);
+    }
+  }
+  const float *a = product.a, *panel = product.panel;
+  const int64_t stride = product.stride, k = product.k;
+  for (int64_t i = 0; i < k; ++i) {
+    const __m512 left = _mm512_load_ps(panel), right = _mm512_load_ps(panel + kLanes);
+    _mm_prefetch(reinterpret_cast<const char*>(panel + kAhead * kColumns), _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(panel + kAhead * kColumns + kLanes), _MM_HINT_T0);
+    panel += kColumns;
+#pragma GCC unroll 12
+    for (int r = 0; r < R; ++r) {
+      const __m512 x = _mm512_set1_ps(a[r * stride + i]);
+      sum[r][0] = _mm512_fmadd_ps(x, left, sum[r][0]);
+      sum[r][1] = _mm512_fmadd_ps(x, right, sum[r][1]);
+    }
+  }
+  if (is_more) {
+#pragma GCC unroll 12
+    for (int r = 0; r < R; ++r) {
+      sum[r][0] = _mm512_add_ps(sum[r][0], _mm512_load_ps(sums + r * kColumns));
+      sum[r][1] = _mm512_add_ps(sum[r][1], _mm512_load_ps(sums + r * kColumns + kLanes));
+    }
+  }
+  if (finish == nullptr) {
+#pragma GCC unroll 12
+    for (int r = 0; r < R; ++r) {
+      _mm512_store_ps(sums + r * kColumns, sum[r][0]);
+      _mm512_store_ps(sums + r * kColumns + kLanes, sum[r][1]);
+    }
+    return;
+  }
+#pragma GCC unroll 12
+  for (int r = 0; r < R; ++r) {
+    float* own = result + r * step;
+    _mm512_mask_storeu_ps(own, finish->columns[0], finished(sum[r][0], *finish, 0, own));
+    _mm512_mask_storeu_ps(own + kLanes, finish->columns[1], finished(sum[r][1], *finish, 1, own + kLanes));
+  }
+}
+
+using Multiply = void (*)(const Product&, float*, bool, const Finish*, float*, int64_t);
+constexpr Multiply kMultiply[kRows + 1] = {nullptr,     multiply<1>, multiply<2>, multiply<3>, multiply<4>,
+                                           multiply<5>, multiply<6>, multiply<7>, multiply<8>, multiply<9>,
+                                           multiply<10>, multiply<11>, multiply<12>};
+
+// Any number of rows, in tiles of nearly the same height: one of a row or two would wait for its own sums.
+inline void multiply_rows(int64_t rows, const Product& product, float* sums, bool is_more, const Finish* finish,
+                          float* result, int64_t step) {
+  const int64_t tiles = (rows + kRows - 1) / kRows;
+  for (int64_t i = 0, begin = 0; i < tiles; ++i) {
+    const int64_t end = rows * (i + 1) / tiles;
+    Product own = product;
+    own.a += begin * product.stride;
+    kMultiply[end - begin](own, sums + begin * kColumns, is_more, finish, result + begin * step, step);
+    begin = end;
+  }
+}
+
+}  // namespace tile
+
+#endif
