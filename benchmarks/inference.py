@@ -176,9 +176,13 @@ class _Engine:
 
         feeds = inputs_of(model, batch)
         if self._name == "paddle_ipu" and self._run is None:
-            # The imports and XLA's first program are a process's, not a predictor's.
+            # The imports and XLA's first program are a process's, not a predictor's. What comes
+            # first decides in which thread XLA runs programs: as a rule, a predictor.
             import jax.numpy
 
+            from paddle_ipu.xla import memory
+
+            memory.run_in_calling_thread()
             jax.numpy.zeros(1)
         self._run = None
         start = time.perf_counter()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from paddle_ipu.errors import (
     popart_exception,
     popart_runtime_error,
 )
-from paddle_ipu.feeds import Feed, converted
+from paddle_ipu.feeds import Feed, converted, fitting
 from paddle_ipu.fetches import Fetch, given_back
 from paddle_ipu.frontend.programs import is_saved
 from paddle_ipu.random_seed import Seed
@@ -92,6 +92,7 @@ class IpuProgram:
         self._optimizer = optimizer
         self._to_popart = to_popart
         self._popart = popart
+        self._is_ours = seam.is_ours(popart)
         self._describe = describe
         self._kernels = kernels
         self._synthetic = synthetic
@@ -189,7 +190,7 @@ class IpuProgram:
         """
         from paddle_ipu.measured import Measurement, fill
 
-        if not seam.is_ours(self._popart):
+        if not self._is_ours:
             raise MeasurementError(
                 "Graphcore's SDK runs this program; its own reports measure it: set "
                 'POPLAR_ENGINE_OPTIONS=\'{"autoReport.all": "true"}\'.'
@@ -214,7 +215,7 @@ class IpuProgram:
 
     def _told(self, method: str, otherwise: Any) -> Any:
         """What a session of the IPU Model tells; Graphcore's does not."""
-        if not self._backend.is_attached or not seam.is_ours(self._popart):
+        if not self._backend.is_attached or not self._is_ours:
             return otherwise
         return getattr(self._backend.session_as_is, method)()
 
@@ -243,15 +244,16 @@ class IpuProgram:
             NumericalError: floating-point checks are on and a result is not finite.
         """
         self._require_compiled()
-        recording = self._recording
-        with nullcontext() if recording is None else recording.run():
+        if self._recording is None:
+            return self._run(feed, fetch_list, return_numpy)
+        with self._recording.run():
             return self._run(feed, fetch_list, return_numpy)
 
     def _run(
         self, feed: Mapping[str, Any] | None, fetch_list: Any, return_numpy: bool
     ) -> list[Any]:
         names = [item if isinstance(item, str) else name_of(item) for item in _flat(fetch_list)]
-        wanted = [self._fetch(name) for name in names]
+        wanted = [self.fetches.get(name) or self._fetch(name) for name in names]
         if self._runner is not None:
             results = self._served(self._runner, feed or {}, names)
         else:
@@ -276,16 +278,9 @@ class IpuProgram:
         # Weights that a step changes are donated to it, so that threads take turns.
         with self._turns.turn(self._runs_together) as is_alone:
             session = self._backend.session if is_alone else self._backend.session_as_is
-            if self._outputs is None:
-                self._outputs = {
-                    name: (array.shape, array.dtype)
-                    for name, array in session.initAnchorArrays().items()
-                }
-            make = np.zeros if self._synthetic else np.empty
-            outputs = {name: make(*kind) for name, kind in self._outputs.items()}
             self._seed.before_run(session)
             try:
-                self._step(session, self._popart.PyStepIO(inputs, outputs))
+                outputs = self._step(session, inputs)
             except (NumericalError, IndexRangeError) as error:
                 tell_origin(error, self._describe)
                 raise
@@ -355,7 +350,7 @@ class IpuProgram:
         for name, value in feed.items():
             known = self.feeds[name]
             if known.tensor is not None:
-                inputs[known.tensor] = self._input(name, known, value)
+                inputs[known.tensor] = fitting(name, known, value, self._micro_batches, self.axes)
         return inputs
 
     def _check_names(self, feed: Mapping[str, Any]) -> None:
@@ -373,13 +368,6 @@ class IpuProgram:
                 "compiled with and reads must be given in each run."
             )
 
-    def _input(self, name: str, known: Feed, value: Any) -> Array:
-        array = self.converted(name, value)
-        count = self._micro_batches * _size(known.shape)
-        if array.size != count or not self._fits(known, array.shape):
-            raise self._misfit(name, known, array)
-        return np.asarray(array, order="C")
-
     def converted(self, name: str, value: Any) -> Array:
         """A feed's value in the device's dtype, of whatever shape.
 
@@ -388,43 +376,9 @@ class IpuProgram:
         """
         return converted(name, self.feeds[name], value)
 
-    def _fits(self, known: Feed, shape: tuple[int, ...]) -> bool:
-        """Whether an array of the right size holds one micro-batch after another.
-
-        Its leading axes have to make up whole micro-batches; only of a single one, where nothing
-        tells a transposed array otherwise, the other axes are compared as well.
-        """
-        if self._micro_batches == 1:
-            return len(shape) != len(known.shape) or shape[1:] == known.shape[1:]
-        leading = 1
-        for dim in shape:
-            if self._micro_batches % leading:
-                return False
-            leading *= dim
-            if leading % self._micro_batches == 0:
-                return True
-        return not shape
-
-    def _misfit(self, name: str, known: Feed, array: Array) -> FeedError:
-        shape = list(known.shape)
-        got = f"feed {name!r}: got an array of shape {list(array.shape)}"
-        if known.shape and array.shape[1:] == known.shape[1:] and array.ndim == len(shape):
-            terms = {"micro-batch": shape[0], **self.axes}
-            product = " x ".join(f"{term} {number}" for term, number in terms.items())
-            return FeedError(
-                f"{got}, expected {self._micro_batches * shape[0]} rows = {product}. Feed the rows "
-                "of a whole step at once, or change the strategy's micro_batch_size, "
-                "batches_per_step, accumulation_factor or replicated_graph_count."
-            )
-        whole = [self._micro_batches * shape[0], *shape[1:]] if shape else [self._micro_batches]
-        return FeedError(
-            f"{got}, expected {whole if self._micro_batches > 1 or shape else []}: one micro-batch "
-            f"is {shape}, times {self._micro_batches} micro-batch(es) a run."
-        )
-
     # -- learning rate and fetches -------------------------------------------------------------
 
-    def _step(self, session: Any, stepio: Any) -> None:
+    def _step(self, session: Any, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """A run of the session; with ``runtime_options.enable_eval`` one that changes nothing.
 
         PopART has no such run but that of the forward stages of a pipeline. Where there is not
@@ -432,18 +386,33 @@ class IpuProgram:
         """
         evaluating = self._to_popart is not None and self._backend.evaluates
         if evaluating and self._forward_only:
-            self._run_on_device(session, "implicitPipeliningFwdOnly", stepio)
-            return
-        if seam.is_ours(self._popart):
+            return self._by_step_io(session, inputs, "implicitPipeliningFwdOnly")
+        if self._is_ours:
             session.setUpdating(not evaluating)
             evaluating = False
         self._send_learning_rate(session, 0.0 if evaluating else None)
-        self._run_on_device(session, stepio)
+        if self._is_ours and not self._synthetic:
+            outputs: dict[str, Array] = self._run_on_device(session.runArrays, inputs)
+            return outputs
+        return self._by_step_io(session, inputs)
 
-    def _run_on_device(self, session: Any, *arguments: Any) -> None:
+    def _by_step_io(
+        self, session: Any, inputs: Mapping[str, Array], *which: str
+    ) -> dict[str, Array]:
+        if self._outputs is None:
+            self._outputs = {
+                name: (array.shape, array.dtype)
+                for name, array in session.initAnchorArrays().items()
+            }
+        make = np.zeros if self._synthetic else np.empty
+        outputs = {name: make(*kind) for name, kind in self._outputs.items()}
+        self._run_on_device(session.run, *which, self._popart.PyStepIO(inputs, outputs))
+        return outputs
+
+    def _run_on_device(self, run: Callable[..., Any], *arguments: Any) -> Any:
         attachment.check()
         try:
-            session.run(*arguments)
+            return run(*arguments)
         except (NumericalError, IndexRangeError):
             raise
         except Exception as error:
@@ -580,14 +549,9 @@ def _flat(fetch_list: Any) -> list[Any]:
         return []
     if not isinstance(fetch_list, (list, tuple)):
         return [fetch_list]
+    if all(type(item) is str for item in fetch_list):
+        return list(fetch_list)
     return [leaf for item in fetch_list for leaf in _flat(item)]
-
-
-def _size(shape: Sequence[int]) -> int:
-    size = 1
-    for dim in shape:
-        size *= dim
-    return size
 
 
 def _dense(array: Array) -> Any:

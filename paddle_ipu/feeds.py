@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,7 +14,7 @@ from paddle_ipu.errors import FeedError
 from paddle_ipu.scope import from_bits
 
 Array = np.ndarray[Any, Any]
-_INT32 = np.iinfo(np.int32)
+_LOWEST, _HIGHEST = np.iinfo(np.int32).min, np.iinfo(np.int32).max
 _FEW = 32
 
 
@@ -46,10 +48,73 @@ def converted(name: str, known: Feed, value: Any) -> Array:
     array = np.asarray(value)
     if known.declared == "bfloat16" and array.dtype == np.uint16:
         array = from_bits(np.ascontiguousarray(array))
-    if array.dtype != known.device:
+    if array.dtype != _dtype(known.device):
         casting: Literal["safe", "same_kind"] = "safe" if hasattr(value, "dtype") else "same_kind"
         array = _narrowed(name, known, array, casting)
     return array
+
+
+# NumPy is slow to compare a type with a name.
+_dtype = functools.lru_cache(64)(np.dtype)
+
+
+def fitting(
+    name: str, known: Feed, value: Any, micro_batches: int, axes: Mapping[str, int]
+) -> Array:
+    """A feed's value as a run takes it: in the device's dtype, in C order.
+
+    Args:
+        micro_batches: how many a run has.
+        axes: what they are made up of, by the names of options.
+
+    Raises:
+        FeedError: it is of another dtype, or does not hold as many micro-batches.
+    """
+    array = converted(name, known, value)
+    if array.shape == known.shape and micro_batches == 1:
+        return np.asarray(array, order="C")
+    count = micro_batches * math.prod(known.shape)
+    if array.size != count or not _fits(known, array.shape, micro_batches):
+        raise _misfit(name, known, array, micro_batches, axes)
+    return np.asarray(array, order="C")
+
+
+def _fits(known: Feed, shape: tuple[int, ...], micro_batches: int) -> bool:
+    """Whether an array of the right size holds one micro-batch after another.
+
+    Its leading axes have to make up whole micro-batches; only of a single one, where nothing
+    tells a transposed array otherwise, the other axes are compared as well.
+    """
+    if micro_batches == 1:
+        return len(shape) != len(known.shape) or shape[1:] == known.shape[1:]
+    leading = 1
+    for dim in shape:
+        if micro_batches % leading:
+            return False
+        leading *= dim
+        if leading % micro_batches == 0:
+            return True
+    return not shape
+
+
+def _misfit(
+    name: str, known: Feed, array: Array, micro_batches: int, axes: Mapping[str, int]
+) -> FeedError:
+    shape = list(known.shape)
+    got = f"feed {name!r}: got an array of shape {list(array.shape)}"
+    if known.shape and array.shape[1:] == known.shape[1:] and array.ndim == len(shape):
+        terms = {"micro-batch": shape[0], **axes}
+        product = " x ".join(f"{term} {number}" for term, number in terms.items())
+        return FeedError(
+            f"{got}, expected {micro_batches * shape[0]} rows = {product}. Feed the rows "
+            "of a whole step at once, or change the strategy's micro_batch_size, "
+            "batches_per_step, accumulation_factor or replicated_graph_count."
+        )
+    whole = [micro_batches * shape[0], *shape[1:]] if shape else [micro_batches]
+    return FeedError(
+        f"{got}, expected {whole if micro_batches > 1 or shape else []}: one micro-batch "
+        f"is {shape}, times {micro_batches} micro-batch(es) a run."
+    )
 
 
 def _narrowed(name: str, known: Feed, array: Array, casting: Literal["safe", "same_kind"]) -> Array:
@@ -60,14 +125,14 @@ def _narrowed(name: str, known: Feed, array: Array, casting: Literal["safe", "sa
             f"feed {name!r}: got dtype {array.dtype.name}, expected {known.declared}. Convert it, "
             f"for instance with array.astype({known.declared!r})."
         )
-    if bounded and array.size:
+    size = array.size
+    if bounded and size:
         # A few numbers are looked through faster by Python.
-        few = array.size <= _FEW
-        numbers = array.ravel().tolist() if few else [int(array.min()), int(array.max())]
+        numbers = array.ravel().tolist() if size <= _FEW else [int(array.min()), int(array.max())]
         low, high = min(numbers), max(numbers)
-        if low < _INT32.min or high > _INT32.max:
+        if low < _LOWEST or high > _HIGHEST:
             raise FeedError(
-                f"feed {name!r} holds {low if low < _INT32.min else high}, which does not fit the "
+                f"feed {name!r} holds {low if low < _LOWEST else high}, which does not fit the "
                 "32-bit integers of an IPU."
             )
     return array.astype(device)

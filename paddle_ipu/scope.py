@@ -15,6 +15,7 @@ from paddle_ipu.errors import NotSupported, UninitializedParameterError
 
 Array = np.ndarray[Any, Any]
 _INT32 = np.iinfo(np.int32)
+_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _LARGE = 1 << 20
 """Arrays of so many bytes are worth a thread."""
 
@@ -120,7 +121,7 @@ def numbers(array: Array) -> Array:
 
 def to_bits(array: Array) -> Array:
     """An array as Paddle gives and takes it: of bfloat16 the bits, of any other type itself."""
-    return array.view(np.uint16) if array.dtype == ml_dtypes.bfloat16 else array
+    return array.view(np.uint16) if array.dtype == _BFLOAT16 else array
 
 
 def write(found: Any, array: Array) -> None:

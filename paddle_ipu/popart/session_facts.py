@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
-from paddle_ipu.popart.session_weights import SessionWeights
+from paddle_ipu.popart.session_arrays import SessionArrays
 
 if TYPE_CHECKING:
     from paddle_ipu.xla.step_trace import Recording
 
 
-class SessionFacts(SessionWeights):
-    """Facts of a prepared session, and its weights."""
+class SessionFacts(SessionArrays):
+    """Facts of a prepared session, its weights and runs on arrays."""
 
     def recordRuns(self) -> AbstractContextManager[Recording]:
         """Records what the time of runs goes to; PopART's reports tell of the device's only.

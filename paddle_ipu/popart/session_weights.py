@@ -247,6 +247,8 @@ class SessionWeights:
 
     def _let_go(self) -> None:
         """Before a run, which reuses the memory that a snapshot refers to."""
+        if not self._fetched and self._executable.leaves_weights:
+            return
         with self._letting_go:
             for name in list(self._fetched):
                 if name in self._read and not self._synthetic:

@@ -200,6 +200,11 @@ class Executable:
         self._step.graph.from_zero = frozenset(gathered)
 
     @property
+    def leaves_weights(self) -> bool:
+        """Whether steps only read weights and state."""
+        return self._leaves_weights(self._step)
+
+    @property
     def draws(self) -> bool:
         """Whether the step draws random numbers from the seed; known once it is compiled."""
         return self._step.graph.draws if self._compiled is None else self._compiled.draws

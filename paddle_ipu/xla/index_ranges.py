@@ -22,6 +22,7 @@ NAME = "__index_ranges__"
 
 
 _NONE = np.zeros(2, np.int32)
+_FEW = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +175,13 @@ def judge(
         updates: how often the run changes weights; 0 where it changes none.
     """
     turns = extremes.reshape(-1, len(ranges), 2)
+    if turns.size <= _FEW and all(
+        taken.low <= smallest and largest <= taken.high
+        for turn in turns.tolist()
+        for taken, (smallest, largest) in zip(ranges, turn, strict=True)
+    ):
+        # Python looks through a few numbers sooner than NumPy.
+        return
     wrong = _wrong(ranges, turns)
     if not wrong.any():
         return
