@@ -154,6 +154,7 @@ def test_a_convolution_is_that_of_numpy(spec: Spec) -> None:
         {**ONE, "stride_y": 2, "stride_x": 2, "has_addend": 1, "height": 64, "width": 41},
         {**ONE, "channels": 1100, "results": 96, "has_addend": 1},
         {**ONE, "channels": 1100, "results": 1200, "height": 3, "width": 3, "has_addend": 1},
+        {**ONE, "channels": 1024},
         {**ONE, "results": 61, "activation": 1},
         {"height": 23, "width": 19, "results": 61, "has_addend": 1, "activation": 1},
         {"images": 5, "top": 0, "left": 2, "bottom": 2, "right": 0},

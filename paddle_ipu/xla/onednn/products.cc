@@ -18,7 +18,7 @@ constexpr int64_t kMostRows = 10 * tile::kRows;
 // Bytes of weights that stay near a core while its rows go by.
 constexpr int64_t kWeightBytes = 384 << 10;
 // Elements of a row that are multiplied at once, by a part of a panel that stays near meanwhile.
-constexpr int64_t kDepth = 512;
+constexpr int64_t kDepth = 1024;
 
 Memory& sums_memory() {
   thread_local Memory own;
@@ -62,14 +62,14 @@ class Product : public Plan {
     const int64_t begin = panels_ * group / groups_, end = panels_ * (group + 1) / groups_;
     if (!is_whole_) {
       for (int64_t p = begin; p < end; ++p) {
-        for (int64_t line = first; line < last; ++line) multiply(buffers, line * width_, width_, p);
+        for (int64_t line = first; line < last; ++line) multiply(buffers, line * width_, width_, p, false);
       }
     } else if ((end - begin) * kColumns * spec.channels * 4 <= kWeightBytes) {
       for (int64_t row = first; row < last; row += tile::kRows) {
-        for (int64_t p = begin; p < end; ++p) multiply(buffers, row, std::min(last - row, tile::kRows), p);
+        for (int64_t p = begin; p < end; ++p) multiply(buffers, row, std::min(last - row, tile::kRows), p, p == begin);
       }
     } else {
-      for (int64_t p = begin; p < end; ++p) multiply(buffers, first, last - first, p);
+      for (int64_t p = begin; p < end; ++p) multiply(buffers, first, last - first, p, false);
     }
   }
 
@@ -96,7 +96,7 @@ class Product : public Plan {
   }
 
   // Rows [first, first + rows) of the result in the columns of a panel.
-  void multiply(const Buffers& buffers, int64_t first, int64_t rows, int64_t p) const {
+  void multiply(const Buffers& buffers, int64_t first, int64_t rows, int64_t p, bool is_first_read) const {
     const float* panel = buffers.weights + p * spec.channels * kColumns;
     const tile::Finish finish = tile::finish_of(spec, buffers.bias, p * kColumns);
     float* result = buffers.result + first * spec.results + p * kColumns;
@@ -107,10 +107,11 @@ class Product : public Plan {
     }
     const float* a = buffers.source + at * spec.channels;
     const int64_t cuts = up(spec.channels, kDepth);
-    float* sums = cuts == 1 ? nullptr : sums_memory().floats(rows * kColumns);
+    float* sums = sums_memory().floats(rows * kColumns);
     for (int64_t cut = 0; cut < cuts; ++cut) {
       const int64_t from = spec.channels * cut / cuts, to = spec.channels * (cut + 1) / cuts;
-      const tile::Product own = {a + from, spec.stride_x * spec.channels, panel + from * kColumns, to - from};
+      const tile::Product own = {a + from, spec.stride_x * spec.channels, panel + from * kColumns, to - from,
+                                 is_first_read};
       const tile::Finish* last = cut == cuts - 1 ? &finish : nullptr;
       tile::multiply_rows(rows, own, sums, cut > 0, last, result, spec.results);
     }

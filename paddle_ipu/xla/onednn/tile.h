@@ -53,6 +53,8 @@ struct Product {
   int64_t stride;
   const float* panel;
   int64_t k;
+  // Whether the rows behind these, which follow without a gap, are read next and are far away still.
+  bool is_first_read;
 };
 
 // The sums of a product, [R, 32], on top of what `sums` holds or not; with `finish` into `result`, whose rows
@@ -73,10 +75,12 @@ PADDLE_IPU_AVX512 void multiply(const Product& product, float* sums, bool is_mor
   }
   const float *a = product.a, *panel = product.panel;
   const int64_t stride = product.stride, k = product.k;
+  const float* next = product.is_first_read ? a + R * stride : panel;
   for (int64_t i = 0; i < k; ++i) {
     const __m512 left = _mm512_load_ps(panel), right = _mm512_load_ps(panel + kLanes);
     _mm_prefetch(reinterpret_cast<const char*>(panel + kAhead * kColumns), _MM_HINT_T0);
     _mm_prefetch(reinterpret_cast<const char*>(panel + kAhead * kColumns + kLanes), _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(next + i * kLanes), _MM_HINT_T0);
     panel += kColumns;
 #pragma GCC unroll 12
     for (int r = 0; r < R; ++r) {

@@ -72,7 +72,7 @@ class Winograd : public Plan {
     for (int64_t p = panels_ * group / groups_; p < panels_ * (group + 1) / groups_; ++p) {
       for (int64_t place = 0; place < kPlaces; ++place) {
         const float* panel = buffers.weights + (p * kPlaces + place) * spec.channels * kColumns;
-        const tile::Product own = {data + place * plane, spec.channels, panel, spec.channels};
+        const tile::Product own = {data + place * plane, spec.channels, panel, spec.channels, false};
         tile::multiply_rows(count, own, sums + place * count * kColumns, false, nullptr, nullptr, 0);
       }
       for (int64_t i = 0; i < count; ++i) finish(buffers, begin + i, p, sums + i * kColumns, count * kColumns);
