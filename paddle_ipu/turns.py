@@ -3,53 +3,42 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 
 class Turns:
     """Lets threads in together or alone; who waits to be alone comes before who comes later."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._inside = 0
         self._is_alone = False
         self._wanting_alone = 0
 
-    @contextmanager
-    def turn(self, together: Callable[[], bool]) -> Iterator[bool]:
+    def turn(self, together: Callable[[], bool]) -> AbstractContextManager[bool]:
         """A turn, beside others where ``together()`` holds; gives whether it is alone.
 
         Args:
             together: asked while nobody is alone; it stays true until somebody was.
         """
-        self._enter()
-        try:
-            if together():
-                yield False
-                return
-        finally:
-            self._leave()
-        self._enter_alone()
-        try:
-            yield True
-        finally:
-            self._leave_alone()
+        return _Turn(self, together)
 
     def _enter(self) -> None:
-        with self._changed:
+        with self._lock:
             while self._is_alone or self._wanting_alone:
                 self._changed.wait()
             self._inside += 1
 
     def _leave(self) -> None:
-        with self._changed:
+        with self._lock:
             self._inside -= 1
             if not self._inside and self._wanting_alone:
                 self._changed.notify_all()
 
     def _enter_alone(self) -> None:
-        with self._changed:
+        with self._lock:
             self._wanting_alone += 1
             try:
                 while self._is_alone or self._inside:
@@ -61,6 +50,37 @@ class Turns:
                     self._changed.notify_all()
 
     def _leave_alone(self) -> None:
-        with self._changed:
+        with self._lock:
             self._is_alone = False
             self._changed.notify_all()
+
+
+class _Turn:
+    """One thread's turn."""
+
+    __slots__ = ("_is_alone", "_together", "_turns")
+
+    def __init__(self, turns: Turns, together: Callable[[], bool]) -> None:
+        self._turns = turns
+        self._together = together
+        self._is_alone = False
+
+    def __enter__(self) -> bool:
+        turns = self._turns
+        turns._enter()
+        goes_on = False
+        try:
+            goes_on = self._together()
+        finally:
+            if not goes_on:
+                turns._leave()
+        if not goes_on:
+            turns._enter_alone()
+            self._is_alone = True
+        return self._is_alone
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_alone:
+            self._turns._leave_alone()
+        else:
+            self._turns._leave()

@@ -456,11 +456,12 @@ class Executable:
             self._raise_unless_finite(np.asarray(finite), step)
         extremes = anchors.pop(index_ranges.NAME, None)
         results = {name: np.asarray(array) for name, array in anchors.items()}
-        batches = self.program.batches_per_step
+        program = self.program
+        batches = program.batches_per_step
         if extremes is not None:
             updates = batches if step.changes else 0
-            index_ranges.judge(step.ranges, np.asarray(extremes), self.program.turn, updates)
-        low, high = self._seed_words(batches * self.program.accumulation_factor)
+            index_ranges.judge(step.ranges, np.asarray(extremes), program.turn, updates)
+        low, high = self._seed_words(batches * program.accumulation_factor)
         self.seed = low | high << 32
         return results
 
