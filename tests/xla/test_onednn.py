@@ -142,6 +142,14 @@ def test_a_convolution_is_that_of_numpy(spec: Spec) -> None:
         _check(spec)
 
 
+@pytest.mark.parametrize("changed", [{}, {"results": 1}, {"channels": 3}], ids=str)
+def test_a_result_one_column_wide_is_right_or_refused(changed: dict[str, int]) -> None:
+    strip = replace(PLAIN, channels=1, height=3, width=3, kernel_height=1, top=0, bottom=0, left=0)
+    spec = replace(strip, right=0, stride_x=2, has_bias=0, **changed)
+    if library.packed(spec) is not None:
+        _check(spec)
+
+
 @pytest.mark.parametrize(
     "changed",
     [
@@ -152,9 +160,10 @@ def test_a_convolution_is_that_of_numpy(spec: Spec) -> None:
         {"stride_y": 2, "stride_x": 2},
         ONE,
         {**ONE, "stride_y": 2, "stride_x": 2, "has_addend": 1, "height": 64, "width": 41},
-        {**ONE, "channels": 1100, "results": 96, "has_addend": 1},
+        {**ONE, "channels": 1100, "has_addend": 1},
         {**ONE, "channels": 1100, "results": 1200, "height": 3, "width": 3, "has_addend": 1},
         {**ONE, "channels": 1024},
+        {**ONE, "channels": 1024, "results": 128},
         {**ONE, "results": 61, "activation": 1},
         {"height": 23, "width": 19, "results": 61, "has_addend": 1, "activation": 1},
         {"images": 5, "top": 0, "left": 2, "bottom": 2, "right": 0},

@@ -137,6 +137,10 @@ class Direct : public Plan {
  public:
   explicit Direct(const Spec& given)
       : Plan(reduced(given)), height_(spec.result_height()), width_(spec.result_width()) {
+    if (width_ == 1 && height_ > 1 && spec.stride_x != spec.stride_y) {
+      // oneDNN 3.6 steps from row to row of such a result by the stride of its columns.
+      throw std::runtime_error("a result one column wide, by other strides down than across");
+    }
     const OneThread alone;
     const bool is_weighty = spec.weights() >= 2 * spec.images * spec.height * spec.width * spec.channels;
     if (is_weighty && spec.groups == 1 && spec.results % (kChannels * spec.parts) == 0) {

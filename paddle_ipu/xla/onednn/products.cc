@@ -128,8 +128,11 @@ std::unique_ptr<Plan> make_product(const Spec& spec) {
   if (!tile::is_supported() || spec.groups != 1 || spec.activation > kReluOf) return nullptr;
   if (spec.kernel_height != 1 || spec.kernel_width != 1) return nullptr;
   if (spec.top + spec.left + spec.bottom + spec.right != 0) return nullptr;
-  if (spec.images * spec.result_height() * spec.result_width() < kFewestRows) return nullptr;
-  if (spec.results < kFewestColumns) return nullptr;
+  const int64_t rows = spec.images * spec.result_height() * spec.result_width();
+  if (rows < kFewestRows || spec.results < kFewestColumns) return nullptr;
+  // Where both rows and weights are many, each is used often once it is near, and oneDNN is as fast or faster.
+  const bool is_strided = spec.stride_y != 1 || spec.stride_x != 1;
+  if (spec.weights() * 4 > kWeightBytes && rows > spec.results && !is_strided) return nullptr;
   return std::make_unique<Product>(spec);
 }
 
