@@ -142,6 +142,13 @@ def test_a_convolution_is_that_of_numpy(spec: Spec) -> None:
         _check(spec)
 
 
+def test_padding_by_a_whole_kernel_is_right_or_refused() -> None:
+    strip = replace(PLAIN, images=4, channels=9, results=4, height=5, width=1, kernel_width=1)
+    spec = replace(strip, stride_y=3, stride_x=3, top=0, left=2, bottom=0, gap_x=2, parts=4)
+    if library.packed(spec) is not None:
+        _check(spec)
+
+
 @pytest.mark.parametrize("changed", [{}, {"results": 1}, {"channels": 3}], ids=str)
 def test_a_result_one_column_wide_is_right_or_refused(changed: dict[str, int]) -> None:
     strip = replace(PLAIN, channels=1, height=3, width=3, kernel_height=1, top=0, bottom=0, left=0)

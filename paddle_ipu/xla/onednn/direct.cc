@@ -141,6 +141,12 @@ class Direct : public Plan {
       // oneDNN 3.6 steps from row to row of such a result by the stride of its columns.
       throw std::runtime_error("a result one column wide, by other strides down than across");
     }
+    const int64_t reach_y = (spec.kernel_height - 1) * spec.gap_y + 1;
+    const int64_t reach_x = (spec.kernel_width - 1) * spec.gap_x + 1;
+    if (std::max(spec.top, spec.bottom) >= reach_y || std::max(spec.left, spec.right) >= reach_x) {
+      // oneDNN 3.6 reads outside of the data there.
+      throw std::runtime_error("places of the result that read padding only");
+    }
     const OneThread alone;
     const bool is_weighty = spec.weights() >= 2 * spec.images * spec.height * spec.width * spec.channels;
     if (is_weighty && spec.groups == 1 && spec.results % (kChannels * spec.parts) == 0) {
