@@ -27,6 +27,7 @@ ENGINES: dict[str, tuple[str, dict[str, str]]] = {
     "paddle": ("Paddle Inference, default", PLAIN_PADDLE),
     "paddle-tuned": ("Paddle Inference, tuned", PLAIN_PADDLE | TUNED),
 }
+MODELS = ("add", "word2vec", "resnet50", "bert", "bert-2")
 CASES = ("word2vec:4", "resnet50:1", "resnet50:8", "bert:1", "bert:8")
 TOLERANCE = 1e-4
 """Largest difference from the first engine's result, in parts of its norm."""
@@ -52,7 +53,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--cases",
         default=",".join(CASES),
-        help=f"model:batch, separated by commas; models: add, word2vec, resnet50, bert, bert-2 "
+        help=f"model:batch, separated by commas; models: {', '.join(MODELS)} "
         f"(default {','.join(CASES)})",
     )
     parser.add_argument("--only", default=",".join(ENGINES), help="engines, separated by commas")
@@ -66,6 +67,10 @@ def _arguments() -> argparse.Namespace:
     unknown = [name for name in arguments.only.split(",") if name not in ENGINES]
     if unknown:
         parser.error(f"--only: unknown engine {', '.join(unknown)}; choose from {list(ENGINES)}")
+    for case in arguments.cases.split(","):
+        model, _, batch = case.partition(":")
+        if model not in MODELS or not batch.isdecimal() or int(batch) < 1:
+            parser.error(f"--cases: {case!r} is not MODEL:BATCH with a model of {list(MODELS)}")
     return arguments
 
 

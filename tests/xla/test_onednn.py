@@ -101,7 +101,11 @@ def _check(spec: Spec, seed: int = 0) -> None:
     arrays = _numbers(spec, seed)
     expected = _expected(spec, *arrays)
     difference = np.linalg.norm(_given(spec, *arrays) - expected)
-    assert difference <= 1e-6 * np.linalg.norm(expected), spec
+    scale = np.linalg.norm(expected)
+    if "Gelu" in (library.ACTIVATIONS[spec.activation] or ""):
+        # Of a number below zero it is the small rest of two that nearly cancel.
+        scale = max(scale, np.linalg.norm(_expected(replace(spec, activation=0), *arrays)))
+    assert difference <= 1e-6 * scale, spec
 
 
 @st.composite

@@ -77,7 +77,7 @@ PADDLE_IPU_AVX512 void multiply(const Product& product, float* sums, bool is_mor
   const int64_t stride = product.stride, k = product.k;
   const float* next = product.is_first_read ? a + R * stride : panel;
   for (int64_t i = 0; i < k; ++i) {
-    const __m512 left = _mm512_load_ps(panel), right = _mm512_load_ps(panel + kLanes);
+    const __m512 left = _mm512_loadu_ps(panel), right = _mm512_loadu_ps(panel + kLanes);
     _mm_prefetch(reinterpret_cast<const char*>(panel + kAhead * kColumns), _MM_HINT_T0);
     _mm_prefetch(reinterpret_cast<const char*>(panel + kAhead * kColumns + kLanes), _MM_HINT_T0);
     _mm_prefetch(reinterpret_cast<const char*>(next + i * kLanes), _MM_HINT_T0);

@@ -216,7 +216,7 @@ class Winograd : public Plan {
           const float* own = buffers.source + ((place.image * spec.height + y) * spec.width + x) * spec.channels;
           const float* weights = kept + tap * spec.channels * kColumns;
           for (int64_t c = 0; c < spec.channels; ++c) {
-            sum = _mm512_fmadd_ps(_mm512_set1_ps(own[c]), _mm512_load_ps(weights + c * kColumns), sum);
+            sum = _mm512_fmadd_ps(_mm512_set1_ps(own[c]), _mm512_loadu_ps(weights + c * kColumns), sum);
           }
         }
         found[i][j] = sum;
