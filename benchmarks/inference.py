@@ -27,6 +27,8 @@ ENGINES: dict[str, tuple[str, dict[str, str]]] = {
     "paddle": ("Paddle Inference, default", PLAIN_PADDLE),
     "paddle-tuned": ("Paddle Inference, tuned", PLAIN_PADDLE | TUNED),
 }
+PAUSE = 0.3
+"""Seconds before a turn: threads of OpenMP go on looking for work after the turn before."""
 MODELS = ("add", "word2vec", "resnet50", "bert", "bert-2")
 CASES = ("word2vec:4", "resnet50:1", "resnet50:8", "bert:1", "bert:8")
 TOLERANCE = 1e-4
@@ -242,6 +244,7 @@ def _measure(arguments: argparse.Namespace, folder: Path) -> dict[str, dict[str,
             answers[name]["seconds"] = []
         for turn in range(arguments.rounds + 1):
             for name, worker in workers.items():
+                time.sleep(PAUSE)
                 seconds = worker.ask(do="time", seconds=arguments.seconds)["seconds"]
                 if turn:  # The first warms up.
                     answers[name]["seconds"] += seconds
