@@ -63,6 +63,7 @@ class Training:
     def __init__(self, folder: Path, generator: random.Random, patience: float) -> None:
         self.folder, self.random, self.patience = folder, generator, patience
         self.cache, self.temporary = folder / "cache", folder / "tmp"
+        self.errors = folder / "errors"
         self.samples = write_samples_folder(folder / "samples")
         self.startup = self.steps = 0.0
         self.launches = 0
@@ -87,15 +88,15 @@ class Training:
             f"--enable_grad_acc False --grad_acc_factor 1 --max_steps {STEPS} --save_steps {SAVED} "
             "--hidden_dropout_prob 0.1 --attention_probs_dropout_prob 0.1 --resume"
         ).split()
-        self.errors = (self.folder / "errors").open("w+")
-        return subprocess.Popen(
-            [sys.executable, "-m", "paddle_ipu.distributed.poprun", "--offline-mode=yes",
-             f"--num-instances={instances}", f"--num-replicas={REPLICAS}",
-             f"--executable-cache-path={self.cache}", f"--hang-timeout={self.patience:.0f}",
-             sys.executable, "-m", "tests.distributed.doomed_pretraining", *words, *SIZES,
-             "--input_files", str(self.samples), "--output_dir", str(output)],
-            env=environment, cwd=ROOT, text=True, stdout=subprocess.DEVNULL, stderr=self.errors,
-        )  # fmt: skip
+        with self.errors.open("w", encoding="utf-8") as errors:
+            return subprocess.Popen(
+                [sys.executable, "-m", "paddle_ipu.distributed.poprun", "--offline-mode=yes",
+                 f"--num-instances={instances}", f"--num-replicas={REPLICAS}",
+                 f"--executable-cache-path={self.cache}", f"--hang-timeout={self.patience:.0f}",
+                 sys.executable, "-m", "tests.distributed.doomed_pretraining", *words, *SIZES,
+                 "--input_files", str(self.samples), "--output_dir", str(output)],
+                env=environment, cwd=ROOT, text=True, stdout=subprocess.DEVNULL, stderr=errors,
+            )  # fmt: skip
 
     def mark(self) -> str:
         """What every process of this launch has in its environment."""
@@ -103,8 +104,7 @@ class Training:
 
     def said(self) -> str:
         """What the launch wrote to its standard error."""
-        self.errors.seek(0)
-        return self.errors.read()
+        return self.errors.read_text(encoding="utf-8")
 
     def undisturbed(self) -> list[float]:
         """The losses of a run to its end; measures its parts."""
