@@ -1,7 +1,7 @@
 """Optimizer state that goes to the device while its program is still being compiled.
 
-Adam's moments are twice as large as the weights. The Scope lets
-go of each array as it goes, and is given it back where the compilation fails.
+Adam's moments are twice as large as the weights. The Scope lets go of each array as it goes, and is
+given it back where the compilation fails.
 """
 
 from __future__ import annotations

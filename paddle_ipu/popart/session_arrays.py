@@ -5,6 +5,7 @@ What a ``PyStepIO`` checks and copies is known to the caller here, who runs smal
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
 from math import prod
@@ -52,9 +53,9 @@ class SessionArrays(SessionWeights):
         found = executable.run(feeds, self._updating)
         return {name: np.array(found[name]).reshape(shape) for name, shape in self._got.items()}
 
+    @abstractmethod
     def initAnchorArrays(self) -> dict[str, Array]:
         """Empty arrays, one for each anchor."""
-        raise NotImplementedError
 
     @cached_property
     def _fed(self) -> dict[str, tuple[int, ...]]:

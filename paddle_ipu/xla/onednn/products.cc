@@ -20,11 +20,6 @@ constexpr int64_t kWeightBytes = 384 << 10;
 // Elements of a row that are multiplied at once, by a part of a panel that stays near meanwhile.
 constexpr int64_t kDepth = 1024;
 
-Memory& sums_memory() {
-  thread_local Memory own;
-  return own;
-}
-
 class Product : public Plan {
  public:
   explicit Product(const Spec& given)
@@ -107,7 +102,7 @@ class Product : public Plan {
     }
     const float* a = buffers.source + at * spec.channels;
     const int64_t cuts = up(spec.channels, kDepth);
-    float* sums = sums_memory().floats(rows * kColumns);
+    float* sums = tile::sums_memory().floats(rows * kColumns);
     for (int64_t cut = 0; cut < cuts; ++cut) {
       const int64_t from = spec.channels * cut / cuts, to = spec.channels * (cut + 1) / cuts;
       const tile::Product own = {a + from, spec.stride_x * spec.channels, panel + from * kColumns, to - from,

@@ -18,6 +18,12 @@ constexpr int64_t kRows = 12, kColumns = 32, kLanes = 16;
 // Rows of a panel that are asked for ahead of their use.
 constexpr int64_t kAhead = 16;
 
+// A thread's sums that are not finished yet.
+inline Memory& sums_memory() {
+  thread_local Memory own;
+  return own;
+}
+
 inline bool is_supported() { return __builtin_cpu_supports("avx512f"); }
 
 // The first lanes of a vector, as many as there are.

@@ -30,11 +30,6 @@ Memory& data_memory() {
   return own;
 }
 
-Memory& sums_memory() {
-  thread_local Memory own;
-  return own;
-}
-
 class Winograd : public Plan {
  public:
   explicit Winograd(const Spec& given)
@@ -67,7 +62,7 @@ class Winograd : public Plan {
     // Planes a line apart from each other's places in the cache.
     const int64_t plane = count * spec.channels + kLanes;
     float* data = data_memory().floats(kPlaces * plane);
-    float* sums = sums_memory().floats(kPlaces * count * kColumns);
+    float* sums = tile::sums_memory().floats(kPlaces * count * kColumns);
     for (int64_t i = 0; i < count; ++i) transform(buffers.source, begin + i, data + i * spec.channels, plane);
     for (int64_t p = panels_ * group / groups_; p < panels_ * (group + 1) / groups_; ++p) {
       for (int64_t place = 0; place < kPlaces; ++place) {
