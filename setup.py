@@ -78,10 +78,23 @@ class EditableWithPth(editable_wheel):
 ONEDNN = "paddle_ipu/xla/onednn"
 KERNELS = Extension(
     "paddle_ipu.xla.onednn._kernels",
-    [f"{ONEDNN}/{name}.cc" for name in ("direct", "kernels", "products", "winograd")],
+    [
+        f"{ONEDNN}/{name}.cc"
+        for name in ("attention", "direct", "kernels", "parts", "products", "winograd")
+    ],
     depends=[
         f"{ONEDNN}/{name}.h"
-        for name in ("direct", "onednn", "plan", "products", "tile", "winograd", "xla_ffi")
+        for name in (
+            "attention",
+            "direct",
+            "onednn",
+            "parts",
+            "plan",
+            "products",
+            "tile",
+            "winograd",
+            "xla_ffi",
+        )
     ],
     extra_compile_args=["-std=c++17", "-O2"],
     libraries=["dl", "pthread"],

@@ -146,9 +146,9 @@ class _Session(SessionFacts, SessionReports):
             raise popart_exception(f"Anchor tensor `{anchor}' not in Ir Tensors. Note: {why}.")
 
     def _build(self) -> Any:
+        from paddle_ipu.xla import fused_attention, fused_products
         from paddle_ipu.xla.executable import Executable
         from paddle_ipu.xla.folded_norms import FoldedNorm, fold
-        from paddle_ipu.xla.fused_products import FusedProduct, fuse
         from paddle_ipu.xla.kernel_layout import constant_kernels
         from paddle_ipu.xla.precision import Precision
         from paddle_ipu.xla.recomputation import Recomputation
@@ -164,20 +164,26 @@ class _Session(SessionFacts, SessionReports):
         }
         weights = {name: kinds.pop(name) for name in self._graph.initializers if name in kinds}
         writes = variable_writes(self._graph, training=self._loss is not None)
+        precision = Precision.of(options)
         kernels: frozenset[str] = frozenset()
         folded: list[FoldedNorm] = []
-        fused: list[FusedProduct] = []
+        fused: list[fused_products.FusedProduct] = []
+        attentions: list[fused_attention.FusedAttention] = []
+        anchored = self.dataFlow.anchors()
         if updater is None and not writes and self._instances == 1:
-            unseen = weights.keys() - self.dataFlow.anchors()
+            unseen = weights.keys() - anchored
             kernels = constant_kernels(self._graph, unseen)
             if not options.enableFloatingPointChecks:
                 # These look at every operator's result.
-                folded = fold(self._graph, unseen, self.dataFlow.anchors())
+                folded = fold(self._graph, unseen, anchored)
                 if self.replicationFactor == 1:
-                    fused = fuse(self._graph, unseen, self.dataFlow.anchors(), folded)
+                    if not precision.unstable_softmax:
+                        attentions = fused_attention.fuse(self._graph, anchored)
+                    taken = {name for attention in attentions for name in attention.made}
+                    fused = fused_products.fuse(self._graph, unseen, anchored, folded, taken)
                     kernels -= {product.kernel for product in fused}
         anchors = []
-        for anchor in self.dataFlow.anchors():
+        for anchor in anchored:
             kind = self.dataFlow.art(anchor)
             text = str(kind.id().name).lower()
             anchors.append(Anchor(anchor, text, kind.rp() if text == "everyn" else 1))
@@ -203,12 +209,13 @@ class _Session(SessionFacts, SessionReports):
                 # With accumulation all micro-batches of an update have the same weights.
                 stages={} if options.enableGradientAccumulation else self._stages,
                 check_floats=bool(options.enableFloatingPointChecks),
-                precision=Precision.of(options),
+                precision=precision,
                 automatic_loss_scaling=self._automatic_loss_scaling(),
                 recomputation=Recomputation(options.autoRecomputation.name, self._stages or {}),
                 kernels=kernels,
                 folded=tuple(folded),
                 fused=tuple(fused),
+                attentions=tuple(attentions),
             )
         )
 

@@ -20,6 +20,7 @@ from paddle_ipu.distributed import heartbeat
 from paddle_ipu.errors import LoweringError, NumericalError, popart_exception, popart_runtime_error
 from paddle_ipu.xla import (
     fixed_weights,
+    fused_attention,
     fused_products,
     half,
     index_ranges,
@@ -97,6 +98,7 @@ class Executable:
             else node
             for node in graph.nodes
         ]  # fmt: skip
+        graph.nodes = fused_attention.lowered(graph.nodes, program.attentions)
         graph.nodes = fused_products.lowered(graph.nodes, program.fused)
         self._step = Step(program, graph, OptimizerState({}, ()))
         if program.updater is not None and program.loss is not None:

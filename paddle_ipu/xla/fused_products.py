@@ -111,6 +111,7 @@ def fuse(
     weights: Collection[str],
     kept: Collection[str],
     folded: Sequence[FoldedNorm],
+    taken: Collection[str] = (),
 ) -> list[FusedProduct]:
     """The products of a graph that oneDNN takes; none where it cannot be used.
 
@@ -119,10 +120,11 @@ def fuse(
         weights: those that no run changes and no result shows.
         kept: tensors that are results, or are looked at.
         folded: norms that are in the weights.
+        taken: results of operators that are done with others already.
     """
     if library.version() is None:
         return []
-    search = _Search(weights, seen(graph, kept), {norm.result: norm for norm in folded})
+    search = _Search(weights, seen(graph, kept), {norm.result: norm for norm in folded}, {*taken})
     found = (search.of(node) for node in graph)
     return [product for product in found if product is not None]
 
@@ -143,7 +145,7 @@ class _Search:
     weights: Collection[str]
     kept: Collection[str]
     folded: Mapping[str, FoldedNorm]
-    taken: set[str] = field(default_factory=set)
+    taken: set[str]
 
     def of(self, node: ir.Node) -> FusedProduct | None:
         if node.domain not in _STANDARD or node.op_type not in ("Conv", "MatMul"):
@@ -199,7 +201,7 @@ class _Search:
             return False
         out = node.outputs[0]
         if out.name in self.taken:
-            # The sum of two products is done with the first of them.
+            # The sum of two products is done with the first of them; that of scores, in attention.
             return False
         norm = self.folded.get(str(out.name))
         if norm is not None:

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from paddle_ipu.xla.automatic_loss_scaling import AutomaticLossScaling
 from paddle_ipu.xla.folded_norms import FoldedNorm
+from paddle_ipu.xla.fused_attention import FusedAttention
 from paddle_ipu.xla.fused_products import FusedProduct
 from paddle_ipu.xla.optimizer import Updater
 from paddle_ipu.xla.precision import Precision
@@ -62,6 +63,7 @@ class StepProgram:
         kernels: weights that are on the device as ``kernel_layout.py`` turns them.
         folded: norms that are in the weights on the device.
         fused: products that oneDNN does with what follows them; their weights are packed.
+        attentions: those that a kernel does.
     """
 
     graph: ir.Graph
@@ -86,6 +88,7 @@ class StepProgram:
     kernels: frozenset[str] = frozenset()
     folded: Sequence[FoldedNorm] = ()
     fused: Sequence[FusedProduct] = ()
+    attentions: Sequence[FusedAttention] = ()
 
     @property
     def packed(self) -> Mapping[str, FusedProduct]:

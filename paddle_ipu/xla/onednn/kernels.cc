@@ -1,25 +1,23 @@
-// Convolutions and products by constant weights, as a function that XLA calls.
+// Convolutions and products by constant weights, and attention, as functions that XLA calls.
 //
 // The result of x [N, H, W, C] with its bias, what is added to it, and the activation are one pass over
 // memory. XLA's own threads each take parts of it. The weights are in the layout of the kernels, made once.
 
+#include "attention.h"
 #include "direct.h"
+#include "parts.h"
 #include "products.h"
 #include "winograd.h"
 #include "xla_ffi.h"
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <condition_variable>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <stdexcept>
 #include <string>
-#include <thread>
 
 namespace {
 
@@ -49,49 +47,6 @@ const Plan& plan_of(const int64_t* numbers) {
   return *found;
 }
 
-// A run whose parts threads take in turn.
-struct Run {
-  const Plan& plan;
-  const Buffers buffers;
-  std::atomic<int64_t> next{0}, done{0};
-  std::atomic<bool> failed{false};
-  std::mutex mutex;
-  std::condition_variable all_done;
-
-  Run(const Plan& plan, const Buffers& buffers) : plan(plan), buffers(buffers) {}
-
-  // Takes parts as long as there are any.
-  void work() {
-    const int64_t parts = plan.parts();
-    for (int64_t i = next++; i < parts; i = next++) {
-      try {
-        plan.take(i, buffers);
-      } catch (const std::exception&) {
-        failed = true;
-      }
-      if (++done == parts) {
-        const std::lock_guard<std::mutex> locked(mutex);
-        all_done.notify_all();
-      }
-    }
-  }
-
-  void wait() {
-    constexpr int kTurns = 200;
-    for (int turn = 0; turn < kTurns; ++turn) {
-      if (done == plan.parts()) return;
-      std::this_thread::yield();
-    }
-    std::unique_lock<std::mutex> locked(mutex);
-    all_done.wait(locked, [this] { return done == plan.parts(); });
-  }
-};
-
-void take_part(void* data) {
-  const std::unique_ptr<std::shared_ptr<Run>> run(static_cast<std::shared_ptr<Run>*>(data));
-  (*run)->work();
-}
-
 xla_ffi::Error* error_of(const xla_ffi::Call& call, xla_ffi::Code code, const char* message) {
   xla_ffi::ErrorArguments arguments = {sizeof arguments, nullptr, message, code};
   return call.api->create_error(&arguments);
@@ -106,46 +61,73 @@ const xla_ffi::Array* attribute(const xla_ffi::Call& call, const char* name) {
   return nullptr;
 }
 
-xla_ffi::Error* run(const xla_ffi::Call& call) {
-  const xla_ffi::Array* numbers = attribute(call, "spec");
-  if (numbers == nullptr || numbers->type != xla_ffi::kInt64 || numbers->count != kNumbers) {
-    return error_of(call, xla_ffi::kInvalidArgument, "a convolution: no spec");
-  }
-  const Plan& plan = plan_of(static_cast<const int64_t*>(numbers->data));
-  if (call.arguments.count != 2 + plan.spec.has_bias + plan.spec.has_addend || call.results.count != 1) {
+// The numbers that a call says of its work; null where there are not as many as there should be.
+const int64_t* numbers_of(const xla_ffi::Call& call, size_t count) {
+  const xla_ffi::Array* found = attribute(call, "spec");
+  if (found == nullptr || found->type != xla_ffi::kInt64 || found->count != count) return nullptr;
+  return static_cast<const int64_t*>(found->data);
+}
+
+const xla_ffi::Buffer& buffer(const xla_ffi::Buffers& buffers, int64_t i) {
+  return *static_cast<const xla_ffi::Buffer*>(buffers.items[i]);
+}
+
+float* data(const xla_ffi::Buffers& buffers, int64_t i) { return static_cast<float*>(buffer(buffers, i).data); }
+
+int64_t size(const xla_ffi::Buffer& buffer) {
+  int64_t count = 1;
+  for (int64_t i = 0; i < buffer.rank; ++i) count *= buffer.dims[i];
+  return count;
+}
+
+xla_ffi::Error* run_convolution(const xla_ffi::Call& call) {
+  const int64_t* numbers = numbers_of(call, kNumbers);
+  if (numbers == nullptr) return error_of(call, xla_ffi::kInvalidArgument, "a convolution: no spec");
+  const Plan& plan = plan_of(numbers);
+  const xla_ffi::Buffers& given = call.arguments;
+  if (given.count != 2 + plan.spec.has_bias + plan.spec.has_addend || call.results.count != 1) {
     return error_of(call, xla_ffi::kInvalidArgument, "a convolution: arguments that do not fit its spec");
   }
-  const auto buffer = [](void* item) { return static_cast<xla_ffi::Buffer*>(item); };
-  const auto data = [&](int64_t i) { return static_cast<float*>(buffer(call.arguments.items[i])->data); };
-  if (buffer(call.arguments.items[1])->dims[0] != plan.packed()) {
+  if (buffer(given, 1).dims[0] != plan.packed()) {
     return error_of(call, xla_ffi::kInvalidArgument, "a convolution: weights of another layout");
   }
-  const xla_ffi::Buffer& result = *buffer(call.results.items[0]);
-  const Buffers buffers = {data(0), data(1), plan.spec.has_bias ? data(2) : nullptr, static_cast<float*>(result.data)};
-  if (plan.spec.has_addend && data(2 + plan.spec.has_bias) != buffers.result) {
-    int64_t count = 1;
-    for (int64_t i = 0; i < result.rank; ++i) count *= result.dims[i];
-    std::memcpy(buffers.result, data(2 + plan.spec.has_bias), count * sizeof(float));
+  const Buffers buffers = {data(given, 0), data(given, 1), plan.spec.has_bias ? data(given, 2) : nullptr,
+                           data(call.results, 0)};
+  const float* addend = plan.spec.has_addend ? data(given, 2 + plan.spec.has_bias) : buffers.result;
+  if (addend != buffers.result) std::memcpy(buffers.result, addend, size(buffer(call.results, 0)) * sizeof(float));
+  const bool ran = take_parts(call, plan.parts(), std::min(plan.parts(), threads_of(plan.spec)),
+                              [&plan, buffers](int64_t part) { plan.take(part, buffers); });
+  return ran ? nullptr : error_of(call, xla_ffi::kInternal, "a convolution could not run");
+}
+
+xla_ffi::Error* run_attention(const xla_ffi::Call& call) {
+  const int64_t* numbers = numbers_of(call, kAttentionNumbers);
+  if (numbers == nullptr || !has_attention()) {
+    return error_of(call, xla_ffi::kInvalidArgument, "attention: no spec, or no AVX-512");
   }
-  const auto shared = std::make_shared<Run>(plan, buffers);
-  const bool has_threads = call.api->size >= offsetof(xla_ffi::Api, schedule) + sizeof call.api->schedule;
-  const int64_t threads = std::min(plan.parts(), threads_of(plan.spec));
-  for (int64_t i = 1; has_threads && i < threads; ++i) {
-    // Nothing may throw from here on: other threads write to the buffers.
-    auto* mine = new (std::nothrow) std::shared_ptr<Run>(shared);
-    if (mine == nullptr) break;
-    xla_ffi::TaskArguments task = {sizeof task, nullptr, call.context, take_part, mine};
-    if (xla_ffi::Error* error = call.api->schedule(&task)) {
-      // This thread does what no other can be asked for.
-      xla_ffi::ErrorToDestroy destroyed = {sizeof destroyed, nullptr, error};
-      call.api->destroy_error(&destroyed);
-      delete mine;
-      break;
-    }
+  AttentionSpec spec;
+  std::memcpy(&spec, numbers, sizeof spec);
+  const xla_ffi::Buffers& given = call.arguments;
+  if (given.count != 3 + spec.has_mask || call.results.count != 1) {
+    return error_of(call, xla_ffi::kInvalidArgument, "attention: arguments that do not fit its spec");
   }
-  shared->work();
-  shared->wait();
-  return shared->failed ? error_of(call, xla_ffi::kInternal, "a convolution could not run") : nullptr;
+  const auto fits = [&](const xla_ffi::Buffer& own, const int64_t* strides, int64_t rows, int64_t last) {
+    return (spec.batches - 1) * strides[0] + (spec.heads - 1) * strides[1] + (rows - 1) * strides[2] + last < size(own);
+  };
+  if (!fits(buffer(given, 0), spec.query, spec.rows, spec.depth - 1) ||
+      !fits(buffer(given, 1), spec.key, spec.columns, spec.depth - 1) ||
+      !fits(buffer(given, 2), spec.value, spec.columns, spec.width - 1) ||
+      !fits(buffer(call.results, 0), spec.result, spec.rows, spec.width - 1) ||
+      (spec.has_mask && !fits(buffer(given, 3), spec.mask, spec.rows, (spec.columns - 1) * spec.mask[3]))) {
+    return error_of(call, xla_ffi::kInvalidArgument, "attention: arrays smaller than its spec says");
+  }
+  const AttentionBuffers buffers = {data(given, 0), data(given, 1), data(given, 2),
+                                    spec.has_mask ? data(given, 3) : nullptr, data(call.results, 0)};
+  const int64_t parts = attention_parts(spec);
+  const int64_t threads = std::clamp<int64_t>(spec.work() / kLeastWork, 1, std::min(parts, spec.threads));
+  const bool ran =
+      take_parts(call, parts, threads, [spec, buffers](int64_t part) { attend(spec, part, buffers); });
+  return ran ? nullptr : error_of(call, xla_ffi::kInternal, "attention could not run");
 }
 
 thread_local std::string last_error;
@@ -160,6 +142,21 @@ bool succeeds(Function function) {
     last_error = error.what();
     return false;
   }
+}
+
+// What XLA asks a function: what it is, or to run.
+xla_ffi::Error* answer(xla_ffi::Call& call, xla_ffi::Error* (*run)(const xla_ffi::Call&)) {
+  if (call.extensions != nullptr && call.extensions->kind == xla_ffi::kMetadata) {
+    auto* metadata = reinterpret_cast<xla_ffi::MetadataExtension*>(call.extensions)->metadata;
+    metadata->version = {sizeof metadata->version, nullptr, xla_ffi::kMajor, call.api->version.minor};
+    metadata->traits = 0;
+    metadata->state = 0;
+    return nullptr;
+  }
+  if (call.stage != xla_ffi::kExecute) return nullptr;
+  xla_ffi::Error* error = nullptr;
+  const bool ran = succeeds([&] { error = run(call); });
+  return ran ? error : error_of(call, xla_ffi::kInternal, last_error.c_str());
 }
 
 }  // namespace
@@ -201,18 +198,12 @@ int paddle_ipu_onednn_pack(const int64_t* spec, float* plain, float* packed, int
 
 // XLA's custom call: x [N, H, W, C], packed weights, bias [M] if there is one, and what is added, whose
 // memory the result takes.
-xla_ffi::Error* paddle_ipu_onednn_convolution(xla_ffi::Call* call) {
-  if (call->extensions != nullptr && call->extensions->kind == xla_ffi::kMetadata) {
-    auto* metadata = reinterpret_cast<xla_ffi::MetadataExtension*>(call->extensions)->metadata;
-    metadata->version = {sizeof metadata->version, nullptr, xla_ffi::kMajor, call->api->version.minor};
-    metadata->traits = 0;
-    metadata->state = 0;
-    return nullptr;
-  }
-  if (call->stage != xla_ffi::kExecute) return nullptr;
-  xla_ffi::Error* error = nullptr;
-  const bool ran = succeeds([&] { error = run(*call); });
-  return ran ? error : error_of(*call, xla_ffi::kInternal, last_error.c_str());
-}
+xla_ffi::Error* paddle_ipu_onednn_convolution(xla_ffi::Call* call) { return answer(*call, run_convolution); }
+
+// How many numbers attention's spec has; 0 where this machine lacks what its kernel needs.
+int paddle_ipu_attention_numbers() { return has_attention() ? kAttentionNumbers : 0; }
+
+// XLA's custom call: Q, K, V and, where there is one, the mask.
+xla_ffi::Error* paddle_ipu_attention(xla_ffi::Call* call) { return answer(*call, run_attention); }
 
 }  // extern "C"

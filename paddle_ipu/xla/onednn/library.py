@@ -1,4 +1,4 @@
-"""Convolutions by oneDNN and by kernels beside it, as JAX functions.
+"""Convolutions by oneDNN and by kernels beside it, as JAX functions; the library they are in.
 
 The compiled half, entered by ``kernels.cc``, is built with the package where there is a C++
 compiler. Without it, or without oneDNN in Paddle's wheel, XLA's own convolutions run.
@@ -30,6 +30,12 @@ _COUNTED = 1 << 24
 """How far float32 counts."""
 
 _TARGET = "paddle_ipu_onednn_convolution"
+ATTENTION_TARGET = "paddle_ipu_attention"
+"""The name under which XLA knows the kernel of attention.cc."""
+
+ATTENTION_NUMBERS = 25
+"""How many numbers say what that is to do."""
+
 _FOLDER = Path(__file__).parent
 
 
@@ -97,6 +103,12 @@ def version() -> str | None:
     """oneDNN's version where its kernels can be used in this process, else None."""
     opened = _opened()
     return opened.version if isinstance(opened, _Opened) else None
+
+
+def has_attention() -> bool:
+    """Whether the kernel of attention.cc can be used in this process, on this machine."""
+    opened = _opened()
+    return isinstance(opened, _Opened) and opened.has_attention
 
 
 def why_not() -> str | None:
@@ -197,6 +209,7 @@ def _error(library: ctypes.CDLL) -> str:
 class _Opened:
     library: ctypes.CDLL
     version: str
+    has_attention: bool
 
 
 def _library() -> ctypes.CDLL:
@@ -222,7 +235,13 @@ def _opened() -> _Opened | str:
         # Built for another machine, or without what it needs here.
         return f"{path.name} cannot be loaded: {error}"
     numbers = getattr(library, "paddle_ipu_onednn_numbers", None)
-    if numbers is None or numbers() != len(fields(Spec)):
+    attention = getattr(library, "paddle_ipu_attention_numbers", None)
+    if (
+        numbers is None
+        or numbers() != len(fields(Spec))
+        or attention is None
+        or attention() not in (0, ATTENTION_NUMBERS)
+    ):
         return f"{path.name} was built from other sources; install paddle_ipu again"
     library.paddle_ipu_onednn_error.restype = ctypes.c_char_p
     library.paddle_ipu_onednn_packed.restype = ctypes.c_int64
@@ -232,10 +251,15 @@ def _opened() -> _Opened | str:
     number = int(library.paddle_ipu_onednn_open(os.fsencode(found)))
     if not number:
         return f"{found.name} of Paddle's wheel cannot be opened: {_error(library)}"
-    handler = library.paddle_ipu_onednn_convolution
-    capsule = jax.ffi.pycapsule(handler)  # type: ignore[no-untyped-call]
-    jax.ffi.register_ffi_target(_TARGET, capsule, platform="cpu")
-    return _Opened(library, f"{number // 10000}.{number // 100 % 100}.{number % 100}")
+    functions = {
+        _TARGET: library.paddle_ipu_onednn_convolution,
+        ATTENTION_TARGET: library.paddle_ipu_attention,
+    }
+    for name, function in functions.items():
+        capsule = jax.ffi.pycapsule(function)  # type: ignore[no-untyped-call]
+        jax.ffi.register_ffi_target(name, capsule, platform="cpu")
+    opened = f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+    return _Opened(library, opened, has_attention=bool(attention()))
 
 
 def _onednn() -> Path | None:

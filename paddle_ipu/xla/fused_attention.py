@@ -1,0 +1,334 @@
+"""Attention, softmax(scale Q Kᵀ + mask) V, found in a graph to be done by a kernel of its own.
+
+XLA writes the scores of all heads to memory between two products, and Q, K, V and the result once
+more with rows and heads exchanged. The kernel of ``onednn/attention.cc`` reads and writes them
+where they stand, and keeps the scores near the core.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+
+import onnx_ir as ir
+
+from paddle_ipu.popart.shape_inference.constants import constant_of
+from paddle_ipu.xla.folded_norms import is_float32, seen, static_dims
+from paddle_ipu.xla.graph import LoweredNode
+from paddle_ipu.xla.lowerings import fused_attention
+from paddle_ipu.xla.onednn import library
+from paddle_ipu.xla.onednn.attention import AttentionSpec, Strides
+
+_STANDARD = ("", "ai.onnx")
+_FEWEST_ROWS = 4
+"""Of fewer the layout that the kernel needs costs more than the products."""
+
+
+@dataclass(frozen=True, slots=True)
+class FusedAttention:
+    """Attention by the ids of its tensors.
+
+    Attributes:
+        values: the product by V.
+        dropped: results that only attention reads.
+        result: what it gives; that of `values`, or of the transpose behind it.
+        inputs: Q, K, V and the mask, None for no mask.
+        shape: of the result.
+        spec: the work.
+    """
+
+    values: str
+    dropped: frozenset[str] = field(compare=False)
+    result: str
+    inputs: tuple[str, str, str, str | None]
+    shape: tuple[int, ...]
+    spec: AttentionSpec
+
+    @property
+    def made(self) -> frozenset[str]:
+        """Results of all operators that are done in it."""
+        return self.dropped | {self.values, self.result}
+
+    def lowered(self, node: LoweredNode) -> LoweredNode:
+        """The node of the product by V with all of attention done."""
+        return replace(
+            node,
+            rule=fused_attention.attention,
+            inputs=self.inputs,
+            outputs=(self.result,),
+            attributes={"spec": self.spec, "shape": self.shape},
+            constants={},
+        )
+
+
+def lowered(nodes: Sequence[LoweredNode], found: Sequence[FusedAttention]) -> list[LoweredNode]:
+    """Nodes with each attention where its product by V stood."""
+    if not found:
+        return list(nodes)
+    by_values = {item.values: item for item in found}
+    dropped = {name for item in found for name in item.dropped}
+    made = []
+    for node in nodes:
+        first = node.outputs[0] if node.outputs else ""
+        if first in by_values:
+            made.append(by_values[first].lowered(node))
+        elif first not in dropped:
+            made.append(node)
+    return made
+
+
+def fuse(graph: ir.Graph, kept: Collection[str]) -> list[FusedAttention]:
+    """The attentions of a graph that the kernel takes; none where it cannot be used.
+
+    Args:
+        graph: the PopART graph.
+        kept: tensors that are results, or are looked at.
+    """
+    if not library.has_attention():
+        return []
+    unseen = _Unseen(seen(graph, kept))
+    found = (_attention(node, unseen) for node in graph if _is(node, "Softmax"))
+    return [attention for attention in found if attention is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Unseen:
+    """Tells who alone reads a tensor."""
+
+    kept: Collection[str]
+
+    def reader(self, value: ir.Value) -> tuple[ir.Node, int] | None:
+        """The node that alone reads it and by which input; None where others may."""
+        uses = tuple(value.uses())
+        if value.name in self.kept or len(uses) != 1:
+            return None
+        return uses[0].node, uses[0].idx
+
+    def maker(self, value: ir.Value | None, reader: ir.Node) -> ir.Node | None:
+        """The node that makes what one node alone reads."""
+        if value is None or self.reader(value) is None:
+            return None
+        uses = tuple(value.uses())
+        return value.producer() if uses[0].node is reader else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """An operand of a product read where it stands: a tensor, strides by axis, a factor."""
+
+    tensor: ir.Value
+    strides: tuple[int, ...]
+    factor: float
+
+
+def _attention(softmax: ir.Node, unseen: _Unseen) -> FusedAttention | None:
+    powers = softmax.outputs[0]
+    dims = static_dims(powers)
+    axis = softmax.attributes.get("axis")
+    if len(dims) not in (3, 4) or min(dims) < 1 or not is_float32(powers) or axis is None:
+        return None
+    reader = unseen.reader(powers)
+    if axis.as_int() not in (-1, len(dims) - 1) or reader is None or not _is(reader[0], "MatMul"):
+        return None
+    values, place = reader
+    if place != 0:
+        return None
+    dropped = [str(powers.name)]
+    factor, mask = 1.0, None
+    node = unseen.maker(softmax.inputs[0], softmax)
+    while node is not None and not _is(node, "MatMul"):
+        dropped.append(str(node.outputs[0].name))
+        scaled = _scaled(node)
+        if scaled is not None:
+            source, own = scaled
+            factor *= own
+        elif _is(node, "Add") and mask is None and factor == 1.0:
+            chosen = _mask_of(node, dims, unseen)
+            if chosen is None:
+                return None
+            source, mask = chosen
+        else:
+            return None
+        node = unseen.maker(source, node)
+    if node is None:
+        return None
+    dropped.append(str(node.outputs[0].name))
+    return _fused(node, values, dims, factor, mask, dropped, unseen)
+
+
+def _mask_of(
+    node: ir.Node, dims: tuple[int, ...], unseen: _Unseen
+) -> tuple[ir.Value, ir.Value] | None:
+    """(the scores, the mask) of an Add of both."""
+    for scores, mask in itertools.permutations(node.inputs):
+        if (
+            scores is not None
+            and mask is not None
+            and static_dims(scores) == dims
+            and is_float32(mask)
+            and _broadcast(static_dims(mask), dims) is not None
+            and unseen.reader(scores) is not None
+            and _leads_to_product(scores)
+        ):
+            return scores, mask
+    return None
+
+
+def _leads_to_product(value: ir.Value) -> bool:
+    node = value.producer()
+    while node is not None:
+        scaled = _scaled(node)
+        if scaled is None:
+            return _is(node, "MatMul")
+        node = scaled[0].producer()
+    return False
+
+
+def _fused(
+    scores: ir.Node,
+    values: ir.Node,
+    dims: tuple[int, ...],
+    factor: float,
+    mask: ir.Value | None,
+    dropped: list[str],
+    unseen: _Unseen,
+) -> FusedAttention | None:
+    *outer, rows, columns = dims
+    query = _read(scores.inputs[0], outer, may_scale=True)
+    key = _read(scores.inputs[1], outer, may_scale=True)
+    value, context = _read(values.inputs[1], outer, may_scale=False), values.outputs[0]
+    depth, width = static_dims(scores.inputs[0])[-1:], static_dims(context)[-1:]
+    if query is None or key is None or value is None or not depth or not width:
+        return None
+    if static_dims(context) != (*outer, rows, *width) or not is_float32(context):
+        return None
+    if query.strides[-1] != 1 or key.strides[-2] != 1 or value.strides[-1] != 1:
+        return None
+    if rows < _FEWEST_ROWS:
+        return None
+    result, places = context, tuple(range(len(dims)))
+    behind = unseen.reader(context)
+    if behind is not None and _is(behind[0], "Transpose"):
+        turned = _order(behind[0], len(dims))
+        if turned[-1] == len(dims) - 1:
+            dropped.append(str(behind[0].outputs[0].name))
+            dropped.append(str(context.name))
+            result = behind[0].outputs[0]
+            places = tuple(turned.index(axis) for axis in range(len(dims)))
+    shape = static_dims(result)
+    own = _row_major(shape)
+    batches, heads = (1, *outer) if len(outer) == 1 else outer
+    masked = None if mask is None else _broadcast(static_dims(mask), dims)
+    spec = AttentionSpec(
+        batches=batches,
+        heads=heads,
+        rows=rows,
+        columns=columns,
+        depth=depth[0],
+        width=width[0],
+        query=_three(query.strides[:-1]),
+        key=_three((*key.strides[:-2], key.strides[-1])),
+        value=_three(value.strides[:-1]),
+        result=_three(tuple(own[place] for place in places)[:-1]),
+        mask=None if masked is None else (*_three(masked[:-1]), masked[-1]),
+        threads=library.threads(),
+        scale=factor * query.factor * key.factor,
+    )
+    names = [str(item.tensor.name) for item in (query, key, value)]
+    return FusedAttention(
+        values=str(context.name),
+        dropped=frozenset(dropped) - {str(context.name)},
+        result=str(result.name),
+        inputs=(names[0], names[1], names[2], None if mask is None else str(mask.name)),
+        shape=shape,
+        spec=spec,
+    )
+
+
+def _read(operand: ir.Value | None, outer: Sequence[int], may_scale: bool) -> _Rows | None:
+    """An operand of a product, without the transposes and factors between it and its tensor."""
+    dims = static_dims(operand)
+    if operand is None or len(dims) != len(outer) + 2 or not is_float32(operand):
+        return None
+    if any(own not in (1, size) for own, size in zip(dims, outer, strict=False)):
+        return None
+    places, factor, tensor = tuple(range(len(dims))), 1.0, operand
+    while True:
+        node = tensor.producer()
+        if node is None:
+            break
+        scaled = _scaled(node) if may_scale else None
+        if scaled is not None:
+            tensor, factor = scaled[0], factor * scaled[1]
+        elif _is(node, "Transpose") and node.inputs[0] is not None:
+            order = _order(node, len(dims))
+            places, tensor = tuple(order[place] for place in places), node.inputs[0]
+        else:
+            break
+    strides = _row_major(static_dims(tensor))
+    found = tuple(0 if dim == 1 else strides[at] for dim, at in zip(dims, places, strict=True))
+    return _Rows(tensor, (*found[:-2], *_of_lines(dims, places, strides)), factor)
+
+
+def _of_lines(
+    dims: tuple[int, ...], places: tuple[int, ...], strides: tuple[int, ...]
+) -> tuple[int, int]:
+    """Strides of the last two axes; a single element is its own neighbour."""
+    first, second = (1 if dims[axis] == 1 else strides[places[axis]] for axis in (-2, -1))
+    return first, second
+
+
+def _scaled(node: ir.Node) -> tuple[ir.Value, float] | None:
+    """(what is multiplied, by which constant) of a Mul or Div by one number."""
+    if not (_is(node, "Mul") or _is(node, "Div")) or not is_float32(node.outputs[0]):
+        return None
+    left, right = node.inputs
+    pairs = [(left, right)] if node.op_type == "Div" else [(left, right), (right, left)]
+    for source, number in pairs:
+        if source is None or number is None or not _is_constant(number):
+            continue
+        constant = constant_of(number)
+        if constant is None or constant.size != 1 or not is_float32(source):
+            continue
+        factor = float(constant.reshape(()))
+        if node.op_type == "Div":
+            factor = 1 / factor if factor else math.nan
+        if static_dims(source) == static_dims(node.outputs[0]) and math.isfinite(factor):
+            return source, factor
+    return None
+
+
+def _is_constant(value: ir.Value) -> bool:
+    """Whether it is part of the program, and no weight that a host may set."""
+    node = value.producer()
+    return node is not None and _is(node, "Constant")
+
+
+def _order(node: ir.Node, rank: int) -> tuple[int, ...]:
+    perm = node.attributes.get("perm")
+    return tuple(reversed(range(rank))) if perm is None else tuple(int(i) for i in perm.as_ints())
+
+
+def _row_major(dims: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(math.prod(dims[axis + 1 :]) for axis in range(len(dims)))
+
+
+def _broadcast(dims: tuple[int, ...], whole: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Strides by which a smaller array is read as one of `whole`; None where it cannot be."""
+    full = (1,) * (len(whole) - len(dims)) + dims
+    if len(full) != len(whole) or any(d not in (1, w) for d, w in zip(full, whole, strict=True)):
+        return None
+    strides = _row_major(full)
+    return tuple(0 if dim == 1 else stride for dim, stride in zip(full, strides, strict=True))
+
+
+def _three(strides: tuple[int, ...]) -> Strides:
+    """Of an example, a head and a row, where there may be no examples."""
+    example, head, row = (0, *strides) if len(strides) == 2 else strides
+    return example, head, row
+
+
+def _is(node: ir.Node, op_type: str) -> bool:
+    return node.op_type == op_type and node.domain in _STANDARD
