@@ -146,12 +146,10 @@ class _Session(SessionFacts, SessionReports):
             raise popart_exception(f"Anchor tensor `{anchor}' not in Ir Tensors. Note: {why}.")
 
     def _build(self) -> Any:
-        from paddle_ipu.xla import fused_attention, fused_products
         from paddle_ipu.xla.executable import Executable
-        from paddle_ipu.xla.folded_norms import FoldedNorm, fold
-        from paddle_ipu.xla.kernel_layout import constant_kernels
         from paddle_ipu.xla.precision import Precision
         from paddle_ipu.xla.recomputation import Recomputation
+        from paddle_ipu.xla.standing_weights import Rewriting, rewritten
         from paddle_ipu.xla.step_program import Anchor, StepProgram
 
         options = self._options
@@ -164,35 +162,27 @@ class _Session(SessionFacts, SessionReports):
         }
         weights = {name: kinds.pop(name) for name in self._graph.initializers if name in kinds}
         writes = variable_writes(self._graph, training=self._loss is not None)
-        precision = Precision.of(options)
-        kernels: frozenset[str] = frozenset()
-        folded: list[FoldedNorm] = []
-        fused: list[fused_products.FusedProduct] = []
-        attentions: list[fused_attention.FusedAttention] = []
-        anchored = self.dataFlow.anchors()
+        precision, replicas = Precision.of(options), self.replicationFactor
+        rewriting = Rewriting(self._graph)
         if updater is None and not writes and self._instances == 1:
-            unseen = weights.keys() - anchored
-            kernels = constant_kernels(self._graph, unseen)
-            if not options.enableFloatingPointChecks:
-                # These look at every operator's result.
-                folded = fold(self._graph, unseen, anchored)
-                if self.replicationFactor == 1:
-                    if not precision.unstable_softmax:
-                        attentions = fused_attention.fuse(self._graph, anchored)
-                    taken = {name for attention in attentions for name in attention.made}
-                    fused = fused_products.fuse(self._graph, unseen, anchored, folded, taken)
-                    kernels -= {product.kernel for product in fused}
+            rewriting = rewritten(
+                self._graph,
+                weights,
+                self.dataFlow.anchors(),
+                checks_floats=bool(options.enableFloatingPointChecks),
+                is_replicated=replicas > 1,
+                unstable_softmax=precision.unstable_softmax,
+            )
         anchors = []
-        for anchor in anchored:
+        for anchor in self.dataFlow.anchors():
             kind = self.dataFlow.art(anchor)
             text = str(kind.id().name).lower()
             anchors.append(Anchor(anchor, text, kind.rp() if text == "everyn" else 1))
         mean = options.accumulationAndReplicationReductionType.name == "Mean"
         running = options.meanAccumulationAndReplicationReductionStrategy.name == "Running"
-        replicas = self.replicationFactor
         return Executable(
             StepProgram(
-                graph=self._graph,
+                graph=rewriting.graph,
                 inputs=kinds,
                 weights=weights,
                 writes=writes,
@@ -212,10 +202,10 @@ class _Session(SessionFacts, SessionReports):
                 precision=precision,
                 automatic_loss_scaling=self._automatic_loss_scaling(),
                 recomputation=Recomputation(options.autoRecomputation.name, self._stages or {}),
-                kernels=kernels,
-                folded=tuple(folded),
-                fused=tuple(fused),
-                attentions=tuple(attentions),
+                kernels=rewriting.kernels,
+                folded=rewriting.folded,
+                fused=rewriting.fused,
+                attentions=rewriting.attentions,
             )
         )
 

@@ -218,7 +218,8 @@ class LoweredGraph:
                     constants=node_values.constants(node),
                     bounds=node_values.bounds(node),
                     partials=node_values.partials(node),
-                    scope=scope_names.of_node(node.op_type, index),
+                    scope=node.meta.get(scope_names.KEY)
+                    or scope_names.of_node(node.op_type, index),
                 )
             )
             random += is_random(domain, node.op_type)

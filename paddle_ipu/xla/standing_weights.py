@@ -1,0 +1,59 @@
+"""What weights that no run changes allow: each rewriting of an inference graph, in its order."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from paddle_ipu.xla import fused_attention, fused_products
+from paddle_ipu.xla.folded_norms import FoldedNorm, fold
+from paddle_ipu.xla.fused_attention import FusedAttention
+from paddle_ipu.xla.fused_products import FusedProduct
+from paddle_ipu.xla.kernel_layout import constant_kernels
+from paddle_ipu.xla.unread_rows import without_unread_rows
+
+
+@dataclass(frozen=True, slots=True)
+class Rewriting:
+    """A graph and what is done with its operators, as ``StepProgram`` takes them."""
+
+    graph: ir.Graph
+    kernels: frozenset[str] = frozenset()
+    folded: Sequence[FoldedNorm] = ()
+    fused: Sequence[FusedProduct] = ()
+    attentions: Sequence[FusedAttention] = ()
+
+
+def rewritten(
+    graph: ir.Graph,
+    weights: Collection[str],
+    anchored: Collection[str],
+    *,
+    checks_floats: bool,
+    is_replicated: bool,
+    unstable_softmax: bool,
+) -> Rewriting:
+    """All that can be done with a graph whose weights stand.
+
+    Args:
+        graph: the PopART graph.
+        weights: its weights.
+        anchored: tensors that are fetched.
+        checks_floats: floating-point checks look at every operator's result.
+        is_replicated: JAX runs several replicas in one program, which a custom call cannot join.
+        unstable_softmax: softmax takes powers of what it is given, as the kernel does not.
+    """
+    unseen = set(weights) - set(anchored)
+    if checks_floats:
+        return Rewriting(graph, constant_kernels(graph, unseen))
+    graph = without_unread_rows(graph, anchored)
+    kernels, folded = constant_kernels(graph, unseen), fold(graph, unseen, anchored)
+    if is_replicated:
+        return Rewriting(graph, kernels, tuple(folded))
+    attentions = [] if unstable_softmax else fused_attention.fuse(graph, anchored)
+    taken = {name for attention in attentions for name in attention.made}
+    fused = fused_products.fuse(graph, unseen, anchored, folded, taken)
+    kernels -= {product.kernel for product in fused}
+    return Rewriting(graph, kernels, tuple(folded), tuple(fused), tuple(attentions))
