@@ -22,8 +22,6 @@ from paddle_ipu.xla.onednn import library
 from paddle_ipu.xla.onednn.attention import AttentionSpec, Strides
 
 _STANDARD = ("", "ai.onnx")
-_FEWEST_ROWS = 4
-"""Of fewer the layout that the kernel needs costs more than the products."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,13 +198,11 @@ def _fused(
     key = _read(scores.inputs[1], outer, may_scale=True)
     value, context = _read(values.inputs[1], outer, may_scale=False), values.outputs[0]
     depth, width = static_dims(scores.inputs[0])[-1:], static_dims(context)[-1:]
-    if query is None or key is None or value is None or not depth or not width:
+    if query is None or key is None or value is None or min((*depth, *width), default=0) < 1:
         return None
     if static_dims(context) != (*outer, rows, *width) or not is_float32(context):
         return None
     if query.strides[-1] != 1 or key.strides[-2] != 1 or value.strides[-1] != 1:
-        return None
-    if rows < _FEWEST_ROWS:
         return None
     result, places = context, tuple(range(len(dims)))
     behind = unseen.reader(context)

@@ -140,6 +140,13 @@ def one_key_for_all_heads(p: Program) -> list[str]:
     return [p.onnx.matmul([p.onnx.softmax([scores], axis=3), value])]
 
 
+@found
+def one_row_of_queries(p: Program) -> list[str]:
+    query, key = p.input(HEADS, 1, DEPTH), p.input(HEADS, 7, DEPTH)
+    scores = p.onnx.matmul([query, p.onnx.transpose([key], perm=(0, 2, 1))])
+    return [p.onnx.matmul([p.onnx.softmax([scores], axis=2), p.input(HEADS, 7, DEPTH)])]
+
+
 @left
 def scores_that_are_read_twice(p: Program) -> list[str]:
     scores = p.scores()
@@ -195,13 +202,6 @@ def powers_on_the_right(p: Program) -> list[str]:
     powers = p.onnx.softmax([p.scores()], axis=3)
     value = p.onnx.transpose([p.heads(2)], perm=(0, 1, 3, 2))
     return [p.onnx.matmul([value, powers])]
-
-
-@left
-def few_rows(p: Program) -> list[str]:
-    query, key = p.input(HEADS, 3, DEPTH), p.input(HEADS, 7, DEPTH)
-    scores = p.onnx.matmul([query, p.onnx.transpose([key], perm=(0, 2, 1))])
-    return [p.onnx.matmul([p.onnx.softmax([scores], axis=2), p.input(HEADS, 7, DEPTH)])]
 
 
 @left
