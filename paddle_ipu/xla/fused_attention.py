@@ -1,4 +1,4 @@
-"""Attention, softmax(scale Q Kᵀ + mask) V, found in a graph to be done by a kernel of its own.
+"""Attention, gain softmax(scale Q Kᵀ + mask) V, found in a graph to be done by a kernel of its own.
 
 XLA writes the scores of all heads to memory between two products, and Q, K, V and the result once
 more with rows and heads exchanged. The kernel of ``onednn/attention.cc`` reads and writes them
@@ -18,6 +18,7 @@ from paddle_ipu.popart.shape_inference.constants import constant_of
 from paddle_ipu.xla.folded_norms import is_float32, seen, static_dims
 from paddle_ipu.xla.graph import LoweredNode
 from paddle_ipu.xla.lowerings import fused_attention
+from paddle_ipu.xla.node_values import gives_its_input
 from paddle_ipu.xla.onednn import library
 from paddle_ipu.xla.onednn.attention import AttentionSpec, Strides
 
@@ -127,13 +128,21 @@ def _attention(softmax: ir.Node, unseen: _Unseen) -> FusedAttention | None:
     axis = softmax.attributes.get("axis")
     if len(dims) not in (3, 4) or min(dims) < 1 or not is_float32(powers) or axis is None:
         return None
-    reader = unseen.reader(powers)
-    if axis.as_int() not in (-1, len(dims) - 1) or reader is None or not _is(reader[0], "MatMul"):
+    if axis.as_int() not in (-1, len(dims) - 1):
         return None
+    dropped, gain, value = [str(powers.name)], 1.0, powers
+    while True:
+        reader = unseen.reader(value)
+        if reader is None:
+            return None
+        scaled = _scaled(reader[0])
+        if scaled is None:
+            break
+        value, gain = reader[0].outputs[0], gain * scaled[1]
+        dropped.append(str(value.name))
     values, place = reader
-    if place != 0:
+    if place != 0 or not _is(values, "MatMul"):
         return None
-    dropped = [str(powers.name)]
     factor, mask = 1.0, None
     node = unseen.maker(softmax.inputs[0], softmax)
     while node is not None and not _is(node, "MatMul"):
@@ -153,7 +162,7 @@ def _attention(softmax: ir.Node, unseen: _Unseen) -> FusedAttention | None:
     if node is None:
         return None
     dropped.append(str(node.outputs[0].name))
-    return _fused(node, values, dims, factor, mask, dropped, unseen)
+    return _fused(node, values, dims, (factor, gain), mask, dropped, unseen)
 
 
 def _mask_of(
@@ -188,15 +197,15 @@ def _fused(
     scores: ir.Node,
     values: ir.Node,
     dims: tuple[int, ...],
-    factor: float,
+    factors: tuple[float, float],
     mask: ir.Value | None,
     dropped: list[str],
     unseen: _Unseen,
 ) -> FusedAttention | None:
     *outer, rows, columns = dims
-    query = _read(scores.inputs[0], outer, may_scale=True)
-    key = _read(scores.inputs[1], outer, may_scale=True)
-    value, context = _read(values.inputs[1], outer, may_scale=False), values.outputs[0]
+    query = _read(scores.inputs[0], outer)
+    key = _read(scores.inputs[1], outer)
+    value, context = _read(values.inputs[1], outer), values.outputs[0]
     depth, width = static_dims(scores.inputs[0])[-1:], static_dims(context)[-1:]
     if query is None or key is None or value is None or min((*depth, *width), default=0) < 1:
         return None
@@ -230,7 +239,8 @@ def _fused(
         result=_three(tuple(own[place] for place in places)[:-1]),
         mask=None if masked is None else (*_three(masked[:-1]), masked[-1]),
         threads=library.threads(),
-        scale=factor * query.factor * key.factor,
+        scale=factors[0] * query.factor * key.factor,
+        gain=factors[1] * value.factor,
     )
     names = [str(item.tensor.name) for item in (query, key, value)]
     return FusedAttention(
@@ -243,7 +253,7 @@ def _fused(
     )
 
 
-def _read(operand: ir.Value | None, outer: Sequence[int], may_scale: bool) -> _Rows | None:
+def _read(operand: ir.Value | None, outer: Sequence[int]) -> _Rows | None:
     """An operand of a product, without the transposes and factors between it and its tensor."""
     dims = static_dims(operand)
     if operand is None or len(dims) != len(outer) + 2 or not is_float32(operand):
@@ -255,7 +265,7 @@ def _read(operand: ir.Value | None, outer: Sequence[int], may_scale: bool) -> _R
         node = tensor.producer()
         if node is None:
             break
-        scaled = _scaled(node) if may_scale else None
+        scaled = _scaled(node)
         if scaled is not None:
             tensor, factor = scaled[0], factor * scaled[1]
         elif _is(node, "Transpose") and node.inputs[0] is not None:
@@ -277,7 +287,9 @@ def _of_lines(
 
 
 def _scaled(node: ir.Node) -> tuple[ir.Value, float] | None:
-    """(what is multiplied, by which constant) of a Mul or Div by one number."""
+    """(what is multiplied, by which constant) of a Mul or Div by one number, or an Identity."""
+    if gives_its_input(node) and node.inputs[0] is not None:
+        return node.inputs[0], 1.0
     if not (_is(node, "Mul") or _is(node, "Div")) or not is_float32(node.outputs[0]):
         return None
     left, right = node.inputs

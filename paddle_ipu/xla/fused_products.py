@@ -18,6 +18,7 @@ import onnx_ir as ir
 from paddle_ipu.xla.folded_norms import FoldedNorm, is_float32, seen, static_dims
 from paddle_ipu.xla.graph import LoweredNode
 from paddle_ipu.xla.lowerings import fused_product
+from paddle_ipu.xla.node_values import gives_its_input
 from paddle_ipu.xla.onednn import library
 from paddle_ipu.xla.onednn.library import Spec
 
@@ -204,7 +205,9 @@ class _Search:
             # The sum of two products is done with the first of them; that of scores, in attention.
             return False
         norm = self.folded.get(str(out.name))
-        if norm is not None:
+        if gives_its_input(node):
+            pass
+        elif norm is not None:
             if norm.added is None:
                 if chain.bias is not None or chain.addend is not None:
                     return False

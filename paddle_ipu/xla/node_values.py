@@ -40,6 +40,13 @@ def partials(node: ir.Node) -> str | None:
     return None if attribute is None else str(attribute.value).upper()
 
 
+def gives_its_input(node: ir.Node) -> bool:
+    """Whether its result is its input in an inference session; a dropout's mask is not read."""
+    is_standard = node.domain in ("", "ai.onnx") and node.op_type in ("Identity", "Dropout")
+    is_shaped = (node.domain, node.op_type) == ("ai.graphcore", "ShapedDropout")
+    return (is_standard or is_shaped) and not any(value.uses() for value in node.outputs[1:])
+
+
 def attributes(node: ir.Node) -> dict[str, Any]:
     """Its attributes but for subgraphs and what PopART records on any node."""
     plain: dict[str, Any] = {}

@@ -223,8 +223,8 @@ def through_reshape(dims: tuple[int, ...], reshaped: tuple[int, ...], rows: Rows
 
 def _rules() -> Mapping[tuple[str, str], _Rule]:
     unary = (
-        "Abs Cast Ceil Cos Elu Erf Exp Floor Identity LeakyRelu Log Neg Reciprocal Relu Selu "
-        "Sigmoid Sign Sin Softplus Softsign Sqrt Tanh"
+        "Abs Cast Ceil Cos Dropout Elu Erf Exp Floor Identity LeakyRelu Log Neg Reciprocal Relu "
+        "Selu Sigmoid Sign Sin Softplus Softsign Sqrt Tanh"
     )
     found: dict[str, _Rule] = dict.fromkeys(unary.split(), _of_itself)
     found |= dict.fromkeys("Add Sub Mul Div Pow Max Min Where".split(), _elementwise)

@@ -65,7 +65,7 @@ def _expected(spec: AttentionSpec, arrays: tuple[Array, ...], mask: Any, by_row:
     scores = spec.scale * query @ key.swapaxes(2, 3) + mask
     with np.errstate(invalid="ignore"):
         powers = np.exp(scores - scores.max(-1, keepdims=True))
-        context = powers / powers.sum(-1, keepdims=True) @ value
+        context = spec.gain * powers / powers.sum(-1, keepdims=True) @ value
     return context.swapaxes(1, 2) if by_row else context
 
 
@@ -109,6 +109,10 @@ def test_a_mask_of_any_shape_is_added(wide: tuple[bool, ...], by_row: bool) -> N
     steps = [step // 4 if size > 1 else 0 for step, size in zip(mask.strides, shape, strict=True)]
     spec = replace(spec, mask=(steps[0], steps[1], steps[2], steps[3]))
     _check(spec, by_row, mask)
+
+
+def test_what_the_result_is_multiplied_by() -> None:
+    _check(replace(_spec(), gain=-0.9), by_row=True)
 
 
 def test_one_key_for_all_heads_and_examples() -> None:

@@ -98,6 +98,14 @@ def scaled_query_and_key(p: Program) -> list[str]:
 
 
 @found
+def dropouts_and_factors_on_the_way(p: Program) -> list[str]:
+    scores = p.onnx.identity([p.scaled(p.onnx.identity([p.scores()]))])
+    powers = p.onnx.dropout([p.onnx.softmax([scores], axis=3)], num_outputs=1)[0]
+    value = p.scaled(p.onnx.identity([p.heads(2)]), 1.5)
+    return [p.joined(p.onnx.matmul([p.scaled(powers, 0.9), value]))]
+
+
+@found
 def mask_first_in_its_sum(p: Program) -> list[str]:
     return [p.joined(p.context(p.onnx.add([p.input(ROWS, ROWS), p.scores()])))]
 

@@ -108,6 +108,12 @@ def gelus(p: Program) -> list[str]:
             p.graphcore.gelu([sums[1]])]  # fmt: skip
 
 
+@case("bias addend")
+def dropout_on_the_way(p: Program) -> list[str]:
+    dropped = p.onnx.dropout([p.add(p.product(), p.weight(256))], num_outputs=1)[0]
+    return [p.add(p.inputs[ROWS], p.onnx.identity([dropped]))]
+
+
 @case("addend Relu", "addend Relu")
 def what_is_multiplied_is_added(p: Program) -> list[str]:
     return [

@@ -107,8 +107,8 @@ struct RowMask {
   int64_t stride;
 };
 
-// Puts in place of the scores [T] of a row e to the power of each less their greatest; one over the sum of
-// these, which a NaN among them makes NaN.
+// Puts in place of the scores [T] of a row e to the power of each less their greatest; the sum of these, which
+// a NaN among them makes NaN.
 PADDLE_IPU_AVX512 float normalize(float* scores, int64_t columns, float scale, const RowMask& mask) {
   const __m512 factor = _mm512_set1_ps(scale), lowest = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
   __m512 most = lowest;
@@ -129,7 +129,7 @@ PADDLE_IPU_AVX512 float normalize(float* scores, int64_t columns, float scale, c
     _mm512_store_ps(scores + i, power);
     sum = _mm512_mask_add_ps(sum, tile::first(columns - i), sum, power);
   }
-  return 1.0f / _mm512_reduce_add_ps(sum);
+  return _mm512_reduce_add_ps(sum);
 }
 
 // Sums [R, 32] times one number a row, into rows of the result `step` apart.
@@ -182,7 +182,8 @@ void attend(const AttentionSpec& spec, int64_t part, const AttentionBuffers& buf
     }
     for (int64_t r = 0; r < rows; ++r) {
       const RowMask own = {mask == nullptr ? nullptr : mask + (first + r) * spec.mask[2], spec.mask[3]};
-      factors[r] = normalize(scores + r * padded, spec.columns, static_cast<float>(spec.scale), own);
+      const float whole = normalize(scores + r * padded, spec.columns, static_cast<float>(spec.scale), own);
+      factors[r] = static_cast<float>(spec.gain) / whole;
     }
     for (int64_t panel = 0; panel < panels; ++panel) {
       const tile::Product product = {scores, padded, values + panel * kColumns * spec.columns, spec.columns, false};

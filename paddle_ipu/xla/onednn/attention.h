@@ -1,4 +1,4 @@
-// Attention, softmax(scale Q K^T + mask) V, of all heads of a batch.
+// Attention, gain softmax(scale Q K^T + mask) V, of all heads of a batch.
 
 #pragma once
 
@@ -12,7 +12,7 @@ struct AttentionSpec {
   // The mask's, of example, head, row and column.
   int64_t has_mask, mask[4];
   int64_t threads;
-  double scale;
+  double scale, gain;
 
   int64_t work() const { return batches * heads * rows * columns * (depth + width); }
 };

@@ -17,7 +17,7 @@ Strides = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class AttentionSpec:
-    """softmax(scale Q Kᵀ + mask) V in float32 for each head of each example, as attention.h has it.
+    """gain softmax(scale Q Kᵀ + mask) V in float32, of each head, as attention.h has it.
 
     Strides are in elements: those of an example, a head and a row. A row's elements are neighbours.
 
@@ -41,15 +41,16 @@ class AttentionSpec:
     mask: tuple[int, int, int, int] | None
     threads: int
     scale: float
+    gain: float = 1.0
 
     @property
     def numbers(self) -> np.ndarray[Any, Any]:
-        """int64 [25]; the last one has the bits of `scale`."""
+        """int64 [26]; the last two have the bits of `scale` and `gain`."""
         sizes = astuple(self)[:6]
         strides = (*self.query, *self.key, *self.value, *self.result)
         mask = (0, 0, 0, 0, 0) if self.mask is None else (1, *self.mask)
-        (scale,) = struct.unpack("q", struct.pack("d", self.scale))
-        return np.asarray([*sizes, *strides, *mask, self.threads, scale], np.int64)
+        factors = struct.unpack("2q", struct.pack("2d", self.scale, self.gain))
+        return np.asarray([*sizes, *strides, *mask, self.threads, *factors], np.int64)
 
 
 def attended(
