@@ -16,6 +16,11 @@ from paddle_ipu.scope import from_bits
 Array = np.ndarray[Any, Any]
 _LOWEST, _HIGHEST = np.iinfo(np.int32).min, np.iinfo(np.int32).max
 _FEW = 32
+_INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
+
+
+# NumPy is slow to compare a type with a name.
+dtype_of = functools.lru_cache(64)(np.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +53,10 @@ def converted(name: str, known: Feed, value: Any) -> Array:
     array = np.asarray(value)
     if known.declared == "bfloat16" and array.dtype == np.uint16:
         array = from_bits(np.ascontiguousarray(array))
-    if array.dtype != _dtype(known.device):
+    if array.dtype != dtype_of(known.device):
         casting: Literal["safe", "same_kind"] = "safe" if hasattr(value, "dtype") else "same_kind"
         array = _narrowed(name, known, array, casting)
     return array
-
-
-# NumPy is slow to compare a type with a name.
-_dtype = functools.lru_cache(64)(np.dtype)
 
 
 def fitting(
@@ -70,6 +71,14 @@ def fitting(
     Raises:
         FeedError: it is of another dtype, or does not hold as many micro-batches.
     """
+    if type(value) is np.ndarray and value.shape == known.shape and micro_batches == 1:
+        given, wanted = value.dtype, dtype_of(known.device)
+        if given == wanted:
+            return np.asarray(value, order="C")
+        if given == _INT64 and wanted == _INT32 and 0 < value.size <= _FEW:
+            numbers = value.ravel().tolist()
+            if min(numbers) >= _LOWEST and max(numbers) <= _HIGHEST:
+                return value.astype(wanted, order="C")
     array = converted(name, known, value)
     if array.shape == known.shape and micro_batches == 1:
         return np.asarray(array, order="C")

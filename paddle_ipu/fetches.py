@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from paddle_ipu.feeds import dtype_of
 from paddle_ipu.scope import to_bits
 
 Array = np.ndarray[Any, Any]
@@ -32,5 +33,6 @@ def given_back(fetch: Fetch, array: Array, shape: tuple[int, ...]) -> Array:
     if fetch.scale != 1.0:
         # Half may not hold the scale.
         array = array.astype(np.float32) / np.float32(fetch.scale)
-    array = array.reshape(shape)
-    return to_bits(array if array.dtype == fetch.dtype else array.astype(fetch.dtype))
+    if array.shape != shape:
+        array = array.reshape(shape)
+    return to_bits(array if array.dtype == dtype_of(fetch.dtype) else array.astype(fetch.dtype))

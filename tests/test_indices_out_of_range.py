@@ -156,6 +156,48 @@ def test_a_computed_index_is_watched_too() -> None:
         run(i=[0, 1, 3])
 
 
+@pytest.mark.parametrize(("first", "second"), [(0, 0), (1, 0), (0, 1), (1, 1)])
+def test_the_first_operator_with_a_wrong_index_is_told(first: int, second: int) -> None:
+    """Whether its indices are fed, which the host can judge, or computed by the step."""
+
+    def build() -> Any:
+        i, label = _feeds()
+        one = paddle.static.nn.embedding(i + 1 if first else i, (10, 4))
+        return one + paddle.static.nn.embedding(label + 1 if second else label, (7, 4))
+
+    run = compiled(build)
+    run(i=[0, 8, 3], l=[5, 0, 1])
+    with pytest.raises(IndexRangeError, match=f"got index {20 + first}, expected 0 to 9"):
+        run(i=[0, 20, 3], l=[30, 0, 1])
+    with pytest.raises(IndexRangeError, match=f"got index {30 + second}, expected 0 to 6"):
+        run(i=[0, 8, 3], l=[30, 0, 1])
+    with pytest.raises(IndexRangeError, match=r"got index -[12], expected 0 to 9"):
+        run(i=[0, -2, 3], l=[5, 0, 1])
+    run(i=[0, 8, 3], l=[5, 0, 1])
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_an_id_among_many(batches: int) -> None:
+    program = paddle.static.Program()
+    with paddle.static.program_guard(program, startup := paddle.static.Program()):
+        ids = paddle.static.data("ids", [4, 100], "int64")
+        out = paddle.static.nn.embedding(ids, (50, 2))
+    scope = paddle.static.Scope()
+    paddle.static.Executor().run(startup, scope=scope)
+    strategy = paddle.static.IpuStrategy()
+    strategy.set_graph_config(num_ipus=1, is_training=False)
+    strategy.set_options({"batches_per_step": batches})
+    made = paddle.static.IpuCompiledProgram(program, scope=scope, ipu_strategy=strategy).compile(
+        ["ids"], [out]
+    )
+    given = np.arange(400 * batches).reshape(-1, 100) % 50
+    made.run({"ids": given}, [out])
+    given[-1, 7] = 50
+    where = " in micro-batch 1" if batches > 1 else ""
+    with pytest.raises(IndexRangeError, match=f"got index 50{where}, expected 0 to 49"):
+        made.run({"ids": given}, [out])
+
+
 def test_a_constant_index_is_refused_when_it_is_compiled() -> None:
     def build() -> Any:
         i, label = _feeds()

@@ -18,17 +18,17 @@ process. `cleaner.beats` reads them.
 _LOCK = threading.Lock()
 _runs = _meetings = 0
 _file = -1
+_folder = os.environ.get(FOLDER)
 
 
 def beat() -> None:
     """Counts a run, a compilation or a collective that begins; nothing where nobody watches."""
     global _file, _runs
-    folder = os.environ.get(FOLDER)
-    if not folder:
+    if not _folder:
         return
     with _LOCK:
         if _file < 0:
-            path = Path(folder) / str(this_instance().index)
+            path = Path(_folder) / str(this_instance().index)
             _file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             os.pwrite(_file, os.getpid().to_bytes(8, "little"), 8)
         _runs += 1

@@ -74,7 +74,6 @@ class Model:
         # The files' memory, which is a second copy, need not be there while compiling.
         del saved
         self.inputs: Sequence[SavedTensor] = tuple(self._program.feeds)
-        self._names = [known.name for known in self.inputs]
         self.outputs: Sequence[str] = tuple(self._program.output_names)
         self._fetches = [target.name for target in self._program.fetch_targets]
         self.output_dtypes: Sequence[str] = [target.dtype for target in self._program.fetch_targets]
@@ -113,7 +112,7 @@ class Model:
             program = self._compiled(shapes)
         if not program.backend.is_attached:
             raise BackendUnavailableError(_GONE)
-        results = program.run(dict(zip(self._names, arrays, strict=True)), self._fetches)
+        results = program.run_in_order(arrays, self._fetches)
         if self.rows > 1:
             results = [self._merged(array, program) for array in results]
         if self._in_half:

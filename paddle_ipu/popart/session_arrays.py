@@ -25,11 +25,12 @@ class SessionArrays(SessionWeights):
     _updating: bool
     _is_reserved = False
 
-    def runArrays(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    def runArrays(self, inputs: Mapping[str, Array], copied: bool = True) -> dict[str, Array]:
         """One step.
 
         Args:
             inputs: by tensor, the values of all micro-batches in the device's dtype, in C order.
+            copied: whether results are arrays that may be written to.
 
         Returns:
             Anchor -> array as ``initAnchorArrays`` has it, the caller's own.
@@ -51,7 +52,9 @@ class SessionArrays(SessionWeights):
             raise self._misfed(inputs) from error
         self._let_go()
         found = executable.run(feeds, self._updating)
-        return {name: np.array(found[name]).reshape(shape) for name, shape in self._got.items()}
+        if copied:
+            return {name: np.array(found[name]).reshape(shape) for name, shape in self._got.items()}
+        return {name: found[name].reshape(shape) for name, shape in self._got.items()}
 
     @abstractmethod
     def initAnchorArrays(self) -> dict[str, Array]:

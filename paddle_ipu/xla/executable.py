@@ -32,6 +32,7 @@ from paddle_ipu.xla import (
     step_trace,
     stored_step,
 )
+from paddle_ipu.xla.feed_rooms import FeedRoom
 from paddle_ipu.xla.folded_norms import FoldedNorm
 from paddle_ipu.xla.graph import LoweredGraph
 from paddle_ipu.xla.interruptions import Deferred
@@ -48,6 +49,9 @@ memory.share_heaps()
 
 Tree = dict[str, Any]
 _WORD = 0xFFFFFFFF
+_NO_STATE: Tree = {}
+_NO_SCALARS = np.zeros(0, np.float32)
+_NO_COUNTERS = np.zeros(2, np.uint32)
 
 
 @dataclass(slots=True)
@@ -77,6 +81,7 @@ class Executable:
     _wholes: instances.Wholes = field(default_factory=instances.Wholes)
     _model_weights: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     _is_shared: bool = False
+    _rooms: list[FeedRoom] | None = None
 
     def __post_init__(self) -> None:
         program = self.program
@@ -305,10 +310,7 @@ class Executable:
             name: _spec(shape, self._step.state.dtype(name))
             for name, shape in self._step.state.device_shapes().items()
         }
-        feeds = {
-            name: _spec((*self.program.feed_dims(name), *shape), dtype)
-            for name, (shape, dtype) in self.program.inputs.items()
-        }
+        feeds = {name: _spec(*kind) for name, kind in self._kinds_of_feeds.items()}
         scalars = _spec(self._scalars().shape, jnp.float32)
         counters = _spec((2,), jnp.uint32)
         arguments: tuple[Any, ...] = (weights, state, feeds, scalars, counters)
@@ -341,6 +343,8 @@ class Executable:
         self._cache_path = cache_path
         self._compiled = self._obtain(self._step)
         self._traced = None
+        if self._leaves_weights(self._step) and self.program.updater is None:
+            self._rooms = []
         memory.give_back_unused()
 
     def _obtain(self, step: Step) -> CompiledStep:
@@ -430,6 +434,8 @@ class Executable:
     def _run(
         self, feeds: Mapping[str, np.ndarray[Any, Any]], updating: bool
     ) -> dict[str, np.ndarray[Any, Any]]:
+        if updating and self._rooms is not None:
+            return self._run_reading(feeds, self._rooms)
         if self._step.state.split_unequal():
             self._fits_state = False
         if not self._fits_state:
@@ -439,6 +445,7 @@ class Executable:
         step, compiled = self._step, self.compiled.compiled
         if not updating:
             step, compiled = self._still, self._step_without_updates()
+        index_ranges.judge_fed(step.fed_ranges, feeds)
         counters = np.asarray(self._seed_words(0), np.uint32)
         if self._instances is None:
             run = compiled
@@ -467,6 +474,44 @@ class Executable:
         self.seed = low | high << 32
         return results
 
+    def _run_reading(
+        self, feeds: Mapping[str, np.ndarray[Any, Any]], rooms: list[FeedRoom]
+    ) -> dict[str, np.ndarray[Any, Any]]:
+        """A run that reads weights and nothing else; threads may be in it at the same time."""
+        step, program = self._step, self.program
+        index_ranges.judge_fed(step.fed_ranges, feeds)
+        try:
+            room = rooms.pop()
+        except IndexError:
+            room = FeedRoom(self._kinds_of_feeds)
+        room.fill(feeds)
+        seed = self.seed
+        counters = np.array((seed & _WORD, seed >> 32), np.uint32) if self.draws else _NO_COUNTERS
+        anchors, finite = self.compiled.compiled(
+            self.weights, _NO_STATE, room.arguments, _NO_SCALARS, counters
+        )
+        results = {name: np.asarray(array) for name, array in anchors.items()}
+        if finite is not None:
+            self._raise_unless_finite(np.asarray(finite), step)
+        if results:
+            # Whoever waits for results waits for all that reads the feeds.
+            rooms.append(room)
+        extremes = results.pop(index_ranges.NAME, None)
+        if extremes is not None:
+            index_ranges.judge(step.ranges, extremes, program.turn, 0)
+        low, high = self._seed_words(program.batches_per_step * program.accumulation_factor)
+        self.seed = low | high << 32
+        return results
+
+    @property
+    def _kinds_of_feeds(self) -> dict[str, tuple[tuple[int, ...], str]]:
+        """Shape and dtype of each feed as the step takes it."""
+        program = self.program
+        return {
+            name: ((*program.feed_dims(name), *shape), dtype)
+            for name, (shape, dtype) in program.inputs.items()
+        }
+
     def _share_weights(self) -> None:
         """Before the first run, gives every instance the weights and state of instance 0."""
         if not self._is_shared:
@@ -492,7 +537,7 @@ class Executable:
 
     def _scalars(self) -> np.ndarray[Any, Any]:
         updater = self.program.updater
-        return np.zeros(0, np.float32) if updater is None else updater.scalars()
+        return _NO_SCALARS if updater is None else updater.scalars()
 
     def _raise_unless_finite(self, finite: np.ndarray[Any, Any], step: Step) -> None:
         if finite.all():

@@ -2,12 +2,13 @@
 
 XLA reads the nearest element for an index that does not exist. The extremes of what operators
 index with leave the step as one small array, so that a wrong index is an error, not a number; from
-the batch with the wrong index on, the step changes no weight.
+the batch with the wrong index on, the step changes no weight. Where indices are fed as they are to
+a step that leaves nothing behind, the host judges them before the run, and the step need not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +24,7 @@ NAME = "__index_ranges__"
 
 _NONE = np.zeros(2, np.int32)
 _FEW = 64
+_CHECK = "Check the ids and labels that are fed."
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +51,22 @@ class IndexRange:
     inside: Sequence[IndexRange] | None = None
 
 
+FedRange = tuple[str, IndexRange]
+"""An input of a step that is indices, and their range."""
+
+
 @dataclass(slots=True)
 class IndexRanges:
-    """The ranges of one step in the order of its operators, collected while JAX traces."""
+    """The ranges of one step in the order of its operators, collected while JAX traces.
 
+    Attributes:
+        inputs: the step's inputs that the host can judge.
+        fed: inputs that are indices as they are, with their ranges; those before the first range
+            that the step has to keep extremes for, so that the first wrong index is told.
+    """
+
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    fed: list[FedRange] = field(default_factory=list)
     ranges: list[IndexRange] = field(default_factory=list)
     extremes: list[jax.Array] = field(default_factory=list)
     inside: list[IndexRange] = field(default_factory=list)
@@ -64,6 +78,10 @@ class IndexRanges:
             IndexRangeError: a constant index is out of range.
         """
         if indices.size == 0:
+            return
+        own = next((name for name, array in self.inputs.items() if array is indices), None)
+        if own is not None and not self.ranges:
+            self.fed.append((own, taken))
             return
         smallest, largest = _extremes(taken, indices)
         if isinstance(indices, np.ndarray):
@@ -160,6 +178,27 @@ def _wrong(ranges: Sequence[IndexRange], extremes: Any) -> Any:
     return (extremes[..., 0] < lows) | (extremes[..., 1] > highs)
 
 
+def judge_fed(ranges: Sequence[FedRange], feeds: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    """Raises IndexRangeError for the first operator that is fed an index out of range.
+
+    Args:
+        ranges: of the operators, in order.
+        feeds: by input, integers of one micro-batch.
+    """
+    for name, taken in ranges:
+        indices = feeds[name]
+        if indices.size <= _FEW:
+            numbers = indices.ravel().tolist()
+            smallest, largest = min(numbers), max(numbers)
+        else:
+            smallest, largest = indices.min(), indices.max()
+        if taken.low <= smallest and largest <= taken.high:
+            continue
+        extremes = np.stack(_extremes(taken, indices))
+        if _wrong([taken], extremes[None]).any():
+            _judge(taken, extremes, "", _CHECK)
+
+
 def judge(
     ranges: Sequence[IndexRange],
     extremes: np.ndarray[Any, Any],
@@ -188,7 +227,7 @@ def judge(
     turn, at = (int(found) for found in np.argwhere(wrong)[0])
     done = turn * updates // len(turns)
     since = f"after batch {done - 1} of" if done else "before"
-    advice = "Check the ids and labels that are fed."
+    advice = _CHECK
     if updates:
         advice = f"Weights and optimizer state were left as {since} this run. {advice}"
     _judge(ranges[at], turns[turn, at], f" in {place(turn)}" if len(turns) > 1 else "", advice)

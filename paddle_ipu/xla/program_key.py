@@ -45,7 +45,9 @@ _NUMBERS = frozenset(
         ir.AttributeType.STRINGS,
     }
 )
-_TOLD_BY_TRACING = ("program", "graph", "state", "segments", "checked", "ranges", "watch")
+_TOLD_BY_TRACING = (
+    "program", "graph", "state", "segments", "checked", "ranges", "fed_ranges", "watch",
+)  # fmt: skip
 """Fields of a step that have their own place in the key, or no value before it is traced."""
 
 _NOT_ITS = ("_kernels", "_drew", "told")

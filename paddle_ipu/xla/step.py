@@ -61,6 +61,7 @@ class Step:
         checked: the operators whose results are looked at with floating-point checks, in the order
             of the flags; known once the step is traced.
         ranges: of the indices that are watched; known once the step is traced.
+        fed_ranges: of those that are fed, for the host to judge before a run; known then too.
         stale: what reads weights of earlier updates, in a pipeline.
         watch: counts the gradients for automatic loss scaling; known once the step is traced.
         updating: whether weights, those that the graph writes too, and state change.
@@ -73,6 +74,7 @@ class Step:
     segments: Sequence[Segment] = ()
     checked: list[LoweredNode] = field(default_factory=list)
     ranges: Sequence[index_ranges.IndexRange] = ()
+    fed_ranges: Sequence[index_ranges.FedRange] = ()
     stale: Reads = field(default_factory=dict)
     watch: GradientWatch | None = None
     updating: bool = True
@@ -333,7 +335,7 @@ class Step:
             trained: Tree, taps: Tree, counter: jax.Array, frozen: Tree
         ) -> tuple[jax.Array, tuple[Tree, Tree]]:
             heard: list[tuple[LoweredNode, jax.Array]] = []
-            ranges = index_ranges.IndexRanges()
+            ranges = index_ranges.IndexRanges(feeds if self._can_be_judged_before else {})
             env = graph.evaluate(
                 {**frozen, **trained, **feeds},
                 training=program.updater is not None,
@@ -348,7 +350,7 @@ class Step:
                 trained=self.trained,
             )
             self.checked, flags = [node for node, _ in heard], [flag for _, flag in heard]
-            self.ranges = tuple(ranges.ranges)
+            self.ranges, self.fed_ranges = tuple(ranges.ranges), tuple(ranges.fed)
             results = {name: graph.narrow.stored(name, jnp.asarray(env[name])) for name in wanted}
             written = {
                 name: half.kept(jnp.asarray(env[tensor]), stored[name])
@@ -387,6 +389,18 @@ class Step:
                 gradient = gradient / scale
             anchors[GRADIENT_PREFIX + name] = graph.narrow.stored(name, gradient)
         return gradients, written, anchors, finite
+
+    @property
+    def _can_be_judged_before(self) -> bool:
+        """Whether a wrong index that is fed is all that a run with it would show."""
+        program = self.program
+        micro_batches = program.batches_per_step * program.accumulation_factor
+        return (
+            not self.changes
+            and micro_batches * program.all_replicas == 1
+            and not program.check_floats
+            and self.graph.is_on_device
+        )
 
     def _is_own(self, tensor: str) -> bool:
         """Whether a tensor is one that automatic loss scaling makes."""

@@ -142,6 +142,7 @@ def _by_program(
     by_result = {node.outputs[0]: node for node in step.graph.nodes if node.outputs}
     step.checked = [by_result[name] for name in told["checked"]]
     step.ranges = tuple(_range(row) for row in told["ranges"])
+    step.fed_ranges = tuple((name, _range(row)) for name, row in told["fed_ranges"])
     compiled, temporary = loaded
     return CompiledStep(compiled, temporary, told["draws"], "loaded")
 
@@ -170,6 +171,7 @@ def _remember(
             "draws": draws,
             "checked": [node.outputs[0] for node in step.checked],
             "ranges": [_row(found) for found in step.ranges],
+            "fed_ranges": [(name, _row(found)) for name, found in step.fed_ranges],
         },
         b"",
     )

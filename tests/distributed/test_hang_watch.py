@@ -61,7 +61,7 @@ def test_who_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeat, "_runs", 0)
     heartbeat.beat()
     assert list(tmp_path.iterdir()) == [], "nobody watches"
-    monkeypatch.setenv(heartbeat.FOLDER, str(tmp_path))
+    monkeypatch.setattr(heartbeat, "_folder", str(tmp_path))
     assert clock.pass_until(9, watch) is None
     heartbeat.beat()
     assert clock.pass_until(19.5, watch) is None

@@ -166,6 +166,17 @@ def test_handles_copy(predictor: Any) -> None:
     assert_alike([handle.copy_to_cpu()], expected[:1], within=0)
 
 
+def test_results_of_a_run_are_the_callers_own(predictor: Any, on_cpu: Any) -> None:
+    first, second = rows(2, seed=1), rows(2, seed=2)
+    kept = run(predictor, first)
+    run(predictor, second)
+    assert_alike(kept, run(on_cpu, first))
+    handle = predictor.get_output_handle(predictor.get_output_names()[0])
+    found = handle.copy_to_cpu()
+    found[...] = 0
+    assert_alike([handle.copy_to_cpu()], run(on_cpu, second)[:1])
+
+
 def test_shared_memory_is_read_by_the_run_and_never_written(predictor: Any) -> None:
     own, feeds = predictor.clone(), rows(4)
     expected = run(own, feeds)

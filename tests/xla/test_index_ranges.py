@@ -1,4 +1,4 @@
-"""Few indices and many are judged alike."""
+"""Few indices and many are judged alike, by the step's extremes and as they are fed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from paddle_ipu.errors import IndexRangeError
-from paddle_ipu.xla.index_ranges import IndexRange, judge
+from paddle_ipu.xla.index_ranges import IndexRange, judge, judge_fed
 
 
 @pytest.mark.parametrize("turns", [1, 3, 200])
@@ -20,3 +20,19 @@ def test_the_first_wrong_index_is_told(turns: int, wrong: tuple[int, int]) -> No
     where = f" in turn {turns // 2}" if turns > 1 else ""
     with pytest.raises(IndexRangeError, match=f"Gather got id {got}{where}, expected 0 to 4"):
         judge(ranges, extremes, lambda turn: f"turn {turn}", 0)
+
+
+@pytest.mark.parametrize("count", [3, 1000])
+@pytest.mark.parametrize("wrong", [-1, 5])
+def test_what_is_fed_is_judged_before_the_run(count: int, wrong: int) -> None:
+    taken = IndexRange("first", "Gather", "index", 0, 4)
+    loss = IndexRange("", "SoftmaxCrossEntropy", "label", 0, 4, ignored=-100)
+    ids = np.arange(count, dtype=np.int32) % 5
+    labels = np.where(ids == 2, -100, ids)
+    judge_fed([("ids", taken), ("labels", loss)], {"ids": ids, "labels": labels})
+    labels[1] = wrong
+    with pytest.raises(IndexRangeError, match=f"CrossEntropy got label {wrong}, expected 0 to 4"):
+        judge_fed([("ids", taken), ("labels", loss)], {"ids": ids, "labels": labels})
+    ids[1] = wrong
+    with pytest.raises(IndexRangeError, match=rf"\(first\) got index {wrong}, expected 0 to 4"):
+        judge_fed([("ids", taken), ("labels", loss)], {"ids": ids, "labels": labels})
