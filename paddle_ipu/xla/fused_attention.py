@@ -8,21 +8,17 @@ where they stand, and keeps the scores near the core.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 import onnx_ir as ir
 
-from paddle_ipu.popart.shape_inference.constants import constant_of
 from paddle_ipu.xla.folded_norms import is_float32, seen, static_dims
 from paddle_ipu.xla.graph import LoweredNode
 from paddle_ipu.xla.lowerings import fused_attention
-from paddle_ipu.xla.node_values import gives_its_input
 from paddle_ipu.xla.onednn import library
 from paddle_ipu.xla.onednn.attention import AttentionSpec, Strides
-
-_STANDARD = ("", "ai.onnx")
+from paddle_ipu.xla.views import STANDARD, View, order, row_major, scaled, view_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +109,6 @@ class _Unseen:
         return value.producer() if uses[0].node is reader else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """An operand of a product read where it stands: a tensor, strides by axis, a factor."""
-
-    tensor: ir.Value
-    strides: tuple[int, ...]
-    factor: float
-
-
 def _attention(softmax: ir.Node, unseen: _Unseen) -> FusedAttention | None:
     powers = softmax.outputs[0]
     dims = static_dims(powers)
@@ -135,10 +122,10 @@ def _attention(softmax: ir.Node, unseen: _Unseen) -> FusedAttention | None:
         reader = unseen.reader(value)
         if reader is None:
             return None
-        scaled = _scaled(reader[0])
-        if scaled is None:
+        passed = scaled(reader[0])
+        if passed is None:
             break
-        value, gain = reader[0].outputs[0], gain * scaled[1]
+        value, gain = reader[0].outputs[0], gain * passed[1]
         dropped.append(str(value.name))
     values, place = reader
     if place != 0 or not _is(values, "MatMul"):
@@ -147,9 +134,9 @@ def _attention(softmax: ir.Node, unseen: _Unseen) -> FusedAttention | None:
     node = unseen.maker(softmax.inputs[0], softmax)
     while node is not None and not _is(node, "MatMul"):
         dropped.append(str(node.outputs[0].name))
-        scaled = _scaled(node)
-        if scaled is not None:
-            source, own = scaled
+        passed = scaled(node)
+        if passed is not None:
+            source, own = passed
             factor *= own
         elif _is(node, "Add") and mask is None and factor == 1.0:
             chosen = _mask_of(node, dims, unseen)
@@ -186,10 +173,10 @@ def _mask_of(
 def _leads_to_product(value: ir.Value) -> bool:
     node = value.producer()
     while node is not None:
-        scaled = _scaled(node)
-        if scaled is None:
+        passed = scaled(node)
+        if passed is None:
             return _is(node, "MatMul")
-        node = scaled[0].producer()
+        node = passed[0].producer()
     return False
 
 
@@ -211,19 +198,20 @@ def _fused(
         return None
     if static_dims(context) != (*outer, rows, *width) or not is_float32(context):
         return None
-    if query.strides[-1] != 1 or key.strides[-2] != 1 or value.strides[-1] != 1:
+    # A row's elements must be neighbours, where there are several.
+    if query.strides[-1] > 1 or key.strides[-2] > 1 or value.strides[-1] > 1:
         return None
     result, places = context, tuple(range(len(dims)))
     behind = unseen.reader(context)
     if behind is not None and _is(behind[0], "Transpose"):
-        turned = _order(behind[0], len(dims))
+        turned = order(behind[0], len(dims))
         if turned[-1] == len(dims) - 1:
             dropped.append(str(behind[0].outputs[0].name))
             dropped.append(str(context.name))
             result = behind[0].outputs[0]
             places = tuple(turned.index(axis) for axis in range(len(dims)))
     shape = static_dims(result)
-    own = _row_major(shape)
+    own = row_major(shape)
     batches, heads = (1, *outer) if len(outer) == 1 else outer
     masked = None if mask is None else _broadcast(static_dims(mask), dims)
     spec = AttentionSpec(
@@ -237,6 +225,7 @@ def _fused(
         key=_three((*key.strides[:-2], key.strides[-1])),
         value=_three(value.strides[:-1]),
         result=_three(tuple(own[place] for place in places)[:-1]),
+        offsets=(query.offset, key.offset, value.offset),
         mask=None if masked is None else (*_three(masked[:-1]), masked[-1]),
         threads=library.threads(),
         scale=factors[0] * query.factor * key.factor,
@@ -253,74 +242,14 @@ def _fused(
     )
 
 
-def _read(operand: ir.Value | None, outer: Sequence[int]) -> _Rows | None:
-    """An operand of a product, without the transposes and factors between it and its tensor."""
+def _read(operand: ir.Value | None, outer: Sequence[int]) -> View | None:
+    """An operand [..., rows, elements] of a product, where it lies."""
     dims = static_dims(operand)
     if operand is None or len(dims) != len(outer) + 2 or not is_float32(operand):
         return None
     if any(own not in (1, size) for own, size in zip(dims, outer, strict=False)):
         return None
-    places, factor, tensor = tuple(range(len(dims))), 1.0, operand
-    while True:
-        node = tensor.producer()
-        if node is None:
-            break
-        scaled = _scaled(node)
-        if scaled is not None:
-            tensor, factor = scaled[0], factor * scaled[1]
-        elif _is(node, "Transpose") and node.inputs[0] is not None:
-            order = _order(node, len(dims))
-            places, tensor = tuple(order[place] for place in places), node.inputs[0]
-        else:
-            break
-    strides = _row_major(static_dims(tensor))
-    found = tuple(0 if dim == 1 else strides[at] for dim, at in zip(dims, places, strict=True))
-    return _Rows(tensor, (*found[:-2], *_of_lines(dims, places, strides)), factor)
-
-
-def _of_lines(
-    dims: tuple[int, ...], places: tuple[int, ...], strides: tuple[int, ...]
-) -> tuple[int, int]:
-    """Strides of the last two axes; a single element is its own neighbour."""
-    first, second = (1 if dims[axis] == 1 else strides[places[axis]] for axis in (-2, -1))
-    return first, second
-
-
-def _scaled(node: ir.Node) -> tuple[ir.Value, float] | None:
-    """(what is multiplied, by which constant) of a Mul or Div by one number, or an Identity."""
-    if gives_its_input(node) and node.inputs[0] is not None:
-        return node.inputs[0], 1.0
-    if not (_is(node, "Mul") or _is(node, "Div")) or not is_float32(node.outputs[0]):
-        return None
-    left, right = node.inputs
-    pairs = [(left, right)] if node.op_type == "Div" else [(left, right), (right, left)]
-    for source, number in pairs:
-        if source is None or number is None or not _is_constant(number):
-            continue
-        constant = constant_of(number)
-        if constant is None or constant.size != 1 or not is_float32(source):
-            continue
-        factor = float(constant.reshape(()))
-        if node.op_type == "Div":
-            factor = 1 / factor if factor else math.nan
-        if static_dims(source) == static_dims(node.outputs[0]) and math.isfinite(factor):
-            return source, factor
-    return None
-
-
-def _is_constant(value: ir.Value) -> bool:
-    """Whether it is part of the program, and no weight that a host may set."""
-    node = value.producer()
-    return node is not None and _is(node, "Constant")
-
-
-def _order(node: ir.Node, rank: int) -> tuple[int, ...]:
-    perm = node.attributes.get("perm")
-    return tuple(reversed(range(rank))) if perm is None else tuple(int(i) for i in perm.as_ints())
-
-
-def _row_major(dims: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(math.prod(dims[axis + 1 :]) for axis in range(len(dims)))
+    return view_of(operand)
 
 
 def _broadcast(dims: tuple[int, ...], whole: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -328,7 +257,7 @@ def _broadcast(dims: tuple[int, ...], whole: tuple[int, ...]) -> tuple[int, ...]
     full = (1,) * (len(whole) - len(dims)) + dims
     if len(full) != len(whole) or any(d not in (1, w) for d, w in zip(full, whole, strict=True)):
         return None
-    strides = _row_major(full)
+    strides = row_major(full)
     return tuple(0 if dim == 1 else stride for dim, stride in zip(full, strides, strict=True))
 
 
@@ -339,4 +268,4 @@ def _three(strides: tuple[int, ...]) -> Strides:
 
 
 def _is(node: ir.Node, op_type: str) -> bool:
-    return node.op_type == op_type and node.domain in _STANDARD
+    return node.op_type == op_type and node.domain in STANDARD

@@ -77,7 +77,7 @@ class _Search:
     _asked: dict[ir.Value, list[Rows]] = field(default_factory=dict)
 
     def visit(self, node: ir.Node) -> None:
-        own = _slice(node)
+        own = rows_of_slice(node)
         if own is not None:
             self.slices[node] = own
             self._ask(node.inputs[0], own)
@@ -111,8 +111,8 @@ class _Search:
         return asked[0]
 
 
-def _slice(node: ir.Node) -> Rows | None:
-    """What a Slice of one axis takes."""
+def rows_of_slice(node: ir.Node) -> Rows | None:
+    """What a Slice of one axis takes; None for another operator."""
     if node.op_type != "Slice" or node.domain not in _STANDARD or len(node.inputs) < 3:
         return None
     dims, out = static_dims(node.inputs[0]), static_dims(node.outputs[0])

@@ -153,6 +153,19 @@ def test_a_row_of_which_everything_is_masked_is_nan_as_with_numpy() -> None:
     np.testing.assert_array_equal(np.isnan(found).any((0, 2, 3)), np.arange(spec.rows) == 4)
 
 
+def test_operands_behind_each_other_in_one_array() -> None:
+    spec = _spec(width=16)
+    arrays = _arrays(replace(spec, rows=spec.columns), by_row=True)
+    spec = replace(spec, rows=spec.columns, result=_strides(3, spec.columns, 16, by_row=True))
+    together = np.concatenate(arrays, axis=2)
+    each = spec.heads * spec.depth
+    strides = (3 * each * spec.rows, spec.depth, 3 * each)
+    one = replace(spec, query=strides, key=strides, value=strides, offsets=(0, each, 2 * each))
+    found = _given(one, (together, together, together), None, by_row=True)
+    expected = _expected(spec, arrays, 0, by_row=True)
+    assert np.linalg.norm(found - expected) <= 1e-6 * np.linalg.norm(expected)
+
+
 @pytest.mark.parametrize("short", ["query", "key", "value", "mask"])
 def test_arrays_that_are_too_small_are_refused(short: str) -> None:
     spec = replace(_spec(), mask=(0, 0, 0, 1))

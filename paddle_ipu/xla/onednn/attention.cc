@@ -158,8 +158,9 @@ void attend(const AttentionSpec& spec, int64_t part, const AttentionBuffers& buf
   const int64_t chunks = chunks_of(spec), chunk = part % chunks, head = part / chunks % spec.heads;
   const int64_t example = part / chunks / spec.heads;
   const auto place = [&](const int64_t* strides) { return example * strides[0] + head * strides[1]; };
-  const float *query = buffers.query + place(spec.query), *key = buffers.key + place(spec.key);
-  const float *value = buffers.value + place(spec.value), *mask = buffers.mask;
+  const float* query = buffers.query + spec.offsets[0] + place(spec.query);
+  const float* key = buffers.key + spec.offsets[1] + place(spec.key);
+  const float *value = buffers.value + spec.offsets[2] + place(spec.value), *mask = buffers.mask;
   if (mask != nullptr) mask += place(spec.mask);
   float* result = buffers.result + place(spec.result);
 

@@ -9,6 +9,8 @@
 struct AttentionSpec {
   int64_t batches, heads, rows, columns, depth, width;
   int64_t query[3], key[3], value[3], result[3];
+  // Elements in front of Q, K and V.
+  int64_t offsets[3];
   // The mask's, of example, head, row and column.
   int64_t has_mask, mask[4];
   int64_t threads;

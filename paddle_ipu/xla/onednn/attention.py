@@ -22,6 +22,7 @@ class AttentionSpec:
     Strides are in elements: those of an example, a head and a row. A row's elements are neighbours.
 
     Attributes:
+        offsets: elements in front of Q, K and V.
         rows: of Q [rows, depth] and of the result [rows, width].
         columns: rows of K [columns, depth] and V [columns, width].
         mask: strides of what is added to the scores: of an example, a head, a row and a column;
@@ -42,15 +43,18 @@ class AttentionSpec:
     threads: int
     scale: float
     gain: float = 1.0
+    offsets: Strides = (0, 0, 0)
 
     @property
     def numbers(self) -> np.ndarray[Any, Any]:
-        """int64 [26]; the last two have the bits of `scale` and `gain`."""
+        """int64 [29]; the last two have the bits of `scale` and `gain`."""
         sizes = astuple(self)[:6]
         strides = (*self.query, *self.key, *self.value, *self.result)
         mask = (0, 0, 0, 0, 0) if self.mask is None else (1, *self.mask)
         factors = struct.unpack("2q", struct.pack("2d", self.scale, self.gain))
-        return np.asarray([*sizes, *strides, *mask, self.threads, *factors], np.int64)
+        return np.asarray(
+            [*sizes, *strides, *self.offsets, *mask, self.threads, *factors], np.int64
+        )
 
 
 def attended(

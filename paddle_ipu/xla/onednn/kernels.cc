@@ -114,9 +114,9 @@ xla_ffi::Error* run_attention(const xla_ffi::Call& call) {
   const auto fits = [&](const xla_ffi::Buffer& own, const int64_t* strides, int64_t rows, int64_t last) {
     return (spec.batches - 1) * strides[0] + (spec.heads - 1) * strides[1] + (rows - 1) * strides[2] + last < size(own);
   };
-  if (!fits(buffer(given, 0), spec.query, spec.rows, spec.depth - 1) ||
-      !fits(buffer(given, 1), spec.key, spec.columns, spec.depth - 1) ||
-      !fits(buffer(given, 2), spec.value, spec.columns, spec.width - 1) ||
+  if (!fits(buffer(given, 0), spec.query, spec.rows, spec.offsets[0] + spec.depth - 1) ||
+      !fits(buffer(given, 1), spec.key, spec.columns, spec.offsets[1] + spec.depth - 1) ||
+      !fits(buffer(given, 2), spec.value, spec.columns, spec.offsets[2] + spec.width - 1) ||
       !fits(buffer(call.results, 0), spec.result, spec.rows, spec.width - 1) ||
       (spec.has_mask && !fits(buffer(given, 3), spec.mask, spec.rows, (spec.columns - 1) * spec.mask[3]))) {
     return error_of(call, xla_ffi::kInvalidArgument, "attention: arrays smaller than its spec says");

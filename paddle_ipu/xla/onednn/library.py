@@ -33,7 +33,7 @@ _TARGET = "paddle_ipu_onednn_convolution"
 ATTENTION_TARGET = "paddle_ipu_attention"
 """The name under which XLA knows the kernel of attention.cc."""
 
-ATTENTION_NUMBERS = 26
+ATTENTION_NUMBERS = 29
 """How many numbers say what that is to do."""
 
 _FOLDER = Path(__file__).parent
