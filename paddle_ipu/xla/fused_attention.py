@@ -16,9 +16,10 @@ import onnx_ir as ir
 from paddle_ipu.xla.folded_norms import is_float32, seen, static_dims
 from paddle_ipu.xla.graph import LoweredNode
 from paddle_ipu.xla.lowerings import fused_attention
+from paddle_ipu.xla.node_values import permutation
 from paddle_ipu.xla.onednn import library
 from paddle_ipu.xla.onednn.attention import AttentionSpec, Strides
-from paddle_ipu.xla.views import STANDARD, View, order, row_major, scaled, view_of
+from paddle_ipu.xla.views import STANDARD, View, row_major, scaled, view_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +205,7 @@ def _fused(
     result, places = context, tuple(range(len(dims)))
     behind = unseen.reader(context)
     if behind is not None and _is(behind[0], "Transpose"):
-        turned = order(behind[0], len(dims))
+        turned = permutation(behind[0], len(dims))
         if turned[-1] == len(dims) - 1:
             dropped.append(str(behind[0].outputs[0].name))
             dropped.append(str(context.name))

@@ -47,6 +47,12 @@ def gives_its_input(node: ir.Node) -> bool:
     return (is_standard or is_shaped) and not any(value.uses() for value in node.outputs[1:])
 
 
+def permutation(node: ir.Node, rank: int) -> tuple[int, ...]:
+    """Of the axes, by a Transpose."""
+    perm = node.attributes.get("perm")
+    return tuple(reversed(range(rank))) if perm is None else tuple(int(i) for i in perm.as_ints())
+
+
 def attributes(node: ir.Node) -> dict[str, Any]:
     """Its attributes but for subgraphs and what PopART records on any node."""
     plain: dict[str, Any] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import onnx_ir as ir
@@ -17,6 +17,7 @@ import onnx_ir as ir
 from paddle_ipu.popart.shape_inference.constants import constant_of
 from paddle_ipu.xla import scope_names
 from paddle_ipu.xla.folded_norms import seen, static_dims
+from paddle_ipu.xla.node_values import permutation
 
 _STANDARD = ("", "ai.onnx")
 _WORTHWHILE = frozenset({"MatMul", "GroupNormalization", "Softmax"})
@@ -156,7 +157,7 @@ def _elementwise(node: ir.Node, rows: Rows) -> Needs | None:
 def _behind_broadcast(value: ir.Value | None, rank: int, rows: Rows) -> Rows | None:
     dims = static_dims(value)
     axis = rows.axis - (rank - len(dims))
-    return None if axis < 0 or dims[axis] == 1 else Rows(axis, rows.start, rows.step, rows.count)
+    return None if axis < 0 or dims[axis] == 1 else replace(rows, axis=axis)
 
 
 def _product(node: ir.Node, rows: Rows) -> Needs | None:
@@ -179,10 +180,8 @@ def _norm(node: ir.Node, rows: Rows) -> Needs | None:
 
 
 def _transpose(node: ir.Node, rows: Rows) -> Needs | None:
-    perm = node.attributes.get("perm")
-    rank = len(static_dims(node.outputs[0]))
-    order = list(reversed(range(rank))) if perm is None else [int(i) for i in perm.as_ints()]
-    return [Rows(order[rows.axis], rows.start, rows.step, rows.count)]
+    axis = permutation(node, len(static_dims(node.outputs[0])))[rows.axis]
+    return [replace(rows, axis=axis)]
 
 
 def _reshape(node: ir.Node, rows: Rows) -> Needs | None:

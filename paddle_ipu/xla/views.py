@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from paddle_ipu.popart.shape_inference.constants import constant_of
 from paddle_ipu.xla.folded_norms import is_float32, static_dims
-from paddle_ipu.xla.node_values import gives_its_input
+from paddle_ipu.xla.node_values import gives_its_input, permutation
 from paddle_ipu.xla.unread_rows import rows_of_slice
 
 STANDARD = ("", "ai.onnx")
@@ -92,7 +92,7 @@ def _hop(value: ir.Value) -> _Hop | None:
     if source_ is None or node.domain not in STANDARD or not is_float32(source_):
         return None
     if node.op_type == "Transpose":
-        places = tuple((axis, 1) for axis in order(node, len(dims)))
+        places = tuple((axis, 1) for axis in permutation(node, len(dims)))
         return _Hop(source_, places, (0,) * len(dims))
     if node.op_type in ("Reshape", "Squeeze", "Unsqueeze"):
         split = _split(static_dims(source_), dims)
@@ -165,12 +165,6 @@ def _is_constant(value: ir.Value) -> bool:
     """Whether it is part of the program, and no weight that a host may set."""
     node = value.producer()
     return node is not None and node.op_type == "Constant" and node.domain in STANDARD
-
-
-def order(node: ir.Node, rank: int) -> tuple[int, ...]:
-    """The permutation of a Transpose."""
-    perm = node.attributes.get("perm")
-    return tuple(reversed(range(rank))) if perm is None else tuple(int(i) for i in perm.as_ints())
 
 
 def row_major(dims: tuple[int, ...]) -> tuple[int, ...]:
