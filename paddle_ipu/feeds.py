@@ -50,7 +50,10 @@ def converted(name: str, known: Feed, value: Any) -> Array:
         raise FeedError(
             f"feed {name!r} is None: expected an array of {known.declared} in every run."
         )
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise FeedError(f"feed {name!r} is no array: {error}") from error
     if known.declared == "bfloat16" and array.dtype == np.uint16:
         array = from_bits(np.ascontiguousarray(array))
     if array.dtype != dtype_of(known.device):
@@ -130,6 +133,12 @@ def _narrowed(name: str, known: Feed, array: Array, casting: Literal["safe", "sa
     """The array in the device's dtype; `casting` is same_kind for lists, which have no dtype."""
     device, fits, bounded = _way(array.dtype, known.declared, known.device, casting)
     if not fits and not _is_exact(array, known.declared):
+        if array.dtype == np.uint16:
+            raise FeedError(
+                f"feed {name!r}: got dtype uint16, in which Paddle keeps the bits of bfloat16, "
+                f"expected {known.declared}. Of such bits array.view(ml_dtypes.bfloat16).astype"
+                f"({known.declared!r}) is that, of whole numbers array.astype({known.declared!r})."
+            )
         raise FeedError(
             f"feed {name!r}: got dtype {array.dtype.name}, expected {known.declared}. Convert it, "
             f"for instance with array.astype({known.declared!r})."
@@ -155,6 +164,8 @@ def _way(
     device = np.dtype(wanted)
     integers = np.issubdtype(given, np.integer) and np.issubdtype(device, np.integer)
     fits = integers or np.can_cast(given, device, casting) or given.name == declared
+    # Paddle's uint16 are bits.
+    fits = fits and (given != np.uint16 or integers)
     return device, fits, integers and device == np.int32
 
 

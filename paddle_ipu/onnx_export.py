@@ -47,7 +47,7 @@ def export(
         fetch_list: names or variables that it gives; those of a saved model by default.
         input_spec: what a layer is called with, as for ``paddle.jit.save``.
         output_names: names for the outputs, in order; by default those of `fetch_list`, and what a
-            saved model or a layer calls its results.
+            saved model or a layer calls its results, with ``.output`` behind one that is taken.
         scope: where a program's weights are; the global scope by default.
         ipu_strategy: its options say, for instance, whether the model is half.
         batch_size: size of the dynamic first dimension of feeds, 1 by default; the strategy's
@@ -67,7 +67,10 @@ def export(
     program, feeds, fetches, names, weights = _program_of(
         source, feed_list, fetch_list, input_spec, scope
     )
-    names = names if output_names is None else _checked(output_names, fetches, feeds)
+    if output_names is None:
+        names = _distinct(names, feeds)
+    else:
+        names = _checked(output_names, fetches, feeds)
     options = _options(ipu_strategy, batch_size)
     exported = translated(program, feeds, fetches, weights, options)
     model = exported.model
@@ -158,11 +161,22 @@ def _saved(
 
 def _checked(names: Sequence[str], fetches: Sequence[str], feeds: Sequence[str]) -> list[str]:
     found = _names(names)
-    if len(found) != len(fetches) or len({*found, *feeds}) != len(found) + len(feeds):
+    different = len({*found, *feeds, ""}) == len(found) + len(feeds) + 1
+    if len(found) != len(fetches) or not different:
         raise InvalidProgramError(
             f"export: output_names is {found}, expected {len(fetches)} different names, for "
             f"{fetches}, and none of the inputs'."
         )
+    return found
+
+
+def _distinct(names: Sequence[str], feeds: Sequence[str]) -> list[str]:
+    """Names that no input has, and none twice; a model may give what it is fed."""
+    found: list[str] = []
+    for name in names:
+        while name in found or name in feeds:
+            name += ".output"
+        found.append(name)
     return found
 
 
@@ -171,7 +185,8 @@ def _saved_layer(layer: Any, input_spec: Sequence[Any] | None) -> Iterator[str]:
     """Saves a layer as Paddle does, as it is in evaluation; gives the path without suffix."""
     import paddle
 
-    training = bool(getattr(layer, "training", False))
+    layers = layer.sublayers(include_self=True) if hasattr(layer, "sublayers") else []
+    training = [each for each in layers if each.training]
     with tempfile.TemporaryDirectory() as folder, _dynamic_mode():
         prefix = os.path.join(folder, "model")
         try:
@@ -185,8 +200,8 @@ def _saved_layer(layer: Any, input_spec: Sequence[Any] | None) -> Iterator[str]:
                 "[paddle.static.InputSpec([None, 784], 'float32', 'x')]."
             ) from error
         finally:
-            if training:
-                layer.train()
+            for each in training:
+                each.training = True
         yield prefix
 
 

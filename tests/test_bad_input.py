@@ -230,6 +230,7 @@ def test_a_gradient_of_integers() -> None:
         ),
         ({"x": ...}, "feed 'x' is None: expected an array of float32 in every run"),
         ({"x": [["a"] * 8] * 4}, "feed 'x': got dtype str.*, expected float32"),
+        ({"x": [[1.0], [1.0, 2.0]]}, "feed 'x' is no array: .*inhomogeneous"),
     ],
 )
 def test_feeds_are_checked_at_each_run(

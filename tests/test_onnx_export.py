@@ -265,6 +265,43 @@ def test_a_trained_program_is_written_with_the_weights_of_the_device(tmp_path: P
 
 
 @pytest.mark.usefixtures("static_mode")
+class Recurrent(nn.Layer):  # type: ignore[misc]
+    """What Paddle saves without the value of its dropout state; a result that it is fed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(4, 3, direction="bidirect")
+        self.frozen = nn.Dropout(0.5)
+        self.frozen.eval()
+
+    def forward(self, x: Any) -> Any:
+        return self.frozen(self.lstm(x)[0]), x
+
+
+def test_a_layer_of_lstm_that_gives_its_input_too(tmp_path: Path) -> None:
+    layer, path = Recurrent(), tmp_path / "m.onnx"
+    specification = paddle.static.InputSpec([2, 5, 4], "float32", "x")
+    report = paddle_ipu.export(layer, path, input_spec=[specification], standard_only=True)
+    assert [tensor.name for tensor in report.outputs] == ["fetch_name_0", "x.output"]
+    assert layer.training and layer.lstm.training and not layer.frozen.training
+    x = np.random.default_rng(1).standard_normal((2, 5, 4)).astype("float32")
+    session = pytest.importorskip("onnxruntime").InferenceSession(str(path))
+    out, same = session.run(None, {"x": x})
+    layer.eval()
+    np.testing.assert_allclose(out, layer(paddle.to_tensor(x))[0].numpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(same, x)
+
+
+def test_a_fetch_that_is_asked_for_twice(program: tuple[Any, Any], tmp_path: Path) -> None:
+    fetches = [program[1], program[1]]
+    report = paddle_ipu.export(
+        program[0], tmp_path / "m.onnx", ["x"], fetches, output_names=["a", "b"]
+    )
+    assert [tensor.name for tensor in report.outputs] == ["a", "b"]
+    report = paddle_ipu.export(program[0], tmp_path / "m.onnx", ["x"], fetches)
+    assert len({tensor.name for tensor in report.outputs}) == 2
+
+
 def test_a_gradient_is_no_output(tmp_path: Path) -> None:
     built = mlp(lambda rate: paddle.optimizer.SGD(rate))
     gradient = f"Gradient___{built.parameters[0]}"
@@ -362,6 +399,7 @@ BAD: dict[str, tuple[dict[str, Any], type[PaddleIpuError], str]] = {
     "no fetch": (_asked(fetch_list=[]), FetchError, "fetch_list is empty; name what the model"),
     "a name": (_asked(feed_list="x"), InvalidProgramError, "lists? of names or variables, got"),
     "names": (_asked(output_names=["a", "b"]), InvalidProgramError, "expected 1 different names"),
+    "no name": (_asked(output_names=[""]), InvalidProgramError, "expected 1 different names"),
     "an input's name": (_asked(output_names=["x"]), InvalidProgramError, "none of the inputs'"),
     "a batch": (_asked(batch_size=0), InvalidProgramError, "batch_size is 0, expected 1 or more"),
 }

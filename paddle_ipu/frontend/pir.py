@@ -38,6 +38,9 @@ _SELECT = "pd_op.select_input"
 _STACKS = frozenset({"cf.stack_create", "cf.tuple_push", "cf.has_elements"})
 _FROM_STACK = "cf.tuple_pop"
 
+_UNREAD = {"pd_op.rnn": 4}
+"""Operands that nothing here reads: the dropout state, whose value Paddle does not save."""
+
 
 def read(program: Any, learning_rate_name: str | None = None) -> ir.Graph:
     """The dialect graph of a ``paddle.pir.Program``.
@@ -57,7 +60,7 @@ def read(program: Any, learning_rate_name: str | None = None) -> ir.Graph:
     for op in program.global_block().ops:
         reader.add(op)
     return ir.Graph(
-        reader.inputs,
+        [value for value in reader.inputs if value.name not in reader.unsaved or value.uses()],
         [],
         nodes=reader.nodes,
         opset_imports={dialect.DOMAIN: 1},
@@ -70,6 +73,7 @@ class _Reader:
 
     def __init__(self, learning_rate_name: str | None, outside: _Reader | None = None) -> None:
         self.inputs: list[ir.Value] = []
+        self.unsaved: set[str] = set()
         self.region = Region()
         self.nodes = self.region.nodes
         self._learning_rate_name = learning_rate_name
@@ -162,6 +166,8 @@ class _Reader:
         value.meta[dialect.TRAINABLE] = bool(attributes.get("trainable", [False])[0])
         value.meta[dialect.CALLSTACK] = attributes.get("op_callstack", ())
         self._taken.add(name)
+        if is_parameter and not persistable:
+            self.unsaved.add(name)
         if role == dialect.FEED and (declared := self._feeds.setdefault(name, value)) is not value:
             # As in 2.x, a second paddle.static.data of a name is the same variable.
             _check_declared_alike(declared, value)
@@ -266,8 +272,12 @@ class _Reader:
         inputs: list[ir.Value | None] = []
         segments: list[int] = []
         has_list = False
-        for value in op.operands_source():
-            if value.initialized() and self._is_list(value):
+        unread = _UNREAD.get(op.name())
+        for index, value in enumerate(op.operands_source()):
+            if index == unread:
+                inputs.append(None)
+                segments.append(1)
+            elif value.initialized() and self._is_list(value):
                 parts = self._members(value)
                 inputs.extend(parts)
                 segments.append(len(parts))

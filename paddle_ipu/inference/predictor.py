@@ -94,7 +94,9 @@ class IpuPredictor:
 
         Raises:
             FeedError: an input is missing, or of a shape or dtype that the model does not take.
-            BackendUnavailableError: its backend was reset.
+            TypeError: `inputs` is no list of tensors.
+            BackendUnavailableError: its backend was reset, or this process was forked from the
+                one that made it.
         """
         if inputs is not None:
             return self._run_tensors(inputs)
@@ -112,12 +114,17 @@ class IpuPredictor:
         return None
 
     def _run_tensors(self, inputs: Sequence[Any]) -> list[Any]:
+        if not isinstance(inputs, (list, tuple)):
+            raise TypeError(
+                f"run got {type(inputs).__name__}, expected a list of tensors, one for each input: "
+                f"{', '.join(map(repr, self._inputs)) or '(none)'}."
+            )
         if len(inputs) != len(self._inputs):
             raise FeedError(
                 f"run got {len(inputs)} tensors, the model has {len(self._inputs)} inputs: "
                 f"{', '.join(map(repr, self._inputs)) or '(none)'}."
             )
-        results = self._model.run([view_of(tensor) for tensor in inputs])
+        results = self._model.run([view_of(tensor, "run") for tensor in inputs])
         with _dynamic_mode():
             return [
                 core.eager.Tensor(array, core.CPUPlace(), False, False, name, True)

@@ -121,7 +121,7 @@ class IpuTensor:
             data: a ``paddle.Tensor``, or a dense tensor as a Scope holds it.
         """
         self._require_input("share_external_data")
-        self.array, self._owns = view_of(data), False
+        self.array, self._owns = view_of(data, "share_external_data"), False
 
     def share_external_data_by_ptr_name(self, *_: Any) -> None:
         """Not supported: memory shared by name is that of GPUs.
@@ -153,8 +153,12 @@ class IpuTensor:
             )
 
 
-def view_of(data: Any) -> Array:
+def view_of(data: Any, where: str) -> Array:
     """A tensor's memory as an array, which keeps it alive.
+
+    Args:
+        data: the tensor.
+        where: the method that was given it.
 
     Raises:
         TypeError: no tensor.
@@ -162,10 +166,9 @@ def view_of(data: Any) -> Array:
     if isinstance(data, paddle.Tensor):
         data = data.get_tensor()
     if not isinstance(data, _DENSE):
-        kind = "Tensor and DenseTensor"
         raise TypeError(
-            f"In share_external_data, we only support {kind}, got {type(data).__name__}. In static "
-            "graph mode use copy_from_cpu."
+            f"In {where}, we only support Tensor and DenseTensor, got {type(data).__name__}. For "
+            "arrays there is predictor.get_input_handle(name).copy_from_cpu(array)."
         )
     return scopes.to_bits(scopes.view(data))
 

@@ -20,6 +20,7 @@ from paddle_ipu.distributed import heartbeat
 from paddle_ipu.errors import LoweringError, NumericalError, popart_exception, popart_runtime_error
 from paddle_ipu.xla import (
     fixed_weights,
+    forks,
     fused_attention,
     fused_products,
     half,
@@ -275,6 +276,7 @@ class Executable:
 
     def trace(self) -> None:
         """Traces the step; the first half of a compilation."""
+        forks.check()
         self._traced = self._lowered_for(None, self._step)
         watch = self._step.watch
         if watch is not None and not watch.found:
@@ -338,8 +340,10 @@ class Executable:
 
         Raises:
             CacheError: the folder cannot be used.
+            BackendUnavailableError: this process is a fork of one that compiled programs.
         """
         heartbeat.beat()
+        forks.check()
         self._cache_path = cache_path
         self._compiled = self._obtain(self._step)
         self._traced = None
@@ -422,8 +426,10 @@ class Executable:
             NumericalError: floats are checked and an operator gave NaN or infinity; weights and
                 state are as before the run.
             popart_runtime_error: an Abort stopped the program; its weights are lost.
+            BackendUnavailableError: this process is a fork of the one that compiled the program.
         """
         heartbeat.beat()
+        forks.check()
         try:
             return self._run(feeds, updating)
         except jax.errors.JaxRuntimeError as error:

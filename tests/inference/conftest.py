@@ -57,11 +57,19 @@ def config_of(models: Path) -> Callable[[str], Any]:
 
 
 @pytest.fixture(scope="session")
-def predictor(config_of: Callable[[str], Any]) -> Any:
+def _made() -> list[Any]:
+    return []
+
+
+@pytest.fixture
+def predictor(config_of: Callable[[str], Any], _made: list[Any]) -> Any:
     """A predictor of ``rows`` on the IPU, compiled for 4 rows; tests take clones of it."""
-    config = config_of("rows")
-    config.enable_ipu(1, 4)
-    return inference.create_predictor(config)
+    # Tests of other folders reset the devices of all programs of their process.
+    if not _made or not all(p.backend.is_attached for p in _made[0]._model._programs.values()):
+        config = config_of("rows")
+        config.enable_ipu(1, 4)
+        _made[:] = [inference.create_predictor(config)]
+    return _made[0]
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import re
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -52,6 +55,11 @@ def test_a_run_before_its_inputs(predictor: Any) -> None:
         own.run()
     with pytest.raises(FeedError, match=r"run got 1 tensors, the model has 2 inputs: 'x', 'shift'"):
         own.run([paddle.zeros([4, 3])])
+    with pytest.raises(TypeError, match=r"run got Tensor, expected a list of tensors, .*'shift'"):
+        own.run(paddle.zeros([4, 3]))
+    arrays = [rows(4)["x"], rows(4)["shift"]]
+    with pytest.raises(TypeError, match=r"In run, we only .* got ndarray.*copy_from_cpu\(array"):
+        own.run(arrays)
 
 
 @pytest.mark.parametrize(
@@ -62,6 +70,7 @@ def test_a_run_before_its_inputs(predictor: Any) -> None:
         ({"x": np.zeros((0, 3), np.float32)}, r"'x' has the shape \[0, 3\], which holds no elem"),
         ({"x": np.zeros((4, 3), np.int8) - 0.5}, None),
         ({"x": np.full((4, 3), 0.1)}, r"feed 'x': got dtype float64, expected float32"),
+        ({"x": np.ones((4, 3), np.uint16)}, r"'x': got dtype uint16, .*bits of bfloat16, expected"),
         (
             {"shift": np.zeros((3, 1), np.int64)},
             r"no inputs of these shapes together: 'x' \[4, 3\], 'shift' \[3, 1\]\. .*broadcasting",
@@ -196,6 +205,40 @@ def test_a_predictor_after_its_backend_was_reset(config_of: Callable[[str], Any]
         with pytest.raises(BackendUnavailableError, match=r"its backend was reset.*Make it again"):
             run(own.clone(), {"words": np.zeros(shape, np.int64)})
     assert run(inference.create_predictor(config), words)[0].shape == (2, 4)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:os.fork\\(\\) was called:RuntimeWarning")
+def test_a_fork_is_told_that_it_has_no_threads(
+    predictor: Any, config_of: Callable[[str], Any]
+) -> None:
+    config = config_of("words")
+    config.enable_ipu()
+
+    def told(act: Callable[[], Any]) -> str:
+        try:
+            act()
+        except BackendUnavailableError as error:
+            return str(error)
+        return "no error"
+
+    words = {"words": np.zeros((2, 2), np.int64)}
+    acts = (
+        lambda: run(predictor.clone(), rows(4)),
+        lambda: run(inference.create_predictor(config), words),
+    )
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        signal.alarm(60)
+        os.write(writing, "\n".join(map(told, acts)).encode())
+        os._exit(0)
+    os.close(writing)
+    os.wait()
+    with os.fdopen(reading) as answers:
+        lines = answers.read().splitlines()
+    assert len(lines) == 2
+    for line in lines:
+        assert re.match(rf"process \d+ was forked from process {os.getpid()}, .*'spawn'", line)
 
 
 @pytest.mark.thorough

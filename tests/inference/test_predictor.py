@@ -68,6 +68,21 @@ def test_other_dynamic_dimensions_wait_for_the_first_run(config_of: Callable[[st
     assert own._model.shapes == [((2, 5),), ((1, 7),)]
 
 
+def test_a_layer_of_lstm_as_jit_save_writes_it(tmp_path: Path) -> None:
+    """Its dropout state is a parameter without a value in the file."""
+    layer = paddle.nn.LSTM(3, 5)
+    layer.eval()
+    specification = paddle.static.InputSpec([None, 4, 3], "float32", "x")
+    paddle.jit.save(layer, str(tmp_path / "lstm"), input_spec=[specification])
+    config = inference.Config(str(tmp_path / "lstm"))
+    config.enable_ipu(1, 2)
+    own, x = inference.create_predictor(config), rows(8)["x"].reshape(2, 4, 3)
+    assert own.get_input_names() == ["x"]
+    every, (hidden, cell) = layer(paddle.to_tensor(x))
+    for got, wanted in zip(run(own, {"x": x}), (every, hidden, cell), strict=True):
+        np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("way", ["memory", "folder", "prefix", "set_model"])
 def test_every_way_to_name_a_model(models: Path, on_cpu: Any, way: str) -> None:
     program = models / ("rows.json" if NEWER else "rows.pdmodel")
