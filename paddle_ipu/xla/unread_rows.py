@@ -175,6 +175,18 @@ def _softmax(node: ir.Node, rows: Rows) -> Needs | None:
     return [rows] if rows.axis < first else None
 
 
+def _reduction(node: ir.Node, rows: Rows) -> Needs | None:
+    axes, keep = node.attributes.get("axes"), node.attributes.get("keepdims")
+    rank = len(static_dims(node.inputs[0]))
+    if len(node.inputs) != 1:
+        return None
+    reduced = range(rank) if axes is None else [int(axis) % rank for axis in axes.as_ints()]
+    if keep is None or keep.as_int():
+        return [rows] if rows.axis not in reduced else None
+    left = [axis for axis in range(rank) if axis not in reduced]
+    return [replace(rows, axis=left[rows.axis])]
+
+
 def _norm(node: ir.Node, rows: Rows) -> Needs | None:
     return [rows, None, None] if rows.axis == 0 else None
 
@@ -227,9 +239,11 @@ def _rules() -> Mapping[tuple[str, str], _Rule]:
     )
     found: dict[str, _Rule] = dict.fromkeys(unary.split(), _of_itself)
     found |= dict.fromkeys("Add Sub Mul Div Pow Max Min Where".split(), _elementwise)
+    reductions = "ReduceMean ReduceSum ReduceMax ReduceMin ReduceSumSquare ReduceL2 ReduceLogSumExp"
+    found |= dict.fromkeys(reductions.split(), _reduction)
     found |= {"MatMul": _product, "Softmax": _softmax, "Transpose": _transpose}
     found["Reshape"] = _reshape
-    own: dict[str, _Rule] = dict.fromkeys(("Gelu", "GeluErf"), _of_itself)
+    own: dict[str, _Rule] = dict.fromkeys("Gelu GeluErf Scale Swish".split(), _of_itself)
     own["GroupNormalization"] = _norm
     standard = {(domain, name): rule for domain in _STANDARD for name, rule in found.items()}
     return standard | {("ai.graphcore", name): rule for name, rule in own.items()}

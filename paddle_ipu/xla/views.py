@@ -141,8 +141,11 @@ def _split(
 
 def scaled(node: ir.Node) -> tuple[ir.Value, float] | None:
     """(what is multiplied, by which constant) of a Mul or Div by one number, or an Identity."""
-    if gives_its_input(node) and node.inputs[0] is not None:
-        return node.inputs[0], 1.0
+    first = node.inputs[0] if node.inputs else None
+    if first is not None and gives_its_input(node):
+        return first, 1.0
+    if first is not None and (node.domain, node.op_type) == ("ai.graphcore", "Scale"):
+        return first, node.attributes["scale"].as_float()
     if node.domain not in STANDARD or node.op_type not in ("Mul", "Div"):
         return None
     left, right = node.inputs

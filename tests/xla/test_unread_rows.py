@@ -195,6 +195,25 @@ def sum_of_all_rows(p: Program) -> list[str]:
     return [p.sliced(p.onnx.cumsum([p.linear(p.x), p.onnx.constant(np.array(1, np.int32))]))]
 
 
+@case(1, 1)
+def norm_by_the_mean_square(p: Program) -> list[str]:
+    x = p.linear(p.x)
+    square = p.onnx.reducemean([p.onnx.mul([x, x])], axes=[-1], keepdims=True)
+    return [p.sliced(p.linear(p.onnx.div([x, p.onnx.sqrt([square])])), 4, 5)]
+
+
+@case(1)
+def rows_of_a_reduction(p: Program) -> list[str]:
+    summed = p.onnx.reducesum([p.linear(p.x)], axes=[0], keepdims=False)
+    return [p.sliced(summed, 1, 2, 0)]
+
+
+@case(5)
+def reduction_of_the_rows(p: Program) -> list[str]:
+    summed = p.onnx.reducesum([p.linear(p.x)], axes=[1], keepdims=True)
+    return [p.sliced(summed, 1, 3, 2)]
+
+
 @case(5)
 def softmax_across_the_rows(p: Program) -> list[str]:
     return [p.sliced(p.onnx.softmax([p.linear(p.x)], axis=1))]

@@ -41,13 +41,18 @@ class Chain:
         return value
 
     def then(
-        self, op_type: str, array: Array, constants: list[Any] | None = None, **attributes: Any
+        self,
+        op_type: str,
+        array: Array,
+        constants: list[Any] | None = None,
+        domain: str = "",
+        **attributes: Any,
     ) -> None:
         """An operator that makes `array` of the value so far."""
         inputs = [self.value, *(self._constant(np.asarray(item)) for item in constants or [])]
         made = ir.convenience.convert_attributes(attributes)
         self.value, self.array = self._value(op_type, array), array
-        ir.Node("", op_type, inputs, made, outputs=[self.value])
+        ir.Node(domain, op_type, inputs, made, outputs=[self.value])
 
     def transpose(self, *perm: int) -> None:
         self.then("Transpose", self.array.transpose(perm), perm=list(perm))
@@ -104,6 +109,16 @@ def test_key_of_a_split() -> None:
     assert chain.check() is chain.start
     view = view_of(chain.value)
     assert (view.strides, view.offset) == ((120, 4, 1, 24), 8)
+
+
+def test_factors_on_the_way() -> None:
+    chain = Chain(2, 3)
+    chain.scale(0.5)
+    chain.then("Identity", chain.array)
+    chain.then("Scale", 3 * chain.array, domain="ai.graphcore", scale=3.0)
+    chain.then("Div", chain.array / 2, [np.float32(2)])
+    assert chain.check() is chain.start
+    assert view_of(chain.value).factor == 0.75
 
 
 def test_axes_that_are_put_together_end_a_view() -> None:
