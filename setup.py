@@ -80,12 +80,13 @@ KERNELS = Extension(
     "paddle_ipu.xla.onednn._kernels",
     [
         f"{ONEDNN}/{name}.cc"
-        for name in ("attention", "direct", "kernels", "parts", "products", "winograd")
+        for name in ("attention", "companion", "direct", "kernels", "parts", "products", "winograd")
     ],
     depends=[
         f"{ONEDNN}/{name}.h"
         for name in (
             "attention",
+            "companion",
             "direct",
             "onednn",
             "parts",

@@ -285,6 +285,20 @@ def test_weights_of_another_size_are_refused() -> None:
         run(x, jnp.zeros(7), bias)
 
 
+@pytest.mark.parametrize(("rows", "channels", "results"), [(4, 900, 500), (200, 128, 32)])
+def test_small_products_one_after_the_other(rows: int, channels: int, results: int) -> None:
+    """Runs that follow at once are shared out otherwise than the first."""
+    spec = replace(PLAIN, **ONE, images=1, height=rows, width=1, channels=channels, results=results)
+    x, weights, bias, addend = _numbers(spec)
+    run = jax.jit(lambda *given: library.convolved(spec, *given, None))
+    packed = jax.device_put(_packed(spec, weights))
+    inputs = [x * factor for factor in np.float32([1, 2, -3])]
+    expected = [_expected(spec, each, weights, bias, addend) for each in inputs]
+    for at in range(300):
+        found = np.asarray(run(inputs[at % 3], packed, bias))
+        np.testing.assert_allclose(found, expected[at % 3], rtol=1e-3, atol=1e-3)
+
+
 def test_threads_run_the_same_product_at_a_time() -> None:
     arrays = [_numbers(LARGE, seed) for seed in range(4)]
     run = jax.jit(lambda *given: library.convolved(LARGE, *given, None))

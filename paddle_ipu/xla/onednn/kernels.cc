@@ -4,6 +4,7 @@
 // memory. XLA's own threads each take parts of it. The weights are in the layout of the kernels, made once.
 
 #include "attention.h"
+#include "companion.h"
 #include "direct.h"
 #include "parts.h"
 #include "products.h"
@@ -95,8 +96,10 @@ xla_ffi::Error* run_convolution(const xla_ffi::Call& call) {
                            data(call.results, 0)};
   const float* addend = plan.spec.has_addend ? data(given, 2 + plan.spec.has_bias) : buffers.result;
   if (addend != buffers.result) std::memcpy(buffers.result, addend, size(buffer(call.results, 0)) * sizeof(float));
-  const bool ran = take_parts(call, plan.parts(), std::min(plan.parts(), threads_of(plan.spec)),
-                              [&plan, buffers](int64_t part) { plan.take(part, buffers); });
+  const auto take = [&plan, buffers](int64_t part) { plan.take(part, buffers); };
+  const int64_t threads = std::min(plan.parts(), threads_of(plan.spec));
+  const bool is_small = threads == 1 && plan.parts() > 1;
+  const bool ran = is_small ? take_parts_beside(plan.parts(), take) : take_parts(call, plan.parts(), threads, take);
   return ran ? nullptr : error_of(call, xla_ffi::kInternal, "a convolution could not run");
 }
 

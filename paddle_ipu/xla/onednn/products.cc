@@ -36,8 +36,8 @@ class Product : public Plan {
     blocks_ = up(units_, std::max<int64_t>(most, 1));
     // Shares of a thread in turn, since threads are not equally fast. Rows that are fewer than the columns
     // are read by all threads, else the weights are.
-    const int64_t wanted = 2 * threads;
-    if (threads > 1 && blocks_ < wanted) {
+    const int64_t wanted = threads > 1 ? 2 * threads : spec.parts > 1 ? spec.work() / kWorkBeside : 1;
+    if (blocks_ < wanted) {
       if (spec.results > units_ * each_) {
         groups_ = std::min(panels_, up(wanted, blocks_));
       } else {
@@ -61,7 +61,8 @@ class Product : public Plan {
       }
     } else if ((end - begin) * kColumns * spec.channels * 4 <= kWeightBytes) {
       for (int64_t row = first; row < last; row += tile::kRows) {
-        for (int64_t p = begin; p < end; ++p) multiply(buffers, row, std::min(last - row, tile::kRows), p, p == begin);
+        const int64_t rows = std::min(last - row, tile::kRows);
+        for (int64_t p = begin; p < end; ++p) multiply(buffers, row, rows, p, p == begin && row + rows < last);
       }
     } else {
       for (int64_t p = begin; p < end; ++p) multiply(buffers, first, last - first, p, false);
