@@ -43,6 +43,11 @@ class FusedAttention:
     spec: AttentionSpec
 
     @property
+    def read(self) -> frozenset[str]:
+        """The tensors that it reads, which may lie far in front of the products' own inputs."""
+        return frozenset(name for name in self.inputs if name is not None)
+
+    @property
     def made(self) -> frozenset[str]:
         """Results of all operators that are done in it."""
         return self.dropped | {self.values, self.result}
@@ -109,6 +114,11 @@ class _Unseen:
         uses = tuple(value.uses())
         return value.producer() if uses[0].node is reader else None
 
+    def scaled(self, node: ir.Node) -> tuple[ir.Value, float] | None:
+        """What is multiplied and by which constant, where nothing else of the node is looked at."""
+        is_seen = any(value.name in self.kept for value in node.outputs)
+        return None if is_seen else scaled(node)
+
 
 def _attention(softmax: ir.Node, unseen: _Unseen) -> FusedAttention | None:
     powers = softmax.outputs[0]
@@ -123,7 +133,7 @@ def _attention(softmax: ir.Node, unseen: _Unseen) -> FusedAttention | None:
         reader = unseen.reader(value)
         if reader is None:
             return None
-        passed = scaled(reader[0])
+        passed = unseen.scaled(reader[0])
         if passed is None:
             break
         value, gain = reader[0].outputs[0], gain * passed[1]
@@ -135,7 +145,7 @@ def _attention(softmax: ir.Node, unseen: _Unseen) -> FusedAttention | None:
     node = unseen.maker(softmax.inputs[0], softmax)
     while node is not None and not _is(node, "MatMul"):
         dropped.append(str(node.outputs[0].name))
-        passed = scaled(node)
+        passed = unseen.scaled(node)
         if passed is not None:
             source, own = passed
             factor *= own

@@ -54,6 +54,7 @@ def rewritten(
         return Rewriting(graph, kernels, tuple(folded))
     attentions = [] if unstable_softmax else fused_attention.fuse(graph, anchored)
     taken = {name for attention in attentions for name in attention.made}
-    fused = fused_products.fuse(graph, unseen, anchored, folded, taken)
+    read = {name for attention in attentions for name in attention.read}
+    fused = fused_products.fuse(graph, unseen, {*anchored, *read}, folded, taken)
     kernels -= {product.kernel for product in fused}
     return Rewriting(graph, kernels, tuple(folded), tuple(fused), tuple(attentions))

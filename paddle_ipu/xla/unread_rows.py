@@ -124,12 +124,13 @@ def rows_of_slice(node: ir.Node) -> Rows | None:
     axes = axes or list(range(len(starts)))
     (axis,) = changed
     numbers = [axis_ % len(dims) for axis_ in axes]
-    if axis not in numbers or len(starts) != len(axes):
+    # Below zero they turn an axis around, which its size does not tell.
+    if axis not in numbers or len(starts) != len(axes) or min(steps, default=1) < 1:
         return None
     place = numbers.index(axis)
     start, step = starts[place], steps[place] if steps else 1
     start += dims[axis] if start < 0 else 0
-    if step < 1 or not 0 <= start < dims[axis]:
+    if not 0 <= start < dims[axis]:
         return None
     return Rows(axis, start, step, out[axis])
 

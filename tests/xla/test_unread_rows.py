@@ -156,6 +156,12 @@ def one_example(p: Program) -> list[str]:
     return [p.sliced(p.norm(p.linear(p.x)), 1, 2, 0)]
 
 
+@case(5)
+def rows_of_examples_in_reverse(p: Program) -> list[str]:
+    numbers = [p.integers(*pair) for pair in ([-1, 0], [-100, 1], [0, 1], [-1, 1])]
+    return [p.onnx.slice([p.linear(p.x), *numbers])]
+
+
 @case(1)
 def row_of_what_is_broadcast(p: Program) -> list[str]:
     sums = p.onnx.add([p.onnx.mul([p.linear(p.x), p.weight(ROWS, 1)]), p.weight(1, 1, HIDDEN)])
