@@ -35,6 +35,7 @@ from paddle_ipu.xla.precision import Precision
 from paddle_ipu.xla.recomputation import Segment
 from paddle_ipu.xla.registry import (
     BlockContext,
+    Lookup,
     Lowering,
     LoweringContext,
     find_lowering,
@@ -363,6 +364,8 @@ class LoweredGraph:
         given: tuple[Environment, ...] = ({}, {}, {}, {})
         handed_on: Environment = {}
 
+        lookups: dict[int, Lookup] = {}
+
         def apply(node: LoweredNode, inputs: Sequence[Any], ranges: Watch | None) -> Sequence[Any]:
             sources, turned, logits, remakes = given
             context = LoweringContext(
@@ -376,6 +379,7 @@ class LoweredGraph:
                 sources=[sources.get(name) if name else None for name in node.inputs],
                 turned=[turned.get(name) if name else None for name in node.inputs],
                 logits=[logits.get(name) if name else None for name in node.inputs],
+                lookups=lookups,
                 hands_on=node.inputs[0] in handing if node.inputs else False,
                 remakes=[remakes.get(name) if name else None for name in node.inputs],
                 kernel=self.kernels.get(node.outputs[0]) if self.kernels and node.outputs else None,

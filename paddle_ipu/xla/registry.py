@@ -48,6 +48,23 @@ class BlockContext:
 
 
 @dataclass(frozen=True, slots=True)
+class Lookup:
+    """Rows of a matrix that a Gather has read.
+
+    Attributes:
+        rows: what it made, which keeps its id.
+        table: the matrix's tensor id.
+        data: the matrix.
+        indices: which rows, none below zero.
+    """
+
+    rows: Any
+    table: str | None
+    data: Any
+    indices: Any
+
+
+@dataclass(frozen=True, slots=True)
 class LoweringContext:
     """What a lowering may ask about the operator it lowers.
 
@@ -63,6 +80,7 @@ class LoweringContext:
             operator.
         turned: for each input, the matrix of which it is the Transpose; None where it is of none.
         logits: for each input, what a Softmax over the last axis made it of; None without one.
+        lookups: what Gathers of this graph have read, by the id of the array that they made of it.
         remakes: for each input, how backward makes it again; None where it keeps it.
         hands_on: the operator may give later readers of its first input, a large weight, what they
             read; it goes to `handed_on`.
@@ -90,6 +108,7 @@ class LoweringContext:
     sources: Sequence[Any] = ()
     turned: Sequence[Any] = ()
     logits: Sequence[Any] = ()
+    lookups: dict[int, Lookup] = field(default_factory=dict)
     remakes: Sequence[Remake | None] = ()
     hands_on: bool = False
     handed_on: dict[int, Any] = field(default_factory=dict)

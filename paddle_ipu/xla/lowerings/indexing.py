@@ -15,7 +15,7 @@ from paddle_ipu.xla.lowerings.arrays import (
     input_or_none,
     is_floating,
 )
-from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.registry import Attributes, Lookup, LoweringContext, lowering
 from paddle_ipu.xla.residuals import rows_and_table
 
 
@@ -44,7 +44,10 @@ def gather(context: LoweringContext, inputs: Sequence[Any], attributes: Attribut
     if context.hands_on and axis == 0:
         rows, context.handed_on[0] = rows_and_table(data, indices, (data.shape, data.dtype))
         return rows
-    return jnp.take(data, indices, axis=axis, mode="clip")
+    rows = jnp.take(data, indices, axis=axis, mode="clip")
+    if axis == 0 and data.ndim == 2 and not context.training:
+        context.lookups[id(rows)] = Lookup(rows, context.input_ids[0], data, indices)
+    return rows
 
 
 @lowering("ai.paddle_ipu", "GatherNd")

@@ -17,11 +17,11 @@ namespace {
 
 // Nanoseconds within which work has to follow on work, and how often in a row before the thread is woken: that
 // takes as long as a small program.
-constexpr int64_t kSoon = 100'000;
+constexpr int64_t kSoon = 250'000;
 constexpr int kStreak = 16;
-// Nanoseconds without help once others want the processors: a second thread runs programs here, or the companion
-// had to wait for its own as long as kPushed.
-constexpr int64_t kApart = 100'000'000, kPushed = 500'000;
+// Nanoseconds without help once others want the processors: two threads had such work at a time, or the companion
+// had to wait for its processor as long as kPushed.
+constexpr int64_t kApart = 50'000'000, kPushed = 500'000;
 constexpr int kLooks = 32, kPatience = 2000;
 
 int64_t now() {
@@ -61,13 +61,12 @@ class Companion {
   // Not every system has semaphores.
   Companion() : can_sleep_(sem_init(&woken_, 0, 0) == 0) {}
 
-  // Work begins in a thread: whether the companion is awake for a part of it.
-  bool is_there(const void* thread) {
-    if (!can_sleep_) return false;
+  // Work begins, and ends: whether the companion is awake for a part of it.
+  bool begin() {
     const int64_t moment = now();
     const bool is_soon = moment - last_.exchange(moment) < kSoon;
-    if (thread_.exchange(thread) != thread) apart_until_ = moment + kApart;
-    if (!is_soon || moment < apart_until_) {
+    if (working_.fetch_add(1) != 0) apart_until_ = moment + kApart;
+    if (!is_soon || moment < apart_until_ || !can_sleep_) {
       streak_ = 0;
       return false;
     }
@@ -75,6 +74,8 @@ class Companion {
     if (++streak_ >= kStreak) wake();
     return false;
   }
+
+  void end() { --working_; }
 
   // Shows a job; false where another one is shown.
   bool offer(Job& job) {
@@ -137,8 +138,7 @@ class Companion {
   std::atomic<Job*> offered_{nullptr};
   std::atomic<bool> is_awake_{false}, is_started_{false};
   std::atomic<int64_t> last_{0}, apart_until_{0};
-  std::atomic<int> streak_{0};
-  std::atomic<const void*> thread_{nullptr};
+  std::atomic<int> streak_{0}, working_{0};
   sem_t woken_;
   const bool can_sleep_;
 };
@@ -146,11 +146,10 @@ class Companion {
 }  // namespace
 
 bool take_parts_beside(int64_t parts, const std::function<void(int64_t)>& take) {
-  static thread_local char own;
   // Never destroyed: its thread outlives this library's globals.
   static auto& companion = *new Companion;
   Job job(parts, take);
-  const bool is_offered = companion.is_there(&own) && companion.offer(job);
+  const bool is_offered = companion.begin() && companion.offer(job);
   job.work(false);
   if (is_offered && !companion.withdraw(job)) {
     for (int turn = 0; !job.is_left; ++turn) {
@@ -161,5 +160,6 @@ bool take_parts_beside(int64_t parts, const std::function<void(int64_t)>& take) 
       }
     }
   }
+  companion.end();
   return !job.failed;
 }
