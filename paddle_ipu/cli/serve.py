@@ -69,6 +69,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--port", type=_port, default=8000, help="port, 0 for any that is free (default 8000)")
     add("--body-limit", type=_count, default=64, metavar="MIB",
         help="largest request in MiB, beyond it 413 (default 64)")  # fmt: skip
+    add("--json-limit", type=_count, default=16, metavar="MIB",
+        help="most JSON in a request in MiB, beyond it 413; as objects it takes many times that "
+             "(default 16)")  # fmt: skip
     add("--bodies-limit", type=_count, metavar="MIB",
         help="MiB of all requests under way, beyond 503 (default: 4 x --body-limit)")  # fmt: skip
     add("--request-timeout", type=_seconds, default=60.0, metavar="S",
@@ -105,6 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
             host=arguments.host,
             port=arguments.port,
             body_limit=arguments.body_limit << 20,
+            json_limit=arguments.json_limit << 20,
             bodies_limit=arguments.bodies_limit and arguments.bodies_limit << 20,
             timeout=arguments.request_timeout,
             grace=arguments.grace,

@@ -19,7 +19,7 @@ from paddle_ipu.serving import BatchingRunner
 from paddle_ipu.serving.http.server import HttpServer
 
 Array = np.ndarray[Any, Any]
-LIMIT = 20_000
+LIMIT, JSON_LIMIT = 30_000, 20_000
 HEADER = "Inference-Header-Content-Length"
 
 
@@ -42,7 +42,9 @@ def server() -> Iterator[HttpServer]:
         timeout_ms=1,
         max_waiting=8,
     )
-    made = HttpServer({"double": runner}, port=0, body_limit=LIMIT, timeout=20)
+    made = HttpServer(
+        {"double": runner}, port=0, body_limit=LIMIT, json_limit=JSON_LIMIT, timeout=20
+    )
     thread = threading.Thread(target=made.run)
     thread.start()
     yield made
@@ -245,7 +247,13 @@ def test_other_errors_have_codes_of_their_own(server: HttpServer) -> None:
     assert ask(server, INFER)[0] == 405
     code, answer, _ = ask(server, INFER, b" " * (LIMIT + 1))
     assert code == 413
-    assert f"20001 bytes or more, and {LIMIT} are allowed" in answer["error"]
+    assert f"30001 bytes or more, and {LIMIT} are allowed" in answer["error"]
+    large = b" " * (JSON_LIMIT + 1)
+    for headers, expected in (({}, 413), ({HEADER: "20001"}, 413), ({HEADER: "20000"}, 400)):
+        code, answer, _ = ask(server, INFER, large, headers)
+        assert code == expected
+        is_told = "JSON has 20001 bytes or more, and 20000 are allowed" in answer["error"]
+        assert is_told == (code == 413)
     failing = {"inputs": [X, {**N, "data": [1, -1]}]}
     code, answer, _ = ask(server, INFER, failing)
     assert (code, answer["error"]) == (500, "ValueError: n is below zero")

@@ -77,25 +77,31 @@ def _remainder(emit: Emitter) -> Sequence[ir.Value]:
 
 
 def _atan2(emit: Emitter) -> Sequence[ir.Value]:
-    """The angle of the point (second input, first input)."""
+    """The angle of the point (second input, first input), by the signs of zeros too."""
     y, x = emit.x, emit.input(1)
-    zero = emit.constant(0.0)
-    right = emit("Atan", [emit("Div", [y, x])])
-    turn = emit.where(emit("Less", [y, zero]), emit.constant(-math.pi), emit.constant(math.pi))
-    angle = emit.where(emit("Less", [x, zero]), emit("Add", [right, turn]), right)
-    upright = emit("Mul", [emit("Sign", [y]), emit.constant(math.pi / 2)])
-    return [emit.where(emit("Equal", [x, zero]), upright, angle)]
+    zero, infinity = emit.constant(0.0), emit.constant(math.inf)
+    # The quotient of two infinities, as of two zeros, is NaN.
+    far = emit("And", [emit("Equal", [emit("Abs", [part]), infinity]) for part in (y, x)])
+    near = emit("And", [emit("Equal", [part, zero]) for part in (y, x)])
+    above, beside = (emit.where(far, emit("Sign", [part]), part) for part in (y, x))
+    right = emit.where(near, y, emit("Atan", [emit("Div", [above, beside])]))
+    pi = emit.constant(math.pi)
+    turned = emit("Add", [right, emit.where(_is_negative(emit, y), emit("Neg", [pi]), pi)])
+    return [emit.where(_is_negative(emit, x), turned, right)]
+
+
+def _is_negative(emit: Emitter, value: ir.Value) -> ir.Value:
+    """Whether a float has a minus; 1 / -0 is minus infinity."""
+    zero = emit.constant(0)
+    below = emit("Less", [emit("Div", [emit.constant(1), value]), zero])
+    return emit("Or", [emit("Less", [value, zero]), below])
 
 
 def _copy_sign(emit: Emitter) -> Sequence[ir.Value]:
     """|x| with the sign of y, that of a zero too."""
     x, y = emit.x, emit.input(1)
-    zero = emit.constant(0)
-    negative = emit("Less", [y, zero])
-    if y.dtype in FLOATS:
-        # 1 / -0 is minus infinity.
-        below = emit("Less", [emit("Div", [emit.constant(1), y]), zero])
-        negative = emit("Or", [negative, below])
+    is_float = y.dtype in FLOATS
+    negative = _is_negative(emit, y) if is_float else emit("Less", [y, emit.constant(0)])
     size = emit("Abs", [x])
     return [emit.where(negative, emit("Neg", [size]), size)]
 

@@ -219,6 +219,9 @@ def _histogram(emit: Emitter) -> Sequence[ir.Value]:
     x, weight = emit.reshape(emit.x, [-1]), emit.optional(1)
     bins = int(emit.attribute("bins", 100))
     dtype = (emit.x.dtype or ir.DataType.FLOAT).numpy()
+    if emit.x.dtype not in FLOATS:
+        # The product with the number of bins needs more than 32 bits.
+        x, dtype = emit.cast(x, np.int64), np.dtype(np.int64)
     low, high = (dtype.type(emit.attribute(name, 0.0)) for name in ("min", "max"))
     least, most = emit.constant(low, dtype), emit.constant(high, dtype)
     if low == high:

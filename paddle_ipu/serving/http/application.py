@@ -29,6 +29,8 @@ _T = TypeVar("_T")
 
 DEFAULT_BODY_LIMIT = 64 << 20
 """Bytes of a request."""
+DEFAULT_JSON_LIMIT = 16 << 20
+"""Bytes of the JSON in a request."""
 DEFAULT_TIMEOUT = 60.0
 """Seconds that an answer may take."""
 BODIES = 4
@@ -43,6 +45,7 @@ class Application:
     Args:
         runners: by the names of their models; the application does not close them.
         body_limit: bytes that a request may have.
+        json_limit: bytes that the JSON in it may have.
         bodies_limit: bytes that all requests under way may have together; `BODIES` of the largest
             by default.
         timeout: seconds that a request may take, and its body to come; requests may ask for less.
@@ -57,12 +60,15 @@ class Application:
         runners: Mapping[str, BatchingRunner],
         *,
         body_limit: int = DEFAULT_BODY_LIMIT,
+        json_limit: int = DEFAULT_JSON_LIMIT,
         bodies_limit: int | None = None,
         timeout: float = DEFAULT_TIMEOUT,
     ) -> None:
         self._runners = dict(runners)
         together = BODIES * body_limit if bodies_limit is None else bodies_limit
-        self.intake = Intake(body_limit, together, timeout)
+        self.intake = Intake(body_limit, min(json_limit, body_limit), together, timeout)
+        # Of large ones: the objects that JSON becomes are there once.
+        self._parsing = asyncio.Lock()
         self._timeout = timeout
         self._metrics = Metrics(self._runners)
         self.given_up = 0
@@ -140,7 +146,11 @@ class Application:
     ) -> Response:
         length = request.headers.get(protocol.HEADER_LENGTH)
         try:
-            asked = await _aside(len(body), protocol.parse, body, length, runner.model)
+            if len(body) < _LARGE:
+                asked = protocol.parse(body, length, runner.model)
+            else:
+                async with self._parsing:
+                    asked = await asyncio.to_thread(protocol.parse, body, length, runner.model)
         except protocol.RequestError as error:
             raise _http(400, error) from None
         timeout = min(asked.timeout or self._timeout, self._timeout)

@@ -11,18 +11,22 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from paddle_ipu.serving.http.protocol import HEADER_LENGTH
+
 
 class Intake:
     """Reads the bodies of requests.
 
     Args:
         each: bytes that a body may have.
+        json: bytes that the JSON of a body may have, which are several times as many as objects.
         together: bytes that those under way may have, from their first byte to their answer.
         seconds: that a body may take to come.
     """
 
-    def __init__(self, each: int, together: int, seconds: float) -> None:
+    def __init__(self, each: int, json: int, together: int, seconds: float) -> None:
         self._each = each
+        self._json = json
         self._together = together
         self._seconds = seconds
         self._held = 0
@@ -49,14 +53,15 @@ class Intake:
             self._held -= sum(map(len, parts))
 
     async def _read(self, request: Request, parts: list[bytes]) -> None:
-        told = request.headers.get("content-length", "")
-        self._check(int(told) if told.isdecimal() and len(told) < 20 else 0)
+        header = request.headers.get(HEADER_LENGTH)
+        is_json = header is None
+        self._check(_number(request.headers.get("content-length")), is_json)
         size = 0
         try:
             async with asyncio.timeout(self._seconds):
                 async for part in request.stream():
                     size += len(part)
-                    self._check(size)
+                    self._check(size, is_json)
                     if self._held + len(part) > self._together:
                         raise HTTPException(
                             503,
@@ -67,6 +72,9 @@ class Intake:
                         )
                     self._held += len(part)
                     parts.append(part)
+            # Of a header longer than the body the reader of the request tells.
+            if _number(header) <= size:
+                self._check(_number(header), True)
         except TimeoutError:
             raise HTTPException(
                 408,
@@ -76,7 +84,7 @@ class Intake:
         except ClientDisconnect:
             raise HTTPException(499, "the client went before its request had come.") from None
 
-    def _check(self, size: int) -> None:
+    def _check(self, size: int, is_json: bool) -> None:
         if size > self._each:
             raise HTTPException(
                 413,
@@ -84,6 +92,18 @@ class Intake:
                 "at once, send them as binary data, or start the server with a larger "
                 "--body-limit.",
             )
+        if is_json and size > self._json:
+            raise HTTPException(
+                413,
+                f"the JSON has {size} bytes or more, and {self._json} are allowed. Send fewer rows "
+                "at once, send them as binary data, or start the server with a larger "
+                "--json-limit.",
+            )
+
+
+def _number(told: str | None) -> int:
+    """A number in a header; 0 where there is none."""
+    return int(told) if told and told.isdecimal() and len(told) < 20 else 0
 
 
 def protocol_that_waits(seconds: float) -> type[H11Protocol]:

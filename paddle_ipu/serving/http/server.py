@@ -15,6 +15,7 @@ import uvicorn
 from paddle_ipu.serving.batching_runner import BatchingRunner
 from paddle_ipu.serving.http.application import (
     DEFAULT_BODY_LIMIT,
+    DEFAULT_JSON_LIMIT,
     DEFAULT_TIMEOUT,
     Application,
 )
@@ -34,6 +35,7 @@ class HttpServer:
         host: where to listen; loopback by default, so that only this machine reaches it.
         port: 0 for any that is free.
         body_limit: bytes that a request may have.
+        json_limit: bytes that the JSON in it may have.
         bodies_limit: bytes that all requests under way may have together; four times `body_limit`
             by default.
         timeout: seconds that a request may take, its body to come, and a connection to ask for
@@ -54,6 +56,7 @@ class HttpServer:
         host: str = "127.0.0.1",
         port: int = 8000,
         body_limit: int = DEFAULT_BODY_LIMIT,
+        json_limit: int = DEFAULT_JSON_LIMIT,
         bodies_limit: int | None = None,
         timeout: float = DEFAULT_TIMEOUT,
         grace: float = DEFAULT_GRACE,
@@ -65,7 +68,11 @@ class HttpServer:
         shown = f"[{host}]" if family == socket.AF_INET6 else host
         self.address = f"http://{shown}:{self._socket.getsockname()[1]}"
         self._application = Application(
-            runners, body_limit=body_limit, bodies_limit=bodies_limit, timeout=timeout
+            runners,
+            body_limit=body_limit,
+            json_limit=json_limit,
+            bodies_limit=bodies_limit,
+            timeout=timeout,
         )
         self._server = uvicorn.Server(
             uvicorn.Config(

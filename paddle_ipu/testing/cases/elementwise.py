@@ -252,6 +252,14 @@ _add(
     x=floats(1.0, -1.0, 2.0, -2.0, 0.0),
     y=floats(1.0, 1.0, -1.0, -1.0, 2.0),
 )
+_ENDS = (np.inf, -np.inf, 1.0, -1.0, 0.0, -0.0, np.nan)
+_add(
+    "atan2",
+    paddle.atan2,
+    label="infinities and zeros",
+    x=floats(*np.repeat(_ENDS, len(_ENDS))),
+    y=floats(*np.tile(_ENDS, len(_ENDS))),
+)
 
 # Comparisons and logic.
 for _op, _function in (

@@ -136,6 +136,18 @@ _add(
     label="bounds",
     x=floats(2.0, 0.0, 1.0, 0.5, 2.0, 1.5),
 )
+_add(
+    "histogram",
+    lambda i, j: [
+        paddle.histogram(i, 7),
+        paddle.histogram(i, 1000, min=-(2**30), max=2**29),
+        paddle.histogram(j, 999),
+        paddle.histogram(j, 6, min=-(2**31), max=2**31 - 128),
+    ],
+    label="wide ranges",
+    i=np.arange(-50, 50, dtype=np.int32) * 21474835,
+    j=np.linspace(-(2**31), 2**31 - 1, 97).astype(np.int64),
+)
 _add("histogram", lambda x: paddle.histogram(x, 4), label="one number", x=floats(2.0, 2.0))
 _add(
     "histogram",

@@ -81,6 +81,23 @@ def median(context: LoweringContext, inputs: Sequence[Any], attributes: Attribut
     return _median(x, ignore_nan, average)
 
 
+def _bins_of(offset: Any, extent: Any, bins: int) -> Any:
+    """``offset * bins // extent`` of numbers of 32 bits, whose product has more.
+
+    A long division, bit by bit of `bins`; what is left over stays below `extent`. An offset
+    beyond it gives no number of use.
+    """
+    quotient = jnp.zeros(offset.shape, jnp.int32)
+    rest = jnp.zeros_like(offset)
+    for bit in f"{bins:b}":
+        for term in (rest, offset) if bit == "1" else (rest,):
+            room = extent - rest
+            carries = term >= room
+            rest = jnp.where(carries, term - room, rest + term)
+            quotient = (2 * quotient if term is not offset else quotient) + carries
+    return quotient
+
+
 @lowering("ai.paddle_ipu", "Histogram")
 def histogram(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
     """How many elements fall into each of ``bins`` between ``min`` and ``max``.
@@ -91,17 +108,27 @@ def histogram(context: LoweringContext, inputs: Sequence[Any], attributes: Attri
     x = lax.stop_gradient(jnp.asarray(inputs[0])).reshape(-1)
     weight = input_or_none(inputs, 1)
     bins = int(attributes["bins"])
-    low, high = (jnp.asarray(attributes[name]).astype(x.dtype) for name in ("min", "max"))
+    bounds = [attributes["min"], attributes["max"]]
+    if not is_floating(x):
+        # A float of 32 bits may round past the largest number.
+        numbers = np.iinfo(x.dtype)
+        bounds = [min(max(int(bound), numbers.min), numbers.max) for bound in bounds]
+    low, high = (jnp.asarray(bound, x.dtype) for bound in bounds)
     given = low != high
     low, high = jnp.where(given, low, jnp.min(x)), jnp.where(given, high, jnp.max(x))
     flat = low == high
     low, high = jnp.where(flat, low - 1, low), jnp.where(flat, high + 1, high)
-    scaled = lax.div((x - low) * bins, jnp.broadcast_to(high - low, x.shape))
-    places = jnp.minimum(scaled.astype(jnp.int32), bins - 1)
-    places = jnp.where((x >= low) & (x <= high), places, bins)
+    if is_floating(x):
+        scaled = lax.div((x - low) * bins, jnp.broadcast_to(high - low, x.shape)).astype(jnp.int32)
+        inside = (x >= low) & (x <= high)
+    else:
+        # Modulo 2^32 the differences are right however far apart the numbers are.
+        offset, extent = ((end - low).astype(jnp.uint32) for end in (x, high))
+        scaled, inside = _bins_of(offset, extent, bins), offset <= extent
+    places = jnp.where(inside, jnp.minimum(scaled, bins - 1), bins)
     amounts = jnp.ones(x.shape, jnp.int32) if weight is None else lax.stop_gradient(weight)
     counts = jnp.zeros(bins + 1, amounts.dtype).at[places].add(amounts.reshape(-1))[:bins]
     if not attributes.get("density", 0):
         return counts
-    width = (high - low).astype(jnp.float32) / bins
+    width = (high.astype(jnp.float32) - low.astype(jnp.float32)) / bins
     return counts / jnp.sum(counts) / width
