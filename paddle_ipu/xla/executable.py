@@ -291,6 +291,8 @@ class Executable:
         whole_step: Any = step.whole_step
         if self._instances is not None:
             whole_step = self._instances.step(whole_step, self.program.writes)
+            # A recording tells the programs apart by their names.
+            whole_step.__name__ = "whole_step" if step.updating else "without_updates"
         if self._leaves_weights(step):
             function = jax.jit(step.without_weights)
         else:

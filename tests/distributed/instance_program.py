@@ -10,6 +10,7 @@ import numpy as np
 import popdist
 import popdist.popart
 from paddle_ipu import popart
+from paddle_ipu.xla.hlo_origins import origins
 
 STEPS, MICRO, TOTAL, ROWS = 10, 2, 4, 3
 
@@ -65,7 +66,12 @@ def train(kind: str, options: popart.SessionOptions, device: object, weight_seed
     found = {"w": np.empty((4, 8), np.float32), "v": np.empty((8, 1), np.float32)}
     session.weightsToHost()
     session.readWeights(popart.PyWeightsIO(found))
-    return {**found, "losses": np.stack(losses)}
+    session.setUpdating(False)
+    session.run(popart.PyStepIO(feeds, anchors))
+    executable = session._executable
+    steps = (executable.compiled, executable._compiled_still)
+    modules = [origins(str(step.compiled.as_text()))[0] for step in steps]
+    return {**found, "losses": np.stack(losses), "modules": np.asarray(modules)}
 
 
 def main(folder: Path, kind: str) -> None:

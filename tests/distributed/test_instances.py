@@ -94,6 +94,14 @@ def test_two_instances_train_as_one_process(
         assert np.linalg.norm(got[0] - expected) <= tolerance * np.linalg.norm(expected)
 
 
+def test_programs_with_and_without_updates_have_names_of_their_own(
+    instances: list[Found], alone: Found
+) -> None:
+    """By which a recording tells them apart."""
+    for modules in (alone["modules"], *(found["train.modules"] for found in instances)):
+        assert len({*modules.tolist()}) == 2
+
+
 def test_every_replica_has_its_own_data_and_dropout(instances: list[Found], alone: Found) -> None:
     together = np.concatenate([found["train.losses"] for found in instances], axis=-1)
     np.testing.assert_allclose(together, alone["losses"], rtol=2e-5)
