@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,9 @@ import numpy as np
 from paddle_ipu.errors import InvalidProgramError
 
 Array = np.ndarray[Any, Any]
+
+_unstepped: set[str] = set()
+"""Parameters whose calls had ``backward()`` since ``optimizer.step()`` of their optimizer."""
 
 
 def tensor_of(array: Array) -> Any:
@@ -22,15 +25,24 @@ def tensor_of(array: Array) -> Any:
     return paddle.to_tensor(array, place=paddle.CPUPlace())
 
 
-def trained_outputs(arrays: Mapping[str, Array], loss: str) -> dict[str, Any]:
+def stepped() -> None:
+    """Takes notice of ``optimizer.step()``, after which gradients begin anew."""
+    _unstepped.clear()
+
+
+def trained_outputs(
+    arrays: Mapping[str, Array], loss: str, trained: Collection[str]
+) -> dict[str, Any]:
     """Tensors of a call that has trained the layer already.
 
     ``backward()`` of the loss finds nothing left to do; of anything else it raises, as the layer
-    was updated by the gradient of the loss itself.
+    was updated by the gradient of the loss itself, and where it would add to the gradients of a
+    call before.
 
     Args:
         arrays: name -> result.
         loss: name of the one that is the loss.
+        trained: the parameters that the call updated.
     """
     import paddle
 
@@ -41,6 +53,15 @@ def trained_outputs(arrays: Mapping[str, Array], loss: str) -> dict[str, Any]:
         for name, array in gradients.items():
             if not np.all(array == (1.0 if name == loss else 0.0)):
                 _refuse(name == loss, array)
+        if not _unstepped.isdisjoint(trained):
+            raise InvalidProgramError(
+                "backward() adds to the gradients of an earlier call, with no optimizer.step() "
+                "between them, and each call has updated the layer already, as "
+                "ipu_strategy.set_optimizer asks for. To accumulate, call ipu_strategy."
+                "set_pipelining_config(enable_gradient_accumulation=True, accumulation_factor=...) "
+                "and give a call the rows of all, or leave out set_optimizer."
+            )
+        _unstepped.update(trained)
         return [paddle.zeros([1], "float32")]
 
     return _attached(arrays, [token], backward)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from paddle_ipu.dygraph import host_writes, registration
+from paddle_ipu.dygraph import autograd, host_writes, registration
 from paddle_ipu.dygraph.autograd import differentiable_outputs, trained_outputs
 from paddle_ipu.dygraph.gradient_program import ForwardProgram, GradientProgram, drawn_again
 from paddle_ipu.dygraph.layer_program import (
@@ -133,6 +133,7 @@ def _everything_comes_home() -> None:
         getattr(function, _CACHE).come_home()
         delattr(function, _CACHE)
     _functions.clear()
+    autograd.stepped()
 
 
 registration.when_it_changes(_everything_comes_home)
@@ -178,7 +179,8 @@ class _Trained:
 
     def __call__(self, called: Signature) -> Any:
         arrays = self._program.run(arrays_of(called.feeds), self._fetches)
-        results = trained_outputs({name: arrays[name] for name in self._outputs}, self._loss)
+        outputs = {name: arrays[name] for name in self._outputs}
+        results = trained_outputs(outputs, self._loss, self.trained)
         return self._trace.restore(results)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from paddle_ipu.dygraph import dispatch, host_writes, registration
+from paddle_ipu.dygraph import autograd, dispatch, host_writes, registration
 from paddle_ipu.dygraph.layer_program import state_comes_home, state_was_written
 from paddle_ipu.errors import InvalidProgramError
 
@@ -24,13 +24,22 @@ def applying(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, loss, startup_program, params_grads, *rest, **k)
         pairs = params_grads["params"] if isinstance(params_grads, dict) else params_grads
         names = [parameter.name for parameter, _ in pairs]
-        twice = sorted({*names} & {*dispatch.updated_by_calls()})
+        updated = {*dispatch.updated_by_calls()}
+        autograd.stepped()
+        twice = sorted({*names} & updated)
         if twice:
             raise InvalidProgramError(
                 f"optimizer.step() has gradients of {', '.join(map(repr, twice[:5]))}"
                 f"{', ...' if len(twice) > 5 else ''}, which calls of the layer update already, as "
                 "ipu_strategy.set_optimizer asks for: a step would update them twice. Compute the "
                 "whole loss in the layer, or leave out set_optimizer."
+            )
+        idle = sorted({*_parameters(self)} & updated)
+        if idle and getattr(registration.current(), "_optimizer", self) is not self:
+            raise InvalidProgramError(
+                f"optimizer.step() finds no gradients of {', '.join(map(repr, idle[:5]))}"
+                f"{', ...' if len(idle) > 5 else ''}: calls of the layer update them with another "
+                "optimizer, that of ipu_strategy.set_optimizer. Give it this one, or leave it out."
             )
         state_comes_home(self)
         try:
@@ -40,6 +49,13 @@ def applying(original: Callable[..., Any]) -> Callable[..., Any]:
             host_writes.note(names)
 
     return apply
+
+
+def _parameters(optimizer: Any) -> Iterator[str]:
+    """Names of what an optimizer was made for."""
+    for item in optimizer._parameter_list or ():
+        for parameter in item["params"] if isinstance(item, dict) else (item,):
+            yield parameter.name
 
 
 def reading_state(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -128,3 +128,28 @@ def test_a_step_after_calls_that_train_is_told_apart() -> None:
     assert any((weights(beside)[name] != before[name]).any() for name in before)
     with pytest.raises(InvalidProgramError, match=r"must return one loss"):
         layer(paddle.to_tensor(X))
+
+
+def test_what_a_loop_asks_for_that_calls_have_not_done_is_refused() -> None:
+    """Two calls in one step, and a step of another optimizer than the calls have."""
+    layer = paddle.jit.to_static(made())
+    optimizer = paddle.optimizer.SGD(0.1, parameters=layer.parameters())
+    other = paddle.optimizer.SGD(
+        parameters=[{"params": layer.parameters()[:1]}, {"params": layer.parameters()[1:]}],
+        learning_rate=0.1,
+    )
+    strategy(optimizer)
+    x, y = paddle.to_tensor(X), paddle.to_tensor(Y)
+    for _ in range(2):
+        layer(x, y)[1].backward()
+        optimizer.step()
+        optimizer.clear_grad()
+    # Calls alone are steps of their own.
+    layer(x, y), layer(x, y)
+    layer(x, y)[1].backward()
+    with pytest.raises(Exception, match=r"no optimizer\.step\(\) between.*enable_gradient_accum"):
+        layer(x, y)[1].backward()
+    with pytest.raises(InvalidProgramError, match=r"finds no gradients of '.*with another optim"):
+        other.step()
+    layer(x, y)[1].backward()
+    optimizer.step()
