@@ -212,10 +212,12 @@ class _Engine:
 
     def _times(self, seconds: float) -> list[float]:
         taken: list[float] = []
-        while not taken or sum(taken) < seconds:
+        total = 0.0
+        while total < seconds or not taken:
             start = time.perf_counter()
             self._run()
             taken.append(time.perf_counter() - start)
+            total += taken[-1]
         return taken
 
 
