@@ -243,6 +243,19 @@ def rows_that_a_branch_reads(p: Program) -> list[str]:
     return [p.sliced(x), str(p.onnx.logical_if([condition], 1, *branches)[0])]
 
 
+@case(5, 1)
+def rows_behind_a_tensor_that_a_branch_reads(p: Program) -> list[str]:
+    x = p.linear(p.x)
+    branches = []
+    for name in ("neg", "abs"):
+        branch = p.builder.createSubgraphBuilder()
+        branch.addOutputTensor(getattr(branch.aiOnnx, name)([x]))
+        branches.append(branch)
+    condition = p.onnx.constant(np.array(False))
+    given = str(p.onnx.logical_if([condition], 1, *branches)[0])
+    return [p.sliced(p.linear(x), 2, 3), given]
+
+
 class Made:
     """A case as a session, prepared."""
 
