@@ -27,7 +27,7 @@ from paddle_ipu.errors import (
     UnknownOutputError,
 )
 from paddle_ipu.serving.model import Model
-from paddle_ipu.serving.request import Answer, Array, Request
+from paddle_ipu.serving.request import Answer, Array, Request, answer_all
 from paddle_ipu.serving.statistics import Recorder, Statistics
 
 Batch = list[tuple[Request, int, int]]
@@ -377,11 +377,12 @@ class Batcher:
                         continue
             ready.append(request)
         now = monotonic()
-        ready = [request for request in ready if self._is_first(request)]
         with self._lock:
+            ready = [request for request in ready if not request.over]
+            for request in ready:
+                request.over = True
             self._recorder.answer([now - request.arrived for request in ready])
-        for request in ready:
-            request.finish(request.parts, None)
+        answer_all(ready)
 
     def _fail(self, requests: Iterable[Request], error: BaseException) -> None:
         """Gives requests an error, but those that came to an end before."""

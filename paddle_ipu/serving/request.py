@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -73,7 +75,7 @@ class Request:
 class WaitedFor(Request):
     """A request that a thread waits for. A bare lock costs a fraction of a Future."""
 
-    __slots__ = ("_answer", "_done", "_error", "abandoned")
+    __slots__ = ("_answer", "_done", "_error", "_following", "abandoned")
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -82,24 +84,47 @@ class WaitedFor(Request):
         self.abandoned = False
         self._answer: Answer | None = None
         self._error: BaseException | None = None
+        self._following: list[WaitedFor] | None = None
 
     def begin(self) -> bool:
         return not self.abandoned
 
     def finish(self, answer: Answer | None, error: BaseException | None) -> None:
         self._answer, self._error = answer, error
+        self._wake()
+
+    def then(self, answer: Answer | None, following: WaitedFor | None) -> None:
+        """Keeps an answer for the thread, which is to wake the one of `following`."""
+        self._answer = answer
+        self._following = None if following is None else [following]
+
+    def _wake(self) -> None:
         self._done.release()
+        if self.abandoned:
+            self._wake_following()
+
+    def _wake_following(self) -> None:
+        """Once only, by whichever thread comes first."""
+        if self._following:
+            with suppress(IndexError):
+                self._following.pop()._wake()
 
     def wait(self, seconds: float) -> bool:
         """Waits for the end; False where that took too long, and then nobody waits any more."""
         try:
             if self._done.acquire(timeout=min(seconds, threading.TIMEOUT_MAX)):
+                self._wake_following()
                 return True
         except BaseException:
-            self.abandoned = True
+            self._give_up()
             raise
-        self.abandoned = True
+        self._give_up()
         return False
+
+    def _give_up(self) -> None:
+        self.abandoned = True
+        if self._done.acquire(blocking=False):
+            self._wake_following()
 
     def result(self) -> Answer:
         """What came back, or the error."""
@@ -107,6 +132,24 @@ class WaitedFor(Request):
             raise self._error
         assert self._answer is not None
         return self._answer
+
+
+def answer_all(requests: Sequence[Request]) -> None:
+    """Gives requests their parts.
+
+    Threads that wait without a limit wake each other, one the next: all at once they would wake up
+    to wait for the interpreter, each a second time.
+    """
+    waiting = [r for r in requests if isinstance(r, WaitedFor) and r.deadline == math.inf]
+    for number, request in enumerate(waiting, 1):
+        request.then(request.parts, waiting[number] if number < len(waiting) else None)
+    if waiting:
+        waiting[0]._wake()
+    if len(waiting) < len(requests):
+        taken = set(map(id, waiting))
+        for other in requests:
+            if id(other) not in taken:
+                other.finish(other.parts, None)
 
 
 class Promised(Request):
