@@ -119,7 +119,14 @@ class Inputs:
         Raises:
             FeedError: a wrong name, shape, dtype or number of rows.
         """
-        if feed.keys() != self._names:
+        try:
+            given = feed.keys()
+        except AttributeError:
+            raise FeedError(
+                f"a request is a {type(feed).__name__}, expected a dict of input name -> array for "
+                f"{', '.join(sorted(map(repr, self._names)))}."
+            ) from None
+        if given != self._names:
             check_names(self._model.inputs, feed)
         arrays, rows = {}, 0
         for name, dtype, shape, spec in self._plan:

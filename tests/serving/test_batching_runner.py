@@ -389,6 +389,7 @@ def test_an_output_without_rows_is_refused(shape: tuple[int, ...]) -> None:
     ("feed", "message"),
     [
         ({"x": np.ones((1, 3), "float32")}, "input 'n' is missing: the model has the inputs 'x', "),
+        ([np.ones((1, 3))], "a request is a list, expected a dict of input name -> array"),
         ({**request(1), "z": 0}, "input 'z' is unknown: the model has the inputs 'x', 'n', and "),
         ({**request(1), "x": np.ones((1, 2), "float32")}, r"'x': got .* \[1, 2\], .* \[rows, 3\]"),
         ({**request(1), "x": np.float32(1)}, r"input 'x': got an array of shape \[\], expected"),
@@ -410,6 +411,7 @@ def test_a_wrong_request(feed: dict[str, Any], message: str) -> None:
     ("options", "message"),
     [
         ({"timeout_ms": -1}, "timeout_ms is -1, expected 0 or more"),
+        ({"timeout_ms": "2"}, "timeout_ms is '2', expected 0 or more"),
         ({"timeout_ms": float("inf")}, "timeout_ms is inf"),
         ({"max_waiting": 0}, "max_waiting is 0, expected 1 or more"),
         ({"micro_batch": 0}, "micro_batch is 0, expected 1 or more"),
