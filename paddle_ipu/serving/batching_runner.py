@@ -72,7 +72,7 @@ class BatchingRunner:
                 f"BatchingRunner: the model knows its inputs and its micro-batch of "
                 f"{model.micro_batch} rows. Leave `inputs` and `micro_batch` out."
             )
-        if not isinstance(timeout_ms, (int, float)) or not 0 <= timeout_ms < math.inf:
+        if not isinstance(timeout_ms, (int, float, np.number)) or not 0 <= timeout_ms < math.inf:
             raise OptionError(f"BatchingRunner: timeout_ms is {timeout_ms!r}, expected 0 or more.")
         if max_waiting is None:
             max_waiting = DEFAULT_BUFFERS * model.micro_batch

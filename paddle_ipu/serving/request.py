@@ -7,6 +7,7 @@ import threading
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -140,16 +141,16 @@ def answer_all(requests: Sequence[Request]) -> None:
     Threads that wait without a limit wake each other, one the next: all at once they would wake up
     to wait for the interpreter, each a second time.
     """
-    waiting = [r for r in requests if isinstance(r, WaitedFor) and r.deadline == math.inf]
-    for number, request in enumerate(waiting, 1):
-        request.then(request.parts, waiting[number] if number < len(waiting) else None)
+    waiting: list[WaitedFor] = []
+    for request in requests:
+        if isinstance(request, WaitedFor) and request.deadline == math.inf:
+            waiting.append(request)
+        else:
+            request.finish(request.parts, None)
+    for one, following in zip_longest(waiting, waiting[1:]):
+        one.then(one.parts, following)
     if waiting:
         waiting[0]._wake()
-    if len(waiting) < len(requests):
-        taken = set(map(id, waiting))
-        for other in requests:
-            if id(other) not in taken:
-                other.finish(other.parts, None)
 
 
 class Promised(Request):

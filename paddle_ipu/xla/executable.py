@@ -21,7 +21,6 @@ from paddle_ipu.errors import LoweringError, NumericalError, popart_exception, p
 from paddle_ipu.xla import (
     fixed_weights,
     forks,
-    fused_attention,
     fused_products,
     half,
     index_ranges,
@@ -30,6 +29,7 @@ from paddle_ipu.xla import (
     memory,
     recomputation,
     residuals,
+    standing_weights,
     step_trace,
     stored_step,
 )
@@ -98,14 +98,9 @@ class Executable:
         loss = [program.loss] if program.loss else []
         self._needed = (*tensors, *loss, *program.writes.values())
         graph.keep(self._needed)
-        folded = {norm.result: norm for norm in program.folded}
-        graph.nodes = [
-            folded[node.outputs[0]].rest(node) if node.outputs[:1] and node.outputs[0] in folded
-            else node
-            for node in graph.nodes
-        ]  # fmt: skip
-        graph.nodes = fused_attention.lowered(graph.nodes, program.attentions)
-        graph.nodes = fused_products.lowered(graph.nodes, program.fused)
+        graph.nodes = standing_weights.lowered(
+            graph.nodes, program.folded, (*program.attentions, *program.fused)
+        )
         self._step = Step(program, graph, OptimizerState({}, ()))
         if program.updater is not None and program.loss is not None:
             reached = graph.reaching(program.loss)

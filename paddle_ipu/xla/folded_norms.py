@@ -16,13 +16,12 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from paddle_ipu.popart.program import read_by_subgraphs
 from paddle_ipu.xla.graph import LoweredNode
 from paddle_ipu.xla.lowerings.normalization import folded_whole, folded_without_bias
+from paddle_ipu.xla.node_values import STANDARD, is_float32, seen, static_dims
 
 Array = np.ndarray[Any, Any]
-_STANDARD = ("", "ai.onnx")
-_NORM = (*_STANDARD, "ai.graphcore")
+_NORM = (*STANDARD, "ai.graphcore")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +93,6 @@ def fold(graph: ir.Graph, weights: Collection[str], kept: Collection[str]) -> li
     return [norm for norm in found if norm is not None]
 
 
-def seen(graph: ir.Graph, kept: Collection[str]) -> set[str]:
-    """`kept`, with what the graph gives and its subgraphs read: tensors that have to be there."""
-    inner = (value for node in graph for value in read_by_subgraphs(node))
-    return {*kept, *(str(value.name) for value in (*graph.outputs, *inner))}
-
-
 @dataclass(frozen=True, slots=True)
 class _Search:
     weights: Collection[str]
@@ -122,7 +115,7 @@ class _Search:
         as_rows, x = self._rows_of_channels(x)
         added, x = self._without_addition(x, 1 if not as_rows else -1)
         product = None if x is None or not self._is_read_once(x) else x.producer()
-        if product is None or product.domain not in _STANDARD or len(product.inputs) < 2:
+        if product is None or product.domain not in STANDARD or len(product.inputs) < 2:
             return None
         kernel = product.inputs[1]
         if product.op_type == "Conv" and not as_rows:
@@ -205,15 +198,3 @@ class _Search:
 
     def _is_read_once(self, value: ir.Value) -> bool:
         return value.name not in self.kept and len(value.uses()) == 1
-
-
-def static_dims(value: ir.Value | None) -> tuple[int, ...]:
-    """The static shape; nothing where it is not known."""
-    if value is None or value.shape is None or not value.shape.is_static():
-        return ()
-    return tuple(int(dim) for dim in value.shape.numpy())
-
-
-def is_float32(value: ir.Value | None) -> bool:
-    """Whether it is a tensor of float32."""
-    return value is not None and value.dtype is ir.DataType.FLOAT

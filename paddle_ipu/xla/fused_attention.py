@@ -13,13 +13,12 @@ from dataclasses import dataclass, field, replace
 
 import onnx_ir as ir
 
-from paddle_ipu.xla.folded_norms import is_float32, seen, static_dims
 from paddle_ipu.xla.graph import LoweredNode
 from paddle_ipu.xla.lowerings import fused_attention
-from paddle_ipu.xla.node_values import permutation
+from paddle_ipu.xla.node_values import STANDARD, is_float32, permutation, seen, static_dims
 from paddle_ipu.xla.onednn import library
 from paddle_ipu.xla.onednn.attention import AttentionSpec, Strides
-from paddle_ipu.xla.views import STANDARD, View, row_major, scaled, view_of
+from paddle_ipu.xla.views import View, row_major, scaled, view_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +26,15 @@ class FusedAttention:
     """Attention by the ids of its tensors.
 
     Attributes:
-        values: the product by V.
-        dropped: results that only attention reads.
-        result: what it gives; that of `values`, or of the transpose behind it.
+        product: that by V, by its own result.
+        dropped: results of the operators done in it, but for the last one.
+        result: the last one: that of the product by V, or of the transpose behind it.
         inputs: Q, K, V and the mask, None for no mask.
         shape: of the result.
         spec: the work.
     """
 
-    values: str
+    product: str
     dropped: frozenset[str] = field(compare=False)
     result: str
     inputs: tuple[str, str, str, str | None]
@@ -50,7 +49,7 @@ class FusedAttention:
     @property
     def made(self) -> frozenset[str]:
         """Results of all operators that are done in it."""
-        return self.dropped | {self.values, self.result}
+        return self.dropped | {self.result}
 
     def lowered(self, node: LoweredNode) -> LoweredNode:
         """The node of the product by V with all of attention done."""
@@ -62,22 +61,6 @@ class FusedAttention:
             attributes={"spec": self.spec, "shape": self.shape},
             constants={},
         )
-
-
-def lowered(nodes: Sequence[LoweredNode], found: Sequence[FusedAttention]) -> list[LoweredNode]:
-    """Nodes with each attention where its product by V stood."""
-    if not found:
-        return list(nodes)
-    by_values = {item.values: item for item in found}
-    dropped = {name for item in found for name in item.dropped}
-    made = []
-    for node in nodes:
-        first = node.outputs[0] if node.outputs else ""
-        if first in by_values:
-            made.append(by_values[first].lowered(node))
-        elif first not in dropped:
-            made.append(node)
-    return made
 
 
 def fuse(graph: ir.Graph, kept: Collection[str]) -> list[FusedAttention]:
@@ -217,7 +200,6 @@ def _fused(
     if behind is not None and _is(behind[0], "Transpose"):
         turned = permutation(behind[0], len(dims))
         if turned[-1] == len(dims) - 1:
-            dropped.append(str(behind[0].outputs[0].name))
             dropped.append(str(context.name))
             result = behind[0].outputs[0]
             places = tuple(turned.index(axis) for axis in range(len(dims)))
@@ -244,8 +226,8 @@ def _fused(
     )
     names = [str(item.tensor.name) for item in (query, key, value)]
     return FusedAttention(
-        values=str(context.name),
-        dropped=frozenset(dropped) - {str(context.name)},
+        product=str(context.name),
+        dropped=frozenset(dropped),
         result=str(result.name),
         inputs=(names[0], names[1], names[2], None if mask is None else str(mask.name)),
         shape=shape,

@@ -15,16 +15,21 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from paddle_ipu.xla.folded_norms import FoldedNorm, is_float32, seen, static_dims
+from paddle_ipu.xla.folded_norms import FoldedNorm
 from paddle_ipu.xla.graph import LoweredNode
 from paddle_ipu.xla.lowerings import fused_product
-from paddle_ipu.xla.node_values import gives_its_input
+from paddle_ipu.xla.node_values import (
+    STANDARD,
+    gives_its_input,
+    is_float32,
+    seen,
+    static_dims,
+)
 from paddle_ipu.xla.onednn import library
 from paddle_ipu.xla.onednn.library import Spec
 
 Array = np.ndarray[Any, Any]
-_STANDARD = ("", "ai.onnx")
-_ACTIVATIONS = {(domain, "Relu") for domain in _STANDARD} | {
+_ACTIVATIONS = {(domain, "Relu") for domain in STANDARD} | {
     ("ai.graphcore", "GeluErf"),
     ("ai.graphcore", "Gelu"),
 }
@@ -79,27 +84,6 @@ class FusedProduct:
         return library.unpack(self.spec, np.asarray(array), shape)
 
 
-def lowered(nodes: Sequence[LoweredNode], fused: Sequence[FusedProduct]) -> list[LoweredNode]:
-    """Nodes with each product where the last of what follows it stood."""
-    if not fused:
-        return list(nodes)
-    products = {item.product: item for item in fused}
-    dropped = {name for item in fused for name in item.dropped}
-    made = {
-        products[node.outputs[0]].result: products[node.outputs[0]].lowered(node)
-        for node in nodes
-        if node.outputs and node.outputs[0] in products
-    }
-    found = []
-    for node in nodes:
-        first = node.outputs[0] if node.outputs else ""
-        if first in made:
-            found.append(made[first])
-        elif first not in dropped:
-            found.append(node)
-    return found
-
-
 def are_alike(mine: FusedProduct | None, other: FusedProduct | None) -> bool:
     """Whether weights that two products read, None for another operator, are the same packed."""
     if mine is None or other is None:
@@ -149,7 +133,7 @@ class _Search:
     taken: set[str]
 
     def of(self, node: ir.Node) -> FusedProduct | None:
-        if node.domain not in _STANDARD or node.op_type not in ("Conv", "MatMul"):
+        if node.domain not in STANDARD or node.op_type not in ("Conv", "MatMul"):
             return None
         x, kernel = node.inputs[0], node.inputs[1]
         if (
@@ -215,7 +199,7 @@ class _Search:
         elif (node.domain, node.op_type) in _ACTIVATIONS:
             chain.activation = library.ACTIVATIONS.index(node.op_type)
         elif (
-            node.domain in _STANDARD
+            node.domain in STANDARD
             and node.op_type == "Add"
             and static_dims(out) == static_dims(end)
         ):

@@ -1,15 +1,20 @@
-"""What a node of a PopART graph says of itself, as plain Python values."""
+"""What nodes and tensors of a PopART graph say of themselves, as plain Python values."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from paddle_ipu.popart.annotations import PARTIALS_TYPE
+from paddle_ipu.popart.program import read_by_subgraphs
 from paddle_ipu.popart.schema import schema_of_node
 from paddle_ipu.popart.shape_inference.constants import constant_of
+
+STANDARD = ("", "ai.onnx")
+"""Domains of ONNX's operators."""
 
 
 def constants(node: ir.Node) -> dict[int, np.ndarray[Any, Any]]:
@@ -42,7 +47,7 @@ def partials(node: ir.Node) -> str | None:
 
 def gives_its_input(node: ir.Node) -> bool:
     """Whether its result is its input in an inference session; a dropout's mask is not read."""
-    is_standard = node.domain in ("", "ai.onnx") and node.op_type in ("Identity", "Dropout")
+    is_standard = node.domain in STANDARD and node.op_type in ("Identity", "Dropout")
     is_shaped = (node.domain, node.op_type) == ("ai.graphcore", "ShapedDropout")
     return (is_standard or is_shaped) and not any(value.uses() for value in node.outputs[1:])
 
@@ -64,3 +69,21 @@ def attributes(node: ir.Node) -> dict[str, Any]:
         value = attribute.value
         plain[name] = value.numpy() if isinstance(value, ir.TensorProtocol) else value
     return plain
+
+
+def seen(graph: ir.Graph, kept: Collection[str]) -> set[str]:
+    """`kept`, with what the graph gives and its subgraphs read: tensors that have to be there."""
+    inner = (value for node in graph for value in read_by_subgraphs(node))
+    return {*kept, *(str(value.name) for value in (*graph.outputs, *inner))}
+
+
+def static_dims(value: ir.Value | None) -> tuple[int, ...]:
+    """The static shape; nothing where it is not known."""
+    if value is None or value.shape is None or not value.shape.is_static():
+        return ()
+    return tuple(int(dim) for dim in value.shape.numpy())
+
+
+def is_float32(value: ir.Value | None) -> bool:
+    """Whether it is a tensor of float32."""
+    return value is not None and value.dtype is ir.DataType.FLOAT

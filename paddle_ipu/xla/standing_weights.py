@@ -11,6 +11,7 @@ from paddle_ipu.xla import fused_attention, fused_products
 from paddle_ipu.xla.folded_norms import FoldedNorm, fold
 from paddle_ipu.xla.fused_attention import FusedAttention
 from paddle_ipu.xla.fused_products import FusedProduct
+from paddle_ipu.xla.graph import LoweredNode
 from paddle_ipu.xla.kernel_layout import constant_kernels
 from paddle_ipu.xla.unread_rows import without_unread_rows
 
@@ -58,3 +59,33 @@ def rewritten(
     fused = fused_products.fuse(graph, unseen, {*anchored, *read}, folded, taken)
     kernels -= {product.kernel for product in fused}
     return Rewriting(graph, kernels, tuple(folded), tuple(fused), tuple(attentions))
+
+
+def lowered(
+    nodes: Sequence[LoweredNode],
+    folded: Sequence[FoldedNorm],
+    fused: Sequence[FusedProduct | FusedAttention],
+) -> list[LoweredNode]:
+    """A graph's nodes with what is done together where the last of it stood.
+
+    Args:
+        nodes: of the rewritten graph.
+        folded: norms of which something may be left.
+        fused: products and attentions.
+    """
+    norms = {norm.result: norm for norm in folded}
+    products = {item.product: item for item in fused}
+    dropped = {name for item in fused for name in item.dropped}
+    firsts = [(node, node.outputs[0] if node.outputs else "") for node in nodes]
+    made = {
+        products[first].result: products[first].lowered(node)
+        for node, first in firsts
+        if first in products
+    }
+    found = []
+    for node, first in firsts:
+        if first in made:
+            found.append(made[first])
+        elif first not in dropped:
+            found.append(norms[first].rest(node) if first in norms else node)
+    return found

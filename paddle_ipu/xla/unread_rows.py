@@ -16,10 +16,8 @@ import onnx_ir as ir
 
 from paddle_ipu.popart.shape_inference.constants import constant_of
 from paddle_ipu.xla import scope_names
-from paddle_ipu.xla.folded_norms import seen, static_dims
-from paddle_ipu.xla.node_values import permutation
+from paddle_ipu.xla.node_values import STANDARD, permutation, seen, static_dims
 
-_STANDARD = ("", "ai.onnx")
 _WORTHWHILE = frozenset({"MatMul", "GroupNormalization", "Softmax"})
 """What XLA would not leave out by itself."""
 
@@ -114,7 +112,7 @@ class _Search:
 
 def rows_of_slice(node: ir.Node) -> Rows | None:
     """What a Slice of one axis takes; None for another operator."""
-    if node.op_type != "Slice" or node.domain not in _STANDARD or len(node.inputs) < 3:
+    if node.op_type != "Slice" or node.domain not in STANDARD or len(node.inputs) < 3:
         return None
     dims, out = static_dims(node.inputs[0]), static_dims(node.outputs[0])
     changed = [axis for axis, pair in enumerate(zip(dims, out, strict=False)) if len(set(pair)) > 1]
@@ -246,7 +244,7 @@ def _rules() -> Mapping[tuple[str, str], _Rule]:
     found["Reshape"] = _reshape
     own: dict[str, _Rule] = dict.fromkeys("Gelu GeluErf Scale Swish".split(), _of_itself)
     own["GroupNormalization"] = _norm
-    standard = {(domain, name): rule for domain in _STANDARD for name, rule in found.items()}
+    standard = {(domain, name): rule for domain in STANDARD for name, rule in found.items()}
     return standard | {("ai.graphcore", name): rule for name, rule in own.items()}
 
 

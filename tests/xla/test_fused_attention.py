@@ -10,6 +10,7 @@ import pytest
 
 from paddle_ipu import popart
 from paddle_ipu.xla.onednn import library
+from tests.xla.inference_sessions import run, session_of
 
 Array = np.ndarray[Any, Any]
 
@@ -256,20 +257,10 @@ def half(p: Program) -> list[str]:
 class Made:
     """A case as a session, prepared."""
 
-    def __init__(self, make: Case, replicas: int = 1, **options: Any) -> None:
+    def __init__(self, make: Case, **options: Any) -> None:
         self.program = Program()
         self.names = make(self.program)
-        for name in self.names:
-            self.program.builder.addOutputTensor(name)
-        own = popart.SessionOptions()
-        for name, value in options.items():
-            setattr(own, name, value)
-        self.session = popart.InferenceSession(
-            self.program.builder.getModelProto(),
-            popart.DataFlow(1, {name: popart.AnchorReturnType("All") for name in self.names}),
-            popart.DeviceManager().createIpuModelDevice({"numIPUs": replicas}),
-            userOptions=own,
-        )
+        self.session = session_of(self.program.builder, self.names, **options)
 
     @property
     def count(self) -> int:
@@ -277,9 +268,8 @@ class Made:
 
     def run(self) -> list[Array]:
         self.session.prepareDevice()
-        anchors = self.session.initAnchorArrays()
-        self.session.run(popart.PyStepIO(self.program.feeds, anchors))
-        return [anchors[name].copy() for name in self.names]
+        found = run(self.session, self.program.feeds)
+        return [found[name] for name in self.names]
 
 
 @pytest.mark.parametrize("name", FOUND)

@@ -10,6 +10,7 @@ import pytest
 
 from paddle_ipu import popart
 from paddle_ipu.xla.onednn import library
+from tests.xla.inference_sessions import chosen, run, session_of
 
 Array = np.ndarray[Any, Any]
 
@@ -57,16 +58,6 @@ class Program:
         scale, bias, mean = self.weight(16), self.weight(16), self.weight(16)
         parts = [x, scale, bias, mean, self.weight(16, least=0.5)]
         return str(self.onnx.batchnormalization(parts, num_outputs=1)[0])
-
-    def chosen(self, then: Callable[[Any], str], otherwise: Callable[[Any], str]) -> str:
-        """An If whose branches are made by these functions."""
-        branches = []
-        for make in (otherwise, then):
-            branch = self.builder.createSubgraphBuilder()
-            branch.addOutputTensor(make(branch.aiOnnx))
-            branches.append(branch)
-        condition = self.onnx.constant(np.array(True))
-        return str(self.onnx.logical_if([condition], 1, *branches)[0])
 
 
 Case = Callable[[Program], list[str]]
@@ -164,8 +155,8 @@ def sum_that_is_read_elsewhere(p: Program) -> list[str]:
 @case("bias")
 def product_that_a_branch_reads(p: Program) -> list[str]:
     found = p.convolution(p.weight(16))
-    chosen = p.chosen(lambda onnx: onnx.neg([found]), lambda onnx: onnx.abs([found]))
-    return [p.onnx.relu([found]), chosen]
+    branch = chosen(p.builder, True, lambda onnx: onnx.neg([found]), lambda onnx: onnx.abs([found]))
+    return [p.onnx.relu([found]), branch]
 
 
 @case("")
@@ -199,8 +190,10 @@ def weight_that_is_read_twice(p: Program) -> list[str]:
 @case()
 def weight_that_a_branch_reads(p: Program) -> list[str]:
     weight = p.weight(256, 256)
-    chosen = p.chosen(lambda onnx: onnx.neg([weight]), lambda onnx: onnx.abs([weight]))
-    return [p.onnx.matmul([p.inputs[ROWS], weight]), chosen]
+    branch = chosen(
+        p.builder, True, lambda onnx: onnx.neg([weight]), lambda onnx: onnx.abs([weight])
+    )
+    return [p.onnx.matmul([p.inputs[ROWS], weight]), branch]
 
 
 @case()
@@ -236,17 +229,8 @@ class Made:
             self.program.case = name
             self.outputs[name] = make(self.program)
         names = [name for own in self.outputs.values() for name in own]
-        for name in names:
-            if name not in self.program.weights:
-                self.program.builder.addOutputTensor(name)
-        found = popart.SessionOptions()
-        for name, value in options.items():
-            setattr(found, name, value)
-        self.session = popart.InferenceSession(
-            self.program.builder.getModelProto(),
-            popart.DataFlow(1, {name: popart.AnchorReturnType("All") for name in names}),
-            popart.DeviceManager().createIpuModelDevice({"numIPUs": replicas}),
-            userOptions=found,
+        self.session = session_of(
+            self.program.builder, names, self.program.weights, replicas, **options
         )
 
     @property
@@ -254,9 +238,7 @@ class Made:
         return self.session._executable.program.fused
 
     def run(self) -> dict[str, Array]:
-        anchors = self.session.initAnchorArrays()
-        self.session.run(popart.PyStepIO(self.program.feeds, anchors))
-        return {name: array.copy() for name, array in anchors.items()}
+        return run(self.session, self.program.feeds)
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from paddle_ipu import popart
 from paddle_ipu.xla import standing_weights
 from paddle_ipu.xla.unread_rows import Rows, through_reshape
+from tests.xla.inference_sessions import chosen, run, session_of
 
 Array = np.ndarray[Any, Any]
 
@@ -234,25 +235,14 @@ def rows_that_meet_each_other_further_up(p: Program) -> list[str]:
 @case(5)
 def rows_that_a_branch_reads(p: Program) -> list[str]:
     x = p.linear(p.x)
-    branches = []
-    for name in ("neg", "abs"):
-        branch = p.builder.createSubgraphBuilder()
-        branch.addOutputTensor(getattr(branch.aiOnnx, name)([x]))
-        branches.append(branch)
-    condition = p.onnx.constant(np.array(True))
-    return [p.sliced(x), str(p.onnx.logical_if([condition], 1, *branches)[0])]
+    branch = chosen(p.builder, True, lambda onnx: onnx.abs([x]), lambda onnx: onnx.neg([x]))
+    return [p.sliced(x), branch]
 
 
 @case(5, 1)
 def rows_behind_a_tensor_that_a_branch_reads(p: Program) -> list[str]:
     x = p.linear(p.x)
-    branches = []
-    for name in ("neg", "abs"):
-        branch = p.builder.createSubgraphBuilder()
-        branch.addOutputTensor(getattr(branch.aiOnnx, name)([x]))
-        branches.append(branch)
-    condition = p.onnx.constant(np.array(False))
-    given = str(p.onnx.logical_if([condition], 1, *branches)[0])
+    given = chosen(p.builder, False, lambda onnx: onnx.abs([x]), lambda onnx: onnx.neg([x]))
     return [p.sliced(p.linear(x), 2, 3), given]
 
 
@@ -262,17 +252,7 @@ class Made:
     def __init__(self, make: Case, **options: Any) -> None:
         self.program = Program()
         self.names = make(self.program)
-        for name in self.names:
-            self.program.builder.addOutputTensor(name)
-        own = popart.SessionOptions()
-        for name, value in options.items():
-            setattr(own, name, value)
-        self.session = popart.InferenceSession(
-            self.program.builder.getModelProto(),
-            popart.DataFlow(1, {name: popart.AnchorReturnType("All") for name in self.names}),
-            popart.DeviceManager().createIpuModelDevice({}),
-            userOptions=own,
-        )
+        self.session = session_of(self.program.builder, self.names, **options)
 
     @property
     def rows(self) -> list[int]:
@@ -288,9 +268,8 @@ class Made:
     def run(self) -> list[Array]:
         self.session.prepareDevice()
         self.session.weightsFromHost()
-        anchors = self.session.initAnchorArrays()
-        self.session.run(popart.PyStepIO(self.program.feeds, anchors))
-        return [anchors[name].copy() for name in self.names]
+        found = run(self.session, self.program.feeds)
+        return [found[name] for name in self.names]
 
 
 @pytest.mark.parametrize("name", CASES)
