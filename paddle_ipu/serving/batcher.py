@@ -1,6 +1,7 @@
 """The line of waiting requests, and the threads that make batches of it and answer them.
 
-Two threads take turns at the model: while one computes a batch, the other answers the one before.
+Two threads take turns at the model: while one computes a batch, the other answers the one before;
+where that takes no time, for clients that wait, the same one goes on.
 A batch is made at the last moment, when the model is free, of whatever waits by then.
 """
 
@@ -27,8 +28,10 @@ from paddle_ipu.errors import (
     UnknownOutputError,
 )
 from paddle_ipu.serving.model import Model
-from paddle_ipu.serving.request import Answer, Array, Request, answer_all
+from paddle_ipu.serving.request import Array, Outputs, Request
+from paddle_ipu.serving.sleepers import Sleepers
 from paddle_ipu.serving.statistics import Recorder, Statistics
+from paddle_ipu.spared_processors import ONE_SPARED
 
 Batch = list[tuple[Request, int, int]]
 """Of each request in it: the request, its first row in the batch, and how many."""
@@ -37,6 +40,9 @@ Outcome = tuple[Batch, Mapping[str, Array], BaseException | None]
 """A batch with the model's outputs, or with its error."""
 
 _WORKERS = 2
+
+_SHORT = 0.001
+"""Seconds of a call that is slowed down by clients who wake up and ask again meanwhile."""
 
 _AT_EXIT = 10.0
 """Seconds that the end of the process waits for a batch."""
@@ -81,6 +87,9 @@ class Batcher:
         self._threads: list[threading.Thread] = []
         self._process = os.getpid()
         self._recorder = Recorder()
+        self._sleepers = Sleepers()
+        # Seconds of the last call of the model.
+        self._took = math.inf
 
     # -- the caller's side ---------------------------------------------------------------------
 
@@ -99,7 +108,8 @@ class Batcher:
             )
         rows = request.rows
         with self._lock:
-            self._check_open()
+            if self._closing:
+                self._check_open()
             # A request larger than all the room there is gets in when nobody waits.
             while self._waiting and self._waiting + rows > self._max_waiting:
                 self._wait_for_room(request, block)
@@ -211,20 +221,32 @@ class Batcher:
     # -- the threads' side ---------------------------------------------------------------------
 
     def _work(self) -> None:
-        while True:
+        is_last = False
+        while not is_last:
             with self._turn:
-                batch, late = self._next_batch()
-                outcomes = self._outcomes(batch) if batch else []
+                late, outcomes, is_last = self._computed()
+                while outcomes and not late and _are_quick(outcomes):
+                    self._settle_all(outcomes)
+                    late, outcomes, is_last = self._computed()
             # What has been answered is not kept while the next batch is waited for.
             while late:
                 request, why = late.pop()
-                request.finish(None, why)
+                request.finish(why)
                 del request, why
-            while outcomes:
-                self._settle(*outcomes.pop())
-            if not batch and self._closing:
-                return
-            batch = []
+            self._settle_all(outcomes)
+
+    def _computed(self) -> tuple[list[tuple[Request, BaseException]], list[Outcome], bool]:
+        """Waits for the next batch and computes it.
+
+        Returns:
+            Requests that are too late for it, its outcomes, and whether the thread is to end.
+        """
+        batch, late = self._next_batch()
+        return late, self._outcomes(batch) if batch else [], not batch and self._closing
+
+    def _settle_all(self, outcomes: list[Outcome]) -> None:
+        while outcomes:
+            self._settle(*outcomes.pop())
 
     def _settle(
         self, batch: Batch, outputs: Mapping[str, Array], error: BaseException | None
@@ -333,15 +355,15 @@ class Batcher:
 
     def _compute(self, batch: Batch) -> Mapping[str, Array]:
         inputs = {}
+        given = [request.arrays for request, _, _ in batch]
+        cut = [n for n, (request, _, rows) in enumerate(batch) if rows != request.rows]
+        missing = self._capacity - sum(rows for _, _, rows in batch)
         for spec in self._model.inputs:
             name = spec.name
-            parts = [
-                request.arrays[name]
-                if rows == request.rows
-                else request.arrays[name][start : start + rows]
-                for request, start, rows in batch
-            ]
-            missing = self._capacity - sum(map(len, parts))
+            parts = [arrays[name] for arrays in given]
+            for n in cut:
+                _, start, rows = batch[n]
+                parts[n] = parts[n][start : start + rows]
             if missing:
                 # A row that exists: zeros may be no input at all, or make a NaN.
                 last = parts[-1][-1:]
@@ -351,26 +373,37 @@ class Batcher:
             else:
                 whole = np.empty((self._capacity, *spec.shape), parts[0].dtype)
                 inputs[name] = np.concatenate(parts, out=whole)
-        outputs = {name: np.asarray(array) for name, array in self._model(inputs).items()}
+        outputs = {name: np.asarray(array) for name, array in self._called(inputs).items()}
         for name, array in outputs.items():
             if name not in self._shared and array.shape[:1] != (self._capacity,):
                 raise ServingError(no_rows(name, array.shape, self._capacity))
         return outputs
 
+    def _called(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        """The model's outputs; a short call leaves a processor to the clients of the next batch."""
+        begun = monotonic()
+        if self._took < _SHORT and self._sleepers.are_left((self._capacity - self._waiting) // 2):
+            with ONE_SPARED:
+                outputs = self._model(inputs)
+        else:
+            outputs = self._model(inputs)
+        self._took = monotonic() - begun
+        return outputs
+
     def _answer(self, batch: Batch, outputs: Mapping[str, Array]) -> None:
         """Gives each request of a batch what is its own."""
         ready: list[Request] = []
-        end = 0
+        whole, end = Outputs(outputs, self._shared), 0
         for request, start, rows in batch:
             offset, end = end, end + rows
-            try:
-                part = self._part(request, outputs, offset, rows)
-            except KeyError as missing:
-                self._fail([request], UnknownOutputError(_no_output(missing.args[0], outputs)))
+            unknown = None if request.outputs is None else whole.unknown(request.outputs)
+            if unknown is not None:
+                self._fail([request], UnknownOutputError(_no_output(unknown, outputs)))
                 continue
             if rows == request.rows:
-                request.parts = part
+                request.keep(whole, offset)
             else:
+                part = whole.rows(request.outputs, offset, rows)
                 with self._lock:
                     request.put(start, rows, part, self._shared)
                     if request.left:
@@ -382,7 +415,13 @@ class Batcher:
             for request in ready:
                 request.over = True
             self._recorder.answer([now - request.arrived for request in ready])
-        answer_all(ready)
+        sleepers = []
+        for request in ready:
+            if request.turn is None:
+                request.finish(None)
+            else:
+                sleepers.append(request.turn)
+        self._sleepers.wake(sleepers)
 
     def _fail(self, requests: Iterable[Request], error: BaseException) -> None:
         """Gives requests an error, but those that came to an end before."""
@@ -390,24 +429,13 @@ class Batcher:
         with self._lock:
             self._recorder.failed += len(failed)
         for request in failed:
-            request.finish(None, _own(error))
+            request.finish(_own(error))
 
     def _is_first(self, request: Request) -> bool:
         """True for the thread that is to end a request; its batches may be two threads'."""
         with self._lock:
             is_over, request.over = request.over, True
         return not is_over
-
-    def _part(
-        self, request: Request, outputs: Mapping[str, Array], offset: int, rows: int
-    ) -> Answer:
-        # Copies: the caller may write to its answer, and keep it without the rest of the batch.
-        return {
-            name: (
-                outputs[name] if name in self._shared else outputs[name][offset : offset + rows]
-            ).copy()
-            for name in (outputs if request.outputs is None else request.outputs)
-        }
 
 
 _running: weakref.WeakSet[Batcher] = weakref.WeakSet()
@@ -418,6 +446,10 @@ def _end_all() -> None:
     """Python takes modules apart at exit; no thread may be in a model by then."""
     for batcher in list(_running):
         batcher.close(drain=False, timeout=_AT_EXIT)
+
+
+def _are_quick(outcomes: Iterable[Outcome]) -> bool:
+    return all(request.is_quick for batch, _, _ in outcomes for request, _, _ in batch)
 
 
 def no_rows(name: str, shape: tuple[int, ...], micro_batch: int) -> str:

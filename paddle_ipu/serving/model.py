@@ -55,7 +55,8 @@ class Model(ABC):
             inputs: name -> array [micro_batch, *shape of a row].
 
         Returns:
-            Name -> array [micro_batch, *shape of a row].
+            Name -> array [micro_batch, *shape of a row], which nobody writes to from then on: it is
+            read while the next call computes.
         """
 
     def convert(self, spec: TensorSpec, value: Any) -> Array:
@@ -77,7 +78,7 @@ class Model(ABC):
 
 
 class FunctionModel(Model):
-    """A Python function as a model.
+    """A Python function as a model; it may write to the arrays that it returned before.
 
     Args:
         function: as :meth:`Model.__call__`.
@@ -97,7 +98,7 @@ class FunctionModel(Model):
         self.micro_batch = micro_batch
 
     def __call__(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-        return self._function(inputs)
+        return {name: np.array(array) for name, array in self._function(inputs).items()}
 
 
 class Inputs:

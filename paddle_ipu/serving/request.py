@@ -3,17 +3,43 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
-from itertools import zip_longest
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from paddle_ipu.serving.sleepers import Sleeper
+
 Array = np.ndarray[Any, Any]
 Answer = dict[str, Array]
+
+
+class Outputs:
+    """What the model gave for a batch.
+
+    Args:
+        arrays: output name -> rows of the whole batch.
+        shared: outputs that do not depend on the rows.
+    """
+
+    __slots__ = ("_arrays", "_shared")
+
+    def __init__(self, arrays: Mapping[str, Array], shared: Collection[str]) -> None:
+        self._arrays = arrays
+        self._shared = shared
+
+    def unknown(self, wanted: Sequence[str]) -> str | None:
+        """The first that is wanted and is not there."""
+        return next((name for name in wanted if name not in self._arrays), None)
+
+    def rows(self, wanted: Sequence[str] | None, start: int, rows: int) -> Answer:
+        """Copies: who gets them may write to them, and keep them without the rest of the batch."""
+        arrays, shared, end = self._arrays, self._shared, start + rows
+        return {
+            name: (arrays[name] if name in shared else arrays[name][start:end]).copy()
+            for name in (arrays if wanted is None else wanted)
+        }
 
 
 class Request:
@@ -29,12 +55,17 @@ class Request:
         taken: rows that are in a batch.
         left: rows that are not answered.
         over: it came to an end: answered, or failed, so that its other rows need no answer.
+        turn: whose turn it is to wake up when it is answered; None where ``finish`` says so.
+        is_quick: ending it takes the thread that does it next to no time.
     """
 
     __slots__ = (
         "arrays", "arrived", "deadline", "flush_by", "left", "outputs", "over", "parts", "rows",
         "taken",
     )  # fmt: skip
+
+    turn: Sleeper | None = None
+    is_quick: ClassVar[bool] = False
 
     def __init__(
         self, arrays: Mapping[str, Array], rows: int, outputs: Sequence[str] | None,
@@ -54,9 +85,13 @@ class Request:
         """Called when its first rows are taken: False where nobody waits any more."""
         raise NotImplementedError
 
-    def finish(self, answer: Answer | None, error: BaseException | None) -> None:
+    def finish(self, error: BaseException | None) -> None:
         """Gives the answer, or the error, to whom it belongs; called once, without locks."""
         raise NotImplementedError
+
+    def keep(self, outputs: Outputs, start: int) -> None:
+        """Keeps the answer, all of whose rows are in one batch, from its row `start`."""
+        self.parts = outputs.rows(self.outputs, start, self.rows)
 
     def put(self, start: int, rows: int, part: Answer, shared: Collection[str]) -> None:
         """Keeps the answer to some of its rows, of a request that several batches share."""
@@ -74,83 +109,44 @@ class Request:
 
 
 class WaitedFor(Request):
-    """A request that a thread waits for. A bare lock costs a fraction of a Future."""
+    """A request that a thread waits for."""
 
-    __slots__ = ("_answer", "_done", "_error", "_following", "abandoned")
+    __slots__ = ("_batch", "_error", "_sleeper", "turn")
+
+    is_quick = True
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._done = threading.Lock()
-        self._done.acquire()
-        self.abandoned = False
-        self._answer: Answer | None = None
+        self._sleeper = Sleeper()
+        # Who has little time cannot wait for others to wake up.
+        self.turn = self._sleeper if self.deadline == math.inf else None
+        self._batch: tuple[Outputs, int] | None = None
         self._error: BaseException | None = None
-        self._following: list[WaitedFor] | None = None
 
     def begin(self) -> bool:
-        return not self.abandoned
+        return not self._sleeper.is_gone
 
-    def finish(self, answer: Answer | None, error: BaseException | None) -> None:
-        self._answer, self._error = answer, error
-        self._wake()
+    def keep(self, outputs: Outputs, start: int) -> None:
+        # The thread itself copies its rows, while the next one wakes up.
+        self._batch = outputs, start
 
-    def then(self, answer: Answer | None, following: WaitedFor | None) -> None:
-        """Keeps an answer for the thread, which is to wake the one of `following`."""
-        self._answer = answer
-        self._following = None if following is None else [following]
-
-    def _wake(self) -> None:
-        self._done.release()
-        if self.abandoned:
-            self._wake_following()
-
-    def _wake_following(self) -> None:
-        """Once only, by whichever thread comes first."""
-        if self._following:
-            with suppress(IndexError):
-                self._following.pop()._wake()
+    def finish(self, error: BaseException | None) -> None:
+        self._error = error
+        self._sleeper.wake()
 
     def wait(self, seconds: float) -> bool:
         """Waits for the end; False where that took too long, and then nobody waits any more."""
-        try:
-            if self._done.acquire(timeout=min(seconds, threading.TIMEOUT_MAX)):
-                self._wake_following()
-                return True
-        except BaseException:
-            self._give_up()
-            raise
-        self._give_up()
-        return False
-
-    def _give_up(self) -> None:
-        self.abandoned = True
-        if self._done.acquire(blocking=False):
-            self._wake_following()
+        return self._sleeper.sleep(seconds)
 
     def result(self) -> Answer:
         """What came back, or the error."""
         if self._error is not None:
             raise self._error
-        assert self._answer is not None
-        return self._answer
-
-
-def answer_all(requests: Sequence[Request]) -> None:
-    """Gives requests their parts.
-
-    Threads that wait without a limit wake each other, one the next: all at once they would wake up
-    to wait for the interpreter, each a second time.
-    """
-    waiting: list[WaitedFor] = []
-    for request in requests:
-        if isinstance(request, WaitedFor) and request.deadline == math.inf:
-            waiting.append(request)
-        else:
-            request.finish(request.parts, None)
-    for one, following in zip_longest(waiting, waiting[1:]):
-        one.then(one.parts, following)
-    if waiting:
-        waiting[0]._wake()
+        if self._batch is not None:
+            outputs, start = self._batch
+            return outputs.rows(self.outputs, start, self.rows)
+        assert self.parts is not None
+        return self.parts
 
 
 class Promised(Request):
@@ -165,11 +161,11 @@ class Promised(Request):
     def begin(self) -> bool:
         return self.future.set_running_or_notify_cancel()
 
-    def finish(self, answer: Answer | None, error: BaseException | None) -> None:
+    def finish(self, error: BaseException | None) -> None:
         if error is not None:
             # One that was never begun may have been cancelled meanwhile.
             if self.future.running() or self.future.set_running_or_notify_cancel():
                 self.future.set_exception(error)
         else:
-            assert answer is not None
-            self.future.set_result(answer)
+            assert self.parts is not None
+            self.future.set_result(self.parts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +15,9 @@ BOUNDS = (
 
 _REMEMBERED = 8192
 """Answers that the percentiles are of."""
+
+_AT_ONCE = 1024
+"""Answers that are sorted into the buckets together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,24 +79,31 @@ class Recorder:
         self.requests = self.answered = self.failed = self.timed_out = 0
         self.cancelled = self.refused = self.batches = self.rows = self.padding = 0
         self._last: deque[float] = deque(maxlen=_REMEMBERED)
+        self._unsorted: list[float] = []
         self._sum = 0.0
-        self._counts = [0] * (len(BOUNDS) + 1)
+        self._counts = np.zeros(len(BOUNDS) + 1, int)
 
     def answer(self, latencies: Sequence[float]) -> None:
         """Counts answers that took so many seconds."""
         self.answered += len(latencies)
-        self._last.extend(latencies)
-        self._sum += sum(latencies)
-        counts = self._counts
-        for seconds in latencies:
-            counts[bisect_left(BOUNDS, seconds)] += 1
+        self._unsorted += latencies
+        if len(self._unsorted) >= _AT_ONCE:
+            self._sort()
+
+    def _sort(self) -> None:
+        self._last += self._unsorted
+        self._sum += sum(self._unsorted)
+        buckets = np.searchsorted(BOUNDS, self._unsorted)
+        self._counts += np.bincount(buckets, minlength=len(self._counts))
+        self._unsorted.clear()
 
     def snapshot(self, waiting: int) -> Statistics:
         """The counts as they are now."""
+        self._sort()
         last = np.array(self._last or [0.0])
         p50, p90, p99 = (float(value) for value in np.percentile(last, (50, 90, 99)))
         return Statistics(
             self.requests, self.answered, self.failed, self.timed_out, self.cancelled,
             self.refused, self.batches, self.rows, self.padding, waiting,
-            (p50, p90, p99), self._sum, tuple(self._counts),
+            (p50, p90, p99), self._sum, tuple(self._counts.tolist()),
         )  # fmt: skip

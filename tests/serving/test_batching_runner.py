@@ -24,6 +24,8 @@ from paddle_ipu.errors import (
 )
 from paddle_ipu.serving import BatchingRunner
 from paddle_ipu.serving.request import Promised
+from paddle_ipu.serving.sleepers import Sleeper, Sleepers
+from paddle_ipu.spared_processors import COUNT
 
 Array = np.ndarray[Any, Any]
 Feed = Mapping[str, Array]
@@ -152,6 +154,48 @@ def test_an_answer_is_the_callers_own() -> None:
         first["y"] += 0
         runner.run(request(4, 50))
         np.testing.assert_array_equal(first["y"], request(4, 1)["x"])
+
+
+def test_a_function_may_return_the_same_array_again() -> None:
+    answer = np.zeros(1, "float32")
+
+    def reused(feed: Feed) -> dict[str, Array]:
+        answer[:] = feed["x"][:, 0]
+        return {"y": answer}
+
+    marks = list(range(400))
+    with serve(reused, micro_batch=1) as runner, ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda mark: runner.run(request(1, mark))["y"], marks))
+    np.testing.assert_array_equal(np.concatenate(answers), marks)
+
+
+def test_the_model_goes_on_while_an_answer_is_received() -> None:
+    received = threading.Event()
+    with serve(told_apart, micro_batch=1) as runner:
+        future = runner.submit(request(1))
+        future.add_done_callback(lambda _: received.wait(20))
+        assert_answers(runner.run(request(1, 5), timeout=20), request(1, 5))
+        received.set()
+
+
+def test_short_calls_leave_a_processor_to_clients_of_the_next_batch() -> None:
+    spared: list[int] = []
+
+    def noting(feed: Feed) -> dict[str, Array]:
+        spared.append(COUNT.value)
+        return told_apart(feed)
+
+    with serve(noting, micro_batch=2) as runner:
+        batcher = runner._batcher
+        for took, waking in ((0.0, 1), (0.0, 2), (1.0, 2)):
+            row = [Sleeper() for _ in range(waking)]
+            batcher._sleepers = Sleepers()
+            batcher._sleepers.wake(row)
+            batcher._took = took
+            runner.submit(request(2)).result(20)
+    # One client could not fill the next batch, and a call of a second needs all processors.
+    assert spared == [0, 1, 0]
+    assert COUNT.value == 0
 
 
 def test_some_outputs_only() -> None:
@@ -527,6 +571,15 @@ os.wait()
 """
     )
     assert "threads do not come along into a fork" in done.stderr
+
+
+def test_statistics_of_many_answers() -> None:
+    with serve(told_apart, micro_batch=1) as runner:
+        for _ in range(1500):
+            runner.run(request(1))
+        counts = runner.statistics()
+    assert counts.answered == sum(counts.latency_counts) == 1500
+    assert 0 < 1500 * counts.latency[0] < 10 * counts.latency_sum
 
 
 def test_statistics_are_readable() -> None:

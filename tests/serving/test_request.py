@@ -1,92 +1,61 @@
-"""Threads that wait for answers wake each other, whoever of them has gone."""
+"""What a request is given of a batch."""
 
 from __future__ import annotations
 
 import math
-import threading
 
 import numpy as np
 import pytest
 
-from paddle_ipu.serving.request import Promised, WaitedFor, answer_all
+from paddle_ipu.serving.request import Outputs, Promised, Request, WaitedFor
+
+BATCH = {"y": np.arange(6.0).reshape(3, 2), "table": np.ones(4)}
 
 
-def _waiting(deadline: float = math.inf) -> WaitedFor:
-    return _answered(WaitedFor({"x": np.ones((1, 1))}, 1, None, 0.0, deadline, 1.0))
+def _requests(deadline: float = math.inf) -> list[Request]:
+    given = {"x": np.ones((2, 1))}, 2, ["y", "table"], 0.0, deadline, 1.0
+    return [WaitedFor(*given), Promised(*given)]
 
 
-def _answered(request: WaitedFor) -> WaitedFor:
-    request.parts = {"y": np.array([id(request)])}
-    return request
+def _answer(request: Request) -> dict[str, np.ndarray]:
+    request.finish(None)
+    if isinstance(request, Promised):
+        return request.future.result(0)
+    assert isinstance(request, WaitedFor)
+    assert request.wait(0.0)
+    return request.result()
 
 
-def _check(request: WaitedFor) -> None:
-    assert request.wait(-1)
-    assert request.result()["y"] == id(request)
+@pytest.mark.parametrize("kind", [0, 1], ids=["waited for", "promised"])
+def test_an_answer_is_a_copy_of_its_rows(kind: int) -> None:
+    request = _requests()[kind]
+    request.keep(Outputs(BATCH, {"table"}), 1)
+    answer = _answer(request)
+    np.testing.assert_array_equal(answer["y"], BATCH["y"][1:])
+    np.testing.assert_array_equal(answer["table"], BATCH["table"])
+    for name, array in answer.items():
+        assert not np.shares_memory(array, BATCH[name])
+        assert array.flags.writeable
 
 
-def test_each_thread_gets_its_own_answer() -> None:
-    requests = [_waiting() for _ in range(20)]
-    threads = [threading.Thread(target=_check, args=(request,)) for request in requests]
-    for thread in threads:
-        thread.start()
-    answer_all(requests)
-    for thread in threads:
-        thread.join(10)
-        assert not thread.is_alive()
+@pytest.mark.parametrize("kind", [0, 1], ids=["waited for", "promised"])
+def test_an_answer_of_several_batches_is_put_together(kind: int) -> None:
+    request = _requests()[kind]
+    whole = Outputs(BATCH, {"table"})
+    for start, row in enumerate((2, 0)):
+        request.put(start, 1, whole.rows(request.outputs, row, 1), {"table"})
+    assert request.left == 0
+    np.testing.assert_array_equal(_answer(request)["y"], BATCH["y"][[2, 0]])
 
 
-def test_no_thread_wakes_before_its_turn() -> None:
-    first, second, third = requests = [_waiting() for _ in range(3)]
-    answer_all(requests)
-    assert not second.wait(0.0)
-    _check(first)
-    # Nobody waits for the second any more; its turn goes on to the third.
-    _check(third)
+def test_what_a_model_did_not_give_is_told() -> None:
+    outputs = Outputs(BATCH, ())
+    assert outputs.unknown(["y", "z", "w"]) == "z"
+    assert outputs.unknown(["table", "y"]) is None
 
 
-class Interrupted(WaitedFor):
-    """Its thread is interrupted while it waits."""
-
-    __slots__ = ()
-
-    def wait(self, seconds: float) -> bool:
-        lock, self._done = self._done, _Raising(self._done)  # type: ignore[assignment]
-        try:
-            return super().wait(seconds)
-        finally:
-            self._done = lock
-
-
-class _Raising:
-    def __init__(self, lock: threading.Lock) -> None:
-        self._lock = lock
-
-    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        if blocking:
-            raise KeyboardInterrupt
-        return self._lock.acquire(False)
-
-
-@pytest.mark.parametrize("is_late", [False, True], ids=["before the answer", "after it"])
-def test_a_thread_that_is_interrupted_hands_its_turn_on(is_late: bool) -> None:
-    request = _answered(Interrupted({"x": np.ones((1, 1))}, 1, None, 0.0, math.inf, 1.0))
-    following = _waiting()
-    if is_late:
-        answer_all([request, following])
-    with pytest.raises(KeyboardInterrupt):
-        request.wait(-1)
-    if not is_late:
-        answer_all([request, following])
-    _check(following)
-
-
-def test_requests_with_a_limit_and_futures_wait_for_nobody() -> None:
-    first, limited = _waiting(), _waiting(deadline=5.0)
-    promised = Promised({"x": np.ones((1, 1))}, 1, None, 0.0, math.inf, 1.0)
-    promised.parts = {"y": np.array([1])}
-    answer_all([first, limited, promised])
-    assert limited.wait(0.0)
-    assert limited.result()["y"] == id(limited)
-    assert promised.future.result(0)["y"] == 1
-    _check(first)
+def test_only_threads_with_time_take_turns_in_waking_up() -> None:
+    waited, promised = _requests()
+    assert waited.turn is not None
+    assert promised.turn is None
+    assert all(request.turn is None for request in _requests(deadline=5.0))

@@ -20,6 +20,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from paddle_ipu import spared_processors
+
 SETTING = "PADDLE_IPU_ONEDNN"
 """The variable of the environment that turns oneDNN off, where it is 0."""
 
@@ -236,13 +238,16 @@ def _opened() -> _Opened | str:
         return f"{path.name} cannot be loaded: {error}"
     numbers = getattr(library, "paddle_ipu_onednn_numbers", None)
     attention = getattr(library, "paddle_ipu_attention_numbers", None)
+    spare = getattr(library, "paddle_ipu_onednn_spare", None)
     if (
-        numbers is None
+        spare is None
+        or numbers is None
         or numbers() != len(fields(Spec))
         or attention is None
         or attention() not in (0, ATTENTION_NUMBERS)
     ):
         return f"{path.name} was built from other sources; install paddle_ipu again"
+    spare(ctypes.byref(spared_processors.COUNT))
     library.paddle_ipu_onednn_error.restype = ctypes.c_char_p
     library.paddle_ipu_onednn_packed.restype = ctypes.c_int64
     found = _onednn()
