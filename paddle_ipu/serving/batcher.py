@@ -382,6 +382,7 @@ class Batcher:
     def _called(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         """The model's outputs; a short call leaves a processor to the clients of the next batch."""
         begun = monotonic()
+        # Half of them: some are awake by now, and ask already.
         if self._took < _SHORT and self._sleepers.are_left((self._capacity - self._waiting) // 2):
             with ONE_SPARED:
                 outputs = self._model(inputs)

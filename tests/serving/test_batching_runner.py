@@ -185,15 +185,15 @@ def test_short_calls_leave_a_processor_to_clients_of_the_next_batch() -> None:
         spared.append(COUNT.value)
         return told_apart(feed)
 
-    with serve(noting, micro_batch=2) as runner:
+    with serve(noting, micro_batch=4) as runner:
         batcher = runner._batcher
         for took, waking in ((0.0, 1), (0.0, 2), (1.0, 2)):
             row = [Sleeper() for _ in range(waking)]
             batcher._sleepers = Sleepers()
             batcher._sleepers.wake(row)
             batcher._took = took
-            runner.submit(request(2)).result(20)
-    # One client could not fill the next batch, and a call of a second needs all processors.
+            runner.submit(request(4)).result(20)
+    # One client does not make half of the next batch, and a call of a second needs all processors.
     assert spared == [0, 1, 0]
     assert COUNT.value == 0
 
