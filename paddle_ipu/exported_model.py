@@ -256,13 +256,16 @@ def write(exported: ExportedModel, target: Path, external_data_from: int) -> Exp
 
     from paddle_ipu.popart.graph_types import DATA_SUFFIX, INLINE_LIMIT, number_names_in_file
 
+    beside = target.name + DATA_SUFFIX
+
     model = exported.model
     _strip(model)
     arrays = [v.const_value for v in model.graph.initializers.values() if v.const_value is not None]
     sizes = [tensor.nbytes for tensor in arrays]
     outside = sum(sizes) >= min(external_data_from, INLINE_LIMIT)
     outside = outside and max(sizes, default=0) >= _SMALL
-    data = target.name + DATA_SUFFIX if outside else None
+    data = beside if outside else None
+    is_left_over = data is None and _reads(target, beside)
     try:
         # Both files appear whole, or none does.
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder:
@@ -273,6 +276,8 @@ def write(exported: ExportedModel, target: Path, external_data_from: int) -> Exp
             if data is not None:
                 os.replace(Path(folder, data), target.parent / data)
             os.replace(place, target)
+            if is_left_over:
+                Path(target.parent, beside).unlink()
     except OSError as error:
         raise ModelFileError(
             f"{target} cannot be written: {error.strerror or error}. Choose another place."
@@ -282,6 +287,25 @@ def write(exported: ExportedModel, target: Path, external_data_from: int) -> Exp
             f"the exported model is no valid ONNX: {error}. The fault is paddle_ipu's: report it."
         ) from error
     return _report(exported, target, None if data is None else target.parent / data, sum(sizes))
+
+
+def _reads(target: Path, data: str) -> bool:
+    """Whether an ONNX file that is there has weights in that file beside it."""
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    if not (target.is_file() and Path(target.parent, data).is_file()):
+        return False
+    try:
+        model = onnx.load(str(target), load_external_data=False)
+    # Of a file that cannot be read nobody knows what belongs to it.
+    except (DecodeError, OSError):
+        return False
+    return any(
+        entry.key == "location" and entry.value == data
+        for tensor in model.graph.initializer
+        for entry in tensor.external_data
+    )
 
 
 def _strip(model: ir.Model) -> None:

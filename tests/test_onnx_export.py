@@ -458,6 +458,25 @@ def test_places_that_cannot_be_written(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_weights_of_the_model_before_do_not_stay(tmp_path: Path) -> None:
+    target, data = tmp_path / "m.onnx", tmp_path / "m.onnx.data"
+    paddle.disable_static()
+    common: dict[str, Any] = {
+        "input_spec": [paddle.static.InputSpec([1, 3, 16, 16], "float32", "image")]
+    }
+    paddle_ipu.export(Residual(), target, external_data_from=0, **common)
+    assert data.exists()
+    paddle_ipu.export(Residual(), target, **common)
+    assert list(tmp_path.iterdir()) == [target]
+    # A file of that name that no model there reads may be anybody's.
+    data.write_bytes(b"mine")
+    paddle_ipu.export(Residual(), target, **common)
+    assert data.read_bytes() == b"mine"
+    target.write_bytes(b"no model")
+    paddle_ipu.export(Residual(), target, **common)
+    assert data.read_bytes() == b"mine"
+
+
 def test_a_damaged_saved_model(tmp_path: Path) -> None:
     (tmp_path / "model.pdmodel").write_bytes(b"\x80\x04junk")
     with pytest.raises(ModelFileError, match=r"model\.pdmodel"):
