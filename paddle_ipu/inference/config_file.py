@@ -5,8 +5,8 @@
     ipu_custom_ops_info,[[custom_relu,Relu,custom.ops,1]]
     ipu_custom_patterns,[[AccumulatePriorityPattern,False]]
 
-Spaces mean nothing. Keys are the arguments of ``enable_ipu``, ``set_ipu_config`` and
-``set_ipu_custom_info``.
+Spaces mean nothing, nor does a byte order mark. Keys are the arguments of ``enable_ipu``,
+``set_ipu_config`` and ``set_ipu_custom_info``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     if len(content) > _LARGEST:
         raise OptionError(f"load_ipu_config: {shown}: larger than 1 MiB, which no config file is.")
     try:
-        lines = content.decode("utf-8").splitlines()
+        lines = content.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise OptionError(
             f"load_ipu_config: {shown}: byte {error.start} is no text (UTF-8). Give the path of a "

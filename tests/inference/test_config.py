@@ -107,6 +107,13 @@ def test_a_file_has_all_settings(tmp_path: Path) -> None:
     ]
 
 
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "ipu.conf").write_bytes(b"\xef\xbb\xbfipu_device_num,2\r\n")
+    config = inference.Config()
+    config.load_ipu_config(str(tmp_path / "ipu.conf"))
+    assert config.ipu_device_num() == 2
+
+
 def test_custom_operators_and_patterns_add_up() -> None:
     config = inference.Config()
     config.set_ipu_custom_info([["my_relu", "Relu", "custom.ops", "1"]], {"PreUniRepl": True})
