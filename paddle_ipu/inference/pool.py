@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from paddle_ipu.errors import OptionError
 from paddle_ipu.inference.predictor import IpuPredictor
 from paddle_ipu.inference.settings import settings_of
@@ -23,7 +25,7 @@ class IpuPredictorPool:
     """
 
     def __init__(self, create: Callable[[Any], IpuPredictor], config: Any, size: int) -> None:
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        if not _is_int(size) or size < 1:
             raise OptionError(f"PredictorPool: size is {size!r}, expected an int of at least 1.")
         first = create(config)
         self._predictors = [first, *(first.clone() for _ in range(size - 1))]
@@ -32,17 +34,21 @@ class IpuPredictorPool:
         """The predictor of that number, from 0.
 
         Raises:
-            OptionError: there is none.
+            OptionError: there is none, or it is no int.
         """
-        if not 0 <= idx < len(self._predictors):
+        if not _is_int(idx) or not 0 <= idx < len(self._predictors):
             raise OptionError(
-                f"PredictorPool.retrieve({idx}): the pool has the predictors 0 to "
-                f"{len(self._predictors) - 1}."
+                f"PredictorPool.retrieve({idx!r}): the pool has the predictors 0 to "
+                f"{len(self._predictors) - 1}; give one of these, as an int."
             )
         return self._predictors[idx]
 
     retrive = retrieve
     """Paddle 2.6's spelling."""
+
+
+def _is_int(number: Any) -> bool:
+    return isinstance(number, (int, np.integer)) and not isinstance(number, bool)
 
 
 class _PoolKind(type):

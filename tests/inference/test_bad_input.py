@@ -136,8 +136,11 @@ def test_pools_refuse_sizes_and_numbers(config_of: Callable[[str], Any]) -> None
     with pytest.raises(OptionError, match=r"size is 0, expected an int of at least 1"):
         inference.PredictorPool(config, 0)
     pool = inference.PredictorPool(config, 2)
-    with pytest.raises(OptionError, match=r"retrieve\(2\): the pool has the predictors 0 to 1"):
-        pool.retrieve(2)
+    for number in ("1", 1.0, None, True, -1, 2):
+        told = rf"retrieve\({number!r}\): the pool has the predictors 0 to 1; .* as an int"
+        with pytest.raises(OptionError, match=told):
+            pool.retrieve(number)
+    assert pool.retrieve(np.int64(1)) is pool.retrieve(1)
 
 
 # -- models ----------------------------------------------------------------------------------------
