@@ -80,7 +80,16 @@ KERNELS = Extension(
     "paddle_ipu.xla.onednn._kernels",
     [
         f"{ONEDNN}/{name}.cc"
-        for name in ("attention", "companion", "direct", "kernels", "parts", "products", "winograd")
+        for name in (
+            "attention",
+            "companion",
+            "direct",
+            "kernels",
+            "parts",
+            "products",
+            "softmax",
+            "winograd",
+        )
     ],
     depends=[
         f"{ONEDNN}/{name}.h"
@@ -88,10 +97,12 @@ KERNELS = Extension(
             "attention",
             "companion",
             "direct",
+            "exponential",
             "onednn",
             "parts",
             "plan",
             "products",
+            "softmax",
             "tile",
             "winograd",
             "xla_ffi",

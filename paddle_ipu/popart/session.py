@@ -206,6 +206,7 @@ class _Session(SessionFacts, SessionReports):
                 folded=rewriting.folded,
                 fused=rewriting.fused,
                 attentions=rewriting.attentions,
+                softmaxes=rewriting.softmaxes,
             )
         )
 

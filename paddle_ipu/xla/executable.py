@@ -99,7 +99,9 @@ class Executable:
         self._needed = (*tensors, *loss, *program.writes.values())
         graph.keep(self._needed)
         graph.nodes = standing_weights.lowered(
-            graph.nodes, program.folded, (*program.attentions, *program.fused)
+            graph.nodes,
+            program.folded,
+            (*program.attentions, *program.softmaxes, *program.fused),
         )
         self._step = Step(program, graph, OptimizerState({}, ()))
         if program.updater is not None and program.loss is not None:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from paddle_ipu.xla import fused_attention, fused_products
+from paddle_ipu.xla import fused_attention, fused_products, row_softmax
 from paddle_ipu.xla.folded_norms import FoldedNorm, fold
 from paddle_ipu.xla.fused_attention import FusedAttention
 from paddle_ipu.xla.fused_products import FusedProduct
 from paddle_ipu.xla.graph import LoweredNode
 from paddle_ipu.xla.kernel_layout import constant_kernels
+from paddle_ipu.xla.row_softmax import RowSoftmax
 from paddle_ipu.xla.unread_rows import without_unread_rows
 
 
@@ -25,6 +26,7 @@ class Rewriting:
     folded: Sequence[FoldedNorm] = ()
     fused: Sequence[FusedProduct] = ()
     attentions: Sequence[FusedAttention] = ()
+    softmaxes: Sequence[RowSoftmax] = ()
 
 
 def rewritten(
@@ -44,7 +46,7 @@ def rewritten(
         anchored: tensors that are fetched.
         checks_floats: floating-point checks look at every operator's result.
         is_replicated: JAX runs several replicas in one program, which a custom call cannot join.
-        unstable_softmax: softmax takes powers of what it is given, as the kernel does not.
+        unstable_softmax: softmax takes powers of what it is given, as the kernels do not.
     """
     unseen = set(weights) - set(anchored)
     if checks_floats:
@@ -55,23 +57,26 @@ def rewritten(
         return Rewriting(graph, kernels, tuple(folded))
     attentions = [] if unstable_softmax else fused_attention.fuse(graph, anchored)
     taken = {name for attention in attentions for name in attention.made}
+    softmaxes = [] if unstable_softmax else row_softmax.find(graph, taken)
     read = {name for attention in attentions for name in attention.read}
     fused = fused_products.fuse(graph, unseen, {*anchored, *read}, folded, taken)
     kernels -= {product.kernel for product in fused}
-    return Rewriting(graph, kernels, tuple(folded), tuple(fused), tuple(attentions))
+    return Rewriting(
+        graph, kernels, tuple(folded), tuple(fused), tuple(attentions), tuple(softmaxes)
+    )
 
 
 def lowered(
     nodes: Sequence[LoweredNode],
     folded: Sequence[FoldedNorm],
-    fused: Sequence[FusedProduct | FusedAttention],
+    fused: Sequence[FusedProduct | FusedAttention | RowSoftmax],
 ) -> list[LoweredNode]:
     """A graph's nodes with what is done together where the last of it stood.
 
     Args:
         nodes: of the rewritten graph.
         folded: norms of which something may be left.
-        fused: products and attentions.
+        fused: products, attentions and softmaxes.
     """
     norms = {norm.result: norm for norm in folded}
     products = {item.product: item for item in fused}

@@ -14,6 +14,7 @@ from paddle_ipu.xla.fused_products import FusedProduct
 from paddle_ipu.xla.optimizer import Updater
 from paddle_ipu.xla.precision import Precision
 from paddle_ipu.xla.recomputation import Recomputation
+from paddle_ipu.xla.row_softmax import RowSoftmax
 
 GRADIENT_PREFIX = "Gradient___"
 
@@ -63,7 +64,7 @@ class StepProgram:
         kernels: weights that are on the device as ``kernel_layout.py`` turns them.
         folded: norms that are in the weights on the device.
         fused: products that oneDNN does with what follows them; their weights are packed.
-        attentions: those that a kernel does.
+        attentions: those that a kernel does; so are `softmaxes`.
     """
 
     graph: ir.Graph
@@ -89,6 +90,7 @@ class StepProgram:
     folded: Sequence[FoldedNorm] = ()
     fused: Sequence[FusedProduct] = ()
     attentions: Sequence[FusedAttention] = ()
+    softmaxes: Sequence[RowSoftmax] = ()
 
     @property
     def packed(self) -> Mapping[str, FusedProduct]:

@@ -3,6 +3,7 @@
 
 #include "attention.h"
 
+#include "exponential.h"
 #include "plan.h"
 #include "tile.h"
 
@@ -86,21 +87,6 @@ PADDLE_IPU_AVX512 void lay_out_value(const float* value, int64_t stride, int64_t
   }
 }
 
-// e to the x, x at most 0: 2^n e^r with |r| <= ln 2 / 2, by the series of e^r. NaN stays NaN.
-PADDLE_IPU_AVX512 inline __m512 exponential(__m512 x) {
-  // Below, the result is 0; of NaN max gives the second.
-  x = _mm512_max_ps(_mm512_set1_ps(-104.0f), x);
-  const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)), 0);
-  // ln 2 in two parts, of which the first has few bits.
-  __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x);
-  r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f), r);
-  __m512 sum = _mm512_set1_ps(1.0f / 5040);
-  for (const float term : {1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f}) {
-    sum = _mm512_fmadd_ps(sum, r, _mm512_set1_ps(term));
-  }
-  return _mm512_scalef_ps(sum, n);
-}
-
 // Where the mask of a row begins, null for none, and the stride of its columns, 0 or 1.
 struct RowMask {
   const float* first;
@@ -125,7 +111,7 @@ PADDLE_IPU_AVX512 float normalize(float* scores, int64_t columns, float scale, c
   const __m512 greatest = _mm512_set1_ps(_mm512_reduce_max_ps(most));
   __m512 sum = _mm512_setzero_ps();
   for (int64_t i = 0; i < columns; i += kLanes) {
-    const __m512 power = exponential(_mm512_sub_ps(_mm512_load_ps(scores + i), greatest));
+    const __m512 power = tile::exponential(_mm512_sub_ps(_mm512_load_ps(scores + i), greatest));
     _mm512_store_ps(scores + i, power);
     sum = _mm512_mask_add_ps(sum, tile::first(columns - i), sum, power);
   }

@@ -1,4 +1,4 @@
-// Convolutions and products by constant weights, and attention, as functions that XLA calls.
+// Convolutions and products by constant weights, attention and softmax, as functions that XLA calls.
 //
 // The result of x [N, H, W, C] with its bias, what is added to it, and the activation are one pass over
 // memory. XLA's own threads each take parts of it. The weights are in the layout of the kernels, made once.
@@ -8,6 +8,7 @@
 #include "direct.h"
 #include "parts.h"
 #include "products.h"
+#include "softmax.h"
 #include "winograd.h"
 #include "xla_ffi.h"
 
@@ -145,6 +146,33 @@ xla_ffi::Error* run_attention(const xla_ffi::Call& call) {
   return ran ? nullptr : error_of(call, xla_ffi::kInternal, "attention could not run");
 }
 
+xla_ffi::Error* run_softmax(const xla_ffi::Call& call) {
+  const int64_t* numbers = numbers_of(call, kSoftmaxNumbers);
+  if (numbers == nullptr || !has_attention()) {
+    return error_of(call, xla_ffi::kInvalidArgument, "softmax: no spec, or no AVX-512");
+  }
+  SoftmaxSpec spec;
+  std::memcpy(&spec, numbers, sizeof spec);
+  const xla_ffi::Buffers &given = call.arguments, &made = call.results;
+  const int64_t elements = spec.rows * spec.columns;
+  if (given.count != 1 || made.count != 1 || size(buffer(given, 0)) != elements || size(buffer(made, 0)) != elements) {
+    return error_of(call, xla_ffi::kInvalidArgument, "softmax: arrays that do not fit its spec");
+  }
+  const float* x = data(given, 0);
+  float* result = data(made, 0);
+  const int64_t most = std::max<int64_t>(1, std::min(spec.rows, spec.threads));
+  const int64_t threads = free_threads(std::clamp<int64_t>(spec.work() / kLeastWork, 1, most), spec.threads);
+  if (threads == 1) {
+    take_softmax(spec, 0, spec.rows, x, result);
+    return nullptr;
+  }
+  const int64_t parts = std::min(spec.rows, 4 * threads);
+  const bool ran = take_parts(call, parts, threads, [=](int64_t part) {
+    take_softmax(spec, spec.rows * part / parts, spec.rows * (part + 1) / parts, x, result);
+  });
+  return ran ? nullptr : error_of(call, xla_ffi::kInternal, "softmax could not run");
+}
+
 thread_local std::string last_error;
 
 // Calls a function; false where it raised, and last_error says why.
@@ -223,5 +251,11 @@ int paddle_ipu_attention_numbers() { return has_attention() ? kAttentionNumbers 
 
 // XLA's custom call: Q, K, V and, where there is one, the mask.
 xla_ffi::Error* paddle_ipu_attention(xla_ffi::Call* call) { return answer(*call, run_attention); }
+
+// How many numbers softmax's spec has.
+int paddle_ipu_softmax_numbers() { return kSoftmaxNumbers; }
+
+// XLA's custom call: rows.
+xla_ffi::Error* paddle_ipu_softmax(xla_ffi::Call* call) { return answer(*call, run_softmax); }
 
 }  // extern "C"

@@ -38,6 +38,12 @@ ATTENTION_TARGET = "paddle_ipu_attention"
 ATTENTION_NUMBERS = 29
 """How many numbers say what that is to do."""
 
+SOFTMAX_TARGET = "paddle_ipu_softmax"
+"""The name under which XLA knows the kernel of softmax.cc."""
+
+SOFTMAX_NUMBERS = 3
+"""How many numbers say what that is to do."""
+
 _FOLDER = Path(__file__).parent
 
 
@@ -108,7 +114,7 @@ def version() -> str | None:
 
 
 def has_attention() -> bool:
-    """Whether the kernel of attention.cc can be used in this process, on this machine."""
+    """Whether the kernels of attention.cc and softmax.cc can be used here, on this machine."""
     opened = _opened()
     return isinstance(opened, _Opened) and opened.has_attention
 
@@ -238,6 +244,7 @@ def _opened() -> _Opened | str:
         return f"{path.name} cannot be loaded: {error}"
     numbers = getattr(library, "paddle_ipu_onednn_numbers", None)
     attention = getattr(library, "paddle_ipu_attention_numbers", None)
+    softmax = getattr(library, "paddle_ipu_softmax_numbers", None)
     spare = getattr(library, "paddle_ipu_onednn_spare", None)
     if (
         spare is None
@@ -245,6 +252,8 @@ def _opened() -> _Opened | str:
         or numbers() != len(fields(Spec))
         or attention is None
         or attention() not in (0, ATTENTION_NUMBERS)
+        or softmax is None
+        or softmax() != SOFTMAX_NUMBERS
     ):
         return f"{path.name} was built from other sources; install paddle_ipu again"
     spare(ctypes.byref(spared_processors.COUNT))
@@ -259,6 +268,7 @@ def _opened() -> _Opened | str:
     functions = {
         _TARGET: library.paddle_ipu_onednn_convolution,
         ATTENTION_TARGET: library.paddle_ipu_attention,
+        SOFTMAX_TARGET: library.paddle_ipu_softmax,
     }
     for name, function in functions.items():
         capsule = jax.ffi.pycapsule(function)  # type: ignore[no-untyped-call]
