@@ -320,7 +320,7 @@ def test_one_instance_compiles_for_all_and_for_later_launches(tmp_path: Path) ->
         assert code == 0, err
         keys.append({entry.key: entry.size for entry in ExecutableCache(cache).entries()})
         weights.append(np.load(tmp_path / "1.npz")["train.w"])
-    # Of a program with updates and one without: the executable, and what leads to it without tracing.
+    # Of two programs, with updates and without: the executable, and what leads to it untraced.
     assert len(keys[0]) == 4
     assert keys[1] == keys[0]
     assert np.array_equal(*weights)
