@@ -112,7 +112,7 @@ class Inputs:
         self._model = model
         self._names = frozenset(spec.name for spec in model.inputs)
         # NumPy has each plain dtype once; others are converted every time.
-        self._plan = [(s.name, _plain(s.dtype), s.shape, s) for s in model.inputs]
+        self._plan = [(s.name, _plain(s.dtype), s.shape, (1, *s.shape), s) for s in model.inputs]
 
     def checked(self, feed: Mapping[str, Any]) -> tuple[dict[str, Array], int]:
         """A request's arrays, and how many rows it has.
@@ -130,12 +130,15 @@ class Inputs:
         if given != self._names:
             check_names(self._model.inputs, feed)
         arrays, rows = {}, 0
-        for name, dtype, shape, spec in self._plan:
+        for name, dtype, shape, one_row, spec in self._plan:
             array = feed[name]
             if type(array) is not np.ndarray or array.dtype is not dtype:
                 array = self._model.convert(spec, array)
             arrays[name] = array
             got = array.shape
+            if got == one_row and rows < 2:
+                rows = 1
+                continue
             if not got or got[1:] != shape or got[0] != (rows or got[0]) or not got[0]:
                 # Some of them may not be converted yet.
                 break
