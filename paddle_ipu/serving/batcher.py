@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import copy
+import logging
 import math
 import os
 import threading
@@ -38,6 +39,8 @@ Batch = list[tuple[Request, int, int]]
 
 Outcome = tuple[Batch, Mapping[str, Array], BaseException | None]
 """A batch with the model's outputs, or with its error."""
+
+_LOG = logging.getLogger("paddle_ipu")
 
 _WORKERS = 2
 
@@ -113,17 +116,20 @@ class Batcher:
             # A request larger than all the room there is gets in when nobody waits.
             while self._waiting and self._waiting + rows > self._max_waiting:
                 self._wait_for_room(request, block)
-            if not self._threads:
+            if len(self._threads) < _WORKERS:
                 self._start()
-            self._line.append(request)
-            self._waiting += rows
-            self._recorder.requests += 1
             first = request.flush_by < self._flush_by
+            # Ctrl-C may come behind every call. So the thread is woken first, for nothing perhaps,
+            # by all that wait, of which an interrupted call leaves one behind; and what changes
+            # changes without a call but the last.
+            if self._idle and (first or self._waiting + rows >= self._capacity):
+                self._arrived.notify_all()
+                self._idle = False
             if first:
                 self._flush_by = request.flush_by
-            if self._idle and (first or self._waiting >= self._capacity):
-                self._idle = False
-                self._arrived.notify()
+            self._recorder.requests += 1
+            self._waiting += rows
+            self._line.append(request)
 
     def _wait_for_room(self, request: Request, block: bool) -> None:
         left = request.deadline - monotonic()
@@ -165,12 +171,16 @@ class Batcher:
 
     def _start(self) -> None:
         _running.add(self)
-        self._threads = [
-            threading.Thread(target=self._work, name=f"paddle_ipu serving {n}", daemon=True)
-            for n in range(_WORKERS)
-        ]
-        for thread in self._threads:
-            thread.start()
+        while (number := len(self._threads)) < _WORKERS:
+            thread = threading.Thread(
+                target=self._work, name=f"paddle_ipu serving {number}", daemon=True
+            )
+            try:
+                thread.start()
+            finally:
+                # Ctrl-C may come when it runs already.
+                if thread.ident is not None:
+                    self._threads.append(thread)
 
     def abandon(self) -> None:
         """Has the threads end after the batch that runs; what waits gets an error.
@@ -230,9 +240,7 @@ class Batcher:
                     late, outcomes, is_last = self._computed()
             # What has been answered is not kept while the next batch is waited for.
             while late:
-                request, why = late.pop()
-                request.finish(why)
-                del request, why
+                _finish(*late.pop())
             self._settle_all(outcomes)
 
     def _computed(self) -> tuple[list[tuple[Request, BaseException]], list[Outcome], bool]:
@@ -307,9 +315,11 @@ class Batcher:
                 self._idle = False
             rest: list[tuple[Request, BaseException]] = []
             for request in self._line:
+                if request.over:
+                    continue
+                self._recorder.cancelled += 1
                 if (request.taken or request.begin()) and self._is_first(request):
                     rest.append((request, _abandoned()))
-            self._recorder.cancelled += len(self._line)
             self._line.clear()
             self._waiting = 0
             return [], rest
@@ -416,13 +426,10 @@ class Batcher:
             for request in ready:
                 request.over = True
             self._recorder.answer([now - request.arrived for request in ready])
-        sleepers = []
+        self._sleepers.wake([request.turn for request in ready if request.turn is not None])
         for request in ready:
             if request.turn is None:
-                request.finish(None)
-            else:
-                sleepers.append(request.turn)
-        self._sleepers.wake(sleepers)
+                _finish(request, None)
 
     def _fail(self, requests: Iterable[Request], error: BaseException) -> None:
         """Gives requests an error, but those that came to an end before."""
@@ -430,7 +437,7 @@ class Batcher:
         with self._lock:
             self._recorder.failed += len(failed)
         for request in failed:
-            request.finish(_own(error))
+            _finish(request, _own(error))
 
     def _is_first(self, request: Request) -> bool:
         """True for the thread that is to end a request; its batches may be two threads'."""
@@ -447,6 +454,17 @@ def _end_all() -> None:
     """Python takes modules apart at exit; no thread may be in a model by then."""
     for batcher in list(_running):
         batcher.close(drain=False, timeout=_AT_EXIT)
+
+
+def _finish(request: Request, error: BaseException | None) -> None:
+    """Ends a request; others wait for their ends, whatever its Future's callbacks raise."""
+    try:
+        request.finish(error)
+    except BaseException:
+        _LOG.exception(
+            "BatchingRunner: the Future of a request, or a callback of it, did not take its end. "
+            "Leave its state to the runner, and have no callback end the thread."
+        )
 
 
 def _are_quick(outcomes: Iterable[Outcome]) -> bool:

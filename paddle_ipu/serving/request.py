@@ -159,7 +159,11 @@ class Promised(Request):
         self.future: Future[Answer] = Future()
 
     def begin(self) -> bool:
-        return self.future.set_running_or_notify_cancel()
+        try:
+            return self.future.set_running_or_notify_cancel()
+        except RuntimeError:
+            # Who holds the Future has set it; concurrent.futures logs that.
+            return False
 
     def finish(self, error: BaseException | None) -> None:
         if error is not None:

@@ -1,7 +1,8 @@
 """Threads that wait for answers, and are woken one after the other.
 
 Woken all at once they would wake up to wait for the interpreter, each a second time, and keep the
-processors from the model. So each wakes the next one as soon as it is awake itself.
+processors from the model. So each wakes the next one as soon as it is awake itself. One that does
+something else, a signal's handler for instance, holds those behind it up for a moment only.
 """
 
 from __future__ import annotations
@@ -16,35 +17,48 @@ _SLOW = 0.001
 """Seconds that no thread takes to wake up, unless others keep the interpreter from it."""
 
 
+_PATIENCE = 0.1
+"""Seconds after which a thread looks whether it is to wake up, though nobody woke it."""
+
+
 class Sleeper:
     """A thread that waits.
 
     Attributes:
         is_awake: it was woken and went on, or was woken when it had gone.
         is_gone: it waits no more, though nobody woke it.
+        is_due: it is to wake up after another one.
     """
 
-    __slots__ = ("_following", "_lock", "_woken", "is_awake", "is_gone")
+    __slots__ = ("_following", "_lock", "_woken", "is_awake", "is_due", "is_gone")
 
     def __init__(self) -> None:
         # A bare lock costs a fraction of an Event.
         self._lock = threading.Lock()
         self._lock.acquire()
-        self.is_awake = self.is_gone = False
+        self.is_awake = self.is_due = self.is_gone = False
         self._woken = math.inf
         self._following: Sleeper | None = None
 
     def sleep(self, seconds: float) -> bool:
-        """Until woken; False where that took too long."""
+        """Until woken; False where that took too long, which it never does below 0 seconds."""
+        if seconds < 0:
+            until, left = math.inf, _PATIENCE
+        else:
+            until, left = monotonic() + seconds, min(seconds, _PATIENCE)
         try:
-            if self._lock.acquire(timeout=min(seconds, threading.TIMEOUT_MAX)):
-                self._hand_on()
-                return True
+            while not self._lock.acquire(timeout=left):
+                left = min(until - monotonic(), _PATIENCE)
+                if left <= 0:
+                    self._leave()
+                    return False
+                if self.is_due:
+                    break
+            self._hand_on()
         except BaseException:
             self._leave()
             raise
-        self._leave()
-        return False
+        return True
 
     def wake(self) -> None:
         """Wakes the thread; more than once does no harm."""
@@ -58,6 +72,7 @@ class Sleeper:
 
     def then(self, following: Sleeper) -> None:
         """Has the thread wake another one; where it is awake already, that is woken now."""
+        following.is_due = True
         self._following = following
         if self.is_awake:
             following.wake()
@@ -105,4 +120,6 @@ class Sleepers:
     def are_left(self, count: int) -> bool:
         """Whether at least so many of the last ones, and one at all, are still to wake up."""
         count = max(count, 1)
-        return count <= len(self._last) and not self._last[-count].is_awake
+        # Another thread may have others wake up meanwhile.
+        last = self._last
+        return count <= len(last) and not last[-count].is_awake
