@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from paddle_ipu.awake import Watch
 from paddle_ipu.errors import (
     FeedError,
     QueueFullError,
@@ -46,6 +47,9 @@ _WORKERS = 2
 
 _SHORT = 0.001
 """Seconds of a call that is slowed down by clients who wake up and ask again meanwhile."""
+
+_SOON = 0.0003
+"""Seconds within which the next batch is waited for awake, where the one before came as soon."""
 
 _AT_EXIT = 10.0
 """Seconds that the end of the process waits for a batch."""
@@ -84,7 +88,8 @@ class Batcher:
         self._arrived = threading.Condition(self._lock)
         self._room = threading.Condition(self._lock)
         self._turn = threading.Lock()
-        self._idle = False
+        self._idle = self._is_soon = False
+        self._watch = Watch()
         self._blocked = 0
         self._closing = self._abandoning = False
         self._threads: list[threading.Thread] = []
@@ -123,6 +128,7 @@ class Batcher:
             # by all that wait, of which an interrupted call leaves one behind; and what changes
             # changes without a call but the last.
             if self._idle and (first or self._waiting + rows >= self._capacity):
+                self._watch.call()
                 self._arrived.notify_all()
                 self._idle = False
             if first:
@@ -305,14 +311,11 @@ class Batcher:
                         if batch or late:
                             return batch, late
                         continue
-                    self._idle = True
-                    self._arrived.wait(min(left, threading.TIMEOUT_MAX))
+                    self._wait(left)
                 elif self._closing:
                     return [], []
                 else:
-                    self._idle = True
-                    self._arrived.wait()
-                self._idle = False
+                    self._wait(math.inf)
             rest: list[tuple[Request, BaseException]] = []
             for request in self._line:
                 if request.over:
@@ -323,6 +326,22 @@ class Batcher:
             self._line.clear()
             self._waiting = 0
             return [], rest
+
+    def _wait(self, seconds: float) -> None:
+        """Waits for requests, awake where batches have followed each other soon; holds the lock."""
+        begun = monotonic()
+        self._idle = True
+        if self._is_soon:
+            self._watch.reset()
+            self._lock.release()
+            try:
+                self._is_soon = self._watch.wait(min(seconds, _SOON))
+            finally:
+                self._lock.acquire()
+        else:
+            self._arrived.wait(min(seconds, threading.TIMEOUT_MAX))
+            self._is_soon = monotonic() - begun < _SOON
+        self._idle = False
 
     def _take(self) -> tuple[Batch, list[tuple[Request, BaseException]]]:
         batch: Batch = []

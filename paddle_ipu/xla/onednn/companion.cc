@@ -2,16 +2,13 @@
 
 #include "companion.h"
 
+#include "awake.h"
+
 #include <semaphore.h>
-#include <time.h>
 
 #include <atomic>
 #include <exception>
 #include <thread>
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 namespace {
 
@@ -19,22 +16,7 @@ namespace {
 // takes as long as a small program.
 constexpr int64_t kSoon = 250'000;
 constexpr int kStreak = 16;
-// Nanoseconds without help once others want the processors: two threads had such work at a time, or the companion
-// had to wait for its processor as long as kPushed.
-constexpr int64_t kApart = 50'000'000, kPushed = 500'000;
 constexpr int kLooks = 32, kPatience = 2000;
-
-int64_t now() {
-  timespec found;
-  clock_gettime(CLOCK_MONOTONIC, &found);
-  return found.tv_sec * 1'000'000'000LL + found.tv_nsec;
-}
-
-void rest() {
-#if defined(__x86_64__)
-  _mm_pause();
-#endif
-}
 
 struct Job {
   const std::function<void(int64_t)>& take;
@@ -65,6 +47,7 @@ class Companion {
   bool begin() {
     const int64_t moment = now();
     const bool is_soon = moment - last_.exchange(moment) < kSoon;
+    // Two threads have such work at a time.
     if (working_.fetch_add(1) != 0) apart_until_ = moment + kApart;
     if (!is_soon || moment < apart_until_ || !can_sleep_) {
       streak_ = 0;

@@ -4,6 +4,7 @@
 // memory. XLA's own threads each take parts of it. The weights are in the layout of the kernels, made once.
 
 #include "attention.h"
+#include "awake.h"
 #include "companion.h"
 #include "direct.h"
 #include "parts.h"
@@ -211,6 +212,11 @@ int paddle_ipu_onednn_numbers() { return kNumbers; }
 
 // Where it will stand how many processors are to be left to others.
 void paddle_ipu_onednn_spare(const volatile int64_t* count) { spared = count; }
+
+// 1 where a number is not 0, or is not any more within so many nanoseconds; 0 where it stays 0.
+int paddle_ipu_wait_awake(const volatile int64_t* number, int64_t nanoseconds) {
+  return wait_awake(number, nanoseconds);
+}
 
 // Why the last call on this thread failed.
 const char* paddle_ipu_onednn_error() { return last_error.c_str(); }

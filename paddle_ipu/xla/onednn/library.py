@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from paddle_ipu import spared_processors
+from paddle_ipu.awake import Watch
 
 SETTING = "PADDLE_IPU_ONEDNN"
 """The variable of the environment that turns oneDNN off, where it is 0."""
@@ -246,8 +247,10 @@ def _opened() -> _Opened | str:
     attention = getattr(library, "paddle_ipu_attention_numbers", None)
     softmax = getattr(library, "paddle_ipu_softmax_numbers", None)
     spare = getattr(library, "paddle_ipu_onednn_spare", None)
+    look = getattr(library, "paddle_ipu_wait_awake", None)
     if (
         spare is None
+        or look is None
         or numbers is None
         or numbers() != len(fields(Spec))
         or attention is None
@@ -257,6 +260,9 @@ def _opened() -> _Opened | str:
     ):
         return f"{path.name} was built from other sources; install paddle_ipu again"
     spare(ctypes.byref(spared_processors.COUNT))
+    look.argtypes = [ctypes.POINTER(ctypes.c_int64), ctypes.c_int64]
+    if threads() > 1:
+        Watch.look = look
     library.paddle_ipu_onednn_error.restype = ctypes.c_char_p
     library.paddle_ipu_onednn_packed.restype = ctypes.c_int64
     found = _onednn()
