@@ -82,6 +82,7 @@ KERNELS = Extension(
         f"{ONEDNN}/{name}.cc"
         for name in (
             "attention",
+            "awake",
             "companion",
             "direct",
             "kernels",
@@ -95,6 +96,7 @@ KERNELS = Extension(
         f"{ONEDNN}/{name}.h"
         for name in (
             "attention",
+            "awake",
             "companion",
             "direct",
             "exponential",

@@ -10,7 +10,7 @@ import ctypes
 from collections.abc import Callable
 
 Look = Callable[["ctypes._Pointer[ctypes.c_int64]", int], int]
-"""Looks at a number until it is not 0, for so many nanoseconds at most; then whether it is not 0."""
+"""Looks at a number until it is not 0, for some nanoseconds at most; whether it is not 0 then."""
 
 
 class Watch:

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paddle_ipu.awake import Watch
 from paddle_ipu.errors import (
     FeedError,
     OptionError,
@@ -196,6 +197,28 @@ def test_short_calls_leave_a_processor_to_clients_of_the_next_batch() -> None:
     # One client does not make half of the next batch, and a call of a second needs all processors.
     assert spared == [0, 1, 0]
     assert COUNT.value == 0
+
+
+@pytest.mark.parametrize("is_called", [True, False])
+def test_a_runner_that_waits_awake_misses_nothing(
+    monkeypatch: pytest.MonkeyPatch, is_called: bool
+) -> None:
+    waits: list[float] = []
+
+    def look(number: Any, nanoseconds: int) -> int:
+        waits.append(nanoseconds)
+        ends = time.monotonic() + (0.2 if is_called else 0)
+        while not number.contents.value and time.monotonic() < ends:
+            time.sleep(0)
+        return int(number.contents.value)
+
+    monkeypatch.setattr(Watch, "look", look)
+    with serve(told_apart, timeout_ms=LONG) as runner:
+        for mark in range(50):
+            runner._batcher._is_soon = True
+            assert_answers(runner.run(request(4, mark)), request(4, mark))
+    assert waits
+    assert max(waits) <= 300_000
 
 
 def test_some_outputs_only() -> None:

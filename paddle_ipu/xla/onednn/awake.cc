@@ -11,6 +11,8 @@
 #include <immintrin.h>
 #endif
 
+namespace awake {
+
 int64_t now() {
   timespec found;
   clock_gettime(CLOCK_MONOTONIC, &found);
@@ -23,7 +25,7 @@ void rest() {
 #endif
 }
 
-bool wait_awake(const volatile int64_t* number, int64_t nanoseconds) {
+bool wait(const volatile int64_t* number, int64_t nanoseconds) {
   constexpr int kLooks = 32;
   static std::atomic<int64_t> apart_until{0};
   int64_t before = now();
@@ -40,3 +42,5 @@ bool wait_awake(const volatile int64_t* number, int64_t nanoseconds) {
   }
   return *number != 0;
 }
+
+}  // namespace awake

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+namespace awake {
+
 // Nanoseconds of a clock that only goes forward.
 int64_t now();
 
@@ -14,4 +16,6 @@ void rest();
 constexpr int64_t kPushed = 500'000, kApart = 50'000'000;
 
 // Looks at a number until it is not 0, which is returned as true, or for so many nanoseconds at most.
-bool wait_awake(const volatile int64_t* number, int64_t nanoseconds);
+bool wait(const volatile int64_t* number, int64_t nanoseconds);
+
+}  // namespace awake

@@ -45,10 +45,10 @@ class Companion {
 
   // Work begins, and ends: whether the companion is awake for a part of it.
   bool begin() {
-    const int64_t moment = now();
+    const int64_t moment = awake::now();
     const bool is_soon = moment - last_.exchange(moment) < kSoon;
     // Two threads have such work at a time.
-    if (working_.fetch_add(1) != 0) apart_until_ = moment + kApart;
+    if (working_.fetch_add(1) != 0) apart_until_ = moment + awake::kApart;
     if (!is_soon || moment < apart_until_ || !can_sleep_) {
       streak_ = 0;
       return false;
@@ -97,22 +97,22 @@ class Companion {
   }
 
   void look_for_work() {
-    int64_t before = now(), until = before + kSoon;
+    int64_t before = awake::now(), until = before + kSoon;
     for (;;) {
       for (int look = 0; look < kLooks; ++look) {
         if (offered_.load(std::memory_order_relaxed) != nullptr) {
           if (Job* job = offered_.exchange(nullptr)) {
             job->work(true);
             job->is_left = true;
-            before = now();
+            before = awake::now();
             until = before + kSoon;
           }
         }
-        rest();
+        awake::rest();
       }
       std::this_thread::yield();
-      const int64_t moment = now();
-      if (moment - before > kPushed) apart_until_ = moment + kApart;
+      const int64_t moment = awake::now();
+      if (moment - before > awake::kPushed) apart_until_ = moment + awake::kApart;
       if (moment > until || moment < apart_until_) return;
       before = moment;
     }
@@ -137,7 +137,7 @@ bool take_parts_beside(int64_t parts, const std::function<void(int64_t)>& take) 
   if (is_offered && !companion.withdraw(job)) {
     for (int turn = 0; !job.is_left; ++turn) {
       if (turn < kPatience) {
-        rest();
+        awake::rest();
       } else {
         std::this_thread::yield();
       }

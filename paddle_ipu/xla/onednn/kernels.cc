@@ -215,7 +215,7 @@ void paddle_ipu_onednn_spare(const volatile int64_t* count) { spared = count; }
 
 // 1 where a number is not 0, or is not any more within so many nanoseconds; 0 where it stays 0.
 int paddle_ipu_wait_awake(const volatile int64_t* number, int64_t nanoseconds) {
-  return wait_awake(number, nanoseconds);
+  return awake::wait(number, nanoseconds);
 }
 
 // Why the last call on this thread failed.
