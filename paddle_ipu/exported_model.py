@@ -257,7 +257,6 @@ def write(exported: ExportedModel, target: Path, external_data_from: int) -> Exp
     from paddle_ipu.popart.graph_types import DATA_SUFFIX, INLINE_LIMIT, number_names_in_file
 
     beside = target.name + DATA_SUFFIX
-
     model = exported.model
     _strip(model)
     arrays = [v.const_value for v in model.graph.initializers.values() if v.const_value is not None]

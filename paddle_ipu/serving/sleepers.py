@@ -16,7 +16,6 @@ from time import monotonic
 _SLOW = 0.001
 """Seconds that no thread takes to wake up, unless others keep the interpreter from it."""
 
-
 _PATIENCE = 0.1
 """Seconds after which a thread looks whether it is to wake up, though nobody woke it."""
 

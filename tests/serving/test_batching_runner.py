@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paddle_ipu.awake import Watch
 from paddle_ipu.errors import (
     FeedError,
     OptionError,
@@ -25,8 +24,6 @@ from paddle_ipu.errors import (
 )
 from paddle_ipu.serving import BatchingRunner
 from paddle_ipu.serving.request import Promised
-from paddle_ipu.serving.sleepers import Sleeper, Sleepers
-from paddle_ipu.spared_processors import COUNT
 
 Array = np.ndarray[Any, Any]
 Feed = Mapping[str, Array]
@@ -177,48 +174,6 @@ def test_the_model_goes_on_while_an_answer_is_received() -> None:
         future.add_done_callback(lambda _: received.wait(20))
         assert_answers(runner.run(request(1, 5), timeout=20), request(1, 5))
         received.set()
-
-
-def test_short_calls_leave_a_processor_to_clients_of_the_next_batch() -> None:
-    spared: list[int] = []
-
-    def noting(feed: Feed) -> dict[str, Array]:
-        spared.append(COUNT.value)
-        return told_apart(feed)
-
-    with serve(noting, micro_batch=4) as runner:
-        batcher = runner._batcher
-        for took, waking in ((0.0, 1), (0.0, 2), (1.0, 2)):
-            row = [Sleeper() for _ in range(waking)]
-            batcher._sleepers = Sleepers()
-            batcher._sleepers.wake(row)
-            batcher._took = took
-            runner.submit(request(4)).result(20)
-    # One client does not make half of the next batch, and a call of a second needs all processors.
-    assert spared == [0, 1, 0]
-    assert COUNT.value == 0
-
-
-@pytest.mark.parametrize("is_called", [True, False])
-def test_a_runner_that_waits_awake_misses_nothing(
-    monkeypatch: pytest.MonkeyPatch, is_called: bool
-) -> None:
-    waits: list[float] = []
-
-    def look(number: Any, nanoseconds: int) -> int:
-        waits.append(nanoseconds)
-        ends = time.monotonic() + (0.2 if is_called else 0)
-        while not number.contents.value and time.monotonic() < ends:
-            time.sleep(0)
-        return int(number.contents.value)
-
-    monkeypatch.setattr(Watch, "look", look)
-    with serve(told_apart, timeout_ms=LONG) as runner:
-        for mark in range(50):
-            runner._batcher._is_soon = True
-            assert_answers(runner.run(request(4, mark)), request(4, mark))
-    assert waits
-    assert max(waits) <= 300_000
 
 
 def test_some_outputs_only() -> None:

@@ -11,6 +11,13 @@ from paddle_ipu import popart
 
 Array = np.ndarray[Any, Any]
 
+XLAS_OWN: tuple[dict[str, Any], ...] = (
+    {"enableFloatingPointChecks": True},
+    {"enableNonStableSoftmax": True},
+    {"replicas": 2, "enableReplicatedGraphs": True, "replicatedGraphCount": 2},
+)
+"""Options of sessions that leave softmax and attention to XLA."""
+
 
 def session_of(
     builder: Any,

@@ -10,7 +10,7 @@ import pytest
 
 from paddle_ipu import popart
 from paddle_ipu.xla.onednn import library
-from tests.xla.inference_sessions import run, session_of
+from tests.xla.inference_sessions import XLAS_OWN, run, session_of
 
 Array = np.ndarray[Any, Any]
 
@@ -292,14 +292,6 @@ def test_what_is_left_to_xla(name: str) -> None:
     made.session.prepareDevice()
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"enableFloatingPointChecks": True},
-        {"enableNonStableSoftmax": True},
-        {"replicas": 2, "enableReplicatedGraphs": True, "replicatedGraphCount": 2},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("options", XLAS_OWN, ids=str)
 def test_options_that_leave_it_to_xla(options: dict[str, Any]) -> None:
     assert Made(berts, **options).count == 0

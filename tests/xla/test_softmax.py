@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from paddle_ipu import popart, spared_processors
 from paddle_ipu.xla.onednn import library
 from paddle_ipu.xla.onednn.softmax import SoftmaxSpec, softmax_of
-from tests.xla.inference_sessions import chosen, run, session_of
+from tests.xla.inference_sessions import XLAS_OWN, chosen, run, session_of
 
 Array = np.ndarray[Any, Any]
 
@@ -222,14 +222,6 @@ def test_what_is_left_to_xla(shape: tuple[int, ...], axis: int, make: Any) -> No
     np.testing.assert_allclose(program.run(), _expected(program.array), rtol=tolerance, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"enableFloatingPointChecks": True},
-        {"enableNonStableSoftmax": True},
-        {"replicas": 2, "enableReplicatedGraphs": True, "replicatedGraphCount": 2},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("options", XLAS_OWN, ids=str)
 def test_options_that_leave_it_to_xla(options: dict[str, Any]) -> None:
     assert Program((4, 40), 1, **options).count == 0

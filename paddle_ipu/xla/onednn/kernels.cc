@@ -112,7 +112,8 @@ xla_ffi::Error* run_convolution(const xla_ffi::Call& call) {
   const int64_t wanted = std::min(plan.parts(), threads_of(plan.spec));
   const bool is_small = wanted == 1 && plan.parts() > 1;
   const int64_t threads = free_threads(is_small ? 2 : wanted, plan.spec.parts);
-  const bool ran = is_small && threads > 1 ? take_parts_beside(plan.parts(), take) : take_parts(call, plan.parts(), threads, take);
+  const bool ran = is_small && threads > 1 ? take_parts_beside(plan.parts(), take)
+                                           : take_parts(call, plan.parts(), threads, take);
   return ran ? nullptr : error_of(call, xla_ffi::kInternal, "a convolution could not run");
 }
 
