@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin
-SOURCES = _paddle_ipu_autoload.py setup.py paddle_ipu passes ops tests examples benchmarks
+SOURCES = _paddle_ipu_autoload.py setup.py paddle_ipu passes ops tests tools examples benchmarks
 EXTRAS = dev,bert,ernie,mnist,poprun,resnet50,serving,text-generation
 # Each of the test processes gets its share of the cores.
 TEST_PROCESSES ?= 2
@@ -26,12 +26,12 @@ SHARES = verify-bert unit-3.0 vision-models independent unit-3.1 onnx-nodes plac
 	half-table processes guides vision-models-2.6 examples-thorough rest-2.6 rows training-2.6 \
 	sequence-models sequence-models-2.6
 # Tests marked `thorough` belong to these shares by their folders, and to `guides` by none of them.
-INDEPENDENT = tests/ops tests/popart tests/training
+INDEPENDENT = tests/operators tests/popart tests/training
 PROCESSES = tests/distributed
 THOROUGH = $(INDEPENDENT) $(PROCESSES) tests/placement tests/precision tests/examples
 # What no version of Paddle changes is left out on all but the newest; `rest-2.6` runs it on the oldest.
-SAME = tests/xla tests/popart tests/onnx_nodes tests/examples tests/containers tests/ops/test_completeness.py \
-	tests/ops/test_onnxruntime.py tests/ops/test_attribute_coverage.py \
+SAME = tests/xla tests/popart tests/onnx_nodes tests/examples tests/containers tests/operators/test_completeness.py \
+	tests/operators/test_onnxruntime.py tests/operators/test_attribute_coverage.py \
 	tests/training/test_other_platforms.py tests/models
 CORE = $(SAME:%=--ignore %)
 # What `make test` leaves to `training` and `training-2.6`: long tests, of programs that the core suite reads too;
@@ -39,7 +39,7 @@ CORE = $(SAME:%=--ignore %)
 LONG = tests/placement $(patsubst %,tests/verification/test_%.py,microscope saved_models) \
 	$(patsubst %,tests/training/test_%.py,fifty_steps popart_rules powers recomputation resume sequence_layers) \
 	$(patsubst %,tests/precision/test_%.py,every_half half_partials loss_scaling operators rounding \
-	stochastic_rounding) $(patsubst %,tests/ops/test_%_against_numpy.py,shapes slices)
+	stochastic_rounding) $(patsubst %,tests/operators/test_%_against_numpy.py,shapes slices)
 LONG_SAME = $(patsubst %,tests/popart/test_%.py,recomputation operator_properties) tests/models \
 	tests/examples/test_bert_stages.py
 TURN = $(shell git rev-list --count HEAD 2>/dev/null || date +%j)
@@ -162,7 +162,7 @@ training: venv  ## run the tests of unit that `make test` leaves out
 	$(RUN)/python $(PYTEST) $(LONG) $(LONG_SAME)
 
 rows: venv  ## run every row of the operator table
-	$(RUN)/python $(PYTEST) tests/ops/test_operator_cases.py
+	$(RUN)/python $(PYTEST) tests/operators/test_operator_cases.py
 
 models: vision-models sequence-models  ## train every whole model for a step, beside Paddle
 models-2.6: vision-models-2.6 sequence-models-2.6  # the same on Paddle 2.6

@@ -335,6 +335,6 @@ def test_public_names_resolve() -> None:
 
 
 def test_the_page_of_patches_is_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
-    from paddle_ipu.testing import generate_docs
+    from tools import generate_docs
 
     assert generate_docs.main(["patches", "--check"]) == 0, capsys.readouterr().err

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from paddle_ipu.strategy import OPTIONS
-from paddle_ipu.testing import generate_docs
+from tools import generate_docs
 
 
 def test_the_page_of_options_is_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:

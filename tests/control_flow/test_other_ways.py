@@ -10,7 +10,7 @@ import paddle
 import pytest
 
 import paddle_ipu
-from paddle_ipu.testing.write_program_forms import NamedProgram, form_of
+from paddle_ipu.compiler.write_program_forms import NamedProgram, form_of
 from tests.training.side_by_side import Built, build, initialised, strategy
 
 NN = paddle.static.nn

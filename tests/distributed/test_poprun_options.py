@@ -301,7 +301,7 @@ def test_config_files_that_are_not_there(tmp_path: Path) -> None:
 
 
 def test_the_page_of_options_is_up_to_date() -> None:
-    from paddle_ipu.testing import generate_docs
+    from tools import generate_docs
 
     assert generate_docs.main(["poprun_options", "--check"]) == 0
 

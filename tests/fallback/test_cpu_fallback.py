@@ -15,7 +15,7 @@ from paddle_ipu.ops import (
     families,  # noqa: F401 - fills the table
     registry,
 )
-from paddle_ipu.testing.compare import assert_same
+from tests.operators.compare import assert_same
 
 X = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
 

@@ -1,7 +1,7 @@
 """One Python program becomes one PopART program, whichever version of Paddle built it.
 
 The other version runs in an environment of its own: ``PADDLE_IPU_PADDLE26_PYTHON`` names its
-Python, ``make test`` sets it. ``PADDLE_IPU_ROWS=1/4`` compares every fourth row.
+Python, ``make test`` sets it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from typing import Any
 import paddle
 import pytest
 
-from paddle_ipu.testing.operator_cases import CASES
-from paddle_ipu.testing.write_program_forms import main
-from tests.turns import ROWS
+from paddle_ipu.compiler.write_program_forms import main
+from tests.operators.operator_cases import CASES
 
 ROOT = Path(__file__).parents[2]
-TABLE = "tests.versions.training_programs:PROGRAMS"
+TABLES = ("tests.operators.program_table:PROGRAMS", "tests.versions.training_programs:PROGRAMS")
 OTHER = os.environ.get("PADDLE_IPU_PADDLE26_PYTHON", "")
 
 pytestmark = [
@@ -115,9 +114,9 @@ def forms(made_once: Callable[..., Path]) -> tuple[dict[str, Any], dict[str, Any
 
 
 def _write_forms(folder: Path) -> None:
-    arguments = ["--rows", f"{ROWS.start}/{ROWS.step}", "--programs", TABLE, "--out"]
+    arguments = [word for table in TABLES for word in ("--programs", table)] + ["--out"]
     with subprocess.Popen(
-        [OTHER, "-m", "paddle_ipu.testing.write_program_forms", *arguments, folder / "other.json"],
+        [OTHER, "-m", "paddle_ipu.compiler.write_program_forms", *arguments, folder / "other.json"],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stderr=subprocess.PIPE,
@@ -160,8 +159,7 @@ def test_only_rows_that_say_so_are_missing(
 ) -> None:
     this, theirs = forms
     assert theirs["paddle"].startswith("2.6.")
-    rows = CASES[ROWS]
-    told = {case.name for case in rows if case.since is not None and not case.since.holds("2.6.2")}
+    told = {case.name for case in CASES if case.since is not None and not case.since.holds("2.6.2")}
     assert this["programs"].keys() - theirs["programs"].keys() == told
     assert not theirs["programs"].keys() - this["programs"].keys()
 

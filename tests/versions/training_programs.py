@@ -7,7 +7,7 @@ from typing import Any
 
 import paddle
 
-from paddle_ipu.testing.write_program_forms import NamedProgram
+from paddle_ipu.compiler.write_program_forms import NamedProgram
 from tests.training import tiny_bert
 from tests.training.side_by_side import Built, mlp
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from paddle_ipu.testing.operator_case import Since
+from tests.operators.operator_case import Since
 
 _TIES = Since("3.1", "the kernel gives a tie's whole gradient to one side")
 _EVERY_TIE = Since("3.1", "the kernel gives every one of several largest the whole gradient")

@@ -1,0 +1,59 @@
+"""A Paddle program taken down the road as far as its PopART program; no session is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import paddle
+
+from paddle_ipu import popart
+from paddle_ipu.frontend import programs
+from paddle_ipu.ops.translate import Translation, translate
+from paddle_ipu.passes.ipu_pipeline import PIPELINE
+from paddle_ipu.passes.pipeline import Compilation, run_passes
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredProgram:
+    """A PopART program with what became of the Paddle program's names.
+
+    Attributes:
+        compilation: the dialect graph after all passes, with the optimizer in training.
+        translation: the PopART program.
+    """
+
+    compilation: Compilation
+    translation: Translation
+
+
+def lower_program(
+    program: Any,
+    feeds: Sequence[str],
+    fetches: Sequence[Any],
+    parameter: Callable[[str], Array],
+    *,
+    training: bool = False,
+) -> LoweredProgram:
+    """Reads a program, runs the passes and translates it, as ``IpuCompiledProgram.compile`` does.
+
+    Args:
+        program: a PIR or ProgramDesc program.
+        feeds: names of its feeds.
+        fetches: variables to fetch, or their names.
+        parameter: gives a parameter's value by its name.
+        training: whether weights are updated.
+    """
+    strategy = paddle.static.IpuStrategy()
+    strategy.set_graph_config(is_training=training)
+    names = [fetch if isinstance(fetch, str) else str(fetch.name) for fetch in fetches]
+    graph = programs.read(program)
+    options = strategy._ipu_strategy.snapshot()
+    compilation = Compilation(graph, list(feeds), names, options)
+    run_passes(PIPELINE, compilation)
+    translation = translate(graph, popart, parameter, writes=compilation.state_writes())
+    return LoweredProgram(compilation, translation)

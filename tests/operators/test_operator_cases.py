@@ -1,0 +1,36 @@
+"""Every row of the operator case table: the IPU Model gives what Paddle's CPU executor gives.
+
+``PADDLE_IPU_ROWS=1/4`` takes the second row, the sixth and so on.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from paddle_ipu.errors import NotSupported
+from tests.operators.operator_case import OperatorCase, RefusedCase
+from tests.operators.operator_cases import CASES, REFUSED
+from tests.operators.run_case import build_case, compile_case, lacks, run_case
+from tests.turns import ROWS
+
+
+def _skip_without(case: OperatorCase | RefusedCase) -> None:
+    if missing := lacks(case):
+        pytest.skip(missing)
+
+
+@pytest.mark.parametrize("case", CASES[ROWS], ids=lambda case: case.name)
+def test_the_ipu_model_gives_paddles_numbers(case: OperatorCase) -> None:
+    _skip_without(case)
+    run_case(case)
+
+
+@pytest.mark.parametrize("case", REFUSED[ROWS], ids=lambda case: case.name)
+def test_a_use_without_support_is_refused(case: RefusedCase) -> None:
+    _skip_without(case)
+    built = build_case(case)
+    with pytest.raises(NotSupported, match=case.match) as caught:
+        compile_case(built)
+    # The message begins with the operator and the user's line.
+    assert str(caught.value).startswith(f"{case.op}")
+    assert ".py:" in str(caught.value)

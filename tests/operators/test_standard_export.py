@@ -1,0 +1,115 @@
+"""Every row of the operator case table as a file of ONNX's own operators, run by onnxruntime.
+
+What it gives is compared with Paddle's CPU executor; what ONNX has no operator for is refused by
+name, and listed here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import paddle_ipu
+from paddle_ipu.errors import NotSupported
+from paddle_ipu.popart import schema
+from paddle_ipu.popart.standard_operators import RULES
+from tests.operators.operator_case import Array, OperatorCase
+from tests.operators.operator_cases import cases_by_operator
+from tests.operators.run_case import BuiltCase, build_case, lacks, run_on_cpu
+
+# A dev extra, which an environment made before it was one lacks.
+onnxruntime = pytest.importorskip("onnxruntime")
+
+pytestmark = [pytest.mark.usefixtures("static_mode"), pytest.mark.thorough]
+
+RELATIVE = 1e-5
+BY_OPERATOR = cases_by_operator()
+
+NOT_IN_ONNX = frozenset(
+    """
+    Abort BesselI0 BesselI0e BesselI1 BesselI1e Binomial BipartiteMatch Cholesky CholeskySolve
+    ClassCenterSample CrfDecode Ctc CtcAlign DequantGather Digamma EditDistance Eigh ErfInv Gamma
+    Gammaincc LeastSquares Lgamma Lu LuUnpack MatrixInverse NextAfter Auc Poisson
+    Polygamma PsRoiPool Qr Rnnt SeededPermutation Solve Svd TopPSampling TriangularSolve
+    TruncatedNormal ViterbiDecode YoloLoss
+    """.split()
+)
+"""What has no expression in ONNX's operators but a loop of its own kernel."""
+
+
+def _cases(operator: str) -> list[OperatorCase]:
+    """Those whose numbers follow from the inputs, or from random numbers of ONNX's own."""
+    return [
+        case
+        for case in BY_OPERATOR[operator]
+        # Judges of training and of dropout, which a model at rest leaves out.
+        if not (lacks(case) or (case.judge and (case.gradient or "dropout" in case.name)))
+    ]
+
+
+def _refused(error: NotSupported) -> set[str]:
+    """The operators that a refusal names."""
+    listed = str(error).partition("no operators for ")[2].partition(", and standard_only")[0]
+    return {name.rpartition(".")[2] for name in listed.split(", ")}
+
+
+def _by_onnxruntime(path: Path, feed: dict[str, Array]) -> list[Array]:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    results: list[Array] = session.run(None, {i.name: feed[i.name] for i in session.get_inputs()})
+    return results
+
+
+def _expected(case: OperatorCase, built: BuiltCase) -> list[Array]:
+    if case.oracle is None:
+        return [np.asarray(array) for array in run_on_cpu(built).values()]
+    found = case.oracle(*case.inputs.values())
+    return [np.asarray(each) for each in (found if isinstance(found, (list, tuple)) else [found])]
+
+
+def _same(case: OperatorCase, got: Array, expected: Array) -> None:
+    assert got.shape == expected.shape and got.dtype == expected.dtype, case.name
+    if got.dtype.kind in "biu":
+        np.testing.assert_array_equal(got, expected, err_msg=case.name)
+        return
+    finite = np.isfinite(expected)
+    np.testing.assert_array_equal(got[~finite], expected[~finite], err_msg=case.name)
+    error = np.linalg.norm((got[finite].astype(np.float64) - expected[finite]).ravel())
+    norm = float(np.linalg.norm(expected[finite].astype(np.float64).ravel()))
+    assert error <= RELATIVE * max(norm, 1e-3), (case.name, error / max(norm, 1e-30))
+
+
+def test_every_operator_of_ours_has_a_rule_or_is_listed() -> None:
+    ours = {row.op_type for row in schema.all_schemas() if row.domain == schema.PADDLE_IPU}
+    ruled = {op_type for domain, op_type in RULES if domain}
+    assert not ruled & NOT_IN_ONNX
+    # What runs on Paddle's CPU kernels is part of no file.
+    assert ours - ruled - NOT_IN_ONNX == {"CpuKernel"}
+
+
+@pytest.mark.parametrize("operator", [name for name in BY_OPERATOR if _cases(name)])
+def test_onnxruntime_gives_paddles_numbers(operator: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    for case in _cases(operator):
+        built = build_case(dataclasses.replace(case, gradient=()))
+        fetches = list(built.fetches.values())
+        names = [f"output:{at}" for at in range(len(fetches))]
+        try:
+            report = paddle_ipu.export(
+                built.program, path, list(built.feed), fetches,
+                output_names=names, standard_only=True,
+            )  # fmt: skip
+        except NotSupported as error:
+            assert _refused(error) and _refused(error) <= NOT_IN_ONNX, case.name
+            continue
+        assert not report.not_standard
+        got = _by_onnxruntime(path, dict(built.feed))
+        if case.judge is not None:
+            case.judge(got)
+            continue
+        for one, other in zip(got, _expected(case, built), strict=True):
+            _same(case, one, other)

@@ -1,0 +1,67 @@
+"""The page of machines, made from the predictor's table."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from paddle_ipu.model.machines import (
+    MACHINE_SOURCES,
+    MACHINES,
+    PROCESSOR_SOURCES,
+    PROCESSORS,
+    Machine,
+    Processor,
+)
+
+_INTRO = """\
+# Machines
+
+<!-- Made from paddle_ipu/model/machines.py: python -m tools.generate_docs --write -->
+
+What `paddle-ipu report` and `plan` know of IPU systems ([docs/ipu_model.md](ipu_model.md)). A
+machine is named by the option `ipu_machine`, by `POPLAR_TARGET_OPTIONS='{"machine": "pod16"}'`, or
+by `--machine`; capitals, spaces and dashes do not matter. `ipu:FILE` is one that a JSON file
+describes:
+
+```json
+{"base": "POD16", "host_bandwidth": 25e9, "processor": {"clock": 1.5e9}}
+```
+
+`base` names the machine, and within `processor` the processor, whose figures hold where the file
+has none (Bow-2000 where it is left out); a field that no machine has is an error.
+"""
+
+
+def machines_page() -> str:
+    """The page as Markdown."""
+    lines = [_INTRO, "## Processors", ""]
+    names = list(PROCESSORS)
+    lines += [
+        f"| figure | {' | '.join(names)} | source |",
+        "| --- |" + " ---: |" * len(names) + " --- |",
+    ]
+    for field in fields(Processor):
+        if field.name == "name":
+            continue
+        values = " | ".join(_number(getattr(p, field.name)) for p in PROCESSORS.values())
+        lines.append(f"| `{field.name}` | {values} | {PROCESSOR_SOURCES[field.name]} |")
+    lines += [
+        "",
+        "Rates are a cycle and tile, sizes bytes, links bytes a second.",
+        "",
+        "## Systems",
+        "",
+    ]
+    shown = [field.name for field in fields(Machine) if field.name not in ("name", "processor")]
+    lines += [f"| machine | processor | {' | '.join(f'`{n}`' for n in shown)} |"]
+    lines += ["| --- | --- |" + " ---: |" * len(shown)]
+    for machine in MACHINES.values():
+        values = " | ".join(_number(getattr(machine, name)) for name in shown)
+        lines.append(f"| {machine.name} | {machine.processor.name} | {values} |")
+    lines += ["", "Bandwidths are bytes a second. Where they come from:", ""]
+    lines += [f"- `{name}`: {source}" for name, source in MACHINE_SOURCES.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}".replace("e+", "e")
