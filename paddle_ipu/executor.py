@@ -13,6 +13,7 @@ import numpy as np
 from paddle_ipu import seam
 from paddle_ipu.backend import IpuBackend
 from paddle_ipu.compile_report import CompileReport, HostOperator
+from paddle_ipu.dialect.value_names import find, name_of
 from paddle_ipu.distributed import attachment
 from paddle_ipu.errors import (
     BackendUnavailableError,
@@ -31,7 +32,6 @@ from paddle_ipu.frontend.programs import is_saved
 from paddle_ipu.random_seed import Seed
 from paddle_ipu.scope_sharing import in_turn
 from paddle_ipu.turns import Turns
-from paddle_ipu.value_names import find, name_of
 
 if TYPE_CHECKING:
     from paddle_ipu.measured import Measurement

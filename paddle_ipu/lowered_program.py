@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paddle_ipu.compile_progress import Percent, between
+from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.errors import FeedError, InvalidProgramError
 from paddle_ipu.strategy import StrategyValues
-from paddle_ipu.value_names import name_of
 
 if TYPE_CHECKING:
     from paddle_ipu.ops.translate import Translation

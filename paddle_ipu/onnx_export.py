@@ -13,9 +13,9 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.exported_model import ExportReport, WeightsOf, target_of, translated, write
-from paddle_ipu.value_names import name_of
 
 __all__ = ["ExportReport", "export"]
 

@@ -453,7 +453,7 @@ PATCHES: tuple[Patch, ...] = (
     Patch(
         "paddle.pir",
         "Value.name",
-        "paddle_ipu.value_names:naming_intermediates",
+        "paddle_ipu.dialect.value_names:naming_intermediates",
         "raises for intermediates; scripts fetch by `loss.name`",
         wraps=True,
         versions=WITH_PIR,

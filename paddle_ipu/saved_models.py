@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddle_ipu import scope as scopes
+from paddle_ipu.dialect.value_names import NAME_PREFIX
 from paddle_ipu.errors import ModelFileError, NotSupported
 from paddle_ipu.persistence import loading
-from paddle_ipu.value_names import NAME_PREFIX
 
 if TYPE_CHECKING:
     import onnx_ir as ir

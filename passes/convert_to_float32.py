@@ -11,7 +11,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from paddle_ipu import dialect
-from paddle_ipu.annotations import AMP
+from paddle_ipu.dialect.annotations import AMP
 from paddle_ipu.passes.pipeline import Compilation
 
 _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)

@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping
 import onnx_ir as ir
 
 from paddle_ipu import dialect
-from paddle_ipu.annotations import AMP
+from paddle_ipu.dialect.annotations import AMP
 from paddle_ipu.passes.pipeline import Compilation
 
 _FULL = ir.DataType.FLOAT

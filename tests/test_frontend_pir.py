@@ -9,9 +9,9 @@ import paddle
 import pytest
 
 from paddle_ipu import dialect
+from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.errors import NotSupported
 from paddle_ipu.frontend import pir
-from paddle_ipu.value_names import name_of
 
 pytestmark = pytest.mark.skipif(
     paddle.__version__.startswith("2."), reason="Paddle 2's programs are not PIR programs"

@@ -8,7 +8,7 @@ import numpy as np
 import paddle
 import pytest
 
-from paddle_ipu import value_names
+from paddle_ipu.dialect import value_names
 
 pytestmark = pytest.mark.skipif(
     paddle.__version__.startswith("2."), reason="Paddle 2's programs are not PIR programs"

@@ -152,7 +152,7 @@ def _stopping_at_programs(half: bool) -> contextlib.AbstractContextManager[None]
     """Has the first program that is compiled, or run with fetches, checked instead."""
     import paddle
 
-    from paddle_ipu.value_names import name_of
+    from paddle_ipu.dialect.value_names import name_of
 
     def compiling(_stock: Callable[..., Any]) -> Callable[..., Any]:
         def compile_(self: Any, feed_list: Sequence[Any], fetch_list: Sequence[Any]) -> Any:

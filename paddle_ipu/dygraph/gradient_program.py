@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.dygraph.layer_program import LayerProgram, compiled, for_one_run
 from paddle_ipu.dygraph.optimizer_step import building
 from paddle_ipu.dygraph.trace import Trace, is_float, trace
-from paddle_ipu.value_names import name_of
 
 Array = np.ndarray[Any, Any]
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.dygraph.trace import Trace, is_float
 from paddle_ipu.errors import InvalidProgramError
 from paddle_ipu.frontend.programs import is_pir
-from paddle_ipu.value_names import name_of
 
 _MARK = "identity_loss"
 

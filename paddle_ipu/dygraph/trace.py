@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from paddle_ipu.value_names import name_of
+from paddle_ipu.dialect.value_names import name_of
 
 _NO_VALUE = np.float32(1.77113e27)
 """What Paddle returns for a branch that returns nothing."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from paddle_ipu.annotations import ANNOTATIONS
+from paddle_ipu.dialect.annotations import ANNOTATIONS
 from paddle_ipu.frontend.check_program_desc import tensor_of
 from paddle_ipu.frontend.legacy_operator import FIELDS, plain_value
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from paddle_ipu import dialect
-from paddle_ipu.annotations import ANNOTATIONS
+from paddle_ipu.dialect.annotations import ANNOTATIONS
 from paddle_ipu.errors import InvalidProgramError
 
 EMPTY = "@EMPTY@"

@@ -21,11 +21,11 @@ from typing import Any
 import onnx_ir as ir
 
 from paddle_ipu import dialect
-from paddle_ipu.annotations import AMP, ANNOTATIONS, FLOATS_AS_TEXT
+from paddle_ipu.dialect.annotations import AMP, ANNOTATIONS, FLOATS_AS_TEXT
+from paddle_ipu.dialect.value_names import NAME_PREFIX
 from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.frontend import control_flow
 from paddle_ipu.frontend.control_flow import Region
-from paddle_ipu.value_names import NAME_PREFIX
 
 _DROPPED = frozenset(
     {"stop_gradient", "op_callstack", "struct_name", "place", "persistable", "op_role"}

@@ -12,7 +12,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from paddle_ipu.value_names import name_all
+from paddle_ipu.dialect.value_names import name_all
 
 _CONSTANTS = frozenset(
     {"full", "full_", "full_like", "full_int_array", "ones_like", "zeros_like", "assign_value"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from paddle_ipu.value_names import name_of
+from paddle_ipu.dialect.value_names import name_of
 
 
 def named_values(block: Any) -> Iterator[tuple[str, Any]]:

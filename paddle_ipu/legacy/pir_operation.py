@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from paddle_ipu.annotations import ANNOTATIONS, FLOATS_AS_TEXT
+from paddle_ipu.dialect.annotations import ANNOTATIONS, FLOATS_AS_TEXT
+from paddle_ipu.dialect.value_names import NAME_PREFIX, name_of
 from paddle_ipu.legacy.legacy_names import PADDLE, operand_of, result_of, type_of, was_attribute
 from paddle_ipu.legacy.pir_block import block_has_var, block_var
-from paddle_ipu.value_names import NAME_PREFIX, name_of
 
 _OF_PADDLE = frozenset({"op_callstack", "stop_gradient", "struct_name"})
 _OF_OURS = "paddle_ipu."

@@ -9,8 +9,8 @@ from typing import Any
 
 import paddle
 
+from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.legacy.pir_value import value_set_value
-from paddle_ipu.value_names import name_of
 
 _STRUCTURED = "StructuredToParameterName@@"
 

@@ -10,8 +10,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from paddle_ipu.dialect.value_names import find, name_of
 from paddle_ipu.errors import InvalidProgramError
-from paddle_ipu.value_names import find, name_of
 
 
 def normalizing(normalize: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.frontend import programs
 from paddle_ipu.passes.pipeline import Compilation
-from paddle_ipu.value_names import name_of
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import paddle
 import pytest
 
 from paddle_ipu import dialect
+from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.errors import FetchError, InvalidProgramError, NotSupported
 from paddle_ipu.frontend import programs
 from paddle_ipu.passes.bind_micro_batch import BindMicroBatch
@@ -16,7 +17,6 @@ from paddle_ipu.passes.delete_scale import DeleteScale
 from paddle_ipu.passes.extract_forward import ExtractForward
 from paddle_ipu.passes.extract_optimizer import ExtractOptimizer
 from paddle_ipu.passes.pipeline import Compilation
-from paddle_ipu.value_names import name_of
 
 Read = Callable[..., Compilation]
 Types = Callable[[Compilation], list[str]]
