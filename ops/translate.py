@@ -22,8 +22,8 @@ from paddle_ipu.ops.constant_folding import fold
 from paddle_ipu.ops.context import TranslationContext, device_dtype
 from paddle_ipu.ops.registry import find_translator
 from paddle_ipu.ops.untranslated import reason_of
+from paddle_ipu.options.strategy import CustomOp
 from paddle_ipu.popart.builder import Builder
-from paddle_ipu.strategy import CustomOp
 
 Kind = tuple[tuple[int, ...], str]
 Fallback = Callable[[ir.Node, Sequence[Kind | None]], Any]

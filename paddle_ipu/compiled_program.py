@@ -35,9 +35,9 @@ from paddle_ipu.lowered_program import (
     session_options,
     session_patterns,
 )
+from paddle_ipu.options.strategy import StrategyValues, check_consistent
 from paddle_ipu.predicted_program import check_fits, choice_of, is_machine_named, program_of
 from paddle_ipu.random_seed import Seed, fixed_seed
-from paddle_ipu.strategy import StrategyValues, check_consistent
 
 if TYPE_CHECKING:
     from paddle_ipu.ops.translate import Translation

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from paddle_ipu.errors import LoweringError, OptionError
-from paddle_ipu.strategy import CustomOp
+from paddle_ipu.options.strategy import CustomOp
 
 Forward = Callable[..., Any]
 Backward = Callable[..., Any]

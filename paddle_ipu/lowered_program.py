@@ -15,7 +15,7 @@ import numpy as np
 from paddle_ipu.compile_progress import Percent, between
 from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.errors import FeedError, InvalidProgramError
-from paddle_ipu.strategy import StrategyValues
+from paddle_ipu.options.strategy import StrategyValues
 
 if TYPE_CHECKING:
     from paddle_ipu.ops.translate import Translation
@@ -325,7 +325,7 @@ def _record_memory(translation: Translation, values: StrategyValues) -> None:
 
 def session_options(popart: Any, values: StrategyValues) -> Any:
     from paddle_ipu import seam
-    from paddle_ipu.strategy import check_python_interface, record_on
+    from paddle_ipu.options.strategy import check_python_interface, record_on
 
     if not seam.is_ours(popart):
         check_python_interface(values)
@@ -339,7 +339,7 @@ def session_options(popart: Any, values: StrategyValues) -> Any:
 
 
 def session_patterns(popart: Any, values: StrategyValues) -> Any:
-    from paddle_ipu.strategy import record_patterns_on
+    from paddle_ipu.options.strategy import record_patterns_on
 
     patterns = popart.Patterns()
     record_patterns_on(values, patterns.enablePattern)

@@ -222,7 +222,7 @@ def _dynamic_mode() -> Iterator[None]:
 def _options(ipu_strategy: Any, batch_size: int | None) -> Any:
     import paddle
 
-    from paddle_ipu.strategy import check_consistent
+    from paddle_ipu.options.strategy import check_consistent
 
     if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
         raise InvalidProgramError(f"export: batch_size is {batch_size!r}, expected 1 or more.")

@@ -461,7 +461,7 @@ PATCHES: tuple[Patch, ...] = (
     *_everywhere(
         _CORE,
         "IpuStrategy",
-        "paddle_ipu.strategy:CoreIpuStrategy",
+        "paddle_ipu.options.strategy:CoreIpuStrategy",
         "only IPU builds have it; `paddle.static.IpuStrategy` keeps its options there",
         required=False,
     ),

@@ -16,7 +16,7 @@ import onnx_ir as ir
 
 from paddle_ipu import dialect
 from paddle_ipu.errors import PaddleIpuError
-from paddle_ipu.strategy import CoreIpuStrategy, StrategyValues
+from paddle_ipu.options.strategy import CoreIpuStrategy, StrategyValues
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
 

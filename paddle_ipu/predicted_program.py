@@ -14,7 +14,7 @@ from paddle_ipu.lowered_program import (
     session_options,
     stand_ins,
 )
-from paddle_ipu.strategy import StrategyValues, check_consistent
+from paddle_ipu.options.strategy import StrategyValues, check_consistent
 
 if TYPE_CHECKING:
     from paddle_ipu.model.choice import Choice

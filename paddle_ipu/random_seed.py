@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from paddle_ipu.option_table import RANDOM_SEED_UNSET
-from paddle_ipu.strategy import StrategyValues
+from paddle_ipu.options.strategy import StrategyValues
+from paddle_ipu.options.table import RANDOM_SEED_UNSET
 
 
 def fixed_seed(program: Any, values: StrategyValues) -> int | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from paddle_ipu.strategy import OPTIONS, CoreIpuStrategy, Option
+from paddle_ipu.options.strategy import OPTIONS, CoreIpuStrategy, Option
 
 RELU = {"paddle_op": "relu_x", "popart_op": "ReluX", "domain": "custom.ops", "version": 1}
 

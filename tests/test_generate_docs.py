@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from paddle_ipu.strategy import OPTIONS
+from paddle_ipu.options.strategy import OPTIONS
 from tools import generate_docs
 
 

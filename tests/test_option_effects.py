@@ -10,9 +10,9 @@ import paddle
 import pytest
 
 from paddle_ipu.errors import BackendUnavailableError
-from paddle_ipu.option_table import WITHOUT_NUMBERS
-from paddle_ipu.option_values import Option
-from paddle_ipu.strategy import OPTIONS
+from paddle_ipu.options.strategy import OPTIONS
+from paddle_ipu.options.table import WITHOUT_NUMBERS
+from paddle_ipu.options.values import Option
 from tests.option_samples import other_value
 from tests.training.side_by_side import Built, Pair, mlp, pair, read, rows, variables
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from paddle_ipu.option_values import Location, Members
+from paddle_ipu.options.strategy import CoreIpuStrategy, Option, record_on
+from paddle_ipu.options.values import Location, Members
 from paddle_ipu.popart import enums
-from paddle_ipu.strategy import CoreIpuStrategy, Option, record_on
 from tests.option_samples import BY_NAME, RELU, SETTABLE, other_value, strategy
 
 

@@ -14,9 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddle_ipu.errors import NotSupported, OptionError
-from paddle_ipu.option_table import ALIASES
-from paddle_ipu.option_values import UINT64_MAX, Members, Number, Text, Whole
-from paddle_ipu.strategy import (
+from paddle_ipu.options.strategy import (
     OPTIONS,
     CoreIpuStrategy,
     CustomOp,
@@ -24,6 +22,8 @@ from paddle_ipu.strategy import (
     check_consistent,
     check_python_interface,
 )
+from paddle_ipu.options.table import ALIASES
+from paddle_ipu.options.values import UINT64_MAX, Members, Number, Text, Whole
 from tests.option_samples import BY_NAME, RELU, other_value, strategy
 
 WRONG_TYPE: dict[str, list[Any]] = {
@@ -417,7 +417,7 @@ def test_aliases_name_options() -> None:
 
 def test_the_strategy_imports_neither_paddle_nor_jax_nor_onnx() -> None:
     code = (
-        "import sys, paddle_ipu.strategy;"
+        "import sys, paddle_ipu.options.strategy;"
         "print([m for m in ('paddle', 'jax', 'onnx', 'onnx_ir', 'numpy') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

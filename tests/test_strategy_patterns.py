@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from paddle_ipu.errors import OptionError
-from paddle_ipu.strategy import CoreIpuStrategy, record_patterns_on
+from paddle_ipu.options.strategy import CoreIpuStrategy, record_patterns_on
 
 
 def test_patterns_have_popart_defaults() -> None:

@@ -18,7 +18,7 @@ import paddle_ipu
 from paddle_ipu import reference
 from paddle_ipu.errors import FetchError, NotSupported, VerificationError
 from paddle_ipu.frontend import programs
-from paddle_ipu.strategy import check_consistent
+from paddle_ipu.options.strategy import check_consistent
 from paddle_ipu.verification import sides
 from paddle_ipu.verification.comparison import Comparison
 from paddle_ipu.verification.course import state_before

@@ -12,20 +12,20 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from paddle_ipu.option_table import (
-    PREFETCH_DEPTH_UNSET,
-    RANDOM_SEED_UNSET,
-    WITHOUT_NUMBERS,
-)
-from paddle_ipu.pattern_table import (
+from paddle_ipu.options.patterns import (
     DEFAULT_PATTERNS,
     EFFECTIVE_USER_PATTERNS,
     MANDATORY_PATTERNS,
     OPTIONAL_PATTERNS,
     USER_PATTERNS,
 )
+from paddle_ipu.options.strategy import OPTIONS, Option
+from paddle_ipu.options.table import (
+    PREFETCH_DEPTH_UNSET,
+    RANDOM_SEED_UNSET,
+    WITHOUT_NUMBERS,
+)
 from paddle_ipu.plugin import describe_patches
-from paddle_ipu.strategy import OPTIONS, Option
 from tools.machines_page import machines_page
 from tools.old_api_page import old_api_page
 from tools.operators_page import operators_page
@@ -36,7 +36,7 @@ ROOT = Path(__file__).resolve().parents[1]
 _OPTIONS_INTRO = """\
 # Options
 
-<!-- Made from paddle_ipu/option_table.py: python -m tools.generate_docs --write -->
+<!-- Made from paddle_ipu/options/table.py: python -m tools.generate_docs --write -->
 
 Every option of `paddle.static.IpuStrategy().set_options({...})`.
 

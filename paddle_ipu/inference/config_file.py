@@ -17,7 +17,7 @@ from typing import Any
 
 from paddle_ipu.errors import OptionError
 from paddle_ipu.inference.settings import CONTAINERS, SCALARS, unknown_setting
-from paddle_ipu.option_values import Flag, Number
+from paddle_ipu.options.values import Flag, Number
 
 _LARGEST = 1 << 20
 _ROW = re.compile(r"\[([^\[\]]*)\]")

@@ -20,8 +20,8 @@ from paddle_ipu.errors import (
 if TYPE_CHECKING:
     from paddle_ipu.executor import IpuProgram
     from paddle_ipu.frontend.saved_model import ModelFiles, SavedTensor
+    from paddle_ipu.options.strategy import CoreIpuStrategy
     from paddle_ipu.serving.program_model import ProgramModel
-    from paddle_ipu.strategy import CoreIpuStrategy
 
 Array = np.ndarray[Any, Any]
 Shapes = tuple[tuple[int, ...], ...]

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paddle_ipu.errors import OptionError
-from paddle_ipu.option_values import Flag, Mismatch, Number, Valid, Whole
-from paddle_ipu.strategy import OPTIONS, CoreIpuStrategy
+from paddle_ipu.options.strategy import OPTIONS, CoreIpuStrategy
+from paddle_ipu.options.values import Flag, Mismatch, Number, Valid, Whole
 
 _COUNT = Whole(low=1, high=2**31 - 1)
 

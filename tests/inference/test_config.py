@@ -10,7 +10,7 @@ from paddle import inference
 
 from paddle_ipu.errors import NotSupported, OptionError
 from paddle_ipu.inference.settings import SCALARS, settings_of
-from paddle_ipu.strategy import CoreIpuStrategy
+from paddle_ipu.options.strategy import CoreIpuStrategy
 
 FILE = """\
 ipu_device_num, 2

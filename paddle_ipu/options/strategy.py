@@ -18,14 +18,14 @@ from types import MappingProxyType
 from typing import Any
 
 from paddle_ipu.errors import NotSupported, OptionError
-from paddle_ipu.option_table import ALIASES, IN_CPP_ONLY, OPTIONS, PREFETCH_DEPTH_UNSET
-from paddle_ipu.option_values import EnumLookup, Members, Option
-from paddle_ipu.pattern_table import (
+from paddle_ipu.options.patterns import (
     DEFAULT_PATTERNS,
     MANDATORY_PATTERNS,
     POPART_PATTERNS,
     USER_PATTERNS,
 )
+from paddle_ipu.options.table import ALIASES, IN_CPP_ONLY, OPTIONS, PREFETCH_DEPTH_UNSET
+from paddle_ipu.options.values import EnumLookup, Members, Option
 
 __all__ = [
     "OPTIONS",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from paddle_ipu.option_values import (
+from paddle_ipu.options.values import (
     UINT64_MAX,
     Flag,
     FlagMap,

@@ -1,0 +1,1 @@
+"""What a user asks of a compilation: the strategy, its table of options, its patterns."""
