@@ -31,7 +31,7 @@ def getDevice(
         connectionType: when to attach; an IPU Model is always there.
         ipusPerReplica: IPUs of a replica; 0 asks ``poprun``.
     """
-    from paddle_ipu.popart.devices import DeviceManager
+    from paddle_ipu.sessions.devices import DeviceManager
 
     ipus = ipusPerReplica or popdist.getNumIpusPerReplica()
     return DeviceManager().createIpuModelDevice(

@@ -27,7 +27,7 @@ _NAMES_BY_MODULE = {
     """,
     "paddle_ipu.popart.builder": "Builder",
     "paddle_ipu.popart.dataflow": "AnchorReturnType DataFlow InputShapeInfo",
-    "paddle_ipu.popart.devices": "DeviceInfo DeviceManager",
+    "paddle_ipu.sessions.devices": "DeviceInfo DeviceManager",
     "paddle_ipu.popart.enums": _ENUMS,
     "paddle_ipu.popart.names": """
         defaultAiGraphcoreOpset defaultAiOnnxOpset getTensorInfo packageHash reservedAcclPrefix
@@ -51,7 +51,7 @@ _NAMES_BY_MODULE = {
     """,
     "paddle_ipu.popart.paddle_optimizer": "PaddleOptimizer",
     "paddle_ipu.popart.patterns": "Patterns",
-    "paddle_ipu.popart.session": "InferenceSession TrainingSession",
+    "paddle_ipu.sessions.session": "InferenceSession TrainingSession",
     "paddle_ipu.popart.stepio": "PyStepIO PyStepIOCallback PyWeightsIO",
     "paddle_ipu.popart.supported": """
         OpDefinition OperatorIdentifier getSupportedOperations getSupportedOperationsDefinition

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from paddle_ipu.errors import popart_exception
-from paddle_ipu.popart.devices import DeviceManager
 from paddle_ipu.popart.enums import DeviceConnectionType, DeviceType
+from paddle_ipu.sessions.devices import DeviceManager
 
 
 @pytest.fixture

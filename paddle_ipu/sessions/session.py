@@ -32,7 +32,10 @@ from paddle_ipu.popart.program import (
     tensors_with_gradient,
     variable_writes,
 )
-from paddle_ipu.popart.session_checks import (
+from paddle_ipu.popart.stepio import PyStepIOCallback, element_details
+from paddle_ipu.popart.synthetic_data import synthetic_inputs
+from paddle_ipu.popart.tensorinfo import TensorInfo
+from paddle_ipu.sessions.checks import (
     check_clips,
     check_loss_scaling,
     check_options,
@@ -42,13 +45,10 @@ from paddle_ipu.popart.session_checks import (
     instances_of,
     replication_factor,
 )
-from paddle_ipu.popart.session_facts import SessionFacts
-from paddle_ipu.popart.session_report import SessionReports
-from paddle_ipu.popart.session_updater import updater_of
-from paddle_ipu.popart.session_weights import NO_ENGINE
-from paddle_ipu.popart.stepio import PyStepIOCallback, element_details
-from paddle_ipu.popart.synthetic_data import synthetic_inputs
-from paddle_ipu.popart.tensorinfo import TensorInfo
+from paddle_ipu.sessions.facts import SessionFacts
+from paddle_ipu.sessions.report import SessionReports
+from paddle_ipu.sessions.updater import updater_of
+from paddle_ipu.sessions.weights import NO_ENGINE
 
 Array = np.ndarray[Any, Any]
 ProgressListener = Callable[[int, int], None]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
-from paddle_ipu.popart.session_arrays import SessionArrays
+from paddle_ipu.sessions.arrays import SessionArrays
 
 if TYPE_CHECKING:
     from paddle_ipu.xla.step_trace import Recording

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from paddle_ipu.errors import popart_runtime_error
-from paddle_ipu.popart.session_weights import SessionWeights
+from paddle_ipu.sessions.weights import SessionWeights
 
 Array = np.ndarray[Any, Any]
 

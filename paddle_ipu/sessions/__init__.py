@@ -1,0 +1,1 @@
+"""PopART's sessions and devices: a PopART program on the IPU Model."""
