@@ -14,7 +14,6 @@ from paddle_ipu import seam
 from paddle_ipu.backend import IpuBackend
 from paddle_ipu.compile_report import CompileReport, HostOperator
 from paddle_ipu.dialect.value_names import find, name_of
-from paddle_ipu.distributed import attachment
 from paddle_ipu.errors import (
     BackendUnavailableError,
     FeedError,
@@ -29,6 +28,7 @@ from paddle_ipu.errors import (
 from paddle_ipu.feeds import Feed, converted, fitting
 from paddle_ipu.fetches import Fetch, given_back
 from paddle_ipu.frontend.programs import is_saved
+from paddle_ipu.instances import attachment
 from paddle_ipu.random_seed import Seed
 from paddle_ipu.scope_sharing import in_turn
 from paddle_ipu.turns import Turns

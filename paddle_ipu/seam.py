@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
-from paddle_ipu.distributed import attachment
 from paddle_ipu.errors import BackendUnavailableError, NotPortableError, OptionError
+from paddle_ipu.instances import attachment
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 
 _TRUE = frozenset({"1", "true", "True", "TRUE"})

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from paddle_ipu.cli import info, vipu_target
-from paddle_ipu.distributed import instance, poprun
+from paddle_ipu.distributed import poprun
 from paddle_ipu.errors import LaunchError, OptionError, VipuConnectionError, VipuError
+from paddle_ipu.instances import instance
 
 NAME = "doctor"
 SUMMARY = "check Paddle, the plugin, the SDK, MPI, the V-IPU and devices, and say what to do"

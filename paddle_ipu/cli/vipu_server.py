@@ -9,8 +9,8 @@ import threading
 from typing import Any
 
 from paddle_ipu.distributed.vipu_server import PORT, VipuServer, new_state
-from paddle_ipu.distributed.vipu_state import is_power_of_two
 from paddle_ipu.errors import VipuError
+from paddle_ipu.instances.vipu_state import is_power_of_two
 
 NAME = "vipu-server"
 SUMMARY = "serve partitions of IPU Models to poprun, vipu and compiled programs, until interrupted"

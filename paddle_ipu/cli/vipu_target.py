@@ -6,9 +6,9 @@ import argparse
 from dataclasses import replace
 from typing import Any
 
-from paddle_ipu.distributed import ipuof
-from paddle_ipu.distributed.vipu_client import PORT, VipuClient, configured_host
 from paddle_ipu.errors import VipuError
+from paddle_ipu.instances import ipuof
+from paddle_ipu.instances.vipu_client import PORT, VipuClient, configured_host
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

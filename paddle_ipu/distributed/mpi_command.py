@@ -7,8 +7,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from paddle_ipu.distributed import heartbeat, instance, instance_guard
+from paddle_ipu.distributed import instance_guard
 from paddle_ipu.distributed.poprun_arguments import Arguments
+from paddle_ipu.instances import heartbeat, instance
 
 _MAPPINGS = {
     "scattersocket": "package",

@@ -9,9 +9,9 @@ from typing import Any
 from paddle_ipu.distributed.mpi_command import Partition
 from paddle_ipu.distributed.poprun_arguments import Arguments
 from paddle_ipu.distributed.remote_hosts import LOCAL
-from paddle_ipu.distributed.vipu_client import VipuClient, body, configured_host
-from paddle_ipu.distributed.vipu_state import is_power_of_two
 from paddle_ipu.errors import LaunchError, VipuConnectionError, VipuError
+from paddle_ipu.instances.vipu_client import VipuClient, body, configured_host
+from paddle_ipu.instances.vipu_state import is_power_of_two
 
 Say = Callable[[str, str], None]
 AtTheEnd = Callable[[str, int, str], None]

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from paddle_ipu.distributed import ipuof
-from paddle_ipu.distributed.instance import this_instance
 from paddle_ipu.errors import OptionError, popart_exception
+from paddle_ipu.instances import ipuof
+from paddle_ipu.instances.instance import this_instance
 
 Array = np.ndarray[Any, Any]
 

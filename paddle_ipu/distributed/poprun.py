@@ -19,14 +19,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import paddle_ipu
-from paddle_ipu.distributed import (
-    hang_watch,
-    heartbeat,
-    instance,
-    mpi_command,
-    poprun_arguments,
-    remote_hosts,
-)
+from paddle_ipu.distributed import hang_watch, mpi_command, poprun_arguments, remote_hosts
 from paddle_ipu.distributed.cleaner import free_port
 from paddle_ipu.distributed.endings import Endings
 from paddle_ipu.distributed.mpi_command import Launch, Partition
@@ -35,6 +28,7 @@ from paddle_ipu.distributed.poprun_arguments import Arguments
 from paddle_ipu.distributed.poprun_options import help_text
 from paddle_ipu.distributed.remote_hosts import Cleaner
 from paddle_ipu.errors import LaunchError
+from paddle_ipu.instances import heartbeat, instance
 
 _DAEMON_FOLDERS = ("PRTE_MCA_prte_remote_tmpdir_base", "OMPI_MCA_orte_remote_tmpdir_base")
 """Where mpirun's daemons on other hosts have their files: for Open MPI 5, for those before."""

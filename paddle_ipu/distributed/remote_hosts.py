@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from paddle_ipu.distributed import cleaner
-from paddle_ipu.distributed.instance import LAUNCH
 from paddle_ipu.errors import LaunchError
+from paddle_ipu.instances.instance import LAUNCH
 
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 """Names of this host on every host."""

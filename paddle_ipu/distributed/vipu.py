@@ -8,10 +8,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from paddle_ipu.distributed import ipuof
-from paddle_ipu.distributed.vipu_client import PORT, VipuClient, configured_host
-from paddle_ipu.distributed.vipu_state import SYNC_TYPES
 from paddle_ipu.errors import VipuError
+from paddle_ipu.instances import ipuof
+from paddle_ipu.instances.vipu_client import PORT, VipuClient, configured_host
+from paddle_ipu.instances.vipu_state import SYNC_TYPES
 
 _EPILOG = """\
 examples:

@@ -14,8 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
 import paddle_ipu
-from paddle_ipu.distributed.vipu_state import Allocation, VipuState, place
 from paddle_ipu.errors import VipuError
+from paddle_ipu.instances.vipu_state import Allocation, VipuState, place
 
 PORT = 8090
 _LONGEST = 1 << 16

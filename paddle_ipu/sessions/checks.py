@@ -7,8 +7,8 @@ from typing import Any
 
 import onnx_ir as ir
 
-from paddle_ipu.distributed.instance import this_instance
 from paddle_ipu.errors import popart_exception
+from paddle_ipu.instances.instance import this_instance
 from paddle_ipu.popart.annotations import RECOMPUTE
 from paddle_ipu.popart.dataflow import DataFlow
 from paddle_ipu.popart.enums import RecomputationType, RecomputeType

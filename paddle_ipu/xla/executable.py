@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paddle_ipu.distributed import heartbeat
 from paddle_ipu.errors import LoweringError, NumericalError, popart_exception, popart_runtime_error
+from paddle_ipu.instances import heartbeat
 from paddle_ipu.xla import (
     fixed_weights,
     forks,

@@ -26,10 +26,10 @@ from jax import lax
 from jax._src import distributed as jax_distributed
 from jax.sharding import NamedSharding, PartitionSpec
 
-from paddle_ipu.distributed import heartbeat
-from paddle_ipu.distributed.failed_exit import end_where_failed
-from paddle_ipu.distributed.instance import COORDINATOR, this_instance
 from paddle_ipu.errors import BackendUnavailableError
+from paddle_ipu.instances import heartbeat
+from paddle_ipu.instances.failed_exit import end_where_failed
+from paddle_ipu.instances.instance import COORDINATOR, this_instance
 
 INSTANCE_AXIS = "instances"
 """JAX's name for the instances of a distributed program."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from paddle_ipu.distributed.vipu_client import VipuClient
 from paddle_ipu.distributed.vipu_server import VipuServer, new_state
+from paddle_ipu.instances.vipu_client import VipuClient
 
 
 @pytest.fixture

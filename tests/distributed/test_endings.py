@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from paddle_ipu.distributed import cleaner, failed_exit, heartbeat, instance_guard
+from paddle_ipu.distributed import cleaner, instance_guard
 from paddle_ipu.distributed.endings import Endings
+from paddle_ipu.instances import failed_exit, heartbeat
 
 
 def guarded(folder: Path, *program: str) -> tuple[int, dict[str, object], str]:

@@ -10,9 +10,9 @@ import pytest
 
 from paddle_ipu.cli import info, main
 from paddle_ipu.distributed import gc_tables, poprun
-from paddle_ipu.distributed.vipu_client import VipuClient
-from paddle_ipu.distributed.vipu_state import place, start_time
 from paddle_ipu.errors import LaunchError
+from paddle_ipu.instances.vipu_client import VipuClient
+from paddle_ipu.instances.vipu_state import place, start_time
 
 
 @pytest.fixture

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from paddle_ipu.distributed import cleaner, heartbeat, instance_guard, remote_hosts
+from paddle_ipu.distributed import cleaner, instance_guard, remote_hosts
 from paddle_ipu.distributed.hang_watch import Beats, Hang, ThisHost, Watch
 from paddle_ipu.errors import LaunchError
+from paddle_ipu.instances import heartbeat
 
 
 class Far:

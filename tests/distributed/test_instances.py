@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from paddle_ipu import popart
-from paddle_ipu.distributed.instance import Instance, this_instance
 from paddle_ipu.errors import BackendUnavailableError, OptionError, popart_exception
+from paddle_ipu.instances.instance import Instance, this_instance
 from tests.distributed import instance_program
 
 ROOT = Path(__file__).parents[2]

@@ -12,9 +12,9 @@ import numpy as np
 import paddle
 import pytest
 
-from paddle_ipu.distributed import attachment, ipuof
-from paddle_ipu.distributed.vipu_client import VipuClient
 from paddle_ipu.errors import BackendUnavailableError, VipuConnectionError
+from paddle_ipu.instances import attachment, ipuof
+from paddle_ipu.instances.vipu_client import VipuClient
 
 FAR: dict[str, Any] = {"gcd": 0, "place": "elsewhere"}
 OTHER = {"started": 5, "host": "far", "command": "train.py", "user": "me"}

@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from paddle_ipu.distributed.instance import this_instance
 from paddle_ipu.distributed.mpi_command import (
     Launch,
     Partition,
@@ -16,6 +15,7 @@ from paddle_ipu.distributed.mpi_command import (
     topology,
 )
 from paddle_ipu.distributed.poprun_arguments import read
+from paddle_ipu.instances.instance import this_instance
 
 
 def launch(*words: str, **settings: object) -> Launch:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paddle_ipu.distributed.vipu_client import VipuClient
+from paddle_ipu.instances.vipu_client import VipuClient
 from tests.distributed.test_poprun import ALLOWED, ROOT, TWO, executable, run, with_mpirun
 
 PROGRAM = (sys.executable, "-m", "tests.distributed.paddle_program")

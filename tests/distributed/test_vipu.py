@@ -13,11 +13,19 @@ from typing import Any
 
 import pytest
 
-from paddle_ipu.distributed import attachment, cleaner, ipuof, partition_choice, vipu
+from paddle_ipu.distributed import cleaner, partition_choice, vipu
 from paddle_ipu.distributed.poprun_arguments import read
-from paddle_ipu.distributed.vipu_client import VipuClient, body, configured_host
 from paddle_ipu.distributed.vipu_server import VipuServer, new_state
-from paddle_ipu.distributed.vipu_state import (
+from paddle_ipu.errors import (
+    BackendUnavailableError,
+    LaunchError,
+    VipuConnectionError,
+    VipuError,
+    popart_exception,
+)
+from paddle_ipu.instances import attachment, ipuof
+from paddle_ipu.instances.vipu_client import VipuClient, body, configured_host
+from paddle_ipu.instances.vipu_state import (
     LEASE,
     Allocation,
     Process,
@@ -25,13 +33,6 @@ from paddle_ipu.distributed.vipu_state import (
     is_alive,
     place,
     start_time,
-)
-from paddle_ipu.errors import (
-    BackendUnavailableError,
-    LaunchError,
-    VipuConnectionError,
-    VipuError,
-    popart_exception,
 )
 
 

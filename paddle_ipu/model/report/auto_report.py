@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from paddle_ipu.distributed.instance import AUTOREPORT, this_instance
 from paddle_ipu.errors import OptionError
+from paddle_ipu.instances.instance import AUTOREPORT, this_instance
 from paddle_ipu.model.report.contents import Report
 from paddle_ipu.model.report.directory import FORMS, write_directory
 

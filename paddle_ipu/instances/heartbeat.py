@@ -6,7 +6,7 @@ import os
 import threading
 from pathlib import Path
 
-from paddle_ipu.distributed.instance import this_instance
+from paddle_ipu.instances.instance import this_instance
 
 FOLDER = "PADDLE_IPU_HEARTBEAT"
 """Folder with a file for each instance of this host; ``poprun`` sets it.

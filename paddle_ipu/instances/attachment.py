@@ -12,10 +12,10 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from paddle_ipu.distributed import ipuof
-from paddle_ipu.distributed.instance import LAUNCH
-from paddle_ipu.distributed.vipu_state import place, start_time
 from paddle_ipu.errors import BackendUnavailableError, VipuConnectionError, VipuError
+from paddle_ipu.instances import ipuof
+from paddle_ipu.instances.instance import LAUNCH
+from paddle_ipu.instances.vipu_state import place, start_time
 
 _TIMES = 3
 """How often a lease is renewed before it would end."""

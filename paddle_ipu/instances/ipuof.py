@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from paddle_ipu.distributed.vipu_client import PORT, VipuClient
 from paddle_ipu.errors import VipuError
+from paddle_ipu.instances.vipu_client import PORT, VipuClient
 
 _SERVER = "V-IPU API"
 """Attribute of files written here: host:port of the service."""

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol
 
-from paddle_ipu.distributed import heartbeat
-from paddle_ipu.distributed.instance import this_instance
+from paddle_ipu.instances import heartbeat
+from paddle_ipu.instances.instance import this_instance
 
 _LEFT, _WAITS = "paddle_ipu/left/", "paddle_ipu/waits/"
 """Where an instance that comes to its end says so, and one that waits for such an instance."""
