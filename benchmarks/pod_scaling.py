@@ -19,11 +19,11 @@ import paddle
 
 import paddle_ipu
 from benchmarks.published import STRATEGIES, bert, resnet
-from paddle_ipu.model.machines import MACHINES, Machine, machine_named
-from paddle_ipu.model.operator_cost import Pricing
-from paddle_ipu.model.plan import resized_plan
-from paddle_ipu.model.prediction import Prediction, predict
-from paddle_ipu.model.program import Program
+from paddle_ipu.cost_model.machines import MACHINES, Machine, machine_named
+from paddle_ipu.cost_model.operator_cost import Pricing
+from paddle_ipu.cost_model.plan import resized_plan
+from paddle_ipu.cost_model.prediction import Prediction, predict
+from paddle_ipu.cost_model.program import Program
 
 SIZES = (4, 8, 16, 32, 64, 128, 256)
 DOCS = Path(__file__).parent.parent / "docs"

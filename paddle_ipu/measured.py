@@ -1,7 +1,7 @@
 """What runs of a program really took on this machine, by family of operators and by line.
 
 These are seconds of the XLA program that the IPU Model runs here, never of an IPU: the predictor's
-are in ``paddle_ipu.model``. Families are the predictor's, so that the two can stand side by side.
+are in ``paddle_ipu.cost_model``. Families are the predictor's, so that the two can stand side by side.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
 
-from paddle_ipu.model.operator_table import row_of
-from paddle_ipu.model.report.terminal import duration
+from paddle_ipu.cost_model.operator_table import row_of
+from paddle_ipu.cost_model.report.terminal import duration
 
 if TYPE_CHECKING:
     from paddle_ipu.xla.step_trace import Recording

@@ -17,8 +17,8 @@ from paddle_ipu.lowered_program import (
 from paddle_ipu.options.strategy import StrategyValues, check_consistent
 
 if TYPE_CHECKING:
-    from paddle_ipu.model.choice import Choice
-    from paddle_ipu.model.program import Program
+    from paddle_ipu.cost_model.choice import Choice
+    from paddle_ipu.cost_model.program import Program
     from paddle_ipu.passes.pipeline import Compilation
 
 
@@ -64,8 +64,8 @@ def best_cuts(
         parts: at most as many as operators.
     """
     from paddle_ipu import dialect, popart
-    from paddle_ipu.model.program import read_program
-    from paddle_ipu.model.sharding import even_starts, shard
+    from paddle_ipu.cost_model.program import read_program
+    from paddle_ipu.cost_model.sharding import even_starts, shard
     from paddle_ipu.ops.translate import translate
 
     graph = compilation.graph
@@ -99,7 +99,7 @@ def best_cuts(
 
 def _choice(values: StrategyValues) -> Choice:
     """The machine that somebody named, else the smallest of GC200s, with all its tiles."""
-    from paddle_ipu.model.choice import choose_machine
+    from paddle_ipu.cost_model.choice import choose_machine
 
     choice = choice_of(values)
     return choice if choice.named else choose_machine("", ipus_of(values), None, {})
@@ -114,7 +114,7 @@ def check_fits(lowered: LoweredProgram, values: StrategyValues) -> None:
         OutOfMemoryException: by the IPU Model's prediction it does not fit.
         OptionError: an unknown machine, or one with too few IPUs or tiles.
     """
-    from paddle_ipu.model.report.refusal import check_before_compiling
+    from paddle_ipu.cost_model.report.refusal import check_before_compiling
 
     check_before_compiling(
         lowered.translation.builder.model.graph,
@@ -140,7 +140,7 @@ def choice_of(values: StrategyValues) -> Choice:
     Raises:
         OptionError: an unknown machine, or one with too few IPUs or tiles.
     """
-    from paddle_ipu.model.choice import choose_machine
+    from paddle_ipu.cost_model.choice import choose_machine
 
     tiles = int(values["tiles_per_ipu"]) if "tiles_per_ipu" in values.explicit else None
     return choose_machine(str(values["ipu_machine"]), ipus_of(values), tiles, os.environ)
@@ -149,7 +149,7 @@ def choice_of(values: StrategyValues) -> Choice:
 def program_of(lowered: LoweredProgram, values: StrategyValues) -> Program:
     """The predictor's view of a program that was lowered for our own ``popart``."""
     from paddle_ipu import dialect, popart
-    from paddle_ipu.model.program import read_program
+    from paddle_ipu.cost_model.program import read_program
 
     translation, compilation = lowered.translation, lowered.compilation
     origin_of = origin_finder(translation)

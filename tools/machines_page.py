@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from paddle_ipu.model.machines import (
+from paddle_ipu.cost_model.machines import (
     MACHINE_SOURCES,
     MACHINES,
     PROCESSOR_SOURCES,
@@ -16,7 +16,7 @@ from paddle_ipu.model.machines import (
 _INTRO = """\
 # Machines
 
-<!-- Made from paddle_ipu/model/machines.py: python -m tools.generate_docs --write -->
+<!-- Made from paddle_ipu/cost_model/machines.py: python -m tools.generate_docs --write -->
 
 What `paddle-ipu report` and `plan` know of IPU systems ([docs/ipu_model.md](ipu_model.md)). A
 machine is named by the option `ipu_machine`, by `POPLAR_TARGET_OPTIONS='{"machine": "pod16"}'`, or

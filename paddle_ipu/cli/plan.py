@@ -9,9 +9,9 @@ import time
 from typing import Any
 
 from paddle_ipu.cli.predicted import add_target, predicted_target
-from paddle_ipu.model.memory_check import size
-from paddle_ipu.model.plan import MOST, Candidate, plan
-from paddle_ipu.model.report.strategy_text import placement_text, strategy_text
+from paddle_ipu.cost_model.memory_check import size
+from paddle_ipu.cost_model.plan import MOST, Candidate, plan
+from paddle_ipu.cost_model.report.strategy_text import placement_text, strategy_text
 
 NAME = "plan"
 SUMMARY = "propose a strategy that fits an IPU machine and is fast on it"

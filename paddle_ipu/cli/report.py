@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 
 from paddle_ipu.cli.predicted import add_target, predicted_target
-from paddle_ipu.errors import ReportError
-from paddle_ipu.model.report.contents import Report, make_report
-from paddle_ipu.model.report.directory import (
+from paddle_ipu.cost_model.report.contents import Report, make_report
+from paddle_ipu.cost_model.report.directory import (
     FORMS,
     JSON,
     PAGE,
@@ -18,6 +17,7 @@ from paddle_ipu.model.report.directory import (
     write_directory,
     write_form,
 )
+from paddle_ipu.errors import ReportError
 
 NAME = "report"
 SUMMARY = "predict memory and speed of a program on an IPU machine"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from paddle_ipu.model.report.contents import Report as Prediction
+from paddle_ipu.cost_model.report.contents import Report as Prediction
 from paddle_ipu.popart.names import versionString
 
 _ARCHITECTURES = {"Bow": "ipu21"}

@@ -13,10 +13,10 @@ from paddle_ipu.popart.dataflow import DataFlow
 from paddle_ipu.popart.options import SessionOptions
 
 if TYPE_CHECKING:
-    from paddle_ipu.model.choice import Choice
-    from paddle_ipu.model.machines import Machine
-    from paddle_ipu.model.program import Program
-    from paddle_ipu.model.report.contents import Report as Prediction
+    from paddle_ipu.cost_model.choice import Choice
+    from paddle_ipu.cost_model.machines import Machine
+    from paddle_ipu.cost_model.program import Program
+    from paddle_ipu.cost_model.report.contents import Report as Prediction
     from paddle_ipu.popart.profile import Report
 
 _NOT_PREPARED = "Session must have been prepared before a report can be fetched"
@@ -55,7 +55,7 @@ class SessionReports:
         Raises:
             popart_runtime_error: not prepared.
         """
-        from paddle_ipu.model.report.directory import text_of
+        from paddle_ipu.cost_model.report.directory import text_of
 
         self._require_report()
         return f"{text_of(self._prediction())}\n\n{_NO_EXECUTION}\n"
@@ -76,7 +76,7 @@ class SessionReports:
             raise popart_runtime_error(_NOT_PREPARED)
 
     def _prediction(self) -> Prediction:
-        from paddle_ipu.model.report.contents import make_report
+        from paddle_ipu.cost_model.report.contents import make_report
 
         if self._predicted is None:
             program, machine = (self._predict_from or self._read_program)()
@@ -84,7 +84,7 @@ class SessionReports:
         return self._predicted
 
     def _read_program(self) -> tuple[Program, Machine]:
-        from paddle_ipu.model.program import read_program
+        from paddle_ipu.cost_model.program import read_program
 
         program = read_program(
             self._model, self.dataFlow, self._options, self._optimizer, loss=self._loss,
@@ -103,7 +103,7 @@ class SessionReports:
     @property
     def _choice(self) -> Choice:
         """The machine that the environment names, else a GC200's, with all its tiles."""
-        from paddle_ipu.model.choice import choose_machine
+        from paddle_ipu.cost_model.choice import choose_machine
 
         return choose_machine("", self._ipus, None, os.environ)
 
@@ -116,7 +116,7 @@ class SessionReports:
             OutOfMemoryException: by the IPU Model's prediction it does not fit.
             OptionError: an unknown machine, or one with too few IPUs.
         """
-        from paddle_ipu.model.report.refusal import check_before_compiling
+        from paddle_ipu.cost_model.report.refusal import check_before_compiling
 
         if self._predict_from is None:
             check_before_compiling(
@@ -131,7 +131,7 @@ class SessionReports:
             OptionError: autoReport options that make no sense.
             ReportError: it cannot be written.
         """
-        from paddle_ipu.model.report.auto_report import auto_report, write_auto_report
+        from paddle_ipu.cost_model.report.auto_report import auto_report, write_auto_report
 
         settings = auto_report(self._options.engineOptions, os.environ)
         if settings is not None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from paddle_ipu.model.program import Program, read_program
+from paddle_ipu.cost_model.program import Program, read_program
 from paddle_ipu.popart.builder import Builder
 from paddle_ipu.popart.dataflow import AnchorReturnType, DataFlow
 from paddle_ipu.popart.enums import RecomputationType, VirtualGraphMode

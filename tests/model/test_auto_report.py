@@ -13,14 +13,14 @@ import paddle
 import pytest
 
 from paddle_ipu import popart
+from paddle_ipu.cost_model.report.auto_report import AutoReport, auto_report, engine_options
+from paddle_ipu.cost_model.report.directory import FORMS
 from paddle_ipu.errors import (
     OptionError,
     OutOfMemoryException,
     ReportError,
     popart_runtime_error,
 )
-from paddle_ipu.model.report.auto_report import AutoReport, auto_report, engine_options
-from paddle_ipu.model.report.directory import FORMS
 
 POPRUN = {
     "POPDIST_AUTOREPORT_DIRECTORY": "/prof",

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paddle_ipu.model.constants import EXCHANGE_EFFICIENCY
-from paddle_ipu.model.cycles import predict_cycles
-from paddle_ipu.model.machines import MACHINES, PROCESSORS
-from paddle_ipu.model.matmul_plan import Product, amp_cycles, plan_product
-from paddle_ipu.model.memory import livenesses
-from paddle_ipu.model.operator_cost import Pricing
-from paddle_ipu.model.operator_table import ROWS, UNPRICED, WITHOUT_ROW, row_of
-from paddle_ipu.model.prediction import predict
-from paddle_ipu.model.program import Operator, Program, Tensor
-from paddle_ipu.model.report.terminal import summary
+from paddle_ipu.cost_model.constants import EXCHANGE_EFFICIENCY
+from paddle_ipu.cost_model.cycles import predict_cycles
+from paddle_ipu.cost_model.machines import MACHINES, PROCESSORS
+from paddle_ipu.cost_model.matmul_plan import Product, amp_cycles, plan_product
+from paddle_ipu.cost_model.memory import livenesses
+from paddle_ipu.cost_model.operator_cost import Pricing
+from paddle_ipu.cost_model.operator_table import ROWS, UNPRICED, WITHOUT_ROW, row_of
+from paddle_ipu.cost_model.prediction import predict
+from paddle_ipu.cost_model.program import Operator, Program, Tensor
+from paddle_ipu.cost_model.report.terminal import summary
 from paddle_ipu.popart.op_schema import all_schemas
 from tests.model.programs import chain
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from paddle_ipu.model.links import copy_cycles, ring_rate
-from paddle_ipu.model.machines import PROCESSORS
+from paddle_ipu.cost_model.links import copy_cycles, ring_rate
+from paddle_ipu.cost_model.machines import PROCESSORS
 
 GC200 = PROCESSORS["GC200"]
 TWO_LINKS = 32e9 * 0.85

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from paddle_ipu.errors import OptionError
-from paddle_ipu.model.choice import choose_machine
-from paddle_ipu.model.machines import (
+from paddle_ipu.cost_model.choice import choose_machine
+from paddle_ipu.cost_model.machines import (
     MACHINE_SOURCES,
     MACHINES,
     PROCESSOR_SOURCES,
@@ -20,6 +19,7 @@ from paddle_ipu.model.machines import (
     machine_named,
     read_machine,
 )
+from paddle_ipu.errors import OptionError
 
 
 def test_every_figure_has_a_source() -> None:

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paddle_ipu.cost_model.advice import advise
+from paddle_ipu.cost_model.choice import Choice
+from paddle_ipu.cost_model.liveness import Roots, _Held, read_by_gradient, stage_liveness
+from paddle_ipu.cost_model.machines import MACHINES, Machine
+from paddle_ipu.cost_model.memory import MemoryReport, livenesses, predict_memory, stash_depth
+from paddle_ipu.cost_model.memory_check import check_memory, size
+from paddle_ipu.cost_model.operator_cost import Pricing
+from paddle_ipu.cost_model.program import Program, read_program
+from paddle_ipu.cost_model.scaling import with_rows
 from paddle_ipu.errors import OutOfMemoryException, popart_exception
-from paddle_ipu.model.advice import advise
-from paddle_ipu.model.choice import Choice
-from paddle_ipu.model.liveness import Roots, _Held, read_by_gradient, stage_liveness
-from paddle_ipu.model.machines import MACHINES, Machine
-from paddle_ipu.model.memory import MemoryReport, livenesses, predict_memory, stash_depth
-from paddle_ipu.model.memory_check import check_memory, size
-from paddle_ipu.model.operator_cost import Pricing
-from paddle_ipu.model.program import Program, read_program
-from paddle_ipu.model.scaling import with_rows
 from paddle_ipu.popart.builder import Builder
 from paddle_ipu.popart.dataflow import AnchorReturnType, DataFlow
 from paddle_ipu.popart.optimizer import SGD

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from paddle_ipu.model.machines import MACHINES, PROCESSORS
-from paddle_ipu.model.operator_cost import Cost, Pricing, conv_products
-from paddle_ipu.model.placement import Cuts, place
-from paddle_ipu.model.plan import plan
-from paddle_ipu.model.prediction import Prediction, predict
-from paddle_ipu.model.program import Operator, Program, Tensor
+from paddle_ipu.cost_model.machines import MACHINES, PROCESSORS
+from paddle_ipu.cost_model.operator_cost import Cost, Pricing, conv_products
+from paddle_ipu.cost_model.placement import Cuts, place
+from paddle_ipu.cost_model.plan import plan
+from paddle_ipu.cost_model.prediction import Prediction, predict
+from paddle_ipu.cost_model.program import Operator, Program, Tensor
 from tests.model.programs import chain
 
 POD16 = replace(MACHINES["POD16"], host_bandwidth=1e15)

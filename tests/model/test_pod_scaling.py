@@ -9,7 +9,7 @@ import pytest
 import paddle_ipu
 from benchmarks import pod_scaling
 from benchmarks.pod_scaling import Point
-from paddle_ipu.model.links import ring_rate
+from paddle_ipu.cost_model.links import ring_rate
 
 pytestmark = [
     pytest.mark.thorough,

@@ -13,8 +13,8 @@ import pytest
 
 from paddle_ipu import popart
 from paddle_ipu.cli.main import main
+from paddle_ipu.cost_model.machines import machine_named
 from paddle_ipu.errors import OptionError, OutOfMemoryException
-from paddle_ipu.model.machines import machine_named
 from paddle_ipu.predicted_program import predicted_program
 
 WIDTH = 64
@@ -289,7 +289,7 @@ def test_a_session_without_a_named_machine_runs_and_is_told(
     session = _session(512)
     # As a program of a gigabyte has it, without making one.
     monkeypatch.setattr(
-        "paddle_ipu.model.choice.smallest_of", lambda ipus: machine_named("pod4").with_tiles(1)
+        "paddle_ipu.cost_model.choice.smallest_of", lambda ipus: machine_named("pod4").with_tiles(1)
     )
     with caplog.at_level(logging.WARNING, "paddle_ipu"):
         session.prepareDevice()

@@ -8,9 +8,9 @@ import pytest
 
 from benchmarks.published import ROWS, Row, bert, kept_strategies, program_of
 from examples.bert.stages.presets import PRESETS
-from paddle_ipu.model.machines import machine_named
-from paddle_ipu.model.prediction import Prediction, predict
-from paddle_ipu.model.program import Program
+from paddle_ipu.cost_model.machines import machine_named
+from paddle_ipu.cost_model.prediction import Prediction, predict
+from paddle_ipu.cost_model.program import Program
 
 pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("static_mode")]
 

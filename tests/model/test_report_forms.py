@@ -10,13 +10,19 @@ from pathlib import Path
 
 import pytest
 
+from paddle_ipu.cost_model.machines import machine_named
+from paddle_ipu.cost_model.prediction import predict
+from paddle_ipu.cost_model.report.as_json import NODE_COLUMNS, report_as_json
+from paddle_ipu.cost_model.report.contents import Report, make_report
+from paddle_ipu.cost_model.report.directory import (
+    FORMS,
+    page_of,
+    text_of,
+    trace_of,
+    write_directory,
+)
+from paddle_ipu.cost_model.report.timeline import STEADY_SHOWN, Timeline
 from paddle_ipu.errors import ReportError
-from paddle_ipu.model.machines import machine_named
-from paddle_ipu.model.prediction import predict
-from paddle_ipu.model.report.as_json import NODE_COLUMNS, report_as_json
-from paddle_ipu.model.report.contents import Report, make_report
-from paddle_ipu.model.report.directory import FORMS, page_of, text_of, trace_of, write_directory
-from paddle_ipu.model.report.timeline import STEADY_SHOWN, Timeline
 from tests.model.programs import chain
 
 MACHINE = machine_named("bow-pod16")

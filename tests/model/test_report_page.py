@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from paddle_ipu.model.machines import machine_named
-from paddle_ipu.model.report.contents import make_report
-from paddle_ipu.model.report.directory import page_of
+from paddle_ipu.cost_model.machines import machine_named
+from paddle_ipu.cost_model.report.contents import make_report
+from paddle_ipu.cost_model.report.directory import page_of
 from tests.model.programs import chain
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paddle_ipu.model.machines import Machine, machine_named
-from paddle_ipu.model.memory import livenesses, predict_memory
-from paddle_ipu.model.operator_cost import Pricing
-from paddle_ipu.model.prediction import predict
-from paddle_ipu.model.program import Program, read_program
-from paddle_ipu.model.sharding import cut, even_starts, shard
+from paddle_ipu.cost_model.machines import Machine, machine_named
+from paddle_ipu.cost_model.memory import livenesses, predict_memory
+from paddle_ipu.cost_model.operator_cost import Pricing
+from paddle_ipu.cost_model.prediction import predict
+from paddle_ipu.cost_model.program import Program, read_program
+from paddle_ipu.cost_model.sharding import cut, even_starts, shard
 from paddle_ipu.popart.builder import Builder
 from paddle_ipu.popart.dataflow import AnchorReturnType, DataFlow
 from paddle_ipu.popart.options import SessionOptions
@@ -85,7 +85,7 @@ def test_a_lopsided_network_is_balanced_better_than_by_count(
     main, loss = _lopsided()
     by_cost = predict(_sharded(main, loss, ipus), POD4).cycles
     monkeypatch.setattr(
-        "paddle_ipu.model.sharding.shard",
+        "paddle_ipu.cost_model.sharding.shard",
         lambda program, groups, count, parts, machine: even_starts(count, parts),
     )
     by_count = predict(_sharded(main, loss, ipus), POD4).cycles

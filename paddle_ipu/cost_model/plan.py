@@ -3,7 +3,7 @@
 Tried are the IPUs of a replica (and as many replicas as fill the machine), the micro-batch, the
 accumulation that makes the global batch of both, recomputation, where optimizer state lives, and
 less memory for matrix products and convolutions.
-Placements are :mod:`paddle_ipu.model.placement`'s, and the program's own where it has one.
+Placements are :mod:`paddle_ipu.cost_model.placement`'s, and the program's own where it has one.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from paddle_ipu.model.advice import LOW_PROPORTION, with_proportion
-from paddle_ipu.model.constants import TILE_IMBALANCE
-from paddle_ipu.model.machines import Machine
-from paddle_ipu.model.memory import MemoryReport, livenesses
-from paddle_ipu.model.operator_cost import Pricing
-from paddle_ipu.model.placement import Cuts, balanced, place
-from paddle_ipu.model.prediction import Prediction, predict
-from paddle_ipu.model.program import Program
-from paddle_ipu.model.scaling import with_rows
+from paddle_ipu.cost_model.advice import LOW_PROPORTION, with_proportion
+from paddle_ipu.cost_model.constants import TILE_IMBALANCE
+from paddle_ipu.cost_model.machines import Machine
+from paddle_ipu.cost_model.memory import MemoryReport, livenesses
+from paddle_ipu.cost_model.operator_cost import Pricing
+from paddle_ipu.cost_model.placement import Cuts, balanced, place
+from paddle_ipu.cost_model.prediction import Prediction, predict
+from paddle_ipu.cost_model.program import Program
+from paddle_ipu.cost_model.scaling import with_rows
 
 _ROWS = (1, 2, 4, 8, 12, 16, 20, 24, 32, 48, 64, 96, 128, 256)
 _PROPORTIONS = (0.4, 0.2, LOW_PROPORTION)

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from paddle_ipu.cost_model.machines import MACHINES, Machine, machine_named
 from paddle_ipu.errors import OptionError
-from paddle_ipu.model.machines import MACHINES, Machine, machine_named
 
 TARGET_OPTIONS = "POPLAR_TARGET_OPTIONS"
 _KEY = "machine"

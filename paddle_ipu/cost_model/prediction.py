@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from paddle_ipu.model.cycles import CycleReport, predict_cycles
-from paddle_ipu.model.liveness import StageLiveness
-from paddle_ipu.model.machines import Machine
-from paddle_ipu.model.memory import MemoryReport, livenesses, predict_memory
-from paddle_ipu.model.operator_cost import Pricing
-from paddle_ipu.model.program import Program
+from paddle_ipu.cost_model.cycles import CycleReport, predict_cycles
+from paddle_ipu.cost_model.liveness import StageLiveness
+from paddle_ipu.cost_model.machines import Machine
+from paddle_ipu.cost_model.memory import MemoryReport, livenesses, predict_memory
+from paddle_ipu.cost_model.operator_cost import Pricing
+from paddle_ipu.cost_model.program import Program
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from paddle_ipu.model.cycles import (
+from paddle_ipu.cost_model.cycles import (
     CycleReport,
     PipelinePart,
     StageCycles,
     micro_batches_in_flow,
     pipeline_parts,
 )
-from paddle_ipu.model.prediction import Prediction
-from paddle_ipu.model.program import Program
+from paddle_ipu.cost_model.prediction import Prediction
+from paddle_ipu.cost_model.program import Program
 
 STEADY_SHOWN = 6
 """Pipeline cycles of the steady state that stand by themselves; the others are one block."""

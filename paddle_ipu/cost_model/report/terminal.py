@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from paddle_ipu.model.advice import Advice
-from paddle_ipu.model.insights import Insight
-from paddle_ipu.model.memory_check import size
-from paddle_ipu.model.prediction import Prediction
+from paddle_ipu.cost_model.advice import Advice
+from paddle_ipu.cost_model.insights import Insight
+from paddle_ipu.cost_model.memory_check import size
+from paddle_ipu.cost_model.prediction import Prediction
 
 _OPERATORS = 10
 _TENSORS = 5

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from paddle_ipu.model.links import copy_cycles, ring_rate
-from paddle_ipu.model.liveness import Roots, StageLiveness, stage_operators
-from paddle_ipu.model.machines import Machine
-from paddle_ipu.model.operator_cost import NOTHING, Cost, Pricing
-from paddle_ipu.model.program import Operator, Program
+from paddle_ipu.cost_model.links import copy_cycles, ring_rate
+from paddle_ipu.cost_model.liveness import Roots, StageLiveness, stage_operators
+from paddle_ipu.cost_model.machines import Machine
+from paddle_ipu.cost_model.operator_cost import NOTHING, Cost, Pricing
+from paddle_ipu.cost_model.program import Operator, Program
 
 # Vector operations that a rule needs for an element: reads, multiplies, adds, roots and writes.
 _RULE_CYCLES: Mapping[str, float] = {

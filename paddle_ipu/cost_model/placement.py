@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from paddle_ipu.model.liveness import Roots
-from paddle_ipu.model.operator_cost import Pricing
-from paddle_ipu.model.program import Program
+from paddle_ipu.cost_model.liveness import Roots
+from paddle_ipu.cost_model.operator_cost import Pricing
+from paddle_ipu.cost_model.program import Program
 
 _WINDOW = 8
 _HALVINGS = 40

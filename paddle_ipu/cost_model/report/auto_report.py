@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from paddle_ipu.cost_model.report.contents import Report
+from paddle_ipu.cost_model.report.directory import FORMS, write_directory
 from paddle_ipu.errors import OptionError
 from paddle_ipu.instances.instance import AUTOREPORT, this_instance
-from paddle_ipu.model.report.contents import Report
-from paddle_ipu.model.report.directory import FORMS, write_directory
 
 _LOG = logging.getLogger("paddle_ipu")
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from paddle_ipu.cost_model.advice import advise
+from paddle_ipu.cost_model.choice import Choice
+from paddle_ipu.cost_model.memory import IpuMemory, MemoryReport, livenesses, predict_memory
+from paddle_ipu.cost_model.operator_cost import Pricing
+from paddle_ipu.cost_model.program import Program
 from paddle_ipu.errors import OutOfMemoryException
-from paddle_ipu.model.advice import advise
-from paddle_ipu.model.choice import Choice
-from paddle_ipu.model.memory import IpuMemory, MemoryReport, livenesses, predict_memory
-from paddle_ipu.model.operator_cost import Pricing
-from paddle_ipu.model.program import Program
 
 _LARGEST = 5
 

@@ -8,7 +8,7 @@ With E elements of the output on the fullest tile, V of them a vector, B bytes a
     reduce   one pass over the input; backward broadcasts
     move     E x B / rate received, and copied into place
     gather   every tile looks at every index; rows are exchanged
-    matmul, conv   :mod:`paddle_ipu.model.matmul_plan`; two more products backward
+    matmul, conv   :mod:`paddle_ipu.cost_model.matmul_plan`; two more products backward
 
 An operator without a row receives all it reads and writes over the exchange.
 """
@@ -19,12 +19,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, log2, prod
 
-from paddle_ipu.model.constants import EXCHANGE_EFFICIENCY, VERTEX_OVERHEAD
-from paddle_ipu.model.machines import Processor
-from paddle_ipu.model.matmul_plan import AMP_WIDTH, Product, plan_product
-from paddle_ipu.model.operator_table import Row, row_of
-from paddle_ipu.model.program import Operator, Tensor
-from paddle_ipu.model.recurrent_cost import recurrent
+from paddle_ipu.cost_model.constants import EXCHANGE_EFFICIENCY, VERTEX_OVERHEAD
+from paddle_ipu.cost_model.machines import Processor
+from paddle_ipu.cost_model.matmul_plan import AMP_WIDTH, Product, plan_product
+from paddle_ipu.cost_model.operator_table import Row, row_of
+from paddle_ipu.cost_model.program import Operator, Tensor
+from paddle_ipu.cost_model.recurrent_cost import recurrent
 
 _NORM_PASSES = (6.0, 11.0)
 _SOFTMAX_PASSES = (5.0, 4.0)

@@ -9,17 +9,17 @@ from typing import Any
 
 import onnx_ir as ir
 
-from paddle_ipu.errors import OutOfMemoryException
-from paddle_ipu.model.choice import Choice
-from paddle_ipu.model.memory_check import check_memory
-from paddle_ipu.model.program import Program
-from paddle_ipu.model.report.auto_report import (
+from paddle_ipu.cost_model.choice import Choice
+from paddle_ipu.cost_model.memory_check import check_memory
+from paddle_ipu.cost_model.program import Program
+from paddle_ipu.cost_model.report.auto_report import (
     allows_out_of_memory,
     auto_report,
     write_auto_report,
 )
-from paddle_ipu.model.report.contents import make_report
-from paddle_ipu.model.report.directory import text_of
+from paddle_ipu.cost_model.report.contents import make_report
+from paddle_ipu.cost_model.report.directory import text_of
+from paddle_ipu.errors import OutOfMemoryException
 
 _LOG = logging.getLogger("paddle_ipu")
 

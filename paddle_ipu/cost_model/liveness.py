@@ -1,7 +1,7 @@
 """Which tensors of a pipeline stage are alive when: forward, kept for backward, backward.
 
 An operator's output is alive from the operator to its last reader. What gradients read
-(:mod:`paddle_ipu.model.operator_table`) is kept until the gradient of its first reader is done;
+(:mod:`paddle_ipu.cost_model.operator_table`) is kept until the gradient of its first reader is done;
 where forward is computed again, only what crosses the borders of the recomputed segments is kept
 and each segment's tensors come back one segment at a time. Views share their first input's memory.
 """
@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 
-from paddle_ipu.model.operator_table import EVERYTHING, UNPRICED, row_of
-from paddle_ipu.model.program import Operator, Program, Tensor, is_view
+from paddle_ipu.cost_model.operator_table import EVERYTHING, UNPRICED, row_of
+from paddle_ipu.cost_model.program import Operator, Program, Tensor, is_view
 
 _NORMS = frozenset({"norm", "softmax"})
 _SEGMENTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from paddle_ipu.model.machines import Machine
-from paddle_ipu.model.memory import MemoryReport, livenesses, predict_memory
-from paddle_ipu.model.operator_cost import Pricing
-from paddle_ipu.model.program import Program, Tensor
-from paddle_ipu.model.scaling import with_rows
+from paddle_ipu.cost_model.machines import Machine
+from paddle_ipu.cost_model.memory import MemoryReport, livenesses, predict_memory
+from paddle_ipu.cost_model.operator_cost import Pricing
+from paddle_ipu.cost_model.program import Program, Tensor
+from paddle_ipu.cost_model.scaling import with_rows
 
 LOW_PROPORTION = 0.1
 

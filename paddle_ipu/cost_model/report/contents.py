@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from paddle_ipu.model.advice import Advice, advise
-from paddle_ipu.model.cycles import OperatorTime, operator_times
-from paddle_ipu.model.insights import Insight, speed_insights
-from paddle_ipu.model.machines import Machine
-from paddle_ipu.model.memory import livenesses
-from paddle_ipu.model.operator_cost import Pricing
-from paddle_ipu.model.prediction import Prediction, predict
-from paddle_ipu.model.program import Program
-from paddle_ipu.model.report.timeline import Timeline, timeline
+from paddle_ipu.cost_model.advice import Advice, advise
+from paddle_ipu.cost_model.cycles import OperatorTime, operator_times
+from paddle_ipu.cost_model.insights import Insight, speed_insights
+from paddle_ipu.cost_model.machines import Machine
+from paddle_ipu.cost_model.memory import livenesses
+from paddle_ipu.cost_model.operator_cost import Pricing
+from paddle_ipu.cost_model.prediction import Prediction, predict
+from paddle_ipu.cost_model.program import Program
+from paddle_ipu.cost_model.report.timeline import Timeline, timeline
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from paddle_ipu.model.constants import CODE_BYTES_PER_SET, TILE_IMBALANCE
-from paddle_ipu.model.liveness import Roots, StageLiveness, Step, stage_liveness, stage_operators
-from paddle_ipu.model.machines import Machine
-from paddle_ipu.model.operator_cost import Pricing
-from paddle_ipu.model.program import Operator, Program, Tensor
+from paddle_ipu.cost_model.constants import CODE_BYTES_PER_SET, TILE_IMBALANCE
+from paddle_ipu.cost_model.liveness import (
+    Roots,
+    StageLiveness,
+    Step,
+    stage_liveness,
+    stage_operators,
+)
+from paddle_ipu.cost_model.machines import Machine
+from paddle_ipu.cost_model.operator_cost import Pricing
+from paddle_ipu.cost_model.program import Operator, Program, Tensor
 
 CATEGORIES = (
     "weights", "optimizer state", "accumulators", "constants", "code", "streams", "stash",

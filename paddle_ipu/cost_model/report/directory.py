@@ -8,12 +8,12 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from paddle_ipu.cost_model.report.as_json import report_as_json
+from paddle_ipu.cost_model.report.contents import Report
+from paddle_ipu.cost_model.report.page import page
+from paddle_ipu.cost_model.report.terminal import summary
+from paddle_ipu.cost_model.report.trace import trace_as_json
 from paddle_ipu.errors import ReportError
-from paddle_ipu.model.report.as_json import report_as_json
-from paddle_ipu.model.report.contents import Report
-from paddle_ipu.model.report.page import page
-from paddle_ipu.model.report.terminal import summary
-from paddle_ipu.model.report.trace import trace_as_json
 
 PAGE, JSON, TRACE, SUMMARY = "report.html", "report.json", "trace.json", "summary.txt"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from paddle_ipu.model.advice import in_half, is_float
-from paddle_ipu.model.memory import livenesses
-from paddle_ipu.model.operator_cost import Pricing
-from paddle_ipu.model.prediction import Prediction, predict
-from paddle_ipu.model.program import Program
-from paddle_ipu.model.scaling import with_rows
+from paddle_ipu.cost_model.advice import in_half, is_float
+from paddle_ipu.cost_model.memory import livenesses
+from paddle_ipu.cost_model.operator_cost import Pricing
+from paddle_ipu.cost_model.prediction import Prediction, predict
+from paddle_ipu.cost_model.program import Program
+from paddle_ipu.cost_model.scaling import with_rows
 
 _WORTH = 0.01
 _IO_TILES = 32

@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from paddle_ipu.model.constants import EXCHANGE_EFFICIENCY
-from paddle_ipu.model.machines import Processor
+from paddle_ipu.cost_model.constants import EXCHANGE_EFFICIENCY
+from paddle_ipu.cost_model.machines import Processor
 
 Array = np.ndarray[Any, Any]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from paddle_ipu.model import constants
-from paddle_ipu.model.cycles import CycleReport, OperatorTime, StageCycles
-from paddle_ipu.model.machines import machine_as_json
-from paddle_ipu.model.memory import IpuMemory
-from paddle_ipu.model.operator_cost import Cost
-from paddle_ipu.model.prediction import Prediction
-from paddle_ipu.model.report.contents import Report
+from paddle_ipu.cost_model import constants
+from paddle_ipu.cost_model.cycles import CycleReport, OperatorTime, StageCycles
+from paddle_ipu.cost_model.machines import machine_as_json
+from paddle_ipu.cost_model.memory import IpuMemory
+from paddle_ipu.cost_model.operator_cost import Cost
+from paddle_ipu.cost_model.prediction import Prediction
+from paddle_ipu.cost_model.report.contents import Report
 
 VERSION = 1
 FITTED = (

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from paddle_ipu.model.liveness import Roots, of_all_turns, read_by_gradient
-from paddle_ipu.model.machines import Machine
-from paddle_ipu.model.memory import livenesses, predict_memory
-from paddle_ipu.model.operator_cost import Pricing
-from paddle_ipu.model.program import Program
+from paddle_ipu.cost_model.liveness import Roots, of_all_turns, read_by_gradient
+from paddle_ipu.cost_model.machines import Machine
+from paddle_ipu.cost_model.memory import livenesses, predict_memory
+from paddle_ipu.cost_model.operator_cost import Pricing
+from paddle_ipu.cost_model.program import Program
 
 _WORTH = 0.95
 """Other cuts than those of equal length have to bring the slowest part below this share."""

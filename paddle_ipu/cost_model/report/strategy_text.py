@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paddle_ipu.model.plan import Candidate
+from paddle_ipu.cost_model.plan import Candidate
 
 _DEFAULT_PROPORTION = 0.6
 _RECOMPUTATION = {

@@ -10,7 +10,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from paddle_ipu.model.operator_table import row_of
+from paddle_ipu.cost_model.operator_table import row_of
 from paddle_ipu.popart.annotations import (
     AVAILABLE_MEMORY,
     MATMUL_FACTOR,

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from paddle_ipu.model.cycles import OperatorTime
-from paddle_ipu.model.prediction import Prediction
-from paddle_ipu.model.report.timeline import Block, Timeline, Work
+from paddle_ipu.cost_model.cycles import OperatorTime
+from paddle_ipu.cost_model.prediction import Prediction
+from paddle_ipu.cost_model.report.timeline import Block, Timeline, Work
 
 _STAGES, _OPERATORS = 1, 2
 _NANOSECONDS = 1e9

@@ -106,7 +106,7 @@ def _scripts() -> list[str]:
 
 
 def _part(name: str) -> str:
-    folder = files("paddle_ipu.model.report.page_parts")
+    folder = files("paddle_ipu.cost_model.report.page_parts")
     return (folder / name).read_text(encoding="utf-8")
 
 

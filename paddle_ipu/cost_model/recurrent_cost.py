@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paddle_ipu.model.matmul_plan import Product
-from paddle_ipu.model.operator_table import Row
+from paddle_ipu.cost_model.matmul_plan import Product
+from paddle_ipu.cost_model.operator_table import Row
 
 if TYPE_CHECKING:
-    from paddle_ipu.model.operator_cost import Cost, Pricing
-    from paddle_ipu.model.program import Operator
+    from paddle_ipu.cost_model.operator_cost import Cost, Pricing
+    from paddle_ipu.cost_model.program import Operator
 
 _FORWARD_MAPS = 2.0
 _BACKWARD_MAPS = 4.0

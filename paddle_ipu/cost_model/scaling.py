@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from paddle_ipu.model.program import Operator, Program, Tensor
+from paddle_ipu.cost_model.program import Operator, Program, Tensor
 
 
 def with_rows(program: Program, rows: int) -> Program:

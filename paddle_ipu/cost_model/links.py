@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from paddle_ipu.model.machines import Processor
+from paddle_ipu.cost_model.machines import Processor
 
 _PAIR_LINKS = 2
 """Links whose bandwidth :attr:`Processor.link_bandwidth` is."""
