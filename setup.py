@@ -75,9 +75,9 @@ class EditableWithPth(editable_wheel):
 
 
 # ctypes opens it; nothing of Python is in it. Without a compiler XLA's own convolutions run.
-ONEDNN = "paddle_ipu/xla/onednn"
+ONEDNN = "paddle_ipu/xla/kernels"
 KERNELS = Extension(
-    "paddle_ipu.xla.onednn._kernels",
+    "paddle_ipu.xla.kernels._kernels",
     [
         f"{ONEDNN}/{name}.cc"
         for name in (

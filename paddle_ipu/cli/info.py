@@ -141,7 +141,7 @@ def _xla() -> dict[str, Any]:
     try:
         import jax
 
-        from paddle_ipu.xla.onednn import library
+        from paddle_ipu.xla.kernels import library
 
         return {
             "platform": jax.default_backend(),

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from paddle_ipu.awake import Watch
 from paddle_ipu.errors import (
     FeedError,
     QueueFullError,
@@ -33,7 +32,8 @@ from paddle_ipu.serving.model import Model
 from paddle_ipu.serving.request import Array, Outputs, Request
 from paddle_ipu.serving.sleepers import Sleepers
 from paddle_ipu.serving.statistics import Recorder, Statistics
-from paddle_ipu.spared_processors import ONE_SPARED
+from paddle_ipu.xla.kernels.awake import Watch
+from paddle_ipu.xla.kernels.spared_processors import ONE_SPARED
 
 Batch = list[tuple[Request, int, int]]
 """Of each request in it: the request, its first row in the batch, and how many."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from paddle_ipu.xla import memory
 from paddle_ipu.xla.fused_products import FusedProduct
-from paddle_ipu.xla.onednn import library
+from paddle_ipu.xla.kernels import library
 
 Array = np.ndarray[Any, Any]
 

@@ -17,6 +17,8 @@ import onnx_ir as ir
 
 from paddle_ipu.xla.folded_norms import FoldedNorm
 from paddle_ipu.xla.graph import LoweredNode
+from paddle_ipu.xla.kernels import library
+from paddle_ipu.xla.kernels.library import Spec
 from paddle_ipu.xla.lowerings import fused_product
 from paddle_ipu.xla.node_values import (
     STANDARD,
@@ -25,8 +27,6 @@ from paddle_ipu.xla.node_values import (
     seen,
     static_dims,
 )
-from paddle_ipu.xla.onednn import library
-from paddle_ipu.xla.onednn.library import Spec
 
 Array = np.ndarray[Any, Any]
 _ACTIVATIONS = {(domain, "Relu") for domain in STANDARD} | {

@@ -13,7 +13,7 @@ from paddle import inference, nn
 from paddle.nn import functional
 
 import paddle_ipu  # noqa: F401 - activates the plugin
-from paddle_ipu.xla.onednn import library
+from paddle_ipu.xla.kernels import library
 from tests.inference.conftest import run
 
 ROWS, HIDDEN, HEADS = 10, 32, 4

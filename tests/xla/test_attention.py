@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paddle_ipu.xla.onednn import library
-from paddle_ipu.xla.onednn.attention import AttentionSpec, Strides, attended
+from paddle_ipu.xla.kernels import library
+from paddle_ipu.xla.kernels.attention import AttentionSpec, Strides, attended
 
 Array = np.ndarray[Any, Any]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from paddle_ipu import popart
-from paddle_ipu.xla.onednn import library
+from paddle_ipu.xla.kernels import library
 from tests.xla.inference_sessions import XLAS_OWN, run, session_of
 
 Array = np.ndarray[Any, Any]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from paddle_ipu import popart
-from paddle_ipu.xla.onednn import library
+from paddle_ipu.xla.kernels import library
 
 DRAW = np.random.default_rng(0)
 X = DRAW.normal(size=(2, 4, 5, 5)).astype(np.float32)

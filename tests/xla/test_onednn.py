@@ -19,10 +19,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paddle_ipu.spared_processors import ONE_SPARED
 from paddle_ipu.xla import memory
-from paddle_ipu.xla.onednn import library
-from paddle_ipu.xla.onednn.library import Spec
+from paddle_ipu.xla.kernels import library
+from paddle_ipu.xla.kernels.library import Spec
+from paddle_ipu.xla.kernels.spared_processors import ONE_SPARED
 
 Array = np.ndarray[Any, Any]
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paddle_ipu import popart, spared_processors
-from paddle_ipu.xla.onednn import library
-from paddle_ipu.xla.onednn.softmax import SoftmaxSpec, softmax_of
+from paddle_ipu import popart
+from paddle_ipu.xla.kernels import library, spared_processors
+from paddle_ipu.xla.kernels.softmax import SoftmaxSpec, softmax_of
 from tests.xla.inference_sessions import XLAS_OWN, chosen, run, session_of
 
 Array = np.ndarray[Any, Any]

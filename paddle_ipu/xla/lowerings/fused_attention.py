@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from paddle_ipu.xla.onednn.attention import AttentionSpec, attended
+from paddle_ipu.xla.kernels.attention import AttentionSpec, attended
 from paddle_ipu.xla.registry import Attributes, LoweringContext
 
 

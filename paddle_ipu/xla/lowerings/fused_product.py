@@ -7,7 +7,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from paddle_ipu.xla.onednn import library
+from paddle_ipu.xla.kernels import library
 from paddle_ipu.xla.registry import Attributes, LoweringContext
 
 

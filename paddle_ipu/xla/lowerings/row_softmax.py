@@ -7,7 +7,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from paddle_ipu.xla.onednn.softmax import SoftmaxSpec, softmax_of
+from paddle_ipu.xla.kernels.softmax import SoftmaxSpec, softmax_of
 from paddle_ipu.xla.registry import Attributes, LoweringContext
 
 

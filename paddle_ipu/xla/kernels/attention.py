@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paddle_ipu.xla.onednn import library
+from paddle_ipu.xla.kernels import library
 
 Strides = tuple[int, int, int]
 

@@ -20,8 +20,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paddle_ipu import spared_processors
-from paddle_ipu.awake import Watch
+from paddle_ipu.xla.kernels import spared_processors
+from paddle_ipu.xla.kernels.awake import Watch
 
 SETTING = "PADDLE_IPU_ONEDNN"
 """The variable of the environment that turns oneDNN off, where it is 0."""

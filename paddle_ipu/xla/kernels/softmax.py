@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paddle_ipu.xla.onednn import library
+from paddle_ipu.xla.kernels import library
 
 
 @dataclass(frozen=True, slots=True)
