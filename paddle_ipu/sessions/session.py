@@ -147,7 +147,7 @@ class _Session(SessionFacts, SessionReports):
 
     def _build(self) -> Any:
         from paddle_ipu.xla.executable import Executable
-        from paddle_ipu.xla.precision import Precision
+        from paddle_ipu.xla.precision.settings import Precision
         from paddle_ipu.xla.recomputation import Recomputation
         from paddle_ipu.xla.standing_weights import Rewriting, rewritten
         from paddle_ipu.xla.step_program import Anchor, StepProgram

@@ -23,7 +23,7 @@ import numpy as np
 
 from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart.options import LOSS_SCALE_UPDATE_FACTOR
-from paddle_ipu.xla import half
+from paddle_ipu.xla.precision import half
 
 if TYPE_CHECKING:
     from paddle_ipu.popart.options import SessionOptions

@@ -22,7 +22,6 @@ from paddle_ipu.xla import (
     fixed_weights,
     forks,
     fused_products,
-    half,
     index_ranges,
     instances,
     kernel_layout,
@@ -38,12 +37,13 @@ from paddle_ipu.xla.folded_norms import FoldedNorm
 from paddle_ipu.xla.graph import LoweredGraph
 from paddle_ipu.xla.interruptions import Deferred
 from paddle_ipu.xla.lowerings.effects import ABORTED
+from paddle_ipu.xla.precision import half
 from paddle_ipu.xla.recomputation import Segment
 from paddle_ipu.xla.stale_weights import stale_reads
 from paddle_ipu.xla.state import OptimizerState, owned
-from paddle_ipu.xla.step import Step
 from paddle_ipu.xla.step_program import GRADIENT_PREFIX, StepProgram
 from paddle_ipu.xla.stored_step import CompiledStep
+from paddle_ipu.xla.tmp_step import Step
 
 memory.run_in_calling_thread()
 memory.share_heaps()

@@ -2,7 +2,7 @@
 
 A convolution or a matrix product, its bias or folded norm, an addition and an activation are
 several passes over memory for XLA and one for oneDNN, which also keeps the weights in a layout of
-its own. ``onednn/`` does the work; this finds what can be done so.
+its own. ``kernels/`` does the work; this finds what can be done so.
 """
 
 from __future__ import annotations

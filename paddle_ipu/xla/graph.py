@@ -20,18 +20,12 @@ from jax import lax
 from paddle_ipu.errors import LoweringError, popart_exception
 from paddle_ipu.popart.schema import schema_of
 from paddle_ipu.popart.wide_integers import check_fits
-from paddle_ipu.xla import (
-    lowerings,  # noqa: F401 - registers the lowerings
-    node_values,
-    recomputation,
-    residuals,
-    scope_names,
-    stochastic,
-)
+from paddle_ipu.xla import lowerings, node_values, recomputation, residuals, scope_names
 from paddle_ipu.xla.automatic_loss_scaling import GradientWatch
-from paddle_ipu.xla.half import Narrow
 from paddle_ipu.xla.index_ranges import BlockRanges, Watch
-from paddle_ipu.xla.precision import Precision
+from paddle_ipu.xla.precision import stochastic
+from paddle_ipu.xla.precision.half import Narrow
+from paddle_ipu.xla.precision.settings import Precision
 from paddle_ipu.xla.recomputation import Segment
 from paddle_ipu.xla.registry import (
     BlockContext,

@@ -20,7 +20,7 @@ from paddle_ipu.errors import NotSupported, popart_exception
 from paddle_ipu.popart.enums import DataType
 from paddle_ipu.popart.optimizer import Optimizer
 from paddle_ipu.popart.optimizer_values import ClipNormSettings
-from paddle_ipu.xla import half
+from paddle_ipu.xla.precision import half
 
 Arrays = Mapping[str, jax.Array]
 Numbers = Mapping[str, jax.Array]

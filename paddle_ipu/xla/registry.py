@@ -16,7 +16,7 @@ import numpy as np
 
 from paddle_ipu.errors import LoweringError
 from paddle_ipu.xla.index_ranges import BlockRanges, IndexRange, Watch
-from paddle_ipu.xla.precision import Precision
+from paddle_ipu.xla.precision.settings import Precision
 from paddle_ipu.xla.residuals import Remake
 
 Attributes = Mapping[str, Any]

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 
 from paddle_ipu.errors import popart_exception
-from paddle_ipu.xla import half
+from paddle_ipu.xla.precision import half
 
 if TYPE_CHECKING:
     from paddle_ipu.xla.graph import LoweredGraph, LoweredNode

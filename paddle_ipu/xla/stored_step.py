@@ -25,7 +25,7 @@ from paddle_ipu.executable_cache import ExecutableCache
 from paddle_ipu.xla.graph import LoweredGraph
 from paddle_ipu.xla.index_ranges import IndexRange
 from paddle_ipu.xla.program_key import NoKeyError, program_key, traced_key
-from paddle_ipu.xla.step import Step
+from paddle_ipu.xla.tmp_step import Step
 
 _LOG = logging.getLogger("paddle_ipu")
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import special
 
-from paddle_ipu.xla.half import MOVES, PICKS
+from paddle_ipu.xla.precision.half import MOVES, PICKS
 from tests.precision.half_program import compiled
 
 Array = np.ndarray[Any, Any]

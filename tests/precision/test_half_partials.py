@@ -12,7 +12,7 @@ from jax import lax
 
 from paddle_ipu import popart
 from paddle_ipu.errors import popart_exception
-from paddle_ipu.xla import half, partials
+from paddle_ipu.xla.precision import half, partials
 from tests.precision.half_program import run, train
 
 Array = np.ndarray[Any, Any]

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from paddle_ipu.xla import half
+from paddle_ipu.xla.precision import half
 
 Array = np.ndarray[Any, Any]
 

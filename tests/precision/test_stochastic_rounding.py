@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from paddle_ipu import popart
-from paddle_ipu.xla import half, stochastic
+from paddle_ipu.xla.precision import half, stochastic
 from tests.precision.half_program import run, train
 
 Array = np.ndarray[Any, Any]

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from paddle_ipu.xla import partials
 from paddle_ipu.xla.lowerings.arrays import input_or_none, is_floating
+from paddle_ipu.xla.precision import partials
 from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
 from paddle_ipu.xla.residuals import Remake, due, on_cpu, together
 

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from paddle_ipu.xla import partials
 from paddle_ipu.xla.lowerings.arrays import input_or_none
+from paddle_ipu.xla.precision import partials
 from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
 
 States = tuple[Any, ...]

@@ -19,7 +19,7 @@ import numpy as np
 import onnx_ir as ir
 from jax import lax
 
-from paddle_ipu.xla import stochastic
+from paddle_ipu.xla.precision import stochastic
 
 NARROW: Mapping[ir.DataType, str] = {
     ir.DataType.FLOAT16: "float16",

@@ -23,17 +23,10 @@ from paddle_ipu.popart.program import (
     device_dtype,
     dims_of,
 )
-from paddle_ipu.xla import (
-    half,
-    index_ranges,
-    instances,
-    kernel_layout,
-    optimizer,
-    scope_names,
-    stochastic,
-)
+from paddle_ipu.xla import index_ranges, instances, kernel_layout, optimizer, scope_names
 from paddle_ipu.xla.automatic_loss_scaling import COUNTS, GradientWatch
 from paddle_ipu.xla.graph import LoweredGraph, LoweredNode, is_float
+from paddle_ipu.xla.precision import half, stochastic
 from paddle_ipu.xla.recomputation import Segment
 from paddle_ipu.xla.registry import REPLICA_AXIS
 from paddle_ipu.xla.stale_weights import Reads, Versions

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from paddle_ipu.xla import half
+from paddle_ipu.xla.precision import half
 
 BLOCK = 16
 """Products that are added up in float32 before the sum is rounded."""

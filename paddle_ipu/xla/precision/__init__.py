@@ -1,0 +1,1 @@
+"""How a session rounds: to half, at random, partial sums."""
