@@ -23,7 +23,8 @@ from paddle_ipu.verification import sides
 from paddle_ipu.verification.comparison import Comparison
 from paddle_ipu.verification.course import state_before
 from paddle_ipu.verification.report import DIVERGES, FOLLOWS
-from paddle_ipu.xla import lowerings, registry, update_rules  # noqa: F401 - fills the registry
+from paddle_ipu.xla import lowerings, update_rules
+from paddle_ipu.xla.lowerings import registry
 
 Array = np.ndarray[Any, Any]
 

@@ -22,12 +22,10 @@ from paddle_ipu.xla import (
     fixed_weights,
     forks,
     fused_products,
-    index_ranges,
     instances,
     kernel_layout,
     memory,
     recomputation,
-    residuals,
     standing_weights,
     step_trace,
     stored_step,
@@ -36,6 +34,7 @@ from paddle_ipu.xla.feed_rooms import FeedRoom
 from paddle_ipu.xla.folded_norms import FoldedNorm
 from paddle_ipu.xla.graph import LoweredGraph
 from paddle_ipu.xla.interruptions import Deferred
+from paddle_ipu.xla.lowerings import index_ranges, residuals
 from paddle_ipu.xla.lowerings.effects import ABORTED
 from paddle_ipu.xla.precision import half
 from paddle_ipu.xla.recomputation import Segment

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
-from paddle_ipu.xla.scope_names import NOWHERE, Origin, origin_of
+from paddle_ipu.xla.lowerings.scope_names import NOWHERE, Origin, origin_of
 
 Kind = Literal["operator", "copy", "random", "collective", "container"]
 

@@ -23,7 +23,7 @@ from paddle_ipu.popart.paddle_optimizer import (
     ParameterUpdate,
 )
 from paddle_ipu.popart.paddle_optimizer import RULES as STATES
-from paddle_ipu.xla.residuals import on_cpu
+from paddle_ipu.xla.lowerings.residuals import on_cpu
 from paddle_ipu.xla.update_rules import NUMBERS
 from paddle_ipu.xla.weight_update import FACTOR, Recipe, Update, updated
 

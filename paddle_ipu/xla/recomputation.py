@@ -29,7 +29,7 @@ from jax.ad_checkpoint import checkpoint_name
 from paddle_ipu.popart.annotations import RECOMPUTE
 from paddle_ipu.popart.enums import RecomputeType
 from paddle_ipu.popart.program import dims_of
-from paddle_ipu.xla.index_ranges import IndexRange, IndexRanges
+from paddle_ipu.xla.lowerings.index_ranges import IndexRange, IndexRanges
 
 _NORMS = frozenset({
     "BatchNormalization", "GroupNormalization", "InstanceNormalization", "LpNormalization",

@@ -19,7 +19,7 @@ import jax
 
 from paddle_ipu.errors import MeasurementError
 from paddle_ipu.xla.hlo_origins import Kind, Share, origins
-from paddle_ipu.xla.scope_names import NOWHERE, Origin
+from paddle_ipu.xla.lowerings.scope_names import NOWHERE, Origin
 
 _RUN = "paddle_ipu.run"
 _END = "end: "

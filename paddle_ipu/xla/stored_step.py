@@ -23,7 +23,7 @@ from jax.experimental.compilation_cache import compilation_cache
 
 from paddle_ipu.executable_cache import ExecutableCache
 from paddle_ipu.xla.graph import LoweredGraph
-from paddle_ipu.xla.index_ranges import IndexRange
+from paddle_ipu.xla.lowerings.index_ranges import IndexRange
 from paddle_ipu.xla.program_key import NoKeyError, program_key, traced_key
 from paddle_ipu.xla.tmp_step import Step
 

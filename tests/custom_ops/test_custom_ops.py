@@ -31,7 +31,7 @@ from paddle_ipu.errors import (
     UnsupportedOpError,
 )
 from paddle_ipu.popart import op_schema
-from paddle_ipu.xla import registry as lowerings
+from paddle_ipu.xla.lowerings import registry as lowerings
 
 HERE = Path(__file__).parent
 X = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)

@@ -11,7 +11,7 @@ import paddle_ipu.xla.lowerings  # noqa: F401 - registers the lowerings
 from paddle_ipu.ops import families  # noqa: F401 - registers the translators
 from paddle_ipu.ops.registry import Row, translated_operators
 from paddle_ipu.popart.schema import schema_of
-from paddle_ipu.xla.registry import find_lowering
+from paddle_ipu.xla.lowerings.registry import find_lowering
 from tests.operators.operator_cases import CASES, REFUSED, cases_by_operator
 from tests.operators.run_case import emitted_operators, lacks
 from tests.turns import ROWS as TURN

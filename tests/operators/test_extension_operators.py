@@ -11,7 +11,7 @@ import pytest
 import paddle_ipu.xla.lowerings  # noqa: F401 - registers the lowerings
 from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart import Builder
-from paddle_ipu.xla.registry import LoweringContext, find_lowering
+from paddle_ipu.xla.lowerings.registry import LoweringContext, find_lowering
 
 
 def _take(data: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:

@@ -21,8 +21,9 @@ from paddle_ipu import popart
 from paddle_ipu.errors import CacheError, IndexRangeError, NumericalError
 from paddle_ipu.executable_cache import ExecutableCache
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer, ParameterUpdate
-from paddle_ipu.xla import program_key, registry
+from paddle_ipu.xla import program_key
 from paddle_ipu.xla.executable import Executable
+from paddle_ipu.xla.lowerings import registry
 from tests.popart.session_programs import (
     Linear,
     builder,

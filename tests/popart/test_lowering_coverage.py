@@ -11,7 +11,7 @@ from paddle_ipu import popart
 from paddle_ipu.errors import LoweringError, popart_exception
 from paddle_ipu.popart.schema import all_schemas
 from paddle_ipu.xla import lowerings  # noqa: F401 - registers the lowerings
-from paddle_ipu.xla.registry import lowered_operators
+from paddle_ipu.xla.lowerings.registry import lowered_operators
 from tests.popart.session_programs import builder, infer, run
 
 NOT_LOWERED = {

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import paddle_ipu.xla.lowerings  # noqa: F401 - registers the lowerings
-from paddle_ipu.xla.registry import LoweringContext, find_lowering
+from paddle_ipu.xla.lowerings.registry import LoweringContext, find_lowering
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Paddle's import warns about its C++ extension tools.

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from paddle_ipu.xla.channels_last import convolution, inferred
+from paddle_ipu.xla.lowerings.channels_last import convolution, inferred
 
 SIDES = (11, 10, 7)
 KERNEL = (3, 2, 4)

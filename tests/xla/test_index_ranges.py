@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from paddle_ipu.errors import IndexRangeError
-from paddle_ipu.xla.index_ranges import IndexRange, judge, judge_fed
+from paddle_ipu.xla.lowerings.index_ranges import IndexRange, judge, judge_fed
 
 
 @pytest.mark.parametrize("turns", [1, 3, 200])

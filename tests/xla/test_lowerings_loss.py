@@ -11,7 +11,7 @@ import paddle.nn.functional as F  # noqa: N812 - the name everyone uses
 import pytest
 
 from paddle_ipu.errors import LoweringError
-from paddle_ipu.xla.registry import LoweringContext, find_lowering
+from paddle_ipu.xla.lowerings.registry import LoweringContext, find_lowering
 
 LOGITS = np.random.default_rng(2).normal(size=(2, 3, 5)).astype(np.float32)
 PROBABILITIES = np.exp(LOGITS) / np.exp(LOGITS).sum(-1, keepdims=True)

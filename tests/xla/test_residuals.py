@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from paddle_ipu.xla import residuals
+from paddle_ipu.xla.lowerings import residuals
 from paddle_ipu.xla.lowerings.activation import (
     _gelu_erf,
     _gelu_erf_slope,

@@ -12,9 +12,9 @@ import jax.numpy as jnp
 from jax import lax
 
 from paddle_ipu.xla.lowerings.arrays import checked_axis, unary
+from paddle_ipu.xla.lowerings.registry import Attributes, Lowering, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.residuals import Remake, due
 from paddle_ipu.xla.precision.half import to_float16
-from paddle_ipu.xla.registry import Attributes, Lowering, LoweringContext, lowering
-from paddle_ipu.xla.residuals import Remake, due
 
 Function = Callable[[Any], Any]
 

@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from paddle_ipu.xla.lowerings.loss import reduced
-from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 _NEVER = np.float32(-1e30)
 """The logarithm of a probability of zero; infinity would give derivatives that are not numbers."""

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from paddle_ipu.errors import LoweringError
-from paddle_ipu.xla.registry import Attributes, Lowering, LoweringContext
+from paddle_ipu.xla.lowerings.registry import Attributes, Lowering, LoweringContext
 
 # onnx.TensorProto.DataType by number and by PopART's name. The device has no 64-bit types: PopART
 # narrows INT64 and UINT64, and DOUBLE follows here.

@@ -13,7 +13,7 @@ from jax import lax
 from paddle_ipu.errors import LoweringError
 from paddle_ipu.popart.enums import CollectiveOperator, CommGroupType
 from paddle_ipu.xla.instances import INSTANCE_AXIS
-from paddle_ipu.xla.registry import REPLICA_AXIS, Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.registry import REPLICA_AXIS, Attributes, LoweringContext, lowering
 
 Reduction = Callable[[jax.Array], jax.Array]
 

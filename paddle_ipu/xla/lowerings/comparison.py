@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from paddle_ipu.xla.lowerings.arrays import are_constants, on_axis
-from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 
 def _rule(name: str) -> Callable[..., Any]:

@@ -16,9 +16,9 @@ import numpy as np
 from jax import lax
 
 from paddle_ipu.errors import LoweringError
-from paddle_ipu.xla.index_ranges import first_found
 from paddle_ipu.xla.lowerings.arrays import integers, where_in_program
-from paddle_ipu.xla.registry import Attributes, BlockContext, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.index_ranges import first_found
+from paddle_ipu.xla.lowerings.registry import Attributes, BlockContext, LoweringContext, lowering
 
 _LONGEST_MASKED_SCAN = 100_000
 

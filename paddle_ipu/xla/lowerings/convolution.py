@@ -9,10 +9,10 @@ import jax.numpy as jnp
 from jax import lax
 
 from paddle_ipu.errors import LoweringError
-from paddle_ipu.xla import channels_last
+from paddle_ipu.xla.lowerings import channels_last
 from paddle_ipu.xla.lowerings.arrays import input_or_none, integers, where_in_program
+from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 from paddle_ipu.xla.precision import partials
-from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
 
 Padding = list[tuple[int, int]]
 

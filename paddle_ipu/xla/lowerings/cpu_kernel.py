@@ -12,7 +12,7 @@ from jax import dtypes
 
 from paddle_ipu.errors import LoweringError
 from paddle_ipu.popart.operators.paddle_kernel import result_kind
-from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 
 @lowering("ai.paddle_ipu", "CpuKernel")

@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from paddle_ipu.xla.lowerings.arrays import input_or_none
-from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 
 def _cross_entropy(x: Any, label: Any) -> Any:

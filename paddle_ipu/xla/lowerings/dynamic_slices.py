@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from paddle_ipu.xla.lowerings.arrays import checked_axes, checked_axis, integers
-from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 
 def _places(

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from paddle_ipu.errors import popart_runtime_error
-from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 Array = np.ndarray[Any, Any]
 

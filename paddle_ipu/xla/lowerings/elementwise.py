@@ -21,7 +21,7 @@ from paddle_ipu.xla.lowerings.arrays import (
     unary,
     where_in_program,
 )
-from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 
 @lowering("ai.onnx", "Add")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from paddle_ipu.xla.kernels.attention import AttentionSpec, attended
-from paddle_ipu.xla.registry import Attributes, LoweringContext
+from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext
 
 
 def attention(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:

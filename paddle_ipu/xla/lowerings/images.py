@@ -7,7 +7,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 
 @lowering("ai.onnx", "DepthToSpace")

@@ -15,8 +15,8 @@ from paddle_ipu.xla.lowerings.arrays import (
     input_or_none,
     is_floating,
 )
-from paddle_ipu.xla.registry import Attributes, Lookup, LoweringContext, lowering
-from paddle_ipu.xla.residuals import rows_and_table
+from paddle_ipu.xla.lowerings.registry import Attributes, Lookup, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.residuals import rows_and_table
 
 
 def _from_the_front(indices: Any, size: int) -> Any:

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 from jax import lax
 
 from paddle_ipu.xla.lowerings.arrays import input_or_none, is_floating
+from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.residuals import Remake, due, on_cpu, together
 from paddle_ipu.xla.precision import partials
-from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
-from paddle_ipu.xla.residuals import Remake, due, on_cpu, together
 
 Make = Callable[..., Any]
 

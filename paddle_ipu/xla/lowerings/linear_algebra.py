@@ -12,7 +12,7 @@ from jax import lax
 from jax.scipy import linalg
 
 from paddle_ipu.xla.lowerings.arrays import unary
-from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 
 def _turned(x: Any) -> Any:

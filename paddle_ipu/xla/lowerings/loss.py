@@ -13,7 +13,7 @@ from jax import lax
 from paddle_ipu.errors import LoweringError
 from paddle_ipu.xla.lowerings.arrays import where_in_program
 from paddle_ipu.xla.lowerings.elementwise import absolute
-from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 
 def reduced(

@@ -15,7 +15,7 @@ from paddle_ipu.popart.shape_inference.multi_convolution import (
     geometries,
 )
 from paddle_ipu.xla.lowerings.convolution import convolved
-from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 
 def _pairs(flat: Sequence[int]) -> list[tuple[int, int]]:

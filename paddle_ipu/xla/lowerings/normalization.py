@@ -13,8 +13,8 @@ from jax import lax
 
 from paddle_ipu.errors import LoweringError
 from paddle_ipu.xla.lowerings.arrays import where_in_program
-from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
-from paddle_ipu.xla.residuals import Remake, due
+from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.residuals import Remake, due
 
 
 def _statistics(context: LoweringContext, x: Any, axes: tuple[int, ...]) -> tuple[Any, Any, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from paddle_ipu.xla.lowerings.arrays import checked_axis, is_floating
-from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 
 def _is_nan(x: Any) -> Any:

@@ -12,10 +12,10 @@ import numpy as np
 from jax import lax
 
 from paddle_ipu.errors import LoweringError
-from paddle_ipu.xla import channels_last
+from paddle_ipu.xla.lowerings import channels_last
 from paddle_ipu.xla.lowerings.arrays import integers, is_floating, where_in_program
 from paddle_ipu.xla.lowerings.convolution import Padding, explicit_padding
-from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 _FEW = 16
 """Elements of a window up to which they are taken one by one."""

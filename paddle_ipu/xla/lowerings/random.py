@@ -11,7 +11,7 @@ import numpy as np
 
 from paddle_ipu.errors import LoweringError
 from paddle_ipu.xla.lowerings.arrays import where_in_program
-from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 
 def _ratio(context: LoweringContext, attributes: Attributes) -> float:

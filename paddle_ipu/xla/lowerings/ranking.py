@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 _NO_DISTANCE = 1e-6
 """Below it Paddle takes two things for unrelated."""

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from paddle_ipu.xla.lowerings.arrays import input_or_none
+from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 from paddle_ipu.xla.precision import partials
-from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
 
 States = tuple[Any, ...]
 Step = Callable[[Any, States], States]

@@ -12,7 +12,7 @@ from jax import lax
 
 from paddle_ipu.xla.lowerings.arrays import checked_axes, checked_axis, integers, is_floating
 from paddle_ipu.xla.lowerings.elementwise import absolute
-from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 
 def _mean(x: Any, axis: Any, keepdims: bool) -> Any:

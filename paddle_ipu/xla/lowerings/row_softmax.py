@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from paddle_ipu.xla.kernels.softmax import SoftmaxSpec, softmax_of
-from paddle_ipu.xla.registry import Attributes, LoweringContext
+from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext
 
 
 def softmax(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:

@@ -13,7 +13,7 @@ from jax import lax
 
 from paddle_ipu.popart.shape_inference.indexing import expanded_indices
 from paddle_ipu.xla.lowerings.arrays import checked_axis, input_or_none, is_floating
-from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 Places = tuple[Any, ...]
 """One array of indices for each indexed axis, as ``x.at[places]`` takes them."""

@@ -24,7 +24,7 @@ from paddle_ipu.xla.lowerings.arrays import (
     static_integers,
     where_in_program,
 )
-from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 # A larger filled tensor is made on the device rather than stored in the program.
 _LARGEST_STORED_FILL = 1024

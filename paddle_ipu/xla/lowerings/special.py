@@ -13,7 +13,7 @@ from jax import lax
 from jax.scipy import special
 
 from paddle_ipu.xla.lowerings.arrays import is_floating, unary
-from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 
 @jax.custom_jvp

@@ -11,7 +11,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 # The pieces of a uniform B-spline of a degree, as polynomials in the position between two knots:
 # coefficients from the constant term on, and what divides them.

@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 
 from paddle_ipu.xla.lowerings.arrays import input_or_none, is_floating
-from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 
 def _middle(x: Any, ignore_nan: bool) -> tuple[Any, Any, Any, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from jax import lax
 
-from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 
 @lowering("ai.graphcore", "CopyVarUpdate")

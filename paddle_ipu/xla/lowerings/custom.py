@@ -12,7 +12,7 @@ import onnx_ir as ir
 from jax import dtypes
 
 from paddle_ipu.errors import LoweringError
-from paddle_ipu.xla.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 Kind = tuple[tuple[int, ...], ir.DataType]
 

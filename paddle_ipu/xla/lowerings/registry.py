@@ -15,9 +15,9 @@ import jax
 import numpy as np
 
 from paddle_ipu.errors import LoweringError
-from paddle_ipu.xla.index_ranges import BlockRanges, IndexRange, Watch
+from paddle_ipu.xla.lowerings.index_ranges import BlockRanges, IndexRange, Watch
+from paddle_ipu.xla.lowerings.residuals import Remake
 from paddle_ipu.xla.precision.settings import Precision
-from paddle_ipu.xla.residuals import Remake
 
 Attributes = Mapping[str, Any]
 Array = jax.Array | np.ndarray[Any, Any]
