@@ -23,8 +23,9 @@ from paddle_ipu.verification import sides
 from paddle_ipu.verification.comparison import Comparison
 from paddle_ipu.verification.course import state_before
 from paddle_ipu.verification.report import DIVERGES, FOLLOWS
-from paddle_ipu.xla import lowerings, update_rules
+from paddle_ipu.xla import lowerings
 from paddle_ipu.xla.lowerings import registry
+from paddle_ipu.xla.optimizers import update_rules
 
 Array = np.ndarray[Any, Any]
 

@@ -34,11 +34,11 @@ def updater_of(
     Raises:
         TypeError: it is no optimizer.
     """
-    from paddle_ipu.xla.optimizer import PaddleUpdater
-    from paddle_ipu.xla.popart_adam import AdamUpdater
-    from paddle_ipu.xla.popart_adaptive import AdaptiveUpdater
-    from paddle_ipu.xla.popart_optimizer import Reduction
-    from paddle_ipu.xla.popart_sgd import SGDUpdater
+    from paddle_ipu.xla.optimizers.optimizer import PaddleUpdater
+    from paddle_ipu.xla.optimizers.popart_adam import AdamUpdater
+    from paddle_ipu.xla.optimizers.popart_adaptive import AdaptiveUpdater
+    from paddle_ipu.xla.optimizers.popart_optimizer import Reduction
+    from paddle_ipu.xla.optimizers.popart_sgd import SGDUpdater
 
     writes = variable_writes(graph, training=True)
     weights = {

@@ -11,7 +11,7 @@ from paddle_ipu.xla.automatic_loss_scaling import AutomaticLossScaling
 from paddle_ipu.xla.folded_norms import FoldedNorm
 from paddle_ipu.xla.fused_attention import FusedAttention
 from paddle_ipu.xla.fused_products import FusedProduct
-from paddle_ipu.xla.optimizer import Updater
+from paddle_ipu.xla.optimizers.optimizer import Updater
 from paddle_ipu.xla.precision.settings import Precision
 from paddle_ipu.xla.recomputation import Recomputation
 from paddle_ipu.xla.row_softmax import RowSoftmax

@@ -23,11 +23,12 @@ from paddle_ipu.popart.program import (
     device_dtype,
     dims_of,
 )
-from paddle_ipu.xla import instances, kernel_layout, optimizer
+from paddle_ipu.xla import instances, kernel_layout
 from paddle_ipu.xla.automatic_loss_scaling import COUNTS, GradientWatch
 from paddle_ipu.xla.graph import LoweredGraph, LoweredNode, is_float
 from paddle_ipu.xla.lowerings import index_ranges, scope_names
 from paddle_ipu.xla.lowerings.registry import REPLICA_AXIS
+from paddle_ipu.xla.optimizers import optimizer
 from paddle_ipu.xla.precision import half, stochastic
 from paddle_ipu.xla.recomputation import Segment
 from paddle_ipu.xla.stale_weights import Reads, Versions

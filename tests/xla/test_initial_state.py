@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from paddle_ipu.popart.paddle_optimizer import MASTER, RULES, PaddleOptimizer, ParameterUpdate
-from paddle_ipu.xla.optimizer import PaddleUpdater
-from paddle_ipu.xla.update_rules import NUMBERS
-from paddle_ipu.xla.update_rules import RULES as FUNCTIONS
+from paddle_ipu.xla.optimizers.optimizer import PaddleUpdater
+from paddle_ipu.xla.optimizers.update_rules import NUMBERS
+from paddle_ipu.xla.optimizers.update_rules import RULES as FUNCTIONS
 
 
 def _updater(rule: str, types: tuple[str, str, str] = ("float32",) * 3) -> PaddleUpdater:

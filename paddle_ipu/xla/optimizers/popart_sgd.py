@@ -32,7 +32,7 @@ import numpy as np
 from paddle_ipu.errors import popart_runtime_error
 from paddle_ipu.popart.enums import DataType, SGDAccumulatorAndMomentum
 from paddle_ipu.popart.optimizer import SGD
-from paddle_ipu.xla.popart_optimizer import (
+from paddle_ipu.xla.optimizers.popart_optimizer import (
     ACCL,
     Arrays,
     Numbers,

@@ -25,7 +25,7 @@ import numpy as np
 
 from paddle_ipu.popart.enums import AdaptiveMode, DataType, WeightDecayMode
 from paddle_ipu.popart.optimizer import Adaptive
-from paddle_ipu.xla.popart_optimizer import (
+from paddle_ipu.xla.optimizers.popart_optimizer import (
     ACCL1,
     ACCL2,
     ACCL3,

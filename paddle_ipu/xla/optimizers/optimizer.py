@@ -24,8 +24,8 @@ from paddle_ipu.popart.paddle_optimizer import (
 )
 from paddle_ipu.popart.paddle_optimizer import RULES as STATES
 from paddle_ipu.xla.lowerings.residuals import on_cpu
-from paddle_ipu.xla.update_rules import NUMBERS
-from paddle_ipu.xla.weight_update import FACTOR, Recipe, Update, updated
+from paddle_ipu.xla.optimizers.update_rules import NUMBERS
+from paddle_ipu.xla.optimizers.weight_update import FACTOR, Recipe, Update, updated
 
 Arrays = Mapping[str, jax.Array]
 

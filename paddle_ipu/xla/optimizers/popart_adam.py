@@ -29,7 +29,7 @@ import numpy as np
 from paddle_ipu.popart.enums import AdamMode, DataType, WeightDecayMode
 from paddle_ipu.popart.names import SCALED_STATE as SCALING
 from paddle_ipu.popart.optimizer import Adam
-from paddle_ipu.xla.popart_optimizer import (
+from paddle_ipu.xla.optimizers.popart_optimizer import (
     ACCL1,
     ACCL2,
     STEP,

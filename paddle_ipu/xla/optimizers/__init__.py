@@ -1,0 +1,1 @@
+"""Update rules of weights: Paddle's and PopART's."""
