@@ -149,7 +149,7 @@ class _Session(SessionFacts, SessionReports):
         from paddle_ipu.xla.executable import Executable
         from paddle_ipu.xla.precision.settings import Precision
         from paddle_ipu.xla.recomputation import Recomputation
-        from paddle_ipu.xla.standing_weights import Rewriting, rewritten
+        from paddle_ipu.xla.rewrites.standing_weights import Rewriting, rewritten
         from paddle_ipu.xla.step_program import Anchor, StepProgram
 
         options = self._options

@@ -21,23 +21,21 @@ from paddle_ipu.instances import heartbeat
 from paddle_ipu.xla import (
     fixed_weights,
     forks,
-    fused_products,
     instances,
-    kernel_layout,
     memory,
     recomputation,
-    standing_weights,
     step_trace,
     stored_step,
 )
 from paddle_ipu.xla.feed_rooms import FeedRoom
-from paddle_ipu.xla.folded_norms import FoldedNorm
 from paddle_ipu.xla.graph import LoweredGraph
 from paddle_ipu.xla.interruptions import Deferred
 from paddle_ipu.xla.lowerings import index_ranges, residuals
 from paddle_ipu.xla.lowerings.effects import ABORTED
 from paddle_ipu.xla.precision import half
 from paddle_ipu.xla.recomputation import Segment
+from paddle_ipu.xla.rewrites import fused_products, kernel_layout, standing_weights
+from paddle_ipu.xla.rewrites.folded_norms import FoldedNorm
 from paddle_ipu.xla.stale_weights import stale_reads
 from paddle_ipu.xla.state import OptimizerState, owned
 from paddle_ipu.xla.step_program import GRADIENT_PREFIX, StepProgram

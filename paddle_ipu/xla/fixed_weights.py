@@ -10,8 +10,8 @@ import jax
 import numpy as np
 
 from paddle_ipu.xla import memory
-from paddle_ipu.xla.fused_products import FusedProduct
 from paddle_ipu.xla.kernels import library
+from paddle_ipu.xla.rewrites.fused_products import FusedProduct
 
 Array = np.ndarray[Any, Any]
 

@@ -23,7 +23,7 @@ from paddle_ipu.popart.program import (
     device_dtype,
     dims_of,
 )
-from paddle_ipu.xla import instances, kernel_layout
+from paddle_ipu.xla import instances
 from paddle_ipu.xla.automatic_loss_scaling import COUNTS, GradientWatch
 from paddle_ipu.xla.graph import LoweredGraph, LoweredNode, is_float
 from paddle_ipu.xla.lowerings import index_ranges, scope_names
@@ -31,6 +31,7 @@ from paddle_ipu.xla.lowerings.registry import REPLICA_AXIS
 from paddle_ipu.xla.optimizers import optimizer
 from paddle_ipu.xla.precision import half, stochastic
 from paddle_ipu.xla.recomputation import Segment
+from paddle_ipu.xla.rewrites import kernel_layout
 from paddle_ipu.xla.stale_weights import Reads, Versions
 from paddle_ipu.xla.state import OptimizerState
 from paddle_ipu.xla.step_program import GRADIENT_PREFIX, Anchor, StepProgram

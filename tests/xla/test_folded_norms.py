@@ -9,7 +9,7 @@ import onnx_ir as ir
 import pytest
 
 from paddle_ipu import popart
-from paddle_ipu.xla.folded_norms import FoldedNorm, fold
+from paddle_ipu.xla.rewrites.folded_norms import FoldedNorm, fold
 
 DRAW = np.random.default_rng(0)
 

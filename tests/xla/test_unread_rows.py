@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paddle_ipu import popart
-from paddle_ipu.xla import standing_weights
-from paddle_ipu.xla.unread_rows import Rows, through_reshape
+from paddle_ipu.xla.rewrites import standing_weights
+from paddle_ipu.xla.rewrites.unread_rows import Rows, through_reshape
 from tests.xla.inference_sessions import chosen, run, session_of
 
 Array = np.ndarray[Any, Any]

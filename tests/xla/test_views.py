@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paddle_ipu.xla.views import view_of
+from paddle_ipu.xla.rewrites.views import view_of
 
 Array = np.ndarray[Any, Any]
 

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from paddle_ipu.popart.shape_inference.constants import constant_of
-from paddle_ipu.xla.node_values import (
+from paddle_ipu.xla.rewrites.node_values import (
     STANDARD,
     gives_its_input,
     is_float32,
     permutation,
     static_dims,
 )
-from paddle_ipu.xla.unread_rows import rows_of_slice
+from paddle_ipu.xla.rewrites.unread_rows import rows_of_slice
 
 
 @dataclass(frozen=True, slots=True)

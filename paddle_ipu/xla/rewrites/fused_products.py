@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from paddle_ipu.xla.folded_norms import FoldedNorm
 from paddle_ipu.xla.graph import LoweredNode
 from paddle_ipu.xla.kernels import library
 from paddle_ipu.xla.kernels.library import Spec
 from paddle_ipu.xla.lowerings import fused_product
-from paddle_ipu.xla.node_values import (
+from paddle_ipu.xla.rewrites.folded_norms import FoldedNorm
+from paddle_ipu.xla.rewrites.node_values import (
     STANDARD,
     gives_its_input,
     is_float32,
