@@ -187,7 +187,7 @@ class _Engine:
             # first decides in which thread XLA runs programs: as a rule, a predictor.
             import jax.numpy
 
-            from paddle_ipu.xla import memory
+            from paddle_ipu.xla.step import memory
 
             memory.run_in_calling_thread()
             jax.numpy.zeros(1)

@@ -59,20 +59,20 @@ def collective(config: Config) -> Callable[[], None]:
     import jax
     import jax.numpy as jnp
 
-    from paddle_ipu.xla import instances
+    from paddle_ipu.xla.step import collectives
 
-    together = instances.joined()
+    together = collectives.joined()
     gradients = {name: jnp.ones((1, *shape)) for name, shape in shapes(config).items()}
     summed: Any = jax.jit(
         jax.shard_map(
-            instances.summed,
+            collectives.summed,
             mesh=together.mesh,
-            in_specs=(jax.P(instances.INSTANCE_AXIS),),
+            in_specs=(jax.P(collectives.INSTANCE_AXIS),),
             out_specs=jax.P(),
             check_vma=False,
         )
     )
-    sharding = jax.NamedSharding(together.mesh, jax.P(instances.INSTANCE_AXIS))
+    sharding = jax.NamedSharding(together.mesh, jax.P(collectives.INSTANCE_AXIS))
     whole = {
         name: jax.make_array_from_single_device_arrays(
             (together.count, *array.shape[1:]), sharding, [array]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from paddle_ipu.measured import Measurement
     from paddle_ipu.serving.batching_runner import BatchingRunner
     from paddle_ipu.serving.model import Model
-    from paddle_ipu.xla.step_trace import Recording
+    from paddle_ipu.xla.step.step_trace import Recording
 
 Array = np.ndarray[Any, Any]
 

@@ -18,7 +18,7 @@ from paddle_ipu.cost_model.operator_table import row_of
 from paddle_ipu.cost_model.report.terminal import duration
 
 if TYPE_CHECKING:
-    from paddle_ipu.xla.step_trace import Recording
+    from paddle_ipu.xla.step.step_trace import Recording
 
 VERSION = 1
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 
 from paddle_ipu.errors import CacheError
-from paddle_ipu.executable_cache import SIZE_VARIABLE, ExecutableCache, size_limit
+from paddle_ipu.xla.step.executable_cache import SIZE_VARIABLE, ExecutableCache, size_limit
 
 NAME = "cache"
 SUMMARY = "list, measure, verify or clear a folder of compiled programs"

@@ -129,18 +129,18 @@ def init() -> None:
         BackendUnavailableError: they cannot be connected.
     """
     if getNumInstances() > 1:
-        from paddle_ipu.xla import instances
+        from paddle_ipu.xla.step import collectives
 
-        instances.joined()
+        collectives.joined()
 
 
 def isBackendInitialized() -> bool:
     """Whether this instance is connected with the others; a single instance always is."""
     if getNumInstances() == 1:
         return True
-    from paddle_ipu.xla import instances
+    from paddle_ipu.xla.step import collectives
 
-    return instances.is_joined()
+    return collectives.is_joined()
 
 
 def execute_on_instances(
@@ -175,9 +175,9 @@ def allGather(value: Any) -> Array:
     array = np.asarray(value)
     if getNumInstances() == 1:
         return array[None].copy()
-    from paddle_ipu.xla import instances
+    from paddle_ipu.xla.step import collectives
 
-    return instances.joined().gathered(array)
+    return collectives.joined().gathered(array)
 
 
 def allReduce(value: Any, reduction: str = "mean") -> Array:

@@ -157,7 +157,7 @@ class IpuPredictor:
 
     def try_shrink_memory(self) -> int:
         """Gives memory that nothing uses back to the system; how many bytes, 0 where unknown."""
-        from paddle_ipu.xla import memory
+        from paddle_ipu.xla.step import memory
 
         before = _resident_bytes()
         memory.give_back_unused()

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from paddle_ipu.sessions.arrays import SessionArrays
 
 if TYPE_CHECKING:
-    from paddle_ipu.xla.step_trace import Recording
+    from paddle_ipu.xla.step.step_trace import Recording
 
 
 class SessionFacts(SessionArrays):

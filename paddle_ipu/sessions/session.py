@@ -146,11 +146,11 @@ class _Session(SessionFacts, SessionReports):
             raise popart_exception(f"Anchor tensor `{anchor}' not in Ir Tensors. Note: {why}.")
 
     def _build(self) -> Any:
-        from paddle_ipu.xla.executable import Executable
         from paddle_ipu.xla.precision.settings import Precision
-        from paddle_ipu.xla.recomputation import Recomputation
         from paddle_ipu.xla.rewrites.standing_weights import Rewriting, rewritten
-        from paddle_ipu.xla.step_program import Anchor, StepProgram
+        from paddle_ipu.xla.step.executable import Executable
+        from paddle_ipu.xla.step.recomputation import Recomputation
+        from paddle_ipu.xla.step.step_program import Anchor, StepProgram
 
         options = self._options
         updater = self._updater()
@@ -214,7 +214,7 @@ class _Session(SessionFacts, SessionReports):
         options = self._options
         if not options.automaticLossScalingSettings.enabled:
             return None
-        from paddle_ipu.xla.automatic_loss_scaling import AutomaticLossScaling
+        from paddle_ipu.xla.step.automatic_loss_scaling import AutomaticLossScaling
 
         check_loss_scaling(options, self._optimizer, self._differentiated)
         kept = {self._loss, *self._graph.initializers}

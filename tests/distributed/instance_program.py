@@ -10,7 +10,7 @@ import numpy as np
 import popdist
 import popdist.popart
 from paddle_ipu import popart
-from paddle_ipu.xla.hlo_origins import origins
+from paddle_ipu.xla.step.hlo_origins import origins
 
 STEPS, MICRO, TOTAL, ROWS = 10, 2, 4, 3
 

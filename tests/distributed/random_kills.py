@@ -25,7 +25,7 @@ from pathlib import Path
 
 from examples.bert.stages.checkpoints import check_files
 from examples.bert.stages.log import LOG_FILE, read_log
-from paddle_ipu.executable_cache import ExecutableCache
+from paddle_ipu.xla.step.executable_cache import ExecutableCache
 from tests.distributed.doomed_pretraining import EXIT_CODE, FAILURE
 from tests.examples.stage_data import SIZES, write_samples_folder
 

@@ -16,8 +16,8 @@ import pytest
 from paddle_ipu.distributed import poprun, remote_hosts
 from paddle_ipu.distributed.mpi_process import Failure
 from paddle_ipu.errors import LaunchError
-from paddle_ipu.executable_cache import ExecutableCache
 from paddle_ipu.instances.vipu_client import VipuClient
+from paddle_ipu.xla.step.executable_cache import ExecutableCache
 
 ROOT = Path(__file__).parents[2]
 ALLOWED = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}

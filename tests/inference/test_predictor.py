@@ -16,8 +16,8 @@ from paddle import inference
 
 from paddle_ipu import scope as scopes
 from paddle_ipu.backend import IpuBackend
-from paddle_ipu.xla import memory
-from paddle_ipu.xla.executable import Executable
+from paddle_ipu.xla.step import memory
+from paddle_ipu.xla.step.executable import Executable
 from tests.inference.conftest import assert_alike, rows, run
 
 NEWER = not paddle.__version__.startswith("2.")

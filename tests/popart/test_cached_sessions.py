@@ -19,11 +19,11 @@ from jax.experimental.compilation_cache import compilation_cache
 import paddle_ipu
 from paddle_ipu import popart
 from paddle_ipu.errors import CacheError, IndexRangeError, NumericalError
-from paddle_ipu.executable_cache import ExecutableCache
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer, ParameterUpdate
-from paddle_ipu.xla import program_key
-from paddle_ipu.xla.executable import Executable
 from paddle_ipu.xla.lowerings import registry
+from paddle_ipu.xla.step import program_key
+from paddle_ipu.xla.step.executable import Executable
+from paddle_ipu.xla.step.executable_cache import ExecutableCache
 from tests.popart.session_programs import (
     Linear,
     builder,

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from paddle_ipu.errors import CacheError
-from paddle_ipu.executable_cache import SIZE_VARIABLE, ExecutableCache, size_limit
+from paddle_ipu.xla.step.executable_cache import SIZE_VARIABLE, ExecutableCache, size_limit
 
 KEY, OTHER = "a1" * 32, "b2" * 32
 TOLD = {"weights": ["w"], "bytes": 7}

@@ -10,7 +10,7 @@ import pytest
 
 from paddle_ipu import popart
 from paddle_ipu.errors import popart_runtime_error
-from paddle_ipu.xla.executable import Executable
+from paddle_ipu.xla.step.executable import Executable
 from tests.popart.session_programs import B, Linear, W, X, options, run, sgd, train, weights
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from paddle_ipu import popart
 from paddle_ipu.errors import popart_exception
-from paddle_ipu.executable_cache import ExecutableCache
+from paddle_ipu.xla.step.executable_cache import ExecutableCache
 from tests.popart.session_programs import (
     B,
     Linear,

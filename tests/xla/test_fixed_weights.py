@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from paddle_ipu.xla import fixed_weights, memory
+from paddle_ipu.xla.step import fixed_weights, memory
 
 
 def test_arrays_side_by_side_have_their_shapes_and_do_not_overlap() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from paddle_ipu.popart.builder import Builder
-from paddle_ipu.xla.graph import LoweredGraph
+from paddle_ipu.xla.step.graph import LoweredGraph
 
 BATCH, SEQUENCE, WIDTH = 2, 64, 128
 

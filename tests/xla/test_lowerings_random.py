@@ -11,7 +11,7 @@ import onnx_ir as ir
 import pytest
 
 from paddle_ipu.errors import LoweringError
-from paddle_ipu.xla.graph import LoweredGraph
+from paddle_ipu.xla.step.graph import LoweredGraph
 
 X = np.random.default_rng(0).uniform(1, 2, (100, 200)).astype(np.float32)
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from paddle_ipu.popart.builder import Builder
-from paddle_ipu.xla.graph import LoweredGraph
 from paddle_ipu.xla.lowerings import linear
+from paddle_ipu.xla.step.graph import LoweredGraph
 
 WIDTH, WORDS = 8, 64
 

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from paddle_ipu.xla.graph import LoweredNode
 from paddle_ipu.xla.kernels import library
 from paddle_ipu.xla.kernels.library import Spec
 from paddle_ipu.xla.lowerings import fused_product
@@ -27,6 +26,7 @@ from paddle_ipu.xla.rewrites.node_values import (
     seen,
     static_dims,
 )
+from paddle_ipu.xla.step.graph import LoweredNode
 
 Array = np.ndarray[Any, Any]
 _ACTIVATIONS = {(domain, "Relu") for domain in STANDARD} | {

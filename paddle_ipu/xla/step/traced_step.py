@@ -23,18 +23,18 @@ from paddle_ipu.popart.program import (
     device_dtype,
     dims_of,
 )
-from paddle_ipu.xla import instances
-from paddle_ipu.xla.automatic_loss_scaling import COUNTS, GradientWatch
-from paddle_ipu.xla.graph import LoweredGraph, LoweredNode, is_float
 from paddle_ipu.xla.lowerings import index_ranges, scope_names
 from paddle_ipu.xla.lowerings.registry import REPLICA_AXIS
 from paddle_ipu.xla.optimizers import optimizer
 from paddle_ipu.xla.precision import half, stochastic
-from paddle_ipu.xla.recomputation import Segment
 from paddle_ipu.xla.rewrites import kernel_layout
-from paddle_ipu.xla.stale_weights import Reads, Versions
-from paddle_ipu.xla.state import OptimizerState
-from paddle_ipu.xla.step_program import GRADIENT_PREFIX, Anchor, StepProgram
+from paddle_ipu.xla.step import collectives
+from paddle_ipu.xla.step.automatic_loss_scaling import COUNTS, GradientWatch
+from paddle_ipu.xla.step.graph import LoweredGraph, LoweredNode, is_float
+from paddle_ipu.xla.step.recomputation import Segment
+from paddle_ipu.xla.step.stale_weights import Reads, Versions
+from paddle_ipu.xla.step.state import OptimizerState
+from paddle_ipu.xla.step.step_program import GRADIENT_PREFIX, Anchor, StepProgram
 
 Tree = dict[str, Any]
 Scale = float | jax.Array
@@ -273,19 +273,19 @@ class Step:
 
     def _over_instances(self, tree: Any) -> Any:
         """The sum of what all instances have."""
-        return tree if self.program.instances == 1 else instances.summed(tree)
+        return tree if self.program.instances == 1 else collectives.summed(tree)
 
     def _everywhere(self, flags: jax.Array) -> jax.Array:
         """What is true on all instances."""
-        return flags if self.program.instances == 1 else instances.true_everywhere(flags)
+        return flags if self.program.instances == 1 else collectives.true_everywhere(flags)
 
     def _first_replica(self) -> Any:
         """The number of this instance's first replica. All instances compile the same program."""
-        return 0 if self.program.instances == 1 else instances.own_index() * self.program.replicas
+        return 0 if self.program.instances == 1 else collectives.own_index() * self.program.replicas
 
     def _of_first_instance(self, counters: jax.Array) -> jax.Array:
         """Instance 0's counters: sums and updates are rounded alike on all instances."""
-        return counters if self.program.instances == 1 else instances.of_first(counters)
+        return counters if self.program.instances == 1 else collectives.of_first(counters)
 
     def _rounding(self, key: jax.Array, what: int) -> AbstractContextManager[None]:
         """Rounds what is traced inside as the session's options say."""

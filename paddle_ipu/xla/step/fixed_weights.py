@@ -9,9 +9,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from paddle_ipu.xla import memory
 from paddle_ipu.xla.kernels import library
 from paddle_ipu.xla.rewrites.fused_products import FusedProduct
+from paddle_ipu.xla.step import memory
 
 Array = np.ndarray[Any, Any]
 

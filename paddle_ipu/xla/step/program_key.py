@@ -29,8 +29,8 @@ import onnx_ir as ir
 
 import paddle_ipu
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
-from paddle_ipu.xla.graph import OWN_LOWERINGS, LoweredGraph, LoweredNode
-from paddle_ipu.xla.tmp_step import Step
+from paddle_ipu.xla.step.graph import OWN_LOWERINGS, LoweredGraph, LoweredNode
+from paddle_ipu.xla.step.traced_step import Step
 
 _OWN = "paddle_ipu."
 _DEPTH = 60

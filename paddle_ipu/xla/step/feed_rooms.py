@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from paddle_ipu.xla import memory
+from paddle_ipu.xla.step import memory
 
 Array = np.ndarray[Any, Any]
 

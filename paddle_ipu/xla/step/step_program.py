@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from paddle_ipu.xla.automatic_loss_scaling import AutomaticLossScaling
 from paddle_ipu.xla.optimizers.optimizer import Updater
 from paddle_ipu.xla.precision.settings import Precision
-from paddle_ipu.xla.recomputation import Recomputation
 from paddle_ipu.xla.rewrites.folded_norms import FoldedNorm
 from paddle_ipu.xla.rewrites.fused_attention import FusedAttention
 from paddle_ipu.xla.rewrites.fused_products import FusedProduct
 from paddle_ipu.xla.rewrites.row_softmax import RowSoftmax
+from paddle_ipu.xla.step.automatic_loss_scaling import AutomaticLossScaling
+from paddle_ipu.xla.step.recomputation import Recomputation
 
 GRADIENT_PREFIX = "Gradient___"
 

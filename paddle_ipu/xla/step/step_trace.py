@@ -18,8 +18,8 @@ from typing import Any
 import jax
 
 from paddle_ipu.errors import MeasurementError
-from paddle_ipu.xla.hlo_origins import Kind, Share, origins
 from paddle_ipu.xla.lowerings.scope_names import NOWHERE, Origin
+from paddle_ipu.xla.step.hlo_origins import Kind, Share, origins
 
 _RUN = "paddle_ipu.run"
 _END = "end: "

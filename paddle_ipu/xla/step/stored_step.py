@@ -21,11 +21,11 @@ import jax
 from jax.experimental import serialize_executable
 from jax.experimental.compilation_cache import compilation_cache
 
-from paddle_ipu.executable_cache import ExecutableCache
-from paddle_ipu.xla.graph import LoweredGraph
 from paddle_ipu.xla.lowerings.index_ranges import IndexRange
-from paddle_ipu.xla.program_key import NoKeyError, program_key, traced_key
-from paddle_ipu.xla.tmp_step import Step
+from paddle_ipu.xla.step.executable_cache import ExecutableCache
+from paddle_ipu.xla.step.graph import LoweredGraph
+from paddle_ipu.xla.step.program_key import NoKeyError, program_key, traced_key
+from paddle_ipu.xla.step.traced_step import Step
 
 _LOG = logging.getLogger("paddle_ipu")
 

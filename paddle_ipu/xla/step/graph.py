@@ -20,8 +20,7 @@ from jax import lax
 from paddle_ipu.errors import LoweringError, popart_exception
 from paddle_ipu.popart.schema import schema_of
 from paddle_ipu.popart.wide_integers import check_fits
-from paddle_ipu.xla import lowerings, recomputation
-from paddle_ipu.xla.automatic_loss_scaling import GradientWatch
+from paddle_ipu.xla import lowerings
 from paddle_ipu.xla.lowerings import residuals, scope_names
 from paddle_ipu.xla.lowerings.index_ranges import BlockRanges, Watch
 from paddle_ipu.xla.lowerings.registry import (
@@ -36,9 +35,11 @@ from paddle_ipu.xla.lowerings.registry import (
 from paddle_ipu.xla.precision import stochastic
 from paddle_ipu.xla.precision.half import Narrow
 from paddle_ipu.xla.precision.settings import Precision
-from paddle_ipu.xla.recomputation import Segment
 from paddle_ipu.xla.rewrites import node_values
-from paddle_ipu.xla.stale_weights import Versions, with_gradient_of
+from paddle_ipu.xla.step import recomputation
+from paddle_ipu.xla.step.automatic_loss_scaling import GradientWatch
+from paddle_ipu.xla.step.recomputation import Segment
+from paddle_ipu.xla.step.stale_weights import Versions, with_gradient_of
 
 OWN_LOWERINGS = "paddle_ipu.xla.lowerings."
 """How the modules of paddle_ipu's lowerings begin; others are a user's."""

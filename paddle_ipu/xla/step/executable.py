@@ -18,29 +18,29 @@ import numpy as np
 
 from paddle_ipu.errors import LoweringError, NumericalError, popart_exception, popart_runtime_error
 from paddle_ipu.instances import heartbeat
-from paddle_ipu.xla import (
+from paddle_ipu.xla.lowerings import index_ranges, residuals
+from paddle_ipu.xla.lowerings.effects import ABORTED
+from paddle_ipu.xla.precision import half
+from paddle_ipu.xla.rewrites import fused_products, kernel_layout, standing_weights
+from paddle_ipu.xla.rewrites.folded_norms import FoldedNorm
+from paddle_ipu.xla.step import (
+    collectives,
     fixed_weights,
     forks,
-    instances,
     memory,
     recomputation,
     step_trace,
     stored_step,
 )
-from paddle_ipu.xla.feed_rooms import FeedRoom
-from paddle_ipu.xla.graph import LoweredGraph
-from paddle_ipu.xla.interruptions import Deferred
-from paddle_ipu.xla.lowerings import index_ranges, residuals
-from paddle_ipu.xla.lowerings.effects import ABORTED
-from paddle_ipu.xla.precision import half
-from paddle_ipu.xla.recomputation import Segment
-from paddle_ipu.xla.rewrites import fused_products, kernel_layout, standing_weights
-from paddle_ipu.xla.rewrites.folded_norms import FoldedNorm
-from paddle_ipu.xla.stale_weights import stale_reads
-from paddle_ipu.xla.state import OptimizerState, owned
-from paddle_ipu.xla.step_program import GRADIENT_PREFIX, StepProgram
-from paddle_ipu.xla.stored_step import CompiledStep
-from paddle_ipu.xla.tmp_step import Step
+from paddle_ipu.xla.step.feed_rooms import FeedRoom
+from paddle_ipu.xla.step.graph import LoweredGraph
+from paddle_ipu.xla.step.interruptions import Deferred
+from paddle_ipu.xla.step.recomputation import Segment
+from paddle_ipu.xla.step.stale_weights import stale_reads
+from paddle_ipu.xla.step.state import OptimizerState, owned
+from paddle_ipu.xla.step.step_program import GRADIENT_PREFIX, StepProgram
+from paddle_ipu.xla.step.stored_step import CompiledStep
+from paddle_ipu.xla.step.traced_step import Step
 
 memory.run_in_calling_thread()
 memory.share_heaps()
@@ -75,8 +75,8 @@ class Executable:
     _compiled_still: CompiledStep | None = None
     _fits_state: bool = True
     _cache_path: str | None = None
-    _instances: instances.Instances | None = None
-    _wholes: instances.Wholes = field(default_factory=instances.Wholes)
+    _instances: collectives.Instances | None = None
+    _wholes: collectives.Wholes = field(default_factory=collectives.Wholes)
     _model_weights: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     _is_shared: bool = False
     _rooms: list[FeedRoom] | None = None
@@ -84,7 +84,7 @@ class Executable:
     def __post_init__(self) -> None:
         program = self.program
         if program.instances > 1:
-            self._instances = instances.joined()
+            self._instances = collectives.joined()
         graph = LoweredGraph(
             program.graph,
             program.precision,
