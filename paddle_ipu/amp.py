@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 import paddle
 
-from paddle_ipu import scope as scopes
 from paddle_ipu import shard_guard
 from paddle_ipu.dialect.annotations import AMP
 from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.errors import NotSupported
 from paddle_ipu.frontend.programs import is_pir
 from paddle_ipu.legacy.legacy_names import PADDLE, type_of, was_attribute
+from paddle_ipu.runtime import scope as scopes
 
 GUARDED = "paddle_ipu.fp16_guard"
 """Attribute of an operator that was built inside ``fp16_guard``."""

@@ -12,18 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from paddle_ipu.backend import IpuBackend, has_other_owner
 from paddle_ipu.compile_progress import Percent, between, progress_of
-from paddle_ipu.early_state import EarlyState
 from paddle_ipu.errors import (
     IndexRangeError,
     InvalidProgramError,
     NotSupported,
     ServingError,
 )
-from paddle_ipu.executor import IpuProgram, tell_origin
-from paddle_ipu.feeds import Feed
-from paddle_ipu.fetches import Fetch
 from paddle_ipu.lowered_program import (
     LoweredProgram,
     data_flow,
@@ -37,7 +32,12 @@ from paddle_ipu.lowered_program import (
 )
 from paddle_ipu.options.strategy import StrategyValues, check_consistent
 from paddle_ipu.predicted_program import check_fits, choice_of, is_machine_named, program_of
-from paddle_ipu.random_seed import Seed, fixed_seed
+from paddle_ipu.runtime.executor import IpuProgram, tell_origin
+from paddle_ipu.runtime.feeds import Feed
+from paddle_ipu.runtime.fetches import Fetch
+from paddle_ipu.runtime.random_seed import Seed, fixed_seed
+from paddle_ipu.runtime.weights.backend import IpuBackend, has_other_owner
+from paddle_ipu.runtime.weights.early_state import EarlyState
 
 if TYPE_CHECKING:
     from paddle_ipu.ops.translate import Translation
@@ -159,20 +159,21 @@ def _compile(
     progress: Percent,
     first_passes: Sequence[Pass],
 ) -> IpuProgram:
-    from paddle_ipu import adapted_loss_scale, seam
+    from paddle_ipu.runtime import target_selection
+    from paddle_ipu.runtime.weights import adapted_loss_scale
 
-    popart = seam.select()
+    popart = target_selection.select()
     lowered = lower(
         popart, program, values, feed_list, fetch_list, between(progress, 0, 25), first_passes,
         scope_weights(scope),
     )  # fmt: skip
-    if seam.is_ours(popart) and is_machine_named(values):
+    if target_selection.is_ours(popart) and is_machine_named(values):
         check_fits(lowered, values)
     compilation, translation = lowered.compilation, lowered.translation
     anchors, optimizer, chosen = lowered.anchors, lowered.optimizer, lowered.chosen
     own_rule = chosen is not None and chosen.is_paddles
     rate = _learning_rate(program, scope, optimizer)
-    device = seam.acquire(popart, int(values["num_ipus"]), int(values["tiles_per_ipu"]))
+    device = target_selection.acquire(popart, int(values["num_ipus"]), int(values["tiles_per_ipu"]))
     first = None if chosen is None else chosen.make(optimizer, rate() if rate else 0.0)
     states = {} if chosen is None else chosen.states
     # Made-up data leaves the Scope alone; what another program has too, that one gives back first.
@@ -224,7 +225,7 @@ def _compile(
         synthetic=values["synthetic_data_mode"] != 0,
         seed=Seed(
             fixed=fixed_seed(program, values) is not None,
-            drawn=not seam.is_ours(popart) or session.drawsRandomNumbers(),
+            drawn=not target_selection.is_ours(popart) or session.drawsRandomNumbers(),
         )
         if values["compile_engine"]
         else None,
@@ -323,7 +324,7 @@ def _fetch_dtype(compilation: Compilation, name: str) -> str:
 
 def _learning_rate(program: Any, scope: Any, optimizer: Any) -> Callable[[], float] | None:
     """Gives the learning rate of the next run: the scheduler's, else the variable's."""
-    from paddle_ipu import scope as scopes
+    from paddle_ipu.runtime import scope as scopes
 
     if optimizer is None or not optimizer.learning_rate_name:
         return None
@@ -361,11 +362,11 @@ def _session(
     early: EarlyState,
     progress: Percent,
 ) -> Any:
-    from paddle_ipu import seam
+    from paddle_ipu.runtime import target_selection
 
     translation, compilation = lowered.translation, lowered.compilation
     arguments = {
-        "fnModel": seam.model_of(popart, translation.builder),
+        "fnModel": target_selection.model_of(popart, translation.builder),
         "dataFlow": data_flow(popart, values, anchors),
         "deviceInfo": device,
         "patterns": session_patterns(popart, values),
@@ -377,7 +378,7 @@ def _session(
         )
     else:
         session = popart.InferenceSession(**arguments)
-    if seam.is_ours(popart):
+    if target_selection.is_ours(popart):
         built = between(progress, 25, 99)
         session.setProgressListener(lambda done, total: built(100 * done / total))
         session.setCpuKernels(translation.kernels)

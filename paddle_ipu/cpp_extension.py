@@ -19,8 +19,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from paddle_ipu import seam
 from paddle_ipu.errors import BackendUnavailableError
+from paddle_ipu.runtime import target_selection
 
 _LOG = logging.getLogger("paddle_ipu")
 _SDK_HEADER = re.compile(
@@ -112,7 +112,7 @@ def _constructors_in(folder: str) -> str:
 
 
 def _buildable(name: str, sources: Sequence[str]) -> Sequence[str]:
-    if seam.sdk_installed():
+    if target_selection.sdk_installed():
         return sources
     needs = {source: header for source in sources if (header := _sdk_header(source))}
     if not needs:
@@ -135,7 +135,7 @@ def _buildable(name: str, sources: Sequence[str]) -> Sequence[str]:
 
 def _linkable(name: str, flags: Sequence[str]) -> Sequence[str]:
     """Flags of the linker without the SDK's libraries, where there is no SDK."""
-    if seam.sdk_installed():
+    if target_selection.sdk_installed():
         return flags
     missing = [flag for flag in flags if flag in _SDK_LIBRARIES]
     if missing:

@@ -55,12 +55,13 @@ def lower(
         progress: told how many percent of it are done, pass by pass and operator by operator.
         weights_of: given the weights by name and the optimizer, what gives the array of each.
     """
-    from paddle_ipu import dialect, seam
+    from paddle_ipu import dialect
     from paddle_ipu.dump import Dump
     from paddle_ipu.frontend import programs
     from paddle_ipu.ops.translate import translate
     from paddle_ipu.passes.ipu_pipeline import PIPELINE
     from paddle_ipu.passes.pipeline import Compilation, run_passes
+    from paddle_ipu.runtime import target_selection
 
     feeds, fetches = _names(feed_list, "feed_list"), _names(fetch_list, "fetch_list")
     graph = programs.read(program)
@@ -102,7 +103,7 @@ def lower(
     chosen = _chosen(popart, optimizer, translation, written, anchors, values)
     own_rule = chosen is not None and chosen.is_paddles
     extensions = {name: place_of(node) for name, node in translation.extensions.items()}
-    seam.check_portable(popart, extensions, optimizer if own_rule else None)
+    target_selection.check_portable(popart, extensions, optimizer if own_rule else None)
     _record_memory(translation, values)
     dump.program(translation.builder)
     because = {f"operator ai.paddle_ipu.{name}": place for name, place in extensions.items()}
@@ -114,8 +115,8 @@ def lower(
 
 def scope_weights(scope: Any) -> Callable[[Mapping[str, Any], Any], Callable[[str], Any]]:
     """The Scope's arrays, as the device takes them."""
-    from paddle_ipu import adapted_loss_scale
-    from paddle_ipu import scope as scopes
+    from paddle_ipu.runtime import scope as scopes
+    from paddle_ipu.runtime.weights import adapted_loss_scale
 
     def weights_of(weights: Mapping[str, Any], optimizer: Any) -> Callable[[str], Any]:
         adapted_loss_scale.bring_back(scope, optimizer)
@@ -129,7 +130,7 @@ def array_weights(
 ) -> Callable[[Mapping[str, Any], Any], Callable[[str], Any]]:
     """Arrays by the weights' names, as the device takes them."""
     from paddle_ipu import dialect
-    from paddle_ipu import scope as scopes
+    from paddle_ipu.runtime import scope as scopes
 
     def weights_of(weights: Mapping[str, Any], optimizer: Any) -> Callable[[str], Any]:
         return lambda name: scopes.narrowed(
@@ -202,10 +203,14 @@ def _check_fed(compilation: Compilation) -> None:
 
 def _custom_ops(popart: Any, values: StrategyValues) -> Mapping[str, Any]:
     """The custom operators that the device can run; the SDK has the user's compiled ones."""
-    from paddle_ipu import seam
     from paddle_ipu.custom_ops import known_custom_ops
+    from paddle_ipu.runtime import target_selection
 
-    return known_custom_ops(values.custom_ops) if seam.is_ours(popart) else values.custom_ops
+    return (
+        known_custom_ops(values.custom_ops)
+        if target_selection.is_ours(popart)
+        else values.custom_ops
+    )
 
 
 def _host(popart: Any, values: StrategyValues) -> dict[str, Any]:
@@ -213,10 +218,10 @@ def _host(popart: Any, values: StrategyValues) -> dict[str, Any]:
 
     On the IPU Model also a custom operator of which it has nothing but the user's CPU kernel.
     """
-    from paddle_ipu import seam
     from paddle_ipu.cpu_kernels import kernel_of
+    from paddle_ipu.runtime import target_selection
 
-    if not seam.is_ours(popart):
+    if not target_selection.is_ours(popart):
         return {}
     everything = bool(values["cpu_fallback"])
 
@@ -324,10 +329,10 @@ def _record_memory(translation: Translation, values: StrategyValues) -> None:
 
 
 def session_options(popart: Any, values: StrategyValues) -> Any:
-    from paddle_ipu import seam
     from paddle_ipu.options.strategy import check_python_interface, record_on
+    from paddle_ipu.runtime import target_selection
 
-    if not seam.is_ours(popart):
+    if not target_selection.is_ours(popart):
         check_python_interface(values)
     options = popart.SessionOptions()
     # The Scope's weights go to an inference session too, and may change later.

@@ -136,8 +136,8 @@ def _names(items: Sequence[Any]) -> list[str]:
 def _of_scope(scope: Any) -> WeightsOf:
     import paddle
 
-    from paddle_ipu.backend import update_scopes
     from paddle_ipu.lowered_program import scope_weights
+    from paddle_ipu.runtime.weights.backend import update_scopes
 
     update_scopes()
     return scope_weights(paddle.static.global_scope() if scope is None else scope)

@@ -22,7 +22,7 @@ from paddle_ipu.popart.paddle_optimizer import (
     PaddleOptimizer,
     ParameterUpdate,
 )
-from paddle_ipu.state_binding import (
+from paddle_ipu.runtime.weights.state_binding import (
     LossScaleBinding,
     StateBinding,
     StepBinding,

@@ -468,7 +468,7 @@ PATCHES: tuple[Patch, ...] = (
     *_everywhere(
         _CORE,
         "IpuBackend",
-        "paddle_ipu.backend:IpuBackend",
+        "paddle_ipu.runtime.weights.backend:IpuBackend",
         "only IPU builds have it; scripts fetch weights and save models through it",
         required=False,
     ),
@@ -481,7 +481,7 @@ PATCHES: tuple[Patch, ...] = (
     Patch(
         "paddle.base.executor",
         "Executor.run",
-        "paddle_ipu.executor:run",
+        "paddle_ipu.runtime.executor:run",
         "runs compiled programs; passes every other program on",
         wraps=True,
     ),

@@ -16,14 +16,14 @@ from typing import Any, Literal
 import numpy as np
 import onnx_ir as ir
 
-from paddle_ipu import backend as backends
 from paddle_ipu import dialect
-from paddle_ipu import scope as scopes
 from paddle_ipu.errors import NotSupported, PaddleIpuError, VerificationError
 from paddle_ipu.frontend import programs
 from paddle_ipu.options.strategy import StrategyValues
 from paddle_ipu.passes.update_operators import OPTIMIZER_OPS
-from paddle_ipu.random_seed import fixed_seed
+from paddle_ipu.runtime import scope as scopes
+from paddle_ipu.runtime.random_seed import fixed_seed
+from paddle_ipu.runtime.weights import backend as backends
 from paddle_ipu.verification import bisection, findings, not_finite
 from paddle_ipu.verification.comparison import Comparison, compare
 from paddle_ipu.verification.course import Course, follow, norm, state_before, updated_names

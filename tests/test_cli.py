@@ -11,9 +11,9 @@ import paddle
 import pytest
 
 import paddle_ipu
-from paddle_ipu import seam
 from paddle_ipu.cli import info
 from paddle_ipu.cli.main import COMMANDS, main
+from paddle_ipu.runtime import target_selection
 
 LEGACY = paddle.__version__.startswith("2.")
 PATCHED = {"patched": True, "problem": None, "autoload": True, "programs": "PIR"}

@@ -323,7 +323,7 @@ def test_no_hardware_is_said_clearly(popart: StandIn, monkeypatch: pytest.Monkey
 
 def test_the_sdk_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PADDLE_IPU_DEVICE", "sdk")
-    monkeypatch.setattr("paddle_ipu.seam.sdk_installed", lambda: False)
+    monkeypatch.setattr("paddle_ipu.runtime.target_selection.sdk_installed", lambda: False)
     built = mlp(None)
     compiler = paddle.static.IpuCompiledProgram(
         built.main, initialised(built), strategy(is_training=False)

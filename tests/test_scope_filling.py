@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from paddle_ipu import scope as scopes
+from paddle_ipu.runtime import scope as scopes
 
 TYPES = (
     "bool", "int8", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64",

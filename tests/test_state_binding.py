@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from paddle_ipu.state_binding import StepBinding
+from paddle_ipu.runtime.weights.state_binding import StepBinding
 
 
 @pytest.mark.parametrize("steps", [0, 1, 7, 500, 900, 5000, 80_000])

@@ -11,8 +11,8 @@ import numpy as np
 import paddle
 import pytest
 
-from paddle_ipu.backend import IpuBackend, last_program_stays, live_backends
-from paddle_ipu.turns import Turns
+from paddle_ipu.runtime.turns import Turns
+from paddle_ipu.runtime.weights.backend import IpuBackend, last_program_stays, live_backends
 from tests.training.side_by_side import mlp, pair, rows, strategy
 
 THREADS, RUNS = 4, 25

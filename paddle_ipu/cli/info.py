@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import paddle_ipu
-from paddle_ipu import seam
 from paddle_ipu.errors import ActivationError, OptionError
+from paddle_ipu.runtime import target_selection
 
 NAME = "info"
 SUMMARY = "report versions, devices, the SDK, and what would run compiled programs"
@@ -72,7 +72,7 @@ def choose(
     if not paddle["patched"]:
         return {"device": None, "reason": f"Paddle is not patched: {paddle['problem']}"}
     try:
-        kind, why = seam.choice()
+        kind, why = target_selection.choice()
     except OptionError as error:
         return {"device": None, "reason": str(error)}
     if kind == "sdk":
@@ -162,7 +162,7 @@ def _xla() -> dict[str, Any]:
 
 def _sdk(environment: Mapping[str, str]) -> dict[str, Any]:
     return {
-        "popart": seam.sdk_installed(),
+        "popart": target_selection.sdk_installed(),
         "POPLAR_SDK_ENABLED": environment.get("POPLAR_SDK_ENABLED"),
     }
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from paddle_ipu import scope as scopes
 from paddle_ipu.dygraph import host_writes
 from paddle_ipu.dygraph.optimizer_step import OptimizerStep
-from paddle_ipu.executor import IpuProgram
+from paddle_ipu.runtime import scope as scopes
+from paddle_ipu.runtime.executor import IpuProgram
 
 Array = np.ndarray[Any, Any]
 

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from paddle_ipu import scope as scopes
-from paddle_ipu.backend import last_program_stays
 from paddle_ipu.errors import (
     BackendUnavailableError,
     FeedError,
     ServingError,
     popart_exception,
 )
+from paddle_ipu.runtime import scope as scopes
+from paddle_ipu.runtime.weights.backend import last_program_stays
 
 if TYPE_CHECKING:
-    from paddle_ipu.executor import IpuProgram
     from paddle_ipu.frontend.saved_model import ModelFiles, SavedTensor
     from paddle_ipu.options.strategy import CoreIpuStrategy
+    from paddle_ipu.runtime.executor import IpuProgram
     from paddle_ipu.serving.program_model import ProgramModel
 
 Array = np.ndarray[Any, Any]

@@ -9,8 +9,8 @@ import numpy as np
 import paddle
 from paddle.base import core
 
-from paddle_ipu import scope as scopes
 from paddle_ipu.errors import FeedError, FetchError, NotSupported
+from paddle_ipu.runtime import scope as scopes
 
 Array = np.ndarray[Any, Any]
 

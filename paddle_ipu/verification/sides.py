@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from paddle_ipu import scope as scopes
-from paddle_ipu.adapted_loss_scale import scale_in
 from paddle_ipu.compiled_program import IpuCompiledProgram
 from paddle_ipu.passes.convert_to_float32 import ConvertToFloat32
+from paddle_ipu.runtime import scope as scopes
+from paddle_ipu.runtime.weights.adapted_loss_scale import scale_in
 from paddle_ipu.verification.bisection import Forward
 from paddle_ipu.verification.program_copy import ProgramCopy
 

@@ -228,7 +228,8 @@ def test_a_source_that_includes_another_with_popart_is_left_out(tmp_path: Path) 
 def test_libraries_of_the_sdk_are_left_out(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from paddle_ipu import cpp_extension, seam
+    from paddle_ipu import cpp_extension
+    from paddle_ipu.runtime import target_selection
 
     flags = ["-lpopfloat", "-lm", "-lpopart"]
     with caplog.at_level(logging.WARNING, "paddle_ipu"):
@@ -244,7 +245,8 @@ def test_sources_for_popart_alone_are_refused() -> None:
 
 
 def test_with_the_sdk_all_sources_are_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    from paddle_ipu import cpp_extension, seam
+    from paddle_ipu import cpp_extension
+    from paddle_ipu.runtime import target_selection
 
     monkeypatch.setattr(seam, "sdk_installed", lambda: True)
     sources = [str(HERE / "half_for_popart.cc")]

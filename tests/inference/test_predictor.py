@@ -14,8 +14,8 @@ import paddle
 import pytest
 from paddle import inference
 
-from paddle_ipu import scope as scopes
-from paddle_ipu.backend import IpuBackend
+from paddle_ipu.runtime import scope as scopes
+from paddle_ipu.runtime.weights.backend import IpuBackend
 from paddle_ipu.xla.step import memory
 from paddle_ipu.xla.step.executable import Executable
 from tests.inference.conftest import assert_alike, rows, run

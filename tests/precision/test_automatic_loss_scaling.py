@@ -15,8 +15,8 @@ import pytest
 
 import paddle_ipu
 from paddle_ipu import popart
-from paddle_ipu.backend import IpuBackend
 from paddle_ipu.errors import InvalidProgramError, popart_exception
+from paddle_ipu.runtime.weights.backend import IpuBackend
 from tests.precision.half_program import session_options
 
 paddle_ipu.activate()

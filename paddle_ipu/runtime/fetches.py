@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from paddle_ipu.feeds import dtype_of
-from paddle_ipu.scope import to_bits
+from paddle_ipu.runtime.feeds import dtype_of
+from paddle_ipu.runtime.scope import to_bits
 
 Array = np.ndarray[Any, Any]
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from paddle_ipu import scope as scopes
-from paddle_ipu.backend import live_backends
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
+from paddle_ipu.runtime import scope as scopes
+from paddle_ipu.runtime.weights.backend import live_backends
 
 
 def bring_back(scope: Any, optimizer: PaddleOptimizer | None) -> None:

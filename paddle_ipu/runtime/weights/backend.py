@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from paddle_ipu import scope as scopes
-from paddle_ipu import seam
-from paddle_ipu.early_state import EarlyState, is_worth_releasing
 from paddle_ipu.errors import BackendUnavailableError, NotSupported
-from paddle_ipu.state_binding import StateBinding
+from paddle_ipu.runtime import scope as scopes
+from paddle_ipu.runtime import target_selection
+from paddle_ipu.runtime.weights.early_state import EarlyState, is_worth_releasing
+from paddle_ipu.runtime.weights.state_binding import StateBinding
 
 Array = np.ndarray[Any, Any]
 
@@ -315,7 +315,7 @@ class IpuBackend:
     def receive_weights(self, names: Collection[str]) -> None:
         """Writes some of the device's weights into the scope; the device stays ahead of it."""
         self._require_session()
-        if seam.is_ours(self._popart):
+        if target_selection.is_ours(self._popart):
             self._session.someWeightsToHost([self._weights[name] for name in names])
         else:
             self._session.weightsToHost()
@@ -330,7 +330,7 @@ class IpuBackend:
             other: of a program with the same parameters, in the same Scope.
         """
         self._require_session()
-        if self._changes or other._changes or not seam.is_ours(self._popart):
+        if self._changes or other._changes or not target_selection.is_ours(self._popart):
             return
         pairs = {
             tensor: other._weights[name]

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from paddle_ipu.errors import FeedError
-from paddle_ipu.scope import from_bits
+from paddle_ipu.runtime.scope import from_bits
 
 Array = np.ndarray[Any, Any]
 _LOWEST, _HIGHEST = np.iinfo(np.int32).min, np.iinfo(np.int32).max

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from paddle_ipu import scope as scopes
-from paddle_ipu.state_binding import StateBinding
+from paddle_ipu.runtime import scope as scopes
+from paddle_ipu.runtime.weights.state_binding import StateBinding
 
 Kind = tuple[tuple[int, ...], Any]
 

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from paddle_ipu import seam
-from paddle_ipu.backend import IpuBackend
 from paddle_ipu.compile_report import CompileReport, HostOperator
 from paddle_ipu.dialect.value_names import find, name_of
 from paddle_ipu.errors import (
@@ -25,13 +23,15 @@ from paddle_ipu.errors import (
     popart_exception,
     popart_runtime_error,
 )
-from paddle_ipu.feeds import Feed, converted, fitting
-from paddle_ipu.fetches import Fetch, given_back
 from paddle_ipu.frontend.programs import is_saved
 from paddle_ipu.instances import attachment
-from paddle_ipu.random_seed import Seed
-from paddle_ipu.scope_sharing import in_turn
-from paddle_ipu.turns import Turns
+from paddle_ipu.runtime import target_selection
+from paddle_ipu.runtime.feeds import Feed, converted, fitting
+from paddle_ipu.runtime.fetches import Fetch, given_back
+from paddle_ipu.runtime.random_seed import Seed
+from paddle_ipu.runtime.turns import Turns
+from paddle_ipu.runtime.weights.backend import IpuBackend
+from paddle_ipu.runtime.weights.scope_sharing import in_turn
 
 if TYPE_CHECKING:
     from paddle_ipu.measured import Measurement
@@ -92,7 +92,7 @@ class IpuProgram:
         self._optimizer = optimizer
         self._to_popart = to_popart
         self._popart = popart
-        self._is_ours = seam.is_ours(popart)
+        self._is_ours = target_selection.is_ours(popart)
         self._describe = describe
         self._kernels = kernels
         self._synthetic = synthetic

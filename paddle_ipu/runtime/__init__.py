@@ -1,0 +1,1 @@
+"""A compiled program at work: feeds in, steps, fetches out."""
