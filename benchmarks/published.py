@@ -30,6 +30,7 @@ from examples.bert.stages import networks
 from examples.bert.stages.presets import PRESETS
 from examples.bert.stages.settings import Settings
 from examples.bert.stages.strategy import ipu_strategy
+from paddle_ipu.compiler.predicted_program import predicted_program
 from paddle_ipu.cost_model import constants, matmul_plan, memory, operator_cost
 from paddle_ipu.cost_model.machines import machine_named
 from paddle_ipu.cost_model.operator_cost import Pricing
@@ -37,7 +38,6 @@ from paddle_ipu.cost_model.placement import Cuts, place
 from paddle_ipu.cost_model.plan import plan, resized_plan
 from paddle_ipu.cost_model.prediction import Prediction, predict
 from paddle_ipu.cost_model.program import Program
-from paddle_ipu.predicted_program import predicted_program
 
 STRATEGIES = Path(__file__).with_name("published_strategies.json")
 

@@ -13,9 +13,9 @@ import _paddle_ipu_autoload
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from paddle_ipu import errors, popart, serving
-    from paddle_ipu.compile_progress import CompileBar
-    from paddle_ipu.custom_ops import register_custom_op
-    from paddle_ipu.onnx_export import export
+    from paddle_ipu.compiler.custom_ops import register_custom_op
+    from paddle_ipu.compiler.onnx_export import export
+    from paddle_ipu.compiler.progress import CompileBar
     from paddle_ipu.plugin import activate, deactivate, is_active
     from paddle_ipu.reference import verify
 
@@ -35,14 +35,14 @@ __all__ = [
 ]
 
 _PUBLIC_NAMES = {
-    "CompileBar": "paddle_ipu.compile_progress:CompileBar",
+    "CompileBar": "paddle_ipu.compiler.progress:CompileBar",
     "activate": "paddle_ipu.plugin:activate",
     "deactivate": "paddle_ipu.plugin:deactivate",
     "errors": "paddle_ipu.errors",
-    "export": "paddle_ipu.onnx_export:export",
+    "export": "paddle_ipu.compiler.onnx_export:export",
     "is_active": "paddle_ipu.plugin:is_active",
     "popart": "paddle_ipu.popart",
-    "register_custom_op": "paddle_ipu.custom_ops:register_custom_op",
+    "register_custom_op": "paddle_ipu.compiler.custom_ops:register_custom_op",
     "serving": "paddle_ipu.serving",
     "verify": "paddle_ipu.reference:verify",
 }

@@ -475,7 +475,7 @@ PATCHES: tuple[Patch, ...] = (
     *_everywhere(
         ("paddle.base.compiler", "paddle.base", "paddle.static"),
         "IpuCompiledProgram",
-        "paddle_ipu.compiled_program:IpuCompiledProgram",
+        "paddle_ipu.compiler.compiled_program:IpuCompiledProgram",
         "takes legacy programs only and runs passes that only IPU builds have",
     ),
     Patch(
@@ -519,7 +519,7 @@ PATCHES: tuple[Patch, ...] = (
     *_everywhere(
         ("paddle.utils.cpp_extension.cpp_extension", "paddle.utils.cpp_extension"),
         "load",
-        "paddle_ipu.cpp_extension:loading",
+        "paddle_ipu.compiler.cpp_extension:loading",
         "stops at sources that include Graphcore's headers, where there is no SDK; two processes "
         "that build the same operators write into each other's files; tensors made of a place end "
         "the process in 3.3",

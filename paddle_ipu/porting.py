@@ -263,7 +263,7 @@ def _behind_forward(graph: ir.Graph) -> set[int]:
 def _translated(graph: ir.Graph, values: StrategyValues) -> list[Finding]:
     """Translates every operator; what is refused is a finding, and so is what is not portable."""
     from paddle_ipu import popart
-    from paddle_ipu.custom_ops import known_custom_ops
+    from paddle_ipu.compiler.custom_ops import known_custom_ops
     from paddle_ipu.ops.registry import find_translator
     from paddle_ipu.ops.translate import translate
     from paddle_ipu.ops.untranslated import reason_of

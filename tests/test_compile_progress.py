@@ -14,7 +14,7 @@ import paddle
 import pytest
 
 from paddle_ipu import CompileBar
-from paddle_ipu.compile_progress import CompileProgress, between, progress_of
+from paddle_ipu.compiler.progress import CompileProgress, between, progress_of
 from paddle_ipu.errors import FeedError, OptionError
 
 pytestmark = pytest.mark.usefixtures("static_mode")

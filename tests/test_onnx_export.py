@@ -16,6 +16,7 @@ from paddle import nn
 import paddle_ipu
 from paddle_ipu import popart
 from paddle_ipu.cli.main import main
+from paddle_ipu.compiler.onnx_export import ExportReport
 from paddle_ipu.errors import (
     FeedError,
     FetchError,
@@ -26,7 +27,6 @@ from paddle_ipu.errors import (
     PaddleIpuError,
     UnsupportedOpError,
 )
-from paddle_ipu.onnx_export import ExportReport
 from tests.training.side_by_side import initialised, mlp, pair, read, rows, strategy
 
 RELATIVE = 1e-5

@@ -9,7 +9,7 @@ import paddle
 import pytest
 
 from paddle_ipu.cli.main import main
-from paddle_ipu.compile_report import CompileReport
+from paddle_ipu.compiler.report import CompileReport
 from paddle_ipu.ops import (
     families,  # noqa: F401 - fills the table
     registry,

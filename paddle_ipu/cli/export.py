@@ -40,8 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Writes the file and prints what is in it; returns the exit code."""
+    from paddle_ipu.compiler.onnx_export import export
     from paddle_ipu.errors import ModelFileError
-    from paddle_ipu.onnx_export import export
 
     try:
         with contextlib.redirect_stdout(sys.stderr):

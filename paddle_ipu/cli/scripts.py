@@ -39,7 +39,7 @@ def taking_over(
     """
     import paddle
 
-    from paddle_ipu.compiled_program import IpuCompiledProgram
+    from paddle_ipu.compiler.compiled_program import IpuCompiledProgram
 
     stock_run, stock_compile = paddle.static.Executor.run, IpuCompiledProgram.compile
     IpuCompiledProgram.compile = compiling(stock_compile)  # type: ignore[method-assign]

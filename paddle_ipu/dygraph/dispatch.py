@@ -255,6 +255,6 @@ class _Flags:
 
 
 def _micro_batches(values: Any) -> int:
-    from paddle_ipu.compiled_program import _axes
+    from paddle_ipu.compiler.compiled_program import _axes
 
     return int(np.prod(list(_axes(values).values()), dtype=np.int64))

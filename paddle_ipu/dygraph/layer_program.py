@@ -219,7 +219,7 @@ def compiled(
     first_passes: Sequence[Any] = (),
 ) -> IpuProgram:
     """The program for the IPU."""
-    from paddle_ipu.compiled_program import IpuCompiledProgram
+    from paddle_ipu.compiler.compiled_program import IpuCompiledProgram
 
     compiler = IpuCompiledProgram(program, scope=scope, ipu_strategy=strategy)
     compiler._first_passes = first_passes

@@ -225,7 +225,7 @@ class Model:
 
     def _compiled(self, shapes: Shapes) -> IpuProgram:
         """The program for inputs of these shapes, compiled where it is not yet."""
-        from paddle_ipu.compiled_program import IpuCompiledProgram
+        from paddle_ipu.compiler.compiled_program import IpuCompiledProgram
         from paddle_ipu.passes.bind_feeds import BindFeeds
 
         micro = {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from paddle_ipu.compile_report import CompileReport, HostOperator
+from paddle_ipu.compiler.report import CompileReport, HostOperator
 from paddle_ipu.dialect.value_names import find, name_of
 from paddle_ipu.errors import (
     BackendUnavailableError,
@@ -34,7 +34,7 @@ from paddle_ipu.runtime.weights.backend import IpuBackend
 from paddle_ipu.runtime.weights.scope_sharing import in_turn
 
 if TYPE_CHECKING:
-    from paddle_ipu.measured import Measurement
+    from paddle_ipu.compiler.measured import Measurement
     from paddle_ipu.serving.batching_runner import BatchingRunner
     from paddle_ipu.serving.model import Model
     from paddle_ipu.xla.step.step_trace import Recording
@@ -188,7 +188,7 @@ class IpuProgram:
                 the program, which has PopVision for this.
             BackendUnavailableError: the program was not compiled, or its backend was reset.
         """
-        from paddle_ipu.measured import Measurement, fill
+        from paddle_ipu.compiler.measured import Measurement, fill
 
         if not self._is_ours:
             raise MeasurementError(

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from paddle_ipu.compiled_program import IpuCompiledProgram
+from paddle_ipu.compiler.compiled_program import IpuCompiledProgram
 from paddle_ipu.passes.convert_to_float32 import ConvertToFloat32
 from paddle_ipu.runtime import scope as scopes
 from paddle_ipu.runtime.weights.adapted_loss_scale import scale_in

@@ -20,8 +20,8 @@ import pytest
 import paddle_ipu
 import paddle_ipu.popart.schema  # noqa: F401 - the tables are full before a test copies them
 import paddle_ipu.xla.lowerings  # noqa: F401 - the same
-from paddle_ipu import custom_ops
-from paddle_ipu.cpp_extension import loading
+from paddle_ipu.compiler import custom_ops
+from paddle_ipu.compiler.cpp_extension import loading
 from paddle_ipu.errors import (
     BackendUnavailableError,
     LoweringError,
@@ -202,7 +202,7 @@ def test_an_operator_that_nobody_knows_is_refused(leaky: Program) -> None:
 def test_the_half_for_popart_is_left_out_with_one_line(
     operators: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from paddle_ipu.cpp_extension import _buildable
+    from paddle_ipu.compiler.cpp_extension import _buildable
 
     sources = [str(HERE / "custom_ops.cc"), str(HERE / "half_for_popart.cc")]
     with caplog.at_level(logging.WARNING, "paddle_ipu"):
@@ -216,7 +216,7 @@ def test_the_half_for_popart_is_left_out_with_one_line(
 
 
 def test_a_source_that_includes_another_with_popart_is_left_out(tmp_path: Path) -> None:
-    from paddle_ipu.cpp_extension import _buildable
+    from paddle_ipu.compiler.cpp_extension import _buildable
 
     (tmp_path / "op.hpp").write_text('#include "again.cc"\n  #include <poplar/Graph.hpp>\n')
     (tmp_path / "again.cc").write_text('#include "op.hpp"\n#include "absent.hpp"\n')
@@ -228,7 +228,7 @@ def test_a_source_that_includes_another_with_popart_is_left_out(tmp_path: Path) 
 def test_libraries_of_the_sdk_are_left_out(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from paddle_ipu import cpp_extension
+    from paddle_ipu.compiler import cpp_extension
     from paddle_ipu.runtime import target_selection
 
     flags = ["-lpopfloat", "-lm", "-lpopart"]
@@ -245,7 +245,7 @@ def test_sources_for_popart_alone_are_refused() -> None:
 
 
 def test_with_the_sdk_all_sources_are_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    from paddle_ipu import cpp_extension
+    from paddle_ipu.compiler import cpp_extension
     from paddle_ipu.runtime import target_selection
 
     monkeypatch.setattr(seam, "sdk_installed", lambda: True)

@@ -256,14 +256,14 @@ def test_a_kernel_that_fails_names_the_operator(
 
 
 def test_an_integer_that_does_not_fit_is_noticed(untranslated: None) -> None:
-    from paddle_ipu.cpu_kernels import _fitting
+    from paddle_ipu.compiler.cpu_kernels import _fitting
 
     with pytest.raises(PaddleIpuError, match="argmax at a.py:1: .* gave 4294967296, which does"):
         _fitting("argmax at a.py:1", np.asarray([2**32]), ((1,), "int32"))
 
 
 def test_a_shape_that_depends_on_values_is_refused() -> None:
-    from paddle_ipu.cpu_kernels import _fitting
+    from paddle_ipu.compiler.cpu_kernels import _fitting
 
     with pytest.raises(NotSupported, match=r"gave shape \[2\], on ones it gave \[3\]"):
         _fitting("unique at a.py:1", np.zeros(2, np.float32), ((3,), "float32"))

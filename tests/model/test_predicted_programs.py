@@ -13,9 +13,9 @@ import pytest
 
 from paddle_ipu import popart
 from paddle_ipu.cli.main import main
+from paddle_ipu.compiler.predicted_program import predicted_program
 from paddle_ipu.cost_model.machines import machine_named
 from paddle_ipu.errors import OptionError, OutOfMemoryException
-from paddle_ipu.predicted_program import predicted_program
 
 WIDTH = 64
 SCRIPT = f"""

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paddle_ipu.compiler.predicted_program import predicted_program
 from paddle_ipu.cost_model.machines import Machine, machine_named
 from paddle_ipu.cost_model.memory import livenesses, predict_memory
 from paddle_ipu.cost_model.operator_cost import Pricing
@@ -22,7 +23,6 @@ from paddle_ipu.cost_model.sharding import cut, even_starts, shard
 from paddle_ipu.popart.builder import Builder
 from paddle_ipu.popart.dataflow import AnchorReturnType, DataFlow
 from paddle_ipu.popart.options import SessionOptions
-from paddle_ipu.predicted_program import predicted_program
 
 POD4 = machine_named("pod4")
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from paddle_ipu.lowered_program import (
+from paddle_ipu.compiler.lowered_program import (
     LoweredProgram,
     data_flow,
     lower,

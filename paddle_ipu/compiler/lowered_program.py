@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from paddle_ipu.compile_progress import Percent, between
+from paddle_ipu.compiler.progress import Percent, between
 from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.errors import FeedError, InvalidProgramError
 from paddle_ipu.options.strategy import StrategyValues
@@ -56,7 +56,7 @@ def lower(
         weights_of: given the weights by name and the optimizer, what gives the array of each.
     """
     from paddle_ipu import dialect
-    from paddle_ipu.dump import Dump
+    from paddle_ipu.compiler.dump import Dump
     from paddle_ipu.frontend import programs
     from paddle_ipu.ops.translate import translate
     from paddle_ipu.passes.ipu_pipeline import PIPELINE
@@ -69,7 +69,7 @@ def lower(
     declared_dtypes = {name: dialect.dtype_name(value) for name, value in declared.items()}
     compilation = Compilation(graph, feeds, fetches, values)
     if values["need_avg_shard"]:
-        from paddle_ipu.predicted_program import best_cuts
+        from paddle_ipu.compiler.predicted_program import best_cuts
 
         compilation.cuts = functools.partial(best_cuts, values)
     dump = Dump(values)
@@ -203,7 +203,7 @@ def _check_fed(compilation: Compilation) -> None:
 
 def _custom_ops(popart: Any, values: StrategyValues) -> Mapping[str, Any]:
     """The custom operators that the device can run; the SDK has the user's compiled ones."""
-    from paddle_ipu.custom_ops import known_custom_ops
+    from paddle_ipu.compiler.custom_ops import known_custom_ops
     from paddle_ipu.runtime import target_selection
 
     return (
@@ -218,7 +218,7 @@ def _host(popart: Any, values: StrategyValues) -> dict[str, Any]:
 
     On the IPU Model also a custom operator of which it has nothing but the user's CPU kernel.
     """
-    from paddle_ipu.cpu_kernels import kernel_of
+    from paddle_ipu.compiler.cpu_kernels import kernel_of
     from paddle_ipu.runtime import target_selection
 
     if not target_selection.is_ours(popart):
@@ -308,7 +308,7 @@ def _chosen(
     values: StrategyValues,
 ) -> Any:
     """The optimizer for the session, None in inference."""
-    from paddle_ipu import optimizer_rules
+    from paddle_ipu.compiler import optimizer_rules
 
     if optimizer is None:
         return None

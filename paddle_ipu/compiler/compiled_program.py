@@ -12,14 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from paddle_ipu.compile_progress import Percent, between, progress_of
-from paddle_ipu.errors import (
-    IndexRangeError,
-    InvalidProgramError,
-    NotSupported,
-    ServingError,
-)
-from paddle_ipu.lowered_program import (
+from paddle_ipu.compiler.lowered_program import (
     LoweredProgram,
     data_flow,
     is_gradient,
@@ -30,8 +23,20 @@ from paddle_ipu.lowered_program import (
     session_options,
     session_patterns,
 )
+from paddle_ipu.compiler.predicted_program import (
+    check_fits,
+    choice_of,
+    is_machine_named,
+    program_of,
+)
+from paddle_ipu.compiler.progress import Percent, between, progress_of
+from paddle_ipu.errors import (
+    IndexRangeError,
+    InvalidProgramError,
+    NotSupported,
+    ServingError,
+)
 from paddle_ipu.options.strategy import StrategyValues, check_consistent
-from paddle_ipu.predicted_program import check_fits, choice_of, is_machine_named, program_of
 from paddle_ipu.runtime.executor import IpuProgram, tell_origin
 from paddle_ipu.runtime.feeds import Feed
 from paddle_ipu.runtime.fetches import Fetch

@@ -221,7 +221,7 @@ def translated(
         FeedError, FetchError: names that are not in the program, or gradients.
     """
     from paddle_ipu import popart
-    from paddle_ipu.lowered_program import lower
+    from paddle_ipu.compiler.lowered_program import lower
     from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
 
     if not fetches:

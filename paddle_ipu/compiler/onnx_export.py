@@ -13,9 +13,9 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from paddle_ipu.compiler.exported_model import ExportReport, WeightsOf, target_of, translated, write
 from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.errors import InvalidProgramError, NotSupported
-from paddle_ipu.exported_model import ExportReport, WeightsOf, target_of, translated, write
 
 __all__ = ["ExportReport", "export"]
 
@@ -136,7 +136,7 @@ def _names(items: Sequence[Any]) -> list[str]:
 def _of_scope(scope: Any) -> WeightsOf:
     import paddle
 
-    from paddle_ipu.lowered_program import scope_weights
+    from paddle_ipu.compiler.lowered_program import scope_weights
     from paddle_ipu.runtime.weights.backend import update_scopes
 
     update_scopes()
@@ -146,8 +146,8 @@ def _of_scope(scope: Any) -> WeightsOf:
 def _saved(
     prefix: str, feed_list: Sequence[Any] | None, fetch_list: Sequence[Any] | None
 ) -> _Source:
+    from paddle_ipu.compiler.lowered_program import array_weights
     from paddle_ipu.frontend import saved_model
-    from paddle_ipu.lowered_program import array_weights
 
     model = saved_model.read(saved_model.locate(prefix, None, None, prefer=(".json", ".pdmodel")))
     program = model.program("it is exported")
