@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from paddle_ipu.compiler.onnx_export import export
     from paddle_ipu.compiler.progress import CompileBar
     from paddle_ipu.plugin import activate, deactivate, is_active
-    from paddle_ipu.reference import verify
+    from paddle_ipu.verification.verify import verify
 
 __version__ = "0.1.0"
 
@@ -44,7 +44,7 @@ _PUBLIC_NAMES = {
     "popart": "paddle_ipu.popart",
     "register_custom_op": "paddle_ipu.compiler.custom_ops:register_custom_op",
     "serving": "paddle_ipu.serving",
-    "verify": "paddle_ipu.reference:verify",
+    "verify": "paddle_ipu.verification.verify:verify",
 }
 
 

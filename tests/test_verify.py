@@ -15,11 +15,10 @@ import paddle
 import pytest
 
 import paddle_ipu
-from paddle_ipu import reference
 from paddle_ipu.errors import FetchError, NotSupported, VerificationError
 from paddle_ipu.frontend import programs
 from paddle_ipu.options.strategy import check_consistent
-from paddle_ipu.verification import sides
+from paddle_ipu.verification import sides, verify
 from paddle_ipu.verification.comparison import Comparison
 from paddle_ipu.verification.course import state_before
 from paddle_ipu.verification.report import DIVERGES, FOLLOWS
@@ -188,7 +187,7 @@ def test_automatic_loss_scaling_starts_from_the_scale_in_the_scope() -> None:
     paddle.static.Executor(paddle.IPUPlace()).run(program, feed=model.feed)
     assert program.loss_scale == 8
     again = strategy(True, 4, **options)
-    case = reference.prepare(
+    case = verify.prepare(
         model.main, [model.feed], model.fetches, scope=model.scope, strategy=again
     )
     assert case.loss_scale == 8

@@ -14,7 +14,7 @@ from typing import Any
 import paddle_ipu
 from paddle_ipu.cli.scripts import run_script, taking_over
 from paddle_ipu.errors import PaddleIpuError
-from paddle_ipu.porting import PortingReport, check_program
+from paddle_ipu.verification.porting import PortingReport, check_program
 
 NAME = "check"
 SUMMARY = "tell what keeps a program off an IPU, without compiling it"

@@ -15,9 +15,9 @@ from typing import Any, Literal
 import numpy as np
 
 import paddle_ipu
-from paddle_ipu import reference
 from paddle_ipu.cli.scripts import run_script, taking_over
 from paddle_ipu.errors import NotSupported, PaddleIpuError
+from paddle_ipu.verification import verify
 from paddle_ipu.verification.report import VerificationReport
 from paddle_ipu.verification.sides import Case
 
@@ -104,12 +104,12 @@ class Recorder:
                 name: np.asarray(feed[name]).astype(a.dtype) for name, a in first.feed(0).items()
             }
             if self._wanted.until_nan:
-                state = reference.state_of(program, first.copy, scope, first.forward)
+                state = verify.state_of(program, first.copy, scope, first.forward)
                 return replace(first, feeds=[same], state=state)
             return replace(first, feeds=[same])
         self._busy = True
         try:
-            return reference.prepare(
+            return verify.prepare(
                 program, [feed], fetch_list, scope, strategy, self._wanted.without_dropout,
                 on_cpu=self._wanted.against == "cpu",
             )  # fmt: skip
@@ -131,7 +131,7 @@ class Recorder:
             )
         feeds = [case.feed(0) for case in self.cases]
         wanted = self._wanted
-        return reference.report_on(
+        return verify.report_on(
             replace(self.cases[0], feeds=feeds), len(feeds), wanted.against, wanted.rtol,
             wanted.atol, wanted.max_drift, wanted.every_operator,
         )  # fmt: skip

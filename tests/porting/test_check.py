@@ -18,7 +18,7 @@ from paddle_ipu.ops import (
     families,  # noqa: F401 - fills the table
     registry,
 )
-from paddle_ipu.porting import KINDS, PortingReport, check_program
+from paddle_ipu.verification.porting import KINDS, PortingReport, check_program
 
 HERE = Path(__file__)
 MODELS = HERE.parent.parent / "saved_models" / "fixtures"
