@@ -81,7 +81,7 @@ word2vec: $(VENV)/installed-inference  ## run the word2vec sample of Paddle Infe
 	$(RUN)/python -m examples.inference.word2vec $(ARGS)
 
 c-library: $(VENV)/installed-inference  ## build the C library over predictors, and its sample in C++
-	$(RUN)/python -m paddle_ipu.c_library.build --output out/c
+	$(RUN)/python -m paddle_ipu.inference.c_api.build --output out/c
 	$(RUN)/python -m examples.inference.word2vec
 	$(CXX) -std=c++17 -O2 examples/inference/word2vec.cc -o out/c/word2vec -Iout/c -Lout/c \
 		-lpaddle_ipu_inference -Wl,-rpath,$(abspath out/c)

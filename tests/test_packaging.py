@@ -70,7 +70,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 def source_modules() -> set[str]:
     """Every file of the package as a path below site-packages, those behind links included."""
     found = {"_paddle_ipu_autoload.py", "paddle_ipu/py.typed", "popdist/py.typed"}
-    found |= {f"paddle_ipu/c_library/paddle_ipu_inference.{end}" for end in "ch"}
+    found |= {f"paddle_ipu/inference/c_api/paddle_ipu_inference.{end}" for end in "ch"}
     for package in PACKAGES:
         for folder, _, files in os.walk(ROOT / package, followlinks=True):
             found |= {

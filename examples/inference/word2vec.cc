@@ -1,7 +1,7 @@
 // The word2vec sample in C++: four words in, probabilities out, on IPU and CPU.
 //
 //   python -m examples.inference.word2vec            saves the model
-//   python -m paddle_ipu.c_library.build             builds the library
+//   python -m paddle_ipu.inference.c_api.build             builds the library
 //   g++ -std=c++17 examples/inference/word2vec.cc -o out/c/word2vec -I out/c -L out/c
 //       -lpaddle_ipu_inference -Wl,-rpath,$PWD/out/c
 //   out/c/word2vec out/word2vec/word2vec.json out/word2vec/word2vec.pdiparams

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from paddle_ipu.c_library import build
+from paddle_ipu.inference.c_api import build
 from tests.conftest import ROOT
 from tests.inference import conftest as predictors
 

@@ -1,4 +1,4 @@
-/* See paddle_ipu_inference.h. What Python does is in paddle_ipu/c_library/bridge.py. */
+/* See paddle_ipu_inference.h. What Python does is in paddle_ipu/inference/c_api/bridge.py. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -84,7 +84,7 @@ static void start(void) {
   } else {
     state = PyGILState_Ensure();
   }
-  bridge = PyImport_ImportModule("paddle_ipu.c_library.bridge");
+  bridge = PyImport_ImportModule("paddle_ipu.inference.c_api.bridge");
   if (bridge == NULL) take_error(start_error);
   /* Other threads may enter Python from here on. */
   if (own) {

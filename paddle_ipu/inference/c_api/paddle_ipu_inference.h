@@ -1,6 +1,6 @@
 /* Predictors on the IPU for C and C++: paddle.inference with enable_ipu, in a Python of its own.
  *
- * Build the library with `python -m paddle_ipu.c_library.build`. It starts a Python interpreter in
+ * Build the library with `python -m paddle_ipu.inference.c_api.build`. It starts a Python interpreter in
  * the process with the first call, or uses the one that is there. Link with it, or load it with
  * RTLD_GLOBAL: Python's own modules look for Python's symbols among the process's. Functions may be called from any
  * thread; a predictor and its tensors are for one thread at a time, PI_PredictorClone gives another

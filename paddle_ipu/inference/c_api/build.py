@@ -1,4 +1,4 @@
-"""``python -m paddle_ipu.c_library.build``: the C library, by the C compiler at hand."""
+"""``python -m paddle_ipu.inference.c_api.build``: the C library, by the C compiler at hand."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def build(output: Path, compiler: str) -> Path:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Builds the library; the exit code."""
     parser = argparse.ArgumentParser(
-        prog="python -m paddle_ipu.c_library.build",
+        prog="python -m paddle_ipu.inference.c_api.build",
         description=DESCRIPTION,
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
