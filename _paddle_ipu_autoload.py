@@ -64,7 +64,7 @@ def _activate() -> None:
     global activating
     activating = True
     try:
-        from paddle_ipu import plugin
+        from paddle_ipu.activation import plugin
 
         plugin.activate()
     except Exception as error:

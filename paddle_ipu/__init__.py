@@ -13,10 +13,10 @@ import _paddle_ipu_autoload
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from paddle_ipu import errors, popart, serving
+    from paddle_ipu.activation.plugin import activate, deactivate, is_active
     from paddle_ipu.compiler.custom_ops import register_custom_op
     from paddle_ipu.compiler.onnx_export import export
     from paddle_ipu.compiler.progress import CompileBar
-    from paddle_ipu.plugin import activate, deactivate, is_active
     from paddle_ipu.verification.verify import verify
 
 __version__ = "0.1.0"
@@ -36,11 +36,11 @@ __all__ = [
 
 _PUBLIC_NAMES = {
     "CompileBar": "paddle_ipu.compiler.progress:CompileBar",
-    "activate": "paddle_ipu.plugin:activate",
-    "deactivate": "paddle_ipu.plugin:deactivate",
+    "activate": "paddle_ipu.activation.plugin:activate",
+    "deactivate": "paddle_ipu.activation.plugin:deactivate",
     "errors": "paddle_ipu.errors",
     "export": "paddle_ipu.compiler.onnx_export:export",
-    "is_active": "paddle_ipu.plugin:is_active",
+    "is_active": "paddle_ipu.activation.plugin:is_active",
     "popart": "paddle_ipu.popart",
     "register_custom_op": "paddle_ipu.compiler.custom_ops:register_custom_op",
     "serving": "paddle_ipu.serving",
@@ -81,7 +81,7 @@ def _activate_now_or_on_import() -> None:
     if "paddle" not in sys.modules:
         _paddle_ipu_autoload.wait_for_paddle()
     elif not _paddle_ipu_autoload.activating:
-        from paddle_ipu import plugin
+        from paddle_ipu.activation import plugin
 
         plugin.activate()
 

@@ -13,9 +13,9 @@ import paddle
 import pytest
 
 import paddle_ipu
-from paddle_ipu import plugin
+from paddle_ipu.activation import plugin
+from paddle_ipu.activation.patch_table import PATCHES, Patch
 from paddle_ipu.errors import ActivationError
-from paddle_ipu.patch_table import PATCHES, Patch
 
 ROOT = Path(__file__).parent.parent
 ROWS = tuple(plugin._patches_for(paddle.__version__))
@@ -145,7 +145,7 @@ def test_activating_without_paddle_says_what_to_install(run_python: Any) -> None
 
 def test_unknown_version_warns_once_and_leaves_paddle_alone(run_python: Any) -> None:
     snippet = START + (
-        "import paddle_ipu.plugin as plugin; plugin.SUPPORTED_VERSIONS = ('9.9',)\n"
+        "import paddle_ipu.activation.plugin as plugin; plugin.SUPPORTED_VERSIONS = ('9.9',)\n"
         "import warnings\n"
         "with warnings.catch_warnings(record=True) as caught:\n"
         "    warnings.simplefilter('always'); import paddle\n"
@@ -223,7 +223,7 @@ def test_no_module_keeps_a_copy_of_a_patched_name(run_python: Any) -> None:
     snippet = (
         "import sys, paddle, paddle.distributed.launch, paddle.static.amp, paddle.incubate\n"
         "import paddle.distributed.fleet, paddle.inference, paddle.jit\n"
-        "import paddle_ipu.plugin as plugin\n"
+        "import paddle_ipu.activation.plugin as plugin\n"
         "stock = {id(a.original): a.patch.target for a in plugin._applied}\n"
         "stock.pop(id(plugin._ABSENT))\n"
         "print(len(stock) > 5)\n"
@@ -275,9 +275,11 @@ def test_the_table_as_markdown_has_every_row() -> None:
 def test_moved_names_are_all_named_and_nothing_is_patched(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = (
         *PATCHES,
-        Patch("paddle.base.core", "moved_away", "paddle_ipu.places:IPUPlace", "a test"),
-        Patch("paddle.no_such_module", "name", "paddle_ipu.places:IPUPlace", "a test"),
-        Patch("paddle.base.executor", "NoClass.run", "paddle_ipu.places:IPUPlace", "a test"),
+        Patch("paddle.base.core", "moved_away", "paddle_ipu.activation.places:IPUPlace", "a test"),
+        Patch("paddle.no_such_module", "name", "paddle_ipu.activation.places:IPUPlace", "a test"),
+        Patch(
+            "paddle.base.executor", "NoClass.run", "paddle_ipu.activation.places:IPUPlace", "a test"
+        ),
     )
     monkeypatch.setattr(plugin, "PATCHES", rows)
     stock = attributes_of(ROWS)
@@ -309,7 +311,9 @@ def test_another_form_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_inactive")
-@pytest.mark.parametrize("replacement", ["paddle_ipu.no_such:name", "paddle_ipu.places:no_such"])
+@pytest.mark.parametrize(
+    "replacement", ["paddle_ipu.no_such:name", "paddle_ipu.activation.places:no_such"]
+)
 def test_a_replacement_that_cannot_be_imported(
     monkeypatch: pytest.MonkeyPatch, replacement: str
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 from paddle.distributed.utils.log_utils import get_logger
 
 import paddle_ipu
-from paddle_ipu import root_logger
+from paddle_ipu.activation import root_logger
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 import paddle
 import pytest
 
-from paddle_ipu import zlib_order
+from paddle_ipu.activation import zlib_order
 from paddle_ipu.errors import ActivationError
 
 USE = (

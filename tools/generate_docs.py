@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
 
+from paddle_ipu.activation.plugin import describe_patches
 from paddle_ipu.options.patterns import (
     DEFAULT_PATTERNS,
     EFFECTIVE_USER_PATTERNS,
@@ -25,7 +26,6 @@ from paddle_ipu.options.table import (
     RANDOM_SEED_UNSET,
     WITHOUT_NUMBERS,
 )
-from paddle_ipu.plugin import describe_patches
 from tools.machines_page import machines_page
 from tools.old_api_page import old_api_page
 from tools.operators_page import operators_page
@@ -68,7 +68,7 @@ loaded. Another name raises `OptionError`.
 _PATCHES_INTRO = """\
 # What the plugin replaces in Paddle
 
-<!-- Made from paddle_ipu/patch_table.py: python -m tools.generate_docs --write -->
+<!-- Made from paddle_ipu/activation/patch_table.py: python -m tools.generate_docs --write -->
 
 `paddle_ipu.activate()` checks that Paddle has these names in the form the plugin knows, then
 replaces them; `paddle_ipu.deactivate()` puts everything back. A name that Paddle imports by value

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import paddle
 
-from paddle_ipu import shard_guard
+from paddle_ipu.activation import shard_guard
 from paddle_ipu.dialect.annotations import AMP
 from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.errors import NotSupported

@@ -61,7 +61,7 @@ _SAVING = tuple(
     Patch(
         module,
         attribute,
-        "paddle_ipu.persistence:saving",
+        "paddle_ipu.activation.persistence:saving",
         "reads the Scope, while the newest weights are on the device",
         wraps=True,
         versions=WITH_PIR if module == "paddle.pir" else SUPPORTED_VERSIONS,
@@ -87,7 +87,7 @@ _LOADING = tuple(
     Patch(
         module,
         attribute,
-        f"paddle_ipu.persistence:{'setting_state' if attribute in _SETS else 'loading'}",
+        f"paddle_ipu.activation.persistence:{'setting_state' if attribute in _SETS else 'loading'}",
         "writes the Scope, while the device keeps the weights it has",
         wraps=True,
     )
@@ -113,7 +113,7 @@ _AMP = (
         Patch(
             module,
             "serialize_pir_program",
-            "paddle_ipu.amp:serialising",
+            "paddle_ipu.activation.amp:serialising",
             "refuses attributes of parameters that it does not know, and AMP writes one there",
             wraps=True,
             versions=WITH_PIR,
@@ -124,7 +124,7 @@ _AMP = (
         Patch(
             module,
             attribute,
-            f"paddle_ipu.amp:{replacement}",
+            f"paddle_ipu.activation.amp:{replacement}",
             "cannot convert PIR programs, which the CPU wheel does not build in half",
             wraps=True,
             versions=WITH_PIR,
@@ -142,7 +142,7 @@ _AMP = (
     Patch(
         "paddle.static.amp.fp16_lists",
         "_get_sys_unsupported_list",
-        "paddle_ipu.amp:supporting_everything",
+        "paddle_ipu.activation.amp:supporting_everything",
         "asks for a GPU's kernels, of which the CPU wheel has none",
         wraps=True,
     ),
@@ -371,26 +371,26 @@ PATCHES: tuple[Patch, ...] = (
     *_everywhere(
         _CORE,
         "is_compiled_with_ipu",
-        "paddle_ipu.places:is_compiled_with_ipu",
+        "paddle_ipu.activation.places:is_compiled_with_ipu",
         "opens what Paddle keeps for IPU builds; its public forms ask this one",
     ),
     *_everywhere(
         _CORE,
         "get_ipu_device_count",
-        "paddle_ipu.places:get_ipu_device_count",
+        "paddle_ipu.activation.places:get_ipu_device_count",
         "only IPU builds have it; `get_device` and the launcher ask for it",
         required=False,
     ),
     *_everywhere(
         (*_CORE, "paddle.base", "paddle.framework", "paddle"),
         "IPUPlace",
-        "paddle_ipu.places:IPUPlace",
+        "paddle_ipu.activation.places:IPUPlace",
         "the stock class cannot be made; `set_device('ipu')` and 'ipu:0' make one",
     ),
     *_everywhere(
         ("paddle.device", "paddle", "paddle.distributed.spawn"),
         "get_device",
-        "paddle_ipu.places:naming_ipus",
+        "paddle_ipu.activation.places:naming_ipus",
         "takes the IPU place for the CPU, which it inherits from",
         wraps=True,
     ),
@@ -398,7 +398,7 @@ PATCHES: tuple[Patch, ...] = (
         Patch(
             module,
             "device_guard",
-            "paddle_ipu.places:guarding_ipus",
+            "paddle_ipu.activation.places:guarding_ipus",
             "refuses the device that `paddle.to_tensor` writes after `set_device('ipu')`",
             wraps=True,
             versions=versions,
@@ -424,28 +424,28 @@ PATCHES: tuple[Patch, ...] = (
     Patch(
         "paddle.distributed.launch.context.device",
         "Device.get_selected_devices",
-        "paddle_ipu.places:counting_ipus",
+        "paddle_ipu.activation.places:counting_ipus",
         "looks for the launcher's number of IPUs among the devices of this host",
         wraps=True,
     ),
     Patch(
         "paddle.device",
         "_convert_to_place",
-        "paddle_ipu.places:taking_named_ipus",
+        "paddle_ipu.activation.places:taking_named_ipus",
         "does not take `ipus:{0-0}`, which `get_device` gives",
         wraps=True,
     ),
     *_everywhere(
         ("paddle.base.framework", "paddle.base", "paddle.static"),
         "ipu_shard_guard",
-        "paddle_ipu.shard_guard:stamping",
+        "paddle_ipu.activation.shard_guard:stamping",
         "reaches legacy operators only; `set_ipu_shard` goes through it",
         wraps=True,
     ),
     Patch(
         "paddle.pir.core",
         "switch_main_program",
-        "paddle_ipu.shard_guard:following_programs",
+        "paddle_ipu.activation.shard_guard:following_programs",
         "a shard guard may begin outside of a `program_guard`",
         wraps=True,
         versions=WITH_PIR,
@@ -488,14 +488,14 @@ PATCHES: tuple[Patch, ...] = (
     Patch(
         "paddle.optimizer.optimizer",
         "Optimizer.backward",
-        "paddle_ipu.no_grad_set:marking",
+        "paddle_ipu.activation.no_grad_set:marking",
         "leaves no trace of `no_grad_set` in the program",
         wraps=True,
     ),
     Patch(
         "paddle.nn.clip",
         "ClipGradByValue._pir_clip",
-        "paddle_ipu.gradient_clip:clip_by_value",
+        "paddle_ipu.activation.gradient_clip:clip_by_value",
         "raises NotImplementedError for PIR programs",
         required=False,
         versions=WITH_PIR,
@@ -505,7 +505,7 @@ PATCHES: tuple[Patch, ...] = (
     *_everywhere(
         ("paddle.static.io", "paddle.static"),
         "load_inference_model",
-        "paddle_ipu.saved_models:loading_inference_models",
+        "paddle_ipu.activation.saved_models:loading_inference_models",
         "reads one of the two formats, and can end the process on a damaged file",
         wraps=True,
     ),

@@ -17,9 +17,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from paddle_ipu.activation.persistence import loading
 from paddle_ipu.dialect.value_names import NAME_PREFIX
 from paddle_ipu.errors import ModelFileError, NotSupported
-from paddle_ipu.persistence import loading
 from paddle_ipu.runtime import scope as scopes
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import _paddle_ipu_autoload
-from paddle_ipu import root_logger
+from paddle_ipu.activation import root_logger
+from paddle_ipu.activation.patch_table import PATCHES, SUPPORTED_VERSIONS, Patch
 from paddle_ipu.errors import ActivationError
 from paddle_ipu.legacy import fluid_import
-from paddle_ipu.patch_table import PATCHES, SUPPORTED_VERSIONS, Patch
 
 _ABSENT = object()
 
@@ -44,7 +44,7 @@ def activate() -> None:
     version = _paddle_version()
     patches = _patches_for(version)
     if version.startswith("2.6."):
-        from paddle_ipu import zlib_order
+        from paddle_ipu.activation import zlib_order
 
         zlib_order.repair()
     found = _find_targets(patches)
