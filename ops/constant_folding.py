@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 from paddle_ipu.ops.context import TranslationContext
 
 Folder = Callable[[TranslationContext], "np.ndarray[Any, Any]"]

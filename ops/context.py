@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import NotSupported
 
 DEVICE_DTYPES: Mapping[str, str] = {"int64": "int32", "float64": "float32"}

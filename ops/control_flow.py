@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 from paddle_ipu.ops.constant_folding import find_folder, fold
 from paddle_ipu.ops.context import TranslationContext
 from paddle_ipu.ops.registry import translator

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 from paddle_ipu.ops.context import TranslationContext, product
 from paddle_ipu.ops.registry import translator
 

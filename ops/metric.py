@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 from paddle_ipu.ops.context import TranslationContext
 from paddle_ipu.ops.registry import translator
 from paddle_ipu.ops.result_types import written_as

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 from paddle_ipu.ops.context import TranslationContext
 
 _COPIES = frozenset({"assign", "cast", "reshape", "share_data", "squeeze", "unsqueeze"})

@@ -6,7 +6,7 @@ so does the IPU Model; PopART's operators have none, so that form is not portabl
 
 from __future__ import annotations
 
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 from paddle_ipu.ops.context import TranslationContext, product
 from paddle_ipu.ops.registry import translator
 from paddle_ipu.ops.result_types import written_as

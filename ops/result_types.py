@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 from paddle_ipu.ops.context import TranslationContext
 
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 
 import onnx_ir as ir
 
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 from paddle_ipu.passes.cut_gradients import WITHOUT_GRADIENT
 from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
 from paddle_ipu.passes.pipeline import Compilation

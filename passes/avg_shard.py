@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import InvalidProgramError
 from paddle_ipu.passes.check_placement import INDEX, STAGE, ipus_of_a_replica
 from paddle_ipu.passes.pipeline import Compilation

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 from paddle_ipu.passes import roles
 from paddle_ipu.passes.pipeline import Compilation
 from paddle_ipu.passes.state_writes import overwritten

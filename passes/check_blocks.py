@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from paddle_ipu import dialect
-from paddle_ipu.dialect import describe
+from paddle_ipu.dialect import dialect
+from paddle_ipu.dialect.dialect import describe
 from paddle_ipu.errors import NotSupported
 from paddle_ipu.passes.pipeline import Compilation
 

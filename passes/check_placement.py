@@ -13,8 +13,8 @@ from typing import Any
 
 import onnx_ir as ir
 
-from paddle_ipu import dialect
-from paddle_ipu.dialect import attribute, describe
+from paddle_ipu.dialect import dialect
+from paddle_ipu.dialect.dialect import attribute, describe
 from paddle_ipu.errors import InvalidProgramError
 from paddle_ipu.passes.pipeline import Compilation
 from paddle_ipu.sessions.checks import merged_stages

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import FetchError, NotSupported
 from paddle_ipu.passes import roles, state_writes, update_operators
 from paddle_ipu.passes.pipeline import Compilation

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from paddle_ipu.dialect import attribute, describe, scalar_constant
+from paddle_ipu.dialect.dialect import attribute, describe, scalar_constant
 from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.passes import gradient_changes
 from paddle_ipu.passes.find_loss import find_loss

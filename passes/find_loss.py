@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from paddle_ipu import dialect
-from paddle_ipu.dialect import scalar_constant
+from paddle_ipu.dialect import dialect
+from paddle_ipu.dialect.dialect import scalar_constant
 from paddle_ipu.errors import InvalidProgramError
 from paddle_ipu.passes import roles
 

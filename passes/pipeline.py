@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import onnx_ir as ir
 
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import PaddleIpuError, PassError
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 

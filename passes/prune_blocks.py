@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 from paddle_ipu.passes.extract_forward import has_side_effect
 from paddle_ipu.passes.pipeline import Compilation
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from paddle_ipu.dialect import attribute
+from paddle_ipu.dialect.dialect import attribute
 
 OP_ROLE = "op_role"
 FORWARD, BACKWARD, OPTIMIZE, RPC, DIST, LR_SCHED, LOSS = 0, 1, 2, 4, 8, 16, 256

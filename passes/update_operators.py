@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from paddle_ipu import dialect
-from paddle_ipu.dialect import attribute, constant, describe, operand, scalar_constant
+from paddle_ipu.dialect import dialect
+from paddle_ipu.dialect.dialect import attribute, constant, describe, operand, scalar_constant
 from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.passes import roles
 from paddle_ipu.popart.paddle_optimizer import MASTER, RULES

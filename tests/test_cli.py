@@ -106,7 +106,7 @@ def test_what_would_be_used_and_why(
 ) -> None:
     monkeypatch.delenv("POPLAR_IPUMODEL", raising=False)
     monkeypatch.delenv("PADDLE_IPU_DEVICE", raising=False)
-    monkeypatch.setattr(seam, "sdk_installed", lambda: sdk["popart"])
+    monkeypatch.setattr(target_selection, "sdk_installed", lambda: sdk["popart"])
     if asked is not None:
         monkeypatch.setenv("PADDLE_IPU_DEVICE", asked)
     chosen = info.choose(paddle, xla, sdk)

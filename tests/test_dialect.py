@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 
 
 def _node(op_type: str, inputs: list[ir.Value | None] | None = None, **attributes: Any) -> ir.Node:

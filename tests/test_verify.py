@@ -18,11 +18,12 @@ import paddle_ipu
 from paddle_ipu.errors import FetchError, NotSupported, VerificationError
 from paddle_ipu.frontend import programs
 from paddle_ipu.options.strategy import check_consistent
-from paddle_ipu.verification import sides, verify
+from paddle_ipu.verification import sides
+from paddle_ipu.verification import verify as reference
 from paddle_ipu.verification.comparison import Comparison
 from paddle_ipu.verification.course import state_before
 from paddle_ipu.verification.report import DIVERGES, FOLLOWS
-from paddle_ipu.xla import lowerings
+from paddle_ipu.xla import lowerings  # noqa: F401 - fills the registry
 from paddle_ipu.xla.lowerings import registry
 from paddle_ipu.xla.optimizers import update_rules
 

@@ -265,7 +265,7 @@ def _serve(program: IpuProgram, values: StrategyValues) -> None:
 
 def _asserts(graph: Any) -> Iterator[str]:
     """Operators that stop a run, those in blocks too, each with the user's line."""
-    from paddle_ipu import dialect
+    from paddle_ipu.dialect import dialect
 
     for node in graph:
         if node.op_type == "assert":
@@ -290,7 +290,7 @@ def _feeds(
     declared: Mapping[str, Any], dtypes: Mapping[str, str], translation: Translation
 ) -> dict[str, Feed]:
     """Feeds as the user declared them; passes may have given them another dtype."""
-    from paddle_ipu import dialect
+    from paddle_ipu.dialect import dialect
     from paddle_ipu.ops.context import device_dtype
 
     feeds = {}
@@ -317,7 +317,7 @@ def _fetch(compilation: Compilation, name: str, anchor: str) -> Fetch:
 
 
 def _fetch_dtype(compilation: Compilation, name: str) -> str:
-    from paddle_ipu import dialect
+    from paddle_ipu.dialect import dialect
 
     value = compilation.value(name)
     # A raw gradient's value went with the backward graph; gradients are float32.

@@ -79,7 +79,7 @@ def register_custom_op(
         )
 
     def infer(context: InferenceContext) -> list[TensorInfo]:
-        from paddle_ipu.xla.lowerings.custom import result_kinds
+        from paddle_ipu.xla.step.custom import result_kinds
 
         kinds = [
             None if info is None else (tuple(info.dims), info.dtype) for info in context.inputs
@@ -113,7 +113,7 @@ def register_custom_op(
 
 
 def _lower(custom: CustomOp, forward: Forward, backward: Backward | None) -> None:
-    from paddle_ipu.xla.lowerings.custom import register_function
+    from paddle_ipu.xla.step.custom import register_function
 
     register_function(custom.domain, custom.popart_op, forward, backward)
 

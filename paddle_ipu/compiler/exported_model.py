@@ -103,7 +103,7 @@ class ExportedModel:
 
     def users(self, operators: Sequence[str]) -> str:
         """Where the first of some operators stands in the Paddle program."""
-        from paddle_ipu import dialect
+        from paddle_ipu.dialect import dialect
 
         for tensor, node in self.translation.origins.items():
             maker = self._makers.get(tensor)
@@ -168,7 +168,7 @@ class ExportedModel:
         ]
 
     def _fetched_dtype(self, fetch: str) -> Any:
-        from paddle_ipu import dialect
+        from paddle_ipu.dialect import dialect
 
         value = self.compilation.value(fetch)
         return None if value is None else _dtype(dialect.dtype_name(value))

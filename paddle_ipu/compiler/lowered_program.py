@@ -55,8 +55,8 @@ def lower(
         progress: told how many percent of it are done, pass by pass and operator by operator.
         weights_of: given the weights by name and the optimizer, what gives the array of each.
     """
-    from paddle_ipu import dialect
     from paddle_ipu.compiler.dump import Dump
+    from paddle_ipu.dialect import dialect
     from paddle_ipu.frontend import programs
     from paddle_ipu.ops.translate import translate
     from paddle_ipu.passes.ipu_pipeline import PIPELINE
@@ -129,7 +129,7 @@ def array_weights(
     arrays: Mapping[str, Any],
 ) -> Callable[[Mapping[str, Any], Any], Callable[[str], Any]]:
     """Arrays by the weights' names, as the device takes them."""
-    from paddle_ipu import dialect
+    from paddle_ipu.dialect import dialect
     from paddle_ipu.runtime import scope as scopes
 
     def weights_of(weights: Mapping[str, Any], optimizer: Any) -> Callable[[str], Any]:
@@ -142,7 +142,7 @@ def array_weights(
 
 def stand_ins(weights: Mapping[str, Any], optimizer: Any) -> Callable[[str], Any]:
     """Zeros for every weight, which take no memory as long as nobody touches them."""
-    from paddle_ipu import dialect
+    from paddle_ipu.dialect import dialect
     from paddle_ipu.ops.context import device_dtype
 
     return lambda name: np.zeros(
@@ -160,7 +160,7 @@ def _names(items: Sequence[Any], what: str) -> list[str]:
 
 def _left_dynamic(declared: Mapping[str, Any], feeds: Sequence[str]) -> str:
     """What the IPU backend in Paddle's own tree said of shapes that no feed settles."""
-    from paddle_ipu import dialect
+    from paddle_ipu.dialect import dialect
 
     shapes = {name: dialect.dims_of(declared[name]) for name in declared if name not in feeds}
     left = [f"{name!r} has {dims}" for name, dims in shapes.items() if -1 in dims]
@@ -173,7 +173,7 @@ def _left_dynamic(declared: Mapping[str, Any], feeds: Sequence[str]) -> str:
 
 
 def _declared_feeds(graph: Any, feeds: Sequence[str]) -> dict[str, Any]:
-    from paddle_ipu import dialect
+    from paddle_ipu.dialect import dialect
 
     declared = {str(v.name): v for v in graph.inputs if v.meta[dialect.ROLE] == dialect.FEED}
     unknown = [name for name in feeds if name not in declared]
@@ -187,7 +187,7 @@ def _declared_feeds(graph: Any, feeds: Sequence[str]) -> dict[str, Any]:
 
 
 def _check_fed(compilation: Compilation) -> None:
-    from paddle_ipu import dialect
+    from paddle_ipu.dialect import dialect
 
     missing = [
         str(value.name)
@@ -268,14 +268,14 @@ def is_gradient(anchor: str) -> bool:
 
 
 def place_of(node: Any) -> str:
-    from paddle_ipu import dialect
+    from paddle_ipu.dialect import dialect
 
     return dialect.describe(node)
 
 
 def origin_finder(translation: Translation) -> Callable[[Any], tuple[str, str]]:
     """Gives (Paddle's operator, the user's ``file:line``) of a PopART node, "" where unknown."""
-    from paddle_ipu import dialect
+    from paddle_ipu.dialect import dialect
 
     origins = translation.origins
     nodes = {str(node.name): node for node in origins.values()}

@@ -1,7 +1,8 @@
 """What runs of a program really took on this machine, by family of operators and by line.
 
 These are seconds of the XLA program that the IPU Model runs here, never of an IPU: the predictor's
-are in ``paddle_ipu.cost_model``. Families are the predictor's, so that the two can stand side by side.
+are in ``paddle_ipu.cost_model``. Families are the predictor's, so that the two can stand side by
+side.
 """
 
 from __future__ import annotations

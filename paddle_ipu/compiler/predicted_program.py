@@ -63,9 +63,10 @@ def best_cuts(
         nodes: its operators in order; each begins a part or belongs to the one before it.
         parts: at most as many as operators.
     """
-    from paddle_ipu import dialect, popart
+    from paddle_ipu import popart
     from paddle_ipu.cost_model.program import read_program
     from paddle_ipu.cost_model.sharding import even_starts, shard
+    from paddle_ipu.dialect import dialect
     from paddle_ipu.ops.translate import translate
 
     graph = compilation.graph
@@ -148,8 +149,9 @@ def choice_of(values: StrategyValues) -> Choice:
 
 def program_of(lowered: LoweredProgram, values: StrategyValues) -> Program:
     """The predictor's view of a program that was lowered for our own ``popart``."""
-    from paddle_ipu import dialect, popart
+    from paddle_ipu import popart
     from paddle_ipu.cost_model.program import read_program
+    from paddle_ipu.dialect import dialect
 
     translation, compilation = lowered.translation, lowered.compilation
     origin_of = origin_finder(translation)

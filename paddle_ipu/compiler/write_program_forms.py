@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 import paddle
 
-from paddle_ipu import dialect
 from paddle_ipu.compiler.program_form import Form, program_form
 from paddle_ipu.compiler.translated import Array, lower_program
+from paddle_ipu.dialect import dialect
 from paddle_ipu.frontend import programs
 
 

@@ -1,9 +1,10 @@
 """Which tensors of a pipeline stage are alive when: forward, kept for backward, backward.
 
 An operator's output is alive from the operator to its last reader. What gradients read
-(:mod:`paddle_ipu.cost_model.operator_table`) is kept until the gradient of its first reader is done;
-where forward is computed again, only what crosses the borders of the recomputed segments is kept
-and each segment's tensors come back one segment at a time. Views share their first input's memory.
+(:mod:`paddle_ipu.cost_model.operator_table`) is kept until the gradient of its first reader is
+done; where forward is computed again, only what crosses the borders of the recomputed segments is
+kept and each segment's tensors come back one segment at a time. Views share their first input's
+memory.
 """
 
 from __future__ import annotations

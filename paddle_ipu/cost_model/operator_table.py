@@ -1,8 +1,8 @@
 """What the predictor knows of each PopART operator: how it is priced, what its gradient reads.
 
-A row's `kind` says which formula of :mod:`paddle_ipu.cost_model.operator_cost` prices it. An operator
-without a row here is priced by the bytes it reads and writes, counted and named. Its gradient is
-taken to read everything.
+A row's `kind` says which formula of :mod:`paddle_ipu.cost_model.operator_cost` prices it. An
+operator without a row here is priced by the bytes it reads and writes, counted and named. Its
+gradient is taken to read everything.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import onnx_ir as ir
 
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.frontend import control_flow
 from paddle_ipu.frontend.control_flow import Region

@@ -20,7 +20,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 from paddle_ipu.dialect.annotations import AMP, ANNOTATIONS, FLOATS_AS_TEXT
 from paddle_ipu.dialect.value_names import NAME_PREFIX
 from paddle_ipu.errors import InvalidProgramError, NotSupported

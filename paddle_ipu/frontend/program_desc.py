@@ -20,7 +20,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.frontend import control_flow_desc, expand_fused, legacy_forms, legacy_operator
 from paddle_ipu.frontend.control_flow import Region

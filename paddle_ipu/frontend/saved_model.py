@@ -21,7 +21,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 from paddle_ipu.dialect.annotations import ANNOTATIONS
 from paddle_ipu.errors import InvalidProgramError, ModelFileError, NotSupported
 from paddle_ipu.frontend import check_program_desc, parameter_files, pir, pir_json

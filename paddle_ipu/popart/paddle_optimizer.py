@@ -2,9 +2,9 @@
 
 PopART's optimizers place epsilon, clipping and decay elsewhere than Paddle, so a Paddle program
 keeps its own rule unless the two agree. The description below is all that a session needs; the
-equations stand in ``paddle_ipu.xla.optimizers.update_rules``. A program with this optimizer is not portable,
-so a session is given PopART's SGD where :attr:`PaddleOptimizer.is_plain_sgd` says the two are the
-same.
+equations stand in ``paddle_ipu.xla.optimizers.update_rules``. A program with this optimizer is not
+portable, so a session is given PopART's SGD where :attr:`PaddleOptimizer.is_plain_sgd` says the two
+are the same.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import NotSupported
 from paddle_ipu.passes.carry_writes import CarryWrites
 from paddle_ipu.passes.cut_gradients import differentiated

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 from paddle_ipu.verification import causes
 from paddle_ipu.verification.bisection import read_by
 from paddle_ipu.verification.examination import Examination

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import PaddleIpuError
 from paddle_ipu.options.strategy import CoreIpuStrategy, StrategyValues
 

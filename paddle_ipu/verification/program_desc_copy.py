@@ -16,7 +16,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 from paddle_ipu.frontend import program_desc, programs
 from paddle_ipu.frontend.legacy_operator import EMPTY
 from paddle_ipu.passes.roles import BACKWARD, FORWARD, LOSS, OP_ROLE, OPTIMIZE

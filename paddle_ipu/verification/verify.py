@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import onnx_ir as ir
 
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import NotSupported, PaddleIpuError, VerificationError
 from paddle_ipu.frontend import programs
 from paddle_ipu.options.strategy import StrategyValues

@@ -235,7 +235,7 @@ def test_libraries_of_the_sdk_are_left_out(
     with caplog.at_level(logging.WARNING, "paddle_ipu"):
         assert cpp_extension._linkable("mine", flags) == ["-lm"]
     assert "mine: -lpopfloat -lpopart is of Graphcore's SDK, which is not installed" in caplog.text
-    monkeypatch.setattr(seam, "sdk_installed", lambda: True)
+    monkeypatch.setattr(target_selection, "sdk_installed", lambda: True)
     assert cpp_extension._linkable("mine", flags) == flags
 
 
@@ -248,7 +248,7 @@ def test_with_the_sdk_all_sources_are_built(monkeypatch: pytest.MonkeyPatch) -> 
     from paddle_ipu.compiler import cpp_extension
     from paddle_ipu.runtime import target_selection
 
-    monkeypatch.setattr(seam, "sdk_installed", lambda: True)
+    monkeypatch.setattr(target_selection, "sdk_installed", lambda: True)
     sources = [str(HERE / "half_for_popart.cc")]
     assert cpp_extension._buildable("mine", sources) == sources
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 from paddle_ipu.frontend import program_desc
 
 _DTYPES = {"bool": 0, "int32": 2, "int64": 3, "float32": 5}

@@ -6,7 +6,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 
 _OF_ONE_READER = frozenset({"op_role", "mkldnn_data_type", "onednn_data_type"})
 """Attributes that Paddle's translation loses, or makes up."""

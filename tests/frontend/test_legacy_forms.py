@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import NotSupported
 from tests.frontend.desc_builder import DescBuilder, constants, read, text
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from paddle_ipu import dialect, popart
+from paddle_ipu import popart
+from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import InvalidProgramError, NotSupported, UnsupportedOpError
 from paddle_ipu.frontend import program_desc
 from paddle_ipu.frontend.vocabulary.row import row

@@ -12,7 +12,7 @@ import paddle
 import pytest
 
 import paddle_ipu  # noqa: F401 - activates
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 from paddle_ipu.frontend import programs
 from tests.legacy.static_run import Array, run
 

@@ -11,8 +11,8 @@ import numpy as np
 import paddle
 
 import paddle_ipu
-from paddle_ipu import dialect
 from paddle_ipu.compiler.translated import lower_program
+from paddle_ipu.dialect import dialect
 from paddle_ipu.frontend import programs
 from tests.operators import gpu_operator
 from tests.operators.compare import assert_same

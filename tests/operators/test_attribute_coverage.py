@@ -11,7 +11,7 @@ import onnx_ir as ir
 import paddle
 import pytest
 
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 from paddle_ipu.frontend import programs
 from paddle_ipu.frontend.legacy_operator import DTYPES
 from paddle_ipu.frontend.vocabulary import table  # noqa: F401 - fills it

@@ -9,7 +9,8 @@ import onnx_ir as ir
 import paddle
 import pytest
 
-from paddle_ipu import dialect, popart
+from paddle_ipu import popart
+from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import NotSupported, UnsupportedOpError
 from paddle_ipu.frontend import programs
 from paddle_ipu.ops import registry

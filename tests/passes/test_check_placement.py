@@ -7,7 +7,7 @@ from collections.abc import Callable
 import paddle
 import pytest
 
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import InvalidProgramError
 from paddle_ipu.passes.check_placement import CheckPlacement
 from paddle_ipu.passes.extract_forward import ExtractForward

@@ -8,7 +8,7 @@ from typing import Any
 import paddle
 import pytest
 
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.errors import FetchError, InvalidProgramError, NotSupported
 from paddle_ipu.frontend import programs

@@ -7,7 +7,7 @@ from dataclasses import replace
 import onnx_ir as ir
 import pytest
 
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.frontend import program_desc, programs
 from paddle_ipu.options.strategy import CoreIpuStrategy

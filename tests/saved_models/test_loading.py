@@ -110,7 +110,7 @@ def test_fetches_of_a_program_desc_keep_their_names() -> None:
 
 
 def test_the_ipu_of_each_operator_survives() -> None:
-    from paddle_ipu import dialect
+    from paddle_ipu.dialect import dialect
     from paddle_ipu.frontend import programs
 
     program, _, _ = load(str(prefix("paddle_2_6/placed")))

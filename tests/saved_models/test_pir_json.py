@@ -11,7 +11,7 @@ import onnx_ir as ir
 import paddle
 import pytest
 
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import NotSupported
 from paddle_ipu.frontend import pir, pir_json
 from paddle_ipu.frontend.operand_names import OPERAND_NAMES

@@ -13,7 +13,7 @@ import numpy as np
 import paddle
 
 import paddle_ipu
-from paddle_ipu import dialect
+from paddle_ipu.dialect import dialect
 from paddle_ipu.frontend import programs
 
 Feed = Mapping[str, np.ndarray]

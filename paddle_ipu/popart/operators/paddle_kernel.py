@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from paddle_ipu.dialect import POPART_DTYPES
+from paddle_ipu.dialect.dialect import POPART_DTYPES
 from paddle_ipu.popart.op_schema import ANY, Attribute, paddle_ipu_row
 from paddle_ipu.popart.shape_inference.context import InferenceContext
 from paddle_ipu.popart.tensorinfo import TensorInfo

@@ -86,7 +86,8 @@ class LoweringContext:
             read; it goes to `handed_on`.
         handed_on: number of an input -> what later readers of the same tensor are given.
         remade: number of a result -> how backward may make it again; the lowering says so.
-        kernel: of an operator that runs on the host, its kernel; see ``paddle_ipu.compiler.cpu_kernels``.
+        kernel: of an operator that runs on the host, its kernel; see
+            ``paddle_ipu.compiler.cpu_kernels``.
         from_zero: no index of a Gather may be below zero.
         blocks: the operator's subgraphs, by attribute.
         input_ids: tensor ids of the inputs, None for an omitted one.

@@ -20,7 +20,7 @@ from jax import lax
 from paddle_ipu.errors import LoweringError, popart_exception
 from paddle_ipu.popart.schema import schema_of
 from paddle_ipu.popart.wide_integers import check_fits
-from paddle_ipu.xla import lowerings
+from paddle_ipu.xla import lowerings  # noqa: F401 - registers the lowerings
 from paddle_ipu.xla.lowerings import residuals, scope_names
 from paddle_ipu.xla.lowerings.index_ranges import BlockRanges, Watch
 from paddle_ipu.xla.lowerings.registry import (
