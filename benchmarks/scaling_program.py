@@ -59,6 +59,7 @@ def collective(config: Config) -> Callable[[], None]:
     import jax
     import jax.numpy as jnp
 
+    from paddle_ipu.xla.lowerings.registry import INSTANCE_AXIS
     from paddle_ipu.xla.step import collectives
 
     together = collectives.joined()
@@ -67,12 +68,12 @@ def collective(config: Config) -> Callable[[], None]:
         jax.shard_map(
             collectives.summed,
             mesh=together.mesh,
-            in_specs=(jax.P(collectives.INSTANCE_AXIS),),
+            in_specs=(jax.P(INSTANCE_AXIS),),
             out_specs=jax.P(),
             check_vma=False,
         )
     )
-    sharding = jax.NamedSharding(together.mesh, jax.P(collectives.INSTANCE_AXIS))
+    sharding = jax.NamedSharding(together.mesh, jax.P(INSTANCE_AXIS))
     whole = {
         name: jax.make_array_from_single_device_arrays(
             (together.count, *array.shape[1:]), sharding, [array]

@@ -17,7 +17,7 @@ from paddle_ipu.dialect import dialect
 from paddle_ipu.dialect.dialect import attribute, describe
 from paddle_ipu.errors import InvalidProgramError
 from paddle_ipu.passes.pipeline import Compilation
-from paddle_ipu.sessions.checks import merged_stages
+from paddle_ipu.popart.placement import merged_stages
 
 INDEX, STAGE = "ipu_index", "ipu_stage"
 _SHOWN = 5

@@ -14,9 +14,9 @@ import paddle
 import pytest
 
 from paddle_ipu.cli.main import main
-from paddle_ipu.compiler.measured import FAMILIES, HOST, Measurement, family_of, nodes_at
 from paddle_ipu.cost_model.operator_table import ROWS
 from paddle_ipu.errors import BackendUnavailableError, MeasurementError
+from paddle_ipu.runtime.measured import FAMILIES, HOST, Measurement, family_of, nodes_at
 from paddle_ipu.xla.lowerings.scope_names import NOWHERE, Origin, of_node, origin_of
 from paddle_ipu.xla.step.hlo_origins import Share, origins
 from paddle_ipu.xla.step.step_trace import Interval, Recording, _account, shared_out

@@ -9,8 +9,8 @@ import numpy as np
 import paddle
 import pytest
 
-from paddle_ipu.activation.persistence import loading
 from paddle_ipu.errors import InvalidProgramError
+from paddle_ipu.runtime.weights.persistence import loading
 from tests.training.side_by_side import Pair, mlp, pair, read, rows, strategy, write
 
 pytestmark = pytest.mark.usefixtures("static_mode")

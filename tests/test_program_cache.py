@@ -9,11 +9,11 @@ import paddle
 import pytest
 
 from paddle_ipu.cli.main import main
-from paddle_ipu.compiler.report import CompileReport
 from paddle_ipu.ops import (
     families,  # noqa: F401 - fills the table
     registry,
 )
+from paddle_ipu.runtime.report import CompileReport
 from tests.training.side_by_side import mlp, pair, read, rows, variables
 
 pytestmark = pytest.mark.usefixtures("static_mode")

@@ -188,7 +188,7 @@ def test_automatic_loss_scaling_starts_from_the_scale_in_the_scope() -> None:
     paddle.static.Executor(paddle.IPUPlace()).run(program, feed=model.feed)
     assert program.loss_scale == 8
     again = strategy(True, 4, **options)
-    case = verify.prepare(
+    case = reference.prepare(
         model.main, [model.feed], model.fetches, scope=model.scope, strategy=again
     )
     assert case.loss_scale == 8

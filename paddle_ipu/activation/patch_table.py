@@ -61,7 +61,7 @@ _SAVING = tuple(
     Patch(
         module,
         attribute,
-        "paddle_ipu.activation.persistence:saving",
+        "paddle_ipu.runtime.weights.persistence:saving",
         "reads the Scope, while the newest weights are on the device",
         wraps=True,
         versions=WITH_PIR if module == "paddle.pir" else SUPPORTED_VERSIONS,
@@ -87,7 +87,8 @@ _LOADING = tuple(
     Patch(
         module,
         attribute,
-        f"paddle_ipu.activation.persistence:{'setting_state' if attribute in _SETS else 'loading'}",
+        "paddle_ipu.runtime.weights.persistence:"
+        + ("setting_state" if attribute in _SETS else "loading"),
         "writes the Scope, while the device keeps the weights it has",
         wraps=True,
     )

@@ -15,6 +15,9 @@ from paddle_ipu.activation import root_logger
 from paddle_ipu.activation.patch_table import PATCHES, SUPPORTED_VERSIONS, Patch
 from paddle_ipu.errors import ActivationError
 from paddle_ipu.legacy import fluid_import
+from paddle_ipu.options.strategy import StrategyValues
+from paddle_ipu.runtime import shared_runs
+from paddle_ipu.runtime.executor import IpuProgram
 
 _ABSENT = object()
 
@@ -52,6 +55,7 @@ def activate() -> None:
     for applied, replacement in zip(found, replacements, strict=True):
         setattr(applied.owner, applied.name, replacement)
         _applied.append(applied)
+    shared_runs.register(_share_runs)
     root_logger.release()
 
 
@@ -111,6 +115,12 @@ def describe_patches() -> str:
         versions = ", ".join(row.versions)
         lines.append(f"| `{row.target}` | {made} | {row.reason} | {required} | {versions} |")
     return "\n".join(lines) + "\n"
+
+
+def _share_runs(program: IpuProgram, values: StrategyValues) -> None:
+    from paddle_ipu.serving.shared_runs import share
+
+    share(program, values)
 
 
 def _paddle_version() -> str:

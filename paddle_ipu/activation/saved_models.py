@@ -17,10 +17,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paddle_ipu.activation.persistence import loading
 from paddle_ipu.dialect.value_names import NAME_PREFIX
 from paddle_ipu.errors import ModelFileError, NotSupported
 from paddle_ipu.runtime import scope as scopes
+from paddle_ipu.runtime.weights.persistence import loading
 
 if TYPE_CHECKING:
     import onnx_ir as ir

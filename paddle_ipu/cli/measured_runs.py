@@ -13,7 +13,7 @@ from paddle_ipu.cli.scripts import run_script, taking_over
 from paddle_ipu.errors import MeasurementError, OutOfMemoryException
 
 if TYPE_CHECKING:
-    from paddle_ipu.compiler.measured import Measurement
+    from paddle_ipu.runtime.measured import Measurement
 
 
 class _Done(BaseException):

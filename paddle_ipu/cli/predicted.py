@@ -15,12 +15,12 @@ import paddle_ipu
 from paddle_ipu.cli.check import _last_line
 from paddle_ipu.cli.measured_runs import measured_script
 from paddle_ipu.cli.scripts import run_script, taking_over
-from paddle_ipu.compiler.measured import Measurement
 from paddle_ipu.compiler.predicted_program import ipus_of, predicted_program
 from paddle_ipu.cost_model.choice import choose_machine
 from paddle_ipu.cost_model.machines import MACHINES, Machine
 from paddle_ipu.cost_model.program import Program
 from paddle_ipu.errors import PaddleIpuError, popart_exception
+from paddle_ipu.runtime.measured import Measurement
 
 UNREADABLE = 3
 

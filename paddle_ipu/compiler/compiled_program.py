@@ -34,9 +34,9 @@ from paddle_ipu.errors import (
     IndexRangeError,
     InvalidProgramError,
     NotSupported,
-    ServingError,
 )
 from paddle_ipu.options.strategy import StrategyValues, check_consistent
+from paddle_ipu.runtime import shared_runs
 from paddle_ipu.runtime.executor import IpuProgram, tell_origin
 from paddle_ipu.runtime.feeds import Feed
 from paddle_ipu.runtime.fetches import Fetch
@@ -239,28 +239,8 @@ def _compile(
         origin_of=origin_finder(translation),
     )
     if values["enable_model_runtime_executor"] and values["compile_engine"]:
-        _serve(compiled, values)
+        shared_runs.begin(compiled, values)
     return compiled
-
-
-def _serve(program: IpuProgram, values: StrategyValues) -> None:
-    """Has the program's runs share micro-batches, as the strategy says."""
-    from paddle_ipu.serving.batching_runner import BatchingRunner
-    from paddle_ipu.serving.program_model import ProgramModel, WholeBatches
-
-    if values["synthetic_data_mode"]:
-        return
-    automatic = values["timeout_ms"] > 0
-    try:
-        model = (ProgramModel if automatic else WholeBatches)(program, weak=True)
-        # A buffer holds a micro-batch.
-        buffer = model.micro_batch // program.micro_batches
-        waiting = max(int(values["num_buffers"]) * buffer, model.micro_batch)
-        runner = BatchingRunner(model, timeout_ms=float(values["timeout_ms"]), max_waiting=waiting)
-    except ServingError as error:
-        program.backend.reset()
-        raise ServingError(f"enable_model_runtime_executor: {error}") from error
-    program.serve_through(runner, whole=not automatic)
 
 
 def _asserts(graph: Any) -> Iterator[str]:

@@ -6,8 +6,8 @@ from typing import Any
 
 import paddle
 
-from paddle_ipu.activation.persistence import loading, saving
 from paddle_ipu.dialect.value_names import name_of
+from paddle_ipu.runtime.weights.persistence import loading, saving
 
 
 def _tensor(value: Any, scope: Any) -> Any:

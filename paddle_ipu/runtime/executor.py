@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from paddle_ipu.compiler.report import CompileReport, HostOperator
 from paddle_ipu.dialect.value_names import find, name_of
 from paddle_ipu.errors import (
     BackendUnavailableError,
@@ -29,17 +28,33 @@ from paddle_ipu.runtime import target_selection
 from paddle_ipu.runtime.feeds import Feed, converted, fitting
 from paddle_ipu.runtime.fetches import Fetch, given_back
 from paddle_ipu.runtime.random_seed import Seed
+from paddle_ipu.runtime.report import CompileReport, HostOperator
 from paddle_ipu.runtime.turns import Turns
 from paddle_ipu.runtime.weights.backend import IpuBackend
 from paddle_ipu.runtime.weights.scope_sharing import in_turn
 
 if TYPE_CHECKING:
-    from paddle_ipu.compiler.measured import Measurement
-    from paddle_ipu.serving.batching_runner import BatchingRunner
-    from paddle_ipu.serving.model import Model
+    from paddle_ipu.runtime.measured import Measurement
     from paddle_ipu.xla.step.step_trace import Recording
 
 Array = np.ndarray[Any, Any]
+
+
+class Runner(Protocol):
+    """What a program's runs are requests to; ``paddle_ipu.serving.BatchingRunner`` is one."""
+
+    @property
+    def is_open(self) -> bool:
+        """False once it is closed."""
+
+    def run(
+        self, feed: Mapping[str, Any], *, outputs: Sequence[str] | None = None
+    ) -> Mapping[str, Array]:
+        """Waits for the outputs of some rows."""
+
+    def close(self, *, drain: bool = True, timeout: float | None = None) -> object:
+        """Ends it."""
+
 
 _SCOPE = 4
 """Position of `scope` among the arguments of ``Executor.run`` behind the program."""
@@ -105,7 +120,7 @@ class IpuProgram:
         self._turns = Turns()
         self._counting = threading.Lock()
         self._is_independent: bool | None = None
-        self._runner: BatchingRunner | None = None
+        self._runner: Runner | None = None
         self._whole = False
         self._outputs: dict[str, tuple[tuple[int, ...], Any]] | None = None
 
@@ -188,7 +203,7 @@ class IpuProgram:
                 the program, which has PopVision for this.
             BackendUnavailableError: the program was not compiled, or its backend was reset.
         """
-        from paddle_ipu.compiler.measured import Measurement, fill
+        from paddle_ipu.runtime.measured import Measurement, fill
 
         if not self._is_ours:
             raise MeasurementError(
@@ -324,20 +339,7 @@ class IpuProgram:
 
     # -- serving -------------------------------------------------------------------------------
 
-    def serving_model(self, shared_outputs: Collection[str] = ()) -> Model:
-        """This program for a ``paddle_ipu.serving.BatchingRunner``: rows in, rows out.
-
-        Args:
-            shared_outputs: fetches that are the same whatever the rows are.
-
-        Raises:
-            ServingError: a feed or a fetch has no rows, or a run changes what the next one sees.
-        """
-        from paddle_ipu.serving.program_model import ProgramModel
-
-        return ProgramModel(self, shared=shared_outputs)
-
-    def serve_through(self, runner: BatchingRunner, *, whole: bool) -> None:
+    def serve_through(self, runner: Runner, *, whole: bool) -> None:
         """Has runs of this program be requests to a runner of it, until the backend is reset.
 
         Args:
@@ -347,9 +349,7 @@ class IpuProgram:
         self._runner, self._whole = runner, whole
         self._backend.before_it_goes(functools.partial(runner.close, drain=False, timeout=10))
 
-    def _served(
-        self, runner: BatchingRunner, feed: Mapping[str, Any], names: Sequence[str]
-    ) -> list[Array]:
+    def _served(self, runner: Runner, feed: Mapping[str, Any], names: Sequence[str]) -> list[Array]:
         if not runner.is_open:
             # It says what became of the device.
             self._backend.session_as_is  # noqa: B018

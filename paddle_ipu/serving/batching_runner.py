@@ -13,8 +13,10 @@ from typing import Any, Self
 import numpy as np
 
 from paddle_ipu.errors import OptionError, RequestTimeoutError, ServingError
+from paddle_ipu.runtime.executor import IpuProgram
 from paddle_ipu.serving.batcher import Batcher
 from paddle_ipu.serving.model import Array, FunctionModel, Inputs, Model
+from paddle_ipu.serving.program_model import ProgramModel
 from paddle_ipu.serving.request import Promised, WaitedFor
 from paddle_ipu.serving.statistics import Statistics
 
@@ -63,7 +65,9 @@ class BatchingRunner:
         shared_outputs: Collection[str] = (),
         isolate_errors: bool = False,
     ) -> None:
-        if hasattr(model, "serving_model"):
+        if isinstance(model, IpuProgram):
+            model = ProgramModel(model, shared=shared_outputs)
+        elif hasattr(model, "serving_model"):
             model = model.serving_model(shared_outputs)
         if not isinstance(model, Model):
             model = _function_model(model, inputs, micro_batch)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from paddle_ipu.cost_model.machines import Machine
     from paddle_ipu.cost_model.program import Program
     from paddle_ipu.cost_model.report.contents import Report as Prediction
-    from paddle_ipu.popart.profile import Report
+    from paddle_ipu.sessions.profile import Report
 
 _NOT_PREPARED = "Session must have been prepared before a report can be fetched"
 _NO_EXECUTION = (
@@ -66,7 +66,7 @@ class SessionReports:
         Raises:
             popart_runtime_error: not prepared.
         """
-        from paddle_ipu.popart.profile import Report
+        from paddle_ipu.sessions.profile import Report
 
         self._require_report()
         return Report(self._prediction())

@@ -20,6 +20,7 @@ from paddle_ipu.errors import popart_exception, popart_runtime_error
 from paddle_ipu.popart.dataflow import DataFlow, InputShapeInfo
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.patterns import Patterns
+from paddle_ipu.popart.placement import check_placement
 from paddle_ipu.popart.program import (
     FINAL_LOSS_SCALE,
     broadcast_inputs,
@@ -39,7 +40,6 @@ from paddle_ipu.sessions.checks import (
     check_clips,
     check_loss_scaling,
     check_options,
-    check_placement,
     check_recomputation,
     check_types,
     instances_of,

@@ -12,8 +12,13 @@ from jax import lax
 
 from paddle_ipu.errors import LoweringError
 from paddle_ipu.popart.enums import CollectiveOperator, CommGroupType
-from paddle_ipu.xla.lowerings.registry import REPLICA_AXIS, Attributes, LoweringContext, lowering
-from paddle_ipu.xla.step.collectives import INSTANCE_AXIS
+from paddle_ipu.xla.lowerings.registry import (
+    INSTANCE_AXIS,
+    REPLICA_AXIS,
+    Attributes,
+    LoweringContext,
+    lowering,
+)
 
 Reduction = Callable[[jax.Array], jax.Array]
 

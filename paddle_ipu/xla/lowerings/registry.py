@@ -26,6 +26,9 @@ Lowering = Callable[["LoweringContext", Sequence[Any], Attributes], Any]
 REPLICA_AXIS = "replicas"
 """JAX's name for the replicas of a step in lockstep."""
 
+INSTANCE_AXIS = "instances"
+"""JAX's name for the instances of a distributed program."""
+
 _LOWERINGS: dict[tuple[str, str], Lowering] = {}
 _RANDOM: set[tuple[str, str]] = set()
 _EFFECTS: set[tuple[str, str]] = set()

@@ -16,9 +16,9 @@ import onnx_ir as ir
 from paddle_ipu.xla.kernels import library
 from paddle_ipu.xla.kernels.attention import AttentionSpec, Strides
 from paddle_ipu.xla.lowerings import fused_attention
+from paddle_ipu.xla.lowerings.node import LoweredNode
 from paddle_ipu.xla.rewrites.node_values import STANDARD, is_float32, permutation, seen, static_dims
 from paddle_ipu.xla.rewrites.views import View, row_major, scaled, view_of
-from paddle_ipu.xla.step.graph import LoweredNode
 
 
 @dataclass(frozen=True, slots=True)

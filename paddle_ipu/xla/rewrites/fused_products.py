@@ -18,6 +18,7 @@ import onnx_ir as ir
 from paddle_ipu.xla.kernels import library
 from paddle_ipu.xla.kernels.library import Spec
 from paddle_ipu.xla.lowerings import fused_product
+from paddle_ipu.xla.lowerings.node import LoweredNode
 from paddle_ipu.xla.rewrites.folded_norms import FoldedNorm
 from paddle_ipu.xla.rewrites.node_values import (
     STANDARD,
@@ -26,7 +27,6 @@ from paddle_ipu.xla.rewrites.node_values import (
     seen,
     static_dims,
 )
-from paddle_ipu.xla.step.graph import LoweredNode
 
 Array = np.ndarray[Any, Any]
 _ACTIVATIONS = {(domain, "Relu") for domain in STANDARD} | {

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from paddle_ipu.xla.lowerings.node import LoweredNode
 from paddle_ipu.xla.rewrites import fused_attention, fused_products, row_softmax
 from paddle_ipu.xla.rewrites.folded_norms import FoldedNorm, fold
 from paddle_ipu.xla.rewrites.fused_attention import FusedAttention
@@ -14,7 +15,6 @@ from paddle_ipu.xla.rewrites.fused_products import FusedProduct
 from paddle_ipu.xla.rewrites.kernel_layout import constant_kernels
 from paddle_ipu.xla.rewrites.row_softmax import RowSoftmax
 from paddle_ipu.xla.rewrites.unread_rows import without_unread_rows
-from paddle_ipu.xla.step.graph import LoweredNode
 
 
 @dataclass(frozen=True, slots=True)

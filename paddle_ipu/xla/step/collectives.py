@@ -30,9 +30,7 @@ from paddle_ipu.errors import BackendUnavailableError
 from paddle_ipu.instances import heartbeat
 from paddle_ipu.instances.failed_exit import end_where_failed
 from paddle_ipu.instances.instance import COORDINATOR, this_instance
-
-INSTANCE_AXIS = "instances"
-"""JAX's name for the instances of a distributed program."""
+from paddle_ipu.xla.lowerings.registry import INSTANCE_AXIS
 
 Tree = dict[str, Any]
 Pairs = dict[str, tuple[Any, Any]]

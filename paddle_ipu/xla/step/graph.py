@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -23,10 +22,10 @@ from paddle_ipu.popart.wide_integers import check_fits
 from paddle_ipu.xla import lowerings  # noqa: F401 - registers the lowerings
 from paddle_ipu.xla.lowerings import residuals, scope_names
 from paddle_ipu.xla.lowerings.index_ranges import BlockRanges, Watch
+from paddle_ipu.xla.lowerings.node import LoweredNode
 from paddle_ipu.xla.lowerings.registry import (
     BlockContext,
     Lookup,
-    Lowering,
     LoweringContext,
     find_lowering,
     has_effect,
@@ -48,38 +47,7 @@ _VIEWS = frozenset({"Cast", "Identity", "Reshape", "Transpose"})
 """Operators whose result is a weight where their input is one."""
 
 Environment = dict[str, Any]
-Listener = Callable[["LoweredNode", Sequence[Any]], jax.Array | None]
-
-
-@dataclass(frozen=True, slots=True)
-class LoweredNode:
-    """A node with its rule and its attributes as plain Python values.
-
-    Attributes:
-        random_index: the number of this node among those that draw random numbers; None for one
-            that draws none.
-        constants: initializers that the operator takes as constants, by input.
-        blocks: its subgraphs, by attribute.
-        captured: what the subgraphs read of the graph around them, at the end of `inputs`.
-        bounds: inputs that say how far it goes, in which 64-bit numbers may be beyond 32 bits.
-        partials: the type of partial sums that the node itself asks for, ``FLOAT`` or ``HALF``.
-        scope: what XLA's names of the instructions it becomes begin with, by `scope_names`.
-    """
-
-    name: str
-    domain: str
-    op_type: str
-    rule: Lowering
-    inputs: tuple[str | None, ...]
-    outputs: tuple[str, ...]
-    attributes: Mapping[str, Any]
-    random_index: int | None
-    constants: Mapping[int, np.ndarray[Any, Any]]
-    blocks: Mapping[str, LoweredBlock] = field(default_factory=dict)
-    captured: tuple[str, ...] = ()
-    bounds: frozenset[int] = frozenset()
-    partials: str | None = None
-    scope: str = ""
+Listener = Callable[[LoweredNode, Sequence[Any]], jax.Array | None]
 
 
 class LoweredBlock:

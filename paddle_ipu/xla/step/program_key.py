@@ -29,7 +29,8 @@ import onnx_ir as ir
 
 import paddle_ipu
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
-from paddle_ipu.xla.step.graph import OWN_LOWERINGS, LoweredGraph, LoweredNode
+from paddle_ipu.xla.lowerings.node import LoweredNode
+from paddle_ipu.xla.step.graph import OWN_LOWERINGS, LoweredGraph
 from paddle_ipu.xla.step.traced_step import Step
 
 _OWN = "paddle_ipu."

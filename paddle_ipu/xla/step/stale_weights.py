@@ -25,7 +25,8 @@ from paddle_ipu.errors import popart_exception
 from paddle_ipu.xla.precision import half
 
 if TYPE_CHECKING:
-    from paddle_ipu.xla.step.graph import LoweredGraph, LoweredNode
+    from paddle_ipu.xla.lowerings.node import LoweredNode
+    from paddle_ipu.xla.step.graph import LoweredGraph
 
 Tree = dict[str, Any]
 Reads = Mapping[str, Mapping[str, tuple[int, int]]]

@@ -24,13 +24,14 @@ from paddle_ipu.popart.program import (
     dims_of,
 )
 from paddle_ipu.xla.lowerings import index_ranges, scope_names
+from paddle_ipu.xla.lowerings.node import LoweredNode
 from paddle_ipu.xla.lowerings.registry import REPLICA_AXIS
 from paddle_ipu.xla.optimizers import optimizer
 from paddle_ipu.xla.precision import half, stochastic
 from paddle_ipu.xla.rewrites import kernel_layout
 from paddle_ipu.xla.step import collectives
 from paddle_ipu.xla.step.automatic_loss_scaling import COUNTS, GradientWatch
-from paddle_ipu.xla.step.graph import LoweredGraph, LoweredNode, is_float
+from paddle_ipu.xla.step.graph import LoweredGraph, is_float
 from paddle_ipu.xla.step.recomputation import Segment
 from paddle_ipu.xla.step.stale_weights import Reads, Versions
 from paddle_ipu.xla.step.state import OptimizerState
