@@ -187,9 +187,9 @@ class _Engine:
             # first decides in which thread XLA runs programs: as a rule, a predictor.
             import jax.numpy
 
-            from paddle_ipu.xla.step import memory
+            from paddle_ipu.xla import process
 
-            memory.run_in_calling_thread()
+            process.prepare()
             jax.numpy.zeros(1)
         self._run = None
         start = time.perf_counter()

@@ -21,8 +21,8 @@ from paddle_ipu.options.strategy import check_consistent
 from paddle_ipu.verification import sides
 from paddle_ipu.verification import verify as reference
 from paddle_ipu.verification.comparison import Comparison
+from paddle_ipu.verification.contents import DIVERGES, FOLLOWS
 from paddle_ipu.verification.course import state_before
-from paddle_ipu.verification.report import DIVERGES, FOLLOWS
 from paddle_ipu.xla import lowerings  # noqa: F401 - fills the registry
 from paddle_ipu.xla.lowerings import registry
 from paddle_ipu.xla.optimizers import update_rules

@@ -7,16 +7,20 @@ import datetime
 import os
 import sys
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from paddle_ipu.errors import CacheError
-from paddle_ipu.xla.step.executable_cache import SIZE_VARIABLE, ExecutableCache, size_limit
+from paddle_ipu.options.table import CACHE_SIZE_VARIABLE
+
+if TYPE_CHECKING:
+    from paddle_ipu.xla.step.executable_cache import ExecutableCache
 
 NAME = "cache"
 SUMMARY = "list, measure, verify or clear a folder of compiled programs"
 EXIT_CODES = f"""\
 actions:
   list    every entry: key, bytes, when it was used last, what it is
-  size    bytes of all entries, and the bound that {SIZE_VARIABLE} sets
+  size    bytes of all entries, and the bound that {CACHE_SIZE_VARIABLE} sets
   verify  read every entry and check owner, permissions and digest
   clear   remove every entry
 
@@ -52,6 +56,9 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         if not os.path.isdir(os.path.expanduser(folder)):
             raise CacheError(f"there is no folder {folder}")
+        # Its package imports JAX.
+        from paddle_ipu.xla.step.executable_cache import ExecutableCache
+
         return _ACTIONS[arguments.action](ExecutableCache(folder))
     except CacheError as error:
         print(f"paddle-ipu cache: {error}", file=sys.stderr)
@@ -75,7 +82,7 @@ def _kind(description: Mapping[str, object]) -> str:
 def _size(cache: ExecutableCache) -> int:
     entries = cache.entries()
     total = sum(entry.size for entry in entries)
-    print(f"{total:,} bytes in {len(entries)} entries; the bound is {size_limit():,} bytes")
+    print(f"{total:,} bytes in {len(entries)} entries; the bound is {cache.limit:,} bytes")
     return 0
 
 

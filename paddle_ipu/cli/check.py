@@ -13,8 +13,8 @@ from typing import Any
 
 import paddle_ipu
 from paddle_ipu.cli.scripts import run_script, taking_over
+from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.errors import PaddleIpuError
-from paddle_ipu.verification.porting import PortingReport, check_program
 
 NAME = "check"
 SUMMARY = "tell what keeps a program off an IPU, without compiling it"
@@ -35,7 +35,7 @@ _UNREADABLE = 3
 class _Found(BaseException):
     """Ends a script where its program is known; no handler for errors of its own catches it."""
 
-    def __init__(self, report: PortingReport) -> None:
+    def __init__(self, report: Any) -> None:
         super().__init__()
         self.report = report
 
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     is_script = arguments.target.endswith(".py")
     if not is_script:
         _take_options(arguments)
-    check: Callable[[], PortingReport | None] = (
+    check: Callable[[], Any | None] = (
         (lambda: check_script(arguments.target, arguments.arguments, arguments.half))
         if is_script
         else (lambda: check_model(arguments.target, arguments.half))
@@ -111,7 +111,13 @@ def _last_line(error: BaseException, script: str) -> str:
     return lines[-1] if lines else ""
 
 
-def check_model(target: str, half: bool) -> PortingReport:
+def _check_program(program: Any, **keywords: Any) -> Any:
+    from paddle_ipu.verification.porting import check_program
+
+    return check_program(program, **keywords)
+
+
+def check_model(target: str, half: bool) -> Any:
     """The report about a saved model: a prefix, one of its files, or a folder.
 
     Raises:
@@ -123,7 +129,7 @@ def check_model(target: str, half: bool) -> PortingReport:
     path = Path(target)
     prefix = path.with_suffix("") if path.suffix in (".pdmodel", ".json") else path
     program = saved_model.read(saved_model.locate(prefix)).program()
-    return check_program(
+    return _check_program(
         program,
         name=target,
         feeds=list(program.feed_names),
@@ -132,7 +138,7 @@ def check_model(target: str, half: bool) -> PortingReport:
     )
 
 
-def check_script(path: str, arguments: Sequence[str], half: bool) -> PortingReport | None:
+def check_script(path: str, arguments: Sequence[str], half: bool) -> Any | None:
     """The report about the first program that a script compiles or runs; None without one."""
     import paddle
 
@@ -145,19 +151,17 @@ def check_script(path: str, arguments: Sequence[str], half: bool) -> PortingRepo
     main = paddle.static.default_main_program()
     if not main.global_block().ops:
         return None
-    return check_program(main, name="the default main program", half=half)
+    return _check_program(main, name="the default main program", half=half)
 
 
 def _stopping_at_programs(half: bool) -> contextlib.AbstractContextManager[None]:
     """Has the first program that is compiled, or run with fetches, checked instead."""
     import paddle
 
-    from paddle_ipu.dialect.value_names import name_of
-
     def compiling(_stock: Callable[..., Any]) -> Callable[..., Any]:
         def compile_(self: Any, feed_list: Sequence[Any], fetch_list: Sequence[Any]) -> Any:
             raise _Found(
-                check_program(
+                _check_program(
                     self._program,
                     name="the program given to IpuCompiledProgram",
                     feeds=[x if isinstance(x, str) else name_of(x) for x in feed_list],
@@ -175,7 +179,7 @@ def _stopping_at_programs(half: bool) -> contextlib.AbstractContextManager[None]
             if not fetch_list:
                 return stock(self, program, feed, fetch_list, *args, **keywords)
             main = paddle.static.default_main_program() if program is None else program
-            raise _Found(check_program(main, name="the first program run with fetches", half=half))
+            raise _Found(_check_program(main, name="the first program run with fetches", half=half))
 
         return run_
 

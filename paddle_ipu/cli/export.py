@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import sys
 
-from paddle_ipu.errors import PaddleIpuError, popart_exception
+from paddle_ipu.errors import ModelFileError, PaddleIpuError, popart_exception
 
 NAME = "export"
 SUMMARY = "write a saved Paddle model as ONNX, for paddle_ipu.popart or any ONNX runtime"
@@ -41,7 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Writes the file and prints what is in it; returns the exit code."""
     from paddle_ipu.compiler.onnx_export import export
-    from paddle_ipu.errors import ModelFileError
 
     try:
         with contextlib.redirect_stdout(sys.stderr):

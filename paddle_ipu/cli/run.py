@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from paddle_ipu import popart
 from paddle_ipu.errors import PaddleIpuError, popart_exception
 
 NAME = "run"
@@ -68,7 +69,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _load(path: str) -> tuple[Any, list[str], list[str]]:
     """(the session, not compiled; names of the inputs; names of the outputs)."""
-    from paddle_ipu import popart
     from paddle_ipu.popart.graph_types import read_model
 
     graph = read_model(path).graph
@@ -111,8 +111,6 @@ def _save(path: str, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
 def _results(
     session: Any, inputs: list[str], arrays: dict[str, np.ndarray[Any, Any]]
 ) -> dict[str, np.ndarray[Any, Any]]:
-    from paddle_ipu import popart
-
     if sorted(arrays) != sorted(inputs):
         raise _Unfit(
             f"the model takes {', '.join(inputs) or 'nothing'}, the file holds "

@@ -19,6 +19,7 @@ import onnx_ir as ir
 
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import NotSupported, PaddleIpuError
+from paddle_ipu.frontend.legacy_operator import EMPTY, Operator, Variables
 
 Array = np.ndarray[Any, Any]
 Kind = tuple[tuple[int, ...], str]
@@ -360,15 +361,11 @@ def _members(value: Any) -> list[Any]:
 
 
 def _is_legacy(source: Any) -> bool:
-    from paddle_ipu.frontend.legacy_operator import Operator
-
     return isinstance(source, Operator)
 
 
 def _copy_legacy(node: ir.Node, kinds: Sequence[Kind | None], backward: bool) -> _Program:
     from paddle.base.framework import Program
-
-    from paddle_ipu.frontend.legacy_operator import EMPTY, Variables
 
     operator = node.meta[dialect.MADE_FROM]
     place = dialect.describe(node)

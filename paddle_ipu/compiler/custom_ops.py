@@ -11,7 +11,13 @@ from types import MappingProxyType
 from typing import Any
 
 from paddle_ipu.errors import LoweringError, OptionError
+from paddle_ipu.ops import families  # noqa: F401 - fills the table of translators
+from paddle_ipu.ops.registry import find_translator
 from paddle_ipu.options.strategy import CustomOp
+from paddle_ipu.popart.op_schema import ANY, OpSchema, register
+from paddle_ipu.popart.schema import schema_of
+from paddle_ipu.popart.shape_inference.context import InferenceContext
+from paddle_ipu.popart.tensorinfo import TensorInfo
 
 Forward = Callable[..., Any]
 Backward = Callable[..., Any]
@@ -45,13 +51,6 @@ def register_custom_op(
         OptionError: a name that is none, is taken, or is that of an operator PopART or this package
             has; a function that cannot be called.
     """
-    from paddle_ipu.ops import families  # noqa: F401 - fills the table of translators
-    from paddle_ipu.ops.registry import find_translator
-    from paddle_ipu.popart.op_schema import ANY, OpSchema, register
-    from paddle_ipu.popart.schema import schema_of
-    from paddle_ipu.popart.shape_inference.context import InferenceContext
-    from paddle_ipu.popart.tensorinfo import TensorInfo
-
     for what, name in (("paddle_op", paddle_op), ("popart_op", popart_op), ("domain", domain)):
         if not (isinstance(name, str) and name) and not (what == "popart_op" and name is None):
             raise OptionError(f"register_custom_op: {what} is a name, got {name!r}.")
@@ -79,13 +78,11 @@ def register_custom_op(
         )
 
     def infer(context: InferenceContext) -> list[TensorInfo]:
-        from paddle_ipu.xla.step.custom import result_kinds
-
         kinds = [
             None if info is None else (tuple(info.dims), info.dtype) for info in context.inputs
         ]
         name = f"{domain}.{custom.popart_op}"
-        found = result_kinds(name, forward, kinds, context.attributes)
+        found = _custom().result_kinds(name, forward, kinds, context.attributes)
         if len(found) != context.num_outputs:
             raise LoweringError(
                 f"custom operator {name}: the function given to register_custom_op gave "
@@ -108,14 +105,15 @@ def register_custom_op(
             version=version,
         )
     )
-    _lower(custom, forward, backward)
+    _custom().register_function(custom.domain, custom.popart_op, forward, backward)
     _REGISTERED[paddle_op] = custom
 
 
-def _lower(custom: CustomOp, forward: Forward, backward: Backward | None) -> None:
-    from paddle_ipu.xla.step.custom import register_function
+def _custom() -> Any:
+    # It imports JAX, which predictions do without.
+    from paddle_ipu.xla.step import custom
 
-    register_function(custom.domain, custom.popart_op, forward, backward)
+    return custom
 
 
 def registered_custom_ops() -> Mapping[str, CustomOp]:
@@ -125,8 +123,6 @@ def registered_custom_ops() -> Mapping[str, CustomOp]:
 
 def known_custom_ops(mapped: Mapping[str, CustomOp]) -> dict[str, CustomOp]:
     """The custom operators that the IPU Model can run, a strategy's mappings before all others."""
-    from paddle_ipu.popart.schema import schema_of
-
     found = {**_REGISTERED, **mapped}
     return {
         name: custom

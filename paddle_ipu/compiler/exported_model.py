@@ -12,13 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from paddle_ipu import popart
+from paddle_ipu.compiler.lowered_program import lower
+from paddle_ipu.compiler.predicted_program import best_cuts
+from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import FetchError, InvalidProgramError, ModelFileError
+from paddle_ipu.ops.translate import Translation
+from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
+from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.popart.graph_types import DATA_SUFFIX, INLINE_LIMIT, number_names_in_file
+from paddle_ipu.popart.standard_operators import OPSET, not_standard
 
 if TYPE_CHECKING:
     import onnx_ir as ir
-
-    from paddle_ipu.ops.translate import Translation
-    from paddle_ipu.passes.pipeline import Compilation
 
 _SMALL = 1024
 """Bytes of the smallest weight that goes there."""
@@ -67,8 +73,6 @@ class ExportReport:
     opset: int
 
     def __str__(self) -> str:
-        from paddle_ipu.popart.standard_operators import OPSET
-
         place = f"{self.path}" + (f", weights in {self.data}" if self.data else "")
         lines = [f"written: {place} ({self.weights:,} bytes of weights)"]
         lines += [f"  input   {tensor}" for tensor in self.inputs]
@@ -103,8 +107,6 @@ class ExportedModel:
 
     def users(self, operators: Sequence[str]) -> str:
         """Where the first of some operators stands in the Paddle program."""
-        from paddle_ipu.dialect import dialect
-
         for tensor, node in self.translation.origins.items():
             maker = self._makers.get(tensor)
             if maker is not None and f"{maker.domain}.{maker.op_type}" in operators:
@@ -144,8 +146,6 @@ class ExportedModel:
             fetches: name of an output -> the fetch that it is.
             paddles_dtypes: whether outputs have the Paddle program's dtypes.
         """
-        from paddle_ipu.popart.standard_operators import OPSET
-
         graph, fed = self.model.graph, self.translation.feeds
         # A program may have none of ONNX's own operators but those that are added here.
         graph.opset_imports.setdefault("", OPSET)
@@ -168,8 +168,6 @@ class ExportedModel:
         ]
 
     def _fetched_dtype(self, fetch: str) -> Any:
-        from paddle_ipu.dialect import dialect
-
         value = self.compilation.value(fetch)
         return None if value is None else _dtype(dialect.dtype_name(value))
 
@@ -220,13 +218,11 @@ def translated(
         NotSupported: operators without a translator.
         FeedError, FetchError: names that are not in the program, or gradients.
     """
-    from paddle_ipu import popart
-    from paddle_ipu.compiler.lowered_program import lower
-    from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
-
     if not fetches:
         raise FetchError("export: fetch_list is empty; name what the model is to give.")
-    lowered = lower(popart, program, values, feeds, fetches, lambda percent: None, (), weights_of)
+    lowered = lower(
+        popart, program, values, feeds, fetches, lambda percent: None, (), weights_of, best_cuts
+    )
     for name, anchor in lowered.anchors.items():
         if anchor.startswith(GRADIENT_PREFIX):
             raise FetchError(
@@ -253,8 +249,6 @@ def target_of(path: str | os.PathLike[str]) -> Path:
 def write(exported: ExportedModel, target: Path, external_data_from: int) -> ExportReport:
     import onnx
     import onnx_ir as ir
-
-    from paddle_ipu.popart.graph_types import DATA_SUFFIX, INLINE_LIMIT, number_names_in_file
 
     beside = target.name + DATA_SUFFIX
     model = exported.model
@@ -318,8 +312,6 @@ def _strip(model: ir.Model) -> None:
 
 def _report(exported: ExportedModel, target: Path, data: Path | None, weights: int) -> ExportReport:
     import onnx_ir as ir
-
-    from paddle_ipu.popart.standard_operators import OPSET, not_standard
 
     model = exported.model
     opset = int(model.graph.opset_imports[""])

@@ -8,18 +8,33 @@ import logging
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from paddle_ipu.compiler import optimizer_rules
+from paddle_ipu.compiler.cpu_kernels import kernel_of
+from paddle_ipu.compiler.custom_ops import known_custom_ops
+from paddle_ipu.compiler.dump import Dump
 from paddle_ipu.compiler.progress import Percent, between
+from paddle_ipu.dialect import dialect
 from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.errors import FeedError, InvalidProgramError
-from paddle_ipu.options.strategy import StrategyValues
-
-if TYPE_CHECKING:
-    from paddle_ipu.ops.translate import Translation
-    from paddle_ipu.passes.pipeline import Compilation, Pass
+from paddle_ipu.frontend import programs
+from paddle_ipu.ops.context import device_dtype
+from paddle_ipu.ops.translate import Translation, translate
+from paddle_ipu.options.strategy import (
+    StrategyValues,
+    check_python_interface,
+    record_on,
+    record_patterns_on,
+)
+from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
+from paddle_ipu.passes.ipu_pipeline import PIPELINE
+from paddle_ipu.passes.pipeline import Compilation, Pass, run_passes
+from paddle_ipu.runtime import scope as scopes
+from paddle_ipu.runtime import target_selection
+from paddle_ipu.runtime.weights import adapted_loss_scale
 
 _LOG = logging.getLogger("paddle_ipu")
 
@@ -39,6 +54,10 @@ class LoweredProgram:
     because: Mapping[str, str]
 
 
+Cuts = Callable[[StrategyValues, "Compilation", Sequence[Any], int], Sequence[int]]
+"""(values, compilation, operators in order, parts) -> in front of which operators parts begin."""
+
+
 def lower(
     popart: Any,
     program: Any,
@@ -48,30 +67,22 @@ def lower(
     progress: Percent,
     first_passes: Sequence[Pass],
     weights_of: Callable[[Mapping[str, Any], Any], Callable[[str], Any]],
+    cuts: Cuts,
 ) -> LoweredProgram:
     """Reads, rewrites and translates a program.
 
     Args:
         progress: told how many percent of it are done, pass by pass and operator by operator.
         weights_of: given the weights by name and the optimizer, what gives the array of each.
+        cuts: where parts of equal time begin, for ``need_avg_shard``.
     """
-    from paddle_ipu.compiler.dump import Dump
-    from paddle_ipu.dialect import dialect
-    from paddle_ipu.frontend import programs
-    from paddle_ipu.ops.translate import translate
-    from paddle_ipu.passes.ipu_pipeline import PIPELINE
-    from paddle_ipu.passes.pipeline import Compilation, run_passes
-    from paddle_ipu.runtime import target_selection
-
     feeds, fetches = _names(feed_list, "feed_list"), _names(fetch_list, "fetch_list")
     graph = programs.read(program)
     declared = _declared_feeds(graph, feeds)
     declared_dtypes = {name: dialect.dtype_name(value) for name, value in declared.items()}
     compilation = Compilation(graph, feeds, fetches, values)
     if values["need_avg_shard"]:
-        from paddle_ipu.compiler.predicted_program import best_cuts
-
-        compilation.cuts = functools.partial(best_cuts, values)
+        compilation.cuts = functools.partial(cuts, values)
     dump = Dump(values)
     dump.graph("frontend", graph)
     progress(5)
@@ -115,8 +126,6 @@ def lower(
 
 def scope_weights(scope: Any) -> Callable[[Mapping[str, Any], Any], Callable[[str], Any]]:
     """The Scope's arrays, as the device takes them."""
-    from paddle_ipu.runtime import scope as scopes
-    from paddle_ipu.runtime.weights import adapted_loss_scale
 
     def weights_of(weights: Mapping[str, Any], optimizer: Any) -> Callable[[str], Any]:
         adapted_loss_scale.bring_back(scope, optimizer)
@@ -129,8 +138,6 @@ def array_weights(
     arrays: Mapping[str, Any],
 ) -> Callable[[Mapping[str, Any], Any], Callable[[str], Any]]:
     """Arrays by the weights' names, as the device takes them."""
-    from paddle_ipu.dialect import dialect
-    from paddle_ipu.runtime import scope as scopes
 
     def weights_of(weights: Mapping[str, Any], optimizer: Any) -> Callable[[str], Any]:
         return lambda name: scopes.narrowed(
@@ -142,9 +149,6 @@ def array_weights(
 
 def stand_ins(weights: Mapping[str, Any], optimizer: Any) -> Callable[[str], Any]:
     """Zeros for every weight, which take no memory as long as nobody touches them."""
-    from paddle_ipu.dialect import dialect
-    from paddle_ipu.ops.context import device_dtype
-
     return lambda name: np.zeros(
         dialect.dims_of(weights[name]), device_dtype(dialect.dtype_name(weights[name]))
     )
@@ -160,8 +164,6 @@ def _names(items: Sequence[Any], what: str) -> list[str]:
 
 def _left_dynamic(declared: Mapping[str, Any], feeds: Sequence[str]) -> str:
     """What the IPU backend in Paddle's own tree said of shapes that no feed settles."""
-    from paddle_ipu.dialect import dialect
-
     shapes = {name: dialect.dims_of(declared[name]) for name in declared if name not in feeds}
     left = [f"{name!r} has {dims}" for name, dims in shapes.items() if -1 in dims]
     if not left:
@@ -173,8 +175,6 @@ def _left_dynamic(declared: Mapping[str, Any], feeds: Sequence[str]) -> str:
 
 
 def _declared_feeds(graph: Any, feeds: Sequence[str]) -> dict[str, Any]:
-    from paddle_ipu.dialect import dialect
-
     declared = {str(v.name): v for v in graph.inputs if v.meta[dialect.ROLE] == dialect.FEED}
     unknown = [name for name in feeds if name not in declared]
     if unknown:
@@ -187,8 +187,6 @@ def _declared_feeds(graph: Any, feeds: Sequence[str]) -> dict[str, Any]:
 
 
 def _check_fed(compilation: Compilation) -> None:
-    from paddle_ipu.dialect import dialect
-
     missing = [
         str(value.name)
         for value in compilation.graph.inputs
@@ -203,9 +201,6 @@ def _check_fed(compilation: Compilation) -> None:
 
 def _custom_ops(popart: Any, values: StrategyValues) -> Mapping[str, Any]:
     """The custom operators that the device can run; the SDK has the user's compiled ones."""
-    from paddle_ipu.compiler.custom_ops import known_custom_ops
-    from paddle_ipu.runtime import target_selection
-
     return (
         known_custom_ops(values.custom_ops)
         if target_selection.is_ours(popart)
@@ -218,9 +213,6 @@ def _host(popart: Any, values: StrategyValues) -> dict[str, Any]:
 
     On the IPU Model also a custom operator of which it has nothing but the user's CPU kernel.
     """
-    from paddle_ipu.compiler.cpu_kernels import kernel_of
-    from paddle_ipu.runtime import target_selection
-
     if not target_selection.is_ours(popart):
         return {}
     everything = bool(values["cpu_fallback"])
@@ -246,8 +238,6 @@ def _in_half(array: Any, dtype: str) -> Any:
 
 def _anchors(compilation: Compilation, translation: Translation) -> dict[str, str]:
     """Fetch name -> the PopART tensor that answers it."""
-    from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
-
     gradients = compilation.optimizer.gradients if compilation.optimizer else {}
     anchors = {}
     for name in compilation.fetches:
@@ -262,21 +252,15 @@ def _anchors(compilation: Compilation, translation: Translation) -> dict[str, st
 
 
 def is_gradient(anchor: str) -> bool:
-    from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
-
     return anchor.startswith(GRADIENT_PREFIX)
 
 
 def place_of(node: Any) -> str:
-    from paddle_ipu.dialect import dialect
-
     return dialect.describe(node)
 
 
 def origin_finder(translation: Translation) -> Callable[[Any], tuple[str, str]]:
     """Gives (Paddle's operator, the user's ``file:line``) of a PopART node, "" where unknown."""
-    from paddle_ipu.dialect import dialect
-
     origins = translation.origins
     nodes = {str(node.name): node for node in origins.values()}
 
@@ -308,8 +292,6 @@ def _chosen(
     values: StrategyValues,
 ) -> Any:
     """The optimizer for the session, None in inference."""
-    from paddle_ipu.compiler import optimizer_rules
-
     if optimizer is None:
         return None
     fetches_gradients = any(map(is_gradient, anchors.values()))
@@ -329,9 +311,6 @@ def _record_memory(translation: Translation, values: StrategyValues) -> None:
 
 
 def session_options(popart: Any, values: StrategyValues) -> Any:
-    from paddle_ipu.options.strategy import check_python_interface, record_on
-    from paddle_ipu.runtime import target_selection
-
     if not target_selection.is_ours(popart):
         check_python_interface(values)
     options = popart.SessionOptions()
@@ -344,8 +323,6 @@ def session_options(popart: Any, values: StrategyValues) -> Any:
 
 
 def session_patterns(popart: Any, values: StrategyValues) -> Any:
-    from paddle_ipu.options.strategy import record_patterns_on
-
     patterns = popart.Patterns()
     record_patterns_on(values, patterns.enablePattern)
     return patterns

@@ -14,8 +14,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from paddle_ipu.compiler.exported_model import ExportReport, WeightsOf, target_of, translated, write
+from paddle_ipu.compiler.lowered_program import array_weights, scope_weights
 from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.errors import InvalidProgramError, NotSupported
+from paddle_ipu.frontend import programs, saved_model
+from paddle_ipu.options.strategy import check_consistent
+from paddle_ipu.popart import standard_operators
+from paddle_ipu.runtime.weights.backend import update_scopes
 
 __all__ = ["ExportReport", "export"]
 
@@ -75,8 +80,6 @@ def export(
     exported = translated(program, feeds, fetches, weights, options)
     model = exported.model
     if standard_only:
-        from paddle_ipu.popart import standard_operators
-
         standard_operators.rewrite(model)
         if lacking := standard_operators.not_standard(model):
             raise NotSupported(
@@ -101,8 +104,6 @@ def _program_of(
     input_spec: Sequence[Any] | None,
     scope: Any,
 ) -> _Source:
-    from paddle_ipu.frontend import programs
-
     if programs.is_program(source) and not programs.is_saved(source):
         if feed_list is None or fetch_list is None:
             raise InvalidProgramError(
@@ -136,9 +137,6 @@ def _names(items: Sequence[Any]) -> list[str]:
 def _of_scope(scope: Any) -> WeightsOf:
     import paddle
 
-    from paddle_ipu.compiler.lowered_program import scope_weights
-    from paddle_ipu.runtime.weights.backend import update_scopes
-
     update_scopes()
     return scope_weights(paddle.static.global_scope() if scope is None else scope)
 
@@ -146,9 +144,6 @@ def _of_scope(scope: Any) -> WeightsOf:
 def _saved(
     prefix: str, feed_list: Sequence[Any] | None, fetch_list: Sequence[Any] | None
 ) -> _Source:
-    from paddle_ipu.compiler.lowered_program import array_weights
-    from paddle_ipu.frontend import saved_model
-
     model = saved_model.read(saved_model.locate(prefix, None, None, prefer=(".json", ".pdmodel")))
     program = model.program("it is exported")
     feeds = list(program.feed_names) if feed_list is None else _names(feed_list)
@@ -221,8 +216,6 @@ def _dynamic_mode() -> Iterator[None]:
 
 def _options(ipu_strategy: Any, batch_size: int | None) -> Any:
     import paddle
-
-    from paddle_ipu.options.strategy import check_consistent
 
     if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
         raise InvalidProgramError(f"export: batch_size is {batch_size!r}, expected 1 or more.")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from paddle_ipu import popart
 from paddle_ipu.compiler.lowered_program import (
     LoweredProgram,
     data_flow,
@@ -14,12 +15,14 @@ from paddle_ipu.compiler.lowered_program import (
     session_options,
     stand_ins,
 )
+from paddle_ipu.cost_model.choice import Choice, choose_machine
+from paddle_ipu.cost_model.program import Program, read_program
+from paddle_ipu.cost_model.report.refusal import check_before_compiling
+from paddle_ipu.cost_model.sharding import even_starts, shard
+from paddle_ipu.dialect import dialect
+from paddle_ipu.ops.translate import translate
 from paddle_ipu.options.strategy import StrategyValues, check_consistent
-
-if TYPE_CHECKING:
-    from paddle_ipu.cost_model.choice import Choice
-    from paddle_ipu.cost_model.program import Program
-    from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.passes.pipeline import Compilation
 
 
 def predicted_program(
@@ -32,12 +35,18 @@ def predicted_program(
     Raises:
         NotSupported, InvalidProgramError, FeedError, FetchError: as ``compile`` does.
     """
-    from paddle_ipu import popart
-
     values = ipu_strategy._ipu_strategy.snapshot()
     check_consistent(values)
     lowered = lower(
-        popart, program, values, feed_list, fetch_list, lambda percent: None, (), stand_ins
+        popart,
+        program,
+        values,
+        feed_list,
+        fetch_list,
+        lambda percent: None,
+        (),
+        stand_ins,
+        best_cuts,
     )
     return program_of(lowered, values)
 
@@ -63,12 +72,6 @@ def best_cuts(
         nodes: its operators in order; each begins a part or belongs to the one before it.
         parts: at most as many as operators.
     """
-    from paddle_ipu import popart
-    from paddle_ipu.cost_model.program import read_program
-    from paddle_ipu.cost_model.sharding import even_starts, shard
-    from paddle_ipu.dialect import dialect
-    from paddle_ipu.ops.translate import translate
-
     graph = compilation.graph
     weights = {str(v.name): v for v in graph.inputs if v.meta[dialect.ROLE] != dialect.FEED}
     refused: list[Any] = []
@@ -100,8 +103,6 @@ def best_cuts(
 
 def _choice(values: StrategyValues) -> Choice:
     """The machine that somebody named, else the smallest of GC200s, with all its tiles."""
-    from paddle_ipu.cost_model.choice import choose_machine
-
     choice = choice_of(values)
     return choice if choice.named else choose_machine("", ipus_of(values), None, {})
 
@@ -115,8 +116,6 @@ def check_fits(lowered: LoweredProgram, values: StrategyValues) -> None:
         OutOfMemoryException: by the IPU Model's prediction it does not fit.
         OptionError: an unknown machine, or one with too few IPUs or tiles.
     """
-    from paddle_ipu.cost_model.report.refusal import check_before_compiling
-
     check_before_compiling(
         lowered.translation.builder.model.graph,
         _choice(values),
@@ -141,18 +140,12 @@ def choice_of(values: StrategyValues) -> Choice:
     Raises:
         OptionError: an unknown machine, or one with too few IPUs or tiles.
     """
-    from paddle_ipu.cost_model.choice import choose_machine
-
     tiles = int(values["tiles_per_ipu"]) if "tiles_per_ipu" in values.explicit else None
     return choose_machine(str(values["ipu_machine"]), ipus_of(values), tiles, os.environ)
 
 
 def program_of(lowered: LoweredProgram, values: StrategyValues) -> Program:
     """The predictor's view of a program that was lowered for our own ``popart``."""
-    from paddle_ipu import popart
-    from paddle_ipu.cost_model.program import read_program
-    from paddle_ipu.dialect import dialect
-
     translation, compilation = lowered.translation, lowered.compilation
     origin_of = origin_finder(translation)
     optimizer = None

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from paddle_ipu.cost_model.links import copy_cycles, ring_rate
 from paddle_ipu.cost_model.liveness import Roots, StageLiveness, stage_operators
 from paddle_ipu.cost_model.machines import Machine
-from paddle_ipu.cost_model.operator_cost import NOTHING, Cost, Pricing
+from paddle_ipu.cost_model.operator_cost import Pricing
+from paddle_ipu.cost_model.part_costs import NOTHING, Cost
 from paddle_ipu.cost_model.program import Operator, Program
 
 # Vector operations that a rule needs for an element: reads, multiplies, adds, roots and writes.

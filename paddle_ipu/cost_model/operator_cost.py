@@ -19,66 +19,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, log2, prod
 
-from paddle_ipu.cost_model.constants import EXCHANGE_EFFICIENCY, VERTEX_OVERHEAD
 from paddle_ipu.cost_model.machines import Processor
-from paddle_ipu.cost_model.matmul_plan import AMP_WIDTH, Product, plan_product
+from paddle_ipu.cost_model.matmul_plan import AMP_WIDTH, Product
 from paddle_ipu.cost_model.operator_table import Row, row_of
+from paddle_ipu.cost_model.part_costs import NOTHING, Cost, PartCosts
 from paddle_ipu.cost_model.program import Operator, Tensor
 from paddle_ipu.cost_model.recurrent_cost import recurrent
 
 _NORM_PASSES = (6.0, 11.0)
 _SOFTMAX_PASSES = (5.0, 4.0)
 _CYCLES_AN_INDEX = 12.0
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """Cycles of an operator on its IPU, once.
-
-    Attributes:
-        flops: of its matrix products.
-        temporary: bytes a tile needs meanwhile.
-        sets: compute sets.
-        bytes: read and written by all tiles.
-    """
-
-    compute: float = 0.0
-    exchange: float = 0.0
-    sync: float = 0.0
-    flops: float = 0.0
-    temporary: float = 0.0
-    sets: float = 0.0
-    bytes: float = 0.0
-
-    @property
-    def cycles(self) -> float:
-        """All cycles."""
-        return self.compute + self.exchange + self.sync
-
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(
-            self.compute + other.compute,
-            self.exchange + other.exchange,
-            self.sync + other.sync,
-            self.flops + other.flops,
-            max(self.temporary, other.temporary),
-            self.sets + other.sets,
-            self.bytes + other.bytes,
-        )
-
-    def __mul__(self, times: float) -> Cost:
-        return Cost(
-            self.compute * times,
-            self.exchange * times,
-            self.sync * times,
-            self.flops * times,
-            self.temporary,
-            self.sets,
-            self.bytes * times,
-        )
-
-
-NOTHING = Cost()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +40,11 @@ class OperatorCost:
     priced: bool = True
 
 
-class Pricing:
+class Pricing(PartCosts):
     """Prices operators on a processor; equal operators are priced once."""
 
     def __init__(self, processor: Processor) -> None:
-        self.processor = processor
+        super().__init__(processor)
         self._known: dict[tuple[object, ...], OperatorCost] = {}
 
     def cost_of(self, operator: Operator) -> OperatorCost:
@@ -127,49 +77,6 @@ class Pricing:
         forward, backward = formula(self, operator, row)
         times = operator.times
         return OperatorCost(forward * times, backward * times if operator.gradient else NOTHING)
-
-    # -- parts ----------------------------------------------------------------------------------
-
-    def _tile_elements(self, elements: int) -> int:
-        return ceil(elements / self.processor.tiles)
-
-    def map(self, elements: int, item: int, cycles: float, sets: int = 1) -> Cost:
-        """Vertices over elements, `cycles` a vector of a worker."""
-        vectors = ceil(self._tile_elements(elements) / max(1, self.processor.vector_bytes // item))
-        compute = vectors * cycles * VERTEX_OVERHEAD + sets * self.processor.call_cycles
-        return Cost(compute=compute, sets=sets, bytes=2.0 * elements * item)
-
-    def move(self, size: float, copied: bool = True) -> Cost:
-        """`size` bytes, evenly on the tiles, received by them over the exchange."""
-        tile = size / self.processor.tiles
-        rate = self.processor.exchange_bytes * EXCHANGE_EFFICIENCY
-        compute = tile / self.processor.copy_bytes if copied else 0.0
-        sync = float(self.processor.sync_cycles)
-        return Cost(compute, tile / rate, sync, sets=1, bytes=size, temporary=tile)
-
-    def _unpriced(self, operator: Operator) -> Cost:
-        size = sum(t.bytes for t in (*operator.read, *operator.outputs))
-        return self.move(size)
-
-    def product(self, product: Product, operator: Operator) -> Cost:
-        """A matrix product with the best plan."""
-        plan = plan_product(product, self.processor, operator.memory_proportion, operator.serial)
-        sync = plan.sets * self.processor.sync_cycles
-        size = (
-            product.groups
-            * product.item
-            * (product.m * product.k + product.k * product.n + product.m * product.n)
-        )
-        return Cost(
-            plan.compute,
-            plan.exchange + plan.reduce,
-            sync,
-            product.flops,
-            plan.temporary,
-            # Parts one after another are a loop: its code is there once.
-            plan.sets / plan.serial,
-            size,
-        )
 
 
 _SHAPING = (

@@ -9,20 +9,16 @@ A step of a layer with G gates (LSTM 4, GRU 3, plain 1), N rows, I inputs and H 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from paddle_ipu.cost_model.matmul_plan import Product
 from paddle_ipu.cost_model.operator_table import Row
-
-if TYPE_CHECKING:
-    from paddle_ipu.cost_model.operator_cost import Cost, Pricing
-    from paddle_ipu.cost_model.program import Operator
+from paddle_ipu.cost_model.part_costs import Cost, PartCosts
+from paddle_ipu.cost_model.program import Operator
 
 _FORWARD_MAPS = 2.0
 _BACKWARD_MAPS = 4.0
 
 
-def recurrent(pricing: Pricing, operator: Operator, row: Row) -> tuple[Cost, Cost]:
+def recurrent(pricing: PartCosts, operator: Operator, row: Row) -> tuple[Cost, Cost]:
     """Forward and backward of LSTM, GRU, RNN and Recurrent, of ONNX's or Poplar's layout."""
     x, weight = operator.read[0], operator.read[1]
     steps, rows, inputs = x.dims

@@ -120,6 +120,13 @@ def getDeviceId(ipusPerReplica: int = 0) -> int:
     return before + place
 
 
+def _collectives() -> Any:
+    # It imports JAX, which one instance by itself need not.
+    from paddle_ipu.xla.step import collectives
+
+    return collectives
+
+
 def init() -> None:
     """Connects this instance with the others; waits for all of them.
 
@@ -129,18 +136,14 @@ def init() -> None:
         BackendUnavailableError: they cannot be connected.
     """
     if getNumInstances() > 1:
-        from paddle_ipu.xla.step import collectives
-
-        collectives.joined()
+        _collectives().joined()
 
 
 def isBackendInitialized() -> bool:
     """Whether this instance is connected with the others; a single instance always is."""
     if getNumInstances() == 1:
         return True
-    from paddle_ipu.xla.step import collectives
-
-    return collectives.is_joined()
+    return bool(_collectives().is_joined())
 
 
 def execute_on_instances(
@@ -175,9 +178,8 @@ def allGather(value: Any) -> Array:
     array = np.asarray(value)
     if getNumInstances() == 1:
         return array[None].copy()
-    from paddle_ipu.xla.step import collectives
-
-    return collectives.joined().gathered(array)
+    gathered: Array = _collectives().joined().gathered(array)
+    return gathered
 
 
 def allReduce(value: Any, reduction: str = "mean") -> Array:

@@ -27,6 +27,7 @@ from paddle_ipu.dygraph.optimizer_step import add_optimizer_step
 from paddle_ipu.dygraph.signature import Signature, signature
 from paddle_ipu.dygraph.trace import trace
 from paddle_ipu.errors import InvalidProgramError
+from paddle_ipu.runtime.fetches import axes_of
 
 Array = np.ndarray[Any, Any]
 
@@ -255,6 +256,4 @@ class _Flags:
 
 
 def _micro_batches(values: Any) -> int:
-    from paddle_ipu.compiler.compiled_program import _axes
-
-    return int(np.prod(list(_axes(values).values()), dtype=np.int64))
+    return int(np.prod(list(axes_of(values).values()), dtype=np.int64))

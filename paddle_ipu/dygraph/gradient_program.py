@@ -18,6 +18,7 @@ from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.dygraph.layer_program import LayerProgram, compiled, for_one_run
 from paddle_ipu.dygraph.optimizer_step import building
 from paddle_ipu.dygraph.trace import Trace, is_float, trace
+from paddle_ipu.frontend import programs
 
 Array = np.ndarray[Any, Any]
 
@@ -72,7 +73,6 @@ class GradientProgram:
     """
 
     def __init__(self, strategy: Any, key: Any, feeds: Sequence[str], fed: Sequence[str]) -> None:
-        from paddle_ipu.frontend import programs
         from paddle_ipu.passes.ask_for_gradients import (
             AskForGradients,
             fetch_of_feed,

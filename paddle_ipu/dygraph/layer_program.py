@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from paddle_ipu.compiler.compiled_program import IpuCompiledProgram
 from paddle_ipu.dygraph import host_writes
 from paddle_ipu.dygraph.optimizer_step import OptimizerStep
 from paddle_ipu.runtime import scope as scopes
@@ -219,8 +220,6 @@ def compiled(
     first_passes: Sequence[Any] = (),
 ) -> IpuProgram:
     """The program for the IPU."""
-    from paddle_ipu.compiler.compiled_program import IpuCompiledProgram
-
     compiler = IpuCompiledProgram(program, scope=scope, ipu_strategy=strategy)
     compiler._first_passes = first_passes
     return compiler.compile(feeds, fetches)

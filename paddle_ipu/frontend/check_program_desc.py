@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from paddle_ipu.errors import InvalidProgramError, ModelFileError, NotSupported
+from paddle_ipu.frontend.desc_message import parse, tensor_of
+from paddle_ipu.frontend.op_versions import check_versions
 
 NEWEST_VERSION = 3_003_999
 """The newest version of a saved program: major * 1000000 + minor * 1000 + patch; 0 is none."""
@@ -17,7 +19,6 @@ NEWEST_VERSION = 3_003_999
 _BLOCK, _BLOCKS = 8, 10
 _EMPTY = "@EMPTY@"
 _DENSE = 7
-_TENSOR_FIELD = 3
 _ELEMENTS = frozenset({*range(7), *range(19, 25), 32, 33})
 
 _AXES = frozenset({"axis", "axes", "dim", "start_axis", "stop_axis", "begin_norm_axis"})
@@ -38,10 +39,8 @@ def read_checked(content: bytes, where: str) -> Any:
         ModelFileError: they are no complete ProgramDesc, a newer one, one with an operator of an
             unknown version, one that contradicts itself, or one without fetches.
     """
-    from paddle_ipu.frontend import op_versions, program_desc
-
     try:
-        desc = program_desc.parse(content)
+        desc = parse(content)
     except InvalidProgramError as error:
         raise ModelFileError(
             f"{where}: no program: {error} Copy the file anew or save the model again."
@@ -67,7 +66,7 @@ def read_checked(content: bytes, where: str) -> Any:
         )
     _check_signature(desc, where)
     try:
-        op_versions.check_versions(desc)
+        check_versions(desc)
     except NotSupported as error:
         raise ModelFileError(f"{where}: {error}") from error
     return desc
@@ -127,13 +126,6 @@ def _variables(number: int, block: Any) -> Iterator[str]:
                 yield f"variable {var.name!r} has the shape {list(tensor.dims)}"
         elif var.persistable and var.type.type not in WITHOUT_FILE:
             yield f"variable {var.name!r} is persistable and no dense tensor"
-
-
-def tensor_of(var: Any) -> Any:
-    """The TensorDesc of a variable: its ``data_type`` and ``dims``; None where it has none."""
-    # Paddle 2.6 calls the field lod_tensor, Paddle 3 dense_tensor.
-    name = var.type.DESCRIPTOR.fields_by_number[_TENSOR_FIELD].name
-    return getattr(var.type, name).tensor if var.type.HasField(name) else None
 
 
 def _operator(place: str, op: Any, visible: set[str], number: int, blocks: int) -> Iterator[str]:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from paddle_ipu.dialect.annotations import ANNOTATIONS
-from paddle_ipu.frontend.check_program_desc import tensor_of
+from paddle_ipu.frontend.desc_message import tensor_of
 from paddle_ipu.frontend.legacy_operator import FIELDS, plain_value
 
 _KEPT = frozenset({"op_role", "op_callstack", "op_device", "op_namescope", *ANNOTATIONS})

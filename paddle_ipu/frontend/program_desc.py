@@ -25,6 +25,7 @@ from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.frontend import control_flow_desc, expand_fused, legacy_forms, legacy_operator
 from paddle_ipu.frontend.control_flow import Region
 from paddle_ipu.frontend.control_flow_desc import ARRAY
+from paddle_ipu.frontend.desc_message import parse
 from paddle_ipu.frontend.legacy_operator import COMMON, EMPTY, Block, Operator, Variables
 from paddle_ipu.frontend.op_versions import check_versions
 from paddle_ipu.frontend.vocabulary import table
@@ -72,36 +73,6 @@ def read(program: Any, learning_rate_name: str | None = None) -> ir.Graph:
     desc = expand_fused.expanded(desc)
     reader = _Reader(desc, learning_rate_name)
     return reader.graph()
-
-
-def parse(program: Any) -> Any:
-    """The ``framework_pb2.ProgramDesc`` of a program.
-
-    Args:
-        program: as `read` takes it.
-
-    Raises:
-        InvalidProgramError: the bytes are no ProgramDesc.
-    """
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-    from paddle.base.proto import framework_pb2
-
-    desc = program
-    if not isinstance(program, framework_pb2.ProgramDesc):
-        data = program if isinstance(program, bytes) else program.desc.serialize_to_string()
-        try:
-            desc = framework_pb2.ProgramDesc.FromString(data)
-        except DecodeError as error:
-            raise InvalidProgramError(
-                f"the {len(data)} bytes are no complete ProgramDesc ({error}): the file is "
-                "damaged, cut off, or of another format."
-            ) from error
-    if not desc.blocks:
-        raise InvalidProgramError(
-            "the ProgramDesc has no block, expected at least one: the file is damaged, cut off, or "
-            "of another format."
-        )
-    return desc
 
 
 def signature(program: Any) -> tuple[list[str], list[str]]:

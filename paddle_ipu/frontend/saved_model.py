@@ -24,7 +24,14 @@ import onnx_ir as ir
 from paddle_ipu.dialect import dialect
 from paddle_ipu.dialect.annotations import ANNOTATIONS
 from paddle_ipu.errors import InvalidProgramError, ModelFileError, NotSupported
-from paddle_ipu.frontend import check_program_desc, parameter_files, pir, pir_json
+from paddle_ipu.frontend import (
+    check_program_desc,
+    desc_message,
+    parameter_files,
+    pir,
+    pir_json,
+    program_desc,
+)
 from paddle_ipu.frontend.legacy_operator import DTYPES
 from paddle_ipu.frontend.parameter_files import Array
 
@@ -122,8 +129,6 @@ class SavedProgram:
         """A new dialect graph of the program; what a pass changes in it stays in it."""
         if isinstance(self.description, pir_json.SavedPirProgram):
             return pir.read(self.description)
-        from paddle_ipu.frontend import program_desc
-
         return program_desc.read(self.description)
 
     def __repr__(self) -> str:
@@ -354,7 +359,7 @@ def _declared_by_desc(desc: Any) -> dict[str, tuple[list[int], str]]:
     for block in desc.blocks:
         for var in block.vars:
             if var.persistable and var.type.type not in check_program_desc.WITHOUT_FILE:
-                tensor = check_program_desc.tensor_of(var)
+                tensor = desc_message.tensor_of(var)
                 dtype = DTYPES.get(tensor.data_type, f"dtype number {tensor.data_type} ")
                 declared[var.name] = (list(tensor.dims), dtype)
     return declared
@@ -415,8 +420,6 @@ def _output_names(graph: ir.Graph) -> list[str]:
 def _signature(description: Any, graph: ir.Graph) -> tuple[list[str], list[str]]:
     """The names of feeds and fetches, in the order of the file."""
     if not isinstance(description, pir_json.SavedPirProgram):
-        from paddle_ipu.frontend import program_desc
-
         return program_desc.signature(description)
     feeds = [str(value.name) for value in graph.inputs if value.meta[dialect.ROLE] == dialect.FEED]
     fetches = [

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddle_ipu.errors import ModelFileError, OptionError
+from paddle_ipu.inference import config_file
 from paddle_ipu.inference.settings import copy_settings, settings_of
 
 if TYPE_CHECKING:
@@ -126,8 +127,6 @@ def load_ipu_config(self: Any, config_path: str | os.PathLike[str]) -> None:
     Raises:
         OptionError: the file is missing or malformed, or has an unknown key; nothing is taken then.
     """
-    from paddle_ipu.inference import config_file
-
     settings_of(self).set(config_file.read(config_path), f"load_ipu_config: {config_path}")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from paddle_ipu.compiler.compiled_program import IpuCompiledProgram
 from paddle_ipu.errors import (
     BackendUnavailableError,
     FeedError,
@@ -225,7 +226,6 @@ class Model:
 
     def _compiled(self, shapes: Shapes) -> IpuProgram:
         """The program for inputs of these shapes, compiled where it is not yet."""
-        from paddle_ipu.compiler.compiled_program import IpuCompiledProgram
         from paddle_ipu.passes.bind_feeds import BindFeeds
 
         micro = {

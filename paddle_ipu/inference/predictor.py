@@ -157,10 +157,10 @@ class IpuPredictor:
 
     def try_shrink_memory(self) -> int:
         """Gives memory that nothing uses back to the system; how many bytes, 0 where unknown."""
-        from paddle_ipu.xla.step import memory
+        from paddle_ipu.xla import process
 
         before = _resident_bytes()
-        memory.give_back_unused()
+        process.give_back_unused()
         return max(0, before - _resident_bytes())
 
     def register_input_hook(self, hook: Callable[..., None]) -> None:

@@ -73,22 +73,23 @@ def _reads_as_attribute(operator: Any, value: Any) -> bool:
     return {name for name, here in zip(names, places, strict=True) if here} <= constants
 
 
-def _row(operator: Any) -> Row | None:
+def _vocabulary() -> dict[str, Row]:
+    # It imports ONNX, which waits for the first use.
     from paddle_ipu.frontend.vocabulary import table  # noqa: F401 - fills the next
     from paddle_ipu.frontend.vocabulary.row import TABLE
 
-    return TABLE.get(type_of(operator))
+    return TABLE
+
+
+def _row(operator: Any) -> Row | None:
+    return _vocabulary().get(type_of(operator))
 
 
 @functools.cache
 def _types() -> dict[str, str]:
-    # The vocabulary imports ONNX, which waits for the first use.
-    from paddle_ipu.frontend.vocabulary import table  # noqa: F401 - fills the next
-    from paddle_ipu.frontend.vocabulary.row import TABLE
-
     # Two that one old operator became.
     found = {"split_with_num": "split", "tril": "tril_triu", "triu": "tril_triu"}
-    for legacy, row in TABLE.items():
+    for legacy, row in _vocabulary().items():
         op = row.op.rstrip("_")
         if op not in found or legacy.endswith("2"):
             found[op] = legacy

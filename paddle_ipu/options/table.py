@@ -26,6 +26,10 @@ from paddle_ipu.options.values import (
     Whole,
 )
 
+#: The variable of the environment that says how large the folder of compiled programs may be, in
+#: bytes or with a unit, as ``500MB``.
+CACHE_SIZE_VARIABLE = "PADDLE_IPU_CACHE_SIZE"
+
 #: `default_prefetch_buffering_depth` holds this while nobody has set it; PopART's own mark.
 PREFETCH_DEPTH_UNSET = 111122
 #: `random_seed` holds this while nobody has set it: Paddle's generator then gives the seed.

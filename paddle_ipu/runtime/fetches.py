@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from paddle_ipu.options.strategy import StrategyValues
 from paddle_ipu.runtime.feeds import dtype_of
 from paddle_ipu.runtime.scope import to_bits
 
@@ -36,3 +37,15 @@ def given_back(fetch: Fetch, array: Array, shape: tuple[int, ...]) -> Array:
     if array.shape != shape:
         array = array.reshape(shape)
     return to_bits(array if array.dtype == dtype_of(fetch.dtype) else array.astype(fetch.dtype))
+
+
+def axes_of(values: StrategyValues) -> dict[str, int]:
+    """What a fetch has in front of the tensor's own shape, as an IPU build of Paddle adds it."""
+    axes = {}
+    if values["batches_per_step"] > 1:
+        axes["batches_per_step"] = int(values["batches_per_step"])
+    if values["enable_gradient_accumulation"]:
+        axes["accumulation_factor"] = int(values["accumulation_factor"])
+    if values["enable_replicated_graphs"]:
+        axes["replicated_graph_count"] = int(values["replicated_graph_count"])
+    return axes

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import onnx_ir as ir
 
+from paddle_ipu.cost_model.choice import Choice, choose_machine
+from paddle_ipu.cost_model.machines import Machine
+from paddle_ipu.cost_model.program import Program, read_program
+from paddle_ipu.cost_model.report.auto_report import auto_report, write_auto_report
+from paddle_ipu.cost_model.report.contents import Report as Prediction
+from paddle_ipu.cost_model.report.contents import make_report
+from paddle_ipu.cost_model.report.directory import text_of
+from paddle_ipu.cost_model.report.refusal import check_before_compiling
 from paddle_ipu.errors import popart_runtime_error
 from paddle_ipu.popart.dataflow import DataFlow
 from paddle_ipu.popart.options import SessionOptions
-
-if TYPE_CHECKING:
-    from paddle_ipu.cost_model.choice import Choice
-    from paddle_ipu.cost_model.machines import Machine
-    from paddle_ipu.cost_model.program import Program
-    from paddle_ipu.cost_model.report.contents import Report as Prediction
-    from paddle_ipu.sessions.profile import Report
+from paddle_ipu.sessions.profile import Report
 
 _NOT_PREPARED = "Session must have been prepared before a report can be fetched"
 _NO_EXECUTION = (
@@ -55,8 +57,6 @@ class SessionReports:
         Raises:
             popart_runtime_error: not prepared.
         """
-        from paddle_ipu.cost_model.report.directory import text_of
-
         self._require_report()
         return f"{text_of(self._prediction())}\n\n{_NO_EXECUTION}\n"
 
@@ -66,8 +66,6 @@ class SessionReports:
         Raises:
             popart_runtime_error: not prepared.
         """
-        from paddle_ipu.sessions.profile import Report
-
         self._require_report()
         return Report(self._prediction())
 
@@ -76,16 +74,12 @@ class SessionReports:
             raise popart_runtime_error(_NOT_PREPARED)
 
     def _prediction(self) -> Prediction:
-        from paddle_ipu.cost_model.report.contents import make_report
-
         if self._predicted is None:
             program, machine = (self._predict_from or self._read_program)()
             self._predicted = make_report(program, machine, name=self.name)
         return self._predicted
 
     def _read_program(self) -> tuple[Program, Machine]:
-        from paddle_ipu.cost_model.program import read_program
-
         program = read_program(
             self._model, self.dataFlow, self._options, self._optimizer, loss=self._loss,
             ipus=self._ipus,
@@ -103,8 +97,6 @@ class SessionReports:
     @property
     def _choice(self) -> Choice:
         """The machine that the environment names, else a GC200's, with all its tiles."""
-        from paddle_ipu.cost_model.choice import choose_machine
-
         return choose_machine("", self._ipus, None, os.environ)
 
     def _check_memory(self) -> None:
@@ -116,8 +108,6 @@ class SessionReports:
             OutOfMemoryException: by the IPU Model's prediction it does not fit.
             OptionError: an unknown machine, or one with too few IPUs.
         """
-        from paddle_ipu.cost_model.report.refusal import check_before_compiling
-
         if self._predict_from is None:
             check_before_compiling(
                 self._model.graph, self._choice, lambda: self._read_program()[0],
@@ -131,8 +121,6 @@ class SessionReports:
             OptionError: autoReport options that make no sense.
             ReportError: it cannot be written.
         """
-        from paddle_ipu.cost_model.report.auto_report import auto_report, write_auto_report
-
         settings = auto_report(self._options.engineOptions, os.environ)
         if settings is not None:
             write_auto_report(settings, self.name, self._prediction())

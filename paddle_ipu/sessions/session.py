@@ -49,6 +49,12 @@ from paddle_ipu.sessions.facts import SessionFacts
 from paddle_ipu.sessions.report import SessionReports
 from paddle_ipu.sessions.updater import updater_of
 from paddle_ipu.sessions.weights import NO_ENGINE
+from paddle_ipu.xla.precision.settings import Precision
+from paddle_ipu.xla.rewrites.standing_weights import Rewriting, rewritten
+from paddle_ipu.xla.step.automatic_loss_scaling import AutomaticLossScaling
+from paddle_ipu.xla.step.executable import Executable
+from paddle_ipu.xla.step.recomputation import Recomputation
+from paddle_ipu.xla.step.step_program import Anchor, StepProgram
 
 Array = np.ndarray[Any, Any]
 ProgressListener = Callable[[int, int], None]
@@ -146,12 +152,6 @@ class _Session(SessionFacts, SessionReports):
             raise popart_exception(f"Anchor tensor `{anchor}' not in Ir Tensors. Note: {why}.")
 
     def _build(self) -> Any:
-        from paddle_ipu.xla.precision.settings import Precision
-        from paddle_ipu.xla.rewrites.standing_weights import Rewriting, rewritten
-        from paddle_ipu.xla.step.executable import Executable
-        from paddle_ipu.xla.step.recomputation import Recomputation
-        from paddle_ipu.xla.step.step_program import Anchor, StepProgram
-
         options = self._options
         updater = self._updater()
         state = saved_state(self._graph)
@@ -214,8 +214,6 @@ class _Session(SessionFacts, SessionReports):
         options = self._options
         if not options.automaticLossScalingSettings.enabled:
             return None
-        from paddle_ipu.xla.step.automatic_loss_scaling import AutomaticLossScaling
-
         check_loss_scaling(options, self._optimizer, self._differentiated)
         kept = {self._loss, *self._graph.initializers}
         clipped = any(self._tensors[str(name)].dtype is ir.DataType.FLOAT16 for name in kept)

@@ -11,6 +11,11 @@ from paddle_ipu.popart.optimizer import SGD, Adam, Adaptive
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.popart.program import device_dtype, is_float, variable_writes
+from paddle_ipu.xla.optimizers.optimizer import PaddleUpdater
+from paddle_ipu.xla.optimizers.popart_adam import AdamUpdater
+from paddle_ipu.xla.optimizers.popart_adaptive import AdaptiveUpdater
+from paddle_ipu.xla.optimizers.popart_optimizer import Reduction
+from paddle_ipu.xla.optimizers.popart_sgd import SGDUpdater
 
 
 def updater_of(
@@ -34,12 +39,6 @@ def updater_of(
     Raises:
         TypeError: it is no optimizer.
     """
-    from paddle_ipu.xla.optimizers.optimizer import PaddleUpdater
-    from paddle_ipu.xla.optimizers.popart_adam import AdamUpdater
-    from paddle_ipu.xla.optimizers.popart_adaptive import AdaptiveUpdater
-    from paddle_ipu.xla.optimizers.popart_optimizer import Reduction
-    from paddle_ipu.xla.optimizers.popart_sgd import SGDUpdater
-
     writes = variable_writes(graph, training=True)
     weights = {
         name: device_dtype(value)

@@ -19,8 +19,8 @@ from paddle_ipu.passes.pipeline import Compilation
 from paddle_ipu.passes.update_operators import OPTIMIZER_OPS, updated
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.verification.comparison import compare
+from paddle_ipu.verification.contents import AGREES, DIVERGES, FOLLOWS, OperatorRow
 from paddle_ipu.verification.program_copy import DROPOUT, ProgramCopy
-from paddle_ipu.verification.report import AGREES, DIVERGES, FOLLOWS, OperatorRow
 
 Array = np.ndarray[Any, Any]
 

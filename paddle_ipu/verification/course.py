@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from paddle_ipu.verification import bisection
-from paddle_ipu.verification.report import StepRow
+from paddle_ipu.verification.contents import StepRow
 from paddle_ipu.verification.sides import (
     ON_CPU,
     Array,

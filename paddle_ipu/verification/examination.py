@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 from paddle_ipu.verification import bisection
 from paddle_ipu.verification.comparison import compare
+from paddle_ipu.verification.contents import OperatorRow
 from paddle_ipu.verification.course import norm
 from paddle_ipu.verification.ranges import ValueRange, best_scale, measure, scale_table
-from paddle_ipu.verification.report import OperatorRow, VerificationReport
+from paddle_ipu.verification.report import VerificationReport
 from paddle_ipu.verification.sides import ON_CPU, Array, Case, Cpu, Ipu, Results, State
 
 

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from paddle_ipu.verification.contents import DIVERGES, Finding, StepRow
 from paddle_ipu.verification.course import Course, follow
 from paddle_ipu.verification.examination import Examination, gradient_ranges
 from paddle_ipu.verification.not_finite import all_finite
 from paddle_ipu.verification.ranges import best_scale, scale_table
-from paddle_ipu.verification.report import DIVERGES, Finding, StepRow, VerificationReport
+from paddle_ipu.verification.report import VerificationReport
 from paddle_ipu.verification.sides import Array, Case
 
 _LOST = 0.1

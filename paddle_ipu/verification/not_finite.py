@@ -15,8 +15,8 @@ import onnx_ir as ir
 from paddle_ipu.dialect import dialect
 from paddle_ipu.verification import causes
 from paddle_ipu.verification.bisection import read_by
+from paddle_ipu.verification.contents import NotFinite
 from paddle_ipu.verification.examination import Examination
-from paddle_ipu.verification.report import NotFinite
 from paddle_ipu.verification.sides import Array, Case, Results, State
 
 

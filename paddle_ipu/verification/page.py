@@ -7,8 +7,8 @@ from html import escape
 
 from paddle_ipu.verification import charts
 from paddle_ipu.verification.comparison import Comparison
+from paddle_ipu.verification.contents import OperatorRow, ReportContents
 from paddle_ipu.verification.ranges import ValueRange
-from paddle_ipu.verification.report import OperatorRow, VerificationReport
 
 _STYLE = """
 body { font: 14px/1.4 system-ui, sans-serif; margin: 2em; color: #222; background: #fff }
@@ -62,7 +62,7 @@ _NUMBERS = ("drift", "max abs", "max rel", "magnitude", "differing", "got", "exp
 _RANGE = ("&gt; half", "to 0", "subnormal", "values")
 
 
-def page(report: VerificationReport) -> str:
+def page(report: ReportContents) -> str:
     """The page; text from the program is escaped."""
     title = f"verify: {'agrees' if report.ok else 'differs'}"
     body = [f"<h1>{title}</h1>", f"<p>{escape(report.tolerance)}, {report.steps} step(s) beside "
@@ -99,7 +99,7 @@ def page(report: VerificationReport) -> str:
     )
 
 
-def _course(report: VerificationReport) -> list[str]:
+def _course(report: ReportContents) -> list[str]:
     if not report.course:
         return []
     rows = [
@@ -119,7 +119,7 @@ def _course(report: VerificationReport) -> list[str]:
     ]
 
 
-def _operators(report: VerificationReport) -> list[str]:
+def _operators(report: ReportContents) -> list[str]:
     gradients = any(row.gradient_values is not None for row in report.operators)
     head = ["#", "verdict", "operator", "result", "line", "shape", *_NUMBERS, "gain"]
     head += [
@@ -137,7 +137,7 @@ def _operators(report: VerificationReport) -> list[str]:
     ]
 
 
-def _scales(report: VerificationReport) -> list[str]:
+def _scales(report: ReportContents) -> list[str]:
     rows = [
         _row("now" if row.scale == report.loss_scale else "scale", [
             _number(row.scale, f"{row.scale:g}"),

@@ -14,9 +14,19 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from paddle_ipu import popart
+from paddle_ipu.compiler.custom_ops import known_custom_ops
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import PaddleIpuError
+from paddle_ipu.frontend import programs
+from paddle_ipu.ops.registry import find_translator
+from paddle_ipu.ops.translate import translate
+from paddle_ipu.ops.untranslated import reason_of
 from paddle_ipu.options.strategy import CoreIpuStrategy, StrategyValues
+from paddle_ipu.passes.extract_forward import is_backward
+from paddle_ipu.passes.ipu_pipeline import PIPELINE
+from paddle_ipu.passes.pipeline import Compilation, run_passes
+from paddle_ipu.passes.update_operators import is_update
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
 
@@ -158,9 +168,6 @@ def check_program(
             has an optimizer.
         half: look for numbers that half precision cannot hold.
     """
-    from paddle_ipu.frontend import programs
-    from paddle_ipu.passes.update_operators import is_update
-
     try:
         graph = programs.read(program)
     except PaddleIpuError as error:
@@ -209,9 +216,6 @@ def _forward_graph(
     fetches: Sequence[str] | None,
 ) -> list[Finding]:
     """Leaves the forward graph; what a pass refuses is a finding."""
-    from paddle_ipu.passes.ipu_pipeline import PIPELINE
-    from paddle_ipu.passes.pipeline import Compilation, run_passes
-
     declared = [str(v.name) for v in graph.inputs if v.meta[dialect.ROLE] == dialect.FEED]
     leaves = _leaves(graph)
     compilation = Compilation(
@@ -249,9 +253,6 @@ def _leaves(graph: ir.Graph) -> list[str]:
 
 def _behind_forward(graph: ir.Graph) -> set[int]:
     """Backward and optimizer operators, and all that depends on one."""
-    from paddle_ipu.passes.extract_forward import is_backward
-    from paddle_ipu.passes.update_operators import is_update
-
     found: set[int] = set()
     for node in graph:
         makers = (value.producer() for value in node.inputs if value is not None)
@@ -262,12 +263,6 @@ def _behind_forward(graph: ir.Graph) -> set[int]:
 
 def _translated(graph: ir.Graph, values: StrategyValues) -> list[Finding]:
     """Translates every operator; what is refused is a finding, and so is what is not portable."""
-    from paddle_ipu import popart
-    from paddle_ipu.compiler.custom_ops import known_custom_ops
-    from paddle_ipu.ops.registry import find_translator
-    from paddle_ipu.ops.translate import translate
-    from paddle_ipu.ops.untranslated import reason_of
-
     inputs = {str(value.name): value for value in graph.inputs}
     fallback = bool(values["cpu_fallback"])
     refused: dict[tuple[str, str, str], list[ir.Node]] = {}

@@ -1,4 +1,4 @@
-"""A copy of a Paddle program as verify needs it, whichever kind of program it is.
+"""What a copy of a Paddle program is to verify, whichever kind of program it is.
 
 Every value of a copy has a name, and it is the one the dialect has for it: what the IPU side
 fetches by name the CPU side finds among Paddle's values.
@@ -13,8 +13,7 @@ from typing import Any, Protocol
 
 import onnx_ir as ir
 
-from paddle_ipu.errors import FetchError, NotSupported
-from paddle_ipu.frontend import programs
+from paddle_ipu.errors import FetchError
 
 DROPOUT = frozenset({"dropout", "fused_dropout_add"})
 """Operators that test mode keeps from drawing, in Paddle's program as in the dialect."""
@@ -81,40 +80,6 @@ class ProgramCopy(Protocol):
 
     def running(self) -> AbstractContextManager[Any]:
         """The mode in which Paddle's executor takes the program."""
-
-
-def copy_of(program: Any, *, without_dropout: bool = False) -> ProgramCopy:
-    """A copy of a program; the program stays as it is.
-
-    Args:
-        without_dropout: put the copy's dropouts, and their gradients, into test mode.
-
-    Raises:
-        NotSupported: not a program that Paddle's CPU executor runs.
-    """
-    if programs.is_pir(program):
-        from paddle_ipu.verification.pir_copy import PirCopy
-
-        return PirCopy.of(program, without_dropout)
-    if programs.is_legacy(program):
-        from paddle_ipu.verification.program_desc_copy import ProgramDescCopy
-
-        return ProgramDescCopy.of(program, without_dropout)
-    if programs.is_saved(program):
-        from paddle_ipu.verification.program_desc_copy import ProgramDescCopy
-
-        made = ProgramDescCopy.of_saved(program, without_dropout)
-        if made is None:
-            raise NotSupported(
-                f"verify compares with Paddle's CPU kernels, which cannot run {program!r}: "
-                f"{program.reason}. Verify it under the Paddle version that saved it, where "
-                "paddle.static.load_inference_model gives a program of Paddle's own."
-            )
-        return made
-    raise NotSupported(
-        f"verify takes a program built with Paddle, got {type(program).__module__}."
-        f"{type(program).__name__}. Pass the program that IpuCompiledProgram takes."
-    )
 
 
 def not_a_variable(item: Any) -> FetchError:

@@ -19,6 +19,7 @@ import onnx_ir as ir
 from paddle_ipu.dialect import dialect
 from paddle_ipu.frontend import program_desc, programs
 from paddle_ipu.frontend.legacy_operator import EMPTY
+from paddle_ipu.frontend.saved_model import SavedTensor
 from paddle_ipu.passes.roles import BACKWARD, FORWARD, LOSS, OP_ROLE, OPTIMIZE
 from paddle_ipu.verification.program_copy import DROPOUT, Operand, not_a_variable
 
@@ -92,8 +93,6 @@ class ProgramDescCopy:
 
     def fetch_name(self, item: Any) -> str:
         from paddle.base.framework import Variable
-
-        from paddle_ipu.frontend.saved_model import SavedTensor
 
         if not isinstance(item, (Variable, SavedTensor)):
             raise not_a_variable(item)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from paddle_ipu.verification.comparison import Comparison
+from paddle_ipu.verification.contents import AGREES, OperatorRow, ReportContents
 from paddle_ipu.verification.ranges import ValueRange
-from paddle_ipu.verification.report import AGREES, OperatorRow, VerificationReport
 
 _HEADER = f"  {'':8} {'drift':>8} {'max abs':>8} {'max rel':>8} {'largest':>8}"
 _IN_HALF = f" {'> half':>7} {'to 0':>7} {'subnorm':>7}"
 _GRADIENT = f" | {'drift':>8}{_IN_HALF}"
 
 
-def text(report: VerificationReport, most: int | None) -> str:
+def text(report: ReportContents, most: int | None) -> str:
     """The whole report, with all its operators or the `most` that matter."""
     verdict = "agrees with" if report.ok else "DIFFERS from"
     lines = [f"verify: {verdict} {report.other} after {report.steps} step(s), {report.tolerance}"]
@@ -38,7 +38,7 @@ def text(report: VerificationReport, most: int | None) -> str:
     return "\n".join(lines)
 
 
-def _course(report: VerificationReport) -> list[str]:
+def _course(report: ReportContents) -> list[str]:
     lines = ["steps, on the IPU:", f"  {'step':>4} {'loss':>11} {'|gradient|':>11} "
              f"{'|weights|':>11} {'update':>9}"]  # fmt: skip
     for step, row in enumerate(report.course):
@@ -49,7 +49,7 @@ def _course(report: VerificationReport) -> list[str]:
     return lines
 
 
-def _operators(report: VerificationReport, most: int | None) -> list[str]:
+def _operators(report: ReportContents, most: int | None) -> list[str]:
     rows = report.operators if most is None else notable(report.operators, most)
     ranges = any(row.values is not None for row in rows)
     gradients = any(row.gradient_values is not None for row in rows)
@@ -108,7 +108,7 @@ def _shares(found: ValueRange | None) -> str:
     return "".join(f" {f'{found.share(n):.1%}' if n else '':>7}" for n in counts)
 
 
-def _scales(report: VerificationReport) -> list[str]:
+def _scales(report: ReportContents) -> list[str]:
     lines = [
         "what loss scales do to gradients in half (shares of their values that are not 0):",
         f"  {'scale':>10} {'> half':>7} {'to 0':>7} {'subnorm':>7}",

@@ -26,6 +26,8 @@ from paddle_ipu.runtime.random_seed import fixed_seed
 from paddle_ipu.runtime.weights import backend as backends
 from paddle_ipu.verification import bisection, findings, not_finite
 from paddle_ipu.verification.comparison import Comparison, compare
+from paddle_ipu.verification.contents import AGREES
+from paddle_ipu.verification.copy_program import copy_of
 from paddle_ipu.verification.course import Course, follow, norm, state_before, updated_names
 from paddle_ipu.verification.examination import (
     Examination,
@@ -34,8 +36,8 @@ from paddle_ipu.verification.examination import (
     tabulate,
 )
 from paddle_ipu.verification.isolation import isolate
-from paddle_ipu.verification.program_copy import ProgramCopy, copy_of
-from paddle_ipu.verification.report import AGREES, VerificationReport
+from paddle_ipu.verification.program_copy import ProgramCopy
+from paddle_ipu.verification.report import VerificationReport
 from paddle_ipu.verification.sides import (
     AS_COMPILED,
     IN_FLOAT32,

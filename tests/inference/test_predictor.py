@@ -16,7 +16,7 @@ from paddle import inference
 
 from paddle_ipu.runtime import scope as scopes
 from paddle_ipu.runtime.weights.backend import IpuBackend
-from paddle_ipu.xla.step import memory
+from paddle_ipu.xla import process
 from paddle_ipu.xla.step.executable import Executable
 from tests.inference.conftest import assert_alike, rows, run
 
@@ -336,5 +336,5 @@ def test_200_predictors_leave_no_memory_behind(static_program: Any, tmp_path: Pa
 def _resident_bytes() -> int:
     """Without what the process keeps for its next step."""
     gc.collect()
-    memory.give_back_unused()
+    process.give_back_unused()
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096

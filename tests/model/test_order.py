@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from paddle_ipu.cost_model.machines import MACHINES, PROCESSORS
-from paddle_ipu.cost_model.operator_cost import Cost, Pricing, conv_products
+from paddle_ipu.cost_model.operator_cost import Pricing, conv_products
+from paddle_ipu.cost_model.part_costs import Cost
 from paddle_ipu.cost_model.placement import Cuts, place
 from paddle_ipu.cost_model.plan import plan
 from paddle_ipu.cost_model.prediction import Prediction, predict

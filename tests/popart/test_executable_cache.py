@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from paddle_ipu.errors import CacheError
-from paddle_ipu.xla.step.executable_cache import SIZE_VARIABLE, ExecutableCache, size_limit
+from paddle_ipu.options.table import CACHE_SIZE_VARIABLE
+from paddle_ipu.xla.step.executable_cache import ExecutableCache, size_limit
 
 KEY, OTHER = "a1" * 32, "b2" * 32
 TOLD = {"weights": ["w"], "bytes": 7}
@@ -134,7 +135,7 @@ def test_a_full_disk_costs_the_entry_only(
 
 
 def test_what_was_used_least_recently_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(SIZE_VARIABLE, "4KB")
+    monkeypatch.setenv(CACHE_SIZE_VARIABLE, "4KB")
     cache = ExecutableCache(tmp_path)
     keys = [f"{number:02x}" * 32 for number in range(3)]
     for age, key in enumerate(reversed(keys)):
@@ -153,13 +154,15 @@ def test_what_was_used_least_recently_goes(tmp_path: Path, monkeypatch: pytest.M
     [("", 4 * 2**30), ("123", 123), ("1.5KB", 1536), (" 2 gb ", 2**31), ("0", 0)],
 )
 def test_the_bound_is_a_size(text: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(SIZE_VARIABLE, text)
+    monkeypatch.setenv(CACHE_SIZE_VARIABLE, text)
     assert size_limit() == size
 
 
 def test_a_bound_that_is_no_size(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv(SIZE_VARIABLE, "lots")
-    with pytest.raises(CacheError, match=rf"{SIZE_VARIABLE} is 'lots', expected a number of bytes"):
+    monkeypatch.setenv(CACHE_SIZE_VARIABLE, "lots")
+    with pytest.raises(
+        CacheError, match=rf"{CACHE_SIZE_VARIABLE} is 'lots', expected a number of bytes"
+    ):
         ExecutableCache(tmp_path)
 
 

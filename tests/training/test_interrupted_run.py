@@ -10,8 +10,8 @@ import numpy as np
 import paddle
 import pytest
 
+from paddle_ipu.xla.process import Deferred
 from paddle_ipu.xla.step.executable import Executable
-from paddle_ipu.xla.step.interruptions import Deferred
 
 pytestmark = pytest.mark.usefixtures("static_mode")
 

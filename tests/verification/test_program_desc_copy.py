@@ -13,8 +13,8 @@ import pytest
 import paddle_ipu
 from paddle_ipu.errors import NotSupported
 from paddle_ipu.frontend import programs
+from paddle_ipu.verification.contents import DIVERGES
 from paddle_ipu.verification.program_desc_copy import ProgramDescCopy
-from paddle_ipu.verification.report import DIVERGES
 from paddle_ipu.xla import lowerings  # noqa: F401 - patched once they are registered
 from paddle_ipu.xla.lowerings import registry
 

@@ -9,7 +9,7 @@ from paddle_ipu.cost_model import constants
 from paddle_ipu.cost_model.cycles import CycleReport, OperatorTime, StageCycles
 from paddle_ipu.cost_model.machines import machine_as_json
 from paddle_ipu.cost_model.memory import IpuMemory
-from paddle_ipu.cost_model.operator_cost import Cost
+from paddle_ipu.cost_model.part_costs import Cost
 from paddle_ipu.cost_model.prediction import Prediction
 from paddle_ipu.cost_model.report.contents import Report
 

@@ -30,6 +30,7 @@ from paddle_ipu.errors import BackendUnavailableError
 from paddle_ipu.instances import heartbeat
 from paddle_ipu.instances.failed_exit import end_where_failed
 from paddle_ipu.instances.instance import COORDINATOR, this_instance
+from paddle_ipu.xla import process
 from paddle_ipu.xla.lowerings.registry import INSTANCE_AXIS
 
 Tree = dict[str, Any]
@@ -88,8 +89,8 @@ def _connect() -> None:
             "of instance 0, a free port of its host, for all of them."
         )
     bind = None if instance.index else _free_address(instance.coordinator)
-    # JAX would take SIGTERM for a warning, and the process would live on.
-    jax.config.update("jax_enable_preemption_service", False)  # type: ignore[no-untyped-call]
+    process.prepare()
+    process.end_by_sigterm()
     try:
         jax.distributed.initialize(
             instance.coordinator,

@@ -18,6 +18,7 @@ import numpy as np
 
 from paddle_ipu.errors import LoweringError, NumericalError, popart_exception, popart_runtime_error
 from paddle_ipu.instances import heartbeat
+from paddle_ipu.xla import process
 from paddle_ipu.xla.lowerings import index_ranges, residuals
 from paddle_ipu.xla.lowerings.effects import ABORTED
 from paddle_ipu.xla.precision import half
@@ -26,7 +27,6 @@ from paddle_ipu.xla.rewrites.folded_norms import FoldedNorm
 from paddle_ipu.xla.step import (
     collectives,
     fixed_weights,
-    forks,
     memory,
     recomputation,
     step_trace,
@@ -34,16 +34,12 @@ from paddle_ipu.xla.step import (
 )
 from paddle_ipu.xla.step.feed_rooms import FeedRoom
 from paddle_ipu.xla.step.graph import LoweredGraph
-from paddle_ipu.xla.step.interruptions import Deferred
 from paddle_ipu.xla.step.recomputation import Segment
 from paddle_ipu.xla.step.stale_weights import stale_reads
 from paddle_ipu.xla.step.state import OptimizerState, owned
 from paddle_ipu.xla.step.step_program import GRADIENT_PREFIX, StepProgram
 from paddle_ipu.xla.step.stored_step import CompiledStep
 from paddle_ipu.xla.step.traced_step import Step
-
-memory.run_in_calling_thread()
-memory.share_heaps()
 
 Tree = dict[str, Any]
 _WORD = 0xFFFFFFFF
@@ -270,7 +266,7 @@ class Executable:
 
     def trace(self) -> None:
         """Traces the step; the first half of a compilation."""
-        forks.check()
+        process.check_fork()
         self._traced = self._lowered_for(None, self._step)
         watch = self._step.watch
         if watch is not None and not watch.found:
@@ -339,13 +335,14 @@ class Executable:
             BackendUnavailableError: this process is a fork of one that compiled programs.
         """
         heartbeat.beat()
-        forks.check()
+        process.check_fork()
         self._cache_path = cache_path
         self._compiled = self._obtain(self._step)
         self._traced = None
         if self._leaves_weights(self._step) and self.program.updater is None:
             self._rooms = []
-        memory.give_back_unused()
+        if not process.is_left_alone("memory"):
+            process.give_back_unused()
 
     def _obtain(self, step: Step) -> CompiledStep:
         def lower() -> Any:
@@ -425,7 +422,7 @@ class Executable:
             BackendUnavailableError: this process is a fork of the one that compiled the program.
         """
         heartbeat.beat()
-        forks.check()
+        process.check_fork()
         try:
             return self._run(feeds, updating)
         except jax.errors.JaxRuntimeError as error:
@@ -460,7 +457,7 @@ class Executable:
         if self._leaves_weights(step):
             anchors, finite = run(*arguments)
         else:
-            with Deferred():
+            with process.Deferred():
                 self.weights, state, anchors, finite = run(*arguments)
                 self._step.state.replace(state)
         if finite is not None:

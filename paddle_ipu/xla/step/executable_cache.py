@@ -30,11 +30,9 @@ from pathlib import Path
 from typing import Any
 
 from paddle_ipu.errors import CacheError
+from paddle_ipu.options.table import CACHE_SIZE_VARIABLE
 
 _LOG = logging.getLogger("paddle_ipu")
-
-SIZE_VARIABLE = "PADDLE_IPU_CACHE_SIZE"
-"""Environment variable: how large a cache may be, in bytes or with a unit, as ``500MB``."""
 
 DEFAULT_SIZE = 4 * 2**30
 
@@ -64,19 +62,19 @@ class Entry:
 
 
 def size_limit() -> int:
-    """How large a cache may be, in bytes, by :data:`SIZE_VARIABLE`.
+    """How large a cache may be, in bytes, by :data:`CACHE_SIZE_VARIABLE`.
 
     Raises:
         CacheError: the variable holds something else than a size.
     """
-    text = os.environ.get(SIZE_VARIABLE, "").strip()
+    text = os.environ.get(CACHE_SIZE_VARIABLE, "").strip()
     if not text:
         return DEFAULT_SIZE
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?B)?", text, re.IGNORECASE)
     if found is None:
         raise CacheError(
-            f"{SIZE_VARIABLE} is {text!r}, expected a number of bytes or one with a unit, such as "
-            "500MB or 4GB"
+            f"{CACHE_SIZE_VARIABLE} is {text!r}, expected a number of bytes or one with a unit, "
+            "such as 500MB or 4GB"
         )
     return int(float(found[1]) * _UNITS[(found[2] or "").upper()])
 
@@ -87,13 +85,16 @@ class ExecutableCache:
     Args:
         folder: made where it does not exist, for this user only.
 
+    Attributes:
+        limit: bytes of all entries together, at most.
+
     Raises:
         CacheError: the folder cannot be made or written, or others can write it.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(os.path.abspath(os.path.expanduser(folder)))
-        self._limit = size_limit()
+        self.limit = size_limit()
         self._check_folder()
 
     # -- the folder ----------------------------------------------------------------------------
@@ -240,7 +241,7 @@ class ExecutableCache:
         total = 0
         for entry in self.entries():
             total += entry.size
-            if total > self._limit and entry.key != newest:
+            if total > self.limit and entry.key != newest:
                 self.remove(entry.key)
                 total -= entry.size
 

@@ -1,56 +1,19 @@
-"""Keeps the memory of one step for the next, on the CPU.
-
-XLA takes its temporary buffers from ``malloc`` at each step and gives them back at the end; glibc
-hands blocks of that size straight back to the kernel, and the next step pays for every page again:
-a fifth of the processor time of a BERT-Base step. From the first run on the process keeps what it
-frees. ``PADDLE_IPU_KEEP_MEMORY=0`` leaves glibc as it is.
-"""
+"""Memory of a step on the CPU: room for its temporary buffers, arrays in large pages."""
 
 from __future__ import annotations
 
 import ctypes
 import math
 import mmap
-import os
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cache
 from typing import Any
 
-import jax
 import numpy as np
 
-_M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8
-_HEAPS = 2
+from paddle_ipu.xla import process
+
 _LINE = 64
-_NEVER = 2**31 - 1
-
-
-def wanted() -> bool:
-    """False where ``PADDLE_IPU_KEEP_MEMORY=0`` turns it off."""
-    return os.environ.get("PADDLE_IPU_KEEP_MEMORY", "1") != "0"
-
-
-def run_in_calling_thread() -> None:
-    """Asks JAX to run CPU programs in the thread that calls them.
-
-    glibc keeps freed memory for its main heap only, which XLA's own threads do not use. Takes
-    effect where JAX has not made its CPU client yet.
-    """
-    if wanted():
-        jax.config.update("jax_cpu_enable_async_dispatch", False)  # type: ignore[no-untyped-call]
-
-
-def share_heaps() -> None:
-    """Has all threads share two of glibc's heaps.
-
-    By default threads that come and go are given heaps of their own, up to eight for each
-    processor, and what is freed there is seldom used again: with every program that is compiled a
-    process would grow by some hundred kilobytes, up to a limit.
-    """
-    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
-    if wanted() and set_option is not None:
-        set_option(_M_ARENA_MAX, _HEAPS)
 
 
 def room_for(
@@ -79,24 +42,6 @@ def room_for(
     }
 
 
-def give_back_unused() -> None:
-    """Returns what a compilation has freed to the system, where glibc is there to do it."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
-
-
-@cache
-def _keep_freed_memory() -> bool:
-    """Makes glibc keep what is freed, once a process; True where that took effect."""
-    if not wanted() or jax.default_backend() != "cpu":
-        return False
-    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
-    if set_option is None:
-        return False
-    return bool(set_option(_M_MMAP_MAX, 0)) and bool(set_option(_M_TRIM_THRESHOLD, _NEVER))
-
-
 def prepare_for(temporary_bytes: int) -> None:
     """Keeps freed memory from here on, with room for a step's temporary buffers.
 
@@ -106,7 +51,7 @@ def prepare_for(temporary_bytes: int) -> None:
     Args:
         temporary_bytes: what XLA says the step needs.
     """
-    if not _keep_freed_memory():
+    if not process.keep_freed_memory():
         return
     libc = ctypes.CDLL(None)
     libc.malloc.argtypes, libc.malloc.restype = [ctypes.c_size_t], ctypes.c_void_p

@@ -16,25 +16,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 
 from paddle_ipu.errors import popart_exception
+from paddle_ipu.xla.lowerings.node import LoweredNode
 from paddle_ipu.xla.precision import half
-
-if TYPE_CHECKING:
-    from paddle_ipu.xla.lowerings.node import LoweredNode
-    from paddle_ipu.xla.step.graph import LoweredGraph
 
 Tree = dict[str, Any]
 Reads = Mapping[str, Mapping[str, tuple[int, int]]]
 """First result of a node -> weight it reads -> updates that its forward and its backward miss."""
 
 
+class Graph(Protocol):
+    """The graph of a step, as far as it is read here."""
+
+    @property
+    def nodes(self) -> Sequence[LoweredNode]:
+        """In order."""
+
+    def reaching(self, target: str) -> set[str]:
+        """Tensors that `target` follows from."""
+
+
 def stale_reads(
-    graph: LoweredGraph, loss: str, weights: Sequence[str], stages: Mapping[str, int]
+    graph: Graph, loss: str, weights: Sequence[str], stages: Mapping[str, int]
 ) -> Reads:
     """Which operators read weights of earlier updates.
 

@@ -11,16 +11,15 @@ from __future__ import annotations
 import dataclasses
 import logging
 import re
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 from jax.experimental import serialize_executable
-from jax.experimental.compilation_cache import compilation_cache
 
+from paddle_ipu.xla import process
 from paddle_ipu.xla.lowerings.index_ranges import IndexRange
 from paddle_ipu.xla.step.executable_cache import ExecutableCache
 from paddle_ipu.xla.step.graph import LoweredGraph
@@ -30,7 +29,6 @@ from paddle_ipu.xla.step.traced_step import Step
 _LOG = logging.getLogger("paddle_ipu")
 
 # The setting is the process's.
-_WITHOUT_JAXS_CACHE = threading.Lock()
 
 _ON_HOST = re.compile(r"custom_call\s+@\S*callback")
 
@@ -215,7 +213,7 @@ def _by_trace(
             compiled, temporary = loaded
             made = CompiledStep(compiled, temporary, draws, "loaded")
         else:
-            with _beside_jaxs_cache():
+            with process.without_jaxs_cache():
                 made = compile_step(step, lowered, options)
             try:
                 content, _, _ = serialize_executable.serialize(made.compiled)
@@ -226,26 +224,6 @@ def _by_trace(
         if key:
             _remember(cache, key, step, traced, lowered.out_tree, draws)
     return made
-
-
-@contextmanager
-def _beside_jaxs_cache() -> Iterator[None]:
-    """Has XLA compile what JAX's own cache may have.
-
-    What came from a file and is written again lacks its code (jaxlib 0.10).
-    """
-    if not jax.config.values["jax_compilation_cache_dir"]:
-        yield
-        return
-    with _WITHOUT_JAXS_CACHE:
-        was_enabled = jax.config.values["jax_enable_compilation_cache"]
-        jax.config.update("jax_enable_compilation_cache", False)  # type: ignore[no-untyped-call]
-        compilation_cache.reset_cache()
-        try:
-            yield
-        finally:
-            jax.config.update("jax_enable_compilation_cache", was_enabled)  # type: ignore[no-untyped-call]
-            compilation_cache.reset_cache()
 
 
 def _load(

@@ -1,0 +1,304 @@
+"""What paddle_ipu changes of the whole process it runs in; nothing else in the package does.
+
+Importing changes nothing: a session does, when it first needs JAX, when it compiles, or around a
+step. Each row of :data:`CHANGES` says what and why, and its name in ``PADDLE_IPU_LEAVE_ALONE``
+(several with commas) turns it off. The commands, such as ``poprun`` and ``paddle-ipu serve``, own
+their processes, and set handlers of their own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from types import FrameType, TracebackType
+from typing import Any
+
+import jax
+from jax.experimental.compilation_cache import compilation_cache
+
+from paddle_ipu.errors import (
+    BackendUnavailableError,
+    OptionError,
+    PaddleIpuError,
+    popart_exception,
+)
+
+SETTING = "PADDLE_IPU_LEAVE_ALONE"
+"""The variable of the environment that names what is left as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing that is changed.
+
+    Attributes:
+        name: in ``PADDLE_IPU_LEAVE_ALONE``.
+        when: it happens.
+        what: it is.
+        why: what goes wrong, or slowly, without it.
+    """
+
+    name: str
+    when: str
+    what: str
+    why: str
+
+
+CHANGES = (
+    Change(
+        "memory",
+        "from the first run on",
+        "glibc keeps what is freed (`mallopt`), and threads share two of its heaps; what a "
+        "compilation freed goes back to the system (`malloc_trim`)",
+        "a step takes its temporary memory from `malloc` and would pay for every page again, a "
+        "fifth of a BERT-Base step; with heaps of their own, threads that come and go make a "
+        "process grow with every program",
+    ),
+    Change(
+        "threads",
+        "when JAX is first needed",
+        "`jax_cpu_enable_async_dispatch` is off: JAX runs CPU programs in the thread that calls",
+        "memory is kept for glibc's main heap only, which XLA's own threads do not use",
+    ),
+    Change(
+        "logs",
+        "when JAX is first needed",
+        "JAX's loggers of platforms and of its cache say WARNING and above; an error that a call "
+        "of the host raised on purpose is not logged beside being raised",
+        "Paddle's root logger prints INFO, such as each accelerator that is not there",
+    ),
+    Change(
+        "garbage",
+        "while a program is compiled",
+        "the collection of garbage in cycles waits",
+        "compiling makes a million objects and next to no cycles, and Python would look through "
+        "all of them again and again",
+    ),
+    Change(
+        "signals",
+        "during a step that updates weights",
+        "Python's handlers of SIGINT and SIGTERM wait for its end",
+        "a KeyboardInterrupt between the end of a step and the keeping of its results would lose "
+        "all weights",
+    ),
+    Change(
+        "forks",
+        "once a program is compiled",
+        "a forked process is told that it cannot run programs (`os.register_at_fork`)",
+        "XLA's threads do not come along into a fork, which would wait for them for ever",
+    ),
+    Change(
+        "preemption",
+        "when instances of a distributed program join",
+        "`jax_enable_preemption_service` is off",
+        "JAX would take SIGTERM for a warning, and the process would live on",
+    ),
+    Change(
+        "jax_cache",
+        "while a program is compiled for the executable cache",
+        "JAX's own compilation cache is off",
+        "what XLA read from a file and writes again lacks its code (jaxlib 0.10)",
+    ),
+)
+"""All that is changed."""
+
+
+@cache
+def is_left_alone(name: str) -> bool:
+    """Whether ``PADDLE_IPU_LEAVE_ALONE`` names the change.
+
+    Raises:
+        OptionError: it names something that is not changed.
+    """
+    names = {change.name for change in CHANGES}
+    told = {part.strip() for part in os.environ.get(SETTING, "").split(",")} - {""}
+    if unknown := sorted(told - names):
+        raise OptionError(
+            f"{SETTING} names {', '.join(map(repr, unknown))}; it takes, with commas between, "
+            f"{', '.join(sorted(names))}."
+        )
+    # The older name of one of them.
+    if os.environ.get("PADDLE_IPU_KEEP_MEMORY") == "0":
+        told |= {"memory", "threads"}
+    return name in told
+
+
+@cache
+def prepare() -> None:
+    """Before JAX is asked for anything: its threads and its logs; a second call does nothing."""
+    if not is_left_alone("threads"):
+        # Takes effect where JAX has not made its CPU client yet.
+        _configure("jax_cpu_enable_async_dispatch", False)
+    if not is_left_alone("memory"):
+        _set_malloc(_M_ARENA_MAX, _HEAPS)
+    if not is_left_alone("logs"):
+        for name in ("jax._src.xla_bridge", "jax._src.compilation_cache"):
+            logging.getLogger(name).setLevel(logging.WARNING)
+        for name in ("jax._src.callback", "jax._src.debugging"):
+            logging.getLogger(name).addFilter(_is_news)
+
+
+def _configure(name: str, value: object) -> None:
+    jax.config.update(name, value)  # type: ignore[no-untyped-call]
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """False for what a call of the host raised on purpose: the run raises it too."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, (PaddleIpuError, popart_exception))
+
+
+# -- memory -------------------------------------------------------------------------------------
+
+_M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8
+_HEAPS = 2
+_NEVER = 2**31 - 1
+
+
+def _set_malloc(option: int, value: int) -> bool:
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+    return set_option is not None and bool(set_option(option, value))
+
+
+@cache
+def keep_freed_memory() -> bool:
+    """Makes glibc keep what is freed, once a process; True where that took effect."""
+    if is_left_alone("memory") or jax.default_backend() != "cpu":
+        return False
+    return _set_malloc(_M_MMAP_MAX, 0) and _set_malloc(_M_TRIM_THRESHOLD, _NEVER)
+
+
+def give_back_unused() -> None:
+    """Returns what a compilation has freed to the system, where glibc is there to do it."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
+# -- garbage ------------------------------------------------------------------------------------
+
+
+@contextmanager
+def collection_put_off() -> Iterator[None]:
+    """Puts off the collection of garbage in cycles."""
+    was_enabled = gc.isenabled() and not is_left_alone("garbage")
+    if was_enabled:
+        gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+# -- signals ------------------------------------------------------------------------------------
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Deferred:
+    """Within the block Python's handlers of SIGINT and SIGTERM wait for its end.
+
+    A step takes the weights' memory over. An exception of a handler, such as KeyboardInterrupt,
+    between its end and the moment its results are kept would lose all of them. Nothing ends later
+    for it: no handler is called before a step returns.
+    """
+
+    def __init__(self) -> None:
+        self._handlers: dict[int, Callable[[int, FrameType | None], Any]] = {}
+        self._arrived: list[tuple[int, FrameType | None]] = []
+        self._waiting = False
+
+    def __enter__(self) -> None:
+        # Handlers are called in the main thread alone.
+        if threading.current_thread() is not threading.main_thread() or is_left_alone("signals"):
+            return
+        for number in _SIGNALS:
+            handler = signal.getsignal(number)
+            if callable(handler):
+                self._handlers[number] = handler
+                signal.signal(number, self._defer)
+        self._waiting = True
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._waiting = False
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        for arrived, frame in self._arrived:
+            self._handlers[arrived](arrived, frame)
+
+    def _defer(self, number: int, frame: FrameType | None) -> None:
+        if self._waiting:
+            self._arrived.append((number, frame))
+        else:  # it came while the handlers were being exchanged
+            self._handlers[number](number, frame)
+
+
+# -- forks --------------------------------------------------------------------------------------
+
+_owner: int | None = None
+_is_fork = False
+
+
+def check_fork() -> None:
+    """To be called before XLA is asked for work.
+
+    Raises:
+        BackendUnavailableError: XLA's threads are those of the process this one was forked from.
+    """
+    global _owner
+    if _is_fork:
+        raise BackendUnavailableError(
+            f"process {os.getpid()} was forked from process {_owner}, which had compiled a program "
+            "by then, and XLA's threads do not come along into a fork. Fork before anything is "
+            "compiled, or start processes anew: multiprocessing.get_context('spawn')."
+        )
+    if _owner is None and not is_left_alone("forks"):
+        _owner = os.getpid()
+        os.register_at_fork(after_in_child=_note)
+
+
+def _note() -> None:
+    global _is_fork
+    _is_fork = True
+
+
+# -- JAX's services -----------------------------------------------------------------------------
+
+_WITHOUT_JAXS_CACHE = threading.Lock()
+
+
+def end_by_sigterm() -> None:
+    """Has SIGTERM end a process that joins others."""
+    if not is_left_alone("preemption"):
+        _configure("jax_enable_preemption_service", False)
+
+
+@contextmanager
+def without_jaxs_cache() -> Iterator[None]:
+    """Has XLA compile what JAX's own cache may have, one thread at a time."""
+    if not jax.config.values["jax_compilation_cache_dir"] or is_left_alone("jax_cache"):
+        yield
+        return
+    with _WITHOUT_JAXS_CACHE:
+        was_enabled = jax.config.values["jax_enable_compilation_cache"]
+        _configure("jax_enable_compilation_cache", False)
+        compilation_cache.reset_cache()
+        try:
+            yield
+        finally:
+            _configure("jax_enable_compilation_cache", was_enabled)
+            compilation_cache.reset_cache()
