@@ -89,8 +89,7 @@ _LIBRARY = re.compile(
     # What cpp_extension.load writes for custom operators: folder/name/name_<thread>.py.
     r"|[/\\](?P<extension>\w+)[/\\](?P=extension)_\d+\.py$"
 )
-_OWN = f"{os.path.dirname(os.path.abspath(__file__))}{os.sep}"
-_CASES = f"{_OWN}testing{os.sep}"
+_OWN = f"{os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}{os.sep}"
 _FRAME = re.compile(r'^\s*File "(?P<file>.+)", line (?P<line>\d+), in ')
 
 
@@ -183,7 +182,7 @@ def source_line(callstack: Sequence[str]) -> str:
 
     The user's call is the innermost frame outside Paddle's own package, ``decorator``, which
     Paddle wraps its functions with, what it writes to call custom operators, and this package,
-    which wraps functions too; its operator cases are users.
+    which wraps functions too.
     """
     frame = ""
     for line in callstack:
@@ -194,9 +193,7 @@ def source_line(callstack: Sequence[str]) -> str:
 
 
 def _is_library(file: str) -> bool:
-    if file.startswith(_OWN):
-        return not file.startswith(_CASES)
-    if _LIBRARY.search(file) is not None:
+    if file.startswith(_OWN) or _LIBRARY.search(file) is not None:
         return True
     # Paddle may lie elsewhere: in a source tree, or in a folder of PYTHONPATH.
     paddle = getattr(sys.modules.get("paddle"), "__file__", None)

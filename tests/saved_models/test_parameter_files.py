@@ -184,7 +184,7 @@ def test_what_paddle_wrote(static_mode: None, tmp_path: Path) -> None:
 def test_the_scope_gets_dtypes_and_shapes_as_they_are(static_mode: None) -> None:
     import paddle
 
-    from paddle_ipu.activation.saved_models import fill_scope
+    from paddle_ipu.activation.load_model import fill_scope
 
     arrays = {
         "half": np.arange(3, dtype="float16"),
