@@ -2,48 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
+from paddle_ipu.activation import amp, gradient_clip, no_grad_set, places, saved_models, shard_guard
+from paddle_ipu.activation.patch import SUPPORTED_VERSIONS, WITH_PIR, Patch
+from paddle_ipu.compiler import compiled_program, cpp_extension
+from paddle_ipu.dialect import value_names
+from paddle_ipu.dygraph import dispatch, high_level, host_writes, optimizers, registration
+from paddle_ipu.inference import config, pool, predictor
+from paddle_ipu.legacy import fluid_import, static_nn, variables_of_copies
+from paddle_ipu.legacy.pir_answers import answer_of
 from paddle_ipu.legacy.pir_names import PIR_NAMES, STATIC_LAYERS
-
-SUPPORTED_VERSIONS = ("2.6", "3.0", "3.1", "3.2", "3.3")
-"""The Paddle versions, as major.minor, that this plugin knows."""
-
-WITH_PIR = ("3.0", "3.1", "3.2", "3.3")
-"""Those whose static programs are PIR programs; 2.6 has the classes, but builds none of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Patch:
-    """One row: the attribute of one Paddle module (or of a class in it) that is replaced.
-
-    Attributes:
-        module: the module to patch, imported if need be.
-        attribute: the name in it, dotted for an attribute of a class.
-        replacement: ``module:name`` of what takes its place.
-        reason: why it is patched.
-        wraps: `replacement` is a function that makes the new object from the original one.
-        required: Paddle must have the attribute; False for names only an IPU build has.
-        versions: Paddle versions the row is for, as major.minor.
-    """
-
-    module: str
-    attribute: str
-    replacement: str
-    reason: str
-    wraps: bool = False
-    required: bool = True
-    versions: tuple[str, ...] = SUPPORTED_VERSIONS
-
-    @property
-    def target(self) -> str:
-        return f"{self.module}.{self.attribute}"
+from paddle_ipu.options import strategy
+from paddle_ipu.runtime import executor
+from paddle_ipu.runtime.weights import backend, persistence
 
 
 def _everywhere(
     modules: tuple[str, ...],
     attribute: str,
-    replacement: str,
+    replacement: Any,
     reason: str,
     *,
     wraps: bool = False,
@@ -61,7 +39,7 @@ _SAVING = tuple(
     Patch(
         module,
         attribute,
-        "paddle_ipu.runtime.weights.persistence:saving",
+        persistence.saving,
         "reads the Scope, while the newest weights are on the device",
         wraps=True,
         versions=WITH_PIR if module == "paddle.pir" else SUPPORTED_VERSIONS,
@@ -87,8 +65,7 @@ _LOADING = tuple(
     Patch(
         module,
         attribute,
-        "paddle_ipu.runtime.weights.persistence:"
-        + ("setting_state" if attribute in _SETS else "loading"),
+        persistence.setting_state if attribute in _SETS else persistence.loading,
         "writes the Scope, while the device keeps the weights it has",
         wraps=True,
     )
@@ -114,7 +91,7 @@ _AMP = (
         Patch(
             module,
             "serialize_pir_program",
-            "paddle_ipu.activation.amp:serialising",
+            amp.serialising,
             "refuses attributes of parameters that it does not know, and AMP writes one there",
             wraps=True,
             versions=WITH_PIR,
@@ -125,7 +102,7 @@ _AMP = (
         Patch(
             module,
             attribute,
-            f"paddle_ipu.activation.amp:{replacement}",
+            getattr(amp, replacement),
             "cannot convert PIR programs, which the CPU wheel does not build in half",
             wraps=True,
             versions=WITH_PIR,
@@ -143,7 +120,7 @@ _AMP = (
     Patch(
         "paddle.static.amp.fp16_lists",
         "_get_sys_unsupported_list",
-        "paddle_ipu.activation.amp:supporting_everything",
+        amp.supporting_everything,
         "asks for a GPU's kernels, of which the CPU wheel has none",
         wraps=True,
     ),
@@ -153,7 +130,7 @@ _OLD_API = tuple(
     Patch(
         "paddle.pir",
         f"{row.owner}.{row.name}",
-        row.replacement,
+        answer_of(row),
         "PIR lacks it and scripts for ProgramDesc programs use it",
         row.wraps,
         row.wraps,
@@ -166,7 +143,7 @@ _SAVING_COPIES = tuple(
     Patch(
         module,
         "normalize_pir_program",
-        "paddle_ipu.legacy.variables_of_copies:normalizing",
+        variables_of_copies.normalizing,
         "does not know the variables of the program that a program to save was cloned from",
         wraps=True,
         versions=WITH_PIR,
@@ -178,7 +155,7 @@ _LAYERS_FOR_PIR = tuple(
     Patch(
         module,
         layer,
-        f"paddle_ipu.legacy.static_nn:{layer}",
+        getattr(static_nn, layer),
         "refuses PIR programs, which Paddle 3.x builds",
         wraps=True,
         versions=WITH_PIR,
@@ -191,14 +168,14 @@ _FLUID = (
     Patch(
         "paddle",
         "__path__",
-        "paddle_ipu.legacy.fluid_import:with_fluid_folder",
+        fluid_import.with_fluid_folder,
         "`import paddle.fluid` finds it in a folder of ours",
         wraps=True,
     ),
     Patch(
         "paddle",
         "__getattr__",
-        "paddle_ipu.legacy.fluid_import:importing_fluid",
+        fluid_import.importing_fluid,
         "`paddle.fluid` without an import",
         wraps=True,
         required=False,
@@ -210,7 +187,7 @@ _DYNAMIC = (
         Patch(
             "paddle.base.compiler",
             f"IpuDynamicPatcher.{name}",
-            f"paddle_ipu.dygraph.registration:{replacement}",
+            getattr(registration, replacement),
             "wraps `LRScheduler.step` once more for every strategy, and leaves it so",
             wraps=True,
         )
@@ -220,7 +197,7 @@ _DYNAMIC = (
         Patch(
             "paddle.jit.dy2static.program_translator",
             f"{kind}StaticFunction._perform_call",
-            "paddle_ipu.dygraph.dispatch:performing",
+            dispatch.performing,
             "runs to_static layers; on the IPU while a strategy is registered",
             wraps=True,
         )
@@ -230,7 +207,7 @@ _DYNAMIC = (
         Patch(
             "paddle",
             f"Tensor.{name}",
-            "paddle_ipu.dygraph.host_writes:writing",
+            host_writes.writing,
             "writes parameters that a device has too, and Paddle does not count it",
             wraps=True,
         )
@@ -239,7 +216,7 @@ _DYNAMIC = (
     Patch(
         "paddle.nn.initializer",
         "Initializer.__call__",
-        "paddle_ipu.dygraph.host_writes:initializing",
+        host_writes.initializing,
         "writes parameters that a device has too",
         wraps=True,
     ),
@@ -247,7 +224,7 @@ _DYNAMIC = (
         Patch(
             "paddle.hapi.model",
             name,
-            f"paddle_ipu.dygraph.high_level:{replacement}",
+            getattr(high_level, replacement),
             reason,
             wraps=True,
         )
@@ -261,21 +238,21 @@ _DYNAMIC = (
     Patch(
         "paddle.optimizer.optimizer",
         "Optimizer._apply_optimize",
-        "paddle_ipu.dygraph.optimizers:applying",
+        optimizers.applying,
         "updates parameters that a device has too, or has updated already",
         wraps=True,
     ),
     Patch(
         "paddle.optimizer.optimizer",
         "Optimizer.state_dict",
-        "paddle_ipu.dygraph.optimizers:reading_state",
+        optimizers.reading_state,
         "reads state that is on a device",
         wraps=True,
     ),
     Patch(
         "paddle.optimizer.optimizer",
         "Optimizer.set_state_dict",
-        "paddle_ipu.dygraph.optimizers:writing_state",
+        optimizers.writing_state,
         "writes state that a device has too",
         wraps=True,
     ),
@@ -288,7 +265,7 @@ _INFERENCE = (
         Patch(
             _CONFIG,
             f"AnalysisConfig.{name}",
-            f"paddle_ipu.inference.config:{replacement}",
+            getattr(config, replacement),
             reason,
             wraps=True,
         )
@@ -303,7 +280,7 @@ _INFERENCE = (
         Patch(
             _CONFIG,
             f"AnalysisConfig.{name}",
-            f"paddle_ipu.inference.config:{name}",
+            getattr(config, name),
             reason,
             required=required,
         )
@@ -333,14 +310,14 @@ _INFERENCE = (
     *_everywhere(
         (*_CORE, "paddle.inference"),
         "create_predictor",
-        "paddle_ipu.inference.predictor:creating",
+        predictor.creating,
         "makes predictors on the CPU",
         wraps=True,
     ),
     Patch(
         "paddle.incubate.jit.inference_decorator",
         "create_predictor",
-        "paddle_ipu.inference.predictor:creating",
+        predictor.creating,
         "makes predictors on the CPU",
         wraps=True,
         versions=WITH_PIR,
@@ -348,21 +325,21 @@ _INFERENCE = (
     *_everywhere(
         (*_CORE, "paddle.inference"),
         "PredictorPool",
-        "paddle_ipu.inference.pool:pooling",
+        pool.pooling,
         "makes predictors on the CPU",
         wraps=True,
     ),
     *_everywhere(
         _CORE,
         "create_paddle_predictor",
-        "paddle_ipu.inference.predictor:refusing",
+        predictor.refusing,
         "would compute on the CPU what is meant for the IPU",
         wraps=True,
     ),
     Patch(
         _CONFIG,
         "PaddleInferPredictor.__init__",
-        "paddle_ipu.inference.predictor:refusing",
+        predictor.refusing,
         "would compute on the CPU what is meant for the IPU",
         wraps=True,
     ),
@@ -372,26 +349,26 @@ PATCHES: tuple[Patch, ...] = (
     *_everywhere(
         _CORE,
         "is_compiled_with_ipu",
-        "paddle_ipu.activation.places:is_compiled_with_ipu",
+        places.is_compiled_with_ipu,
         "opens what Paddle keeps for IPU builds; its public forms ask this one",
     ),
     *_everywhere(
         _CORE,
         "get_ipu_device_count",
-        "paddle_ipu.activation.places:get_ipu_device_count",
+        places.get_ipu_device_count,
         "only IPU builds have it; `get_device` and the launcher ask for it",
         required=False,
     ),
     *_everywhere(
         (*_CORE, "paddle.base", "paddle.framework", "paddle"),
         "IPUPlace",
-        "paddle_ipu.activation.places:IPUPlace",
+        places.IPUPlace,
         "the stock class cannot be made; `set_device('ipu')` and 'ipu:0' make one",
     ),
     *_everywhere(
         ("paddle.device", "paddle", "paddle.distributed.spawn"),
         "get_device",
-        "paddle_ipu.activation.places:naming_ipus",
+        places.naming_ipus,
         "takes the IPU place for the CPU, which it inherits from",
         wraps=True,
     ),
@@ -399,7 +376,7 @@ PATCHES: tuple[Patch, ...] = (
         Patch(
             module,
             "device_guard",
-            "paddle_ipu.activation.places:guarding_ipus",
+            places.guarding_ipus,
             "refuses the device that `paddle.to_tensor` writes after `set_device('ipu')`",
             wraps=True,
             versions=versions,
@@ -425,28 +402,28 @@ PATCHES: tuple[Patch, ...] = (
     Patch(
         "paddle.distributed.launch.context.device",
         "Device.get_selected_devices",
-        "paddle_ipu.activation.places:counting_ipus",
+        places.counting_ipus,
         "looks for the launcher's number of IPUs among the devices of this host",
         wraps=True,
     ),
     Patch(
         "paddle.device",
         "_convert_to_place",
-        "paddle_ipu.activation.places:taking_named_ipus",
+        places.taking_named_ipus,
         "does not take `ipus:{0-0}`, which `get_device` gives",
         wraps=True,
     ),
     *_everywhere(
         ("paddle.base.framework", "paddle.base", "paddle.static"),
         "ipu_shard_guard",
-        "paddle_ipu.activation.shard_guard:stamping",
+        shard_guard.stamping,
         "reaches legacy operators only; `set_ipu_shard` goes through it",
         wraps=True,
     ),
     Patch(
         "paddle.pir.core",
         "switch_main_program",
-        "paddle_ipu.activation.shard_guard:following_programs",
+        shard_guard.following_programs,
         "a shard guard may begin outside of a `program_guard`",
         wraps=True,
         versions=WITH_PIR,
@@ -454,7 +431,7 @@ PATCHES: tuple[Patch, ...] = (
     Patch(
         "paddle.pir",
         "Value.name",
-        "paddle_ipu.dialect.value_names:naming_intermediates",
+        value_names.naming_intermediates,
         "raises for intermediates; scripts fetch by `loss.name`",
         wraps=True,
         versions=WITH_PIR,
@@ -462,41 +439,41 @@ PATCHES: tuple[Patch, ...] = (
     *_everywhere(
         _CORE,
         "IpuStrategy",
-        "paddle_ipu.options.strategy:CoreIpuStrategy",
+        strategy.CoreIpuStrategy,
         "only IPU builds have it; `paddle.static.IpuStrategy` keeps its options there",
         required=False,
     ),
     *_everywhere(
         _CORE,
         "IpuBackend",
-        "paddle_ipu.runtime.weights.backend:IpuBackend",
+        backend.IpuBackend,
         "only IPU builds have it; scripts fetch weights and save models through it",
         required=False,
     ),
     *_everywhere(
         ("paddle.base.compiler", "paddle.base", "paddle.static"),
         "IpuCompiledProgram",
-        "paddle_ipu.compiler.compiled_program:IpuCompiledProgram",
+        compiled_program.IpuCompiledProgram,
         "takes legacy programs only and runs passes that only IPU builds have",
     ),
     Patch(
         "paddle.base.executor",
         "Executor.run",
-        "paddle_ipu.runtime.executor:run",
+        executor.run,
         "runs compiled programs; passes every other program on",
         wraps=True,
     ),
     Patch(
         "paddle.optimizer.optimizer",
         "Optimizer.backward",
-        "paddle_ipu.activation.no_grad_set:marking",
+        no_grad_set.marking,
         "leaves no trace of `no_grad_set` in the program",
         wraps=True,
     ),
     Patch(
         "paddle.nn.clip",
         "ClipGradByValue._pir_clip",
-        "paddle_ipu.activation.gradient_clip:clip_by_value",
+        gradient_clip.clip_by_value,
         "raises NotImplementedError for PIR programs",
         required=False,
         versions=WITH_PIR,
@@ -506,7 +483,7 @@ PATCHES: tuple[Patch, ...] = (
     *_everywhere(
         ("paddle.static.io", "paddle.static"),
         "load_inference_model",
-        "paddle_ipu.activation.saved_models:loading_inference_models",
+        saved_models.loading_inference_models,
         "reads one of the two formats, and can end the process on a damaged file",
         wraps=True,
     ),
@@ -520,7 +497,7 @@ PATCHES: tuple[Patch, ...] = (
     *_everywhere(
         ("paddle.utils.cpp_extension.cpp_extension", "paddle.utils.cpp_extension"),
         "load",
-        "paddle_ipu.compiler.cpp_extension:loading",
+        cpp_extension.loading,
         "stops at sources that include Graphcore's headers, where there is no SDK; two processes "
         "that build the same operators write into each other's files; tensors made of a place end "
         "the process in 3.3",

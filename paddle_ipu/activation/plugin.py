@@ -6,18 +6,15 @@ import importlib
 import inspect
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import _paddle_ipu_autoload
 from paddle_ipu.activation import root_logger
-from paddle_ipu.activation.patch_table import PATCHES, SUPPORTED_VERSIONS, Patch
+from paddle_ipu.activation.patch import SUPPORTED_VERSIONS, Patch
 from paddle_ipu.errors import ActivationError
 from paddle_ipu.legacy import fluid_import
-from paddle_ipu.options.strategy import StrategyValues
-from paddle_ipu.runtime import shared_runs
-from paddle_ipu.runtime.executor import IpuProgram
 
 _ABSENT = object()
 
@@ -55,6 +52,8 @@ def activate() -> None:
     for applied, replacement in zip(found, replacements, strict=True):
         setattr(applied.owner, applied.name, replacement)
         _applied.append(applied)
+    from paddle_ipu.runtime import shared_runs
+
     shared_runs.register(_share_runs)
     root_logger.release()
 
@@ -93,7 +92,7 @@ def original(module: str, attribute: str) -> Any:
             if applied.original is _ABSENT:
                 raise KeyError(f"stock Paddle has no {module}.{attribute}")
             return applied.original
-    if not any((row.module, row.attribute) == (module, attribute) for row in PATCHES):
+    if not any((row.module, row.attribute) == (module, attribute) for row in _table()):
         raise KeyError(f"{module}.{attribute} is not patched: no row of PATCHES is for it")
     owner, name = _owner(module, attribute)
     stock = vars(owner).get(name, _ABSENT)
@@ -108,16 +107,15 @@ def describe_patches() -> str:
         "| Patched in Paddle | Replacement | Why | Stock Paddle has it | Paddle |",
         "| --- | --- | --- | --- | --- |",
     ]
-    for row in PATCHES:
-        replacement = row.replacement.replace(":", ".")
-        made = f"made by `{replacement}`" if row.wraps else f"`{replacement}`"
+    for row in _table():
+        made = f"made by `{row.told}`" if row.wraps else f"`{row.told}`"
         required = "yes" if row.required else "no"
         versions = ", ".join(row.versions)
         lines.append(f"| `{row.target}` | {made} | {row.reason} | {required} | {versions} |")
     return "\n".join(lines) + "\n"
 
 
-def _share_runs(program: IpuProgram, values: StrategyValues) -> None:
+def _share_runs(program: Any, values: Any) -> None:
     from paddle_ipu.serving.shared_runs import share
 
     share(program, values)
@@ -145,7 +143,19 @@ def _patches_for(version: str) -> list[Patch]:
             f"This Paddle has version {version}; paddle_ipu knows {_versions_in_words()}. Install "
             "one of these, or set PADDLE_IPU_AUTOLOAD=0 to use Paddle without the IPU."
         )
-    return [row for row in PATCHES if major_minor in row.versions]
+    return [row for row in _table() if major_minor in row.versions]
+
+
+def _table() -> Sequence[Patch]:
+    """The rows; all that is put into Paddle is imported for it."""
+    try:
+        from paddle_ipu.activation import patch_table
+    except ImportError as error:
+        raise ActivationError(
+            f"a part of paddle_ipu cannot be imported: {error}. Nothing was patched. Reinstall "
+            "paddle_ipu with its dependencies."
+        ) from error
+    return patch_table.PATCHES
 
 
 def _owner(module: str, attribute: str) -> tuple[Any, str]:
@@ -182,30 +192,18 @@ def _find_targets(patches: list[Patch]) -> list[_Applied]:
 
 def _resolve(found: list[_Applied]) -> list[object]:
     """The replacements of all rows; copies of one original get one and the same replacement."""
-    made: dict[tuple[str, int], object] = {}
+    made: dict[tuple[int, int], object] = {}
     replacements: list[object] = []
     for applied in found:
         patch = applied.patch
-        key = (patch.replacement, id(applied.original))
+        key = (id(patch.replacement), id(applied.original))
         if key not in made:
-            new = _import_replacement(patch)
+            new = patch.replacement
             made[key] = new(applied.original) if patch.wraps else new
             if not patch.wraps:
                 _check_form(patch, applied.original, new)
         replacements.append(made[key])
     return replacements
-
-
-def _import_replacement(patch: Patch) -> Callable[..., Any]:
-    module, _, name = patch.replacement.partition(":")
-    try:
-        new: Callable[..., Any] = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise ActivationError(
-            f"{patch.target} cannot be replaced by {patch.replacement}: {error}. Nothing was "
-            "patched. Reinstall paddle_ipu with its dependencies."
-        ) from error
-    return new
 
 
 def _check_form(patch: Patch, stock: object, new: object) -> None:
@@ -218,6 +216,6 @@ def _check_form(patch: Patch, stock: object, new: object) -> None:
     if got != expected:
         raise ActivationError(
             f"{patch.target} has the parameters {', '.join(got)}; its replacement "
-            f"{patch.replacement} expects {', '.join(expected)}. Nothing was patched. Install one "
+            f"{patch.told} expects {', '.join(expected)}. Nothing was patched. Install one "
             f"of Paddle {_versions_in_words()} as released, or a paddle_ipu made for this one."
         )

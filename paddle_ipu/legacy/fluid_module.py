@@ -7,6 +7,7 @@ import importlib.util
 from collections.abc import Callable
 from typing import Any
 
+from paddle_ipu.legacy import fluid_training
 from paddle_ipu.legacy.fluid_names import (
     DELEGATES,
     FLUID_NAMES,
@@ -15,6 +16,12 @@ from paddle_ipu.legacy.fluid_names import (
     LAYERS,
     PLACES_OF_TODAY,
 )
+from paddle_ipu.legacy.layers import activations, arithmetic, losses, networks, tensors
+
+_OURS = {
+    module.__name__: module
+    for module in (fluid_training, activations, arithmetic, losses, networks, tensors)
+}
 
 
 def fill(module: str, namespace: dict[str, Any]) -> None:
@@ -39,7 +46,7 @@ def fill(module: str, namespace: dict[str, Any]) -> None:
 
 def _find(source: str) -> Any:
     module, _, name = source.partition(":")
-    return getattr(importlib.import_module(module), name)
+    return getattr(_OURS.get(module) or importlib.import_module(module), name)
 
 
 def _answering(module: str, table: str, today: Any) -> Callable[[str], Any]:

@@ -30,10 +30,9 @@ class PirName:
     wraps: bool = False
 
     @property
-    def replacement(self) -> str:
-        """``module:name`` of what is put there."""
-        attribute = f"{self.owner}_{self.name.lstrip('_')}".lower()
-        return f"paddle_ipu.legacy.{self.module or 'pir_refusals'}:{attribute}"
+    def function(self) -> str:
+        """The name of the function that answers, in `module`."""
+        return f"{self.owner}_{self.name.lstrip('_')}".lower()
 
 
 def _answered(owner: str, module: str, rows: dict[str, str]) -> tuple[PirName, ...]:

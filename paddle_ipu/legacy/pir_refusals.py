@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from paddle_ipu.legacy.pir_names import PIR_NAMES, PirName
+from paddle_ipu.legacy.pir_names import PirName
 
 
-def _refusal(row: PirName) -> property:
+def refusal(row: PirName) -> property:
+    """A property that says what to write instead."""
+
     def refuse(owner: Any) -> Any:
         # Python's own wording first, and its type: hasattr must answer no.
         raise AttributeError(
@@ -17,10 +19,3 @@ def _refusal(row: PirName) -> property:
         )
 
     return property(refuse, doc=f"Not in PIR programs. Write instead: {row.does}.")
-
-
-def __getattr__(name: str) -> property:
-    for row in PIR_NAMES:
-        if row.module is None and row.replacement == f"{__name__}:{name}":
-            return _refusal(row)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,47 @@
+"""What a row of the table of patches is, and the Paddle versions it may be for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+SUPPORTED_VERSIONS = ("2.6", "3.0", "3.1", "3.2", "3.3")
+"""The Paddle versions, as major.minor, that this plugin knows."""
+
+WITH_PIR = ("3.0", "3.1", "3.2", "3.3")
+"""Those whose static programs are PIR programs; 2.6 has the classes, but builds none of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """One row: the attribute of one Paddle module (or of a class in it) that is replaced.
+
+    Attributes:
+        module: the module to patch, imported if need be.
+        attribute: the name in it, dotted for an attribute of a class.
+        replacement: what takes its place.
+        reason: why it is patched.
+        wraps: `replacement` is a function that makes the new object from the original one.
+        required: Paddle must have the attribute; False for names only an IPU build has.
+        versions: Paddle versions the row is for, as major.minor.
+    """
+
+    module: str
+    attribute: str
+    replacement: Any
+    reason: str
+    wraps: bool = False
+    required: bool = True
+    versions: tuple[str, ...] = SUPPORTED_VERSIONS
+
+    @property
+    def target(self) -> str:
+        return f"{self.module}.{self.attribute}"
+
+    @property
+    def told(self) -> str:
+        """The replacement's module and name."""
+        made = self.replacement
+        if isinstance(made, property):
+            made = made.fget
+        return f"{made.__module__}.{made.__qualname__}".replace(".<locals>", "")
