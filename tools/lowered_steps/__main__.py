@@ -20,7 +20,7 @@ from tools.lowered_steps.measuring import ROOT, Key, MeasuringError, Record, Sid
 DESCRIPTION = """\
 Show that a change of the package changes no compiled program.
 
-Lowers the steps of some 1,300 programs to StableHLO with the package of two checkouts, and compares
+Lowers the steps of some 1,100 programs to StableHLO with the package of two checkouts, and compares
 the text: every row of the operator case table, training with every optimizer and many strategies,
 whole models, predictors and the examples. Nothing is compiled or run. Left out of the comparison
 are names of functions, arguments and results, locations and the targets of the package's own calls;

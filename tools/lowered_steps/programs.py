@@ -22,8 +22,9 @@ from tests.operators.operator_case import OperatorCase
 from tests.operators.operator_cases import CASES
 from tests.placement.networks import PLACES, staged
 from tests.training import tiny_bert
-from tests.training.side_by_side import Built, initialised, mlp, strategy
+from tests.training.side_by_side import Built, initialised, mlp, rows, strategy
 from tests.versions.training_programs import BUILDERS, VARIANTS
+from tools.lowered_steps.sessions import sessions
 
 Program = Callable[[Path], object]
 Options = Mapping[str, Any]
@@ -82,7 +83,7 @@ STRATEGIES: Mapping[str, Options] = {
 """Name -> options; those of ``set_graph_config`` go there, all others to ``set_options``."""
 
 PIPELINES: Mapping[str, Options] = {
-    "": {},
+    "plain": {},
     "accumulation": {**_ACCUMULATION, "accumulation_factor": 8, "enable_pipelining": True},
     "batches": {"batches_per_step": 9, "enable_pipelining": True},
     "replicas": {
@@ -135,14 +136,15 @@ def _programs() -> Iterator[tuple[str, Program]]:
     for name, optimizer in VARIANTS.items():
         rule = {"optimizer_rule": "popart"}
         yield f"strategies/{name}, PopART's rule", _step(partial(mlp, optimizer), rule)
+    for name, options in (("MLP", {}), ("MLP, batches", {**STRATEGIES["batches"]})):
+        yield f"strategies/{name}, without updates", partial(_evaluate, options)
     yield from _pipelines()
+    for name, compile_session in sessions().items():
+        yield f"popart/{name}", partial(_without_folder, compile_session)
     models = {**vision_models.MODELS, **sequence_models.MODELS}
-    for name, model in models.items():
-        for training in (False, True):
-            kind = "training" if training else "inference"
-            options = {"is_training": training, "micro_batch_size": 1}
-            yield f"models/{name}, {kind}", _step(partial(_model, model, training), options)
     for name, make in models.items():
+        options = {"micro_batch_size": 1}
+        yield f"models/{name}, training", _step(partial(_training, make), options)
         yield f"predictors/{name}", partial(_predict_model, make)
     for make, _ in transformers.CASES:
         yield f"predictors/{make.__name__}", partial(_predict_transformer, make)
@@ -156,15 +158,18 @@ def _programs() -> Iterator[tuple[str, Program]]:
 def _pipelines() -> Iterator[tuple[str, Program]]:
     for stages, places in PLACES.items():
         ipus = 1 + max(ipu for ipu, _ in places)
-        for name, options in PIPELINES.items():
-            if name != "batches" or len(places) < 5:
-                replicas = options.get("replicated_graph_count", 1)
-                options = {**options, "num_ipus": ipus * replicas, "micro_batch_size": 2}
-                build = partial(staged, places, lambda: paddle.optimizer.Adam(0.01))
-                options["enable_manual_shard"] = ipus > 1
-                if ipus == 1:
-                    options.pop("enable_pipelining", None)
-                yield f"strategies/{stages} stages, {name or 'plain'}", _step(build, options)
+        build = partial(staged, places, lambda: paddle.optimizer.Adam(0.01))
+        for name, given in PIPELINES.items():
+            replicas = given.get("replicated_graph_count", 1)
+            placed = {"num_ipus": ipus * replicas, "enable_manual_shard": ipus > 1}
+            options = {**given, **placed, "micro_batch_size": 2}
+            if ipus == 1:
+                options.pop("enable_pipelining", None)
+            yield f"strategies/{stages} stages, {name}", _step(build, options)
+
+
+def _without_folder(program: Callable[[], object], _folder: Path) -> None:
+    program()
 
 
 def _compile_case(case: OperatorCase, _folder: Path) -> None:
@@ -181,15 +186,23 @@ def _dropping() -> Built:
     return tiny_bert.pretraining(tiny_bert.OPTIMIZERS["adam"], dropout=0.1).built
 
 
-def _model(make: Callable[[], Model], training: bool) -> Built:
-    return make().built(training=training)
+def _training(make: Callable[[], Model]) -> Built:
+    return make().built(training=True)
 
 
 def _step(build: Callable[[], Built], options: Options) -> Program:
     return lambda _folder: _compile(build, options)
 
 
-def _compile(build: Callable[[], Built], options: Options) -> None:
+def _evaluate(options: Options, _folder: Path) -> None:
+    """A run of the training program that changes nothing, which is a step of its own."""
+    built = _normalising()
+    program = _compile(lambda: built, {**options, "runtime_options.enable_eval": True})
+    feed = rows(4 * options.get("batches_per_step", 1))
+    paddle.static.Executor(paddle.IPUPlace()).run(program, feed=feed, fetch_list=built.fetches)
+
+
+def _compile(build: Callable[[], Built], options: Options) -> Any:
     built = build()
     graph = ("num_ipus", "is_training", "micro_batch_size", "enable_manual_shard")
     made = strategy(
@@ -199,7 +212,7 @@ def _compile(build: Callable[[], Built], options: Options) -> None:
     compiler = paddle.static.IpuCompiledProgram(
         built.main, scope=initialised(built), ipu_strategy=made
     )
-    compiler.compile(built.feeds, built.fetches)
+    return compiler.compile(built.feeds, built.fetches)
 
 
 def _predict(config: Any, feeds: Mapping[str, Any]) -> None:
