@@ -20,7 +20,7 @@ from tools.lowered_steps.measuring import ROOT, Key, MeasuringError, Record, Sid
 DESCRIPTION = """\
 Show that a change of the package changes no compiled program.
 
-Lowers the steps of some 1,100 programs to StableHLO with the package of two checkouts, and compares
+Lowers the steps of some 1,200 programs to StableHLO with the package of two checkouts, and compares
 the text: every row of the operator case table, training with every optimizer and many strategies,
 whole models, predictors and the examples. Nothing is compiled or run. Left out of the comparison
 are names of functions, arguments and results, locations and the targets of the package's own calls;
@@ -83,8 +83,10 @@ def _parser() -> argparse.ArgumentParser:
         "there)")  # fmt: skip
     commands = parser.add_subparsers(dest="command", required=True)
     compare = commands.add_parser(
-        "compare", parents=[common], help="compare two checkouts, or files that collect wrote"
-    )
+        "compare", parents=[common], help="compare two checkouts, or files that collect wrote",
+        description=DESCRIPTION, epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
     compare.add_argument("other", type=Path, help="the checkout, or file, to compare with")
     compare.add_argument(
         "this", type=Path, nargs="?", default=ROOT, help="another than the one this command is in"
