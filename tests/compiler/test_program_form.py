@@ -12,8 +12,8 @@ import pytest
 
 from paddle_ipu.compiler.program_form import Form
 from paddle_ipu.compiler.write_program_forms import NamedProgram, form_of, main
+from tests.operators.built_case import lacks
 from tests.operators.operator_case import OperatorCase, Since, normal
-from tests.operators.run_case import lacks
 
 pytestmark = pytest.mark.usefixtures("static_mode")
 

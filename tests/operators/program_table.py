@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from paddle_ipu.compiler.write_program_forms import NamedProgram
+from tests.operators.built_case import build_case, lacks
 from tests.operators.operator_case import OperatorCase
 from tests.operators.operator_cases import CASES
-from tests.operators.run_case import build_case, lacks
 
 
 def named_program(case: OperatorCase) -> NamedProgram:

@@ -16,9 +16,9 @@ from paddle_ipu.frontend import programs
 from paddle_ipu.frontend.legacy_operator import DTYPES
 from paddle_ipu.frontend.vocabulary import table  # noqa: F401 - fills it
 from paddle_ipu.frontend.vocabulary.row import TABLE, Attribute, Constant
+from tests.operators.built_case import build_case, lacks
 from tests.operators.operator_case import Since
 from tests.operators.operator_cases import CASES, REFUSED, cases_by_operator
-from tests.operators.run_case import build_case, lacks
 
 pytestmark = pytest.mark.thorough
 

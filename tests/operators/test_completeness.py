@@ -12,8 +12,9 @@ from paddle_ipu.ops import families  # noqa: F401 - registers the translators
 from paddle_ipu.ops.registry import Row, translated_operators
 from paddle_ipu.popart.schema import schema_of
 from paddle_ipu.xla.lowerings.registry import find_lowering
+from tests.operators.built_case import lacks
 from tests.operators.operator_cases import CASES, REFUSED, cases_by_operator
-from tests.operators.run_case import emitted_operators, lacks
+from tests.operators.run_case import emitted_operators
 from tests.turns import ROWS as TURN
 from tools import generate_docs
 

@@ -9,8 +9,9 @@ import paddle
 import pytest
 
 from paddle_ipu.errors import popart_runtime_error
+from tests.operators.built_case import build_case
 from tests.operators.operator_case import OperatorCase
-from tests.operators.run_case import build_case, run_on_ipu_model
+from tests.operators.run_case import run_on_ipu_model
 
 
 def _asserting(x: Any) -> Any:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import pytest
 
 from paddle_ipu.errors import NotSupported
+from tests.operators.built_case import build_case, compile_case, lacks
 from tests.operators.operator_case import OperatorCase, RefusedCase
 from tests.operators.operator_cases import CASES, REFUSED
-from tests.operators.run_case import build_case, compile_case, lacks, run_case
+from tests.operators.run_case import run_case
 from tests.turns import ROWS
 
 

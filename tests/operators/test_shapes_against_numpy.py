@@ -15,8 +15,9 @@ from hypothesis.extra.numpy import (
     valid_tuple_axes,
 )
 
+from tests.operators.built_case import build_case
 from tests.operators.operator_case import OperatorCase, normal
-from tests.operators.run_case import build_case, run_on_ipu_model
+from tests.operators.run_case import run_on_ipu_model
 
 _FEW = settings(max_examples=6, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 

@@ -9,8 +9,9 @@ import paddle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.operators.built_case import build_case
 from tests.operators.operator_case import OperatorCase, normal
-from tests.operators.run_case import build_case, run_on_ipu_model
+from tests.operators.run_case import run_on_ipu_model
 
 X = normal(4, 5)
 

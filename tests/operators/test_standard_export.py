@@ -16,9 +16,10 @@ import paddle_ipu
 from paddle_ipu.errors import NotSupported
 from paddle_ipu.popart import schema
 from paddle_ipu.popart.standard_operators import RULES
+from tests.operators.built_case import BuiltCase, build_case, lacks
 from tests.operators.operator_case import Array, OperatorCase
 from tests.operators.operator_cases import cases_by_operator
-from tests.operators.run_case import BuiltCase, build_case, lacks, run_on_cpu
+from tests.operators.run_case import run_on_cpu
 
 # A dev extra, which an environment made before it was one lacks.
 onnxruntime = pytest.importorskip("onnxruntime")

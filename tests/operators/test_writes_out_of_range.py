@@ -10,8 +10,9 @@ import paddle
 import pytest
 
 from paddle_ipu.errors import IndexRangeError
+from tests.operators.built_case import build_case
 from tests.operators.operator_case import OperatorCase, normal
-from tests.operators.run_case import build_case, run_on_ipu_model
+from tests.operators.run_case import run_on_ipu_model
 
 WRITES = {
     "scatter": (lambda x, n: paddle.scatter(x, n, x[:2]), [0, 4], "got index 4, expected 0 to 3"),

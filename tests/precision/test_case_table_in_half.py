@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.operators.built_case import build_case, lacks
 from tests.operators.operator_case import OperatorCase
 from tests.operators.operator_cases import CASES
-from tests.operators.run_case import build_case, lacks, run_on_cpu, run_on_ipu_model
+from tests.operators.run_case import run_on_cpu, run_on_ipu_model
 
 pytestmark = pytest.mark.thorough
 

@@ -13,8 +13,6 @@ import numpy as np
 import paddle
 
 import paddle_ipu
-from paddle_ipu.dialect import dialect
-from paddle_ipu.frontend import programs
 
 Feed = Mapping[str, np.ndarray]
 
@@ -60,6 +58,10 @@ def parameters(program: Any) -> list[str]:
 
 def variables(program: Any) -> list[str]:
     """Names of everything a program keeps from run to run, but what a scheduler writes."""
+    # The rest of this module is for programs that use the public names alone.
+    from paddle_ipu.dialect import dialect
+    from paddle_ipu.frontend import programs
+
     return [
         str(value.name)
         for value in programs.read(program).inputs

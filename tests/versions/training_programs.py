@@ -1,15 +1,18 @@
-"""Training programs whose PopART programs are compared between versions of Paddle."""
+"""Training programs that are compared, between versions of Paddle or between checkouts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import paddle
 
-from paddle_ipu.compiler.write_program_forms import NamedProgram
 from tests.training import tiny_bert
 from tests.training.side_by_side import Built, mlp
+
+if TYPE_CHECKING:
+    from paddle_ipu.compiler.write_program_forms import NamedProgram
 
 _L2 = paddle.regularizer.L2Decay
 VARIANTS: dict[str, Callable[[Any], Any]] = {
@@ -35,32 +38,35 @@ VARIANTS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _named(built: Built) -> NamedProgram:
-    return NamedProgram(built.main, built.feeds, built.fetches, training=True)
+def _bert(name: str) -> Built:
+    return tiny_bert.pretraining(tiny_bert.OPTIMIZERS[name]).built
 
 
-def _bert(name: str) -> NamedProgram:
-    return _named(tiny_bert.pretraining(tiny_bert.OPTIMIZERS[name]).built)
+def _squad() -> Built:
+    return tiny_bert.squad(lambda: paddle.optimizer.AdamW(1e-3))[0]
 
 
-def _mlp(name: str) -> NamedProgram:
-    return _named(mlp(VARIANTS[name]))
+def _scheduled() -> Built:
+    return mlp(paddle.optimizer.SGD, scheduler=lambda: paddle.optimizer.lr.NoamDecay(64, 4, 2.0))
 
 
-def _squad() -> NamedProgram:
-    return _named(tiny_bert.squad(lambda: paddle.optimizer.AdamW(1e-3))[0])
-
-
-def _scheduled() -> NamedProgram:
-    return _named(
-        mlp(paddle.optimizer.SGD, scheduler=lambda: paddle.optimizer.lr.NoamDecay(64, 4, 2.0))
-    )
-
-
-PROGRAMS: dict[str, Callable[[], NamedProgram]] = {
-    **{f"tiny BERT, {name}": lambda n=name: _bert(n) for name in tiny_bert.OPTIMIZERS},
-    **{f"MLP, {name}": lambda n=name: _mlp(n) for name in VARIANTS},
+BUILDERS: Mapping[str, Callable[[], Built]] = {
+    **{f"tiny BERT, {name}": partial(_bert, name) for name in tiny_bert.OPTIMIZERS},
+    **{f"MLP, {name}": partial(mlp, optimizer) for name, optimizer in VARIANTS.items()},
     "SQuAD head, adamw": _squad,
     "MLP, scheduled": _scheduled,
 }
-"""Name -> what builds the program with the Paddle that runs."""
+"""Name -> what builds the program with the Paddle that runs, by public names only."""
+
+
+def _named(build: Callable[[], Built]) -> NamedProgram:
+    from paddle_ipu.compiler.write_program_forms import NamedProgram
+
+    built = build()
+    return NamedProgram(built.main, built.feeds, built.fetches, training=True)
+
+
+PROGRAMS: Mapping[str, Callable[[], NamedProgram]] = {
+    name: partial(_named, build) for name, build in BUILDERS.items()
+}
+"""The same for ``write_program_forms``."""
