@@ -15,47 +15,19 @@ unexport PYTHONDONTWRITEBYTECODE
 # What an environment is made again for.
 BUILT_FROM = pyproject.toml setup.py $(wildcard paddle_ipu/xla/kernels/*.cc paddle_ipu/xla/kernels/*.h)
 
-# The releases that older environments hold. 2.6 has the old API whole; 3.0 to 3.2 are tested in turns.
+# The releases that older environments hold. 2.6 has the old API whole.
 PADDLE_2.6 = 2.6.2
 PADDLE_3.0 = 3.0.0
 PADDLE_3.1 = 3.1.1
 PADDLE_3.2 = 3.2.2
-# What `make test-all` runs beyond `make test`; `make test` runs one of them, in turns by commits. That
-# their number is prime lets the turns within a share come round too.
-SHARES = verify-bert unit-3.0 vision-models independent unit-3.1 onnx-nodes placements training unit-3.2 \
-	half-table processes guides vision-models-2.6 examples-thorough rest-2.6 rows training-2.6 \
-	sequence-models sequence-models-2.6
-# Tests marked `thorough` belong to these shares by their folders, and to `guides` by none of them.
-INDEPENDENT = tests/operators tests/popart tests/training
-PROCESSES = tests/distributed
-THOROUGH = $(INDEPENDENT) $(PROCESSES) tests/placement tests/precision tests/examples
-# What no version of Paddle changes is left out on all but the newest; `rest-2.6` runs it on the oldest.
-SAME = tests/xla tests/popart tests/onnx_nodes tests/examples tests/containers tests/operators/test_completeness.py \
-	tests/operators/test_onnxruntime.py tests/operators/test_attribute_coverage.py \
-	tests/training/test_other_platforms.py tests/models
-CORE = $(SAME:%=--ignore %)
-# What `make test` leaves to `training` and `training-2.6`: long tests, of programs that the core suite reads too;
-# `rest-2.6` runs on 2.6 those of SAME.
-LONG = tests/placement $(patsubst %,tests/verification/test_%.py,microscope saved_models) \
-	$(patsubst %,tests/training/test_%.py,fifty_steps popart_rules powers recomputation resume sequence_layers) \
-	$(patsubst %,tests/precision/test_%.py,every_half half_partials loss_scaling operators rounding \
-	stochastic_rounding) $(patsubst %,tests/operators/test_%_against_numpy.py,shapes slices)
-LONG_SAME = $(patsubst %,tests/popart/test_%.py,recomputation operator_properties) tests/models \
-	tests/examples/test_bert_stages.py
-TURN = $(shell git rev-list --count HEAD 2>/dev/null || date +%j)
-# So many of an older Paddle's operator rows and of its test files are run at a time, in turns, by
-# `make test`, and of the newest's rows and of its files about PopART's interface and XLA, which
-# most others go through; `make test-all` runs all of them.
-NEWEST_AT_A_TIME = PADDLE_IPU_ROWS=$(TURN)/4 PADDLE_IPU_LOWER_FILES=$(TURN)/2
-ROWS_AT_A_TIME = PADDLE_IPU_ROWS=$(TURN)/6
-FILES_AT_A_TIME = PADDLE_IPU_FILES=$(TURN)/3
-OLDEST_FILES_AT_A_TIME = PADDLE_IPU_FILES=$(TURN)/2
 
-.PHONY: help bert mnist resnet50 ernie text-generation word2vec inference c-library venv format lint types imports test test-all
-.PHONY: share unit core rows training examples examples-thorough processes verify-bert
-.PHONY: onnx-nodes independent placements half-table guides models models-2.6 rest-2.6 clean
-.PHONY: vision-models sequence-models vision-models-2.6 sequence-models-2.6
-.PHONY: core-2.6 training-2.6 unit-2.6 unit-3.0 unit-3.1 unit-3.2 venv-2.6 venv-3.0 venv-3.1 venv-3.2
+# The tiers are pytest's markers; CONTRIBUTING.md explains them, tests/tiers.py has them.
+CORE = -m "not thorough"
+CORE_OF_OLDER = -m "not thorough and not newest"
+
+.PHONY: help bert mnist resnet50 ernie text-generation word2vec inference c-library venv format lint types imports
+.PHONY: test test-all core core-2.6 core-3.0 core-3.1 core-3.2 newest-2.6 thorough thorough-2.6 examples verify-bert
+.PHONY: onnx-nodes steps venv-2.6 venv-3.0 venv-3.1 venv-3.2 clean
 # Environments are kept, though only patterns name them.
 .PRECIOUS: .venv-%/installed $(VENV)/installed-%
 
@@ -136,49 +108,31 @@ types: venv  ## check types with mypy --strict
 imports: venv  ## check who may import whom
 	$(RUN)/lint-imports --no-logo
 
-# The comparison of both versions' programs, tests/versions, needs the other version's Python.
-unit core: export PADDLE_IPU_PADDLE26_PYTHON = $(abspath .venv-2.6/bin/python)
-
-unit: venv venv-2.6  ## run the tests, and compare programs with those of Paddle 2.6
-	$(RUN)/python $(PYTEST)
-
-core: venv venv-2.6  # unit without its long tests, with the files and operator rows whose turn it is
-	$(NEWEST_AT_A_TIME) $(RUN)/python $(PYTEST) $(LONG:%=--ignore %) $(LONG_SAME:%=--ignore %)
-
 # XLA compiles most programs but once for all Paddle versions.
-unit core rows training unit-% rest-% training-% core-%: export JAX_COMPILATION_CACHE_DIR = $(abspath out/xla)
-unit core rows training unit-% rest-% training-% core-%: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0.05
+core core-% newest-% thorough thorough-%: export JAX_COMPILATION_CACHE_DIR = $(abspath out/xla)
+core core-% newest-% thorough thorough-%: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0.05
+# The comparison of both versions' programs, tests/versions, needs the other version's Python.
+core thorough: export PADDLE_IPU_PADDLE26_PYTHON = $(abspath .venv-2.6/bin/python)
 
-unit-2.6: venv-2.6  ## run the tests on Paddle 2.6 (unit-3.0, unit-3.1, unit-3.2: likewise)
-	.venv-2.6/bin/python $(PYTEST) $(CORE)
+core: venv venv-2.6  ## run the tests, but for the thorough ones
+	$(RUN)/python $(PYTEST) $(CORE)
 
-rest-2.6: venv-2.6  ## run the tests that unit-2.6 leaves out
-	.venv-2.6/bin/python $(PYTEST) $(SAME)
+core-2.6:  ## run those that depend on Paddle's version, on 2.6 (core-3.0, core-3.1, core-3.2: likewise)
+core-2.6 core-3.0 core-3.1 core-3.2: core-%: venv-%
+	.venv-$*/bin/python $(PYTEST) $(CORE_OF_OLDER)
 
-training-2.6: venv-2.6  ## run the tests of unit-2.6 that `make test` leaves out
-	.venv-2.6/bin/python $(PYTEST) $(LONG)
+newest-2.6: venv-2.6  ## run on Paddle 2.6 what core-2.6 leaves to the newest
+	.venv-2.6/bin/python $(PYTEST) -m "not thorough and newest"
 
-training: venv  ## run the tests of unit that `make test` leaves out
-	$(RUN)/python $(PYTEST) $(LONG) $(LONG_SAME)
+thorough: venv venv-2.6  ## run the thorough tests
+	$(RUN)/python $(PYTEST) -m thorough
 
-rows: venv  ## run every row of the operator table
-	$(RUN)/python $(PYTEST) tests/operators/test_operator_cases.py
-
-models: vision-models sequence-models  ## train every whole model for a step, beside Paddle
-models-2.6: vision-models-2.6 sequence-models-2.6  # the same on Paddle 2.6
-
-vision-models sequence-models: %-models: venv
-	PADDLE_IPU_MODELS=$* $(RUN)/python $(PYTEST) tests/models
-
-vision-models-2.6 sequence-models-2.6: %-models-2.6: venv-2.6
-	PADDLE_IPU_MODELS=$* .venv-2.6/bin/python $(PYTEST) tests/models
-
-unit-3.0 unit-3.1 unit-3.2: unit-%: venv-%
-	.venv-$*/bin/python $(PYTEST) $(CORE)
+thorough-2.6: venv-2.6  ## run the thorough tests that depend on Paddle's version, on 2.6
+	.venv-2.6/bin/python $(PYTEST) -m "thorough and not newest"
 
 examples: venv  ## run the examples at their smallest size
 	$(RUN)/python -m examples.bert.pretrain --preset smoke --output out/test
-	$(RUN)/python -m tests.examples.journey --output out/test
+	$(RUN)/python -m tests.journeys.examples.journey --output out/test
 	$(RUN)/python -m examples.mnist.train --smoke --output out/test
 	$(RUN)/python -m examples.resnet50.train --smoke --output out/test
 	$(RUN)/python -m examples.ernie.infer --smoke --output out/test
@@ -188,40 +142,16 @@ examples: venv  ## run the examples at their smallest size
 verify-bert: venv  ## compare the small BERT's first steps with Paddle's CPU executor
 	$(RUN)/python -m examples.bert.pretrain --preset small --verify --output out/verify
 
-independent: venv  ## compare with onnxruntime, and lower the step for other platforms
-	$(RUN)/python $(PYTEST) -m thorough $(INDEPENDENT)
-
-placements: venv  ## combine accumulation, replicas, stages and batches
-	$(RUN)/python $(PYTEST) -m thorough tests/placement
-
-processes: venv  ## run instances that die, hosts and containers
-	$(RUN)/python $(PYTEST) -m thorough $(PROCESSES)
-
-examples-thorough: venv  ## run what takes the examples long
-	$(RUN)/python $(PYTEST) -m thorough tests/examples
-
-guides: venv  ## run what the guides show, and every other thorough test
-	$(RUN)/python $(PYTEST) -m thorough tests $(THOROUGH:%=--ignore %)
-
-half-table: venv  ## run every row of the operator table in half
-	$(RUN)/python $(PYTEST) -m thorough tests/precision
-
 onnx-nodes: venv  ## run ONNX's node tests as of opset 11; ARGS="--only PATTERN" runs some
-	$(RUN)/python -m tests.onnx_nodes.run $(ARGS)
+	$(RUN)/python -m tests.operators.onnx_nodes.run $(ARGS)
 
-share: N = $(words $(SHARES))
-share: TAKEN = $(shell expr $(TURN) % $(words $(SHARES)) + 1)
-share:  ## run the share of test-all whose turn it is
-	@echo "share $(TAKEN) of $(N) of make test-all: $(word $(TAKEN),$(SHARES))"
-	$(ROWS_AT_A_TIME) $(if $(findstring unit,$(word $(TAKEN),$(SHARES))),$(FILES_AT_A_TIME)) \
-		$(MAKE) $(word $(TAKEN),$(SHARES))
+steps: venv venv-2.6  ## compare the lowered steps with those of another checkout; OTHER=../before
+	$(RUN)/python -m tools.lowered_steps compare $(OTHER) --paddle26-python $(abspath .venv-2.6/bin/python)
 
-core-2.6: venv-2.6  # unit-2.6 without its long tests, with the files and operator rows whose turn it is
-	$(ROWS_AT_A_TIME) $(OLDEST_FILES_AT_A_TIME) .venv-2.6/bin/python $(PYTEST) $(CORE) $(LONG:%=--ignore %)
+test: lint types imports core core-2.6 examples  ## check everything that every change must keep
 
-test: lint types imports core core-2.6 examples share  ## check everything, with a share of test-all
-
-test-all: lint types imports unit unit-2.6 examples $(filter-out rows training training-2.6,$(SHARES))  ## check everything on every Paddle
+ON_EVERY_PADDLE = core core-2.6 core-3.0 core-3.1 core-3.2 newest-2.6 thorough thorough-2.6
+test-all: lint types imports $(ON_EVERY_PADDLE) examples verify-bert onnx-nodes  ## check everything, on every Paddle
 
 clean:  ## remove what building and testing leave behind, environments included
 	rm -rf $(VENV) .venv-2.6 .venv-3.0 .venv-3.1 .venv-3.2 build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache \

@@ -1,9 +1,4 @@
-"""Fixtures for all tests: static programs, and snippets in a Python process of their own.
-
-``PADDLE_IPU_FILES=1/3`` takes the second test file, the fifth and so on: older versions of Paddle
-run the suite in turns, but for what is about their own programs. ``PADDLE_IPU_LOWER_FILES`` does
-the same for the files below PopART's interface only. The operator rows have turns of their own.
-"""
+"""Fixtures for all tests: static programs, and snippets in a Python process of their own."""
 
 from __future__ import annotations
 
@@ -19,7 +14,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-from tests.turns import turn
+from tests.tiers import TIERS
 
 ROOT = Path(__file__).parent.parent
 
@@ -31,19 +26,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
-_FILES = sorted(Path(__file__).parent.rglob("test_*.py"))
-_OF_EACH_PADDLE = ("control_flow", "frontend", "legacy", "saved_models")
-_LOWER = [file for file in _FILES if file.parent.name in ("popart", "xla")]
-_TAKEN = {
-    *_FILES[turn("PADDLE_IPU_FILES")],
-    *(file for file in _FILES if file.parent.name in _OF_EACH_PADDLE),
-} - ({*_LOWER} - {*_LOWER[turn("PADDLE_IPU_LOWER_FILES")]})
 
-
-def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Leaves out the files whose turn it is not."""
-    left_out = collection_path in _FILES and collection_path not in _TAKEN
-    return True if left_out and collection_path.name != "test_operator_cases.py" else None
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks tests by the tables of ``tests/tiers.py``."""
+    for item in items:
+        place = item.path.relative_to(ROOT).as_posix()
+        for tier in TIERS:
+            if tier.has(place):
+                item.add_marker(tier.name)
 
 
 @pytest.fixture(scope="session")

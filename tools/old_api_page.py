@@ -35,7 +35,7 @@ with fluid.program_guard(main, startup):
     fluid.optimizer.Adam(learning_rate=0.01).minimize(loss)
 ```
 
-`tests/legacy/old_style_bert.py` is a longer one. Unused, none of this is imported.
+`tests/unit/legacy/old_style_bert.py` is a longer one. Unused, none of this is imported.
 
 What differs from Paddle 2.4:
 

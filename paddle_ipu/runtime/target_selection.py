@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
+from paddle_ipu import popart as ours
 from paddle_ipu.errors import BackendUnavailableError, NotPortableError, OptionError
 from paddle_ipu.instances import attachment
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
@@ -62,7 +63,7 @@ def select() -> ModuleType:
     """
     kind, why = choice()
     if kind == "model":
-        return importlib.import_module("paddle_ipu.popart")
+        return ours
     if not sdk_installed():
         raise BackendUnavailableError(
             f"{why}, but Graphcore's popart cannot be imported. Source the Poplar SDK's enable.sh, "

@@ -17,8 +17,16 @@ from typing import Any
 import numpy as np
 import paddle
 
-from tests.training import side_by_side
-from tests.training.side_by_side import Built, Pair, build, distance, read, variables, write
+from tests.journeys.training import side_by_side
+from tests.journeys.training.side_by_side import (
+    Built,
+    Pair,
+    build,
+    distance,
+    read,
+    variables,
+    write,
+)
 
 Feed = dict[str, np.ndarray]
 

@@ -1,23 +1,17 @@
-"""Whole models on the IPU Model, beside Paddle's CPU executor.
-
-The quick ones alone, or with ``PADDLE_IPU_MODELS=vision`` or ``sequence`` all of that family.
-"""
+"""Whole models on the IPU Model, beside Paddle's CPU executor: three of them, or thoroughly all."""
 
 from __future__ import annotations
-
-import os
-from collections.abc import Sequence
 
 import pytest
 
 from tests.models import sequence_models, vision_models
 from tests.models.side_by_side import assert_infers_alike, assert_trains_alike
 
-FAMILIES = {"vision": vision_models.MODELS, "sequence": sequence_models.MODELS}
+QUICK = ("vit", "lstm", "llama")
 MODELS = {**vision_models.MODELS, **sequence_models.MODELS}
-CHOSEN: Sequence[str] = ("vit", "lstm", "llama")
-if family := os.environ.get("PADDLE_IPU_MODELS"):
-    CHOSEN = list(FAMILIES[family])
+CHOSEN = [
+    name if name in QUICK else pytest.param(name, marks=pytest.mark.thorough) for name in MODELS
+]
 
 pytestmark = [
     pytest.mark.usefixtures("static_mode"),

@@ -1,7 +1,4 @@
-"""Every row of the operator case table: the IPU Model gives what Paddle's CPU executor gives.
-
-``PADDLE_IPU_ROWS=1/4`` takes the second row, the sixth and so on.
-"""
+"""Every row of the operator case table: the IPU Model gives what Paddle's CPU executor gives."""
 
 from __future__ import annotations
 
@@ -12,7 +9,6 @@ from tests.operators.built_case import build_case, compile_case, lacks
 from tests.operators.operator_case import OperatorCase, RefusedCase
 from tests.operators.operator_cases import CASES, REFUSED
 from tests.operators.run_case import run_case
-from tests.turns import ROWS
 
 
 def _skip_without(case: OperatorCase | RefusedCase) -> None:
@@ -20,13 +16,13 @@ def _skip_without(case: OperatorCase | RefusedCase) -> None:
         pytest.skip(missing)
 
 
-@pytest.mark.parametrize("case", CASES[ROWS], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_ipu_model_gives_paddles_numbers(case: OperatorCase) -> None:
     _skip_without(case)
     run_case(case)
 
 
-@pytest.mark.parametrize("case", REFUSED[ROWS], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.name)
 def test_a_use_without_support_is_refused(case: RefusedCase) -> None:
     _skip_without(case)
     built = build_case(case)

@@ -18,9 +18,9 @@ import paddle
 import pytest
 
 from paddle_ipu.compiler.write_program_forms import main
+from tests.conftest import ROOT
 from tests.operators.operator_cases import CASES
 
-ROOT = Path(__file__).parents[2]
 TABLES = ("tests.operators.program_table:PROGRAMS", "tests.versions.training_programs:PROGRAMS")
 OTHER = os.environ.get("PADDLE_IPU_PADDLE26_PYTHON", "")
 

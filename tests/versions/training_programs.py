@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import paddle
 
-from tests.training import tiny_bert
-from tests.training.side_by_side import Built, mlp
+from tests.journeys.training import tiny_bert
+from tests.journeys.training.side_by_side import Built, mlp
 
 if TYPE_CHECKING:
     from paddle_ipu.compiler.write_program_forms import NamedProgram

@@ -14,15 +14,15 @@ from typing import Any
 
 import paddle
 
-from tests.inference import folded_network, transformers
+from tests.journeys.placement.networks import PLACES, staged
+from tests.journeys.training import tiny_bert
+from tests.journeys.training.side_by_side import Built, initialised, mlp, rows, strategy
 from tests.models import sequence_models, vision_models
 from tests.models.side_by_side import Model
 from tests.operators.built_case import build_case, compile_case, lacks
 from tests.operators.operator_case import OperatorCase
 from tests.operators.operator_cases import CASES
-from tests.placement.networks import PLACES, staged
-from tests.training import tiny_bert
-from tests.training.side_by_side import Built, initialised, mlp, rows, strategy
+from tests.unit.inference import folded_network, transformers
 from tests.versions.training_programs import BUILDERS, VARIANTS
 from tools.lowered_steps.sessions import sessions
 
@@ -271,7 +271,7 @@ def _run(module: str, arguments: Sequence[str]) -> None:
 
 def _run_stages(module: str, folder: Path) -> None:
     # By name, as the examples are: they have more of Paddle in them than is checked here.
-    stage_data = importlib.import_module("tests.examples.stage_data")
+    stage_data = importlib.import_module("tests.journeys.examples.stage_data")
     if module == "run_pretrain":
         samples = stage_data.write_samples_folder(folder / "samples")
         preset, files = "smoke-phase1", ["--input_files", str(samples)]

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from paddle_ipu import popart
-from tests.popart.session_programs import Linear, infer, options, train
+from tests.unit.sessions.session_programs import Linear, infer, options, train
 
 _RATE = {"defaultLearningRate": (0.05, False), "defaultWeightDecay": (0.1, True)}
 _MOMENTUM = {**_RATE, "defaultMomentum": (0.9, True), "defaultDampening": (0.1, True)}

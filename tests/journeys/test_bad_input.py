@@ -1,0 +1,569 @@
+"""Bad input: one clear error of our own that leaves program and scope as they were."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import paddle
+import pytest
+
+from paddle_ipu.errors import (
+    CacheError,
+    FeedError,
+    FetchError,
+    InvalidProgramError,
+    NotSupported,
+    NumericalError,
+    OptionError,
+    UninitializedParameterError,
+    UnsupportedOpError,
+    popart_exception,
+)
+from paddle_ipu.ops import registry
+from tests.journeys.refusals import refused
+from tests.journeys.training.side_by_side import (
+    Built,
+    Pair,
+    build,
+    copied,
+    initialised,
+    mlp,
+    pair,
+    read,
+    rows,
+    snapshot,
+    strategy,
+    variables,
+    write,
+)
+
+pytestmark = pytest.mark.usefixtures("static_mode")
+
+HERE = re.escape(__file__)
+LEGACY = paddle.__version__.startswith("2.")
+"""Whether programs are made of ProgramDesc operators."""
+
+
+def _sgd(rate: Any) -> Any:
+    return paddle.optimizer.SGD(rate)
+
+
+def _adam(rate: Any) -> Any:
+    return paddle.optimizer.Adam(rate)
+
+
+@pytest.fixture(scope="module")
+def inference() -> Pair:
+    """An MLP for inference, compiled once."""
+    return pair(mlp(None), is_training=False)
+
+
+# -- options --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"micro_batch_sise": 2}, "micro_batch_sise.*micro_batch_size"),
+        ({"batches_per_step": "2"}, "batches_per_step.*'2'"),
+        ({"is_training": 1}, "is_training.*1"),
+        ({"batches_per_step": 0}, "batches_per_step.*0"),
+        ({"loss_scaling": -1.0}, "loss_scaling.*-1.0"),
+        ({"available_memory_proportion": 1.5}, "available_memory_proportion.*1.5"),
+    ],
+)
+def test_options_are_checked_when_they_are_set(options: Mapping[str, Any], message: str) -> None:
+    made = paddle.static.IpuStrategy()
+    (name,) = options
+    known = made.get_option(name) if name in made._ipu_strategy.get_all_option_names() else None
+    with pytest.raises(OptionError, match=message):
+        made.set_options(dict(options))
+    if known is not None:
+        assert made.get_option(name) == known
+
+
+def test_options_that_contradict_each_other() -> None:
+    refused(
+        OptionError,
+        "contradict each other:(.|\n)*enable_gradient_accumulation to True",
+        mlp(_sgd),
+        {"accumulation_factor": 4},
+    )
+
+
+# -- feeds and fetches of compile -----------------------------------------------------------------
+
+
+def test_a_feed_that_the_program_does_not_declare() -> None:
+    refused(
+        FeedError,
+        "feed_list names 'z', but the program declares 'x', 'y'. Declare feeds with",
+        mlp(None),
+        feeds=["x", "y", "z"],
+        is_training=False,
+    )
+
+
+def test_a_dynamic_shape_that_no_feed_settles() -> None:
+    refused(
+        FeedError,
+        r"feed_list names 'z', .* Without a feed, 'x' has \[-1, 8\], 'y' has \[-1, 1\]: IPU "
+        r"doesn't support non-positive dimensions\. Please check tensor shape setting\.",
+        mlp(None),
+        feeds=["z"],
+        is_training=False,
+    )
+
+
+def test_a_feed_that_feed_list_forgets() -> None:
+    refused(
+        FeedError,
+        r"the program reads 'y', which feed_list does not name; add it to compile\(feed_list=",
+        mlp(None),
+        feeds=["x"],
+        is_training=False,
+    )
+
+
+def test_a_fetch_that_is_not_in_the_program() -> None:
+    refused(
+        FetchError,
+        "fetch 'nothing' names nothing in the program. Fetch a variable of the program",
+        mlp(None),
+        fetches=["nothing"],
+        is_training=False,
+    )
+
+
+def test_lists_that_are_no_lists() -> None:
+    refused(
+        InvalidProgramError,
+        "feed_list must be a list of names or variables, got str",
+        mlp(None),
+        feeds="x",
+        is_training=False,
+    )
+
+
+def test_a_fetch_of_what_backward_makes() -> None:
+    built = mlp(_sgd)
+    operators = built.main.global_block().ops
+    if LEGACY:
+        (name,) = [op.output("X@GRAD")[0] for op in operators if op.type == "tanh_grad"]
+    else:
+        (name,) = [op.result(0).name for op in operators if op.name() == "pd_op.tanh_grad"]
+    refused(
+        NotSupported,
+        rf"fetch '{name}' depends on tanh_grad.*Fetch forward values, or the gradient of a param",
+        built,
+        fetches=[name],
+    )
+
+
+@pytest.mark.parametrize(
+    ("fetch", "message"),
+    [
+        (
+            "Gradient___x",
+            "asks for the gradient of 'x', which is not trained. Gradients of trained",
+        ),
+        ("Gradient___nothing", "fetch 'Gradient___nothing' names nothing in the program"),
+    ],
+)
+def test_a_gradient_there_is_not(fetch: str, message: str) -> None:
+    refused(FetchError, message, mlp(_sgd), fetches=[fetch])
+
+
+def test_a_gradient_of_integers() -> None:
+    built = mlp(_sgd, extra=lambda logits, y: {"best": paddle.argmax(logits, axis=-1)})
+    name = built.values["best"].name
+    refused(
+        FetchError,
+        rf"fetch 'Gradient___{name}' asks for the gradient of a int64. Only floating-point values",
+        built,
+        fetches=[f"Gradient___{name}"],
+    )
+
+
+# -- feeds and fetches of run ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"z": np.zeros(1)}, "feed 'z' was not declared: .* with the feeds 'x', 'y'. Name it in"),
+        ({"y": None}, "feed 'y' is missing: every feed the program was compiled with"),
+        (
+            {"x": np.zeros((4, 7), np.float32)},
+            r"feed 'x': got an array of shape \[4, 7\], expected \[4, 8\]: one micro-batch is "
+            r"\[4, 8\]",
+        ),
+        (
+            {"x": np.zeros((4, 8, 1), np.float32)[:2]},
+            r"feed 'x': got an array of shape \[2, 8, 1\], expected \[4, 8\]",
+        ),
+        (
+            {"x": np.zeros(31, np.float32)},
+            r"feed 'x': got an array of shape \[31\], expected \[4, 8\]",
+        ),
+        (
+            {"x": np.zeros((8, 4), np.float32)},
+            r"feed 'x': got an array of shape \[8, 4\], expected \[4, 8\]",
+        ),
+        (
+            {"x": np.zeros((3, 8), np.float32)},
+            r"feed 'x': got an array of shape \[3, 8\], expected 4 rows = micro-batch 4. Feed the",
+        ),
+        (
+            {"x": np.full((4, 8), 0.1)},
+            r"feed 'x': got dtype float64, expected float32. Convert it, for instance with "
+            r"array.astype\('float32'\)",
+        ),
+        ({"y": np.zeros((4, 1), np.float32)}, "feed 'y': got dtype float32, expected int64"),
+        (
+            {"y": np.full((4, 1), 2**31)},
+            "feed 'y' holds 2147483648, which does not fit the 32-bit integers of an IPU",
+        ),
+        ({"x": ...}, "feed 'x' is None: expected an array of float32 in every run"),
+        ({"x": [["a"] * 8] * 4}, "feed 'x': got dtype str.*, expected float32"),
+        ({"x": [[1.0], [1.0, 2.0]]}, "feed 'x' is no array: .*inhomogeneous"),
+    ],
+)
+def test_feeds_are_checked_at_each_run(
+    inference: Pair, change: Mapping[str, Any], message: str
+) -> None:
+    given = {**rows(4), **change}
+    feed = {
+        name: None if array is ... else array for name, array in given.items() if array is not None
+    }
+    before = snapshot(inference.ipu, inference.built.parameters)
+    with pytest.raises(FeedError, match=message):
+        inference.on_ipu(feed)
+    for name, array in before.items():
+        np.testing.assert_array_equal(np.array(inference.ipu.find_var(name).get_tensor()), array)
+    assert inference.on_ipu(rows(4))[0].shape == ()
+
+
+@pytest.mark.parametrize(
+    ("feed", "message"),
+    [
+        ([{}, {}], "feed must be a dict of arrays, got a list of 2: an IPU program takes the rows"),
+        ("x", "feed must be a dict of arrays by name, got str"),
+    ],
+)
+def test_a_feed_that_is_no_dict(inference: Pair, feed: Any, message: str) -> None:
+    with pytest.raises(FeedError, match=message):
+        paddle.static.Executor(paddle.IPUPlace()).run(inference.program, feed=feed, fetch_list=[])
+
+
+def test_a_fetch_that_is_neither_a_variable_nor_a_name(inference: Pair) -> None:
+    message = (
+        r"expected a variable of a program, or its name, got 3 of type int\. Feeds and fetches"
+    )
+    executor = paddle.static.Executor(paddle.IPUPlace())
+    with pytest.raises(InvalidProgramError, match=message):
+        executor.run(inference.program, feed=rows(4), fetch_list=[3])
+    with pytest.raises(InvalidProgramError, match=message):
+        inference.compiler.compile(["x"], [3])
+
+
+def test_a_fetch_that_was_not_compiled(inference: Pair) -> None:
+    with pytest.raises(
+        FetchError,
+        match=r"fetch 'linear_0.w_0' was not compiled: .* Name it in compile\(fetch_list=...\)",
+    ):
+        inference.on_ipu(rows(4), ["linear_0.w_0"])
+
+
+def test_rows_that_do_not_make_up_a_step() -> None:
+    both = pair(
+        mlp(_sgd),
+        {"batches_per_step": 3, "enable_gradient_accumulation": True, "accumulation_factor": 2},
+    )
+    before = snapshot(both.ipu, both.built.parameters)
+    with pytest.raises(
+        FeedError,
+        match="expected 24 rows = micro-batch 4 x batches_per_step 3 x accumulation_factor 2",
+    ):
+        both.on_ipu(rows(20))
+    both.weights_to_host()
+    for name, array in before.items():
+        np.testing.assert_array_equal(np.array(both.ipu.find_var(name).get_tensor()), array)
+
+
+# -- programs -------------------------------------------------------------------------------------
+
+
+def test_unsupported_operators_come_in_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("matrix_power", "cholesky"):
+        monkeypatch.delitem(registry._TRANSLATORS, name)
+
+    def make() -> tuple[list[str], dict[str, Any], Any]:
+        x = paddle.static.data("x", [4, 4], "float32")
+        first = paddle.linalg.matrix_power(x, 3)
+        second = paddle.linalg.cholesky(x)
+        third = paddle.linalg.matrix_power(x, 2)
+        return ["x"], {"sum": first + second + third}, None
+
+    built = build(make)
+    line = make.__code__.co_firstlineno
+    message = refused(
+        UnsupportedOpError, "2 operator.s. of the program have no translator", built,
+        is_training=False,
+    )  # fmt: skip
+    assert re.search(rf"cholesky \(1x\), first at {HERE}:{line + 3}", message)
+    assert re.search(rf"matrix_power \(2x\), first at {HERE}:{line + 2}", message)
+    assert "Replace them" in message
+
+
+def test_parameters_that_hold_no_value() -> None:
+    built = mlp(_sgd)
+    refused(
+        UninitializedParameterError,
+        r"4 variable\(s\) of the program hold no value in the scope: "
+        f"{', '.join(sorted(built.parameters))}. Run the startup program with the same scope, or",
+        built,
+        scope=paddle.static.Scope(),
+    )
+    *held, missing = sorted(built.parameters)
+    refused(
+        UninitializedParameterError,
+        rf"1 variable\(s\) .*: {missing}. Run",
+        built,
+        scope=copied(initialised(built), held),
+    )
+
+
+def test_a_learning_rate_that_holds_no_value() -> None:
+    built = mlp(_sgd)
+    scope = copied(initialised(built), built.parameters)
+    refused(
+        UninitializedParameterError, r"1 variable\(s\) .*: learning_rate_0. Run", built, scope=scope
+    )
+
+
+def test_operators_in_blocks_are_listed_with_the_other_operators_without_translator() -> None:
+    def make() -> tuple[list[str], dict[str, Any], Any]:
+        x = paddle.static.data("x", [2, 2], "float32")
+        chosen = paddle.static.nn.cond(
+            x.sum() > 0, lambda: paddle.real(paddle.linalg.eigvals(x)), lambda: x[0]
+        )
+        return ["x"], {"chosen": chosen}, None
+
+    message = refused(UnsupportedOpError, "have no translator", build(make), is_training=False)
+    assert re.search(rf"  eigvals \(1x\), first at {HERE}:\d+", message), message
+
+
+def test_an_error_of_popart_names_the_users_line() -> None:
+    def make() -> tuple[list[str], dict[str, Any], Any]:
+        x = paddle.static.data("x", [-1, 8], "float32")
+        z = paddle.static.data("z", [4, 8], "float32")
+        return ["x", "z"], {"sum": x + z}, None
+
+    built = build(make)
+    compiler = paddle.static.IpuCompiledProgram(
+        built.main, initialised(built), strategy(is_training=False, micro_batch_size=2)
+    )
+    with pytest.raises(popart_exception, match="np broadcasting failed") as caught:
+        compiler.compile(built.feeds, [value.name for value in built.fetches])
+    (note,) = caught.value.__notes__
+    assert re.fullmatch(rf"while translating Paddle's add at {HERE}:\d+", note)
+
+
+def test_training_without_an_optimizer() -> None:
+    refused(
+        InvalidProgramError,
+        r"the program has no optimizer: call optimizer.minimize\(loss\) before compiling, or "
+        r"set_graph_config\(is_training=False\) for inference",
+        mlp(None),
+    )
+
+
+def test_two_losses() -> None:
+    def make() -> tuple[list[str], dict[str, Any], Any]:
+        x = paddle.static.data("x", [-1, 8], "float32")
+        first, second = paddle.nn.Linear(8, 1)(x), paddle.nn.Linear(8, 1)(x)
+        optimizer = paddle.optimizer.SGD(0.1)
+        one, two = first.mean(), second.mean()
+        optimizer.minimize(one)
+        optimizer.minimize(two)
+        return ["x"], {"one": one, "two": two}, None
+
+    refused(
+        InvalidProgramError,
+        r"training needs exactly one loss, found 2: .*Call optimizer.minimize\(loss\) once.*"
+        "takes a program for each: compiled for one Scope they share their weights",
+        build(make),
+    )
+
+
+def test_two_learning_rates() -> None:
+    def make() -> tuple[list[str], dict[str, Any], Any]:
+        x = paddle.static.data("x", [-1, 8], "float32")
+        first, second = paddle.nn.Linear(8, 4), paddle.nn.Linear(4, 1)
+        loss = second(first(x)).mean()
+        pairs = paddle.static.append_backward(loss)
+        paddle.optimizer.SGD(0.1).apply_gradients(pairs[:2])
+        paddle.optimizer.SGD(0.2).apply_gradients(pairs[2:])
+        return ["x"], {"loss": loss}, None
+
+    refused(
+        NotSupported,
+        "more than one learning-rate variable: learning_rate_0, learning_rate_1. Give each "
+        "optimizer a program of its own: compiled for one Scope they share their weights",
+        build(make),
+    )
+
+
+def test_a_dynamic_dimension_that_is_not_the_first() -> None:
+    def make() -> tuple[list[str], dict[str, Any], Any]:
+        x = paddle.static.data("x", [-1, -1], "float32")
+        return ["x"], {"y": paddle.tanh(x)}, None
+
+    refused(
+        InvalidProgramError,
+        r"feed 'x' has shape \[-1, -1\]: only the first dimension may be dynamic.*Give "
+        "paddle.static.data the other sizes",
+        build(make),
+        is_training=False,
+    )
+
+
+@pytest.mark.parametrize("program", [3, "model.pdmodel", object()])
+def test_what_is_no_program(program: Any) -> None:
+    with pytest.raises(
+        NotSupported,
+        match=rf"IpuCompiledProgram takes a paddle.static.Program, got builtins"
+        rf"\.{type(program).__name__}\. Pass the program that the layers were built in",
+    ):
+        paddle.static.IpuCompiledProgram(program)
+
+
+# -- NaN ------------------------------------------------------------------------------------------
+
+
+def _logarithm() -> Built:
+    def make() -> tuple[list[str], dict[str, Any], Any]:
+        x = paddle.static.data("x", [-1, 8], "float32")
+        loss = paddle.log(paddle.exp(paddle.nn.Linear(8, 4)(x)).mean() + 1e4 * x.mean())
+        paddle.optimizer.Adam(0.1).minimize(loss)
+        return ["x"], {"loss": loss}, None
+
+    return build(make)
+
+
+def test_a_nan_names_its_operator_and_changes_nothing() -> None:
+    built = _logarithm()
+    both = pair(built, {"enable_floating_point_checks": True})
+    names = [n for n in variables(built.main) if "learning_rate" not in n]
+    good = {"x": np.abs(rows(4)["x"])}
+    both.step(good)
+    both.weights_to_host()
+    before = snapshot(both.ipu, names)
+    text = str(built.main)
+    with pytest.raises(
+        NumericalError,
+        match=r"floating-point checks are on and operator Log \(log.*\) gave NaN or infinity in "
+        rf"micro-batch 0. Weights and optimizer state were left.*It comes from Paddle's log at "
+        rf"{HERE}:\d+",
+    ):
+        both.on_ipu({"x": np.full((4, 8), -0.1, np.float32)})
+    np.testing.assert_equal(str(built.main), text)
+    for name, array in before.items():
+        np.testing.assert_array_equal(np.array(both.ipu.find_var(name).get_tensor()), array)
+    both.weights_to_host()
+    for name, array in before.items():
+        np.testing.assert_array_equal(np.array(both.ipu.find_var(name).get_tensor()), array)
+    # Training goes on as if the bad step had not been.
+    cpu, ipu = both.step(good)
+    np.testing.assert_allclose(ipu["loss"], cpu["loss"], rtol=1e-5)
+
+
+def test_without_checks_a_nan_is_a_number_like_any_other() -> None:
+    both = pair(mlp(None), is_training=False)
+    feed = rows(4)
+    feed["x"][0, 0] = np.nan
+    assert np.isnan(both.on_ipu(feed)[0])
+
+
+def test_a_nan_in_a_later_micro_batch_is_found() -> None:
+    both = pair(
+        mlp(_adam),
+        {
+            "enable_floating_point_checks": True,
+            "batches_per_step": 2,
+            "enable_gradient_accumulation": True,
+            "accumulation_factor": 2,
+        },
+    )
+    names = [n for n in variables(both.built.main) if "learning_rate" not in n]
+    before = snapshot(both.ipu, names)
+    feed = rows(16)
+    feed["x"][13, 2] = np.inf
+    with pytest.raises(NumericalError, match="gave NaN or infinity in micro-batch 3"):
+        both.on_ipu(feed)
+    both.weights_to_host()
+    for name, array in before.items():
+        np.testing.assert_array_equal(np.array(both.ipu.find_var(name).get_tensor()), array)
+
+
+# -- the compiler ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("argument", "kind"), [("scope", "Scope"), ("ipu_strategy", "IpuStrategy")]
+)
+def test_arguments_of_another_kind(argument: str, kind: str) -> None:
+    with pytest.raises(
+        InvalidProgramError,
+        match=rf"{argument} must be a paddle\.static\.{kind}, got str \('fast'\)\. Leave it out",
+    ):
+        paddle.static.IpuCompiledProgram(paddle.static.Program(), **{argument: "fast"})
+
+
+def test_a_failed_upload_gives_the_device_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    built = mlp(_adam)
+    scope = initialised(built)
+    before = snapshot(scope, variables(built.main))
+    compiler = paddle.static.IpuCompiledProgram(built.main, scope, strategy())
+
+    def fail(backend: Any) -> None:
+        raise MemoryError("the device is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(compiler._backend), "_states_from_host", fail)
+        with pytest.raises(MemoryError, match="the device is full"):
+            compiler.compile(built.feeds, built.fetches)
+    assert not compiler._backend.is_attached
+    for name, array in before.items():
+        np.testing.assert_array_equal(read(scope, name), array)
+    assert compiler.compile(built.feeds, built.fetches)
+
+
+def test_a_failed_compilation_gives_the_optimizers_state_back(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It goes to the device while XLA compiles."""
+    monkeypatch.setattr("paddle_ipu.runtime.weights.early_state._WORTH_RELEASING", 0)
+    built = mlp(_adam)
+    scope = initialised(built)
+    random = np.random.default_rng(0)
+    names = variables(built.main)
+    for name in names:
+        if "moment" in name:
+            write(scope, name, random.uniform(0.1, 1, read(scope, name).shape).astype(np.float32))
+    before = snapshot(scope, names)
+    (tmp_path / "file").write_text("not a folder")
+    options = {"enable_engine_caching": True, "cache_path": str(tmp_path / "file")}
+    compiler = paddle.static.IpuCompiledProgram(built.main, scope, strategy(options))
+    with pytest.raises(CacheError, match="file"):
+        compiler.compile(built.feeds, built.fetches)
+    for name, array in before.items():
+        np.testing.assert_array_equal(read(scope, name), array, err_msg=name)
+    assert paddle.static.IpuCompiledProgram(built.main, scope, strategy()).compile(
+        built.feeds, built.fetches
+    )

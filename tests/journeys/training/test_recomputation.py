@@ -1,0 +1,112 @@
+"""The strategy's recomputation on a Paddle program: half at random, running statistics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import paddle
+import pytest
+
+from tests.journeys.placement.networks import PLACES, batch_of_rows, compiled, staged
+from tests.journeys.training.side_by_side import read
+
+Array = np.ndarray[Any, Any]
+F = paddle.nn.functional
+RECOMPUTATIONS = ("NoRecompute", "Standard", "NormOnly", "Pipeline", "RecomputeAll")
+
+
+def trained(kind: int, half: bool) -> tuple[list[float], dict[str, Array], int]:
+    """(losses, variables afterwards, temporary bytes) of a convolutional network."""
+    paddle.seed(1)
+    main, startup = paddle.static.Program(), paddle.static.Program()
+    with paddle.static.program_guard(main, startup), paddle.utils.unique_name.guard():
+        x = paddle.static.data("x", [32, 8, 8, 8], "float32")
+        for _ in range(3):
+            own = paddle.nn.Conv2D(8, 8, 3, padding=1, bias_attr=False)(x)
+            x = x + F.dropout(F.relu(paddle.nn.BatchNorm2D(8)(own)), 0.25)
+        loss = (x * x).mean()
+        paddle.optimizer.Momentum(0.01, 0.9).minimize(loss)
+    scope = paddle.static.Scope()
+    executor = paddle.static.Executor(paddle.CPUPlace())
+    executor.run(startup, scope=scope)
+    strategy = paddle.static.IpuStrategy()
+    strategy.set_graph_config(num_ipus=1, is_training=True, micro_batch_size=32)
+    strategy.set_precision_config(enable_fp16=half)
+    options = {"auto_recomputation": kind, "random_seed": 5, "enable_stochastic_rounding": half}
+    strategy.set_options(options)
+    program = paddle.static.IpuCompiledProgram(main, scope=scope, ipu_strategy=strategy).compile(
+        ["x"], [loss]
+    )
+    feed = {"x": np.random.default_rng(0).standard_normal((32, 8, 8, 8)).astype(np.float32)}
+    losses = [float(executor.run(program, feed, [loss])[0]) for _ in range(2)]
+    found = program._backend.session._executable.weights
+    variables = {name: np.asarray(array, np.float32) for name, array in found.items()}
+    return losses, variables, program.report().temporary_bytes
+
+
+@pytest.mark.filterwarnings("ignore:When training, we now always track")
+@pytest.mark.parametrize("half", [False, True], ids=["float32", "half"])
+def test_masks_roundings_and_statistics_are_those_of_forward(static_mode: None, half: bool) -> None:
+    losses, variables, kept = trained(0, half)
+    again, same, needed = trained(1, half)
+    assert needed < 0.7 * kept
+    np.testing.assert_allclose(again, losses, rtol=1e-6)
+    for name, array in variables.items():
+        distance = float(np.linalg.norm(same[name] - array))
+        assert distance <= 1e-6 * float(np.linalg.norm(array)) + 1e-9, name
+
+
+MODES: dict[str, tuple[str, dict[str, Any]]] = {
+    "replicas": ("one", {"replicas": 2, "accumulation": 2}),
+    "automatic loss scaling": (
+        "two",
+        {
+            "accumulation": 3,
+            "options": {
+                "enable_fp16": True,
+                "automatic_loss_scaling_settings.enabled": True,
+                "loss_scaling": 16.0,
+            },
+        },
+    ),
+    "a pipeline without accumulation": ("two", {"batches": 5, "pipelining": True}),
+}
+
+
+@pytest.mark.parametrize("name", MODES)
+@pytest.mark.parametrize(
+    "again_kind",
+    [
+        "RecomputeAll",
+        *(
+            pytest.param(k, marks=pytest.mark.thorough)
+            for k in ("Standard", "NormOnly", "Pipeline")
+        ),
+    ],
+)
+def test_what_is_computed_again_is_the_same_in_every_mode(
+    static_mode: None, name: str, again_kind: str
+) -> None:
+    stages, mode = MODES[name]
+    found: list[tuple[list[Array], Any]] = []
+    for kind in ("NoRecompute", again_kind):
+        given = {"accumulation": None, "replicas": None, "batches": 1, "pipelining": False} | mode
+        options = {**given.pop("options", {}), "auto_recomputation": RECOMPUTATIONS.index(kind)}
+        both = compiled(
+            staged(PLACES[stages], lambda: paddle.optimizer.Adam(0.01)), len(PLACES[stages]),
+            options=options, **given,
+        )  # fmt: skip
+        rows = 2 * (given["accumulation"] or 1) * (given["replicas"] or 1) * given["batches"]
+        for step in range(3):
+            both.on_ipu(batch_of_rows(rows, step))
+        both.weights_to_host()
+        scale = both.program.loss_scale if "options" in mode else None
+        found.append(([read(both.ipu, name) for name in both.built.parameters], scale))
+        segments = both.compiler._backend.session._executable._step.segments
+        if kind != "Standard" and kind != "Pipeline":
+            assert any(segment.recomputed for segment in segments) is (kind == "RecomputeAll")
+    (kept, scale), (again, scale_again) = found
+    assert scale == scale_again != 16.0
+    for array, expected in zip(again, kept, strict=True):
+        np.testing.assert_allclose(array, expected, rtol=1e-5, atol=1e-7)

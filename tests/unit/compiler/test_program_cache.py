@@ -1,0 +1,84 @@
+"""The executable cache of Paddle programs, and ``paddle-ipu cache``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import paddle
+import pytest
+
+from paddle_ipu.cli.main import main
+from paddle_ipu.ops import (
+    families,  # noqa: F401 - fills the table
+    registry,
+)
+from paddle_ipu.runtime.report import CompileReport
+from tests.journeys.training.side_by_side import mlp, pair, read, rows, variables
+
+pytestmark = pytest.mark.usefixtures("static_mode")
+
+
+def test_a_trained_program_is_loaded_by_the_variable_or_by_the_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(tmp_path / "cache")
+    built = mlp(lambda rate: paddle.optimizer.Adam(rate))
+    results = []
+    for origin in ("compiled", "loaded"):
+        options = {}
+        if origin == "compiled":
+            monkeypatch.setenv("IPU_CACHE_PATH", folder)
+        else:
+            monkeypatch.delenv("IPU_CACHE_PATH")
+            options = {"enable_engine_caching": True, "cache_path": folder}
+        both = pair(built, options)
+        report = both.program.report()
+        assert report.cache == origin
+        assert f"executable cache: {origin}" in str(report)
+        arrays = [array for step in range(2) for array in both.on_ipu(rows(4, step))]
+        both.weights_to_host()
+        results.append([*arrays, *(read(both.ipu, name) for name in variables(built.main))])
+    for array, expected in zip(*results, strict=True):
+        np.testing.assert_array_equal(array, expected)
+
+    assert main(["cache", "list", folder]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2 and sum(line.endswith("  executable") for line in lines) == 1
+    assert main(["cache", "size", folder]) == 0
+    assert " bytes in 2 entries; the bound is 4,294,967,296 bytes" in capsys.readouterr().out
+    assert main(["cache", "verify", folder]) == 0
+    assert "2 of 2 entries are sound" in capsys.readouterr().out
+    path = max((tmp_path / "cache").glob("*.ipuexe"))
+    path.write_bytes(path.read_bytes()[:-1])
+    assert main(["cache", "verify", folder]) == 1
+    assert f"{path.stem}: it is damaged" in capsys.readouterr().out
+    assert main(["cache", "list", folder]) == 0
+    assert "not used: it is damaged" in capsys.readouterr().out
+    monkeypatch.setenv("IPU_CACHE_PATH", folder)
+    assert main(["cache", "clear"]) == 0
+    assert capsys.readouterr().out == "2 entries removed\n"
+    assert not list((tmp_path / "cache").glob("*.ipuexe"))
+
+
+def test_without_caching_nothing_is_said_of_it() -> None:
+    assert "cache" not in str(CompileReport(True, [], [], 0))
+
+
+def test_a_program_with_an_operator_on_the_host_says_that_it_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delitem(registry._TRANSLATORS, "tanh")
+    options = {"cpu_fallback": True, "enable_engine_caching": True, "cache_path": str(tmp_path)}
+    program = pair(mlp(None), options, is_training=False).program
+    assert program.report().cache == "not kept: ai.paddle_ipu.CpuKernel runs on the host"
+    assert "not kept in the executable cache: ai.paddle_ipu.CpuKernel runs" in caplog.text
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cache", "list", str(tmp_path / "none")]) == 3
+    assert f"paddle-ipu cache: there is no folder {tmp_path / 'none'}" in capsys.readouterr().err
+    tmp_path.chmod(0o777)
+    assert main(["cache", "size", str(tmp_path)]) == 3
+    assert "can be written by other users" in capsys.readouterr().err

@@ -1,0 +1,203 @@
+"""Cycles: products by hand, the pipeline's bubble in closed form, and what may only grow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paddle_ipu.cost_model.constants import EXCHANGE_EFFICIENCY
+from paddle_ipu.cost_model.cycles import predict_cycles
+from paddle_ipu.cost_model.machines import MACHINES, PROCESSORS
+from paddle_ipu.cost_model.matmul_plan import Product, amp_cycles, plan_product
+from paddle_ipu.cost_model.memory import livenesses
+from paddle_ipu.cost_model.operator_cost import Pricing
+from paddle_ipu.cost_model.operator_table import ROWS, UNPRICED, WITHOUT_ROW, row_of
+from paddle_ipu.cost_model.prediction import predict
+from paddle_ipu.cost_model.program import Operator, Program, Tensor
+from paddle_ipu.cost_model.report.terminal import summary
+from paddle_ipu.popart.op_schema import all_schemas
+from tests.unit.cost_model.programs import chain
+
+GC200 = PROCESSORS["GC200"]
+# Hosts that nobody waits for.
+POD4, BOW4, POD16 = (
+    replace(MACHINES[name], host_bandwidth=1e15) for name in ("POD4", "Bow-Pod4", "POD16")
+)
+
+
+def test_every_operator_has_a_row_or_is_known_to_have_none() -> None:
+    types = {schema.op_type for schema in all_schemas() if schema.implemented}
+    assert types - set(ROWS) == set(WITHOUT_ROW)
+    assert not WITHOUT_ROW & set(ROWS)
+
+
+def test_the_amp_units_cycles_by_hand() -> None:
+    # 96 rows are 16 a worker; two blocks of 16 x 16 half: 512 bytes at 16 a cycle, 256 / 64 cycles
+    # a row; poplibs has 25 of the supervisor and 19 of each worker besides.
+    assert amp_cycles(96, 32, 16, 2, GC200) == 288 + 2 * (512 / 16 + 25 + 6 * (19 + 16 * 4))
+    # Float: blocks of 8 x 16, 128 / 16 cycles a row; 97 rows keep six workers as busy as 102.
+    assert amp_cycles(97, 8, 8, 4, GC200) == 288 + 512 / 16 + 25 + 6 * (19 + 17 * 8)
+    # A window: 16 rows of a worker on lines of 7 are three lines.
+    windowed = amp_cycles(96, 32, 16, 2, GC200, False, 7)
+    assert windowed == 288 + 2 * (512 / 16 + 25 + 6 * (18 + 3 * 16 + 16 * 4))
+
+
+def test_two_tiles_on_a_bus_receive_the_same_rows_at_once() -> None:
+    plan = plan_product(Product(1, 1024, 8, 1024, 2, 2, kept=True), GC200, 0.6)
+    _, rows, _, columns = plan.parts
+    assert rows % 2 == 0
+    left, right = -(-1024 // rows) * 8 * 2, 8 * -(-1024 // columns) * 2
+    rate = 4 * EXCHANGE_EFFICIENCY
+    # The left operand is loaded into the AMP unit, the right one streams past it.
+    lacking = left * (1 - 1 / columns) / rate + right * (1 - 1 / rows) / (2 * rate)
+    assert plan.exchange == pytest.approx(lacking + left / 8)
+
+
+def test_a_product_on_one_tile_exchanges_nothing() -> None:
+    tile = replace(GC200, tiles=1)
+    plan = plan_product(Product(1, 96, 32, 16, 2, 2), tile, 0.6)
+    assert plan.parts == (1, 1, 1, 1)
+    assert plan.compute == amp_cycles(96, 32, 16, 2, tile)
+    # Both operands are put in order at 8 bytes a cycle, and nothing is reduced.
+    assert plan.exchange == (96 * 32 + 32 * 16) * 2 / 8
+    assert (plan.reduce, plan.temporary) == (0.0, (96 * 32 + 32 * 16 + 96 * 16) * 2)
+
+
+def test_less_memory_makes_a_product_serial_and_keeps_it_within() -> None:
+    product = Product(1, 4096, 1024, 4096, 2, 2)
+    wide, narrow = (plan_product(product, GC200, share) for share in (0.6, 0.1))
+    assert wide.temporary <= 0.6 * GC200.tile_memory
+    assert narrow.temporary <= 0.1 * GC200.tile_memory
+    assert narrow.serial > wide.serial and narrow.cycles > wide.cycles
+
+
+@given(
+    m=st.integers(1, 3000), k=st.integers(1, 3000), n=st.integers(1, 3000),
+    tiles=st.integers(1, 700),
+)  # fmt: skip
+@settings(max_examples=40, deadline=None)
+def test_more_tiles_are_never_slower_and_no_plan_beats_the_peak(
+    m: int, k: int, n: int, tiles: int
+) -> None:
+    product = Product(1, m, k, n, 2, 2)
+    few, many = (
+        plan_product(product, replace(GC200, tiles=count), 1.0) for count in (tiles, 2 * tiles)
+    )
+    if few.fits and few.serial == many.serial:
+        assert many.cycles <= few.cycles * (1 + 1e-9)
+    assert few.compute >= product.flops / 2 / (tiles * GC200.half_macs)
+
+
+def test_a_map_of_half_by_hand() -> None:
+    pricing = Pricing(GC200)
+    # 8 elements a tile are two vectors; tanh takes 4 cycles each.
+    cost = pricing.map(8 * 1472, 2, 4.0)
+    assert cost.compute == pytest.approx(2 * 4 * 1.4 + 288)
+    moved = pricing.move(1472 * 100.0)
+    assert moved.exchange == pytest.approx(100 / (4 * EXCHANGE_EFFICIENCY))
+    assert moved.sync == 600
+
+
+def test_an_operator_without_a_row_is_named_and_priced_by_its_bytes() -> None:
+    assert row_of("Svd") is None and UNPRICED.inputs == (-1,)
+    x = Tensor("x", (64, 64), "float32", "activation", 4, 4096)
+    program = chain(1, training=False)
+    odd = Operator("odd", "Svd", (x,), (replace(x, name="y"),), {})
+    program = replace(program, operators=(*program.operators, odd))
+    prediction = predict(program, POD4)
+    found = prediction.cycles
+    assert found.unpriced == {"Svd": 1}
+    told = "no cost row   Svd (1): priced by the bytes they read and write"
+    assert told in summary(prediction).splitlines()
+    row = next(row for row in found.operators if row.op_type == "Svd")
+    assert not row.priced and row.forward == Pricing(GC200).move(2 * 4096 * 4).cycles
+
+
+def _even(accumulation: int) -> tuple[Program, float, float]:
+    """Two equal stages: the program, a pipeline cycle's length and the step's bubble."""
+    program = chain(2, 512, 512, stages=2, accumulation=accumulation)
+    found = predict(program, POD4).cycles
+    return program, found.steady, found.bubble
+
+
+def test_a_two_stage_pipelines_length_in_closed_form() -> None:
+    program, steady, _ = _even(16)
+    found = predict(program, POD4).cycles
+    # P = 3 stages: 14 steady cycles; fill and drain are two cycles each, with fewer stages active.
+    assert found.phases["steady"] == pytest.approx((16 - 2) * steady)
+    first, second = found.stages
+    copies = found.copies
+    forward = first.forward.cycles + first.stream
+    middle = second.forward.cycles + second.backward.cycles + second.stream
+    backward = first.backward.cycles
+    assert found.phases["fill"] == pytest.approx(
+        forward + copies + max(forward, middle) + copies, rel=1e-9
+    )
+    assert found.phases["drain"] == pytest.approx(
+        max(middle, backward) + copies + backward + copies, rel=1e-9
+    )
+    assert steady == pytest.approx(max(forward + backward, middle) + copies)
+
+
+def test_the_bubble_shrinks_with_accumulation() -> None:
+    bubbles = [_even(count)[2] for count in (4, 16, 64, 256)]
+    assert bubbles == sorted(set(bubbles), reverse=True)
+
+
+def test_recomputing_costs_another_forward_of_all_but_the_last_stage() -> None:
+    plain, again = (
+        predict(chain(2, 512, 512, stages=2, accumulation=8, recompute=recompute), POD4).cycles
+        for recompute in (False, True)
+    )
+    assert [stage.recompute.cycles for stage in plain.stages] == [0, 0]
+    assert again.stages[0].recompute.cycles == again.stages[0].forward.cycles
+    assert again.stages[1].recompute.cycles == 0
+    assert again.per_update > plain.per_update
+
+
+def test_replicas_add_throughput_less_their_collectives() -> None:
+    one, four = (
+        predict(chain(2, 512, 512, accumulation=8, replicas=replicas), POD16).cycles
+        for replicas in (1, 4)
+    )
+    assert one.update["collectives"] == 0
+    assert 2 * one.throughput < four.throughput < 4 * one.throughput
+    # A ring: 2 (R - 1) / R of the gradients' bytes, by the links of both directions.
+    size = 2 * 512 * 512 * 2
+    both = 2 * 32e9 * 0.85
+    assert four.update["collectives"] == pytest.approx(2 * 3 / 4 * size / both * 1.33e9)
+
+
+def test_domains_exchange_what_their_rings_have_scattered() -> None:
+    program = chain(2, 512, 512, accumulation=8, replicas=128)
+    found = predict(program, MACHINES["POD128"]).cycles.update["collectives"]
+    size = 2 * 512 * 512 * 2
+    ring = 2 * 63 / 64 * size / (2 * 32e9 * 0.85)
+    gateways = 2 * 1 / 2 * (size / 64) * 4 / 25e9
+    assert found == pytest.approx((ring + gateways) * 1.33e9)
+
+
+def test_sharded_state_divides_the_rule() -> None:
+    program = chain(2, 2048, 2048, accumulation=8, replicas=4)
+    whole, shared = (
+        predict(program.with_settings(state_sharded=sharded), POD16).cycles.update["rule"]
+        for sharded in (False, True)
+    )
+    assert whole / 4 < shared < whole / 3
+
+
+def test_a_faster_clock_is_faster() -> None:
+    program = chain(2, 512, 512, accumulation=8)
+    slow, fast = (predict(program, machine).cycles for machine in (POD4, BOW4))
+    assert 1.2 < fast.throughput / slow.throughput <= 1.85 / 1.33 + 1e-9
+
+
+def test_prediction_is_linear_in_operators() -> None:
+    """Equal layers are priced once, and walks are linear: counted, not timed."""
+    pricing = Pricing(GC200)
+    program = chain(64, accumulation=8)
+    predict_cycles(program, POD4, pricing, livenesses(program))
+    assert len(pricing._known) < 12

@@ -1,0 +1,274 @@
+"""The report's page in a browser: what is drawn, with the keyboard and in every colour."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paddle_ipu.cost_model.machines import machine_named
+from paddle_ipu.cost_model.report.contents import make_report
+from paddle_ipu.cost_model.report.directory import page_of
+from tests.unit.cost_model.programs import chain
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+DRIVER = shutil.which("chromedriver")
+selenium = pytest.importorskip("selenium", reason="selenium is not installed")
+pytestmark = pytest.mark.skipif(
+    not (CHROMIUM and DRIVER), reason="no Chromium with its chromedriver is installed"
+)
+
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+EVIL = "</script><img src=x onerror='window.hacked=1'><b>"
+MEASURED = {
+    "machine": "this one",
+    "steps": 2,
+    "seconds_per_run": 0.25,
+    "families": [{"family": "matmul", "seconds": 0.25, "share": 1.0}],
+    "lines": [
+        {"source": EVIL, "operator": "matmul", "popart": "MatMul", "family": "matmul",
+         "forward": 0.1, "backward": 0.15, "seconds": 0.25},
+    ],
+}  # fmt: skip
+LAYERS = 600
+SECTIONS = (
+    "summary", "insights", "memory", "liveness", "timeline", "roofline", "operators", "measured",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(CHROMIUM)
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    found = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
+    found.set_window_size(1280, 900)
+    yield found
+    found.quit()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A page of a pipeline of many operators, whose names would break a page that trusts them."""
+    program = chain(LAYERS, width=16, stages=4, accumulation=64, recompute=True, replicas=2)
+    operators = tuple(replace(op, source=EVIL) for op in program.operators)
+    program = replace(program, operators=operators)
+    report = make_report(program, machine_named("pod16"), name=EVIL, measured=MEASURED)
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(page_of(report), encoding="utf-8")
+    return path.as_uri()
+
+
+@pytest.fixture
+def page(driver: Any, address: str) -> Any:
+    driver.get(address)
+    return driver
+
+
+def keys(page: Any, *pressed: str) -> None:
+    from selenium.webdriver import ActionChains
+
+    ActionChains(page).send_keys(*pressed).perform()
+
+
+def text(page: Any, selector: str) -> str:
+    return str(
+        page.execute_script("return document.querySelector(arguments[0]).textContent", selector)
+    )
+
+
+def focus(page: Any, selector: str) -> None:
+    page.execute_script("document.querySelector(arguments[0]).focus()", selector)
+
+
+def test_every_view_is_drawn_and_nothing_is_loaded_or_complained_of(page: Any) -> None:
+    drawn = page.execute_script(
+        "return Object.fromEntries([...document.querySelectorAll('section')].map(s => [s.id, "
+        "s.querySelectorAll('svg rect, svg circle, svg path, tbody tr, li, dd').length]))"
+    )
+    assert drawn.keys() == set(SECTIONS)
+    assert min(drawn.values()) > 0, drawn
+    assert page.execute_script("return performance.getEntriesByType('resource').length") == 0
+    assert page.get_log("browser") == []
+
+
+def test_names_of_a_program_stay_text(page: Any) -> None:
+    assert page.execute_script("return window.hacked") is None
+    assert (
+        page.execute_script("return document.querySelectorAll('img, main b:not(.tile b)').length")
+        == 0
+    )
+    assert EVIL in text(page, "h1") and EVIL in text(page, "#operators tbody")
+    assert EVIL in text(page, "#measured")
+
+
+def test_many_operators_are_not_all_drawn_at_once(page: Any) -> None:
+    assert page.execute_script("return document.querySelectorAll('*').length") < 3000
+    choose_each(page)
+    assert text(page, "#operators [role=status]").startswith("30 of 1,20")
+    focus(page, "#operators > button")
+    keys(page, "\ue007")  # enter
+    rows = page.execute_script("return document.querySelectorAll('#operators tbody tr').length")
+    assert rows == 330
+
+
+def choose_each(page: Any) -> None:
+    focus(page, "#operators fieldset input:checked")
+    keys(page, "\ue014")  # arrow right
+
+
+def test_operators_are_searched_and_sorted(page: Any) -> None:
+    choose_each(page)
+    search = page.find_element("css selector", "#operators input[type=search]")
+    search.send_keys("tanh ipu3")
+    rows = page.find_elements("css selector", "#operators tbody tr")
+    assert len(rows) == 30 and all("Tanh" in row.text for row in rows[:3])
+    assert f"of {LAYERS // 4} operators" in text(page, "#operators [role=status]")
+    column = "document.querySelector('#operators [data-column=name]')"
+    page.execute_script(f"{column}.focus()")
+    keys(page, "\ue007")  # enter
+    assert page.execute_script(f"return {column}.closest('th').ariaSort") == "ascending"
+    assert page.execute_script(f"return document.activeElement === {column}"), "focus stays"
+    first = "return document.querySelector('#operators tbody tr').cells[3].textContent"
+    name = page.execute_script(first)
+    keys(page, "\ue007")
+    assert page.execute_script(f"return {column}.closest('th').ariaSort") == "descending"
+    assert page.execute_script(first) != name
+    search.send_keys("nowhere")
+    assert text(page, "#operators [role=status]").startswith("0 of 0")
+
+
+def test_charts_are_walked_through_with_the_arrow_keys(page: Any) -> None:
+    for section, steps in (("liveness", 2), ("timeline", 3), ("roofline", 1)):
+        chart = f"#{section} svg[role=slider]"
+        focus(page, chart)
+        keys(page, "\ue011")  # home
+        first = text(page, f"#{section} .readout")
+        for _ in range(steps):
+            keys(page, "\ue014")
+        element = page.find_element("css selector", chart)
+        assert element.get_attribute("aria-valuenow") == str(steps)
+        now = text(page, f"#{section} .readout")
+        assert now == element.get_attribute("aria-valuetext") and now != first
+        keys(page, "\ue010", "\ue014")  # end, and no further
+        last = element.get_attribute("aria-valuemax")
+        assert element.get_attribute("aria-valuenow") == last
+    assert "micro-batch 0 in stage 0 on IPU 0" in page.execute_script(
+        "const s = document.querySelector('#timeline svg[role=slider]');"
+        "s.dispatchEvent(new KeyboardEvent('keydown', {key: 'Home'})); return s.ariaValueText"
+    )
+
+
+def test_an_ipu_is_chosen_with_the_arrow_keys(page: Any) -> None:
+    before = page.find_element("css selector", "#liveness svg").get_attribute("aria-label")
+    focus(page, "#liveness fieldset input:checked")
+    keys(page, "\ue014")
+    after = page.find_element("css selector", "#liveness svg").get_attribute("aria-label")
+    assert before != after and after.startswith("Memory alive on IPU ")
+
+
+def test_tab_reaches_every_control_and_shows_where_it_is(page: Any) -> None:
+    reached = []
+    for _ in range(60):
+        keys(page, "\ue004")  # tab
+        found = page.execute_script(
+            "const e = document.activeElement, s = getComputedStyle(e), n = e.nextElementSibling;"
+            "const t = e.type === 'radio' ? getComputedStyle(n) : s;"
+            "return [e.tagName, e.getAttribute('role') || e.type || '', t.outlineStyle]"
+        )
+        if found[0] == "BODY":
+            break
+        assert found[2] != "none", f"{found} has the focus and does not show it"
+        reached.append((found[0].lower(), found[1]))
+    assert reached.count(("svg", "slider")) == 3
+    assert reached.count(("a", "")) == 1 + len(SECTIONS), "the way past the navigation, and it"
+    assert reached.count(("input", "search")) == 1
+    assert reached.count(("input", "radio")) == 3
+    unnamed = page.execute_script(
+        "return [...document.querySelectorAll('button, input, svg[role], [role=img]')].filter(e => "
+        "!(e.ariaLabel || e.textContent.trim() || e.labels?.[0]?.textContent.trim())).length"
+    )
+    assert unnamed == 0
+
+
+# Text against what is behind it, by WCAG: 4.5 for text of this size.
+CONTRAST = """
+const rgb = text => text.match(/[\\d.]+/g).map(Number);
+const light = ([r, g, b]) => { const f = x => (x /= 255) <= 0.03928 ? x / 12.92
+  : ((x + 0.055) / 1.055) ** 2.4; return 0.2126 * f(r) + 0.7152 * f(g) + 0.0722 * f(b); };
+const ground = e => { for (; e; e = e.parentElement) {
+  const c = getComputedStyle(e).backgroundColor;
+  if (rgb(c)[3] !== 0) return c; } return "rgb(255, 255, 255)"; };
+return [...document.querySelectorAll("h1, h2, p, span, td, th, b, dt, dd, code, a, small")]
+  .filter(e => e.checkVisibility() && e.textContent.trim()).map(e => {
+    const a = light(rgb(getComputedStyle(e).color)), b = light(rgb(ground(e)));
+    return [(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), e.outerHTML.slice(0, 80)]; })
+  .filter(([contrast]) => contrast < 4.5);
+"""
+
+# Numbers of micro-batches on the marks that they stand on.
+MARKS = """
+const style = getComputedStyle(document.documentElement);
+const light = name => { const hex = style.getPropertyValue(name).trim();
+  const f = x => (x /= 255) <= 0.03928 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4;
+  return [1, 3, 5].map(at => f(parseInt(hex.slice(at, at + 2), 16)))
+    .reduce((sum, x, at) => sum + x * [0.2126, 0.7152, 0.0722][at], 0); };
+const text = light("--on-mark");
+return ["--c-forward", "--c-backward"].map(light).map(mark =>
+  (Math.max(mark, text) + 0.05) / (Math.min(mark, text) + 0.05));
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_can_be_read_in_both_colours(page: Any, scheme: str) -> None:
+    page.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia",
+        {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
+    )
+    page.refresh()
+    ground = page.execute_script("return getComputedStyle(document.body).backgroundColor")
+    assert (int(ground.split("(")[1].split(",")[0]) > 128) == (scheme == "light")
+    assert page.execute_script(CONTRAST) == []
+    assert min(page.execute_script(MARKS)) > 4.5
+    page.find_element("css selector", "#theme").click()
+    assert page.execute_script("return getComputedStyle(document.body).backgroundColor") != ground
+    assert page.execute_script(CONTRAST) == []
+
+
+def test_a_narrow_window_and_paper_hold_it(page: Any) -> None:
+    page.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": False},
+    )
+    try:
+        wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert page.execute_script(wide) == 0
+    finally:
+        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        shown = (
+            "return [...document.querySelectorAll(arguments[0])]"
+            ".filter(e => e.checkVisibility()).length"
+        )
+        assert page.execute_script(shown, "nav, button#theme, fieldset") == 0
+        assert page.execute_script(shown, "section") == len(SECTIONS)
+    finally:
+        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_without_scripts_the_summary_is_there(address: str) -> None:
+    html = Path(address.removeprefix("file://")).read_text(encoding="utf-8")
+    assert "<noscript><pre>training on POD16" in html

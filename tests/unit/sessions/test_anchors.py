@@ -1,0 +1,167 @@
+"""What comes back from a run: kinds of anchors, weights, gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from paddle_ipu import popart
+from paddle_ipu.errors import popart_exception
+from tests.unit.sessions.session_programs import (
+    B,
+    Linear,
+    W,
+    builder,
+    device,
+    flow,
+    infer,
+    micro_batches,
+    options,
+    run,
+    train,
+)
+
+Array = np.ndarray[Any, Any]
+LR = 0.05
+KINDS: list[Any] = ["All", "Final", "Sum", ("EveryN", 2)]
+SGD = {"defaultLearningRate": (LR, True)}
+
+
+def training(x: Array, ls: float = 1.0) -> dict[str, Array]:
+    """NumPy's values of x [batches, micro, 3, 2]: anchors [batches, micro, ...] by id.
+
+    ``w`` is the weight before the batch's update, ``new w`` after it.
+    """
+    w, b = W.astype(np.float64), B.astype(np.float64)
+    values: dict[str, list[Any]] = {
+        name: [] for name in ("out", "loss", "w", "new w", "Gradient___w", "Gradient___out")
+    }
+    for batch in x:
+        each = [Linear.gradients(micro, w, b) for micro in batch]
+        values["out"].append([g["out"] for g in each])
+        values["loss"].append([Linear.loss_of(micro, w, b) for micro in batch])
+        values["w"].append([w] * len(batch))
+        values["Gradient___w"].append([ls * g["w"] for g in each])
+        values["Gradient___out"].append([ls * g["out"] for g in each])
+        w = w - LR * sum(g["w"] for g in each)
+        b = b - LR * sum(g["b"] for g in each)
+        values["new w"].append([w] * len(batch))
+    return {name: np.asarray(each) for name, each in values.items()}
+
+
+def kept(kind: Any, values: Array) -> Array:
+    """What a kind of anchor keeps of [batches, micro, ...], dimensions of one left out."""
+    if kind == "Final":
+        return np.asarray(values[-1, -1])
+    if kind == "Sum":
+        return np.asarray(values.sum((0, 1)))
+    chosen = values if kind == "All" else values[1::2]
+    loops = [dim for dim in chosen.shape[:2] if dim > 1]
+    return chosen.reshape((*loops, *chosen.shape[2:]))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=["all", "final", "sum", "every2"])
+@pytest.mark.parametrize(("batches", "micro"), [(4, 1), (2, 1), (1, 3), (4, 3), (2, 3), (1, 1)])
+def test_kinds_in_training(batches: int, micro: int, kind: Any) -> None:
+    if batches == 1 and kind == ("EveryN", 2):
+        with pytest.raises(popart_exception, match="must be <= to the number of batches per step"):
+            flow(batches, {"out": kind})
+        return
+    program = Linear()
+    x = micro_batches(batches * micro).reshape(batches, micro, 3, 2)
+    ids = {
+        "out": program.out, "loss": program.loss, "w": program.w, "Gradient___w": "Gradient___w",
+        "Gradient___out": f"Gradient___{program.out}",
+    }  # fmt: skip
+    session = train(
+        program,
+        popart.SGD({**SGD, "lossScaling": (4.0, True)}),
+        dict.fromkeys(ids.values(), kind),
+        batches=batches,
+        settings=options(micro),
+    )
+    got = run(session, {"x": x})
+    expected = training(x, ls=4.0)
+    # Without accumulation a weight is seen after its update; with it before, but for Final.
+    if micro == 1 or kind == "Final":
+        expected["w"] = expected["new w"]
+    for name, tensor in ids.items():
+        wanted = kept(kind, expected[name])
+        assert got[tensor].shape == wanted.shape, name
+        assert got[tensor].dtype == np.float32
+        np.testing.assert_allclose(got[tensor], wanted, rtol=2e-5, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=["all", "final", "sum", "every2"])
+def test_kinds_in_inference(kind: Any) -> None:
+    program = Linear()
+    x = micro_batches(4)
+    anchors = {program.out: kind, program.w: kind, program.x: kind}
+    got = run(infer(program.builder.model, anchors, batches=4), {"x": x})
+    x = x[:, None]
+    for name, values in ((program.out, x @ W + B), (program.w, W + 0 * x[..., :1, :1]), ("x", x)):
+        wanted = kept(kind, values)
+        assert got[name].shape == wanted.shape
+        np.testing.assert_allclose(got[name], wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_dimensions_of_one_of_the_tensor_itself_stay() -> None:
+    make = builder()
+    x = make.addInputTensor("FLOAT", [1, 1], "x")
+    y = make.aiOnnxOpset11.neg([x])
+    session = infer(make.model, {y: "All"}, batches=2)
+    assert session.initAnchorArrays()[y].shape == (2, 1, 1)
+    assert infer(make.model, {y: "All"}).initAnchorArrays()[y].shape == (1, 1)
+
+
+def test_gradients_of_inputs_weights_and_the_loss_carry_the_loss_scaling() -> None:
+    program = Linear(reduction="Mean")
+    names = {f"Gradient___{name}": "All" for name in ("x", "w", "b", program.out, program.loss)}
+    optimizer = popart.SGD({**SGD, "lossScaling": (8.0, False)})
+    session = train(program, optimizer, names)
+    x = micro_batches(1)[0]
+    own = Linear.gradients(x, W, B)
+    own["x"] = own["out"] @ W.T
+    expected = {name: own[name] / 6 for name in ("x", "w", "b")}
+    expected |= {program.out: own["out"] / 6, program.loss: np.ones(())}
+    got = run(session, {"x": x})
+    for name, value in expected.items():
+        np.testing.assert_allclose(got[f"Gradient___{name}"], 8 * value, rtol=1e-5, err_msg=name)
+    # The scaling may change between runs and is undone by the update.
+    session.updateOptimizerFromHost(popart.SGD({**SGD, "lossScaling": (2.0, False)}))
+    session.weightsFromHost()
+    got = run(session, {"x": x})
+    for name, value in expected.items():
+        np.testing.assert_allclose(got[f"Gradient___{name}"], 2 * value, rtol=1e-5, err_msg=name)
+
+
+def test_a_gradient_of_half_keeps_the_forward_pass_in_half() -> None:
+    program = Linear(np.float16)
+    names = {f"Gradient___{program.out}": "All", program.out: "All"}
+    x = (micro_batches(1)[0] + 0.001).astype(np.float16)
+    got = run(train(program, popart.SGD(SGD), names), {"x": x})
+    plain = run(train(Linear(np.float16), popart.SGD(SGD), {program.out: "All"}), {"x": x})
+    assert got[f"Gradient___{program.out}"].dtype == np.float16
+    np.testing.assert_array_equal(got[program.out], plain[program.out])
+
+
+def test_anchors_that_do_not_exist() -> None:
+    program = Linear()
+    make = program.builder
+    stopped = make.aiGraphcore.detach([program.x])
+    aside = make.aiOnnxOpset11.neg([stopped])
+    cases = {
+        "nowhere": r"Anchor tensor `nowhere' not in Ir Tensors. The tensors are: .*MatMul:0, ",
+        "Gradient___nowhere": "Anchor tensor `Gradient___nowhere' not in Ir Tensors",
+        f"Gradient___{aside}": f"the loss '{program.loss}' has no gradient with respect to",
+    }
+    for anchor, match in cases.items():
+        with pytest.raises(popart_exception, match=match):
+            train(program, popart.SGD(SGD), {anchor: "All"})
+    with pytest.raises(popart_exception, match="`Gradient___w' .* there are no gradients in infer"):
+        infer(make.model, {"Gradient___w": "All"})
+    with pytest.raises(popart_exception, match="User must specify an anchor tensor when doing inf"):
+        popart.InferenceSession(make.model, popart.DataFlow(1, []), device())
+    run(train(program, popart.SGD(SGD)), {"x": micro_batches(1)})

@@ -1,0 +1,227 @@
+"""The stand-in for Graphcore's popart: strict like it, and our module agrees with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import paddle_ipu.popart as ours
+from paddle_ipu.popart.opsets import _parameters
+from paddle_ipu.popart.options import CPP_ONLY_FIELDS
+from paddle_ipu.popart.schema import NEWEST_OPSETS, schema_of, schemas_of_opset
+from tests.popart_stand_in import StandIn, make_popart
+from tests.popart_stand_in import core as popart_stand_in_core
+from tests.popart_stand_in import tables as popart_stand_in_tables
+
+OPSETS = {"ai.onnx": 11, "ai.graphcore": 1}
+
+
+@pytest.fixture
+def popart() -> Iterator[StandIn]:
+    yield make_popart()
+
+
+def _program(popart: ModuleType) -> tuple[Any, str, str, str]:
+    builder = popart.Builder(opsets=OPSETS)
+    x = builder.addInputTensor(popart.TensorInfo("FLOAT", [2, 3]))
+    labels = builder.addInputTensor("INT64", [2], "labels")
+    w = builder.addInitializedInputTensor(np.ones((3, 4), np.float32), "w")
+    with builder.nameScope("net"), builder.virtualGraph(0), builder.pipelineStage(1):
+        h = builder.aiOnnx.matmul([x, w], "dense")
+        h = builder.aiOnnx.reshape([h, builder.aiOnnx.constant(np.array([2, 4]))])
+        parts = builder.aiOnnx.split([h], 2, 1)
+        h = builder.aiOnnx.concat(parts, axis=1)
+    builder.setAvailableMemoryProportion("net/MatMul:0", 0.5)
+    probs = builder.aiOnnx.softmax([h], 1)
+    loss = builder.aiGraphcore.nllloss([probs, labels], popart.ReductionType.Mean, ignoreIndex=-1)
+    builder.addOutputTensor(loss)
+    return builder, x, labels, loss
+
+
+def test_both_modules_build_the_same_model(popart: StandIn) -> None:
+    theirs, mine = _program(popart)[0], _program(ours)[0]
+    protos = [onnx.load_model_from_string(item.getModelProto()) for item in (theirs, mine)]
+    for proto in protos:
+        onnx.checker.check_model(proto)
+    first, second = protos
+    for left, right in zip(first.graph.node, second.graph.node, strict=True):
+        assert (left.domain, left.op_type) == (right.domain, right.op_type)
+        assert (list(left.input), list(left.output)) == (list(right.input), list(right.output))
+        assert left.name == right.name
+        values = [
+            {
+                item.name: repr(onnx.helper.get_attribute_value(item))
+                for item in node.attribute
+                if item.type != onnx.AttributeProto.TENSOR
+            }
+            for node in (left, right)
+        ]
+        assert values[0] == values[1], left.op_type
+    inputs = [[item.name for item in graph.input] for graph in (first.graph, second.graph)]
+    assert inputs[0] == inputs[1]
+    assert first.graph.initializer[0].name == second.graph.initializer[0].name == "w"
+
+
+# Its lists of lists are no kind of an attribute; test_multi_convolution.py has it.
+WRITTEN_BY_HAND = {"multiconv"}
+
+
+def test_operator_arguments_agree_with_the_bindings() -> None:
+    tables = {
+        "ai.onnx": popart_stand_in_tables.ONNX_OPERATORS,
+        "ai.graphcore": popart_stand_in_tables.GRAPHCORE_OPERATORS,
+    }
+    for domain, table in tables.items():
+        newest = schemas_of_opset(domain, NEWEST_OPSETS[domain])
+        rows = {row.builder_name for row in newest if row.implemented} - WRITTEN_BY_HAND
+        # A new row belongs into the stand-in's table too, as PopART's binding has it.
+        assert rows == set(table), domain
+        for method, text in table.items():
+            schema = schema_of(domain, popart_stand_in_tables.operator_type(domain, method))
+            assert schema is not None, method
+            assert schema.builder_name == method
+            theirs = popart_stand_in_tables.arguments(text)
+            mine = _parameters(schema)
+            assert [item.name for item in mine] == [item.name for item in theirs], method
+            for left, right in zip(mine, theirs, strict=True):
+                required = right.default is popart_stand_in_tables.REQUIRED
+                same = left.default == right.default or (left.default, right.default) == (None, [])
+                assert required or same, (method, left.name)
+
+
+def test_options_agree_with_the_bindings(popart: StandIn) -> None:
+    mine, theirs = ours.SessionOptions(), popart.SessionOptions()
+    names = {field.name for field in fields(mine)} - CPP_ONLY_FIELDS
+    deprecated = {
+        "defaultPrefetchBufferingDepth",
+        "prefetchBufferingDepthMap",
+        "serializedPoprithmsAnnealGraphsDir",
+    }
+    assert names | deprecated == set(theirs._kinds)
+    for name in names:
+        left, right = getattr(mine, name), getattr(theirs, name)
+        if isinstance(left, (bool, int, float, str, list, dict)):
+            assert left == right, name
+        elif hasattr(left, "name"):
+            assert left.name == right.name, name
+
+
+def test_enumerations_agree_with_the_bindings(popart: StandIn) -> None:
+    for name, kind in popart_stand_in_core.ENUMS.items():
+        mine = getattr(ours, name)
+        assert [(item.name, item.value) for item in kind] == [
+            (item.name, int(item)) for item in mine
+        ], name
+
+
+def test_wrong_use_is_refused(popart: StandIn) -> None:
+    builder = popart.Builder(opsets=OPSETS)
+    x = builder.addInputTensor("FLOAT", [2])
+    with pytest.raises(AttributeError, match="has no operator method 'gathernd'"):
+        builder.aiOnnxOpset11.gathernd([x])
+    with pytest.raises(AttributeError, match="no attribute 'node_of'"):
+        builder.node_of(x)
+    with pytest.raises(AttributeError, match="no attribute 'model'"):
+        _ = builder.model
+    for call in (
+        lambda: builder.aiOnnx.softmax([x], "1"),
+        lambda: builder.aiOnnx.softmax([x], dim=1),
+        lambda: builder.aiOnnx.concat([x]),
+        lambda: builder.aiOnnx.add(x),
+        lambda: builder.aiGraphcore.identityloss([x], "Mean"),
+        lambda: builder.aiGraphcore.identityloss([x], ours.ReductionType.Mean),
+        lambda: builder.setAvailableMemoryProportion(x, "0.5"),
+        lambda: builder.addInputTensor([2]),
+        lambda: popart.DataFlow("1", {}),
+        lambda: popart.DataFlow(1, {"x": "All"}),
+        lambda: popart.DeviceManager().createIpuModelDevice(numIPUs=1),
+        lambda: popart.SGD({}, nesterov=True),
+        lambda: popart.Adam({}, mode=ours.AdamMode.Adam),
+        lambda: popart.InferenceSession(builder, popart.DataFlow(1, [x]), None),
+    ):
+        with pytest.raises(TypeError, match="incompatible function arguments"):
+            call()
+    with pytest.raises(AttributeError, match="no attribute 'enablePipelinig'"):
+        popart.SessionOptions().enablePipelinig = True
+    with pytest.raises(TypeError, match=r"SessionOptions.virtualGraphMode takes VirtualGraphMode"):
+        popart.SessionOptions().virtualGraphMode = ours.VirtualGraphMode.Manual
+    with pytest.raises(AttributeError, match="no attribute 'compilationProgressLogger'"):
+        popart.SessionOptions().compilationProgressLogger = None
+    with pytest.raises(popart.popart_exception, match="Invalid SGD key, rate"):
+        popart.SGD({"rate": (0.1, True)})
+    with pytest.raises(popart.popart_exception, match="must be a py::tuple"):
+        popart.SGD({"lossScaling": 1.0})
+    with pytest.raises(AttributeError, match="PaddleOptimizer"):
+        _ = popart.PaddleOptimizer
+
+
+def test_a_training_run_writes_zeros_and_is_recorded(popart: StandIn) -> None:
+    builder, x, labels, loss = _program(popart)
+    options = popart.SessionOptions()
+    options.enableGradientAccumulation = True
+    options.accumulationFactor = 2
+    options.engineOptions = {"debug.allowOutOfMemory": "true"}
+    flow = popart.DataFlow(3, {loss: popart.AnchorReturnType("All")})
+    device = popart.DeviceManager().createIpuModelDevice({"numIPUs": 1})
+    optimizer = popart.SGD({"defaultLearningRate": (0.1, False)})
+    session = popart.TrainingSession(
+        fnModel=builder.getModelProto(),
+        dataFlow=flow,
+        loss=loss,
+        optimizer=optimizer,
+        deviceInfo=device,
+        userOptions=options,
+    )
+    inputs = {x: np.zeros((3, 2, 2, 3), np.float32), labels: np.zeros((3, 2, 2), np.int64)}
+    outputs = session.initAnchorArrays()
+    assert {name: array.shape for name, array in outputs.items()} == {loss: (3, 2)}
+    step = popart.PyStepIO(inputs, outputs)
+    with pytest.raises(popart.popart_runtime_error, match=r"Devicex::prepare\(\) must be called"):
+        session.run(step)
+    session.prepareDevice()
+    with pytest.raises(popart.popart_runtime_error, match="Must call weightsFromHost before run"):
+        session.run(step)
+    session.weightsFromHost()
+    session.run(step, "step 0")
+    assert not outputs[loss].any()
+    session.updateOptimizerFromHost(popart.SGD({"defaultLearningRate": (0.2, False)}))
+    weights = {"w": np.zeros((3, 4), np.float32)}
+    session.readWeights(popart.PyWeightsIO(weights))
+    assert weights["w"].all()
+    assert [call.args for call in popart.named("SGD")] == [
+        ({"defaultLearningRate": (0.1, False)},),
+        ({"defaultLearningRate": (0.2, False)},),
+    ]
+    assert popart.named("SessionOptions.accumulationFactor")[0].args == (2,)
+    assert popart.named("ai.onnx.concat")[0].kwargs == {"axis": 1}
+    short = popart.PyStepIO({**inputs, x: np.zeros(1, np.float32)}, outputs)
+    with pytest.raises(
+        popart.popart_runtime_error, match="Unexpected number of input elements for Tensor input"
+    ):
+        session.run(short)
+
+
+def test_our_own_domain_is_refused_when_a_session_is_made(popart: StandIn) -> None:
+    builder = popart.Builder(opsets=OPSETS)
+    x = builder.addInputTensor("BOOL", [2])
+    (y,) = builder.customOp(
+        opName="LogicalXor", opVersion=1, domain="ai.paddle_ipu", inputs=[x, x], attributes={}
+    )
+    with pytest.raises(popart.popart_exception, match=r"^No class for ai.paddle_ipu.LogicalXor:1$"):
+        popart.InferenceSession(
+            builder.getModelProto(),
+            popart.DataFlow(1, [y], popart.AnchorReturnType("All")),
+            popart.DeviceManager().createCpuDevice(),
+        )
+
+
+def test_a_fresh_stand_in_records_from_the_start(popart: StandIn) -> None:
+    popart.Builder()
+    assert popart.named("Builder") == [popart_stand_in_core.Call("Builder", (), {})]
+    assert make_popart().calls == []
