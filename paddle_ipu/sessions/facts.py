@@ -54,7 +54,7 @@ class SessionFacts(SessionArrays):
     def drawsRandomNumbers(self) -> bool:
         """Whether a run depends on the random seed; known once prepared. PopART has none."""
         self._require_prepared("drawsRandomNumbers")
-        return bool(self._executable.draws or self._options.enableStochasticRounding)
+        return bool(self._executable.draws)
 
     def runsAreIndependent(self) -> bool:
         """Whether threads may call ``run`` at the same time, each with its own data.

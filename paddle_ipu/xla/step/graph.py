@@ -458,9 +458,13 @@ class LoweredGraph:
 
     @property
     def draws(self) -> bool:
-        """Whether what was evaluated took a random key, its subgraphs included."""
+        """Whether what was evaluated took a random key, its subgraphs included.
+
+        Roundings may take it too, in the graph and in what the step makes of its results.
+        """
         inner = [block.graph for node in self.nodes for block in node.blocks.values()]
-        return self._drew or any(graph.draws for graph in inner)
+        drew = self._drew or any(graph.draws for graph in inner)
+        return drew or self.precision.stochastic_rounding
 
     def _with_old_weights(
         self,

@@ -125,6 +125,22 @@ def test_a_loaded_program_draws_the_same_random_numbers(tmp_path: Path) -> None:
     assert 0 < np.count_nonzero(found[0]) < 64
 
 
+def test_a_loaded_program_rounds_at_random_as_the_compiled_one(tmp_path: Path) -> None:
+    make = builder()
+    x = make.addInputTensor(popart.TensorInfo("FLOAT16", [1000]), "x")
+    out = make.aiOnnxOpset11.mul([x, x])
+    values = np.full(1000, 1 / 3, np.float16)
+    found = []
+    for origin in ("compiled", "loaded"):
+        settings = _cached(tmp_path, enableStochasticRounding=True)
+        session = infer(make.model, {out: "All"}, settings=settings)
+        assert session.executableOrigin() == origin
+        session.setRandomSeed(7)
+        found.append([run(session, {"x": values})[out] for _ in range(2)])
+    np.testing.assert_array_equal(*found)
+    assert (found[0][0] != found[0][1]).any()
+
+
 def test_a_damaged_entry_is_compiled_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -168,6 +168,23 @@ def test_a_session_knows_whether_it_draws(inside: bool) -> None:
     assert not draws(0.5, training=False)
 
 
+def test_a_session_that_rounds_at_random_draws() -> None:
+    make = builder()
+    x = make.addInputTensor("FLOAT16", [1000], "x")
+    y = make.aiOnnxOpset11.mul([x, x])
+    values = np.full(1000, 1 / 3, np.float16)
+    for at_random in (False, True):
+        settings = options(enableStochasticRounding=at_random)
+        session = infer(make.model, {y: "All"}, settings=settings)
+        assert session.drawsRandomNumbers() is at_random
+        assert session.runsAreIndependent() is not at_random
+        # The program that runs is told the seed of each run, and another one when it is set.
+        first, second = (run(session, {"x": values})[y] for _ in range(2))
+        session.setRandomSeed(7)
+        other = run(session, {"x": values})[y]
+        assert (first != second).any() == (first != other).any() == at_random
+
+
 def test_runs_that_draw_or_print_depend_on_one_another() -> None:
     make = builder()
     x = make.addInputTensor("FLOAT", [4], "x")
