@@ -13,7 +13,7 @@ PYTEST = -m pytest -n $(TEST_PROCESSES)
 unexport PYTHONDONTWRITEBYTECODE
 
 # What an environment is made again for.
-BUILT_FROM = pyproject.toml setup.py $(wildcard paddle_ipu/xla/kernels/*.cc paddle_ipu/xla/kernels/*.h)
+BUILT_FROM = pyproject.toml setup.py $(wildcard $(addprefix paddle_ipu/xla/kernels/,*.cc *.h */*.cc */*.h))
 
 # The releases that older environments hold. 2.6 has the old API whole.
 PADDLE_2.6 = 2.6.2

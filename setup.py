@@ -75,41 +75,12 @@ class EditableWithPth(editable_wheel):
 
 
 # ctypes opens it; nothing of Python is in it. Without a compiler XLA's own convolutions run.
-ONEDNN = "paddle_ipu/xla/kernels"
+FOLDER = "paddle_ipu/xla/kernels"
 KERNELS = Extension(
     "paddle_ipu.xla.kernels._kernels",
-    [
-        f"{ONEDNN}/{name}.cc"
-        for name in (
-            "attention",
-            "awake",
-            "companion",
-            "direct",
-            "kernels",
-            "parts",
-            "products",
-            "softmax",
-            "winograd",
-        )
-    ],
-    depends=[
-        f"{ONEDNN}/{name}.h"
-        for name in (
-            "attention",
-            "awake",
-            "companion",
-            "direct",
-            "exponential",
-            "onednn",
-            "parts",
-            "plan",
-            "products",
-            "softmax",
-            "tile",
-            "winograd",
-            "xla_ffi",
-        )
-    ],
+    sorted(map(str, Path(FOLDER).rglob("*.cc"))),
+    depends=sorted(map(str, Path(FOLDER).rglob("*.h"))),
+    include_dirs=[FOLDER],
     extra_compile_args=["-std=c++17", "-O2"],
     libraries=["dl", "pthread"],
     language="c++",

@@ -74,7 +74,7 @@ def select() -> ModuleType:
 
 def is_ours(popart: ModuleType) -> bool:
     """True for this package's module."""
-    return popart.__name__ == "paddle_ipu.popart"
+    return popart is ours
 
 
 def model_of(popart: ModuleType, builder: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Attention by the kernel of ``attention.cc``, as a JAX function."""
+"""Attention by the kernel of ``avx512/attention.cc``, as a JAX function."""
 
 from __future__ import annotations
 

@@ -3,14 +3,14 @@
 // The result of x [N, H, W, C] with its bias, what is added to it, and the activation are one pass over
 // memory. XLA's own threads each take parts of it. The weights are in the layout of the kernels, made once.
 
-#include "attention.h"
-#include "awake.h"
-#include "companion.h"
-#include "direct.h"
-#include "parts.h"
-#include "products.h"
-#include "softmax.h"
-#include "winograd.h"
+#include "avx512/attention.h"
+#include "threads/awake.h"
+#include "threads/companion.h"
+#include "onednn/direct.h"
+#include "threads/parts.h"
+#include "avx512/products.h"
+#include "avx512/softmax.h"
+#include "avx512/winograd.h"
 #include "xla_ffi.h"
 
 #include <algorithm>

@@ -35,13 +35,13 @@ _COUNTED = 1 << 24
 
 _TARGET = "paddle_ipu_onednn_convolution"
 ATTENTION_TARGET = "paddle_ipu_attention"
-"""The name under which XLA knows the kernel of attention.cc."""
+"""The name under which XLA knows the kernel of avx512/attention.cc."""
 
 ATTENTION_NUMBERS = 29
 """How many numbers say what that is to do."""
 
 SOFTMAX_TARGET = "paddle_ipu_softmax"
-"""The name under which XLA knows the kernel of softmax.cc."""
+"""The name under which XLA knows the kernel of avx512/softmax.cc."""
 
 SOFTMAX_NUMBERS = 3
 """How many numbers say what that is to do."""
@@ -116,7 +116,7 @@ def version() -> str | None:
 
 
 def has_attention() -> bool:
-    """Whether the kernels of attention.cc and softmax.cc can be used here, on this machine."""
+    """Whether the kernels of avx512/ can be used here, on this machine."""
     opened = _opened()
     return isinstance(opened, _Opened) and opened.has_attention
 

@@ -1,4 +1,4 @@
-"""Softmax of rows by the kernel of ``softmax.cc``, as a JAX function."""
+"""Softmax of rows by the kernel of ``avx512/softmax.cc``, as a JAX function."""
 
 from __future__ import annotations
 

@@ -153,8 +153,8 @@ def report(outcomes: list[Outcome]) -> int:
         else:
             passed += 1
             written += bool(outcome.written)
-    for reason, group in sorted(left_out.items()):
-        say(f"left out, {reason}:")
+    for told, group in sorted(left_out.items()):
+        say(f"left out, {told}:")
         for outcome in group:
             say(f"    {outcome.model}")
     total = sum(map(len, left_out.values()))

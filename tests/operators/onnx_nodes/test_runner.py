@@ -54,7 +54,7 @@ def test_another_archive_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def _model(folder: Path, op_type: str, inputs: list[np.ndarray], output: np.ndarray) -> Path:  # type: ignore[type-arg]
+def _model(folder: Path, op_type: str, inputs: list[np.ndarray], output: np.ndarray) -> Path:
     """A stored test of one operator."""
     names = [f"x{at}" for at in range(len(inputs))]
     graph = onnx.helper.make_graph(

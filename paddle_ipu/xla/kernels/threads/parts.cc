@@ -1,6 +1,6 @@
 // Work cut into parts, which XLA's threads take in turn.
 
-#include "parts.h"
+#include "threads/parts.h"
 
 #include <atomic>
 #include <condition_variable>

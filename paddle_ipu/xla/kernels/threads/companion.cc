@@ -1,8 +1,8 @@
 // A thread beside the one that runs small programs one after the other.
 
-#include "companion.h"
+#include "threads/companion.h"
 
-#include "awake.h"
+#include "threads/awake.h"
 
 #include <semaphore.h>
 

@@ -1,9 +1,9 @@
 // Convolutions by oneDNN, whose kernels work alone on a part each, so that no second set of threads
 // competes with XLA's.
 
-#include "direct.h"
+#include "onednn/direct.h"
 
-#include "onednn.h"
+#include "onednn/onednn.h"
 
 #include <algorithm>
 #include <array>

@@ -3,9 +3,9 @@
 // transformed back. Where that gives no finite number the tile is computed as it is written: an infinity
 // must not reach places whose kernel does not touch it.
 
-#include "winograd.h"
+#include "avx512/winograd.h"
 
-#include "tile.h"
+#include "avx512/tile.h"
 
 #include <cstring>
 

@@ -1,6 +1,6 @@
 // To wait for a moment without going to sleep.
 
-#include "awake.h"
+#include "threads/awake.h"
 
 #include <time.h>
 

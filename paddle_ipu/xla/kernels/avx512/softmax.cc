@@ -1,8 +1,8 @@
 // Softmax of rows: each is read, raised and divided while it is near the core, a short one in registers.
 
-#include "softmax.h"
+#include "avx512/softmax.h"
 
-#include "exponential.h"
+#include "avx512/exponential.h"
 
 #ifdef PADDLE_IPU_AVX512
 

@@ -1,11 +1,11 @@
 // Attention of one head after the other: scores of twelve rows at a time stay near the core until they
 // have met V.
 
-#include "attention.h"
+#include "avx512/attention.h"
 
-#include "exponential.h"
+#include "avx512/exponential.h"
 #include "plan.h"
-#include "tile.h"
+#include "avx512/tile.h"
 
 #ifdef PADDLE_IPU_AVX512
 

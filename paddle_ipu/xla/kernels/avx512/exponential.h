@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "tile.h"
+#include "avx512/tile.h"
 
 #ifdef PADDLE_IPU_AVX512
 

@@ -1,8 +1,8 @@
 // Rows of the data times panels of the weights.
 
-#include "products.h"
+#include "avx512/products.h"
 
-#include "tile.h"
+#include "avx512/tile.h"
 
 #ifdef PADDLE_IPU_AVX512
 
