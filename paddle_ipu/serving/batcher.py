@@ -16,6 +16,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
+from functools import cache
 from time import monotonic
 from typing import Any
 
@@ -177,6 +178,7 @@ class Batcher:
 
     def _start(self) -> None:
         _running.add(self)
+        _end_all_at_exit()
         while (number := len(self._threads)) < _WORKERS:
             thread = threading.Thread(
                 target=self._work, name=f"paddle_ipu serving {number}", daemon=True
@@ -468,7 +470,11 @@ class Batcher:
 _running: weakref.WeakSet[Batcher] = weakref.WeakSet()
 
 
-@atexit.register
+@cache
+def _end_all_at_exit() -> None:
+    atexit.register(_end_all)
+
+
 def _end_all() -> None:
     """Python takes modules apart at exit; no thread may be in a model by then."""
     for batcher in list(_running):

@@ -1,8 +1,8 @@
 """Attention, gain softmax(scale Q Kᵀ + mask) V, found in a graph to be done by a kernel of its own.
 
 XLA writes the scores of all heads to memory between two products, and Q, K, V and the result once
-more with rows and heads exchanged. The kernel of ``kernels/avx512/attention.cc`` reads and writes them
-where they stand, and keeps the scores near the core.
+more with rows and heads exchanged. The kernel of ``kernels/avx512/attention.cc`` reads and writes
+them where they stand, and keeps the scores near the core.
 """
 
 from __future__ import annotations

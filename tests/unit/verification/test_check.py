@@ -19,7 +19,6 @@ from paddle_ipu.ops import (
     registry,
 )
 from paddle_ipu.verification.porting import KINDS, PortingReport, check_program
-
 from tests.conftest import ROOT
 
 HERE = Path(__file__)

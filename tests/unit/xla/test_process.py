@@ -1,0 +1,87 @@
+"""What is changed of the whole process: nothing by importing, and nothing that is left alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from paddle_ipu.xla import process
+
+STATE = """
+import gc, logging, signal, sys, threading
+import jax
+def state():
+    return (
+        dict(jax.config.values), gc.isenabled(), signal.getsignal(signal.SIGINT),
+        signal.getsignal(signal.SIGTERM), sys.excepthook, threading.active_count(),
+        [(logging.getLogger(n).level, len(logging.getLogger(n).filters)) for n in (
+            "", "jax", "jax._src.xla_bridge", "jax._src.compilation_cache", "jax._src.callback",
+            "jax._src.debugging")],
+    )
+"""
+
+COMPILE = """
+import numpy as np, paddle, paddle_ipu
+paddle_ipu.activate()
+paddle.enable_static()
+x = paddle.static.data("x", [2, 2])
+y = paddle.tanh(x)
+before = state()
+strategy = paddle.static.IpuStrategy()
+strategy.set_graph_config(num_ipus=1, is_training=False)
+program = paddle.static.IpuCompiledProgram(ipu_strategy=strategy).compile(["x"], [y])
+program.run({"x": np.ones((2, 2), np.float32)}, [y])
+"""
+
+
+def test_importing_every_module_changes_nothing(run_python: Any) -> None:
+    snippet = (
+        "import numpy as np, warnings; warnings.simplefilter('ignore')\n"
+        "import paddle\n" + STATE + "before = state(); numbers = np.random.get_state()[1].copy()\n"
+        "import importlib, pkgutil, paddle_ipu\n"
+        "for found in pkgutil.walk_packages(paddle_ipu.__path__, 'paddle_ipu.'):\n"
+        "    if 'on_paddle_path' not in found.name and not found.name.endswith('_kernels'):\n"
+        "        importlib.import_module(found.name)\n"
+        "assert (np.random.get_state()[1] == numbers).all()\n"
+        "after = state()\n"
+        "print([(a, b) for a, b in zip(before, after) if a != b])\n"
+    )
+    assert run_python(snippet).stdout.splitlines()[-1] == "[]"
+
+
+def test_all_of_it_can_be_left_alone(run_python: Any) -> None:
+    names = ",".join(change.name for change in process.CHANGES)
+    snippet = (
+        "import warnings; warnings.simplefilter('ignore')\n" + STATE + COMPILE + "after = state()\n"
+        "print([(a, b) for a, b in zip(before[:5], after[:5]) if a != b], before[6] == after[6])\n"
+    )
+    told = run_python(snippet, PADDLE_IPU_LEAVE_ALONE=names).stdout.splitlines()[-1]
+    assert told == "[] True"
+
+
+def test_compiling_asks_jax_to_run_in_the_calling_thread(run_python: Any) -> None:
+    snippet = (
+        "import warnings; warnings.simplefilter('ignore')\n" + STATE + COMPILE + "after = state()\n"
+        "print(sorted(k for k in after[0] if after[0][k] != before[0][k]))\n"
+        "assert after[1:5] == before[1:5]"
+    )
+    told = run_python(snippet).stdout.splitlines()[-1]
+    assert told == "['jax_cpu_enable_async_dispatch']"
+
+
+def test_an_unknown_name_is_told_with_those_there_are(run_python: Any) -> None:
+    snippet = (
+        "import warnings; warnings.simplefilter('ignore')\n"
+        "from paddle_ipu.xla import process\n"
+        "try: process.prepare()\n"
+        "except Exception as error: print(type(error).__name__, error)"
+    )
+    told = run_python(snippet, PADDLE_IPU_LEAVE_ALONE="memory, weather").stdout.splitlines()[-1]
+    assert told.startswith("OptionError PADDLE_IPU_LEAVE_ALONE names 'weather'; it takes, with")
+    assert all(change.name in told for change in process.CHANGES)
+
+
+@pytest.mark.parametrize("change", process.CHANGES, ids=lambda change: change.name)
+def test_each_change_says_when_what_and_why(change: process.Change) -> None:
+    assert change.when and change.what and len(change.why) > 30
