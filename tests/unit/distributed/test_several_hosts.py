@@ -21,6 +21,7 @@ from tests.unit.distributed.network_hosts import Host
 from tests.unit.distributed.test_paddle_training import PROGRAM, alone, compare, weights
 from tests.unit.distributed.test_poprun import ALLOWED, ROOT, executable, wait_for, with_mpirun
 
+SCRIPT = str(ROOT / "tests" / "unit" / "distributed" / "paddle_program.py")
 _MISSING = network_hosts.why_not()
 pytestmark = [
     pytest.mark.thorough,
@@ -156,7 +157,7 @@ def test_paddles_launcher_with_the_hosts_of_a_service(pair: Pair, tmp_path: Path
             [sys.executable, "-m", "paddle.distributed.launch", "--devices=4",
              f"--log_dir={tmp_path / 'log'}", "ipu", f"--hosts={','.join(NAMES)}",
              "--nproc_per_host=1", "--ipus_per_replica=1", "--ipu_partition=pod16",
-             f"--vipu_server={address}", PROGRAM[-1], "sgd", str(file)],
+             f"--vipu_server={address}", SCRIPT, "sgd", str(file)],
             environment,
         )  # fmt: skip
         out, err = network_hosts.outcome(launcher, 200)
