@@ -12,9 +12,9 @@ import onnx_ir as ir
 
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import FetchError, NotSupported
-from paddle_ipu.passes import roles, state_writes, update_operators
 from paddle_ipu.passes.pipeline import Compilation
-from paddle_ipu.passes.update_operators import is_update
+from paddle_ipu.passes.support import roles, state_writes, update_operators
+from paddle_ipu.passes.support.update_operators import is_update
 
 GRADIENT_PREFIX = "Gradient___"
 """Before a value's name, in training: a fetch of the loss's gradient with respect to it."""

@@ -1,11 +1,11 @@
 """Reads the optimizer operators of a training program into a description.
 
 PIR programs mark neither the loss nor the operators of backward and optimizer, so they are found
-by structure; ProgramDesc programs do, and their marks (``passes/roles.py``) come first. What an
-operator says is read by ``passes/update_operators.py``; its gradient is followed upwards through
-regularisation and clips by ``passes/gradient_changes.py`` and through AMP's loss scaling by
-``passes/loss_scaling.py``, and from the raw gradients down to where backward began by
-``passes/find_loss.py``.
+by structure; ProgramDesc programs do, and their marks (``support/roles.py``) come first. What an
+operator says is read by ``support/update_operators.py``; its gradient is followed upwards through
+regularisation and clips by ``support/gradient_changes.py`` and through AMP's loss scaling by
+``support/loss_scaling.py``, and from the raw gradients down to where backward began by
+``support/find_loss.py``.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import onnx_ir as ir
 
 from paddle_ipu.dialect.dialect import attribute, describe, scalar_constant
 from paddle_ipu.errors import InvalidProgramError, NotSupported
-from paddle_ipu.passes import gradient_changes
-from paddle_ipu.passes.find_loss import find_loss
-from paddle_ipu.passes.gradient_changes import GradientChange
-from paddle_ipu.passes.loss_scaling import LOSS_SCALING, loss_scale, without_scale
-from paddle_ipu.passes.optimizer_options import with_options
 from paddle_ipu.passes.pipeline import Compilation
-from paddle_ipu.passes.update_operators import Update, is_update, updates_of
+from paddle_ipu.passes.support import gradient_changes
+from paddle_ipu.passes.support.find_loss import find_loss
+from paddle_ipu.passes.support.gradient_changes import GradientChange
+from paddle_ipu.passes.support.loss_scaling import LOSS_SCALING, loss_scale, without_scale
+from paddle_ipu.passes.support.optimizer_options import with_options
+from paddle_ipu.passes.support.update_operators import Update, is_update, updates_of
 from paddle_ipu.popart.paddle_optimizer import (
     RULES,
     Clip,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from paddle_ipu.cli import vipu_target
-from paddle_ipu.distributed import gc_tables
+from paddle_ipu.cli import gc_tables, vipu_target
 from paddle_ipu.errors import VipuError
 
 NAME = "gc-monitor"

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from paddle_ipu.compiler.translated import LoweredProgram
+from paddle_ipu.compiler.translated import TranslatedProgram
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.popart.program import read_by_subgraphs
 
@@ -30,7 +30,7 @@ Form = dict[str, Any]
 _FEW = 16
 
 
-def program_form(lowered: LoweredProgram) -> Form:
+def program_form(translated: TranslatedProgram) -> Form:
     """The program as JSON's own types.
 
     Returns:
@@ -38,7 +38,7 @@ def program_form(lowered: LoweredProgram) -> Form:
         type by name; ``weights``, types by number; ``unread``, how many operators of each type
         nothing needs; in training ``loss`` and ``optimizer``.
     """
-    compilation, translation = lowered.compilation, lowered.translation
+    compilation, translation = translated.compilation, translated.translation
     graph = translation.builder.model.graph
     writer = _Writer(graph, translation.feeds, translation.weights)
     optimizer = compilation.optimizer

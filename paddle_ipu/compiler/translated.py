@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class LoweredProgram:
+class TranslatedProgram:
     """A PopART program with what became of the Paddle program's names.
 
     Attributes:
@@ -31,14 +31,14 @@ class LoweredProgram:
     translation: Translation
 
 
-def lower_program(
+def translate_program(
     program: Any,
     feeds: Sequence[str],
     fetches: Sequence[Any],
     parameter: Callable[[str], Array],
     *,
     training: bool = False,
-) -> LoweredProgram:
+) -> TranslatedProgram:
     """Reads a program, runs the passes and translates it, as ``IpuCompiledProgram.compile`` does.
 
     Args:
@@ -56,4 +56,4 @@ def lower_program(
     compilation = Compilation(graph, list(feeds), names, options)
     run_passes(PIPELINE, compilation)
     translation = translate(graph, popart, parameter, writes=compilation.state_writes())
-    return LoweredProgram(compilation, translation)
+    return TranslatedProgram(compilation, translation)

@@ -22,7 +22,7 @@ import numpy as np
 import paddle
 
 from paddle_ipu.compiler.program_form import Form, program_form
-from paddle_ipu.compiler.translated import Array, lower_program
+from paddle_ipu.compiler.translated import Array, translate_program
 from paddle_ipu.dialect import dialect
 from paddle_ipu.frontend import programs
 
@@ -57,7 +57,9 @@ def form_of(named: NamedProgram) -> Form:
         return values[name]
 
     return program_form(
-        lower_program(named.program, named.feeds, named.fetches, parameter, training=named.training)
+        translate_program(
+            named.program, named.feeds, named.fetches, parameter, training=named.training
+        )
     )
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from paddle_ipu.compiler.compiled_program import IpuCompiledProgram
 from paddle_ipu.dygraph import host_writes
 from paddle_ipu.dygraph.optimizer_step import OptimizerStep
+from paddle_ipu.options.one_micro_batch import for_one_micro_batch
 from paddle_ipu.runtime import scope as scopes
 from paddle_ipu.runtime.executor import IpuProgram
 
@@ -204,8 +205,6 @@ def state_was_written(optimizer: Any) -> None:
 
 def for_one_run(strategy: Any, options: Mapping[str, Any]) -> Any:
     """The strategy without pipeline, loop, accumulation and replicas, and with other options."""
-    from paddle_ipu.verification.sides import for_one_micro_batch
-
     single = for_one_micro_batch(strategy)
     single.set_options(dict(options))
     return single

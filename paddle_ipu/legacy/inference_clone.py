@@ -86,7 +86,7 @@ def _kind(operator: Any) -> str:
 
 def _trains(kind: str) -> bool:
     # Passes import ONNX, which waits for the first use.
-    from paddle_ipu.passes.update_operators import OPTIMIZER_OPS
+    from paddle_ipu.passes.support.update_operators import OPTIMIZER_OPS
 
     return kind in OPTIMIZER_OPS or kind.endswith(("_grad", "_grad_"))
 

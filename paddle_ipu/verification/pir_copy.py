@@ -12,8 +12,8 @@ from paddle_ipu.dialect.value_names import NAME_PREFIX
 from paddle_ipu.errors import FetchError
 from paddle_ipu.frontend import pir
 from paddle_ipu.passes.extract_forward import SIDE_EFFECTS
-from paddle_ipu.passes.state_writes import IN_PLACE
-from paddle_ipu.passes.update_operators import OPTIMIZER_OPS
+from paddle_ipu.passes.support.state_writes import IN_PLACE
+from paddle_ipu.passes.support.update_operators import OPTIMIZER_OPS
 from paddle_ipu.verification.program_copy import DROPOUT, Operand, not_a_variable
 
 _PARAMETER, _DATA = "builtin.parameter", "pd_op.data"

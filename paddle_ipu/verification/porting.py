@@ -26,7 +26,7 @@ from paddle_ipu.options.strategy import CoreIpuStrategy, StrategyValues
 from paddle_ipu.passes.extract_forward import is_backward
 from paddle_ipu.passes.ipu_pipeline import PIPELINE
 from paddle_ipu.passes.pipeline import Compilation, run_passes
-from paddle_ipu.passes.update_operators import is_update
+from paddle_ipu.passes.support.update_operators import is_update
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
 

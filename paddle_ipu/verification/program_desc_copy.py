@@ -20,7 +20,7 @@ from paddle_ipu.dialect import dialect
 from paddle_ipu.frontend import program_desc, programs
 from paddle_ipu.frontend.legacy_operator import EMPTY
 from paddle_ipu.frontend.saved_model import SavedTensor
-from paddle_ipu.passes.roles import BACKWARD, FORWARD, LOSS, OP_ROLE, OPTIMIZE
+from paddle_ipu.passes.support.roles import BACKWARD, FORWARD, LOSS, OP_ROLE, OPTIMIZE
 from paddle_ipu.verification.program_copy import DROPOUT, Operand, not_a_variable
 
 _SIDE_EFFECTS = frozenset({"print", "py_func", "assert"})

@@ -6,7 +6,6 @@ Each runs on a scope of its own, filled with copies of the variables.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from paddle_ipu.compiler.compiled_program import IpuCompiledProgram
+from paddle_ipu.options.one_micro_batch import copied, for_one_micro_batch
 from paddle_ipu.passes.convert_to_float32 import ConvertToFloat32
 from paddle_ipu.runtime import scope as scopes
 from paddle_ipu.runtime.weights.adapted_loss_scale import scale_in
@@ -87,28 +87,6 @@ class Case:
         return adapted * (1.0 if variable is None else float(variable.item()))
 
 
-def for_one_micro_batch(original: Any) -> Any:
-    """The same strategy without pipeline, loop, accumulation and replicas."""
-    strategy = _copied(original)
-    strategy.set_pipelining_config(enable_pipelining=False, batches_per_step=1)
-    values = strategy._ipu_strategy.snapshot()
-    ipus = values["num_ipus"] // values["replicated_graph_count"]
-    strategy.set_options({"enable_gradient_accumulation": False, "accumulation_factor": 1})
-    strategy.set_options({"enable_replicated_graphs": False, "replicated_graph_count": 1})
-    strategy.set_options({"num_ipus": ipus, "create_implicit_pipelining_fwd_only_program": False})
-    if ipus == 1:
-        strategy.set_options({"enable_manual_shard": False})
-    return strategy
-
-
-def _copied(original: Any) -> Any:
-    strategy = copy.copy(original)
-    strategy._ipu_strategy = copy.deepcopy(original._ipu_strategy)
-    # Its runs would be parts of batches, and what is compared need not have rows.
-    strategy.set_options({"enable_model_runtime_executor": False})
-    return strategy
-
-
 def filled_scope(state: State) -> Any:
     """A new scope with copies of the arrays."""
     import paddle
@@ -146,7 +124,7 @@ class Ipu:
         self._fetches = list(fetches)
         self._scope = filled_scope(state)
         # Compiling writes on a strategy, and this one is the user's.
-        take = for_one_micro_batch if one_micro_batch else _copied
+        take = for_one_micro_batch if one_micro_batch else copied
         strategy = take(case.strategy)
         if not case.on_cpu:
             strategy.set_options({"random_seed": (case.seed + turn) % 2**64})

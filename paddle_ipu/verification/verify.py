@@ -19,8 +19,9 @@ import onnx_ir as ir
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import NotSupported, PaddleIpuError, VerificationError
 from paddle_ipu.frontend import programs
+from paddle_ipu.options.one_micro_batch import for_one_micro_batch
 from paddle_ipu.options.strategy import StrategyValues
-from paddle_ipu.passes.update_operators import OPTIMIZER_OPS
+from paddle_ipu.passes.support.update_operators import OPTIMIZER_OPS
 from paddle_ipu.runtime import scope as scopes
 from paddle_ipu.runtime.random_seed import fixed_seed
 from paddle_ipu.runtime.weights import backend as backends
@@ -50,7 +51,6 @@ from paddle_ipu.verification.sides import (
     Results,
     State,
     filled_scope,
-    for_one_micro_batch,
 )
 
 Feeds = Mapping[str, Any] | Sequence[Mapping[str, Any]]

@@ -1,9 +1,10 @@
-"""What paddle_ipu changes of the whole process it runs in; nothing else in the package does.
+"""What running programs changes of the whole process: all of it is here.
 
 Importing changes nothing: a session does, when it first needs JAX, when it compiles, or around a
 step. Each row of :data:`CHANGES` says what and why, and its name in ``PADDLE_IPU_LEAVE_ALONE``
 (several with commas) turns it off. The commands, such as ``poprun`` and ``paddle-ipu serve``, own
-their processes, and set handlers of their own.
+their processes, and set handlers of their own; an instance among others ends by
+``instances/failed_exit.py``; what is put into Paddle is ``activation/``.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import paddle
 
-from paddle_ipu.compiler.translated import lower_program
+from paddle_ipu.compiler.translated import translate_program
 from paddle_ipu.dialect import dialect
 from paddle_ipu.frontend import programs
 from tests.operators.built_case import BuiltCase, build_case, compile_case, static_mode
@@ -119,7 +119,7 @@ def emitted_operators(case: OperatorCase) -> dict[str, set[str]]:
     """
     built = build_case(case)
     with static_mode():
-        translation = lower_program(
+        translation = translate_program(
             built.program,
             list(built.feed),
             list(built.fetches.values()),

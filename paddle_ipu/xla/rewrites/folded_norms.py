@@ -17,8 +17,8 @@ import numpy as np
 import onnx_ir as ir
 
 from paddle_ipu.xla.lowerings.node import LoweredNode
+from paddle_ipu.xla.lowerings.node_values import STANDARD, is_float32, seen, static_dims
 from paddle_ipu.xla.lowerings.normalization import folded_whole, folded_without_bias
-from paddle_ipu.xla.rewrites.node_values import STANDARD, is_float32, seen, static_dims
 
 Array = np.ndarray[Any, Any]
 _NORM = (*STANDARD, "ai.graphcore")

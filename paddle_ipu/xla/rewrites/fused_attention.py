@@ -17,7 +17,13 @@ from paddle_ipu.xla.kernels import library
 from paddle_ipu.xla.kernels.attention import AttentionSpec, Strides
 from paddle_ipu.xla.lowerings import fused_attention
 from paddle_ipu.xla.lowerings.node import LoweredNode
-from paddle_ipu.xla.rewrites.node_values import STANDARD, is_float32, permutation, seen, static_dims
+from paddle_ipu.xla.lowerings.node_values import (
+    STANDARD,
+    is_float32,
+    permutation,
+    seen,
+    static_dims,
+)
 from paddle_ipu.xla.rewrites.views import View, row_major, scaled, view_of
 
 

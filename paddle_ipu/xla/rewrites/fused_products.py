@@ -19,14 +19,14 @@ from paddle_ipu.xla.kernels import library
 from paddle_ipu.xla.kernels.library import Spec
 from paddle_ipu.xla.lowerings import fused_product
 from paddle_ipu.xla.lowerings.node import LoweredNode
-from paddle_ipu.xla.rewrites.folded_norms import FoldedNorm
-from paddle_ipu.xla.rewrites.node_values import (
+from paddle_ipu.xla.lowerings.node_values import (
     STANDARD,
     gives_its_input,
     is_float32,
     seen,
     static_dims,
 )
+from paddle_ipu.xla.rewrites.folded_norms import FoldedNorm
 
 Array = np.ndarray[Any, Any]
 _ACTIVATIONS = {(domain, "Relu") for domain in STANDARD} | {

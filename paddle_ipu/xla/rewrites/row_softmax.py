@@ -16,7 +16,7 @@ from paddle_ipu.xla.kernels import library
 from paddle_ipu.xla.kernels.softmax import SoftmaxSpec
 from paddle_ipu.xla.lowerings import row_softmax
 from paddle_ipu.xla.lowerings.node import LoweredNode
-from paddle_ipu.xla.rewrites.node_values import STANDARD, is_float32, static_dims
+from paddle_ipu.xla.lowerings.node_values import STANDARD, is_float32, static_dims
 
 LEAST_COLUMNS = 16
 """Rows of fewer are XLA's: they do not fill a vector of AVX-512."""

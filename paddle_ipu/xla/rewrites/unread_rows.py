@@ -16,7 +16,7 @@ import onnx_ir as ir
 
 from paddle_ipu.popart.shape_inference.constants import constant_of
 from paddle_ipu.xla.lowerings import scope_names
-from paddle_ipu.xla.rewrites.node_values import STANDARD, permutation, seen, static_dims
+from paddle_ipu.xla.lowerings.node_values import STANDARD, permutation, seen, static_dims
 
 _WORTHWHILE = frozenset({"MatMul", "GroupNormalization", "Softmax"})
 """What XLA would not leave out by itself."""

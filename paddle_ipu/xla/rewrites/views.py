@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from paddle_ipu.popart.shape_inference.constants import constant_of
-from paddle_ipu.xla.rewrites.node_values import (
+from paddle_ipu.xla.lowerings.node_values import (
     STANDARD,
     gives_its_input,
     is_float32,

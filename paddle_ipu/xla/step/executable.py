@@ -1,7 +1,7 @@
 """A step compiled as one XLA program, the arrays it works on, and its runs.
 
 Weights and optimizer state are donated, so a step updates them in place; a step that changes none
-only reads them. ``step.py`` is what is compiled.
+only reads them. ``traced_step.py`` is what is compiled.
 """
 
 from __future__ import annotations

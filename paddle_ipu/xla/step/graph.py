@@ -20,7 +20,7 @@ from paddle_ipu.errors import LoweringError, popart_exception
 from paddle_ipu.popart.schema import schema_of
 from paddle_ipu.popart.wide_integers import check_fits
 from paddle_ipu.xla import lowerings  # noqa: F401 - registers the lowerings
-from paddle_ipu.xla.lowerings import residuals, scope_names
+from paddle_ipu.xla.lowerings import node_values, residuals, scope_names
 from paddle_ipu.xla.lowerings.index_ranges import BlockRanges, Watch
 from paddle_ipu.xla.lowerings.node import LoweredNode
 from paddle_ipu.xla.lowerings.registry import (
@@ -34,7 +34,6 @@ from paddle_ipu.xla.lowerings.registry import (
 from paddle_ipu.xla.precision import stochastic
 from paddle_ipu.xla.precision.half import Narrow
 from paddle_ipu.xla.precision.settings import Precision
-from paddle_ipu.xla.rewrites import node_values
 from paddle_ipu.xla.step import recomputation
 from paddle_ipu.xla.step.automatic_loss_scaling import GradientWatch
 from paddle_ipu.xla.step.recomputation import Segment

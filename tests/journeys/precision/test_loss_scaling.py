@@ -168,7 +168,7 @@ def test_multi_precision_updates_float32_weights_of_half_parameters(rule: str) -
 
 
 def test_a_loss_that_was_scaled_by_hand_is_refused() -> None:
-    from paddle_ipu.passes.loss_scaling import without_scale
+    from paddle_ipu.passes.support.loss_scaling import without_scale
     from paddle_ipu.popart.paddle_optimizer import LossScale
 
     with pytest.raises(NotSupported, match="is not a product with the loss scaling 'scale_0'"):

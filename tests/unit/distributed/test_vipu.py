@@ -429,7 +429,7 @@ def test_the_device_of_an_instance(
     client: VipuClient, monkeypatch: pytest.MonkeyPatch, gcds: int, devices: list[int]
 ) -> None:
     import popdist
-    from paddle_ipu.distributed import gc_tables
+    from paddle_ipu.cli import gc_tables
 
     partition = client.call("create", name="p", size=8, gcds=gcds)
     monkeypatch.setenv("IPUOF_VIPU_API_PARTITION_ID", "p")

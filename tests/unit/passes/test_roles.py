@@ -11,11 +11,11 @@ from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.frontend import program_desc, programs
 from paddle_ipu.options.strategy import CoreIpuStrategy
-from paddle_ipu.passes import roles
 from paddle_ipu.passes.extract_forward import ExtractForward
 from paddle_ipu.passes.extract_optimizer import ExtractOptimizer
 from paddle_ipu.passes.pipeline import Compilation
-from paddle_ipu.passes.update_operators import is_update
+from paddle_ipu.passes.support import roles
+from paddle_ipu.passes.support.update_operators import is_update
 from paddle_ipu.popart.paddle_optimizer import Clip, PaddleOptimizer, ParameterUpdate
 from tests.unit.frontend.dialect_form import form
 from tests.unit.passes.training_programs import FEEDS, FOLDER, OPTIMIZERS, build

@@ -23,7 +23,6 @@ LATE = {
         "paddle_ipu.distributed.popdist",
         "paddle_ipu.distributed.popdist_popart",
         "paddle_ipu.dygraph.gradient_program",
-        "paddle_ipu.dygraph.layer_program",
         "paddle_ipu.frontend.programs",
         "paddle_ipu.inference.config",
         "paddle_ipu.inference.model",

@@ -17,6 +17,7 @@ import pytest
 import paddle_ipu
 from paddle_ipu.errors import FetchError, NotSupported, VerificationError
 from paddle_ipu.frontend import programs
+from paddle_ipu.options.one_micro_batch import for_one_micro_batch
 from paddle_ipu.options.strategy import check_consistent
 from paddle_ipu.verification import sides
 from paddle_ipu.verification import verify as reference
@@ -205,7 +206,7 @@ def test_one_micro_batch_needs_no_forward_only_pipeline() -> None:
     )
     pipelined.set_options({"create_implicit_pipelining_fwd_only_program": True})
     check_consistent(pipelined._ipu_strategy.snapshot())
-    values = sides.for_one_micro_batch(pipelined)._ipu_strategy.snapshot()
+    values = for_one_micro_batch(pipelined)._ipu_strategy.snapshot()
     check_consistent(values)
     assert not values["create_implicit_pipelining_fwd_only_program"]
 

@@ -17,9 +17,9 @@ import onnx_ir as ir
 
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import NotSupported
-from paddle_ipu.passes import roles
 from paddle_ipu.passes.pipeline import Compilation
-from paddle_ipu.passes.update_operators import is_update, updated
+from paddle_ipu.passes.support import roles
+from paddle_ipu.passes.support.update_operators import is_update, updated
 
 _STATISTICS = {"mean": 1, "variance": 2}
 

@@ -7,7 +7,7 @@ import onnx_ir as ir
 from paddle_ipu.dialect import dialect
 from paddle_ipu.dialect.dialect import attribute
 from paddle_ipu.errors import NotSupported
-from paddle_ipu.passes.update_operators import Update
+from paddle_ipu.passes.support.update_operators import Update
 from paddle_ipu.popart.paddle_optimizer import LossScale
 
 LOSS_SCALING = frozenset({"check_finite_and_unscale", "update_loss_scaling"})

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from paddle_ipu.dialect import dialect
 from paddle_ipu.dialect.dialect import attribute, constant, describe, operand, scalar_constant
 from paddle_ipu.errors import InvalidProgramError, NotSupported
-from paddle_ipu.passes import roles
+from paddle_ipu.passes.support import roles
 from paddle_ipu.popart.paddle_optimizer import MASTER, RULES
 
 OPTIMIZER_OPS = frozenset(

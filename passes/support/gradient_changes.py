@@ -19,8 +19,8 @@ import onnx_ir as ir
 from paddle_ipu.dialect import dialect
 from paddle_ipu.dialect.dialect import attribute, describe, operand, scalar_constant
 from paddle_ipu.errors import NotSupported
-from paddle_ipu.passes import roles
 from paddle_ipu.passes.cut_gradients import WITHOUT_GRADIENT
+from paddle_ipu.passes.support import roles
 from paddle_ipu.popart.paddle_optimizer import Clip
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from paddle_ipu.cli import info, main
-from paddle_ipu.distributed import gc_tables, poprun
+from paddle_ipu.cli import gc_tables, info, main
+from paddle_ipu.distributed import poprun
 from paddle_ipu.errors import LaunchError
 from paddle_ipu.instances.vipu_client import VipuClient
 from paddle_ipu.instances.vipu_state import place, start_time

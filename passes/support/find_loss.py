@@ -7,7 +7,7 @@ import onnx_ir as ir
 from paddle_ipu.dialect import dialect
 from paddle_ipu.dialect.dialect import scalar_constant
 from paddle_ipu.errors import InvalidProgramError
-from paddle_ipu.passes import roles
+from paddle_ipu.passes.support import roles
 
 
 def find_loss(graph: ir.Graph, gradients: list[ir.Value]) -> str:

@@ -1,0 +1,1 @@
+"""What several passes share: roles, the loss, what changes gradients, what updates parameters."""
