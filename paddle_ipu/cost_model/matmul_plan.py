@@ -157,7 +157,8 @@ def _search(
     pn = cuts[cuts <= n][None, None, :]
     pm = np.minimum(np.maximum(tiles // (pg * pk * pn), 0), m)
     allowed = pm >= 1
-    pm = np.maximum(pm, 1)
+    # As many parts as there are tiles for, or one: what is received may cost more than a cut saves.
+    pm = np.stack([np.maximum(pm, 1), np.ones_like(pm)])
     gg, gm = _ceil(product.groups, pg), _ceil(m, pm)
     gk, gn = _ceil(product.k, pk), _ceil(n, pn)
     compute = gg * amp_cycles(gm, gk, gn, product.item, processor, turned, product.line)

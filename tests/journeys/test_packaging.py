@@ -23,11 +23,11 @@ LINKS = ("ops", "passes")
 PACKAGES = ("paddle_ipu", "popdist")
 PTH = "paddle_ipu_autoload.pth"
 KERNELS = f"paddle_ipu/xla/kernels/_kernels{sysconfig.get_config_var('EXT_SUFFIX')}"
-SOURCES = (
-    *(f"{name}.cc" for name in ("direct", "kernels", "products", "winograd")),
-    *(f"{name}.h" for name in ("direct", "onednn", "plan", "products", "tile", "winograd")),
-    "xla_ffi.h",
-)
+SOURCES = {
+    str(path.relative_to(ROOT))
+    for path in (ROOT / "paddle_ipu" / "xla" / "kernels").rglob("*")
+    if path.suffix in (".cc", ".h")
+}
 COMPILER = shutil.which(str(sysconfig.get_config_var("CXX")).split()[0])
 
 
@@ -149,7 +149,7 @@ def test_sdist_holds_what_the_links_point_to(build: Callable[[str], Path], tmp_p
         archive.extractall(tmp_path, filter="data")
     (source,) = tmp_path.iterdir()
     held = {str(path.relative_to(source)) for path in source.rglob("*") if path.is_file()}
-    assert source_modules() | {f"paddle_ipu/xla/kernels/{name}" for name in SOURCES} <= held
+    assert source_modules() | SOURCES <= held
     assert not any((source / "paddle_ipu" / name).is_symlink() for name in LINKS)
 
 

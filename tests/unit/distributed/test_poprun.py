@@ -285,7 +285,7 @@ def test_a_partition_is_destroyed_before_an_instance_attaches(
 ) -> None:
     client.call("create", name="p", size=2)
     script = (
-        "from paddle_ipu.distributed import attachment, ipuof\nfound = ipuof.target()\n"
+        "from paddle_ipu.instances import attachment, ipuof\nfound = ipuof.target()\n"
         "found.client.call('remove', name='p')\nattachment.attach(1)"
     )
     code, _, err = run(
