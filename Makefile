@@ -22,12 +22,12 @@ PADDLE_3.1 = 3.1.1
 PADDLE_3.2 = 3.2.2
 
 # The tiers are pytest's markers; CONTRIBUTING.md explains them, tests/tiers.py has them.
-CORE = -m "not thorough"
-CORE_OF_OLDER = -m "not thorough and not newest"
+CORE = -m "not long and not thorough"
+CORE_OF_OLDEST = -m "not long and not thorough and not newest and not same"
 
 .PHONY: help bert mnist resnet50 ernie text-generation word2vec inference c-library venv format lint types imports
-.PHONY: test test-all core core-2.6 core-3.0 core-3.1 core-3.2 newest-2.6 thorough thorough-2.6 examples verify-bert
-.PHONY: onnx-nodes steps venv-2.6 venv-3.0 venv-3.1 venv-3.2 clean
+.PHONY: test test-all core core-2.6 every every-2.6 every-3.0 every-3.1 every-3.2 examples verify-bert onnx-nodes
+.PHONY: steps venv-2.6 venv-3.0 venv-3.1 venv-3.2 clean
 # Environments are kept, though only patterns name them.
 .PRECIOUS: .venv-%/installed $(VENV)/installed-%
 
@@ -109,26 +109,28 @@ imports: venv  ## check who may import whom
 	$(RUN)/lint-imports --no-logo
 
 # XLA compiles most programs but once for all Paddle versions.
-core core-% newest-% thorough thorough-%: export JAX_COMPILATION_CACHE_DIR = $(abspath out/xla)
-core core-% newest-% thorough thorough-%: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0.05
+core core-2.6 every every-%: export JAX_COMPILATION_CACHE_DIR = $(abspath out/xla)
+core core-2.6 every every-%: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0.05
 # The comparison of both versions' programs, tests/versions, needs the other version's Python.
-core thorough: export PADDLE_IPU_PADDLE26_PYTHON = $(abspath .venv-2.6/bin/python)
+core every: export PADDLE_IPU_PADDLE26_PYTHON = $(abspath .venv-2.6/bin/python)
 
-core: venv venv-2.6  ## run the tests, but for the thorough ones
+core: venv venv-2.6  ## run the tests of `make test` on the newest Paddle
 	$(RUN)/python $(PYTEST) $(CORE)
 
-core-2.6:  ## run those that depend on Paddle's version, on 2.6 (core-3.0, core-3.1, core-3.2: likewise)
-core-2.6 core-3.0 core-3.1 core-3.2: core-%: venv-%
-	.venv-$*/bin/python $(PYTEST) $(CORE_OF_OLDER)
+core-2.6: venv-2.6  ## run those of them that depend on Paddle's version on 2.6
+	.venv-2.6/bin/python $(PYTEST) $(CORE_OF_OLDEST)
 
-newest-2.6: venv-2.6  ## run on Paddle 2.6 what core-2.6 leaves to the newest
-	.venv-2.6/bin/python $(PYTEST) -m "not thorough and newest"
+every: venv venv-2.6  ## run every test on the newest Paddle
+	$(RUN)/python $(PYTEST) -m ""
 
-thorough: venv venv-2.6  ## run the thorough tests
-	$(RUN)/python $(PYTEST) -m thorough
+every-2.6: venv-2.6  ## run every test but the thorough ones on Paddle 2.6
+	.venv-2.6/bin/python $(PYTEST) -m "not thorough"
 
-thorough-2.6: venv-2.6  ## run the thorough tests that depend on Paddle's version, on 2.6
-	.venv-2.6/bin/python $(PYTEST) -m "thorough and not newest"
+every-3.0: venv-3.0  ## run those of them that depend on Paddle's version on 3.0 (every-3.1, every-3.2: likewise)
+every-3.1: venv-3.1
+every-3.2: venv-3.2
+every-3.0 every-3.1 every-3.2: every-%:
+	.venv-$*/bin/python $(PYTEST) -m "not thorough and not same"
 
 examples: venv  ## run the examples at their smallest size
 	$(RUN)/python -m examples.bert.pretrain --preset smoke --output out/test
@@ -150,7 +152,7 @@ steps: venv venv-2.6  ## compare the lowered steps with those of another checkou
 
 test: lint types imports core core-2.6 examples  ## check everything that every change must keep
 
-ON_EVERY_PADDLE = core core-2.6 core-3.0 core-3.1 core-3.2 newest-2.6 thorough thorough-2.6
+ON_EVERY_PADDLE = every every-2.6 every-3.0 every-3.1 every-3.2
 test-all: lint types imports $(ON_EVERY_PADDLE) examples verify-bert onnx-nodes  ## check everything, on every Paddle
 
 clean:  ## remove what building and testing leave behind, environments included

@@ -29,8 +29,8 @@ class Tier:
 
 TIERS = (
     Tier(
-        "thorough",
-        "takes long; `make test-all` runs it",
+        "long",
+        "takes tens of seconds; `make test-all` runs it, on every Paddle",
         (
             *(
                 f"tests/journeys/precision/test_{name}.py"
@@ -56,27 +56,34 @@ TIERS = (
             "tests/unit/verification/test_saved_models.py",
         ),
     ),
+    Tier("thorough", "takes minutes; `make test-all` runs it, on the newest Paddle", ()),
     Tier(
         "newest",
-        "versions of Paddle change little of it; `make test` runs it on the newest alone",
+        "depends little on Paddle's version; `make test` runs it on the newest alone",
+        (
+            "tests/journeys/custom_ops",
+            "tests/journeys/test_packaging.py",
+            "tests/unit/cost_model",
+            "tests/unit/distributed",
+            "tests/unit/serving",
+            "tests/unit/tools",
+            "tests/unit/tree",
+        ),
+    ),
+    Tier(
+        "same",
+        "depends on no version of Paddle; runs on the newest, in `make test-all` on the oldest too",
         (
             "tests/journeys/containers",
-            "tests/journeys/custom_ops",
             "tests/journeys/examples",
-            "tests/journeys/test_packaging.py",
             "tests/journeys/training/test_other_platforms.py",
             "tests/models",
             "tests/operators/onnx_nodes",
             "tests/operators/test_attribute_coverage.py",
             "tests/operators/test_completeness.py",
             "tests/operators/test_onnxruntime.py",
-            "tests/unit/cost_model",
-            "tests/unit/distributed",
             "tests/unit/popart",
-            "tests/unit/serving",
             "tests/unit/sessions",
-            "tests/unit/tools",
-            "tests/unit/tree",
             "tests/unit/xla",
         ),
     ),

@@ -24,6 +24,7 @@ class Patch:
         wraps: `replacement` is a function that makes the new object from the original one.
         required: Paddle must have the attribute; False for names only an IPU build has.
         versions: Paddle versions the row is for, as major.minor.
+        name: of the replacement, where its own does not tell it from others.
     """
 
     module: str
@@ -33,6 +34,7 @@ class Patch:
     wraps: bool = False
     required: bool = True
     versions: tuple[str, ...] = SUPPORTED_VERSIONS
+    name: str = ""
 
     @property
     def target(self) -> str:
@@ -41,7 +43,9 @@ class Patch:
     @property
     def told(self) -> str:
         """The replacement's module and name."""
+        if self.name:
+            return self.name
         made = self.replacement
         if isinstance(made, property):
             made = made.fget
-        return f"{made.__module__}.{made.__qualname__}".replace(".<locals>", "")
+        return f"{made.__module__}.{made.__qualname__.lstrip('_')}"

@@ -159,6 +159,7 @@ _LAYERS_FOR_PIR = tuple(
         "refuses PIR programs, which Paddle 3.x builds",
         wraps=True,
         versions=WITH_PIR,
+        name=f"{static_nn.__name__}.{layer}",
     )
     for layer in STATIC_LAYERS
     for module in ("paddle.static.nn.common", "paddle.static.nn")

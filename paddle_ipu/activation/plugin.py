@@ -150,7 +150,7 @@ def _table() -> Sequence[Patch]:
     """The rows; all that is put into Paddle is imported for it."""
     try:
         from paddle_ipu.activation import patch_table
-    except ImportError as error:
+    except (ImportError, AttributeError) as error:
         raise ActivationError(
             f"a part of paddle_ipu cannot be imported: {error}. Nothing was patched. Reinstall "
             "paddle_ipu with its dependencies."

@@ -14,5 +14,5 @@ ANNOTATIONS: dict[str, type] = {
 FLOATS_AS_TEXT = frozenset(name for name, kind in ANNOTATIONS.items() if kind is float)
 """Those that a PIR operator holds as text: Python cannot write a float attribute there."""
 
-AMP = "paddle_ipu.activation.amp"
+AMP = "paddle_ipu.amp"
 """Attribute of a PIR operator: the dtype that automatic mixed precision computes it in."""

@@ -151,7 +151,8 @@ def _getter(name: str, text: str) -> Callable[[Any], Any]:
     def get(self: Any) -> Any:
         return settings_of(self)[name]
 
-    get.__name__, get.__doc__ = name, text
+    get.__name__ = get.__qualname__ = name
+    get.__doc__ = text
     return get
 
 

@@ -27,7 +27,11 @@ def operation_all_attrs(self: Any) -> dict[str, Any]:
     }
 
 
-operation_attr_names = property(lambda self: list(operation_all_attrs(self)))
+def _operation_attr_names(self: Any) -> Any:
+    return list(operation_all_attrs(self))
+
+
+operation_attr_names = property(_operation_attr_names)
 
 
 def operation_attr(self: Any, name: str) -> Any:
@@ -119,8 +123,18 @@ def _arg_names(values: Sequence[Any]) -> list[str]:
     return [name_of(member) for value in values for member in _members(value)]
 
 
-operation_input_arg_names = property(lambda self: _arg_names(self.operands_source()))
-operation_output_arg_names = property(lambda self: _arg_names(self.results()))
+def _operation_input_arg_names(self: Any) -> Any:
+    return _arg_names(self.operands_source())
+
+
+operation_input_arg_names = property(_operation_input_arg_names)
+
+
+def _operation_output_arg_names(self: Any) -> Any:
+    return _arg_names(self.results())
+
+
+operation_output_arg_names = property(_operation_output_arg_names)
 
 
 def _input_names(self: Any) -> list[str]:
@@ -208,7 +222,11 @@ def _is_variable(value: Any) -> bool:
     return value.initialized() and value.type().as_vec_type() is None
 
 
-operation_block = property(lambda self: self.get_parent_block())
+def _operation_block(self: Any) -> Any:
+    return self.get_parent_block()
+
+
+operation_block = property(_operation_block)
 
 
 def _idx(self: Any) -> int:

@@ -48,7 +48,11 @@ def program_current_block(self: Any) -> Any:
 
 
 # Blocks of control flow have no number.
-program_current_block_idx = property(lambda self: 0)
+def _program_current_block_idx(self: Any) -> Any:
+    return 0
+
+
+program_current_block_idx = property(_program_current_block_idx)
 
 
 def program_to_string(self: Any, throw_on_error: bool = False, with_details: bool = False) -> str:

@@ -18,4 +18,5 @@ def refusal(row: PirName) -> property:
             f"{row.does}."
         )
 
+    refuse.__qualname__ = row.function
     return property(refuse, doc=f"Not in PIR programs. Write instead: {row.does}.")

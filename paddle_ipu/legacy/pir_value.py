@@ -51,8 +51,18 @@ def value_set_value(self: Any, value: Any, scope: Any = None) -> None:
     tensor.set(array, paddle.CPUPlace())
 
 
-value_op = property(lambda self: self.get_defining_op())
-value_lod_level = property(lambda self: 0)
+def _value_op(self: Any) -> Any:
+    return self.get_defining_op()
+
+
+value_op = property(_value_op)
+
+
+def _value_lod_level(self: Any) -> Any:
+    return 0
+
+
+value_lod_level = property(_value_lod_level)
 
 
 def value_to_string(self: Any, throw_on_error: bool = True, with_details: bool = False) -> str:

@@ -28,6 +28,7 @@ def begin(program: IpuProgram, values: StrategyValues) -> None:
         ServingError: nothing is registered, or the program's rows cannot be told apart.
     """
     if not _registered:
+        program.backend.reset()
         raise ServingError(
             "enable_model_runtime_executor: paddle_ipu is not active, so there is nothing that "
             "gathers runs. Call paddle_ipu.activate() first."

@@ -29,12 +29,12 @@ from paddle_ipu.errors import (
     ServingError,
     UnknownOutputError,
 )
+from paddle_ipu.instances.awake import Watch
+from paddle_ipu.instances.spared_processors import ONE_SPARED
 from paddle_ipu.serving.model import Model
 from paddle_ipu.serving.request import Array, Outputs, Request
 from paddle_ipu.serving.sleepers import Sleepers
 from paddle_ipu.serving.statistics import Recorder, Statistics
-from paddle_ipu.xla.kernels.awake import Watch
-from paddle_ipu.xla.kernels.spared_processors import ONE_SPARED
 
 Batch = list[tuple[Request, int, int]]
 """Of each request in it: the request, its first row in the batch, and how many."""

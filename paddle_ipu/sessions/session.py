@@ -49,6 +49,7 @@ from paddle_ipu.sessions.facts import SessionFacts
 from paddle_ipu.sessions.report import SessionReports
 from paddle_ipu.sessions.updater import updater_of
 from paddle_ipu.sessions.weights import NO_ENGINE
+from paddle_ipu.xla import process
 from paddle_ipu.xla.precision.settings import Precision
 from paddle_ipu.xla.rewrites.standing_weights import Rewriting, rewritten
 from paddle_ipu.xla.step.automatic_loss_scaling import AutomaticLossScaling
@@ -82,6 +83,7 @@ class _Session(SessionFacts, SessionReports):
         kind = "TrainingSession" if loss is not None else "InferenceSession"
         if deviceInfo is None:
             raise popart_exception(f"Must pass a valid deviceInfo to {kind}::createFromOnnxModel")
+        process.prepare()
         self.name = name
         self._device = deviceInfo
         self.dataFlow = dataFlow

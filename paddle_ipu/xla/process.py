@@ -57,11 +57,16 @@ CHANGES = (
     Change(
         "memory",
         "from the first run on",
-        "glibc keeps what is freed (`mallopt`), and threads share two of its heaps; what a "
-        "compilation freed goes back to the system (`malloc_trim`)",
+        "glibc keeps what is freed (`mallopt`), and threads share two of its heaps",
         "a step takes its temporary memory from `malloc` and would pay for every page again, a "
         "fifth of a BERT-Base step; with heaps of their own, threads that come and go make a "
         "process grow with every program",
+    ),
+    Change(
+        "trim",
+        "after a program is compiled",
+        "what that has freed goes back to the system (`malloc_trim`)",
+        "a compilation takes many times the memory of what it makes",
     ),
     Change(
         "threads",

@@ -1,4 +1,4 @@
-"""Whole models on the IPU Model, beside Paddle's CPU executor: three of them, or thoroughly all."""
+"""Whole models on the IPU Model, beside Paddle's CPU executor: three of them, and in `make test-all` all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.models.side_by_side import assert_infers_alike, assert_trains_alike
 QUICK = ("vit", "lstm", "llama")
 MODELS = {**vision_models.MODELS, **sequence_models.MODELS}
 CHOSEN = [
-    name if name in QUICK else pytest.param(name, marks=pytest.mark.thorough) for name in MODELS
+    name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in MODELS
 ]
 
 pytestmark = [

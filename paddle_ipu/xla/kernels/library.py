@@ -20,9 +20,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from paddle_ipu.instances import spared_processors
+from paddle_ipu.instances.awake import Watch
 from paddle_ipu.xla import process
-from paddle_ipu.xla.kernels import spared_processors
-from paddle_ipu.xla.kernels.awake import Watch
 
 SETTING = "PADDLE_IPU_ONEDNN"
 """The variable of the environment that turns oneDNN off, where it is 0."""
@@ -231,9 +231,9 @@ def _library() -> ctypes.CDLL:
 @functools.cache
 def _opened() -> _Opened | str:
     """The compiled half with oneDNN's version, or why it cannot be used."""
+    process.prepare()
     if os.environ.get(SETTING) == "0":
         return f"{SETTING} is 0"
-    process.prepare()
     if jax.default_backend() != "cpu":
         return f"JAX runs on {jax.default_backend()}"
     paths = (_FOLDER / f"_kernels{end}" for end in importlib.machinery.EXTENSION_SUFFIXES)

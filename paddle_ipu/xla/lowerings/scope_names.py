@@ -14,7 +14,7 @@ from typing import Literal
 UPDATE = "popart_update"
 ACCUMULATION = "popart_accumulation"
 
-KEY = "paddle_ipu.runtime.scope"
+KEY = "paddle_ipu.scope"
 """Where the ``meta`` of a node has its scope, if that is not the one of its place in the graph."""
 
 Phase = Literal["forward", "backward", "update", "accumulation"]

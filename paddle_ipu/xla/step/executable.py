@@ -78,6 +78,7 @@ class Executable:
     _rooms: list[FeedRoom] | None = None
 
     def __post_init__(self) -> None:
+        process.prepare()
         program = self.program
         if program.instances > 1:
             self._instances = collectives.joined()
@@ -341,7 +342,7 @@ class Executable:
         self._traced = None
         if self._leaves_weights(self._step) and self.program.updater is None:
             self._rooms = []
-        if not process.is_left_alone("memory"):
+        if not process.is_left_alone("trim"):
             process.give_back_unused()
 
     def _obtain(self, step: Step) -> CompiledStep:

@@ -302,8 +302,8 @@ def source_digest() -> str:
     """Of the code that turns a PopART program into a step, as it is installed."""
     package = Path(paddle_ipu.__file__).parent
     digest = hashlib.sha256()
-    for room in ("popart", "xla"):
-        for path in sorted((package / room).rglob("*.py")):
+    for part in ("popart", "sessions", "xla"):
+        for path in sorted((package / part).rglob("*.py")):
             content = path.read_bytes()
             digest.update(f"{path.relative_to(package)} {len(content)}\n".encode())
             digest.update(content)

@@ -28,8 +28,6 @@ from paddle_ipu.xla.step.traced_step import Step
 
 _LOG = logging.getLogger("paddle_ipu")
 
-# The setting is the process's.
-
 _ON_HOST = re.compile(r"custom_call\s+@\S*callback")
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from paddle_ipu.instances.awake import Watch
+from paddle_ipu.instances.spared_processors import COUNT
 from paddle_ipu.serving import BatchingRunner
 from paddle_ipu.serving.sleepers import Sleeper, Sleepers
-from paddle_ipu.xla.kernels.awake import Watch
-from paddle_ipu.xla.kernels.spared_processors import COUNT
 
 Array = np.ndarray[Any, Any]
 ROWS = 4

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
+from paddle_ipu.instances.awake import Watch
 from paddle_ipu.xla.kernels import library
-from paddle_ipu.xla.kernels.awake import Watch
 
 needs_kernels = pytest.mark.skipif(
     library.version() is None or library.threads() < 2,

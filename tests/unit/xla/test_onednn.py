@@ -19,9 +19,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paddle_ipu.instances.spared_processors import ONE_SPARED
 from paddle_ipu.xla.kernels import library
 from paddle_ipu.xla.kernels.library import Spec
-from paddle_ipu.xla.kernels.spared_processors import ONE_SPARED
 from paddle_ipu.xla.step import memory
 
 Array = np.ndarray[Any, Any]

@@ -22,16 +22,23 @@ def state():
 """
 
 COMPILE = """
+import os
+TRAINING = os.environ.get("TRAINING") == "1"
 import numpy as np, paddle, paddle_ipu
 paddle_ipu.activate()
 paddle.enable_static()
 x = paddle.static.data("x", [2, 2])
 y = paddle.tanh(x)
 before = state()
+loss = paddle.mean(paddle.static.nn.fc(y, 1)) if TRAINING else None
+if TRAINING:
+    paddle.optimizer.SGD(0.1).minimize(loss)
+    paddle.static.Executor(paddle.CPUPlace()).run(paddle.static.default_startup_program())
 strategy = paddle.static.IpuStrategy()
-strategy.set_graph_config(num_ipus=1, is_training=False)
-program = paddle.static.IpuCompiledProgram(ipu_strategy=strategy).compile(["x"], [y])
-program.run({"x": np.ones((2, 2), np.float32)}, [y])
+strategy.set_graph_config(num_ipus=1, is_training=TRAINING)
+fetched = [loss if TRAINING else y]
+program = paddle.static.IpuCompiledProgram(ipu_strategy=strategy).compile(["x"], fetched)
+program.run({"x": np.ones((2, 2), np.float32)}, fetched)
 """
 
 
@@ -60,14 +67,32 @@ def test_all_of_it_can_be_left_alone(run_python: Any) -> None:
     assert told == "[] True"
 
 
-def test_compiling_asks_jax_to_run_in_the_calling_thread(run_python: Any) -> None:
+@pytest.mark.parametrize(
+    "environment",
+    [{"TRAINING": "1"}, {"TRAINING": "0"}, {"TRAINING": "0", "PADDLE_IPU_ONEDNN": "0"}],
+    ids=lambda environment: ",".join(f"{k}={v}" for k, v in environment.items()),
+)
+def test_compiling_asks_jax_to_run_in_the_calling_thread(
+    run_python: Any, environment: dict[str, str]
+) -> None:
     snippet = (
         "import warnings; warnings.simplefilter('ignore')\n" + STATE + COMPILE + "after = state()\n"
         "print(sorted(k for k in after[0] if after[0][k] != before[0][k]))\n"
         "assert after[1:5] == before[1:5]"
     )
-    told = run_python(snippet).stdout.splitlines()[-1]
+    told = run_python(snippet, **environment).stdout.splitlines()[-1]
     assert told == "['jax_cpu_enable_async_dispatch']"
+
+
+@pytest.mark.parametrize(
+    "what", ["paddle_ipu.serving", "paddle_ipu.cli.main", "paddle_ipu.compiler.predicted_program"]
+)
+def test_what_needs_no_jax_does_not_import_it(run_python: Any, what: str) -> None:
+    snippet = (
+        "import warnings; warnings.simplefilter('ignore')\n"
+        f"import {what}, sys; print('jax' in sys.modules)"
+    )
+    assert run_python(snippet).stdout.splitlines()[-1] == "False"
 
 
 def test_an_unknown_name_is_told_with_those_there_are(run_python: Any) -> None:

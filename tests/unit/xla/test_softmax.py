@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paddle_ipu import popart
-from paddle_ipu.xla.kernels import library, spared_processors
+from paddle_ipu.instances import spared_processors
+from paddle_ipu.xla.kernels import library
 from paddle_ipu.xla.kernels.softmax import SoftmaxSpec, softmax_of
 from tests.unit.xla.inference_sessions import XLAS_OWN, chosen, run, session_of
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from paddle_ipu.xla.kernels.spared_processors import COUNT, ONE_SPARED
+from paddle_ipu.instances.spared_processors import COUNT, ONE_SPARED
 
 
 def test_contexts_add_up() -> None:
