@@ -9,9 +9,7 @@ from tests.models.side_by_side import assert_infers_alike, assert_trains_alike
 
 QUICK = ("vit", "lstm", "llama")
 MODELS = {**vision_models.MODELS, **sequence_models.MODELS}
-CHOSEN = [
-    name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in MODELS
-]
+CHOSEN = [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in MODELS]
 
 pytestmark = [
     pytest.mark.usefixtures("static_mode"),
