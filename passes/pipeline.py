@@ -1,4 +1,4 @@
-"""What a pass is, what it works on, and how passes are run; their order is in ``ipu_pipeline``.
+"""What a pass is, what it works on, and how passes are run; their order is in ``order``.
 
 A pass is a class with a ``name`` and ``run(compilation) -> bool``, True when it changed something.
 The pipeline checks the graph after each pass: producers stand before consumers and every value a

@@ -30,7 +30,7 @@ from paddle_ipu.options.strategy import (
     record_patterns_on,
 )
 from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
-from paddle_ipu.passes.ipu_pipeline import PIPELINE
+from paddle_ipu.passes.order import PIPELINE
 from paddle_ipu.passes.pipeline import Compilation, Pass, run_passes
 from paddle_ipu.runtime import scope as scopes
 from paddle_ipu.runtime import target_selection

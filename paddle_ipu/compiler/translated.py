@@ -12,7 +12,7 @@ import paddle
 from paddle_ipu import popart
 from paddle_ipu.frontend import programs
 from paddle_ipu.ops.translate import Translation, translate
-from paddle_ipu.passes.ipu_pipeline import PIPELINE
+from paddle_ipu.passes.order import PIPELINE
 from paddle_ipu.passes.pipeline import Compilation, run_passes
 
 Array = np.ndarray[Any, Any]

@@ -51,7 +51,7 @@ from paddle_ipu.sessions.updater import updater_of
 from paddle_ipu.sessions.weights import NO_ENGINE
 from paddle_ipu.xla import process
 from paddle_ipu.xla.precision.settings import Precision
-from paddle_ipu.xla.rewrites.standing_weights import Rewriting, rewritten
+from paddle_ipu.xla.rewrites.inference_rewrites import Rewriting, rewritten
 from paddle_ipu.xla.step.automatic_loss_scaling import AutomaticLossScaling
 from paddle_ipu.xla.step.executable import Executable
 from paddle_ipu.xla.step.recomputation import Recomputation

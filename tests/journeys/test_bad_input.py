@@ -548,7 +548,7 @@ def test_a_failed_compilation_gives_the_optimizers_state_back(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """It goes to the device while XLA compiles."""
-    monkeypatch.setattr("paddle_ipu.runtime.weights.early_state._WORTH_RELEASING", 0)
+    monkeypatch.setattr("paddle_ipu.runtime.weights.state_upload._WORTH_RELEASING", 0)
     built = mlp(_adam)
     scope = initialised(built)
     random = np.random.default_rng(0)

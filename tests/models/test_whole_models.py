@@ -1,4 +1,4 @@
-"""Whole models on the IPU Model, beside Paddle's CPU executor: three of them, and in `make test-all` all."""
+"""Whole models on the IPU Model, beside Paddle: three of them, and in `make test-all` all."""
 
 from __future__ import annotations
 

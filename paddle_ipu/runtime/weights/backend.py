@@ -15,8 +15,8 @@ import numpy as np
 from paddle_ipu.errors import BackendUnavailableError, NotSupported
 from paddle_ipu.runtime import scope as scopes
 from paddle_ipu.runtime import target_selection
-from paddle_ipu.runtime.weights.early_state import EarlyState, is_worth_releasing
 from paddle_ipu.runtime.weights.state_binding import StateBinding
+from paddle_ipu.runtime.weights.state_upload import EarlyState, is_worth_releasing
 
 Array = np.ndarray[Any, Any]
 

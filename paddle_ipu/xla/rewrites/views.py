@@ -19,7 +19,7 @@ from paddle_ipu.xla.lowerings.node_values import (
     permutation,
     static_dims,
 )
-from paddle_ipu.xla.rewrites.unread_rows import rows_of_slice
+from paddle_ipu.xla.rewrites.slice_pushdown import rows_of_slice
 
 
 @dataclass(frozen=True, slots=True)

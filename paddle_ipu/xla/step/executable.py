@@ -22,24 +22,24 @@ from paddle_ipu.xla import process
 from paddle_ipu.xla.lowerings import index_ranges, residuals
 from paddle_ipu.xla.lowerings.effects import ABORTED
 from paddle_ipu.xla.precision import half
-from paddle_ipu.xla.rewrites import fused_products, kernel_layout, standing_weights
+from paddle_ipu.xla.rewrites import fused_products, inference_rewrites, kernel_layout
 from paddle_ipu.xla.rewrites.folded_norms import FoldedNorm
 from paddle_ipu.xla.step import (
     collectives,
-    fixed_weights,
+    constant_upload,
     memory,
     recomputation,
     step_trace,
     stored_step,
 )
-from paddle_ipu.xla.step.feed_rooms import FeedRoom
 from paddle_ipu.xla.step.graph import LoweredGraph
+from paddle_ipu.xla.step.input_staging import FeedRoom
 from paddle_ipu.xla.step.recomputation import Segment
-from paddle_ipu.xla.step.stale_weights import stale_reads
 from paddle_ipu.xla.step.state import OptimizerState, owned
 from paddle_ipu.xla.step.step_program import GRADIENT_PREFIX, StepProgram
 from paddle_ipu.xla.step.stored_step import CompiledStep
 from paddle_ipu.xla.step.traced_step import Step
+from paddle_ipu.xla.step.weight_versions import stale_reads
 
 Tree = dict[str, Any]
 _WORD = 0xFFFFFFFF
@@ -92,7 +92,7 @@ class Executable:
         loss = [program.loss] if program.loss else []
         self._needed = (*tensors, *loss, *program.writes.values())
         graph.keep(self._needed)
-        graph.nodes = standing_weights.lowered(
+        graph.nodes = inference_rewrites.lowered(
             graph.nodes,
             program.folded,
             (*program.attentions, *program.softmaxes, *program.fused),
@@ -130,7 +130,7 @@ class Executable:
             for name, array in found.items()
         }
         if self._leaves_weights(self._step):
-            self.weights.update(fixed_weights.put(whole, packed))
+            self.weights.update(constant_upload.put(whole, packed))
         else:
             self.weights.update((name, owned(array)) for name, array in whole.items())
         for name, array in state.items():

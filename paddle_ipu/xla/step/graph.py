@@ -37,7 +37,7 @@ from paddle_ipu.xla.precision.settings import Precision
 from paddle_ipu.xla.step import recomputation
 from paddle_ipu.xla.step.automatic_loss_scaling import GradientWatch
 from paddle_ipu.xla.step.recomputation import Segment
-from paddle_ipu.xla.step.stale_weights import Versions, with_gradient_of
+from paddle_ipu.xla.step.weight_versions import Versions, with_gradient_of
 
 OWN_LOWERINGS = "paddle_ipu.xla.lowerings."
 """How the modules of paddle_ipu's lowerings begin; others are a user's."""

@@ -33,9 +33,9 @@ from paddle_ipu.xla.step import collectives
 from paddle_ipu.xla.step.automatic_loss_scaling import COUNTS, GradientWatch
 from paddle_ipu.xla.step.graph import LoweredGraph, is_float
 from paddle_ipu.xla.step.recomputation import Segment
-from paddle_ipu.xla.step.stale_weights import Reads, Versions
 from paddle_ipu.xla.step.state import OptimizerState
 from paddle_ipu.xla.step.step_program import GRADIENT_PREFIX, Anchor, StepProgram
+from paddle_ipu.xla.step.weight_versions import Reads, Versions
 
 Tree = dict[str, Any]
 Scale = float | jax.Array

@@ -8,7 +8,7 @@ import paddle
 import pytest
 
 from paddle_ipu.errors import NotSupported, PassError
-from paddle_ipu.passes.ipu_pipeline import PIPELINE
+from paddle_ipu.passes.order import PIPELINE
 from paddle_ipu.passes.pipeline import Compilation, run_passes
 
 Read = Callable[..., Compilation]

@@ -70,7 +70,7 @@ def test_optimizer_state_goes_with_the_program_that_trains(
     written: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of the programs relieves the Scope of it."""
-    monkeypatch.setattr("paddle_ipu.runtime.weights.early_state._WORTH_RELEASING", 0)
+    monkeypatch.setattr("paddle_ipu.runtime.weights.state_upload._WORTH_RELEASING", 0)
     both = pair(mlp(paddle.optimizer.Adam))
     programs = [both.program]
     for step, turn in enumerate((0, 0, 2, 0, 1)):
@@ -91,7 +91,7 @@ def test_a_program_that_ends_leaves_what_it_trained(
 ) -> None:
     """Without ``weights_to_host``, and whether or not the Scope still held the optimizer state."""
     if released:
-        monkeypatch.setattr("paddle_ipu.runtime.weights.early_state._WORTH_RELEASING", 0)
+        monkeypatch.setattr("paddle_ipu.runtime.weights.state_upload._WORTH_RELEASING", 0)
     both = pair(mlp(paddle.optimizer.Adam))
     both.step(rows(4))
     if how == "dropped":

@@ -14,7 +14,7 @@ from paddle_ipu.xla.rewrites.fused_attention import FusedAttention
 from paddle_ipu.xla.rewrites.fused_products import FusedProduct
 from paddle_ipu.xla.rewrites.kernel_layout import constant_kernels
 from paddle_ipu.xla.rewrites.row_softmax import RowSoftmax
-from paddle_ipu.xla.rewrites.unread_rows import without_unread_rows
+from paddle_ipu.xla.rewrites.slice_pushdown import without_unread_rows
 
 
 @dataclass(frozen=True, slots=True)

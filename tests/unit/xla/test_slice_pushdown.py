@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paddle_ipu import popart
-from paddle_ipu.xla.rewrites import standing_weights
-from paddle_ipu.xla.rewrites.unread_rows import Rows, through_reshape
+from paddle_ipu.xla.rewrites.slice_pushdown import Rows, through_reshape
 from tests.unit.xla.inference_sessions import chosen, run, session_of
 
 Array = np.ndarray[Any, Any]
@@ -278,7 +277,7 @@ def test_rows_that_are_computed(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     made = Made(make)
     assert sorted(made.rows) == sorted(rows)
     results = made.run()
-    monkeypatch.setattr(standing_weights, "without_unread_rows", lambda graph, kept: graph)
+    monkeypatch.setattr(inference_rewrites, "without_unread_rows", lambda graph, kept: graph)
     whole = Made(make)
     assert set(whole.rows) == {ROWS}
     for own, wanted in zip(results, whole.run(), strict=True):

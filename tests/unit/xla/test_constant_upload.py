@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from paddle_ipu.xla.step import fixed_weights, memory
+from paddle_ipu.xla.step import constant_upload, memory
 
 
 def test_arrays_side_by_side_have_their_shapes_and_do_not_overlap() -> None:
@@ -38,7 +38,7 @@ def test_weights_are_as_given(rows: int) -> None:
         "half": np.ones(9, ml_dtypes.bfloat16),
     }
     expected = {name: array.copy() for name, array in given.items()}
-    found = fixed_weights.put(given, {})
+    found = constant_upload.put(given, {})
     for array in given.values():
         if array.flags.writeable:
             # What becomes of the caller's arrays is the caller's affair.
@@ -51,7 +51,7 @@ def test_weights_are_as_given(rows: int) -> None:
 
 def test_weights_are_in_memory_once() -> None:
     rows = np.ones((64, 1024), np.float32)
-    found = fixed_weights.put({"a": rows, "b": rows}, {})
+    found = constant_upload.put({"a": rows, "b": rows}, {})
     places = [array.unsafe_buffer_pointer() for array in found.values()]
     # JAX took the block in which they were written, one behind the other.
     assert abs(places[1] - places[0]) == rows.nbytes
