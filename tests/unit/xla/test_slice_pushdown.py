@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paddle_ipu import popart
+from paddle_ipu.xla.rewrites import inference_rewrites
 from paddle_ipu.xla.rewrites.slice_pushdown import Rows, through_reshape
 from tests.unit.xla.inference_sessions import chosen, run, session_of
 
