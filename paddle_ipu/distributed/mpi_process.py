@@ -63,6 +63,7 @@ class MpiProcess:
     _last: dict[int, deque[str]] = field(default_factory=dict)
     _own: list[str] = field(default_factory=list)
     _signal: int = 0
+    _process: subprocess.Popen[bytes] | None = None
 
     def run(
         self,
@@ -80,23 +81,26 @@ class MpiProcess:
         Returns:
             The exit code; 128 + the signal that ended it; `HUNG`.
         """
-        process = subprocess.Popen(
-            command,
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            preexec_fn=_end_with_parent,
-        )
-        started(process.pid)
-        readers = [
-            threading.Thread(target=self._pass_on, args=(stream, to), daemon=True)
-            for stream, to in ((process.stdout, sys.stdout), (process.stderr, sys.stderr))
-        ]
-        for reader in readers:
-            reader.start()
-        with self._ending(process):
+        # From the first moment on, in which instances may be there already.
+        with self._ending():
+            process = self._process = subprocess.Popen(
+                command,
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+                preexec_fn=_end_with_parent,
+            )
+            if self._signal:
+                _end(process)
+            started(process.pid)
+            readers = [
+                threading.Thread(target=self._pass_on, args=(stream, to), daemon=True)
+                for stream, to in ((process.stdout, sys.stdout), (process.stderr, sys.stderr))
+            ]
+            for reader in readers:
+                reader.start()
             code = self._wait(process)
         for reader in readers:
             reader.join(timeout=_GRACE)
@@ -122,16 +126,15 @@ class MpiProcess:
         return process.wait()
 
     @contextmanager
-    def _ending(self, process: subprocess.Popen[bytes]) -> Iterator[None]:
+    def _ending(self) -> Iterator[None]:
         """Turns signals that ask to end into the end of all instances."""
 
         def end(number: int, frame: Any) -> None:
-            if self._signal:
+            process, is_first = self._process, not self._signal
+            self._signal = self._signal or number
+            if process is not None:
                 # Asked twice: at once.
-                _kill_group(process)
-                return
-            self._signal = number
-            _end(process)
+                (_end if is_first else _kill_group)(process)
 
         asked = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)
         before = {number: signal.signal(number, end) for number in asked}
