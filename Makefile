@@ -15,6 +15,14 @@ unexport PYTHONDONTWRITEBYTECODE
 # What an environment is made again for.
 BUILT_FROM = pyproject.toml setup.py $(wildcard $(addprefix paddle_ipu/xla/kernels/,*.cc *.h */*.cc */*.h))
 
+# `make test ISA=AVX2` runs everything as on a processor that has no more: XLA, oneDNN and our own
+# kernels (which obey oneDNN's variable), and MKL in Paddle's executor.
+ifneq ($(ISA),)
+export ONEDNN_MAX_CPU_ISA = $(ISA)
+export XLA_FLAGS = --xla_cpu_max_isa=$(ISA)
+export MKL_ENABLE_INSTRUCTIONS = $(ISA)
+endif
+
 # The releases that older environments hold. 2.6 has the old API whole.
 PADDLE_2.6 = 2.6.2
 PADDLE_3.0 = 3.0.0

@@ -266,7 +266,7 @@ def surroundings() -> list[tuple[str, Any]]:
         ("machine", (platform.machine(), _processor())),
         # XLA shares its work out among as many threads.
         ("processors", len(os.sched_getaffinity(0))),
-        ("flags", os.environ.get("XLA_FLAGS", "")),
+        ("flags", [os.environ.get(name, "") for name in ("XLA_FLAGS", "ONEDNN_MAX_CPU_ISA")]),
         ("settings", settings),
     ]
 

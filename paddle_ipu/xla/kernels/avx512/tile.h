@@ -9,6 +9,8 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 
 #define PADDLE_IPU_AVX512 __attribute__((target("avx512f")))
 
@@ -24,7 +26,13 @@ inline Memory& sums_memory() {
   return own;
 }
 
-inline bool is_supported() { return __builtin_cpu_supports("avx512f"); }
+// Whether the processor has AVX-512 and oneDNN's own variable, which its kernels obey, allows it.
+inline bool is_supported() {
+  const char* cap = std::getenv("ONEDNN_MAX_CPU_ISA");
+  const bool is_capped = cap && (!std::strncmp(cap, "SSE", 3) || !std::strncmp(cap, "AVX2", 4) ||
+                                 !std::strcmp(cap, "AVX"));
+  return !is_capped && __builtin_cpu_supports("avx512f");
+}
 
 // The first lanes of a vector, as many as there are.
 inline __mmask16 first(int64_t count) {
