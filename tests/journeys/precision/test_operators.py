@@ -12,12 +12,10 @@ from tests.journeys.precision.half_program import run
 
 Array = np.ndarray[Any, Any]
 
-_rng = np.random.default_rng(0)
-
 
 def _halves(count: int) -> Array:
     """Any finite halves, subnormal ones included."""
-    bits = _rng.integers(0, 65536, 2 * count, dtype=np.uint16)
+    bits = np.random.default_rng(1).integers(0, 65536, 2 * count, dtype=np.uint16)
     values = bits.view(np.float16)
     return values[np.isfinite(values)][:count].copy()
 
@@ -37,8 +35,8 @@ X = _halves(4096)
 
 
 def test_sums_and_products_accumulate_in_float32() -> None:
-    a = _rng.normal(size=(64, 4096)).astype(np.float16)
-    b = _rng.normal(size=(4096, 64)).astype(np.float16)
+    a = np.random.default_rng(2).normal(size=(64, 4096)).astype(np.float16)
+    b = np.random.default_rng(3).normal(size=(4096, 64)).astype(np.float16)
     ones = np.full((1, 4096), 1.001, np.float16)
     out = run(
         {"a": a, "b": b, "ones": ones},
@@ -119,8 +117,8 @@ def test_what_only_moves_elements_is_exact() -> None:
 
 
 def test_bfloat16_rounds_to_its_own_grid() -> None:
-    x = _rng.normal(size=500).astype(ml_dtypes.bfloat16)
-    y = _rng.normal(size=500).astype(ml_dtypes.bfloat16)
+    x = np.random.default_rng(4).normal(size=500).astype(ml_dtypes.bfloat16)
+    y = np.random.default_rng(5).normal(size=500).astype(ml_dtypes.bfloat16)
     out = run(
         {"x": x, "y": y},
         lambda builder, x, y: {

@@ -84,7 +84,7 @@ def test_the_initial_filters_spread_as_the_inputs_ask() -> None:
 
 
 def test_conv3d() -> None:
-    x = RNG.normal(size=(1, 2, 3, 3, 3)).astype(np.float32)
+    x = np.random.default_rng(1).normal(size=(1, 2, 3, 3, 3)).astype(np.float32)
     (got,), weights = run(lambda v: nn.conv3d(v, 3, 3), {"x": x})
     w, b = weights["conv3d_0.w_0"], weights["conv3d_0.b_0"]
     assert (w.shape, b.shape) == ((3, 2, 3, 3, 3), (3,))
@@ -101,7 +101,7 @@ def test_conv2d_transpose(given: dict[str, Any]) -> None:
 
 
 def test_conv3d_transpose() -> None:
-    x = RNG.normal(size=(1, 2, 1, 1, 1)).astype(np.float32)
+    x = np.random.default_rng(2).normal(size=(1, 2, 1, 1, 1)).astype(np.float32)
     (got,), weights = run(lambda v: nn.conv3d_transpose(v, 3, filter_size=2), {"x": x})
     w, b = weights["conv3d_transpose_0.w_0"], weights["conv3d_transpose_0.b_0"]
     expected = np.einsum("c,cfijk->fijk", x.reshape(2), w) + b.reshape(3, 1, 1, 1)
