@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from paddle_ipu.compiler.paddle_kernels import check_kernels
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import NotSupported, PaddleIpuError
 from paddle_ipu.frontend.legacy_operator import EMPTY, Operator, Variables
@@ -144,8 +145,9 @@ def kernel_of(node: ir.Node, kinds: Sequence[Kind | None]) -> CpuKernel:
         A kernel that has run once, on ones, to learn the shapes of its results.
 
     Raises:
-        NotSupported: Paddle cannot run it by itself.
+        NotSupported: Paddle cannot run it by itself, or not on this processor.
     """
+    check_kernels([node], "cpu_fallback")
     source = node.meta.get(dialect.MADE_FROM)
     place = dialect.describe(node)
     if source is None:

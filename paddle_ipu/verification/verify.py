@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import onnx_ir as ir
 
+from paddle_ipu.compiler.paddle_kernels import check_kernels
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import NotSupported, PaddleIpuError, VerificationError
 from paddle_ipu.frontend import programs
@@ -184,6 +185,7 @@ def prepare(
     forward = bisection.read_forward(graph, duplicate, list(feeds[0]), fetches, values)
     if on_cpu:
         bisection.check_deterministic(forward)
+        check_kernels(dialect.walk(graph), "verify")
         _check_known_to_paddle(duplicate, fetches)
     return Case(
         copy=duplicate,

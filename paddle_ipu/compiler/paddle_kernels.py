@@ -1,0 +1,63 @@
+"""What Paddle's CPU kernels need of the processor where it is more than Paddle itself needs.
+
+Paddle runs such a kernel unasked, and the process dies of an illegal instruction.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterable
+
+import onnx_ir as ir
+
+from paddle_ipu.dialect import dialect
+from paddle_ipu.errors import NotSupported
+
+NEEDS = {"self_dp_attention": "avx512f"}
+"""phi name -> a feature of the processor, as Linux spells it."""
+
+
+def check_kernels(nodes: Iterable[ir.Node], reader: str) -> None:
+    """Refuses operators whose kernel this processor cannot run.
+
+    Args:
+        nodes: operators of the dialect.
+        reader: who is about to run Paddle's kernels, for the message.
+
+    Raises:
+        NotSupported: naming the first such operator.
+    """
+    features = processor_features()
+    for node in nodes:
+        needed = NEEDS.get(str(node.op_type))
+        if needed is not None and features and needed not in features:
+            raise NotSupported(
+                f"{dialect.describe(node)}: {reader} runs Paddle's CPU kernel, which needs a "
+                f"processor with {needed}, and this one has none: the process would die. Do it on "
+                "another machine. The IPU Model itself runs the operator anywhere."
+            )
+
+
+def processor_features() -> frozenset[str]:
+    """What the processor can do, by Linux's names; none where nothing tells.
+
+    ``ONEDNN_MAX_CPU_ISA``, which caps oneDNN's kernels and ours, hides AVX-512 here too.
+    """
+    features = _found()
+    if os.environ.get("ONEDNN_MAX_CPU_ISA", "").startswith(("AVX2", "SSE")):
+        return frozenset(name for name in features if not name.startswith("avx512"))
+    return features
+
+
+@functools.cache
+def _found() -> frozenset[str]:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                name, _, value = line.partition(":")
+                if name.strip() == "flags":
+                    return frozenset(value.split())
+    except OSError:
+        pass
+    return frozenset()
