@@ -113,7 +113,8 @@ def test_operators_are_right_to_the_last_place() -> None:
     x = X.astype(BFLOAT16).astype(np.float64)
     e = np.exp(x)
     all_expected = [
-        x + x, x * x, x - float(BFLOAT16(0.3)), np.maximum(x, 0), x @ x.T, e / e.sum(-1, keepdims=True),
+        x + x, x * x, x - float(BFLOAT16(0.3)), np.maximum(x, 0), x @ x.T,
+        e / e.sum(-1, keepdims=True),
         x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2, np.sqrt(np.abs(x)),
     ]  # fmt: skip
     program = Forward("bfloat16", make)
