@@ -3,7 +3,7 @@
 Weights begin where rounding stays rounding. The scales and biases of batch normalisation keep most
 activations away from the kinks of ReLU and its like, where one of two equally good roundings turns
 a derivative on, and keep running means off zero; biases begin off zero. Images are such that no
-maximum of a pooling is a near tie.
+maximum of a pooling is a near tie on most processors; where one is, double precision decides.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from tests.journeys.training.side_by_side import (
     variables,
     write,
 )
+from tests.models.in_double import gradients_in_double
 
 Feed = dict[str, np.ndarray]
 
@@ -38,6 +39,8 @@ WEIGHTS = 1e-5
 
 Single gradients may be zero but for rounding: that of a bias before a normalisation is.
 """
+
+_RATE = 0.01
 
 _BATCH_NORM = re.compile(r"batch_norm(2d)?_\d+\.(?P<what>[wb]_\d)$")
 _ALL_WEIGHTS = re.compile(r"^(lstm|gru)_\d+\.w_0$")
@@ -76,7 +79,7 @@ class Model:
             values = {"logits": logits[0]}
             if training:
                 loss = paddle.add_n([paddle.nn.functional.cross_entropy(o, label) for o in logits])
-                paddle.optimizer.Momentum(0.01, 0.9).minimize(loss)
+                paddle.optimizer.Momentum(_RATE, 0.9).minimize(loss)
                 values["loss"] = loss
             return names, values, None
 
@@ -150,9 +153,19 @@ def assert_trains_alike(model: Model) -> None:
     velocities = [name for name in names if "velocity" in name]
     got, expected = (_all_of(scope, velocities) for scope in (both.ipu, both.cpu))
     assert np.linalg.norm(expected) > 0
-    assert distance(got, expected) <= WEIGHTS, "gradients"
+    has_ties = distance(got, expected) > WEIGHTS
+    if has_ties:
+        exact, moved = gradients_in_double(model, before, velocities)
+        assert distance(got, exact) <= max(WEIGHTS, 2 * moved), "gradients"
+
+    def expected_of(name: str) -> np.ndarray:
+        velocity = f"{name}_velocity_0"
+        if has_ties and velocity in velocities:
+            return np.asarray(before[name] - _RATE * read(both.ipu, velocity))
+        return read(both.cpu, name)
+
     far = {
-        name: distance(read(both.ipu, name), read(both.cpu, name))
+        name: distance(read(both.ipu, name), expected_of(name))
         for name in names
         if name not in velocities and not _ALL_WEIGHTS.search(name)
     }
