@@ -17,7 +17,7 @@ from paddle_ipu.passes.pipeline import Compilation
 
 
 class AvgShard:
-    """Writes ``ipu_index`` and ``ipu_stage`` on every operator.
+    """Writes ``ipu_index`` and ``ipu_stage`` on every operator, and takes them off constants.
 
     Raises:
         InvalidProgramError: there are fewer operators than IPUs.
@@ -39,6 +39,11 @@ class AvgShard:
         starts: Sequence[int] = [part * length for part in range(parts)]
         if compilation.cuts is not None and parts > 1:
             starts = compilation.cuts(compilation, nodes, parts)
+        for node in compilation.graph:
+            if node.op_type in dialect.CONSTANT_OPS:
+                # It goes where it is read, and not where a guard stood.
+                for name in (INDEX, STAGE):
+                    node.attributes.pop(name, None)
         for number, node in enumerate(nodes):
             part = bisect_right(starts, number) - 1
             inner = (inner for block in dialect.blocks(node) for inner in dialect.walk(block))

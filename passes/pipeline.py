@@ -33,6 +33,8 @@ class Compilation:
         loss: name of the loss, set by ``extract_optimizer`` in training.
         writes: overwritten value -> the value it holds at the end of a run, set by
             ``extract_forward``; of a parameter or state, its value in the next run.
+        rows: of one micro-batch, set by ``bind_micro_batch``.
+        rows_are_fixed: no feed leaves them to ``micro_batch_size``; set with them.
         cuts: says, for `need_avg_shard`, in front of which of the operators it is given the parts
             begin, of which there are so many; None for parts of equal length.
     """
@@ -44,6 +46,8 @@ class Compilation:
     optimizer: PaddleOptimizer | None = None
     loss: str | None = None
     writes: dict[str, str] = field(default_factory=dict)
+    rows: int = 1
+    rows_are_fixed: bool = False
     cuts: Callable[[Compilation, Sequence[ir.Node], int], Sequence[int]] | None = None
 
     @property

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 import time
 from typing import Any
 
-from paddle_ipu.cli.predicted import add_target, predicted_target
+from paddle_ipu.cli.predicted import Target, add_target, predicted_target
+from paddle_ipu.compiler.proposals import Proposal, Proposals, proposals
 from paddle_ipu.cost_model.memory_check import size
-from paddle_ipu.cost_model.plan import MOST, Candidate, plan
+from paddle_ipu.cost_model.plan import MOST, Candidate, Plan, plan
 from paddle_ipu.cost_model.report.strategy_text import placement_text, strategy_text
 
 NAME = "plan"
 SUMMARY = "propose a strategy that fits an IPU machine and is fast on it"
 EXIT_CODES = """\
 A script is run until it compiles for the IPU; strategies for its program are predicted, with the
-same rows in a weight update. Nothing is compiled. Another micro-batch or placement than the
-script's is an estimate: put the proposal into the script, and `paddle-ipu report` predicts it.
+same rows in a weight update. Nothing is compiled. What is shown was lowered as compile does it: put
+the strategy into the script, and it compiles.
 
   for the machine that the strategy names   paddle-ipu plan train.py
   for another, with another batch           paddle-ipu plan --machine pod64 --batch 4096 train.py
@@ -59,35 +61,74 @@ def run(arguments: argparse.Namespace) -> int:
     if isinstance(found, int):
         return found
     begin = time.perf_counter()
-    made = plan(found.program, found.machine, batch=arguments.batch, most=arguments.candidates)
+    made, told = _planned(found, arguments)
     seconds = time.perf_counter() - begin
     if arguments.json:
-        shown = [_as_json(candidate) for candidate in made.candidates[:_SHOWN]]
+        shown = [_as_json(proposal) for proposal in told.proposals]
         print(json.dumps({"fitting": shown, "too_large": made.too_large}, indent=1))
-        return 0 if made.best else 1
+        return 0 if told.proposals else 1
     tried = len(made.candidates) + made.too_large
     print(
         f"{tried} strategies for {found.machine.name} in {seconds:.1f} s; "
         f"{len(made.candidates)} fit"
     )
     print(_HEAD if found.program.settings.training else _HEAD_INFERENCE)
-    for candidate in made.candidates[:_SHOWN]:
-        print(_row(candidate))
-    if made.best is None:
-        if made.closest is not None:
-            print(_row(made.closest))
-            lacking = size(made.closest.prediction.memory.worst.over)
-            print(f"the closest lacks {lacking}: take a machine with more IPUs, or a smaller model")
-        else:
-            print("no strategy makes this batch on this machine: give another --batch")
-        return 1
-    print()
-    print(strategy_text(made.best))
-    where = placement_text(made.best)
-    if where:
+    for proposal in told.proposals:
+        print(_row(proposal.candidate))
+    if found.program.rows_are_fixed:
+        print(
+            f"the feeds' own shapes give micro-batches of {found.program.rows} rows: others are "
+            "tried where dimension 0 is -1, as in paddle.static.data('x', [-1, 16])"
+        )
+    if not told.proposals:
+        _tell_why(made, told)
+    else:
         print()
-        print(where)
-    return 0
+        print(strategy_text(told.proposals[0].calls))
+        where = placement_text(told.proposals[0].candidate)
+        if where:
+            print()
+            print("where the stages begin:")
+            print(where)
+    if told.by_hand is not None:
+        rate = told.by_hand.prediction.cycles.throughput
+        print()
+        print(_row(told.by_hand))
+        print(
+            f"is an estimate of {rate:,.0f} rows/s for operators placed by hand, with "
+            "paddle.static.ipu_shard_guard(index=..., stage=...):"
+        )
+        print(placement_text(told.by_hand))
+    return 0 if told.proposals else 1
+
+
+def _planned(found: Target, arguments: argparse.Namespace) -> tuple[Plan, Proposals]:
+    for fewer in (False, True):
+        made = plan(
+            found.program, found.machine, batch=arguments.batch, most=arguments.candidates,
+            fewer=fewer,
+        )  # fmt: skip
+        with contextlib.redirect_stdout(sys.stderr):
+            told = proposals(
+                found.source, made, found.machine, most=_SHOWN, machine_name=found.machine_name
+            )
+        if told.proposals or not told.refused:
+            break
+    return made, told
+
+
+def _tell_why(made: Plan, told: Proposals) -> None:
+    """Prints why there is no proposal."""
+    if told.by_hand is not None:
+        print("no strategy fits whose placement need_avg_shard can make")
+    elif told.refused:
+        print(f"compile would refuse all that fit: {told.refused[0]}")
+    elif made.closest is not None:
+        print(_row(made.closest))
+        lacking = size(made.closest.prediction.memory.worst.over)
+        print(f"the closest lacks {lacking}: take a machine with more IPUs, or a smaller model")
+    else:
+        print("no strategy makes this batch on this machine: give another --batch")
 
 
 _HEAD = (
@@ -119,7 +160,8 @@ def _row(candidate: Candidate) -> str:
     )
 
 
-def _as_json(candidate: Candidate) -> dict[str, Any]:
+def _as_json(proposal: Proposal) -> dict[str, Any]:
+    candidate = proposal.candidate
     prediction = candidate.prediction
     settings = prediction.program.settings
     return {
@@ -133,6 +175,6 @@ def _as_json(candidate: Candidate) -> dict[str, Any]:
         "auto_recomputation": settings.recomputation,
         "state_on_chip": settings.state_on_chip,
         "tile_share": prediction.memory.worst.per_tile / prediction.memory.worst.tile_capacity,
-        "strategy": strategy_text(candidate),
+        "strategy": strategy_text(proposal.calls),
         "placement": placement_text(candidate),
     }

@@ -16,10 +16,13 @@ from paddle_ipu.cli.check import _last_line
 from paddle_ipu.cli.measured_runs import measured_script
 from paddle_ipu.cli.scripts import run_script, taking_over
 from paddle_ipu.compiler.predicted_program import ipus_of, predicted_program
+from paddle_ipu.compiler.proposals import Source
 from paddle_ipu.cost_model.choice import choose_machine
 from paddle_ipu.cost_model.machines import MACHINES, Machine
 from paddle_ipu.cost_model.program import Program
 from paddle_ipu.errors import PaddleIpuError, popart_exception
+from paddle_ipu.passes.check_micro_batch import CheckMicroBatch
+from paddle_ipu.passes.pipeline import Pass
 from paddle_ipu.runtime.measured import Measurement
 
 UNREADABLE = 3
@@ -27,10 +30,15 @@ UNREADABLE = 3
 
 @dataclass(frozen=True)
 class Target:
-    """A program with the machine it is predicted for; `measured` says how its runs went here."""
+    """A program with the machine it is predicted for; `measured` says how its runs went here.
+
+    `source` is what it was lowered from, `machine_name` what ``ipu_machine`` takes.
+    """
 
     program: Program
     machine: Machine
+    source: Source
+    machine_name: str
     measured: Measurement | None = None
 
 
@@ -124,13 +132,19 @@ def _contradiction(arguments: argparse.Namespace, is_script: bool) -> str:
 
 
 def _target(
-    arguments: argparse.Namespace, program: Any, strategy: Any, feeds: Any, fetches: Any
+    arguments: argparse.Namespace,
+    program: Any,
+    strategy: Any,
+    feeds: Any,
+    fetches: Any,
+    first_passes: Sequence[Pass] | None = None,
 ) -> Target:
     values = strategy._ipu_strategy.snapshot()
     tiles = int(values["tiles_per_ipu"]) if "tiles_per_ipu" in values.explicit else None
     name = arguments.machine or str(values["ipu_machine"])
     choice = choose_machine(name, ipus_of(values), tiles, os.environ)
-    return Target(predicted_program(program, strategy, feeds, fetches), choice.machine)
+    predicted = predicted_program(program, strategy, feeds, fetches, first_passes)
+    return Target(predicted, choice.machine, Source(program, values, feeds, fetches), choice.name)
 
 
 def _of_script(arguments: argparse.Namespace) -> Target | None:
@@ -200,4 +214,5 @@ def _of_model(arguments: argparse.Namespace) -> Target | None:
     strategy.set_precision_config(enable_fp16=arguments.fp16)
     feeds = list(program.feed_names)
     fetches = [str(target.name) for target in program.fetch_targets]
-    return _target(arguments, program, strategy, feeds, fetches)
+    checked = (CheckMicroBatch("--rows", " and save the model again"),)
+    return _target(arguments, program, strategy, feeds, fetches, checked)

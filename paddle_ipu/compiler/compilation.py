@@ -60,7 +60,7 @@ def compiled_for_ipu(
     fetch_list: Sequence[Any],
     backend: IpuBackend,
     progress: Percent,
-    first_passes: Sequence[Pass],
+    first_passes: Sequence[Pass] | None,
 ) -> IpuProgram:
     """Reads, rewrites, translates and compiles a program; its weights go to the device.
 
@@ -68,7 +68,7 @@ def compiled_for_ipu(
         values: the strategy's, consistent.
         backend: takes the session; of this program alone.
         progress: told how many percent are done.
-        first_passes: go before those of ``passes``.
+        first_passes: as for ``lower``.
 
     Raises:
         NotSupported, InvalidProgramError, FeedError, FetchError, IndexRangeError: as
@@ -124,7 +124,7 @@ def compiled_for_ipu(
     compiled = IpuProgram(
         program,
         backend,
-        _feeds(lowered.declared, lowered.declared_dtypes, translation),
+        _feeds(lowered, translation),
         {name: _fetch(compilation, name, anchor) for name, anchor in anchors.items()},
         axes_of(values),
         rate,
@@ -171,15 +171,19 @@ def _describer(translation: Translation) -> Callable[[str], str]:
 # -- names --------------------------------------------------------------------------------------
 
 
-def _feeds(
-    declared: Mapping[str, Any], dtypes: Mapping[str, str], translation: Translation
-) -> dict[str, Feed]:
+def _feeds(lowered: LoweredProgram, translation: Translation) -> dict[str, Feed]:
     """Feeds as the user declared them; passes may have given them another dtype."""
     feeds = {}
-    for name, value in declared.items():
+    for name, value in lowered.declared.items():
         shape = tuple(dialect.dims_of(value))
         on_device = device_dtype(dialect.dtype_name(value))
-        feeds[name] = Feed(translation.feeds.get(name), shape, dtypes[name], on_device)
+        feeds[name] = Feed(
+            translation.feeds.get(name),
+            shape,
+            lowered.declared_dtypes[name],
+            on_device,
+            has_own_rows=name not in lowered.dynamic,
+        )
     return feeds
 
 

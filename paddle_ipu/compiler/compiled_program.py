@@ -53,7 +53,7 @@ class IpuCompiledProgram:
                 f"{_kind(ipu_strategy)}. Leave it out for one with default options."
             )
         self._backend = IpuBackend(self._ipu_strategy._ipu_strategy)
-        self._first_passes: Sequence[Pass] = ()
+        self._first_passes: Sequence[Pass] | None = None
 
     def compile(self, feed_list: Sequence[Any], fetch_list: Sequence[Any]) -> IpuProgram:
         """Compiles the program and puts the scope's weights on the device.
@@ -74,6 +74,7 @@ class IpuCompiledProgram:
             NotSupported: operators that have no support, in one error.
             InvalidProgramError: a program that cannot be compiled as it is.
             FeedError, FetchError: a name that is not in the program.
+            OptionError: options that contradict each other, or the feeds' own batch.
             IndexRangeError: a constant index that does not exist.
         """
         values = self._ipu_strategy._ipu_strategy.snapshot()

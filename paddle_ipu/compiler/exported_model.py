@@ -18,6 +18,7 @@ from paddle_ipu.compiler.predicted_program import best_cuts
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import FetchError, InvalidProgramError, ModelFileError
 from paddle_ipu.ops.translate import Translation
+from paddle_ipu.passes.check_micro_batch import CheckMicroBatch
 from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
 from paddle_ipu.passes.pipeline import Compilation
 from paddle_ipu.popart.graph_types import DATA_SUFFIX, INLINE_LIMIT, number_names_in_file
@@ -211,18 +212,25 @@ def translated(
     fetches: Sequence[str],
     weights_of: WeightsOf,
     values: Any,
+    option: str = "micro_batch_size",
 ) -> ExportedModel:
     """The PopART program of a Paddle program.
 
+    Args:
+        option: what the user calls the option of the rows.
+
     Raises:
+        OptionError: other rows than the feeds' own batch has.
         NotSupported: operators without a translator.
         FeedError, FetchError: names that are not in the program, or gradients.
     """
     if not fetches:
         raise FetchError("export: fetch_list is empty; name what the model is to give.")
+    checked = (CheckMicroBatch(option),)
     lowered = lower(
-        popart, program, values, feeds, fetches, lambda percent: None, (), weights_of, best_cuts
-    )
+        popart, program, values, feeds, fetches, lambda percent: None, checked, weights_of,
+        best_cuts,
+    )  # fmt: skip
     for name, anchor in lowered.anchors.items():
         if anchor.startswith(GRADIENT_PREFIX):
             raise FetchError(

@@ -29,6 +29,7 @@ from paddle_ipu.options.strategy import (
     record_on,
     record_patterns_on,
 )
+from paddle_ipu.passes.check_micro_batch import CheckMicroBatch
 from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
 from paddle_ipu.passes.order import PIPELINE
 from paddle_ipu.passes.pipeline import Compilation, Pass, run_passes
@@ -41,10 +42,14 @@ _LOG = logging.getLogger("paddle_ipu")
 
 @dataclass(frozen=True)
 class LoweredProgram:
-    """A program on its way: everything but a device and a session."""
+    """A program on its way: everything but a device and a session.
+
+    `dynamic` names the feeds whose first dimension was open.
+    """
 
     declared: Mapping[str, Any]
     declared_dtypes: Mapping[str, str]
+    dynamic: Collection[str]
     compilation: Compilation
     written: Mapping[str, str]
     translation: Translation
@@ -65,7 +70,7 @@ def lower(
     feed_list: Sequence[Any],
     fetch_list: Sequence[Any],
     progress: Percent,
-    first_passes: Sequence[Pass],
+    first_passes: Sequence[Pass] | None,
     weights_of: Callable[[Mapping[str, Any], Any], Callable[[str], Any]],
     cuts: Cuts,
 ) -> LoweredProgram:
@@ -73,6 +78,8 @@ def lower(
 
     Args:
         progress: told how many percent of it are done, pass by pass and operator by operator.
+        first_passes: go before those of ``passes``. None for a program as the user declared it,
+            whose batch the options must not contradict.
         weights_of: given the weights by name and the optimizer, what gives the array of each.
         cuts: where parts of equal time begin, for ``need_avg_shard``.
     """
@@ -80,13 +87,14 @@ def lower(
     graph = programs.read(program)
     declared = _declared_feeds(graph, feeds)
     declared_dtypes = {name: dialect.dtype_name(value) for name, value in declared.items()}
+    dynamic = [name for name, value in declared.items() if dialect.dims_of(value)[:1] == [-1]]
     compilation = Compilation(graph, feeds, fetches, values)
     if values["need_avg_shard"]:
         compilation.cuts = functools.partial(cuts, values)
     dump = Dump(values)
     dump.graph("frontend", graph)
     progress(5)
-    passes = (*first_passes, *PIPELINE)
+    passes = (*((CheckMicroBatch(),) if first_passes is None else first_passes), *PIPELINE)
     passed = between(progress, 5, 40)
     done = itertools.count(1)
 
@@ -119,8 +127,8 @@ def lower(
     dump.program(translation.builder)
     because = {f"operator ai.paddle_ipu.{name}": place for name, place in extensions.items()}
     return LoweredProgram(
-        declared, declared_dtypes, compilation, written, translation, anchors, optimizer, chosen,
-        because,
+        declared, declared_dtypes, dynamic, compilation, written, translation, anchors, optimizer,
+        chosen, because,
     )  # fmt: skip
 
 

@@ -66,6 +66,7 @@ def export(
         NotSupported: operators without a translator; with `standard_only`, operators that ONNX
             does not have.
         InvalidProgramError, FetchError: what is to be exported is not said rightly.
+        OptionError: other rows than the feeds' own batch has.
         ModelFileError: the saved model cannot be read, or the file cannot be written.
     """
     target = target_of(path)
@@ -77,7 +78,8 @@ def export(
     else:
         names = _checked(output_names, fetches, feeds)
     options = _options(ipu_strategy, batch_size)
-    exported = translated(program, feeds, fetches, weights, options)
+    option = "batch_size" if ipu_strategy is None else "micro_batch_size"
+    exported = translated(program, feeds, fetches, weights, options, option)
     model = exported.model
     if standard_only:
         standard_operators.rewrite(model)

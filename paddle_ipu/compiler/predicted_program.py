@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from paddle_ipu import popart
@@ -22,18 +23,33 @@ from paddle_ipu.cost_model.sharding import even_starts, shard
 from paddle_ipu.dialect import dialect
 from paddle_ipu.ops.translate import translate
 from paddle_ipu.options.strategy import StrategyValues, check_consistent
-from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.passes.pipeline import Compilation, Pass
+from paddle_ipu.popart.placement import check_placement
+from paddle_ipu.sessions.checks import (
+    check_options,
+    check_recomputation,
+    check_types,
+    replication_factor,
+)
 
 
 def predicted_program(
-    program: Any, ipu_strategy: Any, feed_list: Sequence[Any], fetch_list: Sequence[Any]
+    program: Any,
+    ipu_strategy: Any,
+    feed_list: Sequence[Any],
+    fetch_list: Sequence[Any],
+    first_passes: Sequence[Pass] | None = None,
 ) -> Program:
     """What ``IpuCompiledProgram.compile`` would hand to a session, for ``model.predict``.
 
     The weights' values are not read: the startup program need not have run.
 
+    Args:
+        first_passes: go before the others; by default those of ``compile``.
+
     Raises:
-        NotSupported, InvalidProgramError, FeedError, FetchError: as ``compile`` does.
+        NotSupported, InvalidProgramError, OptionError, FeedError, FetchError, popart_exception: as
+            ``compile`` does.
     """
     values = ipu_strategy._ipu_strategy.snapshot()
     check_consistent(values)
@@ -44,11 +60,24 @@ def predicted_program(
         feed_list,
         fetch_list,
         lambda percent: None,
-        (),
+        first_passes,
         stand_ins,
         best_cuts,
     )
+    _check_as_sessions_do(lowered, values)
     return program_of(lowered, values)
+
+
+def _check_as_sessions_do(lowered: LoweredProgram, values: StrategyValues) -> None:
+    """Raises the popart_exception that a session would raise before it compiles."""
+    options, training = session_options(popart, values), lowered.compilation.training
+    graph = lowered.translation.builder.model.graph
+    ipus = int(values["num_ipus"])
+    check_options(options, training, ipus)
+    check_types(graph, options)
+    check_recomputation(graph, options)
+    flow = data_flow(popart, values, lowered.anchors)
+    check_placement(graph, options, flow, training, ipus // replication_factor(options))
 
 
 def ipus_of(values: StrategyValues) -> int:
@@ -86,7 +115,7 @@ def best_cuts(
     options = session_options(popart, values)
     program = read_program(
         translation.builder.model, data_flow(popart, values, {}), options, compilation.optimizer,
-        loss=loss, ipus=ipus_of(values), rows=int(values["micro_batch_size"]),
+        loss=loss, ipus=ipus_of(values), rows=compilation.rows,
     )  # fmt: skip
     number = {
         id(inner): index
@@ -154,18 +183,14 @@ def program_of(lowered: LoweredProgram, values: StrategyValues) -> Program:
     loss = translation.tensors[str(compilation.loss)] if compilation.training else None
     options = session_options(popart, values)
     options.constantWeights = False
-    rows = int(values["micro_batch_size"])
-    first = next(iter(lowered.declared.values()), None)
-    if rows == 1 and first is not None:
-        dims = dialect.dims_of(first)
-        rows = max(1, dims[0]) if dims else 1
-    return read_program(
+    program = read_program(
         translation.builder.model,
         data_flow(popart, values, lowered.anchors),
         options,
         optimizer,
         loss=loss,
         ipus=ipus_of(values),
-        rows=rows,
+        rows=compilation.rows,
         source_of=lambda node: origin_of(node)[1],
     )
+    return replace(program, rows_are_fixed=compilation.rows_are_fixed)

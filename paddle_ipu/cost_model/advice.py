@@ -19,6 +19,7 @@ class Advice:
     """One change to a strategy: what it is, how it is written, what it saves on the worst IPU.
 
     Attributes:
+        option: for ``IpuStrategy.set_options``; "" where it is no option.
         saves: bytes of that IPU, all tiles.
         fits: whether the program fits then.
     """
@@ -27,6 +28,9 @@ class Advice:
     option: str
     saves: int
     fits: bool
+
+    def __str__(self) -> str:
+        return f"{{{self.option}}}: {self.change}" if self.option else self.change
 
 
 def advise(
@@ -69,8 +73,8 @@ def _changes(program: Program) -> Iterator[tuple[str, str, Program]]:
     if program.rows > 1 and program.rows % 2 == 0:
         more = " and twice the accumulation_factor" if settings.training else ""
         yield (
-            f"halve the micro-batch{more}",
-            f"'micro_batch_size': {program.rows // 2}",
+            f"halve the micro-batch{more}{declared_so(program)}",
+            "" if program.rows_are_fixed else f"'micro_batch_size': {program.rows // 2}",
             with_rows(program, program.rows // 2),
         )
     if any(op.memory_proportion > LOW_PROPORTION for op in program.operators):
@@ -82,6 +86,11 @@ def _changes(program: Program) -> Iterator[tuple[str, str, Program]]:
         )
     if is_float(program):
         yield "compute in half", "'enable_fp16': True", in_half(program)
+
+
+def declared_so(program: Program) -> str:
+    """What another micro-batch asks of feeds that have a batch of their own."""
+    return ", of feeds declared with dimension 0 -1" if program.rows_are_fixed else ""
 
 
 def with_proportion(program: Program, proportion: float) -> Program:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from paddle_ipu.cost_model.machines import MACHINES, Machine, machine_named
+from paddle_ipu.cost_model.machines import FILE_PREFIX, MACHINES, Machine, machine_named
 from paddle_ipu.errors import OptionError
 
 TARGET_OPTIONS = "POPLAR_TARGET_OPTIONS"
@@ -15,10 +15,14 @@ _KEY = "machine"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A machine, and whether somebody named it; else it is GC200's smallest of enough IPUs."""
+    """A machine, and whether somebody named it; else it is GC200's smallest of enough IPUs.
+
+    `name` is what `ipu_machine` takes for it.
+    """
 
     machine: Machine
     named: bool
+    name: str = ""
 
 
 def choose_machine(
@@ -48,7 +52,8 @@ def choose_machine(
                 f"{machine.processor.tiles} tiles an IPU: leave the option out for all of them"
             )
         machine = machine.with_tiles(tiles)
-    return Choice(machine, bool(named))
+    is_file = named.startswith(FILE_PREFIX)
+    return Choice(machine, bool(named), named if is_file else machine.name)
 
 
 def _from_environment(environment: Mapping[str, str]) -> str:

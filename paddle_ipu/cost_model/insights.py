@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from paddle_ipu.cost_model.advice import in_half, is_float
+from paddle_ipu.cost_model.advice import declared_so, in_half, is_float
 from paddle_ipu.cost_model.memory import livenesses
 from paddle_ipu.cost_model.operator_cost import Pricing
 from paddle_ipu.cost_model.prediction import Prediction, predict
@@ -104,8 +104,10 @@ def _changes(prediction: Prediction) -> Iterator[tuple[str, str, Program]]:
         )
         if settings.accumulation % 2 == 0:
             yield (
-                "twice the micro-batch and half the accumulation_factor",
-                f"'micro_batch_size': {2 * program.rows}, "
+                f"twice the micro-batch and half the accumulation_factor{declared_so(program)}",
+                ""
+                if program.rows_are_fixed
+                else f"'micro_batch_size': {2 * program.rows}, "
                 f"'accumulation_factor': {settings.accumulation // 2}",
                 with_rows(program, 2 * program.rows).with_settings(
                     accumulation=settings.accumulation // 2
@@ -113,8 +115,8 @@ def _changes(prediction: Prediction) -> Iterator[tuple[str, str, Program]]:
             )
     else:
         yield (
-            "twice the micro-batch",
-            f"'micro_batch_size': {2 * program.rows}",
+            f"twice the micro-batch{declared_so(program)}",
+            "" if program.rows_are_fixed else f"'micro_batch_size': {2 * program.rows}",
             with_rows(program, 2 * program.rows),
         )
     if training and not settings.state_on_chip and any(program.state.values()):

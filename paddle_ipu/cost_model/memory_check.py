@@ -65,8 +65,7 @@ def _refusal(
     advice = advise(program, choice.machine, report, pricing)
     lines.append("What would help, by IpuStrategy.set_options:")
     lines += [
-        f"  {size(found.saves):>9} less  {{{found.option}}}: {found.change}"
-        + ("; it fits then" if found.fits else "")
+        f"  {size(found.saves):>9} less  {found}" + ("; it fits then" if found.fits else "")
         for found in advice
     ] or ["  nothing of it; place layers on more IPUs"]
     lines.append(

@@ -2,7 +2,8 @@
 
 Tried are the IPUs of a replica (and as many replicas as fill the machine), the micro-batch, the
 accumulation that makes the global batch of both, recomputation, where optimizer state lives, and
-less memory for matrix products and convolutions.
+less memory for matrix products and convolutions. Where no replicas that fill the machine make the
+batch, fewer are tried.
 Placements are :mod:`paddle_ipu.cost_model.placement`'s, and the program's own where it has one.
 """
 
@@ -30,6 +31,11 @@ _OFF = 0.03
 """By what share the global batch may differ from the wanted one."""
 MOST = 200
 """Candidates that are tried at most."""
+PLANNED = (
+    *("ipus", "replicas", "accumulation", "batches_per_step", "recomputation"),
+    *("state_on_chip", "state_sharded"),
+)
+"""Fields of :class:`Settings` in which candidates of one placement differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +66,43 @@ class Plan:
         return self.candidates[0] if self.candidates else None
 
 
-def plan(program: Program, machine: Machine, *, batch: int = 0, most: int = MOST) -> Plan:
+def plan(
+    program: Program,
+    machine: Machine,
+    *,
+    batch: int = 0,
+    most: int = MOST,
+    fewer: bool = False,
+) -> Plan:
     """Tries strategies for a program on all IPUs of a machine.
 
     Args:
         batch: rows of a weight update; the program's own where 0. In inference rows at once of
             all replicas; as many as are fastest where 0.
         most: how many candidates are tried.
+        fewer: replicas need not fill the machine: they are halved until the batch can be made.
+            It is so, too, where otherwise nothing makes the batch.
     """
     if not batch and program.settings.training:
         batch = program.samples // program.settings.batches_per_step
     pricing = Pricing(machine.processor)
+    placements = _placements(program, machine, batch, pricing, fewer)
+    found = _tried(program, machine, pricing, most, placements)
+    if found.candidates or found.too_large or fewer:
+        return found
+    return plan(program, machine, batch=batch, most=most, fewer=True)
+
+
+def _tried(
+    program: Program,
+    machine: Machine,
+    pricing: Pricing,
+    most: int,
+    placements: Iterator[Iterator[tuple[Program, Cuts | None]]],
+) -> Plan:
     fitting: list[Candidate] = []
     too_large, closest, tried = 0, None, 0
-    for choices in _placements(program, machine, batch, pricing):
+    for choices in placements:
         for placed, cuts in choices:
             lives = livenesses(placed)
             roomy = False
@@ -146,15 +175,21 @@ def _variants(program: Program) -> Iterator[Program]:
 
 
 def _placements(
-    program: Program, machine: Machine, batch: int, pricing: Pricing
+    program: Program, machine: Machine, batch: int, pricing: Pricing, fewer: bool
 ) -> Iterator[Iterator[tuple[Program, Cuts | None]]]:
-    """Placements of one size each: the fastest first, then those with room on the first IPU."""
+    """Placements of one size each: the fastest first, then those with room on the first IPU.
+
+    Args:
+        fewer: replicas are halved until the batch can be made, and leave IPUs unused.
+    """
     settings = program.settings
     own = max(1, settings.ipus // max(1, settings.replicas))
     # The program's own number of IPUs and rows first: the others are estimates.
     sizes = [n for n in (1, 2, 4, 8, 16) if n <= machine.ipus]
     sizes.sort(key=lambda n: abs(n.bit_length() - own.bit_length()))
     rows = sorted({*_ROWS, program.rows}, key=lambda r: abs(r - program.rows))
+    if program.rows_are_fixed:
+        rows = [program.rows]
     pipelines: list[tuple[int, list[Cuts | None], str]] = []
     for ipus in sizes:
         for recompute in _recomputations(program, ipus):
@@ -169,23 +204,36 @@ def _placements(
     for micro in rows:
         resized = with_rows(program, micro)
         for ipus, cuts, recompute in pipelines:
-            replicas = machine.ipus // ipus
-            accumulation = max(1, round(batch / (micro * replicas))) if settings.training else 1
-            if batch and abs(accumulation * micro * replicas - batch) > _OFF * batch:
-                continue
             stages = len(resized.stages if cuts[0] is None else cuts[0].starts)
-            if settings.training and ipus > 1 and accumulation < 2 * stages - 1:
+            least = 2 * stages - 1 if settings.training and ipus > 1 else 1
+            made = (
+                (replicas, accumulation)
+                for replicas in (_halved(machine.ipus // ipus) if fewer else [machine.ipus // ipus])
+                if (accumulation := _accumulation(program, batch, micro * replicas)) >= least
+            )
+            replicas, accumulation = next(made, (0, 0))
+            if not replicas:
                 continue
             batches = settings.batches_per_step
             changes = {
                 "ipus": ipus * replicas,
                 "replicas": replicas,
-                "accumulation": accumulation if settings.training else 1,
+                "accumulation": accumulation,
                 "batches_per_step": batches if settings.training else max(batches, stages),
                 "recomputation": recompute,
                 "state_sharded": replicas > 1,
             }
             yield _placed(resized, cuts, changes)
+
+
+def _halved(replicas: int) -> list[int]:
+    return [replicas >> times for times in range(replicas.bit_length())]
+
+
+def _accumulation(program: Program, batch: int, rows: int) -> int:
+    """How many micro-batches of all replicas, of so many rows, make the batch; 0: none do."""
+    accumulation = max(1, round(batch / rows)) if program.settings.training else 1
+    return 0 if batch and abs(accumulation * rows - batch) > _OFF * batch else accumulation
 
 
 def _placed(

@@ -141,6 +141,7 @@ class Program:
         operators: in program order.
         state: bytes of optimizer state of each trained weight.
         rows: rows of one micro-batch.
+        rows_are_fixed: by the shapes of the feeds, whatever the option says.
         anchors: what a run returns.
     """
 
@@ -151,6 +152,7 @@ class Program:
     settings: Settings
     rows: int = 1
     anchors: tuple[str, ...] = ()
+    rows_are_fixed: bool = False
     rule: str = ""
     notes: tuple[str, ...] = field(default=())
 

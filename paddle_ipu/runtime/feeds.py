@@ -32,12 +32,14 @@ class Feed:
         shape: of one micro-batch.
         declared: dtype of ``paddle.static.data``.
         device: dtype on the device.
+        has_own_rows: whether it was declared with them, and not with -1.
     """
 
     tensor: str | None
     shape: tuple[int, ...]
     declared: str
     device: str
+    has_own_rows: bool = False
 
 
 def converted(name: str, known: Feed, value: Any) -> Array:
@@ -117,10 +119,17 @@ def _misfit(
     if known.shape and array.shape[1:] == known.shape[1:] and array.ndim == len(shape):
         terms = {"micro-batch": shape[0], **axes}
         product = " x ".join(f"{term} {number}" for term, number in terms.items())
+        options = "batches_per_step, accumulation_factor or replicated_graph_count."
+        change = f"change the strategy's micro_batch_size, {options}"
+        if known.has_own_rows:
+            change = (
+                f"change the strategy's {options} The program declares the micro-batch's rows; "
+                f"make dimension 0 -1, paddle.static.data({name!r}, {[-1, *shape[1:]]}), and the "
+                "strategy's micro_batch_size sets them."
+            )
         return FeedError(
             f"{got}, expected {micro_batches * shape[0]} rows = {product}. Feed the rows "
-            "of a whole step at once, or change the strategy's micro_batch_size, "
-            "batches_per_step, accumulation_factor or replicated_graph_count."
+            f"of a whole step at once, or {change}"
         )
     whole = [micro_batches * shape[0], *shape[1:]] if shape else [micro_batches]
     return FeedError(

@@ -23,6 +23,7 @@ from paddle_ipu.ops.registry import find_translator
 from paddle_ipu.ops.translate import translate
 from paddle_ipu.ops.untranslated import reason_of
 from paddle_ipu.options.strategy import CoreIpuStrategy, StrategyValues
+from paddle_ipu.passes.check_micro_batch import CheckMicroBatch
 from paddle_ipu.passes.extract_forward import is_backward
 from paddle_ipu.passes.order import PIPELINE
 from paddle_ipu.passes.pipeline import Compilation, run_passes
@@ -225,7 +226,7 @@ def _forward_graph(
         values,
     )
     found = []
-    for step in PIPELINE:
+    for step in (CheckMicroBatch(), *PIPELINE):
         try:
             run_passes([step], compilation)
         except PaddleIpuError as error:

@@ -133,6 +133,9 @@ class Ipu:
         compiled = IpuCompiledProgram(case.copy.program, scope=self._scope, ipu_strategy=strategy)
         if precision != AS_COMPILED:
             compiled._first_passes = (ConvertToFloat32(),)
+        elif one_micro_batch:
+            # Parts of a program have feeds of their own.
+            compiled._first_passes = ()
         self._program = compiled.compile(list(case.feed(0)), self._fetches)
         self._backend = compiled._backend
         self._scales: dict[str, float] = {}

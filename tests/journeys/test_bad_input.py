@@ -354,7 +354,10 @@ def test_operators_in_blocks_are_listed_with_the_other_operators_without_transla
         )
         return ["x"], {"chosen": chosen}, None
 
-    message = refused(UnsupportedOpError, "have no translator", build(make), is_training=False)
+    message = refused(
+        UnsupportedOpError, "have no translator", build(make), is_training=False,
+        micro_batch_size=2,
+    )  # fmt: skip
     assert re.search(rf"  eigvals \(1x\), first at {HERE}:\d+", message), message
 
 
@@ -417,6 +420,39 @@ def test_two_learning_rates() -> None:
         "optimizer a program of its own: compiled for one Scope they share their weights",
         build(make),
     )
+
+
+def _fixed_batch() -> Built:
+    def make() -> tuple[list[str], dict[str, Any], Any]:
+        x = paddle.static.data("x", [8, 16], "float32")
+        return ["x"], {"y": paddle.tanh(x)}, None
+
+    return build(make)
+
+
+def test_a_micro_batch_size_that_the_feeds_contradict() -> None:
+    refused(
+        OptionError,
+        r"micro_batch_size is 4, but feed 'x' has the shape \[8, 16\]: the option sets the rows of "
+        r"feeds whose dimension 0 is -1, and there are none. Make dimension 0 -1, for instance "
+        r"paddle.static.data\('x', \[-1, 16\]\), or leave micro_batch_size out\.",
+        _fixed_batch(),
+        is_training=False,
+        micro_batch_size=4,
+    )
+
+
+@pytest.mark.parametrize("rows_", [1, 8])
+def test_rows_of_feeds_with_a_batch_of_their_own(rows_: int) -> None:
+    program = pair(_fixed_batch(), is_training=False, micro_batch_size=rows_)
+    assert program.on_ipu({"x": np.zeros((8, 16), np.float32)})[0].shape == (8, 16)
+    with pytest.raises(
+        FeedError,
+        match=r"'x': got an array of shape \[4, 16\], expected 8 rows = micro-batch 8\. .* change "
+        r"the strategy's batches_per_step.* The program declares the micro-batch's rows; make "
+        r"dimension 0 -1, paddle.static.data\('x', \[-1, 16\]\), and the strategy's micro_batch_s",
+    ):
+        program.on_ipu({"x": np.zeros((4, 16), np.float32)})
 
 
 def test_a_dynamic_dimension_that_is_not_the_first() -> None:

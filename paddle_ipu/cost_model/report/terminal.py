@@ -23,8 +23,7 @@ def summary(
     if advice:
         lines += ["", "what would save memory on that IPU, by IpuStrategy.set_options:"]
         lines += [
-            f"  {size(found.saves):>8}  {{{found.option}}}: {found.change}"
-            + ("; it fits then" if found.fits else "")
+            f"  {size(found.saves):>8}  {found}" + ("; it fits then" if found.fits else "")
             for found in advice
         ]
         if not any(found.fits for found in advice):

@@ -90,7 +90,7 @@ def test_a_plan_proposes_a_strategy_to_paste(
     arguments = ["plan", "--skip-startup", "--machine", "bow-2000", "--candidates", "12"]
     assert main([*arguments, script, "pod4"]) == 0
     text = capsys.readouterr().out
-    assert text.startswith("12 strategies for Bow-2000 in ")
+    assert text.startswith("3 strategies for Bow-2000 in ")
     source = text[text.index("strategy = paddle") :].split("\n\n")[0]
     found: dict[str, Any] = {"paddle": paddle}
     exec(source, found)

@@ -1,0 +1,162 @@
+"""A plan's candidates as strategies that ``compile`` takes: each lowers the program once more.
+
+The planner scales tensors and places PopART's operators, which is fast and an estimate. What is
+proposed to the user is lowered and predicted as ``compile`` would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from paddle_ipu.compiler.predicted_program import predicted_program
+from paddle_ipu.cost_model.machines import Machine
+from paddle_ipu.cost_model.operator_cost import Pricing
+from paddle_ipu.cost_model.plan import PLANNED, Candidate, Plan
+from paddle_ipu.cost_model.prediction import predict
+from paddle_ipu.cost_model.program import Program
+from paddle_ipu.cost_model.report.strategy_text import Call, strategy_calls
+from paddle_ipu.errors import PaddleIpuError, popart_exception
+from paddle_ipu.options.strategy import StrategyValues, check_consistent
+
+_MOST_LOWERED = 32
+"""How often a program is lowered at most."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A Paddle program as it is given to ``compile``."""
+
+    program: Any
+    values: StrategyValues
+    feeds: Sequence[Any]
+    fetches: Sequence[Any]
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A strategy that ``compile`` takes, by the calls that make it, and its prediction."""
+
+    candidate: Candidate
+    calls: Sequence[Call]
+
+
+@dataclass(frozen=True)
+class Proposals:
+    """What a plan comes to.
+
+    Attributes:
+        proposals: fastest first.
+        refused: messages of ``compile`` for candidates that it does not take, each once.
+        by_hand: the fastest candidate whose placement ``need_avg_shard`` does not make, None
+            where a proposal is as fast.
+    """
+
+    proposals: Sequence[Proposal]
+    refused: Sequence[str]
+    by_hand: Candidate | None
+
+
+def proposals(
+    source: Source, made: Plan, machine: Machine, *, most: int, machine_name: str
+) -> Proposals:
+    """The fastest candidates of a plan that ``compile`` takes.
+
+    Args:
+        most: how many.
+        machine_name: what ``ipu_machine`` takes for the machine.
+    """
+    import paddle
+
+    paddle.enable_static()
+    pricing = Pricing(machine.processor)
+    lowering = _Lowering(source)
+    found: list[Proposal] = []
+    refused: list[str] = []
+    by_hand: list[Candidate] = []
+    for candidate in made.candidates:
+        if len(found) == most or lowering.count == _MOST_LOWERED:
+            break
+        calls = strategy_calls(candidate, source.values, lowering.fresh, machine_name)
+        try:
+            program = lowering.of(candidate, calls)
+        except (PaddleIpuError, popart_exception) as error:
+            refused.append(str(error))
+            continue
+        prediction = predict(program, machine, pricing)
+        if prediction.memory.fits:
+            found.append(Proposal(Candidate(prediction, candidate.cuts), calls))
+        elif is_placed(candidate):
+            by_hand.append(candidate)
+    found.sort(key=lambda proposal: -proposal.candidate.prediction.cycles.throughput)
+    return Proposals(found, list(dict.fromkeys(refused)), _faster(by_hand, found))
+
+
+def is_placed(candidate: Candidate) -> bool:
+    """Whether a candidate has a placement that is not the program's own."""
+    return candidate.cuts is not None and candidate.prediction.program.settings.pipelined
+
+
+def _faster(by_hand: Sequence[Candidate], found: Sequence[Proposal]) -> Candidate | None:
+    if not by_hand:
+        return None
+    best = found[0].candidate.prediction.cycles.throughput if found else 0.0
+    return by_hand[0] if by_hand[0].prediction.cycles.throughput > best else None
+
+
+class _Lowering:
+    """A program lowered for candidates, once for several that differ in settings alone.
+
+    Attributes:
+        fresh: what a new ``IpuStrategy`` has.
+        count: how often it was lowered.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.fresh = _new_strategy()._ipu_strategy.snapshot()
+        self.count = 0
+        self._source = source
+        self._unplaced: dict[tuple[int, float, str], Program] = {}
+        self._refused: dict[int, Exception] = {}
+
+    def of(self, candidate: Candidate, calls: Sequence[Call]) -> Program:
+        """The program that ``compile`` would give to a session.
+
+        Raises:
+            PaddleIpuError, popart_exception: it would refuse it.
+        """
+        strategy = _new_strategy()
+        for call in calls:
+            call.on(strategy)
+        check_consistent(strategy._ipu_strategy.snapshot())
+        planned = candidate.prediction.program
+        if planned.rows in self._refused:
+            raise self._refused[planned.rows]
+        if planned.settings.pipelined:
+            # Where it is cut depends on all options.
+            return self._lowered(strategy, planned)
+        largest = max((op.memory_proportion for op in planned.operators), default=0.0)
+        key = (planned.rows, largest, planned.settings.recomputation)
+        if key not in self._unplaced:
+            self._unplaced[key] = self._lowered(strategy, planned)
+        return self._unplaced[key].with_settings(
+            **{name: getattr(planned.settings, name) for name in PLANNED}
+        )
+
+    def _lowered(self, strategy: Any, planned: Program) -> Program:
+        self.count += 1
+        source = self._source
+        try:
+            return predicted_program(source.program, strategy, source.feeds, source.fetches)
+        except (PaddleIpuError, popart_exception) as error:
+            if not planned.settings.pipelined:
+                # Operators that have other rows than the feeds.
+                self._refused[planned.rows] = error
+            raise
+
+
+def _new_strategy() -> Any:
+    import paddle
+
+    return paddle.static.IpuStrategy()

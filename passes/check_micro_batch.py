@@ -1,0 +1,48 @@
+"""Refuses a micro-batch size that the feeds' own batch contradicts.
+
+    x: [8, 128], micro_batch_size 4  ->  an error: it sets a dynamic first dimension alone
+
+Where one of the feeds has as many rows as the option says, the others are of another kind, as
+tables and masks are. 1 is the option's default and contradicts nothing.
+"""
+
+from __future__ import annotations
+
+from paddle_ipu.dialect import dialect
+from paddle_ipu.errors import OptionError
+from paddle_ipu.passes.pipeline import Compilation
+
+
+class CheckMicroBatch:
+    """Raises where no feed has a dynamic first dimension, nor as many rows as the option says.
+
+    Args:
+        option: what the user calls it.
+        again: what is to be done once the feeds are declared otherwise.
+    """
+
+    name = "check_micro_batch"
+
+    def __init__(self, option: str = "micro_batch_size", again: str = "") -> None:
+        self._option = option
+        self._again = again
+
+    def run(self, compilation: Compilation) -> bool:
+        wanted = int(compilation.options["micro_batch_size"])
+        shapes = {
+            str(value.name): dialect.dims_of(value)
+            for value in compilation.graph.inputs
+            if value.meta[dialect.ROLE] == dialect.FEED and value.name in compilation.feeds
+        }
+        shapes = {name: dims for name, dims in shapes.items() if dims}
+        rows = [dims[0] for dims in shapes.values()]
+        if wanted == 1 or not rows or -1 in rows or wanted in rows:
+            return False
+        told = ", ".join(f"feed {name!r} has the shape {dims}" for name, dims in shapes.items())
+        name, dims = next(iter(shapes.items()))
+        raise OptionError(
+            f"{self._option} is {wanted}, but {told}: the option sets the rows of feeds whose "
+            f"dimension 0 is -1, and there are none. Make dimension 0 -1, for instance "
+            f"paddle.static.data({name!r}, {[-1, *dims[1:]]}){self._again}, or leave "
+            f"{self._option} out."
+        )
