@@ -8,14 +8,12 @@ dynamic the program has a batch of its own.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-
 import onnx_ir as ir
 
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import InvalidProgramError
 from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.passes.support.own_rows import own_rows
 
 
 class BindMicroBatch:
@@ -25,7 +23,7 @@ class BindMicroBatch:
 
     def run(self, compilation: Compilation) -> bool:
         micro_batch = int(compilation.options["micro_batch_size"])
-        sizes: list[int] = []
+        shapes: list[list[int]] = []
         for value in compilation.graph.inputs:
             if value.meta[dialect.ROLE] != dialect.FEED:
                 continue
@@ -38,16 +36,8 @@ class BindMicroBatch:
                 )
             if dims and dims[0] == -1:
                 value.shape = ir.Shape([micro_batch, *dims[1:]])
-            sizes += dims[:1]
-        compilation.rows_are_fixed = -1 not in sizes
-        compilation.rows = _own_rows(sizes, micro_batch)
+            if dims:
+                shapes.append(dims)
+        compilation.rows_are_fixed = all(dims[0] != -1 for dims in shapes)
+        compilation.rows = own_rows(shapes, micro_batch)
         return not compilation.rows_are_fixed
-
-
-def _own_rows(sizes: Sequence[int], micro_batch: int) -> int:
-    """Rows of feeds of these first dimensions: the option's, or what most of them have."""
-    if not sizes or -1 in sizes or (micro_batch > 1 and micro_batch in sizes):
-        return micro_batch
-    # A table or a learning rate of one row says nothing of the others.
-    several = [size for size in sizes if size > 1] or sizes
-    return Counter(several).most_common(1)[0][0]

@@ -2,8 +2,7 @@
 
     x: [8, 128], micro_batch_size 4  ->  an error: it sets a dynamic first dimension alone
 
-Where one of the feeds has as many rows as the option says, the others are of another kind, as
-tables and masks are. 1 is the option's default and contradicts nothing.
+1 is the option's default and contradicts nothing.
 """
 
 from __future__ import annotations
@@ -11,10 +10,11 @@ from __future__ import annotations
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import OptionError
 from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.passes.support.own_rows import fits
 
 
 class CheckMicroBatch:
-    """Raises where no feed has a dynamic first dimension, nor as many rows as the option says.
+    """Raises where no feed can hold as many rows as the option says.
 
     Args:
         option: what the user calls it.
@@ -35,8 +35,7 @@ class CheckMicroBatch:
             if value.meta[dialect.ROLE] == dialect.FEED and value.name in compilation.feeds
         }
         shapes = {name: dims for name, dims in shapes.items() if dims}
-        rows = [dims[0] for dims in shapes.values()]
-        if wanted == 1 or not rows or -1 in rows or wanted in rows:
+        if wanted == 1 or not shapes or fits(list(shapes.values()), wanted):
             return False
         told = ", ".join(f"feed {name!r} has the shape {dims}" for name, dims in shapes.items())
         name, dims = next(iter(shapes.items()))

@@ -16,6 +16,7 @@ import numpy as np
 import paddle_ipu
 from paddle_ipu.cli.recorded_runs import Wanted, verify_script
 from paddle_ipu.errors import NotSupported, PaddleIpuError
+from paddle_ipu.runtime.feed_words import listed
 from paddle_ipu.verification.report import VerificationReport
 
 NAME = "verify"
@@ -176,8 +177,9 @@ def verify_model(target: str, feed: str | None, wanted: Wanted) -> VerificationR
     missing = [name for name in names if name not in arrays]
     if missing:
         raise NotSupported(
-            f"the model is fed {', '.join(names)}; {', '.join(missing)} is missing. Give --feed a "
-            "file that numpy.savez wrote, with an array of that name for each."
+            f"{listed(missing, 'feed', 'is missing', 'are missing')}: the model is fed "
+            f"{', '.join(map(repr, names))}. Give --feed a file that numpy.savez wrote, with an "
+            "array of that name for each."
         )
     return paddle_ipu.verify(
         program, {name: arrays[name] for name in names}, fetches, scope=scope,

@@ -187,8 +187,8 @@ def _declared_feeds(graph: Any, feeds: Sequence[str]) -> dict[str, Any]:
     unknown = [name for name in feeds if name not in declared]
     if unknown:
         raise FeedError(
-            f"feed_list names {', '.join(map(repr, unknown))}, but the program declares "
-            f"{', '.join(map(repr, declared)) or 'no feeds'}. Declare feeds with "
+            f"feed_list names {', '.join(map(repr, unknown))}, which the program does not declare: "
+            f"it declares {', '.join(map(repr, declared)) or 'no feeds'}. Declare feeds with "
             f"paddle.static.data.{_left_dynamic(declared, feeds)}"
         )
     return {name: declared[name] for name in feeds}
@@ -203,7 +203,7 @@ def _check_fed(compilation: Compilation) -> None:
     if missing:
         raise FeedError(
             f"the program reads {', '.join(map(repr, missing))}, which feed_list does not name; "
-            "add it to compile(feed_list=...)."
+            f"add {'them' if len(missing) > 1 else 'it'} to compile(feed_list=...)."
         )
 
 

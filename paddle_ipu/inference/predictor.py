@@ -15,6 +15,7 @@ from paddle_ipu.inference.config import files_of
 from paddle_ipu.inference.model import Model
 from paddle_ipu.inference.settings import settings_of
 from paddle_ipu.inference.tensor import IpuTensor, view_of
+from paddle_ipu.runtime.feed_words import listed
 
 if TYPE_CHECKING:
     from paddle_ipu.serving.program_model import ProgramModel
@@ -105,7 +106,7 @@ class IpuPredictor:
         if len(arrays) != len(given):
             missing = [name for name, tensor in self._inputs.items() if tensor.array is None]
             raise FeedError(
-                f"input {', '.join(map(repr, missing))} has no data. Before run() call "
+                f"{listed(missing, 'input', 'has no data', 'have no data')}. Before run() call "
                 f"predictor.get_input_handle({missing[0]!r}).copy_from_cpu(array)."
             )
         results = self._model.run(arrays)

@@ -11,6 +11,7 @@ from paddle.base import core
 
 from paddle_ipu.errors import FeedError, FetchError, NotSupported
 from paddle_ipu.runtime import scope as scopes
+from paddle_ipu.runtime.feed_words import described
 
 Array = np.ndarray[Any, Any]
 
@@ -107,8 +108,10 @@ class IpuTensor:
                 "In copy_from_cpu, we only support numpy ndarray and list[str] data type."
             )
         if data.dtype not in _NATIVE and data.dtype.name not in _TAKEN:
+            is_number = data.dtype.kind in "biufc"
+            told = f"an array of {data.dtype.name}" if is_number else described(data)
             raise TypeError(
-                f"input {self._name!r}: copy_from_cpu got an array of {data.dtype.name}, expected "
+                f"input {self._name!r}: copy_from_cpu got {told}, expected "
                 f"one of {', '.join(sorted(_TAKEN - {'uint16'}))}. The model declares "
                 f"{self._dtype}."
             )

@@ -40,6 +40,9 @@ __all__ = [
 ]
 
 _SESSION_OPTIONS = "SessionOptions."
+_NEARLY = 0.85
+_LONG_ENOUGH = 4
+_LISTED = "paddle.static.IpuStrategy()._ipu_strategy.get_all_option_names()"
 
 
 @dataclass(frozen=True)
@@ -59,9 +62,16 @@ class CustomOp:
 
 
 def _with_close_matches(message: str, name: object, known: Iterable[str]) -> str:
-    """``message`` with the names that look like ``name``, whatever case that is written in."""
+    """``message`` with the names that look like ``name``, whatever case that is written in.
+
+    A name that is nearly the same is the only one; where none is like it, those that contain it.
+    """
     by_lower = {text.lower(): text for text in known}
-    close = difflib.get_close_matches(str(name).lower(), by_lower, n=3, cutoff=0.6)
+    wanted = str(name).lower()
+    close = difflib.get_close_matches(wanted, by_lower, n=1, cutoff=_NEARLY)
+    close = close or difflib.get_close_matches(wanted, by_lower, n=3, cutoff=0.6)
+    if not close and len(wanted) >= _LONG_ENOUGH:
+        close = [text for text in by_lower if wanted in text][:3]
     if not close:
         return message
     return f"{message} Did you mean {' or '.join(repr(by_lower[text]) for text in close)}?"
@@ -70,7 +80,7 @@ def _with_close_matches(message: str, name: object, known: Iterable[str]) -> str
 def _option(name: object) -> Option:
     if isinstance(name, str) and name in OPTIONS:
         return OPTIONS[name]
-    message = f"There is no strategy option {name!r}; get_all_option_names() lists them."
+    message = f"There is no strategy option {name!r}; {_LISTED} lists them."
     raise OptionError(_with_close_matches(message, name, OPTIONS))
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import numbers
 import reprlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -57,6 +58,13 @@ def is_whole(value: Any) -> bool:
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
+def nearest(value: Any, names: Sequence[str], default: Any) -> Any:
+    """The name that looks most like `value`, in whatever case; the default where none does."""
+    by_lower = {name.lower(): name for name in names}
+    close = difflib.get_close_matches(str(value).lower(), by_lower, n=1)
+    return by_lower[close[0]] if close and isinstance(value, str) else default
+
+
 @dataclass(frozen=True)
 class Flag(Valid):
     """True or False. An int is refused: 1 for True hides an option meant as a count."""
@@ -73,6 +81,9 @@ class Flag(Valid):
         return value
 
     def example(self, value: Any, default: Any) -> bool:
+        words = {"true": True, "false": False}
+        if isinstance(value, str) and value.lower() in words:
+            return words[value.lower()]
         return bool(value) if is_whole(value) else bool(default)
 
 
@@ -95,14 +106,17 @@ class Whole(Valid):
         return int(value)
 
     def example(self, value: Any, default: Any) -> Any:
-        if not isinstance(value, bool) and isinstance(value, float) and value.is_integer():
+        if isinstance(value, str) and value.strip().isdecimal():
+            value = int(value)
+        whole = isinstance(value, float) and value.is_integer()
+        if whole or is_whole(value):
             return min(max(int(value), self.low), self.high)
         return max(default, self.low)
 
 
 @dataclass(frozen=True)
 class Members(Valid):
-    """A member of a PopART enum, given by its number; ``names[number]`` is PopART's name."""
+    """A member of a PopART enum, by number or PopART's name; ``names[number]`` is the name."""
 
     type_name: str
     names: tuple[str, ...]
@@ -110,15 +124,18 @@ class Members(Valid):
     value_type: ClassVar[str] = "uint64"
 
     def describe(self) -> str:
-        return "an int, one of " + ", ".join(f"{i} ({n})" for i, n in enumerate(self.names))
+        told = ", ".join(f"{i} ({n!r})" for i, n in enumerate(self.names))
+        return f"an int or its name, one of {told}"
 
     def check(self, value: Any) -> int:
+        if isinstance(value, str) and value in self.names:
+            return self.names.index(value)
         if not is_whole(value) or not 0 <= value < len(self.names):
             raise Mismatch
         return int(value)
 
     def example(self, value: Any, default: Any) -> Any:
-        return self.names.index(value) if value in self.names else default
+        return nearest(value, self.names, default)
 
     def record(self, target: Any, attribute: str, value: Any, enum: EnumLookup) -> None:
         setattr(target, attribute, enum(self.type_name, self.names[value]))
@@ -176,6 +193,9 @@ class Text(Valid):
             raise Mismatch
         return value
 
+    def example(self, value: Any, default: Any) -> Any:
+        return nearest(value, self.choices, default)
+
 
 @dataclass(frozen=True)
 class Items(Valid):
@@ -205,7 +225,8 @@ class Items(Valid):
         return sorted(items) if isinstance(value, set | frozenset) else items
 
     def example(self, value: Any, default: Any) -> list[Any]:
-        return [self.sample]
+        given = value if isinstance(value, list | tuple) else [value]
+        return [self.item.example(item, self.sample) for item in given] or [self.sample]
 
     def merge(self, old: Any, new: Any) -> list[Any]:
         return list(dict.fromkeys([*old, *new]))
@@ -297,7 +318,7 @@ class Fragment(Valid):
     value_type: ClassVar[str] = "map"
 
     def describe(self) -> str:
-        names = ", ".join(f"{i} ({n})" for i, n in enumerate(self.schedule.names))
+        names = ", ".join(f"{i} ({n!r})" for i, n in enumerate(self.schedule.names))
         return f"a dict with one schedule, {names}, and the list of virtual graphs it leaves out"
 
     def check(self, value: Any) -> dict[int, list[int]]:

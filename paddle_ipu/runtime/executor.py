@@ -25,6 +25,7 @@ from paddle_ipu.errors import (
 from paddle_ipu.frontend.programs import is_saved
 from paddle_ipu.instances import attachment
 from paddle_ipu.runtime import target_selection
+from paddle_ipu.runtime.feed_words import listed
 from paddle_ipu.runtime.feeds import Feed, converted, fitting
 from paddle_ipu.runtime.fetches import Fetch, given_back
 from paddle_ipu.runtime.random_seed import Seed
@@ -374,16 +375,17 @@ class IpuProgram:
     def _check_names(self, feed: Mapping[str, Any]) -> None:
         unknown = [name for name in feed if name not in self.feeds]
         if unknown:
+            them = "them" if len(unknown) > 1 else "it"
             raise FeedError(
-                f"feed {', '.join(map(repr, unknown))} was not declared: the program was compiled "
-                f"with the feeds {', '.join(map(repr, self.feeds)) or '(none)'}. Name it in "
-                "compile(feed_list=...), or leave it out."
+                f"{listed(unknown, 'feed', 'is not declared', 'are not declared')}: the program "
+                f"was compiled with the feeds {', '.join(map(repr, self.feeds)) or '(none)'}. Name "
+                f"{them} in compile(feed_list=...), or leave {them} out."
             )
         missing = [n for n, known in self.feeds.items() if n not in feed and known.tensor]
         if missing:
             raise FeedError(
-                f"feed {', '.join(map(repr, missing))} is missing: every feed the program was "
-                "compiled with and reads must be given in each run."
+                f"{listed(missing, 'feed', 'is missing', 'are missing')}: every feed the program "
+                "was compiled with and reads must be given in each run."
             )
 
     def converted(self, name: str, value: Any) -> Array:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from paddle_ipu.errors import FeedError
+from paddle_ipu.runtime.feed_words import numbers_of
 from paddle_ipu.runtime.scope import from_bits
 
 Array = np.ndarray[Any, Any]
@@ -52,10 +53,7 @@ def converted(name: str, known: Feed, value: Any) -> Array:
         raise FeedError(
             f"feed {name!r} is None: expected an array of {known.declared} in every run."
         )
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise FeedError(f"feed {name!r} is no array: {error}") from error
+    array = numbers_of(f"feed {name!r}", value, known.declared)
     if known.declared == "bfloat16" and array.dtype == np.uint16:
         array = from_bits(np.ascontiguousarray(array))
     if array.dtype != dtype_of(known.device):

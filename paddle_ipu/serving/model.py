@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from paddle_ipu.errors import FeedError
+from paddle_ipu.runtime.feed_words import listed, numbers_of
 
 Array = np.ndarray[Any, Any]
 
@@ -65,7 +66,7 @@ class Model(ABC):
         Raises:
             FeedError: another dtype than can be converted without loss.
         """
-        array = np.asarray(value)
+        array = numbers_of(f"input {spec.name!r}", value, spec.dtype)
         if array.dtype == spec.dtype:
             return array
         casting = "safe" if hasattr(value, "dtype") else "same_kind"
@@ -197,9 +198,9 @@ def check_names(specs: Sequence[TensorSpec], feed: Mapping[str, Any]) -> None:
     unknown = [name for name in feed if name not in known]
     missing = [name for name in known if name not in feed]
     if unknown or missing:
-        problems = [f"{', '.join(map(repr, unknown))} is unknown"] if unknown else []
-        problems += [f"{', '.join(map(repr, missing))} is missing"] if missing else []
+        problems = [listed(unknown, "input", "is unknown", "are unknown")] if unknown else []
+        problems += [listed(missing, "input", "is missing", "are missing")] if missing else []
         raise FeedError(
-            f"input {', and '.join(problems)}: the model has the inputs "
+            f"{', and '.join(problems)}: the model has the inputs "
             f"{', '.join(map(repr, known))}, and every request gives all of them."
         )

@@ -24,6 +24,7 @@ from paddle_ipu.options.one_micro_batch import for_one_micro_batch
 from paddle_ipu.options.strategy import StrategyValues
 from paddle_ipu.passes.support.update_operators import OPTIMIZER_OPS
 from paddle_ipu.runtime import scope as scopes
+from paddle_ipu.runtime.feed_words import numbers_of
 from paddle_ipu.runtime.random_seed import fixed_seed
 from paddle_ipu.runtime.weights import backend as backends
 from paddle_ipu.verification import bisection, findings, not_finite
@@ -171,6 +172,7 @@ def prepare(
 
     duplicate = copy_of(program, without_dropout=without_dropout)
     graph = duplicate.read()
+    declared = [_declared(graph, feed) for feed in feeds]
     scope = paddle.static.global_scope() if scope is None else scope
     strategy = _strategy_for(graph, feeds[0]) if strategy is None else strategy
     values = strategy._ipu_strategy.snapshot()
@@ -181,7 +183,6 @@ def prepare(
     accumulates = training and micro_batches > 1
     turns = int(values["batches_per_step"]) * micro_batches
     fetches = [item if isinstance(item, str) else duplicate.fetch_name(item) for item in fetch_list]
-    declared = [_declared(graph, feed) for feed in feeds]
     forward = bisection.read_forward(graph, duplicate, list(feeds[0]), fetches, values)
     if on_cpu:
         bisection.check_deterministic(forward)
@@ -259,11 +260,12 @@ def _seed(program: Any, values: StrategyValues) -> int:
 
 def _declared(graph: ir.Graph, feed: Mapping[str, Any]) -> dict[str, Array]:
     """The feeds in the dtype that the program declares; the IPU side checks the rest."""
-    arrays = {name: np.asarray(value) for name, value in feed.items()}
+    arrays = dict(feed)
     for value in graph.inputs:
         if value.name in arrays:
-            name = str(value.name)
-            arrays[name] = scopes.numbers(arrays[name]).astype(dialect.dtype_name(value))
+            name, dtype = str(value.name), dialect.dtype_name(value)
+            array = numbers_of(f"feed {name!r}", arrays[name], dtype)
+            arrays[name] = scopes.numbers(array).astype(dtype)
     return arrays
 
 

@@ -15,6 +15,7 @@ from paddle_ipu.errors import (
 from tests.journeys.training.side_by_side import (
     Built,
     initialised,
+    rows_to_ask_for,
     snapshot,
     strategy,
     variables,
@@ -37,6 +38,7 @@ def refused(
     wanted = [value if isinstance(value, str) else value.name for value in built.fetches]
     held = [name for name in variables(built.main) if scope.find_var(name) is not None]
     text, before = str(built.main), snapshot(scope, held)
+    config = {"micro_batch_size": rows_to_ask_for(built), **config}
     compiler = paddle.static.IpuCompiledProgram(built.main, scope, strategy(options, **config))
     with pytest.raises(error, match=message) as caught:
         compiler.compile(built.feeds if feeds is None else feeds, fetches or wanted)

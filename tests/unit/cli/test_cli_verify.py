@@ -122,6 +122,6 @@ def test_a_model_is_fed_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["verify", "--feed", str(tmp_path / "feed.npz"), target]) == 0
     assert capsys.readouterr().out.startswith("verify: agrees with Paddle's CPU kernels")
     assert main(["verify", target]) == 3
-    assert f"the model is fed {', '.join(feed)}; {', '.join(feed)} is missing" in (
-        capsys.readouterr().err
-    )
+    names = ", ".join(map(repr, feed))
+    told = f"feeds {names} are missing" if len(feed) > 1 else f"feed {names} is missing"
+    assert f"{told}: the model is fed {names}. Give --feed a file" in capsys.readouterr().err

@@ -49,7 +49,7 @@ def test_unknown_names(predictor: Any) -> None:
 
 def test_a_run_before_its_inputs(predictor: Any) -> None:
     own = predictor.clone()
-    with pytest.raises(FeedError, match=r"input 'x', 'shift' has no data. Before run\(\) call"):
+    with pytest.raises(FeedError, match=r"inputs 'x', 'shift' have no data. Before run\(\) call"):
         own.run()
     own.get_input_handle("x").copy_from_cpu(rows(4)["x"])
     with pytest.raises(FeedError, match=r"input 'shift' has no data.*get_input_handle\('shift'\)"):
@@ -98,6 +98,9 @@ def test_handles_refuse_what_paddle_refuses(predictor: Any) -> None:
         handle.copy_from_cpu([1.0, 2.0])
     with pytest.raises(TypeError, match=r"got an array of complex64.*The model declares float32"):
         handle.copy_from_cpu(np.zeros((4, 3), np.complex64))
+    for text in (np.array(["a" * 40]), np.array(["a"], object)):
+        with pytest.raises(TypeError, match=r"copy_from_cpu got an array of (strings|Python obj)"):
+            handle.copy_from_cpu(text)
     with pytest.raises(NotSupported, match=r"'x': the IPU has no tensors of text"):
         handle.copy_from_cpu(["a"])
     with pytest.raises(NotSupported, match=r"'x': the IPU has dense tensors without levels"):

@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 import numpy as np
+import paddle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,7 +30,7 @@ from tests.unit.options.option_samples import BY_NAME, RELU, other_value, strate
 WRONG_TYPE: dict[str, list[Any]] = {
     "bool": [1, 0, "True", None, 1.0],
     "uint64": [True, 1.5, "1", None, -1, UINT64_MAX + 1],
-    "enum": [True, 1.0, "Mean", None, -1, 99],
+    "enum": [True, 1.0, "Nonsense", "", None, -1, 99],
     "double": [True, "1.0", None, math.nan, math.inf, 2**53 + 1, 10**400],
     "string": [1, None, b"x", ["x"]],
     "list": ["x", 1, {"x": 1}, [None], [1.5]],
@@ -91,9 +92,14 @@ def test_a_wrong_type_is_refused_and_nothing_is_set(option: Option) -> None:
         ({"enable_outlining": 1}, r"expected a bool, True or False\..*'enable_outlining': True"),
         ({"batches_per_step": 4.0}, r"got 4.0 of type float.*\{'batches_per_step': 4\}"),
         (
-            {"auto_recomputation": "Pipeline"},
-            r"3 \(Pipeline\).*set_options\(\{'auto_recomputation': 3\}\)",
+            {"auto_recomputation": "pipeline"},
+            r"3 \('Pipeline'\).*set_options\(\{'auto_recomputation': 'Pipeline'\}\)",
         ),
+        ({"partials_type_matmuls": "HALF"}, r"set_options\(\{'partials_type_matmuls': 'half'\}\)"),
+        ({"enable_fp16": "true"}, r"set_options\(\{'enable_fp16': True\}\)"),
+        ({"num_ipus": "4"}, r"set_options\(\{'num_ipus': 4\}\)"),
+        ({"random_seed": -1}, r"set_options\(\{'random_seed': 0\}\)"),
+        ({"dot_checks": "fwd0"}, r"set_options\(\{'dot_checks': \['Fwd0'\]\}\)"),
         ({"available_memory_proportion": 1.5}, r"expected a number in \[0, 1\]"),
         ({"loss_scaling": 0.0}, r"expected a finite number > 0"),
         ({"timeout_ms": -1}, r"expected a finite number >= 0"),
@@ -164,7 +170,10 @@ def test_the_ends_of_a_range_are_taken_and_what_is_beyond_is_refused(option: Opt
 @pytest.mark.parametrize(
     ("wrong", "close"),
     [
-        ("num_ipu", "num_ipus"),
+        ("num_ipu", r"'num_ipus'\?$"),
+        ("batches_per_setp", r"'batches_per_step'\?$"),
+        ("enablePipelining", r"'enable_pipelining'\?$"),
+        ("fp16", r"'enable_fp16'\?$"),
         ("Enable_Pipelinig", "enable_pipelining"),
         ("microbatch_size", "mic"),
     ],
@@ -178,8 +187,33 @@ def test_an_unknown_name_lists_close_matches(wrong: str, close: str) -> None:
 
 
 def test_an_unknown_name_like_no_other_gets_no_proposal() -> None:
-    with pytest.raises(OptionError, match=r"get_all_option_names\(\) lists them\.$"):
+    with pytest.raises(OptionError, match=r"get_all_option_names\(\) lists them\.$") as caught:
         CoreIpuStrategy().set_options({"zzz": 1})
+    # What is named can be called.
+    paddle.enable_static()
+    call = re.search(r"paddle\.static\S+\(\)", str(caught.value))
+    assert call and eval(call[0], {"paddle": paddle}) == list(OPTIONS)
+
+
+@pytest.mark.parametrize(
+    "option", [option for option in OPTIONS.values() if isinstance(option.valid, Members)],
+    ids=lambda option: option.name,
+)  # fmt: skip
+def test_members_of_enums_are_set_by_their_names(option: Option) -> None:
+    assert isinstance(option.valid, Members)
+    core = CoreIpuStrategy()
+    for number, name in enumerate(option.valid.names):
+        core.set_options({option.name: name})
+        assert value(core, option.name) == number
+        assert core.snapshot().member(option.name) == name
+
+
+def test_members_within_lists_and_dicts_have_names_too() -> None:
+    core = CoreIpuStrategy()
+    core.set_options({"hardware_instrumentations": ["Inner"]})
+    assert value(core, "hardware_instrumentations") == [0, 1]
+    core.set_options({"accumulate_outer_fragment": {"OverlapMemoryOptimized": [0]}})
+    assert value(core, "accumulate_outer_fragment") == {3: [0]}
 
 
 def test_set_options_takes_a_dict_only() -> None:
