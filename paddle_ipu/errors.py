@@ -126,6 +126,10 @@ class MeasurementError(PaddleIpuError):
     """Runs of a program cannot be measured, or none was made."""
 
 
+class ScriptError(PaddleIpuError):
+    """A script that a command is to run is not there."""
+
+
 class VerificationError(PaddleIpuError):
     """`paddle_ipu.verify` found a tensor that differs from Paddle's CPU executor.
 

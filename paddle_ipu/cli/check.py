@@ -102,11 +102,13 @@ def _take_options(arguments: argparse.Namespace) -> None:
 
 def _last_line(error: BaseException, script: str) -> str:
     """`` at file:line`` of a script's own call that failed, "" where that is not known."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f" at {error.filename}:{error.lineno}"
     own = os.path.dirname(os.path.abspath(script)) + os.sep
     lines = [
         f" at {frame.filename}:{frame.lineno}"
         for frame in traceback.extract_tb(error.__traceback__)
-        if os.path.abspath(frame.filename).startswith(own)
+        if os.path.abspath(frame.filename).startswith(own) and not frame.filename.startswith("<")
     ]
     return lines[-1] if lines else ""
 

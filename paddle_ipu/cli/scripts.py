@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from paddle_ipu.errors import ScriptError
+
 
 def run_script(path: str, arguments: Sequence[str]) -> None:
     """Runs a script as ``__main__``; ``sys.argv`` and ``sys.path`` are put back behind it.
@@ -16,7 +18,12 @@ def run_script(path: str, arguments: Sequence[str]) -> None:
     Args:
         path: the script's file; its folder leads ``sys.path``, as Python puts it there.
         arguments: what ``sys.argv`` holds behind it.
+
+    Raises:
+        ScriptError: there is no such file.
     """
+    if not os.path.isfile(path):
+        raise ScriptError("there is no such file. Give the path of a Python script.")
     before = sys.argv, list(sys.path)
     sys.argv = [path, *arguments]
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))

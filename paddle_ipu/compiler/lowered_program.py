@@ -19,7 +19,7 @@ from paddle_ipu.compiler.dump import Dump
 from paddle_ipu.compiler.progress import Percent, between
 from paddle_ipu.dialect import dialect
 from paddle_ipu.dialect.value_names import name_of
-from paddle_ipu.errors import FeedError, InvalidProgramError
+from paddle_ipu.errors import FeedError, FetchError, InvalidProgramError
 from paddle_ipu.frontend import programs
 from paddle_ipu.ops.context import device_dtype
 from paddle_ipu.ops.translate import Translation, translate
@@ -84,6 +84,11 @@ def lower(
         cuts: where parts of equal time begin, for ``need_avg_shard``.
     """
     feeds, fetches = _names(feed_list, "feed_list"), _names(fetch_list, "fetch_list")
+    if not fetches and not values["is_training"]:
+        raise FetchError(
+            "fetch_list is empty, and a program that does not train gives nothing without it. Name "
+            "variables of the program in compile(fetch_list=[...])."
+        )
     graph = programs.read(program)
     declared = _declared_feeds(graph, feeds)
     declared_dtypes = {name: dialect.dtype_name(value) for name, value in declared.items()}

@@ -236,7 +236,7 @@ def locate(
         raise ModelFileError(f"there is no folder {path.parent}; path_prefix is {path}.{hint}")
     raise ModelFileError(
         f"there is neither {' nor '.join(map(str, found))}{_models_in(path.parent)}."
-        f"{hint or ' Check path_prefix.'}"
+        f"{hint or ' Check the path: it is that of the files without their suffix.'}"
     )
 
 

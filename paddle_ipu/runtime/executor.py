@@ -374,6 +374,12 @@ class IpuProgram:
 
     def _check_names(self, feed: Mapping[str, Any]) -> None:
         unknown = [name for name in feed if name not in self.feeds]
+        other = next((name for name in unknown if not isinstance(name, str)), None)
+        if other is not None:
+            raise FeedError(
+                f"feed has a key of type {type(other).__name__}: its keys are the feeds' names, "
+                f"{', '.join(map(repr, self.feeds)) or '(none)'}."
+            )
         if unknown:
             them = "them" if len(unknown) > 1 else "it"
             raise FeedError(

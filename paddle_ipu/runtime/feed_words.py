@@ -12,7 +12,7 @@ from paddle_ipu.errors import FeedError
 _NUMBERS = "biufcV"
 """Kinds of NumPy's dtypes that hold numbers; ``V`` are those of ml_dtypes."""
 _KINDS: Mapping[str, str] = {"U": "strings", "S": "bytes", "M": "dates", "m": "spans of time"}
-_ONE: Mapping[str, str] = {"str": "a string", "bytes": "bytes"}
+_ONE: Mapping[str, str] = {"str": "a string", "bytes": "bytes", "NoneType": "None"}
 _MANY: Mapping[str, str] = {
     "str": "strings",
     "bytes": "bytes",

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from paddle_ipu.errors import FeedError
+from paddle_ipu.errors import FeedError, OptionError
 from paddle_ipu.runtime.feed_words import listed, numbers_of
 
 Array = np.ndarray[Any, Any]
@@ -94,7 +94,15 @@ class FunctionModel(Model):
         micro_batch: int,
     ) -> None:
         self._function = function
-        self.inputs = [TensorSpec(n, tuple(s), np.dtype(d).name) for n, (s, d) in inputs.items()]
+        try:
+            self.inputs = [
+                TensorSpec(n, tuple(s), np.dtype(d).name) for n, (s, d) in inputs.items()
+            ]
+        except (AttributeError, TypeError, ValueError) as error:
+            raise OptionError(
+                f"BatchingRunner: inputs is {inputs!r}, expected a dict of input name -> "
+                "(shape of a row, dtype), for instance {'x': ([3], 'float32')}."
+            ) from error
         self.outputs = None
         self.micro_batch = micro_batch
 

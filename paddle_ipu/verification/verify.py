@@ -9,7 +9,7 @@ that made it so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -18,13 +18,13 @@ import onnx_ir as ir
 
 from paddle_ipu.compiler.paddle_kernels import check_kernels
 from paddle_ipu.dialect import dialect
-from paddle_ipu.errors import NotSupported, PaddleIpuError, VerificationError
+from paddle_ipu.errors import FeedError, NotSupported, PaddleIpuError, VerificationError
 from paddle_ipu.frontend import programs
 from paddle_ipu.options.one_micro_batch import for_one_micro_batch
 from paddle_ipu.options.strategy import StrategyValues
 from paddle_ipu.passes.support.update_operators import OPTIMIZER_OPS
 from paddle_ipu.runtime import scope as scopes
-from paddle_ipu.runtime.feed_words import numbers_of
+from paddle_ipu.runtime.feed_words import described, numbers_of
 from paddle_ipu.runtime.random_seed import fixed_seed
 from paddle_ipu.runtime.weights import backend as backends
 from paddle_ipu.verification import bisection, findings, not_finite
@@ -127,7 +127,13 @@ def verify(
         )
     if steps < 1:
         raise ValueError(f"verify(steps={steps}): expected at least one step.")
-    feeds = [feed] if isinstance(feed, Mapping) else list(feed)
+    several = isinstance(feed, Iterable) and not isinstance(feed, Mapping | str)
+    feeds: list[Any] = list(feed) if several else [feed]
+    if not all(isinstance(each, Mapping) for each in feeds):
+        raise FeedError(
+            "verify: feed must be a dict of arrays by name, or a list of them, one for each step, "
+            f"got {described(feed)}."
+        )
     if not feeds or (len(feeds) > 1 and steps not in (1, len(feeds))):
         raise ValueError(
             f"verify: got {len(feeds)} feeds for {steps} steps; expected one feed, or one for each "

@@ -156,6 +156,15 @@ def test_a_fetch_that_is_not_in_the_program() -> None:
     )
 
 
+def test_an_inference_program_that_gives_nothing() -> None:
+    built = mlp(None)
+    compiler = paddle.static.IpuCompiledProgram(
+        built.main, initialised(built), strategy(is_training=False)
+    )
+    with pytest.raises(FetchError, match="fetch_list is empty, and a program that does not train"):
+        compiler.compile(built.feeds, [])
+
+
 def test_lists_that_are_no_lists() -> None:
     refused(
         InvalidProgramError,
@@ -277,6 +286,7 @@ def test_feeds_are_checked_at_each_run(
     [
         ([{}, {}], "feed must be a dict of arrays, got a list of 2: an IPU program takes the rows"),
         ("x", "feed must be a dict of arrays by name, got str"),
+        ({0: 1.0}, "feed has a key of type int: its keys are the feeds' names, 'x', 'y'"),
     ],
 )
 def test_a_feed_that_is_no_dict(inference: Pair, feed: Any, message: str) -> None:

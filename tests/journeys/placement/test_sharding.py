@@ -172,3 +172,26 @@ def test_a_pipeline_without_places() -> None:
         staged(PLACES["two"], _sgd),
         {"enable_pipelining": True},
     )
+
+
+def test_constants_leave_the_guards_that_are_overridden() -> None:
+    """One that is made in a later guard than it is read in goes where it is read."""
+
+    def make() -> tuple[list[str], dict[str, Any], Any]:
+        x = paddle.static.data("x", [-1, 8], "float32")
+        with paddle.static.ipu_shard_guard(index=1, stage=1):
+            scale = paddle.full([1], 3.0)
+        with paddle.static.ipu_shard_guard(index=0, stage=0):
+            hidden = paddle.tanh(x * scale)
+        with paddle.static.ipu_shard_guard(index=1, stage=1):
+            y = paddle.exp(paddle.sin(hidden))
+        return ["x"], {"y": y}, None
+
+    sharded = pair(
+        build(make),
+        {"need_avg_shard": True, "enable_pipelining": True, "batches_per_step": 2},
+        num_ipus=2, is_training=False, enable_manual_shard=True,
+    )  # fmt: skip
+    x = np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32)
+    (got,) = sharded.on_ipu({"x": x})
+    np.testing.assert_allclose(got.reshape(8, 8), np.exp(np.sin(np.tanh(3 * x))), rtol=1e-5)

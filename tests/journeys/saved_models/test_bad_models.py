@@ -80,7 +80,10 @@ def test_the_folder_is_not_there(tmp_path: Path) -> None:
 
 
 def test_another_name_in_the_folder_is_shown(model: Any) -> None:
-    refused(r"found there: m\. Check path_prefix", str(model(OLD).with_name("n")))
+    refused(
+        r"found there: m\. Check the path: it is that of the files without their suffix\.",
+        str(model(OLD).with_name("n")),
+    )
 
 
 @pytest.mark.parametrize("suffix", [".pdmodel", ".pdiparams"])

@@ -127,6 +127,7 @@ def test_a_plan_that_nothing_fits_says_so(
             "--skip-startup is for a script: a model has no",
         ),
         (["report", "nowhere"], 3, "nowhere"),
+        (["report", "no.py"], 3, "no.py: there is no such file. Give the path of a Python script."),
         (["plan", "--batch", "-1", "x.py"], 2, "--batch and --candidates take numbers above 0"),
     ],
 )
@@ -294,3 +295,12 @@ def test_a_session_without_a_named_machine_runs_and_is_told(
     with caplog.at_level(logging.WARNING, "paddle_ipu"):
         session.prepareDevice()
     assert "on a GC200 with 1 tiles this program would lack" in caplog.text
+
+
+def test_a_script_that_is_no_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "train.py"
+    path.write_text("import sys\nprint(\n")
+    assert main(["report", str(path)]) == 3
+    assert (
+        f"failed at {path}:2 before it compiled a program: SyntaxError" in capsys.readouterr().err
+    )

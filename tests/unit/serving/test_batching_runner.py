@@ -416,7 +416,7 @@ def test_an_output_without_rows_is_refused(shape: tuple[int, ...]) -> None:
         ({**request(1), "x": np.ones((1, 2), "float32")}, r"'x': got .* \[1, 2\], .* \[rows, 3\]"),
         ({**request(1), "x": np.float32(1)}, r"input 'x': got an array of shape \[\], expected"),
         ({**request(1), "x": np.ones((1, 3))}, "input 'x': got dtype float64, expected float32. C"),
-        ({**request(1), "n": ["a"]}, "input 'n': got dtype <?str.*, expected int64"),
+        ({**request(1), "n": ["a"]}, "'n': got a list of strings, expected an array of int64"),
         ({**request(2), "n": np.arange(3)}, "differ in their number of rows: 'x' has 2, 'n' has 3"),
         (request(0), "the request has 0 rows: give at least one"),
     ],
@@ -443,6 +443,14 @@ def test_a_wrong_request(feed: dict[str, Any], message: str) -> None:
 def test_wrong_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         BatchingRunner(told_apart, **{"micro_batch": 4, "inputs": INPUTS, **options})
+
+
+@pytest.mark.parametrize("inputs", [["x"], {"x": ([3], "float31")}, {"x": 3}])
+def test_inputs_of_another_form(inputs: Any) -> None:
+    with pytest.raises(
+        OptionError, match=r"BatchingRunner: inputs is .*, expected a dict of input"
+    ):
+        BatchingRunner(told_apart, inputs=inputs, micro_batch=4)
 
 
 def test_what_is_no_model() -> None:

@@ -15,7 +15,7 @@ import paddle
 import pytest
 
 import paddle_ipu
-from paddle_ipu.errors import FetchError, NotSupported, VerificationError
+from paddle_ipu.errors import FeedError, FetchError, NotSupported, VerificationError
 from paddle_ipu.frontend import programs
 from paddle_ipu.options.one_micro_batch import for_one_micro_batch
 from paddle_ipu.options.strategy import check_consistent
@@ -572,3 +572,21 @@ def test_the_page_escapes_text_of_the_program() -> None:
     report.fetches[0] = replace(report.fetches[0], name="<script>alert(1)</script>")
     assert "<script>alert(1)" not in report.to_html()
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in report.to_html()
+
+
+@pytest.mark.parametrize(
+    ("feed", "message"),
+    [
+        (3, "feed must be a dict of arrays by name, or a list of them, .*, got an int"),
+        ("x", "feed must be a dict of arrays by name, or a list of them, .*, got a string"),
+        ({"x": "abc"}, "feed 'x': got a string, expected an array of float32"),
+        ({"x": [[1.0], [1.0, 2.0]]}, "feed 'x': got a list whose parts differ in length, expected"),
+    ],
+)
+def test_what_is_no_feed(feed: Any, message: str) -> None:
+    paddle.enable_static()
+    program = paddle.static.Program()
+    with paddle.static.program_guard(program, paddle.static.Program()):
+        y = paddle.tanh(paddle.static.data("x", [-1, 2], "float32"))
+    with pytest.raises(FeedError, match=message):
+        paddle_ipu.verify(program, feed, [y])
