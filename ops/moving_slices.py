@@ -44,6 +44,15 @@ class Moving:
         )
 
 
+def onnx_bounds(size: int, start: int, end: int, step: int) -> tuple[int, int]:
+    """Bounds of which ONNX takes what Paddle and NumPy take of an axis of `size` elements.
+
+    They differ backwards from before the front: there Paddle takes none, ONNX begins with the
+    first element.
+    """
+    return (0, 0) if step < 0 and start < -size else (start, end)
+
+
 def bounds_at_run_time(
     context: TranslationContext,
     axes: Sequence[int],
@@ -90,15 +99,16 @@ def cut_at_run_time(context: TranslationContext, axes: list[int], steps: list[in
     """
     part = context.input("x" if context.has("x") else "input")
     dropped = [int(axis) for axis in context.attr("decrease_axis", ())]
-    bounds = bounds_at_run_time(context, axes, steps, dropped)
-    for axis, step, taken in zip(axes, steps, bounds, strict=True):
+    cuts = bounds_at_run_time(context, axes, steps, dropped)
+    for axis, step, taken in zip(axes, steps, cuts, strict=True):
         if isinstance(taken, Moving):
             places = taken.places(context)
             part = str(context.onnx.gather([part, places], axis % context.rank(part)))
             if taken.from_zero:
                 context.from_zero.add(part)
         else:
-            numbers = [context.shape_const([number]) for number in (*taken, axis, step)]
+            bounds = onnx_bounds(context.shape(part)[axis], *taken, step)
+            numbers = [context.shape_const([number]) for number in (*bounds, axis, step)]
             part = str(context.onnx.slice([part, *numbers]))
     return part
 

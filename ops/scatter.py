@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from paddle_ipu.ops.context import TranslationContext, product
-from paddle_ipu.ops.moving_slices import Moving, bounds_at_run_time
+from paddle_ipu.ops.moving_slices import Moving, bounds_at_run_time, onnx_bounds
 from paddle_ipu.ops.registry import translator
 from paddle_ipu.popart.shape_inference.shaping import slice_range
 
@@ -226,7 +226,7 @@ def _taken(context: TranslationContext, shape: list[int]) -> dict[int, range | M
     return {
         axis: bounds
         if isinstance(bounds, Moving)
-        else slice_range(shape[axis], bounds[0], bounds[1], step)
+        else slice_range(shape[axis], *onnx_bounds(shape[axis], *bounds, step), step)
         for axis, step, bounds in zip(axes, steps, found, strict=True)
     }
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from paddle_ipu.dialect import dialect
 from paddle_ipu.ops.context import TranslationContext, product
-from paddle_ipu.ops.moving_slices import cut_at_run_time
+from paddle_ipu.ops.moving_slices import cut_at_run_time, onnx_bounds
 from paddle_ipu.ops.registry import translator
 
 
@@ -166,7 +166,15 @@ def _cut(context: TranslationContext, axes: list[int], steps: list[int]) -> str:
     if not (context.is_constant("starts") and context.is_constant("ends")):
         return _dropped(context, cut_at_run_time(context, axes, steps))
     x = context.input("x" if context.has("x") else "input")
-    operands = [context.ints("starts"), context.ints("ends"), axes, steps]
+    shape = context.shape(x)
+    bounds = [
+        onnx_bounds(shape[axis], start, end, step)
+        for axis, start, end, step in zip(
+            axes, context.ints("starts"), context.ints("ends"), steps, strict=True
+        )
+    ]
+    starts, ends = [start for start, _ in bounds], [end for _, end in bounds]
+    operands = [starts, ends, axes, steps]
     return _dropped(
         context, str(context.onnx.slice([x, *[context.shape_const(item) for item in operands]]))
     )

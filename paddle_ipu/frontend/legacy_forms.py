@@ -317,8 +317,14 @@ def _strided_slice(operator: Operator, variables: Variables) -> list[Operator]:
 
 
 def _from_paddle_2(operator: Operator, variables: Variables, steps: str) -> Operator:
-    """Backwards, Paddle 2's end -1 means as far as the first element, and no end means farther."""
-    ends, strides = (list(operator.attributes.get(name, [])) for name in ("ends", steps))
+    """Paddle 2's bounds backwards, which phi reads in another way.
+
+    A start before the front is the first element. The end -1 means as far as the first element;
+    an end before the front leaves that out where it is read, but not where it is written.
+    """
+    starts, ends, strides = (
+        list(operator.attributes.get(name, [])) for name in ("starts", "ends", steps)
+    )
     computed = any(
         names and slot.startswith(("Ends", "Strides", "Steps"))
         for slot, names in operator.inputs.items()
@@ -332,13 +338,17 @@ def _from_paddle_2(operator: Operator, variables: Variables, steps: str) -> Oper
             "paddle.flip, then slice it."
         )
     shape = variables.shape(_one(operator, "Input"))
+    reads = steps == "strides"
     for at, axis in enumerate(operator.attributes["axes"]):
-        if strides[at] < 0 and ends[at] < 0:
-            if ends[at] == -1:
-                ends[at] = -(2**31)
-            elif 0 <= shape[axis] < -ends[at]:
-                ends[at] = 0
-    return operator.changed(attributes={"ends": ends})
+        if strides[at] > 0:
+            continue
+        if 0 <= shape[axis] < -starts[at]:
+            starts[at] = 0
+        if ends[at] == -1:
+            ends[at] = -(2**31)
+        elif reads and 0 <= shape[axis] < -ends[at]:
+            ends[at] = 0
+    return operator.changed(attributes={"starts": starts, "ends": ends})
 
 
 def _triangle(operator: Operator, variables: Variables) -> list[Operator]:

@@ -10,6 +10,7 @@ from tests.operators.cases import (
     attention,
     attribute_values,
     batch_norm,
+    bounds,
     composite_loss,
     control_flow,
     convolution,
@@ -55,6 +56,7 @@ from tests.operators.operator_case import OperatorCase, RefusedCase
 _TABLES = (
     activation.TABLE,
     shape_bounds.TABLE,
+    bounds.TABLE,
     scatter.TABLE,
     graph_message.TABLE,
     indexing.TABLE,
