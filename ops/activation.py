@@ -94,10 +94,19 @@ def selu(context: TranslationContext) -> str:
     return str(context.onnx.selu([context.input("x")], alpha, scale))
 
 
-@translator("celu", emits="Elu Mul")
+@translator("celu", emits="Elu Mul Less Where Exp Sub")
 def celu(context: TranslationContext) -> str:
     """``x`` where positive, ``alpha * (exp(x / alpha) - 1)`` elsewhere."""
     x, alpha = context.input("x"), float(context.attr("alpha", 1.0))
+    if alpha < 0:
+        # x / alpha is positive below zero, where an ELU is straight.
+        below, zero = context.onnx.less([x, context.const_like(0.0, x)]), context.const_like(0.0, x)
+        inner = context.onnx.mul(
+            [context.onnx.where([below, x, zero]), context.const_like(1.0 / alpha, x)]
+        )
+        power = context.onnx.sub([context.onnx.exp([inner]), context.const_like(1.0, x)])
+        curve = context.onnx.mul([power, context.const_like(alpha, x)])
+        return str(context.onnx.where([below, curve, x]))
     inner = context.onnx.mul([x, context.const_like(1.0 / alpha, x)])
     return str(context.onnx.mul([context.onnx.elu([inner], 1.0), context.const_like(alpha, x)]))
 

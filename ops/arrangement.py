@@ -12,7 +12,12 @@ from typing import Any
 import numpy as np
 
 from paddle_ipu.ops.context import TranslationContext, product
-from paddle_ipu.ops.image_layout import channels_back, channels_first, is_channels_last
+from paddle_ipu.ops.image_layout import (
+    channels_back,
+    channels_first,
+    is_channels_last,
+    pads_to_the_end,
+)
 from paddle_ipu.ops.registry import translator
 
 Array = np.ndarray[Any, Any]
@@ -124,14 +129,24 @@ def _windows(context: TranslationContext, height: int, width: int) -> tuple[Arra
     """Where each element of each window stands in the padded image, and its size.
 
     The places are [kernel height * kernel width, windows], row by row.
+
+    Raises:
+        NotSupported: the image has no room for a window.
     """
     kernel = [int(size) for size in context.attr("kernel_sizes")]
     strides, dilations = (list(context.attr(name)) for name in ("strides", "dilations"))
     top, left, bottom, right = (int(width) for width in context.attr("paddings"))
+    reach = [(count - 1) * dilation + 1 for count, dilation in zip(kernel, dilations, strict=True)]
+    bottom, right = pads_to_the_end([height, width], reach, strides, [top, left], [bottom, right])
     padded = [height + top + bottom, width + left + right]
     lines = []
     for size, count, step, dilation in zip(padded, kernel, strides, dilations, strict=True):
         windows = (size - (dilation * (count - 1) + 1)) // step + 1
+        if windows <= 0:
+            raise context.refuse(
+                f"no window fits: the kernel {kernel} with dilations {dilations} is larger than "
+                f"the padded image, {padded}. Give a smaller kernel or more padding."
+            )
         lines.append(np.arange(count)[:, None] * dilation + np.arange(windows) * step)
     down, across = lines
     places = down[:, None, :, None] * padded[1] + across[None, :, None, :]
@@ -144,8 +159,9 @@ def unfold(context: TranslationContext) -> str:
     x = context.input("x")
     count, channels, height, width = context.shape(x)
     places, padded = _windows(context, height, width)
-    top, left, bottom, right = (int(number) for number in context.attr("paddings"))
-    x = _padded(context, x, [(0, 0), (0, 0), (top, bottom), (left, right)])
+    top, left, *_ = (int(number) for number in context.attr("paddings"))
+    below, behind = padded[0] - height - top, padded[1] - width - left
+    x = _padded(context, x, [(0, 0), (0, 0), (top, below), (left, behind)])
     x = context.reshape(x, [count, channels, product(padded)])
     picked = _picked(context, x, places, 2)
     return context.reshape(picked, [count, channels * places.shape[0], places.shape[1]])

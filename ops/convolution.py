@@ -10,6 +10,7 @@ from paddle_ipu.ops.image_layout import (
     channels_first,
     explicit_pads,
     is_channels_last,
+    pads_to_the_end,
 )
 from paddle_ipu.ops.registry import translator
 
@@ -24,7 +25,10 @@ def conv2d(context: TranslationContext) -> str:
     strides, dilations = list(context.attr("strides")), list(context.attr("dilations"))
     if context.attr("padding_algorithm", "EXPLICIT") == "SAME":
         dilations = [1] * len(kernel)
-    before, after = explicit_pads(context, context.shape(x)[2:], kernel, strides)
+    sizes = context.shape(x)[2:]
+    before, after = explicit_pads(context, sizes, kernel, strides)
+    reach = [(size - 1) * gap + 1 for size, gap in zip(kernel, dilations, strict=True)]
+    after = pads_to_the_end(sizes, reach, strides, before, after)
     groups = int(context.attr("groups", 1))
     y = str(context.onnx.conv([x, weights], dilations, groups, kernel, before + after, strides))
     return channels_back(context, y, last)

@@ -62,3 +62,24 @@ def explicit_pads(
     if len(given) == len(sizes):
         return given, list(given)
     return given[::2], given[1::2]
+
+
+def pads_to_the_end(
+    sizes: Sequence[int],
+    windows: Sequence[int],
+    strides: Sequence[int],
+    before: Sequence[int],
+    after: Sequence[int],
+    ceil: bool = False,
+) -> list[int]:
+    """Padding after each axis, so wide that a window larger than the padded axis has room.
+
+    Paddle rounds how many windows there are towards zero: with one stride less room than a window
+    needs there is still one, which reaches behind the padding.
+    """
+    wide = []
+    for size, window, stride, low, high in zip(sizes, windows, strides, before, after, strict=True):
+        room = size + low + high - window
+        reaches = room < 0 < room + stride + (stride - 1 if ceil else 0)
+        wide.append(high - room if reaches else high)
+    return wide

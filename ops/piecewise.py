@@ -63,34 +63,40 @@ def prelu(context: TranslationContext) -> str:
     return str(context.onnx.where([positive, x, scaled]))
 
 
-@translator("softshrink", emits="Greater Less Add Sub Where")
+def _nan_or(context: TranslationContext, x: str, number: str) -> str:
+    """`number`, where `x` is not NaN; no gradient passes."""
+    fixed = context.graphcore.detach([x])
+    return str(context.onnx.where([context.onnx.isnan([fixed]), fixed, number]))
+
+
+@translator("softshrink", emits="Greater Less Add Sub Where IsNaN graphcore.Detach")
 def softshrink(context: TranslationContext) -> str:
-    """``x`` moved towards zero by the threshold, zero within it."""
+    """``x`` moved towards zero by the threshold, zero within it; NaN stays."""
     x = context.input("x")
     step = float(context.attr("threshold", 0.5))
     threshold, zero = context.const_like(step, x), context.const_like(0.0, x)
     above = context.onnx.greater([x, threshold])
     below = context.onnx.less([x, context.const_like(-step, x)])
-    low = context.onnx.where([below, context.onnx.add([x, threshold]), zero])
+    low = context.onnx.where([below, context.onnx.add([x, threshold]), _nan_or(context, x, zero)])
     return str(context.onnx.where([above, context.onnx.sub([x, threshold]), low]))
 
 
 @translator("hardshrink", emits="Abs Less Where")
 def hardshrink(context: TranslationContext) -> str:
-    """Zero where ``x`` is closer to zero than the threshold, else ``x``."""
+    """Zero where ``x`` is closer to zero than the threshold, else ``x``; NaN stays."""
     x = context.input("x")
     threshold = context.const_like(float(context.attr("threshold", 0.5)), x)
     within = context.onnx.less([context.onnx.abs([x]), threshold])
     return str(context.onnx.where([within, context.const_like(0.0, x), x]))
 
 
-@translator("thresholded_relu", emits="Greater Where")
+@translator("thresholded_relu", emits="Greater Where IsNaN graphcore.Detach")
 def thresholded_relu(context: TranslationContext) -> str:
-    """``x`` above the threshold, ``value`` elsewhere."""
+    """``x`` above the threshold, ``value`` elsewhere; NaN stays."""
     x = context.input("x")
     above = context.onnx.greater([x, context.const_like(float(context.attr("threshold")), x)])
     value = context.const_like(float(context.attr("value", 0.0)), x)
-    return str(context.onnx.where([above, x, value]))
+    return str(context.onnx.where([above, x, _nan_or(context, x, value)]))
 
 
 @translator("trunc", emits="Floor Ceil Less Where Identity")

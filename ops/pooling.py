@@ -13,6 +13,7 @@ from paddle_ipu.ops.image_layout import (
     channels_first,
     explicit_pads,
     is_channels_last,
+    pads_to_the_end,
 )
 from paddle_ipu.ops.registry import translator
 
@@ -58,13 +59,16 @@ def pool2d(context: TranslationContext) -> str:
 @translator(
     "max_pool2d_with_index",
     "max_pool3d_with_index",
-    emits="MaxPool GlobalMaxPool paddle_ipu.MaxOfWindows",
+    emits="MaxPool GlobalMaxPool IsNaN Where paddle_ipu.MaxOfWindows",
 )
 def max_pool_with_index(context: TranslationContext) -> list[str | None]:
     """Maximum of the windows of an image [N, C, spatial axes], and where it is in the image."""
     x = context.input("x")
     if not context.is_used(1):
-        return [_max_pool(context, x), None]
+        # The kernel that finds places passes NaN over; the other one does not.
+        lowest = context.const_like(float(np.finfo(np.float32).min), x)
+        without = str(context.onnx.where([context.onnx.isnan([x]), lowest, x]))
+        return [_max_pool(context, without), None]
     sizes = context.shape(x)[2:]
     if context.attr("global_pooling", 0):
         windows = [_even(size, size, 1, 0, 0, False) for size in sizes]
@@ -120,6 +124,8 @@ def _kernel(context: TranslationContext) -> list[int]:
 def _geometry(context: TranslationContext, sizes: Sequence[int]) -> _Geometry:
     kernel, strides = _kernel(context), [int(stride) for stride in context.attr("strides")]
     before, after = explicit_pads(context, sizes, kernel, strides)
+    ceil = bool(context.attr("ceil_mode", 0))
+    after = pads_to_the_end(sizes, kernel, strides, before, after, ceil)
     return _Geometry(kernel, strides, before, after)
 
 
@@ -133,7 +139,8 @@ def _even(size: int, kernel: int, stride: int, before: int, after: int, ceil: bo
     starts = [at * stride - before for at in range(room // stride + 1)]
     ends = [min(start + kernel, size + before) for start in starts]
     divisors = [end - start for start, end in zip(starts, ends, strict=True)]
-    return Windows([max(start, 0) for start in starts], [min(end, size) for end in ends], divisors)
+    starts = [min(max(start, 0), size) for start in starts]
+    return Windows(starts, [min(end, size) for end in ends], divisors)
 
 
 def _all_even(geometry: _Geometry, sizes: Sequence[int], ceil: bool) -> list[Windows]:

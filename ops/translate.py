@@ -209,8 +209,15 @@ def translate(
     for number, node in enumerate(graph, 1):
         emit(context, (node,))
         progress(100 * number / len(graph))
+    variables = set(result.weights.values())
     for value in graph.outputs:
-        result.tensors[str(value.name)] = context.tensor(value)
+        tensor_id, producer = context.tensor(value), value.producer()
+        if producer is not None and tensor_id in variables:
+            # A variable that came through unchanged: what is fetched is its value here, and the
+            # variable itself has another one after the step.
+            with _placed(builder, producer, place):
+                tensor_id = str(context.onnx.identity([tensor_id]))
+        result.tensors[str(value.name)] = tensor_id
     written = {str(value.name): value.producer() for value in graph.outputs}
     for name, value_name in (writes or {}).items():
         context.node = written[value_name] or context.node

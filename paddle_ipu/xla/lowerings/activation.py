@@ -21,7 +21,8 @@ Function = Callable[[Any], Any]
 
 @jax.custom_jvp
 def _relu(x: Any) -> Any:
-    return jnp.maximum(x, 0)
+    # NaN becomes 0, as in Paddle's kernel, in oneDNN's and in ours.
+    return jnp.where(x > 0, x, jnp.zeros_like(x))
 
 
 @_relu.defjvp
@@ -131,11 +132,25 @@ def selu(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
     return gamma * _exponential_below_zero(jnp.asarray(inputs[0]), alpha)
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _leaky_relu(x: Any, alpha: float) -> Any:
+    return jnp.where(x >= 0, x, alpha * x)
+
+
+@_leaky_relu.defjvp
+def _leaky_relu_jvp(alpha: float, primals: Any, tangents: Any) -> Any:
+    (x,), (tangent,) = primals, tangents
+    below = jnp.where(x < 0, alpha * tangent, jnp.zeros_like(tangent))
+    return _leaky_relu(x, alpha), jnp.where(x >= 0, tangent, below)
+
+
 @lowering("ai.onnx", "LeakyRelu")
 def leaky_relu(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """`x` at zero and above, ``alpha * x`` below (default 0.01); the derivative at 0 is 1."""
-    x = jnp.asarray(inputs[0])
-    return jnp.where(x >= 0, x, float(attributes.get("alpha", 0.01)) * x)
+    """`x` at zero and above, ``alpha * x`` below (default 0.01); the derivative at 0 is 1.
+
+    NaN has the derivative 0, as in Paddle.
+    """
+    return _leaky_relu(jnp.asarray(inputs[0]), float(attributes.get("alpha", 0.01)))
 
 
 @lowering("ai.onnx", "PRelu")

@@ -109,6 +109,12 @@ def is_floating(value: Any) -> bool:
     return bool(jnp.issubdtype(value.dtype, jnp.floating))
 
 
+def lowest_number(value: Any) -> Any:
+    """The lowest finite number of the element type, of rank 0."""
+    info: Any = jnp.finfo if is_floating(value) else jnp.iinfo
+    return np.asarray(info(value.dtype).min, value.dtype)
+
+
 def unary(function: Callable[[Any], Any]) -> Lowering:
     """The lowering of an operator that is a function of its one input."""
 

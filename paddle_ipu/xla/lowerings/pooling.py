@@ -7,18 +7,26 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from paddle_ipu.errors import LoweringError
 from paddle_ipu.xla.lowerings import channels_last
-from paddle_ipu.xla.lowerings.arrays import integers, is_floating, where_in_program
+from paddle_ipu.xla.lowerings.arrays import (
+    integers,
+    is_floating,
+    lowest_number,
+    where_in_program,
+)
 from paddle_ipu.xla.lowerings.convolution import Padding, explicit_padding
 from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
-_FEW = 16
+_FEW = 27
 """Elements of a window up to which they are taken one by one."""
+
+_Around = tuple[tuple[int, int], ...]
 
 
 def _pool_geometry(
@@ -39,28 +47,84 @@ def _pool_geometry(
     return kernel, strides, padding
 
 
-def _window_max(
-    context: LoweringContext, x: Any, kernel: list[int], strides: list[int], padding: Padding
+def _of_two(largest: Any, element: Any) -> Any:
+    """The step of Paddle's kernel: of an element after NaN the element counts, NaN of the last."""
+    return jnp.where(largest > element, largest, element)
+
+
+def _or_padding(largest: Any, element: Any) -> Any:
+    return jnp.where((largest > element) | (element == -np.inf), largest, element)
+
+
+def _over_windows(
+    x: Any, lowest: Any, step: Any, kernel: Sequence[int], strides: Sequence[int], padding: _Around
 ) -> Any:
-    """Maximum of each window; in training the gradient goes to its first maximum, as in Paddle."""
-    lowest = -np.inf if is_floating(x) else np.iinfo(x.dtype).min
-    if not context.training and math.prod(kernel) <= _FEW and x.size:
-        # XLA goes through windows element by element, and a convolution's result is turned for it.
-        found = channels_last.windows(x, tuple(kernel), tuple(strides), tuple(padding), lowest)
-        return channels_last.channels_first(functools.reduce(lax.max, found))
-    return lax.reduce_window(
-        x,
-        np.asarray(lowest, x.dtype),
-        lax.max,
-        (1, 1, *kernel),
-        (1, 1, *strides),
-        [(0, 0), (0, 0), *padding],
+    around = [(0, 0), (0, 0), *padding]
+    return lax.reduce_window(x, lowest, step, (1, 1, *kernel), (1, 1, *strides), around)
+
+
+def _one_by_one(x: Any, kernel: tuple[int, ...], strides: tuple[int, ...], padding: _Around) -> Any:
+    """The maximum of each window, whose elements are taken in their order."""
+    fill: Any = lowest_number(x)
+    step: Any = lax.max
+    if is_floating(x):
+        padded = any(map(any, padding))
+        fill, step = (-np.inf, _or_padding) if padded else (fill, _of_two)
+    found = channels_last.windows(x, kernel, strides, padding, fill)
+    return channels_last.channels_first(functools.reduce(step, found, lowest_number(x)))
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1, 2, 3))
+def _largest(x: Any, kernel: tuple[int, ...], strides: tuple[int, ...], padding: _Around) -> Any:
+    fits = all(
+        size + sum(pads) >= reach
+        for size, pads, reach in zip(x.shape[2:], padding, kernel, strict=True)
     )
+    if math.prod(kernel) <= _FEW and x.size and fits:
+        # XLA goes through windows element by element, in no order that it promises, and a
+        # convolution's result is turned for it.
+        return _one_by_one(x, kernel, strides, padding)
+    step = _of_two if is_floating(x) else lax.max
+    return _over_windows(x, lowest_number(x), step, kernel, strides, padding)
+
+
+def _largest_forward(
+    x: Any, kernel: tuple[int, ...], strides: tuple[int, ...], padding: _Around
+) -> tuple[Any, tuple[Any, Any]]:
+    out = _largest(x, kernel, strides, padding)
+    return out, (x, out)
+
+
+def _largest_backward(
+    kernel: tuple[int, ...],
+    strides: tuple[int, ...],
+    padding: _Around,
+    kept: tuple[Any, Any],
+    gradient: Any,
+) -> tuple[Any]:
+    x, out = kept
+    below = np.asarray(-np.inf, x.dtype)
+    _, pull = jax.vjp(lambda x: _over_windows(x, below, lax.max, kernel, strides, padding), x)
+    # No element is equal to NaN, nor to the lowest number of a window that has no larger one.
+    return (pull(jnp.where(out > lowest_number(x), gradient, jnp.zeros_like(gradient)))[0],)
+
+
+_largest.defvjp(_largest_forward, _largest_backward)
+
+
+def _window_max(x: Any, kernel: list[int], strides: list[int], padding: Padding) -> Any:
+    """Maximum of each window; in training the gradient goes to its first maximum, as in Paddle."""
+    return _largest(x, tuple(kernel), tuple(strides), tuple(padding))
 
 
 @lowering("ai.onnx", "MaxPool")
 def max_pool(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """Maximum of each window; padding never wins."""
+    """Maximum of each window; padding never wins.
+
+    A window without an element above it gives the lowest finite number. The elements of a window
+    are taken in turn, and what follows NaN begins anew: NaN stays where it is the last. Of a
+    window of more than 27 elements XLA chooses the order.
+    """
     x = jnp.asarray(inputs[0])
     dilations = integers(attributes, "dilations") or [1]
     if attributes.get("storage_order", 0) or set(dilations) != {1} or context.num_outputs > 1:
@@ -69,7 +133,7 @@ def max_pool(context: LoweringContext, inputs: Sequence[Any], attributes: Attrib
             f"storage_order 0 only; got {context.num_outputs} outputs, dilations {dilations} "
             f"and storage_order {attributes.get('storage_order', 0)}."
         )
-    return _window_max(context, x, *_pool_geometry(context, x, attributes))
+    return _window_max(x, *_pool_geometry(context, x, attributes))
 
 
 @lowering("ai.onnx", "AveragePool")
@@ -121,4 +185,4 @@ def global_max_pool(context: LoweringContext, inputs: Sequence[Any], attributes:
     """Maximum over the spatial axes, which stay with size 1."""
     x = jnp.asarray(inputs[0])
     spatial = x.ndim - 2
-    return _window_max(context, x, list(x.shape[2:]), [1] * spatial, [(0, 0)] * spatial)
+    return _window_max(x, list(x.shape[2:]), [1] * spatial, [(0, 0)] * spatial)

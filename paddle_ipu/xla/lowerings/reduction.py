@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -118,19 +119,24 @@ def bucketize(context: LoweringContext, inputs: Sequence[Any], attributes: Attri
     return jnp.searchsorted(boundaries, x, side=side).astype(jnp.int32)
 
 
-def _arg_reduction(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A rule for ``axis`` (default 0) and ``keepdims`` (default 1); int32, the first of ties."""
+def _arg_reduction(function: Callable[..., Any], worst: float) -> Callable[..., Any]:
+    """A rule for ``axis`` (default 0) and ``keepdims`` (default 1); int32, the first of ties.
+
+    NaN counts as the `worst`, as in Paddle.
+    """
 
     def rule(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
         x = jnp.asarray(inputs[0])
         axis = checked_axis(context, int(attributes.get("axis", 0)), x.ndim)
+        if is_floating(x):
+            x = jnp.where(jnp.isnan(x), jnp.full_like(x, worst), x)
         return function(x, axis=axis, keepdims=bool(attributes.get("keepdims", 1)))
 
     return rule
 
 
-lowering("ai.onnx", "ArgMax")(_arg_reduction(jnp.argmax))
-lowering("ai.onnx", "ArgMin")(_arg_reduction(jnp.argmin))
+lowering("ai.onnx", "ArgMax")(_arg_reduction(jnp.argmax, -math.inf))
+lowering("ai.onnx", "ArgMin")(_arg_reduction(jnp.argmin, math.inf))
 
 
 @lowering("ai.onnx", "CumSum")

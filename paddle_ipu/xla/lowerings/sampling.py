@@ -75,7 +75,7 @@ def grid_sample(context: LoweringContext, inputs: Sequence[Any], attributes: Att
     places = [place.reshape(x.shape[0], -1) for place in places]
     image = x.reshape(*x.shape[:2], -1)
     if attributes["mode"] == "nearest":
-        whole = [lax.round(place, lax.RoundingMethod.AWAY_FROM_ZERO) for place in places]
+        whole = [lax.round(place, lax.RoundingMethod.TO_NEAREST_EVEN) for place in places]
         total = _read(image, whole, sizes)
     else:
         total = jnp.zeros((), x.dtype)

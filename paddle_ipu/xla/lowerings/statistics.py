@@ -39,7 +39,10 @@ def _values(x: Any, ignore_nan: bool, average: bool) -> tuple[Any, Any]:
     empty = jnp.all(jnp.isnan(x), -1) if ignore_nan else jnp.any(jnp.isnan(x), -1)
     found = jnp.where(empty, jnp.full_like(found, jnp.nan), found)
     nowhere = jnp.full_like(first, -1)
-    if not ignore_nan:
+    if not average:
+        # Paddle looks first whether there is a number at all, and then no further.
+        nowhere = jnp.where(jnp.all(jnp.isnan(x)), jnp.zeros_like(first), nowhere)
+    if not ignore_nan and x.shape[-1]:
         nowhere = jnp.argmax(jnp.isnan(x), -1).astype(jnp.int32)
     first, second = (jnp.where(empty, nowhere, place) for place in (first, second))
     return found, jnp.stack([first, second], -1) if average else first

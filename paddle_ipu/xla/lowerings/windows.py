@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from paddle_ipu.xla.lowerings.arrays import lowest_number
 from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 
@@ -52,7 +53,9 @@ def sum_of_windows(context: LoweringContext, inputs: Sequence[Any], attributes: 
 def max_of_windows(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
     """The maximum of each window, and its position in the flattened image.
 
-    Of equal elements the first counts, for the position and for the gradient, as in Paddle.
+    Of equal elements the first counts, for the position and for the gradient, as in Paddle. Of a
+    window with no number above the lowest finite one (nothing but NaN, -inf, or no element) the
+    maximum is that one, the position -1, and there is no gradient.
     """
     x = jnp.asarray(inputs[0])
     sizes = x.shape[2:]
@@ -67,12 +70,15 @@ def max_of_windows(context: LoweringContext, inputs: Sequence[Any], attributes: 
         flat += (axis.positions * math.prod(sizes[at + 1 :])).reshape(shape).astype(np.int32)
         inside &= axis.inside.reshape(shape)
     windows = math.prod(counts)
-    flat, inside = flat.reshape(windows, -1), inside.reshape(windows, -1)
+    longest = math.prod(lengths)
+    flat, inside = flat.reshape(windows, longest), inside.reshape(windows, longest)
     image = x.reshape(*x.shape[:2], -1)
     apart = jnp.take(lax.stop_gradient(image), flat, axis=2, mode="clip")
-    lowest = np.asarray(-np.inf, x.dtype)
-    place = jnp.argmax(jnp.where(inside, apart, lowest), axis=-1)
+    lowest = lowest_number(x)
+    seen = jnp.where(inside & (apart > lowest), apart, lowest)
+    place = jnp.argmax(seen, axis=-1)
     where = jnp.take_along_axis(jnp.asarray(flat)[None, None], place[..., None], axis=-1)[..., 0]
-    largest = jnp.take_along_axis(image, where, axis=2)
+    found = jnp.max(seen, axis=-1) > lowest
+    largest = jnp.where(found, jnp.take_along_axis(image, where, axis=2), lowest)
     out = (*x.shape[:2], *counts)
-    return largest.reshape(out), where.astype(jnp.int32).reshape(out)
+    return largest.reshape(out), jnp.where(found, where, -1).astype(jnp.int32).reshape(out)

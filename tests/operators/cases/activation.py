@@ -99,7 +99,6 @@ _add(
     "relu",
     lambda x, limits: [F.relu(x), F.relu(limits)],
     gradient="x",
-    limitation="NaN stays NaN; Paddle's CPU kernel makes it 0",
     x=_AROUND_ZERO,
     limits=floats(-np.inf, np.inf),
 )
