@@ -110,14 +110,14 @@ for _rank in (2, 3):
     _image[..., ::2, :] = normal(*_image[..., ::2, :].shape)
     _op = f"pool{_rank}d"
     _build = _all(*[_pool("max", _rank, *sizes) for sizes in ((2,), (3, 2, 1), (2, 2, 1))])
-    TABLE.add(_op, _build, label="nan", x=_image)
+    TABLE.add(_op, _build, label=f"nan_of_{_rank}", x=_image)
     if _rank == 2:
-        TABLE.add(_op, _build, label="nan_trained", gradient="x", x=_image)
+        TABLE.add(_op, _build, label=f"nan_of_{_rank}_trained", gradient="x", x=_image)
     TABLE.add(
         f"max_{_op}_with_index",
         _all(*[_pool("adaptive_max", _rank, count) for count in (1, 2, 4)]),
         gradient="x",
-        label="nan",
+        label=f"nan_of_{_rank}",
         x=_image,
     )
 
