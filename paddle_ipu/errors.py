@@ -131,7 +131,7 @@ class ScriptError(PaddleIpuError):
 
 
 class VerificationError(PaddleIpuError):
-    """`paddle_ipu.verify` found a tensor that differs from Paddle's CPU executor.
+    """`paddle_ipu.verify` found a tensor that differs from Paddle's CPU executor, or is not finite.
 
     Attributes:
         report: the ``VerificationReport``, with every comparison.

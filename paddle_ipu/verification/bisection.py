@@ -18,8 +18,8 @@ from paddle_ipu.passes.extract_optimizer import ExtractOptimizer
 from paddle_ipu.passes.pipeline import Compilation
 from paddle_ipu.passes.support.update_operators import OPTIMIZER_OPS, updated
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
-from paddle_ipu.verification.comparison import compare
-from paddle_ipu.verification.contents import AGREES, DIVERGES, FOLLOWS, OperatorRow
+from paddle_ipu.verification.comparison import Comparison, compare
+from paddle_ipu.verification.contents import AGREES, DIVERGES, FOLLOWS, ROUNDS, OperatorRow
 from paddle_ipu.verification.program_copy import DROPOUT, ProgramCopy
 
 Array = np.ndarray[Any, Any]
@@ -193,8 +193,15 @@ def drift_table(
     rtol: float,
     atol: float,
     max_drift: float | None = None,
+    alone: Mapping[str, Comparison],
 ) -> list[OperatorRow]:
-    """A row for each result, in program order."""
+    """A row for each result, in program order.
+
+    Args:
+        alone: result -> the IPU's beside Paddle's for the same operands, which tells a wrong
+            operator from one that is given errors. Without it an operator is wrong where it
+            differs though all that it reads agrees.
+    """
     drifts: dict[str, float] = {}
     differing: set[str] = set()
     compared = {str(value.name) for _, value in forward.results}
@@ -207,13 +214,25 @@ def drift_table(
             what=f"result of {node.op_type}", source=source, max_drift=max_drift,
         )  # fmt: skip
         verdict, read = AGREES, set(read_by(node, compared))
+        by_itself = alone.get(name)
         if not result.ok:
-            differing.add(name)
-            verdict = FOLLOWS if differing.intersection(read) else DIVERGES
+            given_wrong = bool(differing.intersection(read))
+            if by_itself is None:
+                verdict = FOLLOWS if given_wrong else DIVERGES
+            elif by_itself.ok:
+                verdict = FOLLOWS if given_wrong else ROUNDS
+            else:
+                verdict = DIVERGES
+            if verdict != ROUNDS:
+                differing.add(name)
         given = max((drifts.get(operand, 0.0) for operand in read), default=0.0)
         gain = result.drift / given if 0 < given < np.inf else 0.0
         drifts[name] = result.drift
-        rows.append(OperatorRow(number, str(node.op_type), source, result, verdict, gain=gain))
+        rows.append(
+            OperatorRow(
+                number, str(node.op_type), source, result, verdict, gain=gain, alone=by_itself
+            )
+        )
     return rows
 
 
@@ -237,6 +256,7 @@ def derivative_rows(
     *,
     rtol: float,
     atol: float,
+    nudged: Sequence[Mapping[str, Sequence[Array]]],
 ) -> list[OperatorRow]:
     """A row for each differentiable operand of each operator, in the order of backward.
 
@@ -244,6 +264,7 @@ def derivative_rows(
         forward: of the program.
         parts: of the same program with a parameter in place of each such operand.
         got, expected: parameter -> the derivative with respect to it.
+        nudged: what Paddle gives as `expected` for nudged inputs.
     """
     numbers = {str(node.name): number for number, node in enumerate(forward.nodes)}
     rows = []
@@ -256,8 +277,9 @@ def derivative_rows(
         row = compare(
             _operand_name(operator, operand), got=arrays, expected=expected[parameter],
             rtol=rtol, atol=atol, what=f"derivative of {node.op_type}", source=source,
+            nudged=[run[parameter] for run in nudged],
         )  # fmt: skip
-        verdict = AGREES if row.ok else DIVERGES
+        verdict = (ROUNDS if row.rounding else AGREES) if row.ok else DIVERGES
         rows.append((place, OperatorRow(number, str(node.op_type), source, row, verdict)))
     return [row for _, row in sorted(rows, key=lambda found: (-found[1].number, found[0]))]
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from paddle_ipu.verification import rounding
+
 Array = np.ndarray[Any, Any]
 
 
@@ -19,8 +21,9 @@ class Comparison:
         name: the tensor's name in the program.
         what: what it is, in words.
         source: ``file:line`` of the user's call it comes from, "" where there is none.
-        ok: shape and dtype are equal and every element is within tolerance; beside another
-            precision, the shape is equal and the drift within tolerance.
+        ok: shape and dtype are equal and every element is within tolerance, or out of it by no more
+            than rounding; beside another precision, the shape is equal and the drift within
+            tolerance.
         shape, dtype: of the IPU's tensor, for one micro-batch.
         expected_shape, expected_dtype: of the other side's.
         max_abs: largest ``|got - expected|``; infinite where only one side is finite.
@@ -33,6 +36,8 @@ class Comparison:
         got, expected: the element that is worst against its tolerance, at `index`.
         micro_batch: the first micro-batch out of tolerance, counted over the steps; else None.
         by_drift: judged by the drift, whatever the dtypes.
+        rounding: some elements are out of tolerance, but by no more than rounding.
+        noise: the drift that rounding makes on Paddle's own kernels; 0 where it was not measured.
     """
 
     name: str
@@ -55,6 +60,8 @@ class Comparison:
     expected: float
     micro_batch: int | None
     by_drift: bool = False
+    rounding: bool = False
+    noise: float = 0.0
 
     def numbers(self) -> str:
         """Got and expected, in words."""
@@ -80,6 +87,7 @@ def compare(
     source: str = "",
     max_drift: float | None = None,
     floor: float = 0.0,
+    nudged: Sequence[Sequence[Array]] = (),
 ) -> Comparison:
     """Compares one tensor over micro-batches.
 
@@ -89,6 +97,9 @@ def compare(
         got, expected: one array for each micro-batch, in their order.
         max_drift: judge by the norm of the error instead, which may be `max_drift` times the norm
             of `expected`, and `floor` besides; whole numbers and dtypes that differ, too.
+        nudged: what the other side gives for nudged inputs, each run as `expected`: what is out of
+            tolerance is judged by :mod:`~paddle_ipu.verification.rounding`. A whole number may
+            differ where it does in one of these runs.
     """
     first, other = got[0], expected[0]
     by_drift = max_drift is not None
@@ -135,9 +146,26 @@ def compare(
     out = error > allowed
     relative = error[finite > 0] / finite[finite > 0]
     worst = np.unravel_index(int(np.argmax(error - allowed)), error.shape)
+    is_alike = by_drift or first.dtype == other.dtype
+    noises = [_noise(expected, nudged, turn) for turn in range(len(b))] if nudged else []
+    excess = np.maximum(error - allowed, 0.0)
+    only_rounds = bool(
+        noises
+        and turns.any()
+        and is_alike
+        and all(
+            not excess[turn, ...][of_turn == 0].any()
+            if exact
+            else rounding.is_rounding(excess[turn, ...], of_turn)
+            for turn, of_turn in enumerate(noises)
+        )
+    )
+    noise_of_all = float(np.sqrt(sum(float(np.square(array).sum()) for array in noises)))
     return Comparison(
         **common,
-        ok=not turns.any() and (by_drift or first.dtype == other.dtype),
+        ok=is_alike and (only_rounds or not turns.any()),
+        rounding=only_rounds,
+        noise=noise_of_all / whole if whole else 0.0,
         max_abs=float(error.max()),
         max_rel=float(relative.max(initial=0.0)),
         magnitude=float(finite.max()),
@@ -149,3 +177,7 @@ def compare(
         expected=float(b[worst]),
         micro_batch=int(np.argmax(turns)) if turns.any() else None,
     )
+
+
+def _noise(expected: Sequence[Array], nudged: Sequence[Sequence[Array]], turn: int) -> Array:
+    return rounding.noise(expected[turn], [run[turn] for run in nudged])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -62,7 +62,20 @@ def _follow_cpu(
     case: Case, fetches: Sequence[str], steps: int, course: Course, updated: Sequence[str]
 ) -> None:
     cpu = Cpu(case, fetches, case.state)
-    for turn in range(steps * case.turns):
+    run_micro_batches(cpu, case, updated, range(steps * case.turns), course)
+
+
+def run_micro_batches(
+    cpu: Cpu, case: Case, updated: Sequence[str], turns: Iterable[int], course: Course
+) -> None:
+    """Runs micro-batches on Paddle's CPU kernels, from what the scope holds.
+
+    Args:
+        updated: the variables that are read behind the last one.
+        turns: their numbers, counted over the runs.
+        course: is given the results and variables.
+    """
+    for turn in turns:
         if case.accumulates:
             cpu.restore(_without(case.state, updated))
         for name, array in cpu.run(case.micro_batch(turn)).items():
@@ -95,6 +108,52 @@ def _follow_ipu(
         ipu.close()
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of the IPU, for which Paddle can be asked again from the same variables.
+
+    Attributes:
+        step: its number.
+        before, after: the variables.
+        results: of its micro-batches.
+    """
+
+    step: int
+    before: State
+    after: State
+    results: Results
+
+
+def runs(case: Case, course: Course, steps: int) -> Iterator[Run]:
+    """The IPU's runs of a course one by one; where there were several they are made again."""
+    if steps == 1:
+        after = {**case.state, **course.variables}
+        yield Run(0, case.state, after, course.results)
+        return
+    moving = moving_variables(case)
+    ipu = Ipu(case, list(course.results), case.state)
+    before = case.state
+    try:
+        for step in range(steps):
+            results = ipu.run(case.feed(step))
+            after = {**before, **ipu.variables(moving)}
+            yield Run(step, before, after, results)
+            before = after
+    finally:
+        ipu.close()
+
+
+def moving_variables(case: Case) -> list[str]:
+    """The variables that a run may change."""
+    moving = list(bisection.updated_variables(case.forward))
+    optimizer = case.forward.optimizer
+    if optimizer is not None and optimizer.loss_scale is not None:
+        moving += optimizer.loss_scale.variables
+    if optimizer is not None:
+        moving.append(optimizer.loss_scale_variable)
+    return [name for name in moving if name in case.state]
+
+
 def _step(case: Case, results: Results, before: Sequence[Array], after: Sequence[Array]) -> StepRow:
     numbers = [name for name in case.fetches if results[name][0].size == 1]
     loss = None if not numbers else float(np.mean([a.item() for a in results[numbers[0]]]))
@@ -125,13 +184,7 @@ def state_before(case: Case, side: str, turn: int) -> State:
     """The variables before a micro-batch, counted over the runs."""
     if turn == 0:
         return dict(case.state)
-    moving = list(bisection.updated_variables(case.forward))
-    optimizer = case.forward.optimizer
-    if optimizer is not None and optimizer.loss_scale is not None:
-        moving += optimizer.loss_scale.variables
-    if optimizer is not None:
-        moving.append(optimizer.loss_scale_variable)
-    moving = [name for name in moving if name in case.state]
+    moving = moving_variables(case)
     state = dict(case.state)
     if side == ON_CPU:
         written = list(bisection.written_variables(case.forward))

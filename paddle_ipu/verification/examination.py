@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from paddle_ipu.verification import bisection
-from paddle_ipu.verification.comparison import compare
+from paddle_ipu.verification.comparison import Comparison, compare
 from paddle_ipu.verification.contents import OperatorRow
+from paddle_ipu.verification.copy_program import copy_of
 from paddle_ipu.verification.course import norm
+from paddle_ipu.verification.isolation import cut
 from paddle_ipu.verification.ranges import ValueRange, best_scale, measure, scale_table
 from paddle_ipu.verification.report import VerificationReport
+from paddle_ipu.verification.rounding import RUNS, nudged
 from paddle_ipu.verification.sides import ON_CPU, Array, Case, Cpu, Ipu, Results, State
 
 
@@ -67,7 +70,7 @@ def tabulate(case: Case, examined: Examination, report: VerificationReport) -> N
     by_drift = None if case.on_cpu else report.max_drift
     rows = bisection.drift_table(
         case.forward, examined.got, examined.expected, rtol=report.rtol, atol=report.atol,
-        max_drift=by_drift,
+        max_drift=by_drift, alone=_alone(case, examined, report) if case.on_cpu else {},
     )  # fmt: skip
     report.operators = [_with_ranges(case, examined, report, row) for row in rows]
     report.loss_scale = case.loss_scale
@@ -75,6 +78,35 @@ def tabulate(case: Case, examined: Examination, report: VerificationReport) -> N
         return
     ranges = gradient_ranges(case, examined)
     report.scales = scale_table(ranges, _scales(case, ranges))
+
+
+def _alone(case: Case, examined: Examination, report: VerificationReport) -> dict[str, Comparison]:
+    """Result -> the IPU's beside what Paddle's kernel makes of what the operator read there."""
+    import paddle
+
+    names = [str(value.name) for _, value in case.forward.results]
+    got = {name: examined.got[name][0] for name in names}
+    dtypes = {name: examined.expected[name][0].dtype.name for name in names}
+    program, operands = cut(paddle, case.copy, got, dtypes)
+    parts = replace(case, copy=copy_of(program), training=False)
+    cpu = Cpu(parts, names, examined.state, as_computed=True)
+    feed = {**examined.feed, **operands}
+
+    def judged(name: str, runs: Sequence[Mapping[str, Array]]) -> Comparison:
+        return compare(
+            name, got=[got[name]], expected=[runs[0][name]],
+            nudged=[[run[name]] for run in runs[1:]], rtol=report.rtol, atol=report.atol,
+        )  # fmt: skip
+
+    runs = [cpu.run(feed)]
+    rows = {name: judged(name, runs) for name in names}
+    doubtful = [name for name, row in rows.items() if not row.ok]
+    if doubtful:
+        for seed in range(RUNS):
+            cpu.restore(nudged(examined.state, seed))
+            runs.append(cpu.run(nudged(feed, seed)))
+        rows.update((name, judged(name, runs)) for name in doubtful)
+    return rows
 
 
 def gradient_ranges(case: Case, examined: Examination) -> list[ValueRange]:

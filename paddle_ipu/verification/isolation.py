@@ -1,8 +1,12 @@
-"""Every forward operator by itself, so that a wrong derivative shows where it is made.
+"""Every forward operator by itself, so that a wrong one shows, or a wrong derivative.
 
-Gradients of a whole program mix the derivatives of all operators behind. Here each differentiable
-operand becomes a parameter of its own that holds the CPU's value, and the loss is the sum of every
-result times fixed random numbers: a parameter's gradient is then one operator's derivative.
+A result of a whole program has the errors of all operators before it, magnified. In :func:`cut`
+every operator is fed what it read on the IPU; what Paddle's kernel makes of that is right for it.
+
+Gradients of a whole program mix the derivatives of all operators behind. In :func:`isolate` each
+differentiable operand becomes a parameter of its own that holds the CPU's value, and the loss is
+the sum of every result times fixed random numbers: a parameter's gradient is then one operator's
+derivative.
 """
 
 from __future__ import annotations
@@ -31,6 +35,36 @@ class Isolated:
     program: Any
     feed: Mapping[str, Array]
     state: Mapping[str, Array]
+
+
+def cut(
+    paddle: Any,
+    copy: ProgramCopy,
+    results: Mapping[str, Array],
+    dtypes: Mapping[str, str],
+) -> tuple[Any, dict[str, Array]]:
+    """Cuts the forward part of a program between its operators.
+
+    Args:
+        paddle: Paddle's module.
+        copy: the program; it stays as it is.
+        results: name -> what operators are to read in place of each result.
+        dtypes: name -> the dtype that Paddle has for it.
+
+    Returns:
+        (the program, its feeds beside the original ones: one for each place where an operator
+        reads a result, since operators may write over what they read).
+    """
+    parts = copy.pruned(list(results), training=False)
+    fed: dict[str, Array] = {}
+    operands = [operand for operand in parts.operands() if operand.name in results]
+    outer = paddle.static.program_guard(parts.program, paddle.static.Program())
+    with outer, paddle.utils.unique_name.guard("cut."):
+        for number, operand in enumerate(operands):
+            name, dtype = f"cut.operand.{number}", dtypes[operand.name]
+            array = fed[name] = results[operand.name].astype(dtype)
+            operand.replace(paddle.static.data(name, list(array.shape), dtype))
+    return parts.program, fed
 
 
 def isolate(

@@ -7,7 +7,7 @@ from html import escape
 
 from paddle_ipu.verification import charts
 from paddle_ipu.verification.comparison import Comparison
-from paddle_ipu.verification.contents import OperatorRow, ReportContents
+from paddle_ipu.verification.contents import AGREES, DIVERGES, ROUNDS, OperatorRow, ReportContents
 from paddle_ipu.verification.ranges import ValueRange
 
 _STYLE = """
@@ -19,7 +19,7 @@ th { cursor: pointer; background: #f3f3f3; position: sticky; top: 0 }
 th[aria-sort=ascending]::after { content: " \\2191" }
 th[aria-sort=descending]::after { content: " \\2193" }
 tr.diverges { background: #ffd9d6 } tr.follows { background: #fff3cd }
-tr.now { background: #e7f0ff }
+tr.rounding { background: #eef4ff } tr.now { background: #e7f0ff }
 pre { background: #f6f6f6; padding: 1em; white-space: pre-wrap }
 .finding { border-left: 4px solid #c62828; background: #fdf3f2; padding: .6em 1em; margin: .6em 0 }
 .lost { fill: #c62828 } .weak { fill: #ef9f1a } .held { fill: #3b7dd8 }
@@ -46,7 +46,7 @@ const only = document.getElementById("only"), lost = document.getElementById("lo
 const choose = () => {
   for (const row of document.querySelectorAll("#operators tbody tr"))
     row.hidden = !row.textContent.toLowerCase().includes(only.value.toLowerCase())
-      || (lost.checked && row.className === "agrees" && !("lost" in row.dataset));
+      || (lost.checked && /agrees|rounding/.test(row.className) && !("lost" in row.dataset));
 };
 if (only) { only.addEventListener("input", choose); lost.addEventListener("input", choose); }
 """
@@ -58,21 +58,25 @@ _KEY = (
     '<span style="background:#c62828"></span>not: they become 0 or infinity</p>'
 )
 
+_VERDICTS = (
+    "agrees: within tolerance. rounding: beyond it, but right for what it reads, as is all before. "
+    "diverges: wrong for what it reads. follows: behind one that diverges."
+)
+
 _NUMBERS = ("drift", "max abs", "max rel", "magnitude", "differing", "got", "expected")
 _RANGE = ("&gt; half", "to 0", "subnormal", "values")
 
 
 def page(report: ReportContents) -> str:
     """The page; text from the program is escaped."""
-    title = f"verify: {'agrees' if report.ok else 'differs'}"
-    body = [f"<h1>{title}</h1>", f"<p>{escape(report.tolerance)}, {report.steps} step(s) beside "
-            f"{escape(report.other)}.</p>"]  # fmt: skip
+    title = f"verify: {report.verdict}"
+    body = [f"<h1>{title}</h1>", f"<p>{escape(report.headline())}.</p>"]
     body += [f"<p>Note: {escape(note)}.</p>" for note in report.notes]
     body += [
         f'<div class="finding">{escape(str(found))}</div>'
         for found in (*report.findings, *report.not_finite)
     ]
-    if not report.ok:
+    if not report.ok or not report.finite:
         body.append(f"<pre>{escape(report.explanation())}</pre>")
     body += _course(report)
     if report.operators:
@@ -129,6 +133,7 @@ def _operators(report: ReportContents) -> list[str]:
     scaled = f", gradients times the loss scale {report.loss_scale:g}" if gradients else ""
     return [
         "<h2>Operators</h2>",
+        f"<p>{_VERDICTS}</p>",
         f"<p>Ranges are those of {escape(report.other)}{scaled}: what half would make of them.</p>",
         _KEY,
         '<p><input id="only" placeholder="operator, result or line"> <label><input type="checkbox" '
@@ -192,7 +197,7 @@ def _derivative(row: OperatorRow) -> str:
 
 
 def _comparison(row: Comparison) -> str:
-    verdict = "agrees" if row.ok else "diverges"
+    verdict = (ROUNDS if row.rounding else AGREES) if row.ok else DIVERGES
     cells = [_text(verdict), _text(row.name), _text(row.what), _text(row.source)]
     return _row(verdict, [*cells, *_measures(row)])
 

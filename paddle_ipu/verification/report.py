@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,25 @@ from paddle_ipu.verification.page import page
 from paddle_ipu.verification.text import text
 
 
-@dataclass(slots=True)
+@dataclass
 class VerificationReport(ReportContents):
-    """What was compared, and what differs; its attributes are those of :class:`ReportContents`."""
+    """What was compared, and what differs; its attributes are those of :class:`ReportContents`.
+
+    Where everything agrees the operators are compared when the page is first asked for.
+    """
+
+    def __post_init__(self) -> None:
+        self._compare_operators: Callable[[], None] | None = None
+
+    def postpone(self, compare_operators: Callable[[], None]) -> None:
+        """Keeps what fills :attr:`operators`, for the page."""
+        self._compare_operators = compare_operators
+
+    def postponed(self) -> None:
+        """Fills :attr:`operators` if that was put off."""
+        compare_operators, self._compare_operators = self._compare_operators, None
+        if compare_operators is not None:
+            compare_operators()
 
     def summary(self, most: int = 12) -> str:
         """The report with at most so many operators: those that matter."""
@@ -25,10 +42,15 @@ class VerificationReport(ReportContents):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain numbers, texts, lists and dicts."""
-        return asdict(self) | {"ok": self.ok, "finite": self.finite}
+        return asdict(self) | {"ok": self.ok, "finite": self.finite, "verdict": self.verdict}
 
     def to_html(self) -> str:
-        """A page that needs nothing else: tables that sort by a click on a column's head."""
+        """A page that needs nothing else: tables that sort by a click on a column's head.
+
+        It has every operator. Where they agree and were not asked for, they run now, once more on
+        both sides.
+        """
+        self.postponed()
         return page(self)
 
     def save_html(self, path: str | os.PathLike[str]) -> None:

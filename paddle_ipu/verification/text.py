@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from paddle_ipu.verification.comparison import Comparison
-from paddle_ipu.verification.contents import AGREES, OperatorRow, ReportContents
+from paddle_ipu.verification.contents import (
+    AGREES,
+    DIVERGES,
+    FOLLOWS,
+    ROUNDS,
+    OperatorRow,
+    ReportContents,
+)
 from paddle_ipu.verification.ranges import ValueRange
 
 _HEADER = f"  {'':8} {'drift':>8} {'max abs':>8} {'max rel':>8} {'largest':>8}"
 _IN_HALF = f" {'> half':>7} {'to 0':>7} {'subnorm':>7}"
 _GRADIENT = f" | {'drift':>8}{_IN_HALF}"
+_MORE = {DIVERGES: "diverge", FOLLOWS: "follow", ROUNDS: "differ by rounding", AGREES: "agree"}
 
 
 def text(report: ReportContents, most: int | None) -> str:
     """The whole report, with all its operators or the `most` that matter."""
-    verdict = "agrees with" if report.ok else "DIFFERS from"
-    lines = [f"verify: {verdict} {report.other} after {report.steps} step(s), {report.tolerance}"]
+    lines = [f"verify: {report.headline()}"]
     lines += [f"note: {note}" for note in report.notes]
     if report.course:
         lines += ["", *_course(report)]
@@ -31,10 +39,10 @@ def text(report: ReportContents, most: int | None) -> str:
         lines += [_derivative(row) for row in report.derivatives]
     if report.scales:
         lines += ["", *_scales(report)]
-    if not report.ok:
+    if not report.ok or not report.finite:
         lines += ["", report.explanation()]
-    elif report.not_finite or report.findings:
-        lines += ["", *map(str, (*report.findings, *report.not_finite))]
+    elif report.findings:
+        lines += ["", *map(str, report.findings)]
     return "\n".join(lines)
 
 
@@ -54,8 +62,7 @@ def _operators(report: ReportContents, most: int | None) -> list[str]:
     ranges = any(row.values is not None for row in rows)
     gradients = any(row.gradient_values is not None for row in rows)
     head = _HEADER + (_IN_HALF if ranges else "") + (_GRADIENT if gradients else "")
-    left = len(report.operators) - len(rows)
-    lines = [f"operators, in program order{f' ({left} more agree)' if left else ''}:"]
+    lines = [f"operators, in program order{_left_out(report.operators, rows)}:"]
     if gradients:
         lines.append(f"{'':{len(head) - len(_GRADIENT)}} | gradient")
     lines.append(f"{head}  result")
@@ -70,24 +77,46 @@ def _operators(report: ReportContents, most: int | None) -> list[str]:
     return lines
 
 
-def notable(rows: Sequence[OperatorRow], most: int) -> list[OperatorRow]:
-    """The operators that differ, hold what half cannot, or drift most; in program order."""
+def _left_out(rows: Sequence[OperatorRow], shown: Sequence[OperatorRow]) -> str:
+    """How many operators are not shown, by verdict."""
+    counts = Counter(row.verdict for row in rows)
+    counts.subtract(row.verdict for row in shown)
+    told = [
+        f"{counts[verdict]} more {words}" for verdict, words in _MORE.items() if counts[verdict]
+    ]
+    return f" ({', '.join(told)})" if told else ""
 
-    def weight(row: OperatorRow) -> tuple[bool, bool, float]:
+
+def notable(rows: Sequence[OperatorRow], most: int) -> list[OperatorRow]:
+    """The operators that differ, hold what half cannot, or drift most; in program order.
+
+    The first one that diverges is always among them.
+    """
+    first = next((row for row in rows if row.verdict == DIVERGES), None)
+
+    def weight(row: OperatorRow) -> tuple[bool, bool, bool, bool, float]:
         lost = sum(
             found.overflow + found.nan + found.infinite
             for found in (row.values, row.gradient_values)
             if found is not None
         )
-        return bool(row.result.not_finite or lost), row.verdict != AGREES, row.result.drift
+        return (
+            row is first,
+            bool(row.result.not_finite or lost),
+            row.verdict == DIVERGES,
+            row.verdict not in (AGREES, ROUNDS),
+            row.result.drift,
+        )
 
-    kept = sorted(rows, key=weight, reverse=True)[:most]
+    kept = sorted(rows, key=weight, reverse=True)[: max(most, 1)]
     return sorted(kept, key=lambda row: row.number)
 
 
 def _verdict(row: Comparison) -> str:
     if row.not_finite:
         return "NaN/inf"
+    if row.rounding:
+        return ROUNDS
     return "ok" if row.ok else "DIFFERS"
 
 

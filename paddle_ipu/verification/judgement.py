@@ -1,0 +1,183 @@
+"""Whether what is out of tolerance is rounding: every run of the IPU beside Paddle's, from the
+variables that the IPU had before it.
+
+So a difference of one run, which the next ones magnify, counts once, and in the run that made it.
+Fetches, gradients and what forward writes are judged by Paddle's nudged runs
+(:mod:`~paddle_ipu.verification.rounding`). Weights and states of an optimizer are first judged by
+what Paddle's optimizer makes of the IPU's own gradients: Adam's first step turns the sign of a
+gradient of 1e-9 into a whole step, and that is no fault of the update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from paddle_ipu.verification import bisection
+from paddle_ipu.verification.comparison import Comparison, compare
+from paddle_ipu.verification.copy_program import copy_of
+from paddle_ipu.verification.course import Course, Run, run_micro_batches, runs, updated_names
+from paddle_ipu.verification.report import VerificationReport
+from paddle_ipu.verification.rounding import RUNS, nudged
+from paddle_ipu.verification.sides import Array, Case, Cpu
+
+
+@dataclass(slots=True)
+class _Suspect:
+    """A tensor out of tolerance: whether each run so far was rounding, and the noise of all."""
+
+    is_rounding: bool = True
+    noise: float = 0.0
+
+    def judge(self, row: Comparison) -> None:
+        self.is_rounding = self.is_rounding and row.ok
+        self.noise = max(self.noise, row.noise)
+
+
+def judge(case: Case, report: VerificationReport, course: Course) -> None:
+    """Marks the rows of a report that are out of tolerance by no more than rounding.
+
+    Args:
+        course: what the IPU gave.
+    """
+    rows = (*report.fetches, *report.gradients, *report.updates)
+    suspects = {row.name: _Suspect() for row in rows if not row.ok}
+    if not suspects:
+        return
+    fetches = list(course.results)
+    updated = updated_names(case)
+    cpu = Cpu(case, fetches, case.state)
+    trained = _trained(case)
+    wanted = sorted(trained & suspects.keys())
+    optimizer = _Optimizer(case, course, wanted) if wanted else None
+    for run in runs(case, course, report.steps):
+        found = _Beside(case, report, run, cpu, fetches, updated)
+        # Gradients before what is made of them: what a wrong one makes is no rounding.
+        for name in suspects.keys() - trained:
+            suspects[name].judge(found.row(name))
+        are_right = all(
+            suspects[name].is_rounding for name in suspects if name in case.forward.gradients
+        )
+        by_optimizer = optimizer.rows(report, run) if optimizer and are_right else {}
+        for name in suspects.keys() & trained:
+            row = by_optimizer.get(name)
+            suspects[name].judge(row if row is not None and row.ok else found.row(name))
+    for part in (report.fetches, report.gradients, report.updates):
+        part[:] = [_judged(row, suspects.get(row.name)) for row in part]
+
+
+def _judged(row: Comparison, suspect: _Suspect | None) -> Comparison:
+    if row.ok or suspect is None:
+        return row
+    is_rounding = suspect.is_rounding
+    return replace(row, ok=is_rounding, rounding=is_rounding, noise=suspect.noise)
+
+
+def _trained(case: Case) -> set[str]:
+    """What the optimizer updates, where that is compared."""
+    if case.accumulates:
+        return set()
+    return set(bisection.updated_variables(case.forward)) - set(
+        bisection.written_variables(case.forward)
+    )
+
+
+class _Beside:
+    """One run of the IPU beside Paddle's from the same variables."""
+
+    def __init__(
+        self,
+        case: Case,
+        report: VerificationReport,
+        run: Run,
+        cpu: Cpu,
+        fetches: Sequence[str],
+        updated: Sequence[str],
+    ) -> None:
+        self._case, self._report, self._run = case, report, run
+        self._cpu, self._fetches, self._updated = cpu, fetches, updated
+        self._expected: Course | None = None
+        self._nudged: list[Course] = []
+
+    def row(self, name: str) -> Comparison:
+        """The comparison of a fetch, gradient or variable; nudged runs are made on a difference."""
+        if self._expected is None:
+            self._expected = self._paddle(None)
+        row = self._compare(name, self._expected)
+        if row.ok:
+            return row
+        self._nudged = self._nudged or [self._paddle(seed) for seed in range(RUNS)]
+        return self._compare(name, self._expected)
+
+    def _paddle(self, seed: int | None) -> Course:
+        case = replace(self._case, state=self._run.before)
+        if seed is not None:
+            feeds = [nudged(feed, seed) for feed in case.feeds]
+            case = replace(case, feeds=feeds, state=nudged(case.state, seed))
+        self._cpu.restore(case.state)
+        course = Course({name: [] for name in self._fetches})
+        first = self._run.step * case.turns
+        turns = range(first, first + case.turns)
+        run_micro_batches(self._cpu, case, self._updated, turns, course)
+        return course
+
+    def _compare(self, name: str, expected: Course) -> Comparison:
+        if name in expected.results:
+            got = self._run.results[name]
+            arrays = [course.results[name] for course in (expected, *self._nudged)]
+        else:
+            got = [self._run.after[name]]
+            arrays = [[course.variables[name]] for course in (expected, *self._nudged)]
+        return compare(
+            name, got=got, expected=arrays[0], nudged=arrays[1:], rtol=self._report.rtol,
+            atol=self._report.atol,
+        )  # fmt: skip
+
+
+class _Optimizer:
+    """Paddle's optimizer alone, which is fed raw gradients."""
+
+    def __init__(self, case: Case, course: Course, names: Sequence[str]) -> None:
+        """`names` are those of the variables that are wanted."""
+        import paddle
+
+        self._names = names
+
+        parts = case.copy.pruned(list(case.forward.gradients), training=True)
+        self._feeds: dict[str, str] = {}
+        values = {}
+        operands = list(parts.operands())
+        outer = paddle.static.program_guard(parts.program, paddle.static.Program())
+        with outer, paddle.utils.unique_name.guard("given."):
+            for number, name in enumerate(case.forward.gradients):
+                array = course.results[name][0]
+                self._feeds[name] = f"given.gradient.{number}"
+                values[name] = paddle.static.data(
+                    self._feeds[name], list(array.shape), array.dtype.name
+                )
+        for operand in operands:
+            if operand.name in values:
+                operand.replace(values[operand.name])
+        self._case = replace(case, copy=copy_of(parts.program))
+        # Without fetches everything goes that the updates do not need: forward and backward.
+        self._cpu = Cpu(self._case, [], case.state)
+
+    def rows(self, report: VerificationReport, run: Run) -> dict[str, Comparison]:
+        """The IPU's variables after a run beside what Paddle makes of the IPU's gradients."""
+        made = [self._updated(run, seed) for seed in (None, *range(RUNS))]
+        return {
+            name: compare(
+                name, got=[run.after[name]], expected=[made[0][name]],
+                nudged=[[arrays[name]] for arrays in made[1:]], rtol=report.rtol, atol=report.atol,
+            )
+            for name in self._names
+        }  # fmt: skip
+
+    def _updated(self, run: Run, seed: int | None) -> Mapping[str, Array]:
+        state = run.before if seed is None else nudged(run.before, seed)
+        self._cpu.restore(state)
+        for turn in range(self._case.turns):
+            feed = self._case.micro_batch(run.step * self._case.turns + turn)
+            feed |= {self._feeds[name]: run.results[name][turn] for name in self._feeds}
+            self._cpu.run(feed if seed is None else nudged(feed, seed))
+        return self._cpu.variables(self._names)
