@@ -37,8 +37,10 @@ The table: drift is the norm of the error over the norm of the tensor; "> half",
 for results and for their gradients times the loss scale.
 
 exit codes:
-  0  both sides agree, and fetches, gradients and weights are finite
-  1  they differ, or something is NaN or infinite; the report says what and where
+  0  both sides agree, or differ by rounding only, and fetches, gradients and weights are finite;
+     the first line says which of the two, with the drift
+  1  they differ, or something is NaN or infinite, be it on both sides; the first line says which,
+     the report what and where
   2  wrong arguments
   3  the script failed or made no such run, or the model cannot be read or compared
 """
@@ -73,8 +75,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--html", metavar="FILE", help="write the page with every operator, to browse")
     add("--json", action="store_true", help="print one JSON object")
     add("--all", action="store_true", help="print every operator, not only those that matter")
-    add("--rtol", type=float, default=1e-5, help="beside the CPU (default 1e-5)")
-    add("--atol", type=float, default=1e-6, help="beside the CPU (default 1e-6)")
+    within = "beside the CPU: what is within agrees, beyond it is rounding or differs (default {})"
+    add("--rtol", type=float, default=1e-5, help=within.format("1e-5"))
+    add("--atol", type=float, default=1e-6, help=within.format("1e-6"))
     add(
         "--max-drift", type=float, default=0.02,
         help="beside another precision: how far a tensor may be off, of its norm (default 0.02)",

@@ -104,6 +104,33 @@ def test_a_script_without_a_program_and_one_that_fails(
     assert "made 1 run(s) with fetches, none of them after the first 5" in capsys.readouterr().err
 
 
+SUMS = """
+import numpy as np
+import paddle
+
+paddle.enable_static()
+main = paddle.static.Program()
+with paddle.static.program_guard(main):
+    x = paddle.static.data("x", [-1, 50000], "float32")
+    sums = LAST(paddle.cumsum(x, -1))
+feed = {"x": np.random.default_rng(0).standard_normal((8, 50000), np.float32)}
+paddle.static.Executor(paddle.CPUPlace()).run(main, feed=feed, fetch_list=[sums])
+"""
+
+
+def test_the_first_line_and_the_exit_code_are_the_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "sums.py"
+    for last, code, verdict in (
+        ("", 0, "ROUNDING only apart from Paddle's CPU kernels after 1 step(s), rtol=1e-05, "),
+        ("paddle.log", 1, "NOT FINITE: 1 of 1 fetches hold NaN or infinity; beside that it "),
+    ):
+        path.write_text(SUMS.replace("LAST", last))
+        assert main(["verify", str(path)]) == code
+        assert capsys.readouterr().out.startswith(f"verify: {verdict}")
+
+
 def test_wrong_arguments(script: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", "--feed", "x.npz", script]) == 2
     assert main(["verify", "--until-nan", "model"]) == 2
