@@ -203,11 +203,11 @@ def one_weight(patch: pytest.MonkeyPatch) -> None:
     ("network", "plant", "blamed"),
     [
         (conv_net, other_epsilon, "batch_norm"),
-        (conv_net, no_bias_correction, "linear_0.b_0"),
+        (conv_net, no_bias_correction, "rule adam"),
         (conv_net, wrong_axis, "softmax"),
         (conv_net, one_weight, "conv2d"),
         (transformer, other_epsilon, "layer_norm"),
-        (transformer, no_bias_correction, "linear_5.b_0"),
+        (transformer, no_bias_correction, "rule adam"),
         (transformer, wrong_axis, "softmax"),
         (transformer, one_weight, "matmul"),
         long(resnet, other_epsilon, "batch_norm"),
@@ -231,7 +231,7 @@ def test_faults_are_no_rounding(
         assert first.alone is not None and first.alone.drift > 10 * first.alone.noise
         assert "Paddle's kernel makes" in report.explanation()
     else:
-        assert first is not None and first.name == blamed
+        assert first is not None and first.what.endswith(blamed)
         assert "Of the IPU's own gradients Paddle's rule makes something else" in (
             report.explanation()
         )
