@@ -66,6 +66,12 @@ def judge(case: Case, report: VerificationReport, course: Course) -> None:
         part[:] = [_judged(row, suspects.get(row.name)) for row in part]
 
 
+def nothing_is_rounding(report: VerificationReport) -> None:
+    """Takes back what :func:`judge` marked: some operator is wrong for what it reads."""
+    for part in (report.fetches, report.gradients, report.updates):
+        part[:] = [replace(row, ok=False, rounding=False) if row.rounding else row for row in part]
+
+
 def _judged(row: Comparison, suspect: _Suspect | None) -> Comparison:
     if row.ok or suspect is None:
         return row

@@ -13,11 +13,12 @@ and an error e_i = max(|got_i - y_i| - atol - rtol |y_i|, 0) is rounding where
 
     e_i <= ELEMENT * max(s_i, s) for every i,    and    |e| <= WHOLE * |(s_i)|  (Euclidean norms).
 
-The first finds a fault in one element, the second one that is spread thin. The typical size is
-there because few runs sometimes miss that an element is noisy at all, the median because a few
-elements that are very noisy must not excuse the others. The idea is stochastic arithmetic: D. S.
-Parker, Monte Carlo Arithmetic, 1997; J. Vignes, A stochastic arithmetic for reliable scientific
-computation, 1993.
+The same holds of each operator by itself, whose operands are nudged; nothing is rounding while one
+of them is wrong for what it reads. The first condition finds a fault in one element, the second one
+that is spread thin. The typical size is there because few runs sometimes miss that an element is
+noisy at all, the median because a few elements that are very noisy must not excuse the others. The
+idea is stochastic arithmetic: D. S. Parker, Monte Carlo Arithmetic, 1997; J. Vignes, A stochastic
+arithmetic for reliable scientific computation, 1993.
 """
 
 from __future__ import annotations

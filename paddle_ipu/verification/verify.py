@@ -29,7 +29,7 @@ from paddle_ipu.runtime.random_seed import fixed_seed
 from paddle_ipu.runtime.weights import backend as backends
 from paddle_ipu.verification import bisection, findings, not_finite
 from paddle_ipu.verification.comparison import Comparison, compare
-from paddle_ipu.verification.contents import AGREES, ROUNDS
+from paddle_ipu.verification.contents import AGREES, DIVERGES, ROUNDS
 from paddle_ipu.verification.copy_program import copy_of
 from paddle_ipu.verification.course import Course, follow, norm, state_before, updated_names
 from paddle_ipu.verification.examination import (
@@ -39,7 +39,7 @@ from paddle_ipu.verification.examination import (
     tabulate,
 )
 from paddle_ipu.verification.isolation import isolate
-from paddle_ipu.verification.judgement import judge
+from paddle_ipu.verification.judgement import judge, nothing_is_rounding
 from paddle_ipu.verification.program_copy import ProgramCopy
 from paddle_ipu.verification.report import VerificationReport
 from paddle_ipu.verification.rounding import RUNS, nudged
@@ -327,8 +327,12 @@ def _verify(case: Case, report: VerificationReport, every_operator: bool) -> Non
     ):
         if finding is not None:
             report.findings.append(finding)
-    if every_operator or not report.ok or examined is not None:
+    is_rounding = report.verdict == "rounding"
+    if every_operator or is_rounding or not report.ok or examined is not None:
         _compare_operators(case, report, sides, examined)
+        # A fault may drown in the noise of what is behind it; by itself an operator has little.
+        if any(row.verdict == DIVERGES for row in report.operators):
+            nothing_is_rounding(report)
     else:
 
         def later() -> None:
