@@ -297,7 +297,8 @@ def multiplex(context: TranslationContext) -> str:
     rows = context.shape(tensors[0])[0]
     table = str(context.onnx.concat(tensors, 0))
     index = context.reshape(context.cast(index, "int32"), [context.shape(index)[0]])
-    first = context.onnx.mul([index, context.const(rows, "int32")])
+    first = str(context.onnx.mul([index, context.const(rows, "int32")]))
+    context.takes(first, 0, "index", 0, len(tensors) - 1)
     used = context.shape(index)[0]
     places = context.onnx.add([first, context.const(np.arange(used), "int32")])
     return str(context.onnx.gather([table, str(places)], 0))

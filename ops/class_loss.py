@@ -42,9 +42,11 @@ def hsigmoid_loss(context: TranslationContext) -> list[str | None]:
         nodes = context.cast(context.input("path"), "int32")
         bits = context.cast(context.input("code"), "int32")
     else:
-        table, decisions = _paths(int(context.attr("num_classes")))
+        classes = int(context.attr("num_classes"))
+        table, decisions = _paths(classes)
         label = context.reshape(context.cast(context.input("label"), "int32"), [rows])
         nodes = str(context.onnx.gather([context.const(table), label], 0))
+        context.takes(nodes, 1, "label", 0, classes - 1)
         bits = str(context.onnx.gather([context.const(decisions), label], 0))
     zero = context.const_like(0.0, x)
     past = str(context.onnx.less([nodes, context.const(0, "int32")]))
@@ -85,10 +87,13 @@ def margin_cross_entropy(context: TranslationContext) -> list[str | None]:
     rows, classes = context.shape(x)
     label = context.reshape(context.cast(context.input("label"), "int32"), [rows])
     margins = [float(context.attr(name, default)) for name, default in _MARGINS]
-    one_hot = context.onnx.onehot(
-        [label, context.const(classes, "int32"), context.const([0, 1], "int32")], -1
+    one_hot = str(
+        context.onnx.onehot(
+            [label, context.const(classes, "int32"), context.const([0, 1], "int32")], -1
+        )
     )
-    hit = context.cast(str(one_hot), "bool")
+    context.takes(one_hot, 0, "label", 0, classes - 1)
+    hit = context.cast(one_hot, "bool")
     chosen = context.onnx.where([hit, x, context.const_like(0.0, x)])
     cosine = str(context.onnx.reducesum([chosen], [1], 1))
     if margins[:2] != [1.0, 0.0]:
@@ -101,7 +106,7 @@ def margin_cross_entropy(context: TranslationContext) -> list[str | None]:
     scale = context.const_like(float(context.attr("scale", 64.0)), x)
     logits = str(context.onnx.mul([logits, scale]))
     logs = str(context.onnx.logsoftmax([logits], 1))
-    loss = negative_log_likelihood(context, logs, label, -100)
+    loss = negative_log_likelihood(context, logs, label, None)
     softmax = None
     if context.is_used(0):
         softmax = str(context.onnx.softmax([context.graphcore.detach([logits])], 1))

@@ -17,6 +17,7 @@ from paddle_ipu.ops.context import TranslationContext
 
 Folder = Callable[[TranslationContext], "np.ndarray[Any, Any]"]
 _LARGEST = 64
+_DIVISIONS = ("divide", "floor_divide", "remainder")
 
 
 def fold(context: TranslationContext) -> bool:
@@ -29,12 +30,19 @@ def fold(context: TranslationContext) -> bool:
         return False
     if any(id(value) not in context.constants for value in operands):
         return False
+    if name in _DIVISIONS and _by_zero(context.static("y")):
+        return False
     result = np.asarray(folder(context))
     if result.size > _LARGEST:
         return False
     dtype = dialect.dtype_name(node.outputs[0])
     context.constants[id(node.outputs[0])] = result.astype(dtype)
     return True
+
+
+def _by_zero(divisor: np.ndarray[Any, Any]) -> bool:
+    """Whether Paddle refuses to divide by it; the operator itself says so."""
+    return divisor.dtype.kind in "iu" and not divisor.all()
 
 
 def find_folder(op_type: str) -> Folder | None:

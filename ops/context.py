@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import NotSupported
+from paddle_ipu.popart.operand_ranges import HIGHEST, OperandRange
 
 DEVICE_DTYPES: Mapping[str, str] = {"int64": "int32", "float64": "float32"}
 """Paddle dtypes that an IPU does not have, and what stands for them on it."""
@@ -43,7 +44,7 @@ class TranslationContext:
         self.arrays: dict[int, tuple[Element, ...]] = {}
         self.origins: dict[str, ir.Node] = {}
         self.extensions: dict[str, ir.Node] = {}
-        self.from_zero: set[str] = set()
+        self.operand_ranges: dict[str, list[OperandRange]] = {}
         self._emitted: dict[tuple[Any, ...], str] = {}
         self.emit: Callable[[TranslationContext, Iterable[ir.Node]], None] = _cannot_emit
         self.is_nested = False
@@ -55,7 +56,7 @@ class TranslationContext:
         made = TranslationContext(builder, self._popart)
         made.node, made.emit, made.is_nested = self.node, self.emit, True
         made.origins, made.extensions = self.origins, self.extensions
-        made.from_zero = self.from_zero
+        made.operand_ranges = self.operand_ranges
         return made
 
     # -- operands ------------------------------------------------------------------------------
@@ -261,6 +262,23 @@ class TranslationContext:
     def scatter_reduction(self, name: str) -> Any:
         """The module's ``ScatterReduction`` of that name."""
         return getattr(self._popart.ScatterReduction, name)
+
+    def takes(self, result: str, operand: int, what: str, low: int, high: int = HIGHEST) -> None:
+        """Has a run raise where an operator gets a number that Paddle's refuses.
+
+        Args:
+            result: the operator's first.
+            operand: which of its inputs.
+            what: how a message names one of the numbers, for instance ``index``.
+            low: the smallest that it takes.
+            high: the largest.
+        """
+        self.operand_ranges.setdefault(result, []).append(OperandRange(operand, what, low, high))
+
+    def divides(self, result: str) -> None:
+        """Has a run raise where an operator's second input, of integers, is zero."""
+        divisor = OperandRange(1, "divisor", 1, 1, nonzero=True)
+        self.operand_ranges.setdefault(result, []).append(divisor)
 
     def note(self, outputs: str | Sequence[str] | None) -> None:
         """Remembers the node that tensors come from."""

@@ -15,11 +15,23 @@ def _binary(paddle_name: str, builder_name: str, emits: str) -> None:
 
 _binary("add", "add", "Add")
 _binary("subtract", "sub", "Sub")
-# Paddle casts integers before it divides them.
-_binary("divide", "div", "Div")
 _binary("multiply", "mul", "Mul")
 _binary("maximum", "max", "Max")
 _binary("minimum", "min", "Min")
+
+
+def _quotient(context: TranslationContext, x: str, y: str) -> str:
+    """``x / y``, of integers rounded towards zero; an integer of zero divides none."""
+    quotient = str(context.onnx.div([x, y]))
+    if not context.is_float(x):
+        context.divides(quotient)
+    return quotient
+
+
+@translator("divide", emits="Div")
+def divide(context: TranslationContext) -> str:
+    """``x / y``; Paddle 3 casts integers before it divides them, 2.6 rounds towards zero."""
+    return _quotient(context, context.input("x"), context.input("y"))
 
 
 @translator("elementwise_pow", emits="Pow Abs Equal Less Not And Where")
@@ -47,7 +59,7 @@ def floor_divide(context: TranslationContext) -> str:
         rest = context.graphcore.fmod([x, y])
         quotient = context.onnx.div([context.onnx.sub([x, rest]), y])
     else:
-        quotient = context.onnx.div([x, y])
+        quotient = _quotient(context, x, y)
         rest = context.onnx.sub([x, context.onnx.mul([quotient, y])])
     signs = [context.onnx.less([rest, zero]), context.onnx.less([y, zero])]
     opposite = context.onnx.logical_not([context.onnx.equal(signs)])
@@ -65,7 +77,7 @@ def floor_divide(context: TranslationContext) -> str:
 @translator("trunc_divide", emits="Div Floor Ceil Less Where")
 def trunc_divide(context: TranslationContext) -> str:
     """``x / y`` rounded towards zero."""
-    quotient = str(context.onnx.div([context.input("x"), context.input("y")]))
+    quotient = _quotient(context, context.input("x"), context.input("y"))
     if not context.is_float(quotient):
         return quotient
     negative = context.onnx.less([quotient, context.const_like(0.0, quotient)])
@@ -76,7 +88,11 @@ def trunc_divide(context: TranslationContext) -> str:
 @translator("remainder", emits="graphcore.Remainder")
 def remainder(context: TranslationContext) -> str:
     """``x - floor(x / y) * y``, with the sign of the divisor."""
-    return str(context.graphcore.remainder([context.input("x"), context.input("y")]))
+    x, y = context.input("x"), context.input("y")
+    rest = str(context.graphcore.remainder([x, y]))
+    if not context.is_float(x):
+        context.divides(rest)
+    return rest
 
 
 @translator("scale", emits="Mul Add Identity graphcore.Detach Reshape Cast")

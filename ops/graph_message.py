@@ -27,7 +27,9 @@ def _out_size(context: TranslationContext) -> int:
 
 
 def _sent(context: TranslationContext, values: str, sources: str) -> str:
-    return str(context.onnx.gather([values, sources], 0))
+    sent = str(context.onnx.gather([values, sources], 0))
+    context.takes(sent, 1, "index", 0, context.shape(values)[0] - 1)
+    return sent
 
 
 def _combined(context: TranslationContext, x: str, y: str) -> str:

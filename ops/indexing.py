@@ -26,9 +26,9 @@ def gather(context: TranslationContext) -> str:
 def embedding(context: TranslationContext) -> str:
     """Rows of ``weight`` at the ids ``x``; zeros, without gradient, at ``padding_idx``."""
     ids = context.input("x")
-    rows = str(context.onnx.gather([context.input("weight"), ids], 0))
-    # ONNX counts an index below zero from the end; Paddle has no such id.
-    context.from_zero.add(rows)
+    weight = context.input("weight")
+    rows = str(context.onnx.gather([weight, ids], 0))
+    context.takes(rows, 1, "index", 0, context.shape(weight)[0] - 1)
     padding = int(context.attr("padding_idx", -1))
     if padding < 0:
         return rows
@@ -43,11 +43,11 @@ def one_hot(context: TranslationContext) -> str:
     ids, classes = context.input("x"), context.ints("num_classes")[0]
     depth = context.shape_const([classes])
     values = context.const(np.asarray([0, 1]), context.output_dtype())
-    if context.rank(ids):
-        return str(context.onnx.onehot([ids, depth, values], -1))
     # PopART's wants an axis at least.
-    row = context.onnx.onehot([context.reshape(ids, [1]), depth, values], -1)
-    return context.reshape(str(row), [classes])
+    row = ids if context.rank(ids) else context.reshape(ids, [1])
+    hot = str(context.onnx.onehot([row, depth, values], -1))
+    context.takes(hot, 0, "class", 0, classes - 1)
+    return hot if context.rank(ids) else context.reshape(hot, [classes])
 
 
 @translator("index_select", emits="Gather")
@@ -80,7 +80,9 @@ def take_along_axis(context: TranslationContext) -> str:
 def index_sample(context: TranslationContext) -> str:
     """In each row, the elements at that row's indices."""
     x, index = context.input("x"), context.input("index")
-    return context.extension("TakeAlongAxis", [x, index], {"axis": 1})[0]
+    taken = context.extension("TakeAlongAxis", [x, index], {"axis": 1})[0]
+    context.takes(taken, 1, "index", 0, context.shape(x)[1] - 1)
+    return taken
 
 
 _FIXED = "how many elements it gives depends on the values of a tensor computed at run time; "
@@ -165,6 +167,7 @@ def gather_tree(context: TranslationContext) -> str:
         found.append(context.reshape(str(context.onnx.gather([row, place], 0)), [1, batch, beams]))
         parent = str(context.onnx.gather([above, place], 0))
         place = str(context.onnx.add([parent, first]))
+        context.takes(place, 0, "parent", 0, beams - 1)
     return str(context.onnx.concat(found[::-1], 0))
 
 
@@ -172,9 +175,11 @@ def gather_tree(context: TranslationContext) -> str:
 def shard_index(context: TranslationContext) -> str:
     """The index inside a shard of equal size, ``ignore_value`` where it is in another."""
     x = context.input("input")
-    size = -(-int(context.attr("index_num")) // int(context.attr("nshards")))
+    count = int(context.attr("index_num"))
+    size = -(-count // int(context.attr("nshards")))
     low = int(context.attr("shard_id")) * size
-    above = context.onnx.greater([x, context.const_like(low - 1, x)])
+    above = str(context.onnx.greater([x, context.const_like(low - 1, x)]))
+    context.takes(above, 0, "index", 0, count - 1)
     below = context.onnx.less([x, context.const_like(low + size, x)])
     inside = context.onnx.logical_and([above, below])
     moved = context.onnx.sub([x, context.const_like(low, x)])

@@ -14,7 +14,6 @@ REDUCTIONS = {0: "Sum", 1: "Mean", 2: "NoReduction"}
     "cross_entropy_with_softmax",
     emits="LogSoftmax Log Softmax graphcore.Detach graphcore.Nll Mul ReduceSum Neg Reshape "
     "Transpose Cast",
-    limits="a label out of range is not noticed and counts as the nearest class",
 )
 def cross_entropy_with_softmax(context: TranslationContext) -> list[str | None]:
     """``-log(softmax(x)[label])`` along an axis, zero where the label is ``ignore_index``.
@@ -53,7 +52,7 @@ def cross_entropy_with_softmax(context: TranslationContext) -> list[str | None]:
 
 
 def negative_log_likelihood(
-    context: TranslationContext, logs: str, classes: str, ignore_index: int
+    context: TranslationContext, logs: str, classes: str, ignore_index: int | None
 ) -> str:
     """Minus the log-probability of each class, without reduction."""
     reduction = context.reduction("NoReduction")

@@ -15,7 +15,9 @@ def accuracy(context: TranslationContext) -> list[str]:
     """Of ``indices`` [N, k], the share of rows with the label, their number, and N."""
     indices = context.input("indices")
     label = context.cast(context.input("label"), context.dtype(indices))
-    hits = context.cast(str(context.onnx.equal([indices, label])), "int32")
+    equal = str(context.onnx.equal([indices, label]))
+    context.takes(equal, 1, "label", 0)
+    hits = context.cast(equal, "int32")
     rows = context.shape(indices)[0]
     correct = str(context.onnx.reducesum([hits], [0, 1], 0))
     share = context.cast(correct, "float32")

@@ -103,9 +103,11 @@ def cut_at_run_time(context: TranslationContext, axes: list[int], steps: list[in
     for axis, step, taken in zip(axes, steps, cuts, strict=True):
         if isinstance(taken, Moving):
             places = taken.places(context)
-            part = str(context.onnx.gather([part, places], axis % context.rank(part)))
+            axis %= context.rank(part)
+            size = context.shape(part)[axis]
+            part = str(context.onnx.gather([part, places], axis))
             if taken.from_zero:
-                context.from_zero.add(part)
+                context.takes(part, 1, "index", 0, size - 1)
         else:
             bounds = onnx_bounds(context.shape(part)[axis], *taken, step)
             numbers = [context.shape_const([number]) for number in (*bounds, axis, step)]

@@ -239,7 +239,7 @@ def _moved(context: TranslationContext, moving: Moving, size: int) -> tuple[str,
     """Of each place of an axis: whether it is written, and with which of the values."""
     places = _places(context, moving.places(context), size)
     if moving.from_zero:
-        context.from_zero.add(places)
+        context.takes(places, 1, "index", 0, size - 1)
     first = places
     if moving.count != 1:
         first = str(context.onnx.gather([places, context.const(np.zeros(1, np.int32))], 0))

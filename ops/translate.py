@@ -24,6 +24,7 @@ from paddle_ipu.ops.registry import find_translator
 from paddle_ipu.ops.untranslated import reason_of
 from paddle_ipu.options.strategy import CustomOp
 from paddle_ipu.popart.builder import Builder
+from paddle_ipu.popart.operand_ranges import OperandRange
 
 Kind = tuple[tuple[int, ...], str]
 Fallback = Callable[[ir.Node, Sequence[Kind | None]], Any]
@@ -45,7 +46,7 @@ class Translation:
         origins: tensor -> the dialect node it comes from.
         matmuls: the outputs of each matrix product.
         kernels: first result of an operator that runs on the host -> what runs it.
-        from_zero: results of gathers whose indices must not be below zero.
+        operand_ranges: first result of an operator -> which numbers Paddle's takes.
         extensions: type of each ``ai.paddle_ipu`` operator -> the first node that needs it.
     """
 
@@ -56,7 +57,7 @@ class Translation:
     origins: Mapping[str, ir.Node] = field(default_factory=dict)
     extensions: Mapping[str, ir.Node] = field(default_factory=dict)
     kernels: dict[str, Any] = field(default_factory=dict)
-    from_zero: Collection[str] = ()
+    operand_ranges: Mapping[str, Sequence[OperandRange]] = field(default_factory=dict)
     matmuls: list[set[str]] = field(default_factory=list)
 
     @property
@@ -142,7 +143,7 @@ def translate(
     builder = popart.Builder(opsets={"ai.onnx": 11, "ai.graphcore": 1})
     context = TranslationContext(builder, popart)
     result = Translation(builder, origins=context.origins, extensions=context.extensions)
-    result.from_zero = context.from_zero
+    result.operand_ranges = context.operand_ranges
     for value in graph.inputs:
         name = str(value.name)
         if value.meta[dialect.ROLE] == dialect.FEED:

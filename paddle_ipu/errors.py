@@ -80,14 +80,22 @@ class NumericalError(PaddleIpuError, ArithmeticError):
     node: str | None = None
 
 
-class IndexRangeError(PaddleIpuError, IndexError):
-    """An operator was given an index, or a loss a label, that does not exist.
+class OperandValueError(PaddleIpuError):
+    """An operator was given a number that it does not take.
 
     Attributes:
         node: name of the PopART node.
     """
 
     node: str | None = None
+
+
+class IndexRangeError(OperandValueError, IndexError):
+    """An operator was given an index, or a loss a label, that does not exist."""
+
+
+class IntegerDivisionError(OperandValueError, ZeroDivisionError):
+    """Integers were divided by zero."""
 
 
 class BackendUnavailableError(PaddleIpuError):

@@ -31,7 +31,7 @@ from paddle_ipu.compiler.predicted_program import (
 from paddle_ipu.compiler.progress import Percent, between
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import (
-    IndexRangeError,
+    OperandValueError,
 )
 from paddle_ipu.ops.context import device_dtype
 from paddle_ipu.ops.translate import Translation
@@ -71,7 +71,7 @@ def compiled_for_ipu(
         first_passes: as for ``lower``.
 
     Raises:
-        NotSupported, InvalidProgramError, FeedError, FetchError, IndexRangeError: as
+        NotSupported, InvalidProgramError, FeedError, FetchError, OperandValueError: as
             ``IpuCompiledProgram.compile`` says.
     """
     popart = target_selection.select()
@@ -109,7 +109,7 @@ def compiled_for_ipu(
                 early=early,
             )
     except BaseException as error:
-        if isinstance(error, IndexRangeError):
+        if isinstance(error, OperandValueError):
             tell_origin(error, _describer(translation))
         # Nobody else could give it back.
         if backend.is_attached:
@@ -255,7 +255,7 @@ def _session(
         built = between(progress, 25, 99)
         session.setProgressListener(lambda done, total: built(100 * done / total))
         session.setCpuKernels(translation.kernels)
-        session.setIndicesFromZero(translation.from_zero)
+        session.setOperandRanges(translation.operand_ranges)
 
         def beside() -> None:
             early.send(session)

@@ -75,7 +75,7 @@ class IpuCompiledProgram:
             InvalidProgramError: a program that cannot be compiled as it is.
             FeedError, FetchError: a name that is not in the program.
             OptionError: options that contradict each other, or the feeds' own batch.
-            IndexRangeError: a constant index that does not exist.
+            OperandValueError: a constant index that does not exist, or divisor that is zero.
         """
         values = self._ipu_strategy._ipu_strategy.snapshot()
         check_consistent(values)

@@ -15,10 +15,10 @@ from paddle_ipu.errors import (
     BackendUnavailableError,
     FeedError,
     FetchError,
-    IndexRangeError,
     MeasurementError,
     NotSupported,
     NumericalError,
+    OperandValueError,
     popart_exception,
     popart_runtime_error,
 )
@@ -257,6 +257,7 @@ class IpuProgram:
             BackendUnavailableError: the strategy's ``compile_engine`` is off, the backend was
                 reset, or this process lost its IPUs.
             IndexRangeError: an id or a label that is fed, or computed, does not exist.
+            IntegerDivisionError: integers are divided by zero.
             NumericalError: floating-point checks are on and a result is not finite.
         """
         self._require_compiled()
@@ -306,7 +307,7 @@ class IpuProgram:
 
         Raises:
             BackendUnavailableError: the backend was reset.
-            IndexRangeError, NumericalError: as for :meth:`run`.
+            OperandValueError, NumericalError: as for :meth:`run`.
         """
         assert self._seed is not None, "nothing was compiled"
         # Weights that a step changes are donated to it, so that threads take turns.
@@ -315,7 +316,7 @@ class IpuProgram:
             self._seed.before_run(session)
             try:
                 outputs = self._step(session, inputs, copied)
-            except (NumericalError, IndexRangeError) as error:
+            except (NumericalError, OperandValueError) as error:
                 tell_origin(error, self._describe)
                 raise
             except Exception as error:
@@ -439,7 +440,7 @@ class IpuProgram:
         attachment.check()
         try:
             return run(*arguments)
-        except (NumericalError, IndexRangeError):
+        except (NumericalError, OperandValueError):
             raise
         except Exception as error:
             refused = isinstance(error, popart_exception)
@@ -492,7 +493,7 @@ class IpuProgram:
         return {n: (array.shape[self._long_axes :], array.dtype) for n, array in anchors.items()}
 
 
-def tell_origin(error: NumericalError | IndexRangeError, describe: Callable[[str], str]) -> None:
+def tell_origin(error: NumericalError | OperandValueError, describe: Callable[[str], str]) -> None:
     """Adds to an operator's error Paddle's operator and the user's line.
 
     Args:

@@ -18,6 +18,7 @@ import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception, popart_runtime_error
 from paddle_ipu.popart.dataflow import DataFlow, InputShapeInfo
+from paddle_ipu.popart.operand_ranges import OperandRange
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.patterns import Patterns
 from paddle_ipu.popart.placement import check_placement
@@ -302,9 +303,9 @@ class _Session(SessionFacts, SessionReports):
         """Says what runs each ``ai.paddle_ipu.CpuKernel``, by its first result; PopART has none."""
         self._executable.set_cpu_kernels(kernels)
 
-    def setIndicesFromZero(self, gathered: Collection[str]) -> None:
-        """Has indices below zero of these Gathers, by result, raise; in ONNX they are valid."""
-        self._executable.set_indices_from_zero(gathered)
+    def setOperandRanges(self, ranges: Mapping[str, Sequence[OperandRange]]) -> None:
+        """Has other numbers than these raise, by an operator's first result; PopART has none."""
+        self._executable.set_operand_ranges(ranges)
 
     def _report(self, percent: float) -> None:
         # What is traced again is not reported again.

@@ -15,7 +15,7 @@ from starlette.routing import Route
 import paddle_ipu
 from paddle_ipu.errors import (
     FeedError,
-    IndexRangeError,
+    OperandValueError,
     QueueFullError,
     RequestTimeoutError,
     UnknownOutputError,
@@ -211,7 +211,7 @@ async def _unless_gone(request: Request, answer: asyncio.Future[Any], timeout: f
         raise _http(504, error) from None
     except HTTPException:
         raise
-    except (IndexRangeError, UnknownOutputError) as error:
+    except (OperandValueError, UnknownOutputError) as error:
         raise _http(400, error) from None
     except Exception as error:
         raise _http(500, error) from None

@@ -22,6 +22,16 @@ def _shifted(x: Any, by: int) -> Any:
     return jnp.pad(x, ((0, 0), (by, 0)), constant_values=_NEVER)[:, : x.shape[1]]
 
 
+def _watch(context: LoweringContext, inputs: Sequence[Any], times: int, classes: int) -> None:
+    """Labels [N, S] are classes as far as they count; no length is beyond its sequence."""
+    _, labels, lengths, wanted = inputs[:4]
+    size = labels.shape[1]
+    context.within("length", lengths, 0, times)
+    context.within("length of labels", wanted, 0, size)
+    counted = jnp.arange(size) < jnp.asarray(wanted)[:, None]
+    context.within("label", jnp.where(counted, labels, 0), 0, classes - 1)
+
+
 @lowering("ai.graphcore", "Ctc")
 def ctc(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
     """``-log`` of the probability of all alignments, by the forward recursion of Graves et al.
@@ -34,6 +44,7 @@ def ctc(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes)
     lengths, wanted = (jnp.asarray(value).astype(jnp.int32) for value in inputs[2:4])
     blank = int(attributes.get("blank", 0))
     batch, size = labels.shape
+    _watch(context, inputs, logs.shape[0], logs.shape[-1])
     # A blank before, between and after the labels.
     states = jnp.full((batch, 2 * size + 1), blank, jnp.int32).at[:, 1::2].set(labels)
     before = jnp.pad(states, ((0, 0), (2, 0)), constant_values=blank)[:, :-2]
@@ -72,7 +83,8 @@ def rnnt(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
     """
     logs = jnp.asarray(inputs[0])
     labels, lengths, wanted = (jnp.asarray(value).astype(jnp.int32) for value in inputs[1:4])
-    batch, times, rows, _ = logs.shape
+    batch, times, rows, classes = logs.shape
+    _watch(context, inputs, times, classes)
     blanks = logs[..., int(attributes.get("blank", 0))]
     index = jnp.broadcast_to(labels[:, None, :, None], (batch, times, rows - 1, 1))
     emits = jnp.take_along_axis(logs[:, :, :-1], index, axis=3, mode="clip")[..., 0]

@@ -55,6 +55,7 @@ def viterbi_decode(context: LoweringContext, inputs: Sequence[Any], attributes: 
     The last row of the transitions is then added to the first tag, the one before it to the last.
     """
     emissions, transitions = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
+    context.within("length", inputs[2], 0, emissions.shape[1])
     lengths = jnp.asarray(inputs[2]).astype(jnp.int32)
     nothing = jnp.zeros_like(transitions[0])
     tagged = attributes.get("include_bos_eos_tag", 0)
@@ -66,6 +67,7 @@ def viterbi_decode(context: LoweringContext, inputs: Sequence[Any], attributes: 
 def crf_decode(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
     """(score, tags) of the best path; the first two of the N + 2 weights are start and stop."""
     emissions, weights = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
+    context.within("length", inputs[2], 0, emissions.shape[1])
     lengths = jnp.asarray(inputs[2]).astype(jnp.int32)
     return _best_path(emissions, weights[2:], weights[0], weights[1], lengths)
 
@@ -74,6 +76,8 @@ def crf_decode(context: LoweringContext, inputs: Sequence[Any], attributes: Attr
 def edit_distance(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
     """How many insertions, deletions and substitutions make a hypothesis its reference."""
     hypotheses, references = (jnp.asarray(value) for value in inputs[:2])
+    for given, tokens in zip(inputs[2:4], (hypotheses, references), strict=True):
+        context.within("length", given, 0, tokens.shape[1])
     lengths, wanted = (jnp.asarray(value).astype(jnp.int32)[:, None] for value in inputs[2:4])
     columns = jnp.arange(references.shape[1] + 1)
 

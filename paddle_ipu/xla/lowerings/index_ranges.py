@@ -1,9 +1,10 @@
-"""Indices that a run may take out of range: the step keeps their extremes, the host judges them.
+"""Numbers that an operator may not take: the step keeps their extremes, the host judges them.
 
-XLA reads the nearest element for an index that does not exist. The extremes of what operators
-index with leave the step as one small array, so that a wrong index is an error, not a number; from
-the batch with the wrong index on, the step changes no weight. Where indices are fed as they are to
-a step that leaves nothing behind, the host judges them before the run, and the step need not.
+XLA reads the nearest element for an index that does not exist, and divides integers by zero. The
+extremes of what operators index with, and whether a divisor is zero, leave the step as one small
+array, so that a wrong number is an error, not a result; from the batch with it on, the step changes
+no weight. Where indices are fed as they are to a step that leaves nothing behind, the host judges
+them before the run, and the step need not.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paddle_ipu.errors import IndexRangeError
+from paddle_ipu.errors import IndexRangeError, IntegerDivisionError, OperandValueError
+from paddle_ipu.popart.operand_ranges import HIGHEST
 
 NAME = "__index_ranges__"
 """Of the extremes, among a step's anchors."""
@@ -25,6 +27,7 @@ NAME = "__index_ranges__"
 _NONE = np.zeros(2, np.int32)
 _FEW = 64
 _CHECK = "Check the ids and labels that are fed."
+_CHECK_DIVISOR = "Check what is fed, or put another number in place of zeros by paddle.where."
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,7 @@ class IndexRange:
         ignored: one number that stands for none, whatever the range.
         inside: of an operator with subgraphs, the ranges of the operators in them; then the
             extremes are what ``BlockRanges`` found.
+        nonzero: any number but zero; then 1 stands for each of them, the only one in range.
     """
 
     node: str
@@ -49,6 +53,14 @@ class IndexRange:
     high: int
     ignored: int | None = None
     inside: Sequence[IndexRange] | None = None
+    nonzero: bool = False
+
+    @property
+    def expected(self) -> str:
+        """What it takes, in words."""
+        if self.nonzero:
+            return "any number but 0"
+        return f"{self.low} or more" if self.high == HIGHEST else f"{self.low} to {self.high}"
 
 
 FedRange = tuple[str, IndexRange]
@@ -75,7 +87,7 @@ class IndexRanges:
         """Watches `indices`; constant ones are judged at once.
 
         Raises:
-            IndexRangeError: a constant index is out of range.
+            OperandValueError: a constant is out of range.
         """
         if indices.size == 0:
             return
@@ -98,8 +110,7 @@ class IndexRanges:
 
     def add_block(self, op_type: str, name: str, found: jax.Array) -> None:
         """Watches what ``BlockRanges`` found in an operator's subgraphs."""
-        highest = np.iinfo(np.int32).max
-        self.ranges.append(IndexRange(name, op_type, "index", 0, highest, inside=self.inside))
+        self.ranges.append(IndexRange(name, op_type, "index", 0, HIGHEST, inside=self.inside))
         self.extremes.append(jax.lax.stop_gradient(found))
 
     def stacked(self) -> jax.Array:
@@ -162,6 +173,8 @@ def first_found(earlier: Any, later: Any) -> jax.Array:
 
 def _extremes(taken: IndexRange, indices: Any) -> tuple[Any, Any]:
     module: Any = np if isinstance(indices, np.ndarray) else jnp
+    if taken.nonzero:
+        indices = (indices != 0).astype(np.int32)
     if taken.ignored is not None:
         indices = module.where(indices == taken.ignored, taken.low, indices)
     return indices.min(), indices.max()
@@ -179,7 +192,7 @@ def _wrong(ranges: Sequence[IndexRange], extremes: Any) -> Any:
 
 
 def judge_fed(ranges: Sequence[FedRange], feeds: Mapping[str, np.ndarray[Any, Any]]) -> None:
-    """Raises IndexRangeError for the first operator that is fed an index out of range.
+    """Raises OperandValueError for the first operator that is fed what it does not take.
 
     Args:
         ranges: of the operators, in order.
@@ -196,7 +209,7 @@ def judge_fed(ranges: Sequence[FedRange], feeds: Mapping[str, np.ndarray[Any, An
             continue
         extremes = np.stack(_extremes(taken, indices))
         if _wrong([taken], extremes[None]).any():
-            _judge(taken, extremes, "", _CHECK)
+            _judge(taken, extremes, "", "")
 
 
 def judge(
@@ -205,7 +218,7 @@ def judge(
     place: Callable[[int], str],
     updates: int,
 ) -> None:
-    """Raises IndexRangeError for the first index out of range in a run.
+    """Raises OperandValueError for the first number in a run that its operator does not take.
 
     Args:
         ranges: of the operators, in order.
@@ -227,24 +240,22 @@ def judge(
     turn, at = (int(found) for found in np.argwhere(wrong)[0])
     done = turn * updates // len(turns)
     since = f"after batch {done - 1} of" if done else "before"
-    advice = _CHECK
-    if updates:
-        advice = f"Weights and optimizer state were left as {since} this run. {advice}"
-    _judge(ranges[at], turns[turn, at], f" in {place(turn)}" if len(turns) > 1 else "", advice)
+    kept = f"Weights and optimizer state were left as {since} this run. " if updates else ""
+    _judge(ranges[at], turns[turn, at], f" in {place(turn)}" if len(turns) > 1 else "", kept)
 
 
-def _judge(taken: IndexRange, extremes: np.ndarray[Any, Any], where: str, advice: str) -> None:
+def _judge(taken: IndexRange, extremes: np.ndarray[Any, Any], where: str, kept: str) -> None:
     smallest, largest = int(extremes[0]), int(extremes[1])
     got = smallest if smallest < taken.low else largest
     if taken.inside is not None:
         taken, got = taken.inside[-1 - smallest], largest
-    raise _error(taken, f"{taken.what} {got}{where}", advice)
+    advice = _CHECK_DIVISOR if taken.nonzero else _CHECK
+    raise _error(taken, f"{taken.what} {got}{where}", kept + advice)
 
 
-def _error(taken: IndexRange, got: str, advice: str) -> IndexRangeError:
+def _error(taken: IndexRange, got: str, advice: str) -> OperandValueError:
     node = f" ({taken.node})" if taken.node else ""
-    error = IndexRangeError(
-        f"operator {taken.op_type}{node} got {got}, expected {taken.low} to {taken.high}. {advice}"
-    )
+    kind = IntegerDivisionError if taken.nonzero else IndexRangeError
+    error = kind(f"operator {taken.op_type}{node} got {got}, expected {taken.expected}. {advice}")
     error.node = taken.node
     return error

@@ -32,8 +32,7 @@ def gather(context: LoweringContext, inputs: Sequence[Any], attributes: Attribut
     """
     data, indices = inputs
     axis = checked_axis(context, int(attributes.get("axis", 0)), data.ndim)
-    low = 0 if context.from_zero else -data.shape[axis]
-    context.within("index", indices, low, data.shape[axis] - 1)
+    context.within("index", indices, -data.shape[axis], data.shape[axis] - 1)
     if are_constants(inputs):
         return np.asarray(np.take(data, indices, axis=axis))
     if isinstance(indices, np.ndarray) and indices.ndim == 0:

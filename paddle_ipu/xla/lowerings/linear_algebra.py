@@ -123,6 +123,7 @@ def lu_unpack(context: LoweringContext, inputs: Sequence[Any], attributes: Attri
     packed, pivots = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
     rows, columns = packed.shape[-2:]
     inner = min(rows, columns)
+    context.within("pivot", inputs[1], 1, rows)
     order = lax.linalg.lu_pivots_to_permutation(pivots - 1, rows)
     exchange = _turned(jax.nn.one_hot(order, rows, dtype=packed.dtype))
     lower = jnp.tril(packed[..., :, :inner], -1) + jnp.eye(rows, inner, dtype=packed.dtype)

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from paddle_ipu.errors import LoweringError
+from paddle_ipu.popart.operand_ranges import OperandRange
 from paddle_ipu.xla.lowerings.index_ranges import BlockRanges, IndexRange, Watch
 from paddle_ipu.xla.lowerings.residuals import Remake
 from paddle_ipu.xla.precision.settings import Precision
@@ -91,7 +92,7 @@ class LoweringContext:
         remade: number of a result -> how backward may make it again; the lowering says so.
         kernel: of an operator that runs on the host, its kernel; see
             ``paddle_ipu.compiler.cpu_kernels``.
-        from_zero: no index of a Gather may be below zero.
+        is_watched: the program says what the operator takes, and `watch` sees to that.
         blocks: the operator's subgraphs, by attribute.
         input_ids: tensor ids of the inputs, None for an omitted one.
         ranges: watches indices, by `within`.
@@ -119,7 +120,7 @@ class LoweringContext:
     remade: dict[int, Remake] = field(default_factory=dict)
     dtypes: Sequence[str | None] = ()
     kernel: Any = None
-    from_zero: bool = False
+    is_watched: bool = False
     blocks: Mapping[str, BlockContext] = field(default_factory=dict)
     ranges: Watch | None = None
     input_ids: Sequence[str | None] = ()
@@ -142,16 +143,25 @@ class LoweringContext:
     ) -> None:
         """Has the run raise IndexRangeError for an index that is not in `low` to `high`.
 
-        Inside a subgraph only where the operator runs.
+        Inside a subgraph only where the operator runs. Nothing where the program itself says what
+        the operator takes.
 
         Args:
             what: how the message names one, for instance ``index``.
             indices: integers of any shape.
             ignored: a number that is no index.
         """
-        if self.ranges is not None:
+        if self.ranges is not None and not self.is_watched:
             taken = IndexRange(self.name, self.op_type, what, low, high, ignored)
             self.ranges.add(taken, indices)
+
+    def watch(self, taken: OperandRange, numbers: Any) -> None:
+        """Has the run raise OperandValueError for one of `numbers` that the program refuses."""
+        if self.ranges is not None:
+            found = IndexRange(
+                self.name, self.op_type, taken.what, taken.low, taken.high, nonzero=taken.nonzero
+            )
+            self.ranges.add(found, numbers)
 
     def block_ranges(self) -> BlockRanges:
         """What watches the indices in one of the operator's subgraphs."""

@@ -125,6 +125,7 @@ def unpool(context: LoweringContext, inputs: Sequence[Any], attributes: Attribut
     """x [N, C, ...] written at indices of the same shape into zeros [N, C, *sizes]."""
     x, indices = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
     sizes = [int(size) for size in attributes["sizes"]]
+    context.within("index", inputs[1], 0, math.prod(sizes) - 1)
     empty = jnp.zeros((*x.shape[:2], math.prod(sizes)), x.dtype)
     flat = x.reshape(*x.shape[:2], -1)
     written = _placed(empty, flat, indices.reshape(flat.shape))

@@ -18,6 +18,7 @@ import numpy as np
 
 from paddle_ipu.errors import LoweringError, NumericalError, popart_exception, popart_runtime_error
 from paddle_ipu.instances import heartbeat
+from paddle_ipu.popart.operand_ranges import OperandRange
 from paddle_ipu.xla import process
 from paddle_ipu.xla.lowerings import index_ranges, residuals
 from paddle_ipu.xla.lowerings.effects import ABORTED
@@ -194,9 +195,9 @@ class Executable:
         """Gives the operators that run on the host what runs them there."""
         self._step.graph.kernels = dict(kernels)
 
-    def set_indices_from_zero(self, gathered: Collection[str]) -> None:
-        """Names the Gathers, by result, in which no index may be below zero."""
-        self._step.graph.from_zero = frozenset(gathered)
+    def set_operand_ranges(self, ranges: Mapping[str, Sequence[OperandRange]]) -> None:
+        """Says which numbers operators take, each by its first result."""
+        self._step.graph.operand_ranges = {name: tuple(ranges[name]) for name in ranges}
 
     @property
     def leaves_weights(self) -> bool:
@@ -415,8 +416,8 @@ class Executable:
             updating: whether weights and optimizer state change.
 
         Raises:
-            IndexRangeError: an operator was given an index that does not exist; weights and state
-                are as before the batch with it.
+            OperandValueError: an operator was given a number that it does not take; weights and
+                state are as before the batch with it.
             NumericalError: floats are checked and an operator gave NaN or infinity; weights and
                 state are as before the run.
             popart_runtime_error: an Abort stopped the program; its weights are lost.

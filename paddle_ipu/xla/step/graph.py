@@ -17,6 +17,7 @@ import onnx_ir as ir
 from jax import lax
 
 from paddle_ipu.errors import LoweringError, popart_exception
+from paddle_ipu.popart.operand_ranges import OperandRange
 from paddle_ipu.popart.schema import schema_of
 from paddle_ipu.popart.wide_integers import check_fits
 from paddle_ipu.xla import lowerings  # noqa: F401 - registers the lowerings
@@ -126,7 +127,8 @@ class LoweredGraph:
     Attributes:
         kernels: first result of an operator that runs on the host -> what runs it there; those of
             subgraphs are among them.
-        from_zero: results of gathers in which no index may be below zero.
+        operand_ranges: first result of an operator -> which numbers the program has it take; those
+            of subgraphs are among them.
         told: called with each operator's number behind its evaluation; not the subgraphs'.
 
     Raises:
@@ -144,7 +146,7 @@ class LoweredGraph:
     ) -> None:
         self.nodes: list[LoweredNode] = []
         self._kernels: Mapping[str, Any] = {}
-        self.from_zero: frozenset[str] = frozenset()
+        self._operand_ranges: Mapping[str, Sequence[OperandRange]] = {}
         self._drew = False
         self.told: Callable[[int], None] | None = None
         self._replicas, self._instances = replicas, instances
@@ -213,6 +215,17 @@ class LoweredGraph:
         for node in self.nodes:
             for block in node.blocks.values():
                 block.graph.kernels = kernels
+
+    @property
+    def operand_ranges(self) -> Mapping[str, Sequence[OperandRange]]:
+        return self._operand_ranges
+
+    @operand_ranges.setter
+    def operand_ranges(self, ranges: Mapping[str, Sequence[OperandRange]]) -> None:
+        self._operand_ranges = ranges
+        for node in self.nodes:
+            for block in node.blocks.values():
+                block.graph.operand_ranges = ranges
 
     def keep(self, needed: Sequence[str]) -> None:
         """Drops the nodes that `needed` values do not depend on, but for those with effects."""
@@ -332,6 +345,7 @@ class LoweredGraph:
 
         def apply(node: LoweredNode, inputs: Sequence[Any], ranges: Watch | None) -> Sequence[Any]:
             sources, turned, logits, remakes = given
+            watched = self._operand_ranges.get(node.outputs[0], ()) if node.outputs else ()
             context = LoweringContext(
                 domain=node.domain,
                 op_type=node.op_type,
@@ -347,7 +361,7 @@ class LoweredGraph:
                 hands_on=node.inputs[0] in handing if node.inputs else False,
                 remakes=[remakes.get(name) if name else None for name in node.inputs],
                 kernel=self.kernels.get(node.outputs[0]) if self.kernels and node.outputs else None,
-                from_zero=bool(self.from_zero.intersection(node.outputs)),
+                is_watched=bool(watched),
                 blocks=_entered(node, inputs, training),
                 ranges=ranges,
                 input_ids=node.inputs,
@@ -357,6 +371,8 @@ class LoweredGraph:
                 instances=self._instances,
             )
             own = inputs[: len(inputs) - len(node.captured)]
+            for taken in watched:
+                context.watch(taken, own[taken.operand])
             with jax.named_scope(node.scope):
                 made = node.rule(context, own, node.attributes)
             results: Sequence[Any] = made if isinstance(made, (tuple, list)) else (made,)

@@ -176,13 +176,14 @@ def _remember(
 def _row(found: IndexRange) -> list[Any]:
     ignored = None if found.ignored is None else int(found.ignored)
     inside = None if found.inside is None else [_row(each) for each in found.inside]
-    return [found.node, found.op_type, found.what, int(found.low), int(found.high), ignored, inside]
+    low, high = int(found.low), int(found.high)
+    return [found.node, found.op_type, found.what, low, high, ignored, inside, found.nonzero]
 
 
 def _range(row: Sequence[Any]) -> IndexRange:
-    node, op_type, what, low, high, ignored, blocks = row
+    node, op_type, what, low, high, ignored, blocks, nonzero = row
     inside = None if blocks is None else [_range(each) for each in blocks]
-    return IndexRange(node, op_type, what, low, high, ignored, inside)
+    return IndexRange(node, op_type, what, low, high, ignored, inside, nonzero)
 
 
 # -- by what was traced -----------------------------------------------------------------------
