@@ -6,6 +6,7 @@ import math
 
 from paddle_ipu.ops.context import TranslationContext
 from paddle_ipu.ops.registry import translator
+from paddle_ipu.ops.result_types import as_float
 
 
 def _unary(paddle_name: str, builder_name: str, op_type: str) -> None:
@@ -23,15 +24,9 @@ for _paddle_name, _builder_name, _op_type in (
     ("asinh", "asinh", "Asinh"),
     ("atan", "atan", "Atan"),
     ("atanh", "atanh", "Atanh"),
-    ("ceil", "ceil", "Ceil"),
     ("cos", "cos", "Cos"),
     ("cosh", "cosh", "Cosh"),
     ("erf", "erf", "Erf"),
-    ("exp", "exp", "Exp"),
-    ("expm1", "expm1", "graphcore.Expm1"),
-    ("floor", "floor", "Floor"),
-    ("log", "log", "Log"),
-    ("log1p", "log1p", "graphcore.Log1p"),
     ("reciprocal", "reciprocal", "Reciprocal"),
     ("relu", "relu", "Relu"),
     ("rint", "round", "Round"),
@@ -45,6 +40,34 @@ for _paddle_name, _builder_name, _op_type in (
     ("tanh", "tanh", "Tanh"),
 ):
     _unary(_paddle_name, _builder_name, _op_type)
+
+
+def _of_floats(paddle_name: str, op_type: str) -> None:
+    @translator(paddle_name, emits=f"{op_type} Cast")
+    def translate(context: TranslationContext) -> str:
+        opset = context.graphcore if op_type.startswith("graphcore.") else context.onnx
+        return str(getattr(opset, paddle_name)([as_float(context, "x")]))
+
+
+for _paddle_name, _op_type in (
+    ("exp", "Exp"),
+    ("expm1", "graphcore.Expm1"),
+    ("log", "Log"),
+    ("log1p", "graphcore.Log1p"),
+):
+    _of_floats(_paddle_name, _op_type)
+
+
+def _whole(paddle_name: str, op_type: str) -> None:
+    @translator(paddle_name, emits=f"{op_type} Identity")
+    def translate(context: TranslationContext) -> str:
+        x = context.input("x")
+        to_whole = getattr(context.onnx, paddle_name if context.is_float(x) else "identity")
+        return str(to_whole([x]))
+
+
+_whole("ceil", "Ceil")
+_whole("floor", "Floor")
 
 
 @translator("gelu", emits="graphcore.Gelu graphcore.GeluErf")
@@ -160,9 +183,9 @@ def stanh(context: TranslationContext) -> str:
 
 
 def _logarithm(paddle_name: str, base: float) -> None:
-    @translator(paddle_name, emits="Log Mul")
+    @translator(paddle_name, emits="Log Mul Cast")
     def translate(context: TranslationContext) -> str:
-        x = context.input("x")
+        x = as_float(context, "x")
         factor = context.const_like(1.0 / math.log(base), x)
         return str(context.onnx.mul([context.onnx.log([x]), factor]))
 

@@ -16,6 +16,14 @@ def _common(context: TranslationContext) -> tuple[str, str]:
     return x, y
 
 
+def _ordered(context: TranslationContext) -> list[str]:
+    """The two as numbers, since PopART has no order of truth values."""
+    pair = _common(context)
+    if context.dtype(pair[0]) == "bool":
+        return [context.cast(side, "int32") for side in pair]
+    return list(pair)
+
+
 @translator("equal", emits="Equal")
 def equal(context: TranslationContext) -> str:
     """``x == y``."""
@@ -28,29 +36,29 @@ def not_equal(context: TranslationContext) -> str:
     return str(context.onnx.logical_not([context.onnx.equal(list(_common(context)))]))
 
 
-@translator("less_than", emits="Less")
+@translator("less_than", emits="Less Cast")
 def less_than(context: TranslationContext) -> str:
     """``x < y``."""
-    return str(context.onnx.less(list(_common(context))))
+    return str(context.onnx.less(_ordered(context)))
 
 
-@translator("greater_than", emits="Greater")
+@translator("greater_than", emits="Greater Cast")
 def greater_than(context: TranslationContext) -> str:
     """``x > y``."""
-    return str(context.onnx.greater(list(_common(context))))
+    return str(context.onnx.greater(_ordered(context)))
 
 
-@translator("less_equal", emits="Less Equal Or")
+@translator("less_equal", emits="Less Equal Or Cast")
 def less_equal(context: TranslationContext) -> str:
     """``x <= y``; False where either is NaN."""
-    pair = list(_common(context))
+    pair = _ordered(context)
     return str(context.onnx.logical_or([context.onnx.less(pair), context.onnx.equal(pair)]))
 
 
-@translator("greater_equal", emits="Greater Equal Or")
+@translator("greater_equal", emits="Greater Equal Or Cast")
 def greater_equal(context: TranslationContext) -> str:
     """``x >= y``; False where either is NaN."""
-    pair = list(_common(context))
+    pair = _ordered(context)
     return str(context.onnx.logical_or([context.onnx.greater(pair), context.onnx.equal(pair)]))
 
 
@@ -136,7 +144,7 @@ for _name in _FINITE_TESTS:
 
 def _close(context: TranslationContext) -> str:
     """``|x - y| <= atol + rtol * |y|``; NaN is close to NaN where ``equal_nan`` is set."""
-    x, y = context.input("x"), context.input("y")
+    x, y = _ordered(context)
     relative, absolute = (
         context.const_like(_number(context, name), x) for name in ("rtol", "atol")
     )
@@ -160,6 +168,8 @@ def _number(context: TranslationContext, name: str) -> float:
 
 def _all(context: TranslationContext, truths: str) -> str:
     """Whether every element is true, with rank 0."""
+    if 0 in context.shape(truths):
+        return context.const(np.asarray(True))
     numbers = context.cast(truths, "int32")
     axes = list(range(context.rank(truths)))
     return context.cast(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from paddle_ipu.ops.context import TranslationContext
 from paddle_ipu.ops.registry import translator
+from paddle_ipu.ops.result_types import as_float, as_number, as_truth
 
 
 def _binary(paddle_name: str, builder_name: str, emits: str) -> None:
@@ -13,9 +14,16 @@ def _binary(paddle_name: str, builder_name: str, emits: str) -> None:
         return str(getattr(context.onnx, builder_name)([x, y]))
 
 
-_binary("add", "add", "Add")
+def _of_truths_too(paddle_name: str, builder_name: str, emits: str) -> None:
+    @translator(paddle_name, emits=f"{emits} Cast")
+    def translate(context: TranslationContext) -> str:
+        pair = [as_number(context, "x"), as_number(context, "y")]
+        return as_truth(context, "x", str(getattr(context.onnx, builder_name)(pair)))
+
+
+_of_truths_too("add", "add", "Add")
 _binary("subtract", "sub", "Sub")
-_binary("multiply", "mul", "Mul")
+_of_truths_too("multiply", "mul", "Mul")
 _binary("maximum", "max", "Max")
 _binary("minimum", "min", "Min")
 
@@ -98,16 +106,24 @@ def remainder(context: TranslationContext) -> str:
 @translator("scale", emits="Mul Add Identity graphcore.Detach Reshape Cast")
 def scale(context: TranslationContext) -> str:
     """``scale * x + bias`` or ``scale * (x + bias)``; for integers both numbers are cut to whole
-    ones first, as in Paddle. A factor computed at run time gets no gradient, as in Paddle."""
-    x = context.input("x")
-    bias = float(context.attr("bias", 0.0))
-    bias = bias if context.is_float(x) else float(int(bias))
+    ones first, as in Paddle. A factor computed at run time gets no gradient, as in Paddle. Of truth
+    values both numbers are 1 unless they are 0, and so is the result."""
+    x = as_number(context, "x")
+    bias = _of_kind(context, x, float(context.attr("bias", 0.0)))
     terms = [("mul", _factor(context, x)), ("add", context.const_like(bias, x) if bias else None)]
     result = x
     for builder_name, term in terms if context.attr("bias_after_scale", 1) else terms[::-1]:
         if term is not None:
             result = str(getattr(context.onnx, builder_name)([result, term]))
-    return str(context.onnx.identity([x])) if result == x else result
+    result = str(context.onnx.identity([x])) if result == x else result
+    return as_truth(context, "x", result)
+
+
+def _of_kind(context: TranslationContext, x: str, number: float) -> float:
+    """A number of a scale as one of its operand's."""
+    if context.dtype(context.input("x")) == "bool":
+        return float(number != 0.0)
+    return number if context.is_float(x) else float(int(number))
 
 
 def _factor(context: TranslationContext, x: str) -> str | None:
@@ -115,8 +131,7 @@ def _factor(context: TranslationContext, x: str) -> str | None:
     if not context.is_constant("scale"):
         tensor = context.cast(context.reshape(context.input("scale"), []), context.dtype(x))
         return str(context.graphcore.detach([tensor]))
-    number = float(context.static("scale").reshape(()))
-    number = number if context.is_float(x) else float(int(number))
+    number = _of_kind(context, x, float(context.static("scale").reshape(())))
     return None if number == 1.0 else context.const_like(number, x)
 
 
@@ -153,10 +168,11 @@ def lerp(context: TranslationContext) -> str:
     return str(context.onnx.add([x, step]))
 
 
-@translator("atan2", emits="graphcore.Atan2")
+@translator("atan2", emits="graphcore.Atan2 Cast")
 def atan2(context: TranslationContext) -> str:
     """The angle of the point (y, x)."""
-    return str(context.graphcore.atan2([context.input("x"), context.input("y")]))
+    x, y = (as_float(context, name, "float64") for name in "xy")
+    return str(context.graphcore.atan2([x, y]))
 
 
 def _ignoring_nan(paddle_name: str, builder_name: str, op_type: str) -> None:

@@ -73,6 +73,8 @@ def take_along_axis(context: TranslationContext) -> str:
     """Element by element, the one at the index along an axis."""
     x, index = context.input("arr"), context.input("indices")
     axis = int(context.attr("axis")) % context.rank(x)
+    if 0 in context.shape(index):
+        return context.const(np.zeros(context.shape(index)), context.dtype(x))
     return context.extension("TakeAlongAxis", [x, index], {"axis": axis})[0]
 
 

@@ -29,10 +29,21 @@ def scattered(
 ) -> str:
     """`updates` brought in along `axis` at the places `index`, into a tensor or so many zeros."""
     kind = context.scatter_reduction(reduction)
+    if 0 in context.shape(updates):
+        return _nothing_scattered(context, updates, axis, into)
     if isinstance(into, int):
         return str(context.graphcore.groupedscatterreduce([updates, index], into, axis, kind))
     size = context.shape(into)[axis]
     return str(context.graphcore.groupedscatterreduce([updates, index, into], size, axis, kind))
+
+
+def _nothing_scattered(
+    context: TranslationContext, updates: str, axis: int, into: str | int
+) -> str:
+    if isinstance(into, str):
+        return str(context.onnx.identity([into]))
+    shape = [into if at == axis else dim for at, dim in enumerate(context.shape(updates))]
+    return context.const(np.zeros(shape), context.dtype(updates))
 
 
 def _places(context: TranslationContext, index: str, size: int, stride: int = 1) -> str:
@@ -53,7 +64,7 @@ def _counted_through(context: TranslationContext, parts: list[str], dims: list[i
     return total
 
 
-@translator("scatter", emits="Reshape graphcore.ScatterReduce Cast Where")
+@translator("scatter", emits="Reshape graphcore.ScatterReduce Cast Where Identity")
 def scatter(context: TranslationContext) -> str:
     """Rows of ``x`` overwritten by ``updates``, or, from zero on, added up."""
     x, index, updates = (context.input(name) for name in ("x", "index", "updates"))
@@ -70,7 +81,7 @@ def scatter(context: TranslationContext) -> str:
     return scattered(context, updates, index, "Sum", 0, rest)
 
 
-@translator("scatter_nd_add", emits="Split Gather Add Reshape graphcore.ScatterReduce")
+@translator("scatter_nd_add", emits="Split Gather Add Reshape graphcore.ScatterReduce Identity")
 def scatter_nd_add(context: TranslationContext) -> str:
     """``x[index[..., 0], index[..., 1], ...] += updates``, duplicates added up."""
     x, index, updates = (context.input(name) for name in ("x", "index", "updates"))
@@ -89,7 +100,7 @@ def scatter_nd_add(context: TranslationContext) -> str:
     return context.reshape(scattered(context, updates, place, "Sum", 0, flat), shape)
 
 
-@translator("index_add", emits="Gather graphcore.ScatterReduce")
+@translator("index_add", emits="Gather graphcore.ScatterReduce Identity")
 def index_add(context: TranslationContext) -> str:
     """Slices of ``add_value`` added to those of ``x`` that the index names along an axis."""
     x, index = context.input("x"), context.input("index")
@@ -100,7 +111,7 @@ def index_add(context: TranslationContext) -> str:
 
 @translator(
     "index_put",
-    emits="Gather Add Where Reshape Expand graphcore.ScatterReduce",
+    emits="Gather Add Where Reshape Expand graphcore.ScatterReduce Identity",
     limits="a mask computed at run time takes one value for all, not a list of as many as it has "
     "true elements",
 )
@@ -145,11 +156,13 @@ def _put_by_mask(context: TranslationContext, x: str, masks: list[str], value: s
     return str(context.onnx.where([mask, value, x]))
 
 
-@translator("put_along_axis", emits="paddle_ipu.PutAlongAxis Slice")
+@translator("put_along_axis", emits="paddle_ipu.PutAlongAxis Slice Identity")
 def put_along_axis(context: TranslationContext) -> str:
     """Elements of ``values`` brought in at the places that ``indices`` name along an axis."""
     x, index, values = (context.input(name) for name in ("arr", "indices", "values"))
     wanted = context.shape(index)
+    if 0 in wanted:
+        return str(context.onnx.identity([x]))
     if context.shape(values) != wanted:
         bounds = ([0] * len(wanted), wanted, range(len(wanted)))
         operands = [context.shape_const(list(item)) for item in bounds]

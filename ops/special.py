@@ -46,9 +46,11 @@ def nextafter(context: TranslationContext) -> str:
     return context.extension("NextAfter", [context.input("x"), context.input("y")])[0]
 
 
-@translator("copysign", emits="paddle_ipu.CopySign")
+@translator("copysign", emits="paddle_ipu.CopySign Identity")
 def copysign(context: TranslationContext) -> str:
-    """``|x|`` with the sign of ``y``, that of zeros too."""
+    """``|x|`` with the sign of ``y``, that of zeros too; truth values have none."""
+    if context.output_dtype() == "bool":
+        return str(context.onnx.identity([context.input("x")]))
     x, y = (context.cast(context.input(name), context.output_dtype()) for name in "xy")
     return context.extension("CopySign", [x, y])[0]
 

@@ -7,12 +7,13 @@ import numpy as np
 from paddle_ipu.dialect import dialect
 from paddle_ipu.ops.context import TranslationContext, product
 from paddle_ipu.ops.registry import translator
+from paddle_ipu.ops.result_types import written_as
 
 
 def _axes(context: TranslationContext, rank: int) -> list[int]:
     """The axes to reduce, not negative; all of them where Paddle names none."""
     axes = context.ints("axis") if context.has("axis") else list(context.attr("axis", ()))
-    return sorted(axis % rank for axis in axes) if axes else list(range(rank))
+    return sorted(axis % rank for axis in axes) if axes and rank else list(range(rank))
 
 
 def _variance(context: TranslationContext, correction: float) -> str:
@@ -67,6 +68,8 @@ def _median(paddle_name: str, ignore_nan: int) -> None:
         order = [*rest, *axes]
         turned = x if order == sorted(order) else str(context.onnx.transpose([x], order))
         rows = [shape[axis] for axis in rest]
+        if 0 in shape:
+            return _median_of_none(context, x, axes)
         rows_of = context.reshape(turned, [*rows, product([shape[axis] for axis in axes])])
         average = int(str(context.attr("mode", "avg")) == "avg")
         attributes = {"ignore_nan": ignore_nan, "average": average}
@@ -79,6 +82,21 @@ def _median(paddle_name: str, ignore_nan: int) -> None:
         ]
 
 
+def _median_of_none(context: TranslationContext, x: str, axes: list[int]) -> list[str]:
+    """NaN; there is no median of no integers but where the result is empty, too."""
+    shape, keep = context.shape(x), context.attr("keepdim", 1)
+    left = [1 if at in axes else size for at, size in enumerate(shape) if keep or at not in axes]
+    dtype = context.output_dtype()
+    if not dtype.startswith(("float", "bfloat")) and product(left):
+        raise context.refuse(
+            f"a tensor of shape {shape} has no median over an axis of no elements, and its "
+            f"{dtype} cannot be NaN. Leave it out for such shapes."
+        )
+    nan = np.full(left, np.nan) if product(left) else np.zeros(left)
+    places = np.full((*left, 2) if str(context.attr("mode", "avg")) == "avg" else left, -1)
+    return [context.const(nan, dtype), context.const(places)]
+
+
 _median("median", 0)
 _median("nanmedian", 1)
 
@@ -86,6 +104,10 @@ _median("nanmedian", 1)
 @translator("histogram", emits="paddle_ipu.Histogram")
 def histogram(context: TranslationContext) -> str:
     """How many elements, or how much weight, fall into each bin."""
+    if 0 in context.shape(context.input("input")):
+        # Paddle's kernel writes it in its operand's dtype.
+        written_as(context, 0, dialect.dtype_name(context.values("input")[0]))
+        return context.const(np.zeros(int(context.attr("bins", 100))), context.output_dtype())
     given = [context.input("input")]
     if context.has("weight"):
         given.append(context.input("weight"))

@@ -18,7 +18,9 @@ from tests.operators.cases import (
     decoding,
     detection,
     effects,
+    element_types,
     elementwise,
+    empty_axes,
     fused,
     fused_norm,
     fused_product,
@@ -99,6 +101,8 @@ _TABLES = (
     sampling.TABLE,
     detection.TABLE,
     attribute_values.TABLE,
+    element_types.TABLE,
+    empty_axes.TABLE,
 )
 
 CASES: tuple[OperatorCase, ...] = tuple(row for table in _TABLES for row in table.rows)

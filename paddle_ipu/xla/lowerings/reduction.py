@@ -23,7 +23,8 @@ def _mean(x: Any, axis: Any, keepdims: bool) -> Any:
     for size in (x.shape[one] for one in axis):
         count *= size
     total = jnp.sum(x, axis=axis, keepdims=keepdims)
-    return lax.div(total, jnp.full_like(total, count))
+    # Zero where there is nothing: XLA would divide by zero, and end the process.
+    return lax.div(total, jnp.full_like(total, max(count, 1)))
 
 
 def _sum(x: Any, axis: Any, keepdims: bool) -> Any:

@@ -1,0 +1,101 @@
+"""Cases of tensors without elements, and of an axis of a single number, which has none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import paddle
+
+from tests.operators.operator_case import Array, CaseTable, Since, normal
+
+TABLE = CaseTable()
+_add = TABLE.add
+
+_EMPTY = Since("3.3", "kernels refuse, or crash on, tensors without elements")
+
+
+def _none(*shape: int, dtype: str = "float32") -> Array:
+    return np.zeros(shape, dtype)
+
+
+def _along(function: Any, *axes: int | None) -> Any:
+    return lambda x: [function(x, axis=axis) for axis in axes]
+
+
+for _dtype in ("float32", "int32", "bool"):
+    for _op in ("any", "all"):
+        _add(_op, _along(getattr(paddle, _op), None, 0, 1), label=f"empty {_dtype}",
+             since=_EMPTY, x=_none(0, 3, dtype=_dtype))  # fmt: skip
+    _add("median", _along(paddle.median, None, 0, 1), label=f"empty {_dtype}", since=_EMPTY,
+         x=_none(0, 3, dtype=_dtype))  # fmt: skip
+    _add("equal_all", lambda x: paddle.equal_all(x, x), label=f"empty {_dtype}", since=_EMPTY,
+         x=_none(0, 3, dtype=_dtype))  # fmt: skip
+    _add("allclose", lambda x: paddle.allclose(x, x), label=f"empty {_dtype}", since=_EMPTY,
+         x=_none(0, 3, dtype=_dtype))  # fmt: skip
+_add("mean", _along(paddle.mean, None, 0, 1), label="empty bool", since=_EMPTY,
+     x=_none(2, 0, dtype="bool"))  # fmt: skip
+_add("mean", _along(paddle.mean, None, 0, 1), label="empty", since=_EMPTY, x=_none(2, 0))
+_add("mean", _along(paddle.mean, 0), label="empty int32", since=_EMPTY,
+     x=_none(2, 0, dtype="int32"))  # fmt: skip
+for _name in ("var", "std"):
+    _add("mean", _along(getattr(paddle, _name), None, 0, 1), label=f"empty {_name}", since=_EMPTY,
+         x=_none(0, 3))  # fmt: skip
+_add("nanmedian", _along(paddle.nanmedian, None, 0, 1), label="empty", since=_EMPTY, x=_none(0, 3))
+_add("max", _along(paddle.max, 1), label="empty", since=_EMPTY, x=_none(0, 3))
+_add("amin", _along(paddle.amin, 1), label="empty", since=_EMPTY, x=_none(0, 3))
+for _op in ("argmax", "argmin"):
+    _add(_op, _along(getattr(paddle, _op), 1), label="empty", since=_EMPTY, x=_none(0, 3))
+for _dtype in ("float32", "int32"):
+    _add("histogram", lambda x: paddle.histogram(x, 4), label=f"empty {_dtype}", since=_EMPTY,
+         x=_none(0, 3, dtype=_dtype))  # fmt: skip
+_add("remainder", paddle.gcd, label="empty gcd", since=_EMPTY, x=_none(0, 3, dtype="int32"),
+     y=_none(0, 3, dtype="int32"))  # fmt: skip
+_add("remainder", paddle.lcm, label="empty lcm", since=_EMPTY, x=_none(0, 3, dtype="int32"),
+     y=_none(0, 3, dtype="int32"))  # fmt: skip
+
+# No index picks and changes nothing.
+_INDEX = np.zeros(0, np.int64)
+for _rows in (0, 3):
+    _x = normal(_rows, 3)
+    for _op, _build in {
+        "scatter": lambda x, i: paddle.scatter(x, i, paddle.ones([0, 3])),
+        "scatter_nd_add": lambda x, i: paddle.scatter_nd_add(
+            x, i.unsqueeze(-1), paddle.ones([0, 3])
+        ),
+        "index_add": lambda x, i: paddle.index_add(x, i, 0, paddle.ones([0, 3])),
+        "index_put": lambda x, i: paddle.index_put(x, (i,), paddle.ones([0, 3])),
+        "put_along_axis": lambda x, i: paddle.put_along_axis(
+            x, i.unsqueeze(-1), paddle.ones([0, 1]), 0
+        ),
+        "take_along_axis": lambda x, i: paddle.take_along_axis(x, i.unsqueeze(-1), 0),
+    }.items():
+        if _op.endswith("along_axis") and not _rows:
+            continue
+        _add(_op, _build, label=f"no index of {_rows}", since=_EMPTY, x=_x, i=_INDEX)
+_add("scatter_nd_add", lambda x, i: paddle.scatter_nd(i.unsqueeze(-1), x, [4, 3]),
+     label="scatter_nd without an index", since=_EMPTY, x=_none(0, 3), i=_INDEX)  # fmt: skip
+_add("index_add", lambda x, i: paddle.index_add(x, i, 0, paddle.ones([2, 0])),
+     label="empty rows", since=_EMPTY, x=_none(3, 0), i=np.asarray([0, 2]))  # fmt: skip
+
+# Results that are not there.
+for _op in ("argmin", "argmax", "amax", "amin"):
+    TABLE.refuse(_op, getattr(paddle, _op), rf"\[0, 3\] has no {_op} over an axis of no elements",
+                 since=_EMPTY, x=_none(0, 3))  # fmt: skip
+TABLE.refuse("mean", paddle.mean, r"\[0, 3\] has no mean over an axis of no elements",
+             since=_EMPTY, x=_none(0, 3, dtype="int32"))  # fmt: skip
+TABLE.refuse("nanmedian", paddle.nanmedian, r"\[0, 3\] has no median .* int32 cannot be NaN",
+             since=_EMPTY, x=_none(0, 3, dtype="int32"))  # fmt: skip
+
+# A number has no axis, and Paddle takes one.
+_ONE = np.asarray(3, np.int64)
+_SINGLE = Since("3.0", "the axis of a single number is refused")
+for _op in ("sum", "mean", "prod", "max", "min", "amax", "amin", "any", "all", "argmax", "argmin"):
+    _add(_op, _along(getattr(paddle, _op), None, 0, -1), label="number", since=_SINGLE, x=_ONE)
+_add("argsort", lambda x: [paddle.sort(x), paddle.argsort(x)], label="number", since=_SINGLE,
+     x=_ONE)  # fmt: skip
+_add("argmax", lambda x: paddle.argmax(x, axis=-1, keepdim=True), label="number kept",
+     since=_SINGLE, x=_ONE)  # fmt: skip
+_add("topk", lambda x: paddle.topk(x, 1), label="number", since=_SINGLE, x=_ONE)
+_add("logsumexp", _along(paddle.logsumexp, None, 0, -1), label="number", since=_SINGLE, x=_ONE)
+_add("median", _along(paddle.median, 0, -1), label="number", since=_SINGLE, x=_ONE)
