@@ -22,7 +22,8 @@ class Patch:
         replacement: what takes its place.
         reason: why it is patched.
         wraps: `replacement` is a function that makes the new object from the original one.
-        required: Paddle must have the attribute; False for names only an IPU build has.
+        required: Paddle must have the attribute; False for names only an IPU build has, and, where
+            it is wrapped, for names that only some Paddles have.
         versions: Paddle versions the row is for, as major.minor.
         name: of the replacement, where its own does not tell it from others.
     """

@@ -8,7 +8,14 @@ from paddle_ipu.activation import amp, gradient_clip, no_grad_set, places, saved
 from paddle_ipu.activation.patch import SUPPORTED_VERSIONS, WITH_PIR, Patch
 from paddle_ipu.compiler import compiled_program, cpp_extension
 from paddle_ipu.dialect import value_names
-from paddle_ipu.dygraph import dispatch, high_level, host_writes, optimizers, registration
+from paddle_ipu.dygraph import (
+    dispatch,
+    high_level,
+    host_writes,
+    layer_forms,
+    optimizers,
+    registration,
+)
 from paddle_ipu.inference import config, pool, predictor
 from paddle_ipu.legacy import fluid_import, static_nn, variables_of_copies
 from paddle_ipu.legacy.pir_answers import answer_of
@@ -235,6 +242,29 @@ _DYNAMIC = (
             ("DynamicGraphAdapter.predict_batch", "evaluating", "computes on the CPU"),
             ("extract_args", "unwrapping", "raises for networks of to_static"),
         )
+    ),
+    Patch(
+        "paddle.nn.layer.norm",
+        "SyncBatchNorm.forward",
+        layer_forms.normalizing,
+        "traces an operator that only GPUs have",
+        wraps=True,
+    ),
+    *(
+        Patch(
+            module,
+            form.__name__,
+            layer_forms.traced_as(form),
+            "traces shapes that depend on the labels",
+            wraps=True,
+            required=False,
+            name=f"{form.__module__}.{form.__qualname__}",
+        )
+        for form in (
+            layer_forms.multi_label_margin_loss,
+            layer_forms.adaptive_log_softmax_with_loss,
+        )
+        for module in ("paddle.nn.functional", "paddle.nn.functional.loss")
     ),
     Patch(
         "paddle.optimizer.optimizer",

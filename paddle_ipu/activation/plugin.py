@@ -180,6 +180,8 @@ def _find_targets(patches: list[Patch]) -> list[_Applied]:
         stock = vars(owner).get(name, _ABSENT)
         if stock is _ABSENT and patch.required:
             missing.append(patch.target)
+        if stock is _ABSENT and patch.wraps:
+            continue
         found.append(_Applied(patch, owner, name, stock))
     if missing:
         raise ActivationError(
@@ -202,8 +204,21 @@ def _resolve(found: list[_Applied]) -> list[object]:
             made[key] = new(applied.original) if patch.wraps else new
             if not patch.wraps:
                 _check_form(patch, applied.original, new)
+            _leave_unconverted(made[key])
         replacements.append(made[key])
     return replacements
+
+
+def _leave_unconverted(replacement: object) -> None:
+    """Has ``paddle.jit.to_static`` call what stands for a function of Paddle, as it calls Paddle's.
+
+    It rewrites the source of all functions that are neither Paddle's nor marked.
+    """
+    import paddle
+
+    function = replacement.__func__ if isinstance(replacement, staticmethod) else replacement
+    if isinstance(function, types.FunctionType):
+        paddle.jit.not_to_static(function)
 
 
 def _check_form(patch: Patch, stock: object, new: object) -> None:

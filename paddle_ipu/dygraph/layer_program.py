@@ -96,6 +96,9 @@ class LayerProgram:
         """Has the Scope's variables be the layer's tensors; names of those that are others now."""
         moved = []
         for name, tensor in self._tensors.items():
+            if not tensor._is_dense_tensor_hold_allocation():
+                # Paddle 3's RNNs hold a dropout state that is for GPUs, and without memory.
+                continue
             found = tensor.value().get_tensor()
             # Paddle counts what operators write in place.
             now = found._ptr(), tensor.inplace_version

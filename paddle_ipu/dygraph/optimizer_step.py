@@ -16,10 +16,16 @@ import numpy as np
 
 from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.dygraph.trace import Trace, is_float
-from paddle_ipu.errors import InvalidProgramError
+from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.frontend.programs import is_pir
 
 _MARK = "identity_loss"
+
+_NOT_IN_A_CALL = {
+    "ASGD": "its average needs the count of steps, which Paddle keeps in dynamic mode only",
+    "LBFGS": "its step computes the loss many times, and decides by its values how often",
+}
+"""Optimizers of dynamic mode that are no part of a program, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +88,9 @@ def add_optimizer_step(trace: Trace, optimizer: Any) -> OptimizerStep:
 
     Raises:
         InvalidProgramError: no loss, more than one, or no parameter that the optimizer trains.
+        NotSupported: the optimizer cannot be part of a program.
     """
+    _check_kind(optimizer)
     loss = find_loss(trace)
     groups = [
         (group, [p.name for p in parameters if p.name in trace.tensors and not p.stop_gradient])
@@ -108,6 +116,20 @@ def add_optimizer_step(trace: Trace, optimizer: Any) -> OptimizerStep:
     return OptimizerStep(
         name_of(loss), tuple(gradients), added.learning_rate(), added.states(gradients)
     )
+
+
+def _check_kind(optimizer: Any) -> None:
+    import paddle
+
+    for kind, reason in _NOT_IN_A_CALL.items():
+        # Paddle 2.6 has not all of them.
+        stock = getattr(paddle.optimizer, kind, None)
+        if stock is not None and isinstance(optimizer, stock):
+            raise NotSupported(
+                f"paddle.optimizer.{kind} cannot be part of a call on the IPU: {reason}. Use "
+                "another optimizer, or leave out set_optimizer: then backward() runs on the IPU, "
+                "and optimizer.step() on the host."
+            )
 
 
 def _groups(optimizer: Any) -> list[tuple[Mapping[str, Any] | None, list[Any]]]:
