@@ -9,6 +9,7 @@ from paddle_ipu.activation.patch import SUPPORTED_VERSIONS, WITH_PIR, Patch
 from paddle_ipu.compiler import compiled_program, cpp_extension
 from paddle_ipu.dialect import value_names
 from paddle_ipu.dygraph import (
+    cpu_notice,
     dispatch,
     high_level,
     host_writes,
@@ -242,6 +243,13 @@ _DYNAMIC = (
             ("DynamicGraphAdapter.predict_batch", "evaluating", "computes on the CPU"),
             ("extract_args", "unwrapping", "raises for networks of to_static"),
         )
+    ),
+    *_everywhere(
+        ("paddle.device", "paddle"),
+        "set_device",
+        cpu_notice.setting_device,
+        "says nothing of dynamic mode, which stays on the CPU",
+        wraps=True,
     ),
     Patch(
         "paddle.nn.layer.norm",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -112,6 +112,11 @@ class _Programs:
         for program in self._compiled.values():
             yield from getattr(program, "trained", ())
 
+    def held(self) -> Iterator[str]:
+        """Names of the parameters and buffers that calls read."""
+        for program in self._compiled.values():
+            yield from program.held
+
     def come_home(self) -> None:
         """Writes what devices have newer into the tensors of dynamic mode."""
         for program in self._compiled.values():
@@ -146,6 +151,11 @@ def updated_by_calls() -> Iterator[str]:
         yield from getattr(function, _CACHE).trained()
 
 
+def held_by_layers() -> set[str]:
+    """Names of the parameters and buffers that layers on the IPU have, of all that are compiled."""
+    return {name for function in list(_functions) for name in getattr(function, _CACHE).held()}
+
+
 class _Trained:
     """A layer with the optimizer's step in it: one call is forward, backward and update."""
 
@@ -169,6 +179,10 @@ class _Trained:
             list(self._trace.tensors),
             OptimizerState(optimizer, step, parameters),
         )
+
+    @property
+    def held(self) -> Iterable[str]:
+        return self._trace.tensors.keys()
 
     def fits(self) -> bool:
         if _is_scheduled(self._optimizer) != self._scheduled:
@@ -202,6 +216,10 @@ class _Evaluated:
         tensors = self._trace.tensors
         self._trainable = [tensor for tensor in tensors.values() if not tensor.stop_gradient]
         self._forward = ForwardProgram(strategy, self._trace, self._feeds, called.training)
+
+    @property
+    def held(self) -> Iterable[str]:
+        return self._trace.tensors.keys()
 
     def fits(self) -> bool:
         return self._forward.is_alive and self._flags.hold()

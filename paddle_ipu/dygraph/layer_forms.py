@@ -71,7 +71,7 @@ def _batch_norm(self: Any, x: Any) -> Any:
 
 
 def multi_label_margin_loss(
-    input: Any,  # noqa: A002 - Paddle's name
+    input: Any,
     label: Any,
     reduction: str = "mean",
     name: str | None = None,
@@ -103,7 +103,7 @@ def multi_label_margin_loss(
 
 
 def adaptive_log_softmax_with_loss(
-    input: Any,  # noqa: A002 - Paddle's name
+    input: Any,
     label: Any,
     head_weight: Any,
     tail_weights: Sequence[Sequence[Any]],
@@ -126,7 +126,7 @@ def adaptive_log_softmax_with_loss(
 
     is_batched = len(label.shape) > 0
     if not is_batched:
-        input, label = input.unsqueeze(0), label.unsqueeze(0)  # noqa: A001
+        input, label = input.unsqueeze(0), label.unsqueeze(0)
     entry = label
     parts = []
     clusters = zip(cutoffs[:-1], cutoffs[1:], tail_weights, strict=True)

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from paddle_ipu.dygraph import autograd, dispatch, host_writes, registration
+from paddle_ipu.dygraph import autograd, cpu_notice, dispatch, host_writes, registration
 from paddle_ipu.dygraph.layer_program import state_comes_home, state_was_written
 from paddle_ipu.errors import InvalidProgramError
 
@@ -20,10 +20,14 @@ def applying(original: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         import paddle
 
-        if registration.current() is None or not paddle.in_dynamic_mode():
+        if not paddle.in_dynamic_mode():
             return original(self, loss, startup_program, params_grads, *rest, **k)
         pairs = params_grads["params"] if isinstance(params_grads, dict) else params_grads
         names = [parameter.name for parameter, _ in pairs]
+        if names:
+            cpu_notice.note_step(names, dispatch.held_by_layers)
+        if registration.current() is None:
+            return original(self, loss, startup_program, params_grads, *rest, **k)
         updated = {*dispatch.updated_by_calls()}
         autograd.stepped()
         twice = sorted({*names} & updated)

@@ -24,7 +24,7 @@ from paddle_ipu.errors import (
 )
 from paddle_ipu.frontend.programs import is_saved
 from paddle_ipu.instances import attachment
-from paddle_ipu.runtime import target_selection
+from paddle_ipu.runtime import cpu_notice, target_selection
 from paddle_ipu.runtime.feed_words import listed
 from paddle_ipu.runtime.feeds import Feed, converted, fitting
 from paddle_ipu.runtime.fetches import Fetch, given_back
@@ -516,6 +516,7 @@ def run(original: Callable[..., Any]) -> Callable[..., Any]:
                 f"{program!r} runs on the IPU only: {program.reason}. Compile it first: "
                 "paddle.static.IpuCompiledProgram(program).compile(feed_names, fetch_targets)."
             )
+        _note_place(self.place, *args[:2], **keywords)
         if "fetch_list" in keywords:
             keywords["fetch_list"] = _named(program, keywords["fetch_list"])
         elif len(args) > 1:
@@ -525,6 +526,22 @@ def run(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, program, *args, **keywords)
 
     return run_program
+
+
+def _note_place(place: Any, feed: Any = None, fetch_list: Any = None, **rest: Any) -> None:
+    """Tells of an IPU's executor that is about to run a program on the CPU.
+
+    A startup program has no feeds and fetches, and belongs on the CPU.
+    """
+    is_ipu = getattr(place, "is_ipu_place", None)
+    if is_ipu is not None and is_ipu() and (feed or fetch_list):
+        cpu_notice.tell(
+            "program",
+            "Executor(paddle.IPUPlace()).run was given a program that is not compiled for the "
+            "IPU, and runs it on the CPU. Run what paddle.static.IpuCompiledProgram(program, "
+            "ipu_strategy=strategy).compile(feed_names, fetch_list) returns; for the CPU on "
+            "purpose use paddle.static.Executor(paddle.CPUPlace()).",
+        )
 
 
 def _named(program: Any, fetch_list: Any) -> Any:

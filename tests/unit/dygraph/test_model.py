@@ -80,3 +80,34 @@ def test_a_network_of_to_static_and_what_a_batch_cannot_do() -> None:
     model._adapter._amp_level = "O1"
     with pytest.raises(NotSupported, match=r"amp_configs.*enable_fp16"):
         model.train_batch([X], [Y])
+
+
+class _Words(nn.Layer):  # type: ignore[misc]
+    """Classifies sequences of 4 steps."""
+
+    def __init__(self, kind: Any) -> None:
+        super().__init__()
+        self.layer, self.last = kind(3, 5), nn.Linear(5, 4)
+
+    def forward(self, x: Any) -> Any:
+        return self.last(self.layer(x)[0].mean(1))
+
+
+@pytest.mark.parametrize("kind", [nn.GRU, nn.LSTM, nn.SimpleRNN])
+def test_recurrent_networks_fit(kind: Any) -> None:
+    rows = np.random.default_rng(8).standard_normal((8, 4, 3)).astype("float32")
+    data = paddle.io.TensorDataset([paddle.to_tensor(rows), paddle.to_tensor(Y[:, None])])
+
+    def run(on_ipu: bool) -> Any:
+        paddle.seed(3)
+        model = paddle.Model(_Words(kind))
+        optimizer = paddle.optimizer.Adam(0.05, parameters=model.parameters())
+        model.prepare(optimizer, nn.CrossEntropyLoss())
+        registered = strategy() if on_ipu else None
+        model.fit(data, batch_size=4, epochs=2, shuffle=False, verbose=0)
+        found = [*weights(model.network).values(), *model.predict(data, 4, verbose=0)[0]]
+        if registered is not None:
+            registered.release_patch()
+        return found
+
+    assert_same(run(True), run(False), 2e-5)

@@ -16,9 +16,7 @@ PRODUCTS = (
     LayerCase(
         "Embedding", lambda: nn.Embedding(7, 3, padding_idx=2), (classes(7, 4, 5),), "padding"
     ),
-    LayerCase(
-        "Embedding", lambda: nn.Embedding(7, 3, sparse=True), (classes(7, 4, 5),), "sparse"
-    ),
+    LayerCase("Embedding", lambda: nn.Embedding(7, 3, sparse=True), (classes(7, 4, 5),), "sparse"),
     LayerCase("Identity", lambda: nn.Identity(), (_ROWS,)),
     LayerCase("Linear", lambda: nn.Linear(6, 3), (_ROWS,)),
     LayerCase("Linear", lambda: nn.Linear(5, 3, bias_attr=False), (_LINE,), "without_bias"),
@@ -45,9 +43,7 @@ ARRANGEMENTS = (
     LayerCase("Unflatten", lambda: nn.Unflatten(1, [2, -1]), (_ROWS,)),
     LayerCase("Unfold", lambda: nn.Unfold([2, 3], strides=2, paddings=1), (_IMAGE,)),
     LayerCase("Upsample", lambda: nn.Upsample(scale_factor=2), (_IMAGE,)),
-    LayerCase(
-        "Upsample", lambda: nn.Upsample([7, 9], mode="bicubic"), (_IMAGE,), "bicubic"
-    ),
+    LayerCase("Upsample", lambda: nn.Upsample([7, 9], mode="bicubic"), (_IMAGE,), "bicubic"),
     LayerCase(
         "Upsample",
         lambda: nn.Upsample([7], mode="linear", data_format="NCW"),

@@ -85,7 +85,9 @@ LOSSES = (
     LayerCase("HSigmoidLoss", lambda: nn.HSigmoidLoss(6, 5), (_X, classes(5, 4, 1))),
     LayerCase("HingeEmbeddingLoss", lambda: nn.HingeEmbeddingLoss(), (_X, signs(4, 6))),
     LayerCase(
-        "KLDivLoss", lambda: nn.KLDivLoss("batchmean"), (np.log(positive(4, 6)), positive(4, 6, of="t"))
+        "KLDivLoss",
+        lambda: nn.KLDivLoss("batchmean"),
+        (np.log(positive(4, 6)), positive(4, 6, of="t")),
     ),
     LayerCase("L1Loss", lambda: nn.L1Loss("none"), (_X, _Y)),
     LayerCase("MSELoss", lambda: nn.MSELoss(), (_X, _Y)),

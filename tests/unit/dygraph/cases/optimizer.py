@@ -49,9 +49,7 @@ class _Derived(OptimizerCase):
 
 _ALL = (
     OptimizerCase("Adadelta", lambda: {"learning_rate": 0.5}),
-    OptimizerCase(
-        "Adagrad", lambda: {"learning_rate": 0.1, "initial_accumulator_value": 0.1}
-    ),
+    OptimizerCase("Adagrad", lambda: {"learning_rate": 0.1, "initial_accumulator_value": 0.1}),
     OptimizerCase("Adam", lambda: {"learning_rate": 0.05, "beta1": 0.8}),
     OptimizerCase(
         "AdamW",

@@ -90,9 +90,7 @@ RECURRENT = (
     LayerCase("LSTM", lambda: nn.LSTM(4, 3, time_major=True), (_X,), "time_major"),
     LayerCase("SimpleRNN", lambda: nn.SimpleRNN(4, 3), (_X,)),
     LayerCase("SimpleRNN", lambda: nn.SimpleRNN(4, 3, activation="relu"), (_X,), "relu"),
-    LayerCase(
-        "SimpleRNN", lambda: nn.SimpleRNN(4, 3, 2, direction="bidirect"), (_X,), "both_ways"
-    ),
+    LayerCase("SimpleRNN", lambda: nn.SimpleRNN(4, 3, 2, direction="bidirect"), (_X,), "both_ways"),
     LayerCase("GRUCell", lambda: nn.GRUCell(4, 3), (numbers(5, 4), numbers(5, 3))),
     LayerCase("LSTMCell", lambda: nn.LSTMCell(4, 3), (numbers(5, 4),)),
     LayerCase("SimpleRNNCell", lambda: nn.SimpleRNNCell(4, 3), (numbers(5, 4), numbers(5, 3))),

@@ -17,9 +17,7 @@ TRANSFORMERS = (
         (_X, numbers(2, 4, 6), numbers(2, 4, 5), numbers(2, 1, 3, 4)),
         "mask",
     ),
-    LayerCase(
-        "TransformerEncoderLayer", lambda: nn.TransformerEncoderLayer(8, 2, 12, 0.0), (_X,)
-    ),
+    LayerCase("TransformerEncoderLayer", lambda: nn.TransformerEncoderLayer(8, 2, 12, 0.0), (_X,)),
     LayerCase(
         "TransformerEncoder",
         lambda: nn.TransformerEncoder(
