@@ -290,13 +290,13 @@ def broadcast_tensors(context: TranslationContext) -> list[str]:
     return [str(context.onnx.expand([t, context.shape_const(dims)])) for t in tensors]
 
 
-@translator("multiplex", emits="Concat Reshape Mul Add Gather")
+@translator("multiplex", emits="Cast Concat Reshape Add Gather")
 def multiplex(context: TranslationContext) -> str:
     """Each row from the tensor that the index names for it."""
     tensors, index = context.inputs("inputs"), context.input("index")
     rows = context.shape(tensors[0])[0]
     table = str(context.onnx.concat(tensors, 0))
-    index = context.reshape(context.cast(index, "int32"), [context.shape(index)[0]])
+    index = context.reshape(context.index(index), [context.shape(index)[0]])
     first = str(context.onnx.mul([index, context.const(rows, "int32")]))
     context.takes(first, 0, "index", 0, len(tensors) - 1)
     used = context.shape(index)[0]

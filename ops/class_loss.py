@@ -39,12 +39,12 @@ def hsigmoid_loss(context: TranslationContext) -> list[str | None]:
     x, weight = context.input("x"), context.input("w")
     rows = context.shape(x)[0]
     if context.has("path"):
-        nodes = context.cast(context.input("path"), "int32")
-        bits = context.cast(context.input("code"), "int32")
+        nodes = context.index(context.input("path"))
+        bits = context.index(context.input("code"))
     else:
         classes = int(context.attr("num_classes"))
         table, decisions = _paths(classes)
-        label = context.reshape(context.cast(context.input("label"), "int32"), [rows])
+        label = context.reshape(context.index(context.input("label")), [rows])
         nodes = str(context.onnx.gather([context.const(table), label], 0))
         context.takes(nodes, 1, "label", 0, classes - 1)
         bits = str(context.onnx.gather([context.const(decisions), label], 0))
@@ -85,7 +85,7 @@ def margin_cross_entropy(context: TranslationContext) -> list[str | None]:
         raise context.refuse("classes over several ranks are not supported; use nranks=1.")
     x = context.input("logits")
     rows, classes = context.shape(x)
-    label = context.reshape(context.cast(context.input("label"), "int32"), [rows])
+    label = context.reshape(context.index(context.input("label")), [rows])
     margins = [float(context.attr(name, default)) for name, default in _MARGINS]
     one_hot = str(
         context.onnx.onehot(

@@ -11,16 +11,21 @@ import onnx_ir as ir
 
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import NotSupported
+from paddle_ipu.popart.integer_widths import SATURATES
 from paddle_ipu.popart.operand_ranges import HIGHEST, OperandRange
 
 DEVICE_DTYPES: Mapping[str, str] = {"int64": "int32", "float64": "float32"}
 """Paddle dtypes that an IPU does not have, and what stands for them on it."""
 
 
-def device_dtype(dtype: str) -> str:
-    """The dtype a Paddle dtype has on an IPU."""
+def device_dtype(dtype: str, in_64_bits: bool = False) -> str:
+    """The dtype a Paddle dtype has on an IPU; `in_64_bits`, on the IPU Model, int64 is kept."""
+    if in_64_bits and dtype == "int64":
+        return dtype
     return DEVICE_DTYPES.get(dtype, dtype)
 
+
+_WIDTHS = (ir.DataType.INT32, ir.DataType.INT64)
 
 Element = str | np.ndarray[Any, Any]
 """An element of an array of tensors: a tensor, or a constant of the program."""
@@ -33,8 +38,9 @@ class TranslationContext:
     operator reads it as one.
     """
 
-    def __init__(self, builder: Any, popart: Any) -> None:
+    def __init__(self, builder: Any, popart: Any, in_64_bits: bool = False) -> None:
         self.builder = builder
+        self.in_64_bits = in_64_bits
         self._popart = popart
         self.onnx = _Namespace(builder.aiOnnxOpset11, self)
         self.graphcore = _Namespace(builder.aiGraphcore, self)
@@ -53,7 +59,7 @@ class TranslationContext:
 
     def nested(self, builder: Any) -> TranslationContext:
         """A context for a block of the node, with no tensors yet, that emits through `builder`."""
-        made = TranslationContext(builder, self._popart)
+        made = TranslationContext(builder, self._popart, self.in_64_bits)
         made.node, made.emit, made.is_nested = self.node, self.emit, True
         made.origins, made.extensions = self.origins, self.extensions
         made.operand_ranges = self.operand_ranges
@@ -168,7 +174,11 @@ class TranslationContext:
 
     def output_dtype(self, index: int = 0) -> str:
         """The device dtype of the node's result `index`."""
-        return device_dtype(dialect.dtype_name(self.node.outputs[index]))
+        return self.device_dtype(dialect.dtype_name(self.node.outputs[index]))
+
+    def device_dtype(self, dtype: str) -> str:
+        """The dtype that a Paddle dtype has in the program that is emitted."""
+        return device_dtype(dtype, self.in_64_bits)
 
     def is_used(self, index: int) -> bool:
         """True when result `index` is read or fetched."""
@@ -178,9 +188,9 @@ class TranslationContext:
     # -- emission ------------------------------------------------------------------------------
 
     def const(self, array: Any, dtype: str | None = None) -> str:
-        """A constant tensor; 64-bit integers and floats are narrowed to what the device has."""
+        """A constant tensor, in `dtype` or in what its own is on the device."""
         array = np.asarray(array)
-        target = np.dtype(dtype or device_dtype(array.dtype.name))
+        target = np.dtype(dtype or self.device_dtype(array.dtype.name))
         if target.kind in "iu" and array.dtype.kind in "iuf" and array.size:
             self._check_fits(array, np.iinfo(target))
         # A bound that half cannot hold is infinite in half, and none.
@@ -229,10 +239,24 @@ class TranslationContext:
 
     def cast(self, tensor: str, dtype: str) -> str:
         """The tensor in another dtype; itself where the dtype is the same."""
-        dtype = device_dtype(dtype)
+        dtype = self.device_dtype(dtype)
         if self.dtype(tensor) == dtype:
             return tensor
         return str(self.onnx.cast([tensor], dialect.POPART_DTYPES[dtype]))
+
+    def in_own_width(self, tensor: str, value: ir.Value) -> str:
+        """A result with the width that Paddle's integers have, where int64 is not narrowed."""
+        if not self.in_64_bits or value.dtype not in _WIDTHS:
+            return tensor
+        wanted = dialect.dtype_name(value)
+        return self.cast(tensor, wanted) if self.dtype(tensor) in ("int32", "int64") else tensor
+
+    def index(self, tensor: str) -> str:
+        """Integers that are indices as INT32; a number beyond it is one that no index reaches."""
+        narrow = self.cast(tensor, "int32")
+        if narrow != tensor and self.dtype(tensor) == "int64":
+            self.builder.addNodeAttribute(SATURATES, 1, {narrow})
+        return narrow
 
     def extension(
         self,

@@ -25,9 +25,9 @@ def warpctc(context: TranslationContext) -> list[str | None]:
     if not context.has("logits_length") or not context.has("labels_length"):
         raise context.refuse(_NO_LENGTHS)
     logits = context.input("logits")
-    lengths = context.cast(context.input("logits_length"), "int32")
-    label = context.cast(context.input("label"), "int32")
-    wanted = context.cast(context.input("labels_length"), "int32")
+    lengths = context.index(context.input("logits_length"))
+    label = context.index(context.input("label"))
+    wanted = context.index(context.input("labels_length"))
     logs = str(context.onnx.logsoftmax([logits], 2))
     loss = str(
         context.graphcore.ctcloss(

@@ -59,7 +59,7 @@ def custom_nll_loss(context: TranslationContext) -> str:
     arguments = {} if ignored == "None" else {"ignoreIndex": _number(context, ignored)}
     loss = str(
         context.graphcore.nllloss(
-            [probabilities, context.cast(labels, "int32")],
+            [probabilities, context.index(labels)],
             reduction=context.reduction(_REDUCTIONS[reduction]),
             inputIsLogProbability=bool(context.attr("inputIsLogProbability", False)),
             **arguments,

@@ -62,11 +62,11 @@ def crf_decoding(context: TranslationContext) -> str:
     written_as(context, 0, "int64")
     emission, transition = context.input("emission"), context.input("transition")
     batch, times, _ = context.shape(emission)
-    lengths = context.reshape(context.cast(context.input("length"), "int32"), [batch])
+    lengths = context.reshape(context.index(context.input("length")), [batch])
     path = context.extension("CrfDecode", [emission, transition, lengths], {}, 2)[1]
     if not context.has("label"):
         return path
-    label = context.reshape(context.cast(context.input("label"), "int32"), [batch, times])
+    label = context.reshape(context.index(context.input("label")), [batch, times])
     within = context.onnx.less(
         [context.const(np.arange(times), "int32"), context.reshape(lengths, [batch, 1])]
     )

@@ -32,7 +32,7 @@ def embedding(context: TranslationContext) -> str:
     padding = int(context.attr("padding_idx", -1))
     if padding < 0:
         return rows
-    is_padding = context.onnx.equal([ids, context.const(padding, "int32")])
+    is_padding = context.onnx.equal([ids, context.const_like(padding, ids)])
     is_padding = context.reshape(str(is_padding), [*context.shape(ids), 1])
     return str(context.onnx.where([is_padding, context.const_like(0.0, rows), rows]))
 
@@ -157,7 +157,7 @@ def gather_tree(context: TranslationContext) -> str:
     """The beams [time, batch, beam] that beam search found, followed back from the last step."""
     ids, parents = context.input("ids"), context.input("parents")
     steps, batch, beams = context.shape(ids)
-    first = context.const(np.arange(batch).repeat(beams) * beams, "int32")
+    first = context.const(np.arange(batch).repeat(beams) * beams, context.dtype(parents))
     place = context.const(np.arange(batch * beams), "int32")
     found = []
     for step in reversed(range(steps)):

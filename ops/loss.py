@@ -37,7 +37,7 @@ def cross_entropy_with_softmax(context: TranslationContext) -> list[str | None]:
         products = context.onnx.mul([weights, logs])
         loss = str(context.onnx.neg([context.onnx.reducesum([products], [last], 0)]))
     else:
-        classes = context.cast(label, "int32")
+        classes = context.index(label)
         classes = context.reshape(classes, context.shape(moved)[:-1])
         loss = negative_log_likelihood(context, logs, classes, int(context.attr("ignore_index")))
     softmax = None
@@ -90,7 +90,7 @@ def nll_loss(context: TranslationContext) -> list[str]:
     Results are the loss and that sum.
     """
     logs, _ = on_last_axis(context, context.input("input"), 1)
-    label = context.input("label")
+    label = context.index(context.input("label"))
     ignored = int(context.attr("ignore_index", -100))
     loss = negative_log_likelihood(context, logs, label, ignored)
     is_ignored = context.onnx.equal([label, context.const(ignored, "int32")])

@@ -308,7 +308,7 @@ def dequantize_abs_max(context: TranslationContext) -> str:
 def dequantize_log(context: TranslationContext) -> str:
     """``table[x]``, for numbers below zero ``-table[x + 128]``."""
     written_as(context, 0, "float32")
-    x, table = context.cast(context.input("x"), "int32"), context.input("dict")
+    x, table = context.index(context.input("x")), context.input("dict")
     negative = str(context.onnx.less([x, context.const(0, "int32")]))
     raised = context.onnx.add([x, context.const(128, "int32")])
     found = str(context.onnx.gather([table, context.onnx.where([negative, raised, x])], 0))

@@ -298,7 +298,7 @@ def class_center_sample(context: TranslationContext) -> list[str]:
         "num_samples": count,
         "seed": int(context.attr("seed", 0)) if context.attr("fix_seed", 0) else 0,
     }
-    return context.extension("ClassCenterSample", [context.cast(label, "int32")], attributes, 2)
+    return context.extension("ClassCenterSample", [context.index(label)], attributes, 2)
 
 
 @translator("shuffle_batch", emits="paddle_ipu.SeededPermutation Reshape Gather")

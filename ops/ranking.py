@@ -42,7 +42,7 @@ def lookup_table_dequant(context: TranslationContext) -> str:
     padding = int(context.attr("padding_idx", -1))
     if padding == -1:
         return found
-    hit = context.onnx.equal([ids, context.const(padding, "int32")])
+    hit = context.onnx.equal([ids, context.const_like(padding, ids)])
     return str(context.onnx.where([hit, context.const_like(0.0, found), found]))
 
 

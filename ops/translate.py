@@ -19,7 +19,7 @@ from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import LoweringError, NotSupported, PaddleIpuError, UnsupportedOpError
 from paddle_ipu.ops import families  # noqa: F401 - registers the translators
 from paddle_ipu.ops.constant_folding import fold
-from paddle_ipu.ops.context import TranslationContext, device_dtype
+from paddle_ipu.ops.context import TranslationContext
 from paddle_ipu.ops.registry import find_translator
 from paddle_ipu.ops.untranslated import reason_of
 from paddle_ipu.options.strategy import CustomOp
@@ -117,6 +117,7 @@ def translate(
     writes: Mapping[str, str] | None = None,
     refused: Callable[[ir.Node, Exception], None] | None = None,
     progress: Callable[[float], None] = lambda percent: None,
+    in_64_bits: bool = False,
 ) -> Translation:
     """Emits the PopART program of a dialect graph.
 
@@ -132,6 +133,7 @@ def translate(
         refused: is told of an operator that cannot be translated, in place of an error; what reads
             its results reads inputs of the program then.
         progress: told how many percent of the graph's operators are translated.
+        in_64_bits: int64 stays INT64; else it is INT32, as on the hardware.
 
     Raises:
         UnsupportedOpError: operators without a translator.
@@ -141,13 +143,13 @@ def translate(
     if refused is None:
         check_supported(graph, custom_ops, on_host)
     builder = popart.Builder(opsets={"ai.onnx": 11, "ai.graphcore": 1})
-    context = TranslationContext(builder, popart)
+    context = TranslationContext(builder, popart, in_64_bits)
     result = Translation(builder, origins=context.origins, extensions=context.extensions)
     result.operand_ranges = context.operand_ranges
     for value in graph.inputs:
         name = str(value.name)
         if value.meta[dialect.ROLE] == dialect.FEED:
-            popart_type = dialect.POPART_DTYPES.get(device_dtype(dialect.dtype_name(value)))
+            popart_type = dialect.POPART_DTYPES.get(context.device_dtype(dialect.dtype_name(value)))
             if popart_type is None:
                 raise NotSupported(
                     f"feed {name!r} is {dialect.dtype_name(value)}, and there is nothing of that "
@@ -196,7 +198,7 @@ def translate(
                     # Else what its blocks hold is the reason.
                     refused(node, error)
                     refusals += 1
-                outputs = _stand_ins(builder, node)
+                outputs = _stand_ins(context, builder, node)
             if isinstance(outputs, np.ndarray):
                 context.constants[id(node.outputs[0])] = outputs
                 continue
@@ -204,7 +206,7 @@ def translate(
                 node.outputs, [outputs] if isinstance(outputs, str) else outputs, strict=False
             ):
                 if tensor_id is not None:
-                    context.tensors[id(value)] = tensor_id
+                    context.tensors[id(value)] = context.in_own_width(tensor_id, value)
 
     context.emit = emit
     for number, node in enumerate(graph, 1):
@@ -234,7 +236,7 @@ def translate(
     return result
 
 
-def _stand_ins(builder: Any, node: ir.Node) -> list[str | None]:
+def _stand_ins(context: TranslationContext, builder: Any, node: ir.Node) -> list[str | None]:
     """Inputs in the place of the results of an operator that could not be translated.
 
     They are the whole program's, which its blocks read too.
@@ -244,7 +246,7 @@ def _stand_ins(builder: Any, node: ir.Node) -> list[str | None]:
         if value.dtype is None
         else str(
             builder.addInputTensor(
-                dialect.POPART_DTYPES.get(device_dtype(dialect.dtype_name(value)), "FLOAT"),
+                dialect.POPART_DTYPES.get(context.device_dtype(dialect.dtype_name(value)), "FLOAT"),
                 [max(dim, 1) for dim in dialect.dims_of(value)],
             )
         )

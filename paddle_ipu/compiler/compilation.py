@@ -75,9 +75,10 @@ def compiled_for_ipu(
             ``IpuCompiledProgram.compile`` says.
     """
     popart = target_selection.select()
+    in_64_bits = target_selection.is_ours(popart)
     lowered = lower(
         popart, program, values, feed_list, fetch_list, between(progress, 0, 25), first_passes,
-        scope_weights(scope), best_cuts,
+        scope_weights(scope, in_64_bits), best_cuts, in_64_bits,
     )  # fmt: skip
     if target_selection.is_ours(popart) and is_machine_named(values):
         check_fits(lowered, values)
@@ -124,7 +125,7 @@ def compiled_for_ipu(
     compiled = IpuProgram(
         program,
         backend,
-        _feeds(lowered, translation),
+        _feeds(lowered, translation, backend.has_64_bits),
         {name: _fetch(compilation, name, anchor) for name, anchor in anchors.items()},
         axes_of(values),
         rate,
@@ -171,17 +172,19 @@ def _describer(translation: Translation) -> Callable[[str], str]:
 # -- names --------------------------------------------------------------------------------------
 
 
-def _feeds(lowered: LoweredProgram, translation: Translation) -> dict[str, Feed]:
+def _feeds(
+    lowered: LoweredProgram, translation: Translation, has_64_bits: Callable[[str], bool]
+) -> dict[str, Feed]:
     """Feeds as the user declared them; passes may have given them another dtype."""
     feeds = {}
     for name, value in lowered.declared.items():
-        shape = tuple(dialect.dims_of(value))
-        on_device = device_dtype(dialect.dtype_name(value))
+        tensor = translation.feeds.get(name)
+        wide = tensor is not None and has_64_bits(tensor)
         feeds[name] = Feed(
-            translation.feeds.get(name),
-            shape,
+            tensor,
+            tuple(dialect.dims_of(value)),
             lowered.declared_dtypes[name],
-            on_device,
+            device_dtype(dialect.dtype_name(value), wide),
             has_own_rows=name not in lowered.dynamic,
         )
     return feeds
@@ -245,6 +248,8 @@ def _session(
         "patterns": session_patterns(popart, values),
         "userOptions": session_options(popart, values),
     }
+    if target_selection.is_ours(popart):
+        arguments["integersOfPaddle"] = True
     if compilation.training:
         session = popart.TrainingSession(
             loss=translation.tensors[str(compilation.loss)], optimizer=optimizer, **arguments

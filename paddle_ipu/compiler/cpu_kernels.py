@@ -134,12 +134,13 @@ class CpuKernel:
             self.seconds += time.perf_counter() - started
 
 
-def kernel_of(node: ir.Node, kinds: Sequence[Kind | None]) -> CpuKernel:
+def kernel_of(node: ir.Node, kinds: Sequence[Kind | None], in_64_bits: bool = False) -> CpuKernel:
     """Paddle's CPU kernel for an operator of the dialect.
 
     Args:
         node: the operator.
         kinds: for each of its inputs (shape, dtype on the device), None for an omitted one.
+        in_64_bits: int64 is int64 on the device, else int32.
 
     Returns:
         A kernel that has run once, on ones, to learn the shapes of its results.
@@ -172,7 +173,7 @@ def kernel_of(node: ir.Node, kinds: Sequence[Kind | None]) -> CpuKernel:
     kernel._ones = ones
     shapes = iter(found)
     kernel.results = [
-        None if value.dtype is None else _device_kind(place, next(shapes), value)
+        None if value.dtype is None else _device_kind(place, next(shapes), value, in_64_bits)
         for value in node.outputs
     ]
     return kernel
@@ -184,14 +185,16 @@ def _kind(kinds: Sequence[Kind | None], index: int) -> Kind:
     return kind
 
 
-def _device_kind(place: str, array: Array, value: ir.Value) -> Kind:
+def _device_kind(place: str, array: Array, value: ir.Value, in_64_bits: bool) -> Kind:
     dtype = dialect.dtype_name(value)
     if dtype not in dialect.POPART_DTYPES:
         raise NotSupported(
             f"{place}: it gives {dtype}, and there is nothing of that type on an IPU. Compute what "
             "needs it outside the program."
         )
-    return tuple(array.shape), dtype if dtype in _HALF else _NARROW.get(dtype, dtype)
+    if not in_64_bits or dtype == "float64":
+        dtype = _NARROW.get(dtype, dtype)
+    return tuple(array.shape), dtype
 
 
 def _fitting(place: str, array: Array, kind: Kind) -> Array:
@@ -202,7 +205,7 @@ def _fitting(place: str, array: Array, kind: Kind) -> Array:
             f"{place}: Paddle's CPU kernel gave shape {list(array.shape)}, on ones it gave "
             f"{list(shape)}. A result whose shape depends on values has no place in an IPU program."
         )
-    if array.dtype.name == "int64" and array.size:
+    if array.dtype.name == "int64" and dtype == "int32" and array.size:
         low, high = int(array.min()), int(array.max())
         if low < _INT32.min or high > _INT32.max:
             raise PaddleIpuError(

@@ -73,6 +73,7 @@ def lower(
     first_passes: Sequence[Pass] | None,
     weights_of: Callable[[Mapping[str, Any], Any], Callable[[str], Any]],
     cuts: Cuts,
+    in_64_bits: bool = False,
 ) -> LoweredProgram:
     """Reads, rewrites and translates a program.
 
@@ -82,6 +83,7 @@ def lower(
             whose batch the options must not contradict.
         weights_of: given the weights by name and the optimizer, what gives the array of each.
         cuts: where parts of equal time begin, for ``need_avg_shard``.
+        in_64_bits: int64 stays INT64, for the IPU Model; else it is INT32, as on the hardware.
     """
     feeds, fetches = _names(feed_list, "feed_list"), _names(fetch_list, "fetch_list")
     if not fetches and not values["is_training"]:
@@ -118,9 +120,10 @@ def lower(
         array_of,
         place=bool(values["enable_manual_shard"]),
         custom_ops=_custom_ops(popart, values),
-        **_host(popart, values),
+        **_host(popart, values, in_64_bits),
         writes=written,
         progress=between(progress, 40, 100),
+        in_64_bits=in_64_bits,
     )
     anchors = _anchors(compilation, translation)
     optimizer = _restrict(compilation, translation)
@@ -137,24 +140,26 @@ def lower(
     )  # fmt: skip
 
 
-def scope_weights(scope: Any) -> Callable[[Mapping[str, Any], Any], Callable[[str], Any]]:
+def scope_weights(
+    scope: Any, in_64_bits: bool = False
+) -> Callable[[Mapping[str, Any], Any], Callable[[str], Any]]:
     """The Scope's arrays, as the device takes them."""
 
     def weights_of(weights: Mapping[str, Any], optimizer: Any) -> Callable[[str], Any]:
         adapted_loss_scale.bring_back(scope, optimizer)
-        return array_weights(scopes.read(scope, weights))(weights, optimizer)
+        return array_weights(scopes.read(scope, weights), in_64_bits)(weights, optimizer)
 
     return weights_of
 
 
 def array_weights(
-    arrays: Mapping[str, Any],
+    arrays: Mapping[str, Any], in_64_bits: bool = False
 ) -> Callable[[Mapping[str, Any], Any], Callable[[str], Any]]:
     """Arrays by the weights' names, as the device takes them."""
 
     def weights_of(weights: Mapping[str, Any], optimizer: Any) -> Callable[[str], Any]:
         return lambda name: scopes.narrowed(
-            name, _in_half(arrays[name], dialect.dtype_name(weights[name]))
+            name, _in_half(arrays[name], dialect.dtype_name(weights[name])), in_64_bits
         )
 
     return weights_of
@@ -221,7 +226,7 @@ def _custom_ops(popart: Any, values: StrategyValues) -> Mapping[str, Any]:
     )
 
 
-def _host(popart: Any, values: StrategyValues) -> dict[str, Any]:
+def _host(popart: Any, values: StrategyValues, in_64_bits: bool) -> dict[str, Any]:
     """What runs on Paddle's CPU kernels: with ``cpu_fallback`` whatever has no translator.
 
     On the IPU Model also a custom operator of which it has nothing but the user's CPU kernel.
@@ -238,7 +243,7 @@ def _host(popart: Any, values: StrategyValues) -> dict[str, Any]:
                 place_of(node),
                 values.custom_ops[str(node.op_type)],
             )
-        return kernel_of(node, kinds)
+        return kernel_of(node, kinds, in_64_bits)
 
     return {"on_host": lambda name: everything or name in values.custom_ops, "fallback": fallback}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -173,12 +173,18 @@ def size_of(value: ir.Value) -> int:
     return math.prod(dims_of(value))
 
 
-def device_dtype(value: ir.Value) -> str:
-    """NumPy's name of the element type a tensor has on the device, where 64 bits become 32."""
+def device_dtype(value: ir.Value, in_64_bits: Collection[str] = ()) -> str:
+    """NumPy's name of the element type a tensor has on the device, where 64 bits become 32.
+
+    Args:
+        in_64_bits: ids of integers that stay as they are.
+    """
     dtype = value.dtype
     if dtype is None:
         raise popart_exception(f"the element type of tensor '{value.name}' is not known")
     name = dtype.numpy().name
+    if value.name in in_64_bits:
+        return name
     return _DEVICE_DTYPES.get(name, name)
 
 

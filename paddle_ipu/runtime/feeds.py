@@ -17,6 +17,10 @@ from paddle_ipu.runtime.scope import from_bits
 Array = np.ndarray[Any, Any]
 _LOWEST, _HIGHEST = np.iinfo(np.int32).min, np.iinfo(np.int32).max
 _FEW = 32
+_ONLY_PICKS = (
+    " The IPU Model has 64 bits for what a program computes with, and 32 for feeds that only pick "
+    "elements, as ids and labels do."
+)
 _INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
 
 
@@ -158,7 +162,7 @@ def _narrowed(name: str, known: Feed, array: Array, casting: Literal["safe", "sa
         if low < _LOWEST or high > _HIGHEST:
             raise FeedError(
                 f"feed {name!r} holds {low if low < _LOWEST else high}, which does not fit the "
-                "32-bit integers of an IPU."
+                "32-bit integers of an IPU." + (_ONLY_PICKS if known.declared == "int64" else "")
             )
     return array.astype(device)
 

@@ -165,15 +165,18 @@ def add(scope: Any, name: str, array: Array) -> None:
         write(scope.var(name).get_tensor(), array)
 
 
-def narrowed(name: str, array: Array) -> Array:
+def narrowed(name: str, array: Array, in_64_bits: bool = False) -> Array:
     """A variable's value as an IPU takes it, which has no 64-bit numbers.
+
+    Args:
+        in_64_bits: it is for the IPU Model, where int64 stays what it is.
 
     Raises:
         NotSupported: a whole number that does not fit 32 bits.
     """
     if array.dtype == np.float64:
         return array.astype(np.float32)
-    if array.dtype != np.int64:
+    if array.dtype != np.int64 or in_64_bits:
         return array
     low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
     if low < _INT32.min or high > _INT32.max:

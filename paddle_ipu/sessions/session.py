@@ -18,6 +18,7 @@ import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception, popart_runtime_error
 from paddle_ipu.popart.dataflow import DataFlow, InputShapeInfo
+from paddle_ipu.popart.integer_widths import computed_in_64_bits
 from paddle_ipu.popart.operand_ranges import OperandRange
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.patterns import Patterns
@@ -80,6 +81,7 @@ class _Session(SessionFacts, SessionReports):
         name: str,
         loss: str | None,
         optimizer: Any,
+        integersOfPaddle: bool,
     ) -> None:
         kind = "TrainingSession" if loss is not None else "InferenceSession"
         if deviceInfo is None:
@@ -104,6 +106,13 @@ class _Session(SessionFacts, SessionReports):
         self._beside: Callable[[], None] = lambda: None
         self._reported = -1
         self._check()
+        self._of_paddle = integersOfPaddle
+        self._writes = variable_writes(self._graph, training=self._loss is not None)
+        self._in_64_bits: Collection[str] = ()
+        if integersOfPaddle:
+            changed = (*self._writes, *self._writes.values())
+            fetched = self.dataFlow.anchors()
+            self._in_64_bits = computed_in_64_bits(self._graph, changed, fetched)
         self._executable: Any = self._build()
         self._executable.seed = secrets.randbits(64)
 
@@ -159,12 +168,12 @@ class _Session(SessionFacts, SessionReports):
         updater = self._updater()
         state = saved_state(self._graph)
         kinds = {
-            str(value.name): (dims_of(value), device_dtype(value))
+            str(value.name): (dims_of(value), device_dtype(value, self._in_64_bits))
             for value in (*self._graph.inputs, *self._graph.initializers.values())
             if value.name not in state
         }
         weights = {name: kinds.pop(name) for name in self._graph.initializers if name in kinds}
-        writes = variable_writes(self._graph, training=self._loss is not None)
+        writes = self._writes
         precision, replicas = Precision.of(options), self.replicationFactor
         rewriting = Rewriting(self._graph)
         if updater is None and not writes and self._instances == 1:
@@ -176,6 +185,9 @@ class _Session(SessionFacts, SessionReports):
                 is_replicated=replicas > 1,
                 unstable_softmax=precision.unstable_softmax,
             )
+        in_64_bits = frozenset(self._in_64_bits)
+        if self._of_paddle and rewriting.graph is not self._graph:
+            in_64_bits |= computed_in_64_bits(rewriting.graph)
         anchors = []
         for anchor in self.dataFlow.anchors():
             kind = self.dataFlow.art(anchor)
@@ -210,6 +222,8 @@ class _Session(SessionFacts, SessionReports):
                 fused=rewriting.fused,
                 attentions=rewriting.attentions,
                 softmaxes=rewriting.softmaxes,
+                in_64_bits=in_64_bits,
+                integers_of_paddle=self._of_paddle,
             )
         )
 
@@ -372,7 +386,8 @@ class _Session(SessionFacts, SessionReports):
         found = self._tensors.get(tensor.removeprefix(_GRADIENT))
         if found is None:
             raise popart_exception(f"Tensor {tensor} not found")
-        return TensorInfo(np.dtype(device_dtype(found)), list(dims_of(found)))
+        dtype = device_dtype(found, self._in_64_bits)
+        return TensorInfo(np.dtype(dtype), list(dims_of(found)))
 
     def initAnchorArrays(self) -> dict[str, Array]:
         """Empty arrays: [batches, micro-batches, replicas], without ones, then the anchor's own.
@@ -387,7 +402,8 @@ class _Session(SessionFacts, SessionReports):
 
     def _anchor_kind(self, anchor: str) -> tuple[tuple[int, ...], str]:
         value = self._tensors[anchor.removeprefix(_GRADIENT)]
-        return (*self._anchor_dims(anchor), *dims_of(value)), device_dtype(value)
+        dtype = device_dtype(value, self._in_64_bits)
+        return (*self._anchor_dims(anchor), *dims_of(value)), dtype
 
     def _anchor_dims(self, anchor: str) -> tuple[int, ...]:
         kind = self.dataFlow.art(anchor)
@@ -505,7 +521,10 @@ class _Session(SessionFacts, SessionReports):
 
 
 class InferenceSession(_Session):
-    """Runs a program forward. Arguments and their order are PopART's."""
+    """Runs a program forward. Arguments and their order are PopART's, but for the last.
+
+    With `integersOfPaddle` INT64 has 64 bits, and casts to integers are those of C.
+    """
 
     def __init__(
         self,
@@ -516,9 +535,20 @@ class InferenceSession(_Session):
         patterns: Patterns | None = None,
         userOptions: SessionOptions | None = None,
         name: str = "inference",
+        *,
+        integersOfPaddle: bool = False,
     ) -> None:
         super().__init__(
-            fnModel, dataFlow, deviceInfo, patterns, userOptions, inputShapeInfo, name, None, None
+            fnModel,
+            dataFlow,
+            deviceInfo,
+            patterns,
+            userOptions,
+            inputShapeInfo,
+            name,
+            None,
+            None,
+            integersOfPaddle,
         )
 
     def getAllTensorIds(self) -> set[str]:
@@ -529,8 +559,9 @@ class InferenceSession(_Session):
 class TrainingSession(_Session):
     """Runs a program forward and backward and updates its weights.
 
-    Arguments and their order are PopART's; `optimizer` may also be a :class:`PaddleOptimizer`,
-    whose state tensors go by their variable names in ``readWeights`` and ``writeWeights``.
+    Arguments and their order are PopART's, but for the last; `optimizer` may also be a
+    :class:`PaddleOptimizer`, whose state tensors go by their variable names in ``readWeights`` and
+    ``writeWeights``. `integersOfPaddle` is as in :class:`InferenceSession`.
     """
 
     def __init__(
@@ -544,6 +575,8 @@ class TrainingSession(_Session):
         patterns: Patterns | None = None,
         userOptions: SessionOptions | None = None,
         name: str = "training",
+        *,
+        integersOfPaddle: bool = False,
     ) -> None:
         super().__init__(
             fnModel,
@@ -555,6 +588,7 @@ class TrainingSession(_Session):
             name,
             loss,
             optimizer,
+            integersOfPaddle,
         )
 
     def getTensorIds(self) -> set[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from paddle_ipu.frontend.vocabulary.row import row
 
-# Scattering.
+# Scattering. Paddle 2, which writes ProgramDescs, rounds the mean of integers towards zero, and
+# Paddle 3 down; no program says so.
 row("scatter", "scatter", "x=X index=Ids updates=Updates", attributes="overwrite?true")
 row("scatter_nd_add", "scatter_nd_add", "x=X index=Index updates=Updates")
 row(
@@ -12,7 +13,7 @@ row(
     "put_along_axis",
     "arr=Input indices=Index values=Value",
     "out=Result",
-    'axis=Axis reduce=Reduce?"assign" include_self=Include_self?true',
+    'axis=Axis reduce=Reduce?"assign" include_self=Include_self?true rounds_down?false',
 )
 row("index_add", "index_add", "x=X index=Index add_value=AddValue", attributes="axis?0")
 row("index_put", "index_put", "x=x indices=indices* value=value", "out=out", "accumulate?false")

@@ -14,5 +14,6 @@ paddle_ipu_row(
         int_("axis", required=True),
         ("reduce", Attribute("string", "assign")),
         int_("include_self", 1),
+        int_("rounds_down", 0),
     ],
 )

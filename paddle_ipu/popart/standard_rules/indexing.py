@@ -79,7 +79,13 @@ def _put_along_axis(emit: Emitter) -> Sequence[ir.Value]:
         # Where nothing is written, one stands for what was there.
         none = emit("Equal", [count, emit.constant(0)])
         count = emit.where(none, emit.constant(1), count)
-    return [emit("Div", [total, count])]
+    mean = emit("Div", [total, count])
+    if dtype in FLOATS or not int(emit.attribute("rounds_down", 0)):
+        return [mean]
+    rest = emit("Sub", [total, emit("Mul", [mean, count])])
+    zero, one = (emit.constant(number) for number in (0, 1))
+    below = emit("Sub", [mean, one])
+    return [emit.where(emit("Less", [rest, zero]), below, mean)]
 
 
 def _scatter_reduce(emit: Emitter) -> Sequence[ir.Value]:

@@ -218,9 +218,7 @@ class IpuBackend:
         """Puts the scope's weights and optimizer state on the device."""
         self._stale, self._ahead = False, 0
         weights = scopes.read(self._scope, self._weights)
-        self._send(
-            {self._weights[name]: scopes.narrowed(name, array) for name, array in weights.items()}
-        )
+        self._send(self._on_device(weights))
         self._states_from_host()
 
     def _states_from_host(self) -> None:
@@ -303,7 +301,23 @@ class IpuBackend:
         """Puts some of the scope's weights on the device, which keeps the others and the state."""
         self._require_session()
         weights = scopes.read(self._scope, names)
-        self._send({self._weights[n]: scopes.narrowed(n, array) for n, array in weights.items()})
+        self._send(self._on_device(weights))
+
+    def _on_device(self, weights: Mapping[str, Any]) -> dict[str, Any]:
+        """PopART tensor -> the value of a weight in the type that it has on the device."""
+        found = {}
+        for name, array in weights.items():
+            tensor = self._weights[name]
+            wide = array.dtype == np.int64 and self.has_64_bits(tensor)
+            found[tensor] = scopes.narrowed(name, array, wide)
+        return found
+
+    def has_64_bits(self, tensor: str) -> bool:
+        """Whether a PopART tensor has integers of 64 bits on the device, as on the hardware none
+        has."""
+        if not target_selection.is_ours(self._popart):
+            return False
+        return bool(self._session.getInfo(tensor).data_type() == "INT64")
 
     def keep_weights_out(self) -> None:
         """Leaves weights to :meth:`send_weights` and :meth:`receive_weights`: no other exchange.

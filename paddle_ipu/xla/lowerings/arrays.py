@@ -12,7 +12,7 @@ from paddle_ipu.errors import LoweringError
 from paddle_ipu.xla.lowerings.registry import Attributes, Lowering, LoweringContext
 
 # onnx.TensorProto.DataType by number and by PopART's name. The device has no 64-bit types: PopART
-# narrows INT64 and UINT64, and DOUBLE follows here.
+# narrows INT64 and UINT64, and DOUBLE follows here. Paddle programs keep INT64.
 _ELEMENT_TYPES: dict[int, tuple[str, Any]] = {
     1: ("FLOAT", np.float32),
     2: ("UINT8", np.uint8),
@@ -57,6 +57,8 @@ def element_type(context: LoweringContext, to: int | str) -> np.dtype[Any]:
             f"{where_in_program(context)}: the data type {to!r} does not exist on the device; "
             f"expected one of {', '.join(_BY_NAME)} or its ONNX number."
         )
+    if context.in_64_bits and to in (7, "INT64"):
+        found = np.int64
     dtype: np.dtype[Any] = np.dtype(found)
     return dtype
 

@@ -250,7 +250,15 @@ def _judge(taken: IndexRange, extremes: np.ndarray[Any, Any], where: str, kept: 
     if taken.inside is not None:
         taken, got = taken.inside[-1 - smallest], largest
     advice = _CHECK_DIVISOR if taken.nonzero else _CHECK
-    raise _error(taken, f"{taken.what} {got}{where}", kept + advice)
+    raise _error(taken, f"{taken.what} {_or_beyond(got)}{where}", kept + advice)
+
+
+
+def _or_beyond(got: int) -> str:
+    """An index in words: those of 64 bits are judged as the nearest of 32."""
+    limits = np.iinfo(np.int32)
+    beyond = {limits.max: " or more", limits.min: " or less"}
+    return f"{got}{beyond.get(got, '')}"
 
 
 def _error(taken: IndexRange, got: str, advice: str) -> OperandValueError:

@@ -54,6 +54,8 @@ class LoweredNode:
         captured: what the subgraphs read of the graph around them, at the end of `inputs`.
         bounds: inputs that say how far it goes, in which 64-bit numbers may be beyond 32 bits.
         partials: the type of partial sums that the node itself asks for, ``FLOAT`` or ``HALF``.
+        indices: inputs that only say which elements are meant.
+        in_64_bits: it computes with integers of 64 bits.
         scope: what XLA's names of the instructions it becomes begin with, by `scope_names`.
     """
 
@@ -71,3 +73,5 @@ class LoweredNode:
     bounds: frozenset[int] = frozenset()
     partials: str | None = None
     scope: str = ""
+    indices: tuple[int, ...] = ()
+    in_64_bits: bool = False

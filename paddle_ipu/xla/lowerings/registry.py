@@ -102,6 +102,8 @@ class LoweringContext:
         replicas: how many this process has; several that exchange values are the axis
             `REPLICA_AXIS`.
         instances: processes with as many replicas each; several are the axis `INSTANCE_AXIS`.
+        in_64_bits: INT64 has 64 bits here, else 32.
+        integers_of_paddle: casts to integers are those of C.
     """
 
     domain: str
@@ -128,6 +130,8 @@ class LoweringContext:
     partials: str | None = None
     replicas: int = 1
     instances: int = 1
+    in_64_bits: bool = False
+    integers_of_paddle: bool = False
 
     @property
     def is_half(self) -> bool:

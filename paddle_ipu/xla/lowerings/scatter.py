@@ -236,7 +236,8 @@ _put_multiplied.defvjp(_put_multiplied_forward, _put_multiplied_backward)
 def put_along_axis(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
     """`values` brought in at `indices` along ``axis``; those below 0 count from the end.
 
-    Without ``include_self`` what stood at a place that is written does not count.
+    Without ``include_self`` what stood at a place that is written does not count. The mean of
+    integers is rounded towards zero, with ``rounds_down`` to the next lower one.
     """
     x, indices, updates = (jnp.asarray(item) for item in inputs)
     axis = checked_axis(context, int(attributes["axis"]), x.ndim)
@@ -258,4 +259,7 @@ def put_along_axis(context: LoweringContext, inputs: Sequence[Any], attributes: 
         return total
     count = jnp.zeros(x.shape, jnp.int32).at[places].add(1) + (1 if include else 0)
     count = jnp.maximum(count, 1)
-    return total / count if is_floating(x) else lax.div(total, count)
+    if is_floating(x):
+        return total / count
+    divide = jnp.floor_divide if attributes.get("rounds_down", 0) else lax.div
+    return divide(total, count.astype(total.dtype))

@@ -11,6 +11,7 @@ from jax import lax
 
 from paddle_ipu.errors import LoweringError
 from paddle_ipu.popart.enums import DataType
+from paddle_ipu.popart.integer_widths import SATURATES
 from paddle_ipu.popart.shape_inference.shaping import slice_range
 from paddle_ipu.popart.wide_integers import check_fits
 from paddle_ipu.xla.lowerings.arrays import (
@@ -25,6 +26,7 @@ from paddle_ipu.xla.lowerings.arrays import (
     where_in_program,
 )
 from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.precision.integers import as_in_c
 
 # A larger filled tensor is made on the device rather than stored in the program.
 _LARGEST_STORED_FILL = 1024
@@ -45,12 +47,20 @@ def detach(context: LoweringContext, inputs: Sequence[Any], attributes: Attribut
 
 @lowering("ai.onnx", "Cast")
 def cast(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """Elements converted to the data type ``to``; 64-bit types become their 32-bit ones."""
+    """Elements converted to the data type ``to``; 64-bit types become their 32-bit ones.
+
+    In a Paddle program INT64 has 64 bits, and floats become integers as in C.
+    """
     to = element_type(context, attributes["to"])
     if isinstance(inputs[0], np.ndarray) and to.kind in "iu":
         if inputs[0].dtype == np.int64 and attributes["to"] in (DataType.INT64, "INT64"):
             return inputs[0]
-        check_fits(inputs[0], str(context.input_ids[0]), f"{where_in_program(context)}: ")
+        if attributes.get(SATURATES):
+            return np.clip(inputs[0], np.iinfo(to).min, np.iinfo(to).max).astype(to)
+        if not context.integers_of_paddle:
+            check_fits(inputs[0], str(context.input_ids[0]), f"{where_in_program(context)}: ")
+    if context.integers_of_paddle and to.kind in "iu":
+        return as_in_c(inputs[0], to)
     return inputs[0].astype(to)
 
 

@@ -13,11 +13,12 @@ from jax import dtypes
 
 from paddle_ipu.errors import LoweringError
 from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.precision import integers
 
 Kind = tuple[tuple[int, ...], ir.DataType]
 
 _WIDE = {ir.DataType.FLOAT16: np.float32, ir.DataType.BFLOAT16: np.float32,
-         ir.DataType.DOUBLE: np.float32, ir.DataType.INT64: np.int32}  # fmt: skip
+         ir.DataType.DOUBLE: np.float32}  # fmt: skip
 
 
 def register_function(
@@ -29,11 +30,25 @@ def register_function(
     def custom(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
         plain = _plain(attributes)
         arrays = [None if item is None else jnp.asarray(item) for item in inputs]
+        own = _without_doubles(forward) if context.in_64_bits else forward
         if backward is not None:
-            return _with_derivative(context, forward, backward, plain)(*arrays)
+            return _with_derivative(context, own, backward, plain)(*arrays)
         if context.training:
-            return _with_jax_derivative(context, forward, plain)(*arrays)
-        return forward(*arrays, **plain)
+            return _with_jax_derivative(context, own, plain)(*arrays)
+        return own(*arrays, **plain)
+
+
+def _without_doubles(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """A function beside integers of 64 bits, where JAX's floats have as many unless told."""
+
+    def run(*inputs: Any, **attributes: Any) -> Any:
+        return jax.tree.map(_in_float32, forward(*inputs, **attributes))
+
+    return run
+
+
+def _in_float32(result: Any) -> Any:
+    return result.astype(np.float32) if getattr(result, "dtype", None) == np.float64 else result
 
 
 def result_kinds(
@@ -48,8 +63,11 @@ def result_kinds(
         LoweringError: the function failed, or gave something else than arrays.
     """
     specs = [None if kind is None else _spec(*kind) for kind in kinds]
+    in_64_bits = any(kind is not None and kind[1] is ir.DataType.INT64 for kind in kinds)
     try:
-        found = jax.eval_shape(lambda *inputs: forward(*inputs, **_plain(attributes)), *specs)
+        with integers.allowed_if(in_64_bits):
+            function = _without_doubles(forward)
+            found = jax.eval_shape(lambda *inputs: function(*inputs, **_plain(attributes)), *specs)
     except Exception as error:
         given = ", ".join("None" if s is None else f"{s.dtype}{list(s.shape)}" for s in specs)
         raise LoweringError(

@@ -22,7 +22,7 @@ from paddle_ipu.popart.operand_ranges import OperandRange
 from paddle_ipu.xla import process
 from paddle_ipu.xla.lowerings import index_ranges, residuals
 from paddle_ipu.xla.lowerings.effects import ABORTED
-from paddle_ipu.xla.precision import half
+from paddle_ipu.xla.precision import half, integers
 from paddle_ipu.xla.rewrites import fused_products, inference_rewrites, kernel_layout
 from paddle_ipu.xla.rewrites.folded_norms import FoldedNorm
 from paddle_ipu.xla.step import (
@@ -88,6 +88,8 @@ class Executable:
             program.precision,
             replicas=program.replicas,
             instances=program.instances,
+            in_64_bits=program.in_64_bits,
+            integers_of_paddle=program.integers_of_paddle,
         )
         tensors = [a.tensor.removeprefix(GRADIENT_PREFIX) for a in program.anchors]
         loss = [program.loss] if program.loss else []
@@ -130,10 +132,11 @@ class Executable:
             name: array if name in packed else np.broadcast_to(array, self.program.on_device(name))
             for name, array in found.items()
         }
-        if self._leaves_weights(self._step):
-            self.weights.update(constant_upload.put(whole, packed))
-        else:
-            self.weights.update((name, owned(array)) for name, array in whole.items())
+        with self._integers():
+            if self._leaves_weights(self._step):
+                self.weights.update(constant_upload.put(whole, packed))
+            else:
+                self.weights.update((name, owned(array)) for name, array in whole.items())
         for name, array in state.items():
             self._step.state.put(name, array)
 
@@ -291,10 +294,17 @@ class Executable:
             function = jax.jit(whole_step, donate_argnums=(0, 1))
         on_cpu = (platform or jax.default_backend()) == "cpu"
         # Accelerators round the factors of float32 products unless told otherwise.
-        with nullcontext() if on_cpu else jax.default_matmul_precision("highest"):
+        with (
+            nullcontext() if on_cpu else jax.default_matmul_precision("highest"),
+            self._integers(),
+        ):
             with _told_of_loops():
                 traced = function.trace(*self._arguments())
             return traced.lower(lowering_platforms=None if platform is None else (platform,))
+
+    def _integers(self) -> AbstractContextManager[Any]:
+        """Lets JAX have integers of 64 bits where the program computes with such."""
+        return integers.allowed_if(bool(self.program.in_64_bits))
 
     def _arguments(self) -> tuple[Any, ...]:
         """Shapes and dtypes of what the step takes."""
@@ -339,7 +349,8 @@ class Executable:
         heartbeat.beat()
         process.check_fork()
         self._cache_path = cache_path
-        self._compiled = self._obtain(self._step)
+        with self._integers():
+            self._compiled = self._obtain(self._step)
         self._traced = None
         if self._leaves_weights(self._step) and self.program.updater is None:
             self._rooms = []
@@ -426,7 +437,8 @@ class Executable:
         heartbeat.beat()
         process.check_fork()
         try:
-            return self._run(feeds, updating)
+            with self._integers():
+                return self._run(feeds, updating)
         except jax.errors.JaxRuntimeError as error:
             if ABORTED in str(error):
                 raise popart_runtime_error(ABORTED) from error
@@ -522,7 +534,8 @@ class Executable:
         """Gives every instance the weights and state of instance `root`; all must call it."""
         self._is_shared = True
         if self._instances is not None:
-            self.weights = self._instances.from_instance(root, self.weights)
+            with self._integers():
+                self.weights = self._instances.from_instance(root, self.weights)
             state = self._step.state
             state.replace(self._instances.from_instance(root, state.arrays()))
 

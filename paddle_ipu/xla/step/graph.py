@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import jax
@@ -17,6 +18,7 @@ import onnx_ir as ir
 from jax import lax
 
 from paddle_ipu.errors import LoweringError, popart_exception
+from paddle_ipu.popart import integer_widths
 from paddle_ipu.popart.operand_ranges import OperandRange
 from paddle_ipu.popart.schema import schema_of
 from paddle_ipu.popart.wide_integers import check_fits
@@ -32,7 +34,7 @@ from paddle_ipu.xla.lowerings.registry import (
     has_effect,
     is_random,
 )
-from paddle_ipu.xla.precision import stochastic
+from paddle_ipu.xla.precision import integers, stochastic
 from paddle_ipu.xla.precision.half import Narrow
 from paddle_ipu.xla.precision.settings import Precision
 from paddle_ipu.xla.step import recomputation
@@ -67,8 +69,12 @@ class LoweredBlock:
         missing: dict[str, str],
         replicas: int,
         instances: int,
+        in_64_bits: frozenset[str],
+        integers_of_paddle: bool,
     ) -> None:
-        self.graph = LoweredGraph(graph, precision, missing, replicas, instances)
+        self.graph = LoweredGraph(
+            graph, precision, missing, replicas, instances, in_64_bits, integers_of_paddle
+        )
         self.inputs = tuple(str(value.name) for value in graph.inputs)
         self.outputs = tuple(str(value.name) for value in graph.outputs)
         self._stored = {
@@ -99,9 +105,10 @@ class LoweredBlock:
             key: the random key of this evaluation.
             ranges: watches the indices that its operators take.
         """
-        values = {**self._stored, **around, **dict(zip(self.inputs, arguments, strict=True))}
+        given = map(self.graph.in_own_width, self.inputs, arguments)
+        values = {**self._stored, **around, **dict(zip(self.inputs, given, strict=True))}
         env = self.graph.evaluate(values, training=training, key=key, ranges=ranges)
-        return [env[name] for name in self.outputs]
+        return [self.graph.in_own_width(name, env[name]) for name in self.outputs]
 
     def origin(self, output: int) -> Any:
         """What an output is without evaluating: an input's id, a constant, else None."""
@@ -123,6 +130,8 @@ class LoweredGraph:
         graph: a PopART graph whose tensors are typed.
         precision: what the session's options say about rounding and sums.
         missing: collects the operators without a lowering; of the graph around a subgraph.
+        in_64_bits: tensors that are integers of 64 bits, those of subgraphs too.
+        integers_of_paddle: casts to integers are those of C.
 
     Attributes:
         kernels: first result of an operator that runs on the host -> what runs it there; those of
@@ -143,8 +152,11 @@ class LoweredGraph:
         missing: dict[str, str] | None = None,
         replicas: int = 1,
         instances: int = 1,
+        in_64_bits: frozenset[str] = frozenset(),
+        integers_of_paddle: bool = False,
     ) -> None:
         self.nodes: list[LoweredNode] = []
+        self.in_64_bits, self._integers_of_paddle = in_64_bits, integers_of_paddle
         self._kernels: Mapping[str, Any] = {}
         self._operand_ranges: Mapping[str, Sequence[OperandRange]] = {}
         self._drew = False
@@ -162,7 +174,15 @@ class LoweredGraph:
                 missing[f"{domain}.{node.op_type}"] = str(node.name) or first
                 continue
             blocks = {
-                name: LoweredBlock(found.as_graph(), self.precision, missing, replicas, instances)
+                name: LoweredBlock(
+                    found.as_graph(),
+                    self.precision,
+                    missing,
+                    replicas,
+                    instances,
+                    in_64_bits,
+                    integers_of_paddle,
+                )
                 for name, found in node.attributes.items()
                 if found.type == ir.AttributeType.GRAPH
             }
@@ -187,6 +207,8 @@ class LoweredGraph:
                     partials=node_values.partials(node),
                     scope=node.meta.get(scope_names.KEY)
                     or scope_names.of_node(node.op_type, index),
+                    indices=integer_widths.index_inputs(node),
+                    in_64_bits=self._is_in_64_bits(node, (*own, *captured)),
                 )
             )
             random += is_random(domain, node.op_type)
@@ -202,8 +224,43 @@ class LoweredGraph:
                 + ", ".join(f"{op} (node {name})" for op, name in sorted(missing.items()))
                 + ". The IPU Model cannot run these PopART operators yet."
             )
+        # Of no use, and left empty, where nothing has 64 bits.
+        self._widths = _widths(graph) if in_64_bits else {}
         self.narrow = Narrow(graph)
         self.narrow.count_readers(node.inputs for node in self.nodes)
+
+    def _is_in_64_bits(self, node: ir.Node, names: Sequence[str | None]) -> bool:
+        """Whether an operator computes with integers of 64 bits."""
+        picks = integer_widths.index_inputs(node)
+        reads = any(
+            name in self.in_64_bits for index, name in enumerate(names) if index not in picks
+        )
+        gives = any(value.name in self.in_64_bits for value in node.outputs)
+        return reads or (gives and not integer_widths.gives_places(node))
+
+    def in_own_width(self, name: str, array: Any) -> Any:
+        """A tensor's array, of integers with as many bits as the tensor has; constants as is."""
+        if array is None or name not in self._widths:
+            return array
+        if name in self.in_64_bits:
+            return array if integers.is_wide(array) else integers.widened(array)
+        is_constant = isinstance(array, np.ndarray)
+        return array if is_constant or not integers.is_wide(array) else array.astype(np.int32)
+
+    def _operands(self, node: LoweredNode, inputs: Sequence[Any]) -> list[Any]:
+        """Inputs as an operator takes them: indices in 32 bits, others all of one width."""
+        found = list(inputs)
+        for index, (name, array) in enumerate(zip(node.inputs, inputs, strict=True)):
+            if node.in_64_bits and isinstance(array, np.ndarray):
+                # JAX knows a constant by its identity, and with as many bits as it saw first.
+                found[index] = array.copy() if integers.is_wide(array) else array
+            if not isinstance(array, jax.Array):
+                continue
+            if index in node.indices and integers.is_wide(array):
+                found[index] = integers.saturated(array)
+            elif node.in_64_bits and self._widths.get(str(name)) and not integers.is_wide(array):
+                found[index] = integers.widened(array)
+        return found
 
     @property
     def kernels(self) -> Mapping[str, Any]:
@@ -369,14 +426,24 @@ class LoweredGraph:
                 partials=node.partials,
                 replicas=self._replicas,
                 instances=self._instances,
+                in_64_bits=node.in_64_bits,
+                integers_of_paddle=self._integers_of_paddle,
             )
             own = inputs[: len(inputs) - len(node.captured)]
-            for taken in watched:
-                context.watch(taken, own[taken.operand])
-            with jax.named_scope(node.scope):
+            with jax.named_scope(node.scope), self._width_of(node):
+                for taken in watched:
+                    context.watch(taken, own[taken.operand])
                 made = node.rule(context, own, node.attributes)
-            results: Sequence[Any] = made if isinstance(made, (tuple, list)) else (made,)
-            _check_constants(node, own, results)
+                results: Sequence[Any] = made if isinstance(made, (tuple, list)) else (made,)
+                if self.in_64_bits:
+                    results = [
+                        result
+                        if isinstance(result, np.ndarray)
+                        else self.in_own_width(name, result)
+                        for name, result in zip(node.outputs, results, strict=False)
+                    ]
+            if not node.in_64_bits:
+                _check_constants(node, own, results)
             handed_on.update((str(node.inputs[i]), a) for i, a in context.handed_on.items())
             for index, remake in context.remade.items():
                 if node.outputs[index] not in narrow.dtypes:
@@ -400,6 +467,8 @@ class LoweredGraph:
             for index, constant in node.constants.items():
                 if not training or constant.dtype.kind in "iu":
                     inputs[index] = constant
+            if self.in_64_bits:
+                inputs = self._operands(node, inputs)
             old = {} if stale is None else stale.read(node)
             if old:
                 results, inputs = self._with_old_weights(node, inputs, old, apply, ranges)
@@ -452,6 +521,10 @@ class LoweredGraph:
             # What the segment made is not to be seen outside.
             given = before
         return env
+
+    def _width_of(self, node: LoweredNode) -> AbstractContextManager[Any]:
+        """Lets JAX have integers of 64 bits for the operators with such, and for no others."""
+        return integers.allowed(node.in_64_bits) if self.in_64_bits else nullcontext()
 
     def _reading(self, weights: Collection[str]) -> set[str]:
         """First results of the operators that read one of the weights."""
@@ -526,6 +599,14 @@ class LoweredGraph:
             return jax.random.fold_in(key, node.random_index)
 
         return own
+
+
+def _widths(graph: ir.Graph) -> dict[str, bool]:
+    """Of each tensor of 32 or 64-bit integers, whether it is of 64."""
+    results = itertools.chain.from_iterable(node.outputs for node in graph)
+    found = (*graph.inputs, *graph.initializers.values(), *results)
+    kinds = {ir.DataType.INT32: False, ir.DataType.INT64: True}
+    return {str(v.name): kinds[v.dtype] for v in found if v.dtype in kinds}
 
 
 def _domain_and_type(operator: str) -> tuple[str, str]:

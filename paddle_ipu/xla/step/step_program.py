@@ -65,6 +65,8 @@ class StepProgram:
         folded: norms that are in the weights on the device.
         fused: products that oneDNN does with what follows them; their weights are packed.
         attentions: those that a kernel does; so are `softmaxes`.
+        in_64_bits: tensors of the graph and its subgraphs that are integers of 64 bits.
+        integers_of_paddle: casts to integers are those of C, as in Paddle's CPU kernels.
     """
 
     graph: ir.Graph
@@ -91,6 +93,8 @@ class StepProgram:
     fused: Sequence[FusedProduct] = ()
     attentions: Sequence[FusedAttention] = ()
     softmaxes: Sequence[RowSoftmax] = ()
+    in_64_bits: frozenset[str] = frozenset()
+    integers_of_paddle: bool = False
 
     @property
     def packed(self) -> Mapping[str, FusedProduct]:

@@ -27,7 +27,7 @@ from paddle_ipu.xla.lowerings import index_ranges, scope_names
 from paddle_ipu.xla.lowerings.node import LoweredNode
 from paddle_ipu.xla.lowerings.registry import REPLICA_AXIS
 from paddle_ipu.xla.optimizers import optimizer
-from paddle_ipu.xla.precision import half, stochastic
+from paddle_ipu.xla.precision import half, integers, stochastic
 from paddle_ipu.xla.rewrites import kernel_layout
 from paddle_ipu.xla.step import collectives
 from paddle_ipu.xla.step.automatic_loss_scaling import COUNTS, GradientWatch
@@ -82,6 +82,15 @@ class Step:
         return self.updating and (self.program.updater is not None or bool(self.program.writes))
 
     def whole_step(
+        self, weights: Tree, state: Tree, feeds: Tree, scalars: jax.Array, counters: jax.Array
+    ) -> tuple[Tree, Tree, Tree, jax.Array | None]:
+        if not self.program.in_64_bits:
+            return self._whole_step(weights, state, feeds, scalars, counters)
+        # Only the operators that compute in 64 bits see that JAX has them.
+        with integers.allowed(False):
+            return self._whole_step(weights, state, feeds, scalars, counters)
+
+    def _whole_step(
         self, weights: Tree, state: Tree, feeds: Tree, scalars: jax.Array, counters: jax.Array
     ) -> tuple[Tree, Tree, Tree, jax.Array | None]:
         program = self.program
@@ -348,9 +357,9 @@ class Step:
             )
             self.checked, flags = [node for node, _ in heard], [flag for _, flag in heard]
             self.ranges, self.fed_ranges = tuple(ranges.ranges), tuple(ranges.fed)
-            results = {name: graph.narrow.stored(name, jnp.asarray(env[name])) for name in wanted}
+            results = {name: graph.narrow.stored(name, self._array(name, env)) for name in wanted}
             written = {
-                name: half.kept(jnp.asarray(env[tensor]), stored[name])
+                name: half.kept(self._array(tensor, env), stored[name])
                 for name, tensor in program.writes.items()
             }
             if program.check_floats:
@@ -386,6 +395,11 @@ class Step:
                 gradient = gradient / scale
             anchors[GRADIENT_PREFIX + name] = graph.narrow.stored(name, gradient)
         return gradients, written, anchors, finite
+
+    def _array(self, name: str, env: Tree) -> jax.Array:
+        """A tensor's array, also of a constant."""
+        with integers.allowed_if(name in self.program.in_64_bits):
+            return jnp.asarray(self.graph.in_own_width(name, env[name]))
 
     @property
     def _can_be_judged_before(self) -> bool:
@@ -455,7 +469,8 @@ class Step:
         if anchor.kind == "final":
             return flat[-1]
         if anchor.kind == "sum":
-            return jnp.sum(flat, axis=0, dtype=flat.dtype)
+            with integers.allowed_if(integers.is_wide(flat)):
+                return jnp.sum(flat, axis=0, dtype=flat.dtype)
         by_batch = value if program.batches_per_step > 1 else value[None]
         kept = by_batch[anchor.period - 1 :: anchor.period]
         return kept[0] if kept.shape[0] == 1 else kept
@@ -463,7 +478,7 @@ class Step:
 
 def _unless(sound: jax.Array, new: Any, old: Any) -> Any:
     """The new arrays where all is well, else the old ones."""
-    return jax.tree.map(lambda n, o: n if n is o else jnp.where(sound, n, o), new, old)
+    return jax.tree.map(lambda n, o: n if n is o else integers.selected(sound, n, o), new, old)
 
 
 def _divided(gradients: Tree, scale: Scale) -> Tree:

@@ -276,22 +276,34 @@ def test_a_wrong_constant_in_a_branch_is_an_error_only_if_the_branch_runs() -> N
         run(l=[2, 2, 2])
 
 
-def test_constants_that_do_not_fit_32_bits() -> None:
+def test_constants_beyond_32_bits() -> None:
     def build() -> Any:
         i, label = _feeds()
         return i + label + paddle.full([3], 2**31, "int64")
 
-    with pytest.raises(NotSupported, match=rf"at {HERE}:\d+: the program holds 2147483648, which"):
-        compiled(build)
+    np.testing.assert_array_equal(compiled(build)(i=[1, 0, 0], l=[0, 1, 1]), [2**31 + 1] * 3)
 
 
-def test_factors_that_do_not_fit_32_bits() -> None:
+def test_factors_beyond_32_bits() -> None:
     def build() -> Any:
         i, label = _feeds()
-        return i * 10**12 + label
+        return i * 2**40 + label
 
-    with pytest.raises(NotSupported, match=r"scale at .*: the program holds 9999999959"):
-        compiled(build)
+    np.testing.assert_array_equal(compiled(build)(i=[1, -2, 0], l=[0, 1, 1]), [2**40, 1 - 2**41, 1])
+
+
+def test_an_index_of_64_bits_out_of_range() -> None:
+    def build() -> Any:
+        i, label = _feeds()
+        table = paddle.arange(6, dtype="float32")
+        return paddle.gather(table, i + label) + (i * label).astype("float32")
+
+    run = compiled(build)
+    np.testing.assert_array_equal(run(i=[1, 2, 0], l=[2, 3, 0]), [5, 11, 0])
+    with pytest.raises(IndexRangeError, match=r"got index 2147483647 or more, expected -6 to 5"):
+        run(i=[2**32, 0, 0], l=[0, 0, 0])
+    with pytest.raises(IndexRangeError, match=r"got index -2147483648 or less, expected -6 to 5"):
+        run(i=[-(2**40), 0, 0], l=[0, 0, 0])
 
 
 def test_the_largest_constants_that_fit() -> None:
