@@ -1,7 +1,7 @@
-"""Refuses integers of 64 bits where the strategy turns their narrowing to 32 bits off.
+"""Refuses integers of 64 bits where the strategy turns them off.
 
-An IPU has none. Feeds, parameters and operators' results count; constants, which are narrowed on
-the host and must fit, do not.
+An IPU has none: hardware narrows them to 32 bits. Feeds, parameters and operators' results count;
+constants, which have to fit 32 bits there, do not.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ class CheckIntegers:
             more = f"\n  and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
             raise InvalidProgramError(
                 "enable_supported_data_type_casting is off, and an IPU has no integers of 64 bits. "
-                "These are int64; cast them to int32 in the program, or leave the option on, "
-                "which narrows them:\n  " + "\n  ".join(found[:_SHOWN]) + more
+                "These are int64; cast them to int32 in the program, or leave the option on, with "
+                "which hardware narrows them and the IPU Model has them:\n  "
+                + "\n  ".join(found[:_SHOWN])
+                + more
             )
         return False

@@ -29,7 +29,7 @@ What is not here runs on Paddle's CPU kernels with the option `cpu_fallback`.
 - *portable*: what it writes runs on IPU hardware too; *in part* where that depends on the use. What
   is not portable needs a domain of this package, which the IPU Model alone runs.
 - *dtypes*: of the tensors that its cases compare with Paddle's CPU kernels, exactly in shape and
-  dtype. On the device int64 is int32 and float64 is float32.
+  dtype. float64 is float32 on the device. int64 has 64 bits on the IPU Model, 32 on hardware.
 - *gradient*: the cases compare gradients, too.
 - *limits*: uses that compile refuses with a message, and known differences from Paddle.
 

@@ -211,7 +211,7 @@ _add("Precision", "effective", FLAG, {
     "group_norm_strided_channel_grouping": (False, "Group norm: channel c is of group c % groups."),
 })
 _add("Precision", "effective", FLAG, {
-    "enable_supported_data_type_casting": (True, "Off: int64 is refused, not narrowed to int32."),
+    "enable_supported_data_type_casting": (True, "Off: int64, which an IPU lacks, is refused."),
 })
 
 _add("Replication", "effective", FLAG, {

@@ -4,7 +4,7 @@ Builder methods, checks and shapes all come from these rows. An operator of ``ai
 for each form that the operator sets 6 to 11 know, told apart by the set that defined it; those of
 ``ai.graphcore`` follow opset 1; ``ai.paddle_ipu`` is this package's own domain, which only the
 IPU Model lowers. INT64 stays INT64 in the graph as PopART's builder keeps it; PopART's devices
-narrow it to INT32, so values must fit.
+narrow it to INT32, so values must fit, but not in a Paddle program on the IPU Model.
 """
 
 from __future__ import annotations

@@ -185,6 +185,7 @@ class IpuProgram:
             steps=self._runs,
             temporary_bytes=self._told("temporaryBytes", 0),
             cache=self._told("executableOrigin", ""),
+            in_64_bits=self._told("tensorsIn64Bits", 0),
         )
 
     @contextmanager

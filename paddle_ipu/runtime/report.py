@@ -37,6 +37,8 @@ class CompileReport:
             of it activations that backward needs; 0 on hardware.
         cache: what the executable cache did: ``compiled``, ``loaded``, or ``not kept: `` and why;
             "" without ``enable_engine_caching``, and on hardware.
+        in_64_bits: how many tensors of int64 are computed in 64 bits, as their numbers may not fit
+            32; hardware computes them in 32.
     """
 
     portable: bool
@@ -45,6 +47,7 @@ class CompileReport:
     steps: int
     temporary_bytes: int = 0
     cache: str = ""
+    in_64_bits: int = 0
 
     def __str__(self) -> str:
         lines = [f"steps run: {self.steps}"]
@@ -53,6 +56,9 @@ class CompileReport:
         else:
             lines.append("portable: no, the IPU Model alone runs it")
             lines += [f"  {reason}" for reason in self.not_portable_because]
+        if self.in_64_bits:
+            tensors = f"{self.in_64_bits} tensor{'s' if self.in_64_bits > 1 else ''}"
+            lines.append(f"integers of 64 bits: {tensors}, which hardware computes in 32")
         if self.cache:
             lines.append(f"executable cache: {self.cache}")
         lines.append(f"operators on Paddle's CPU kernels: {len(self.on_host) or 'none'}")

@@ -39,6 +39,10 @@ class SessionFacts(SessionArrays):
         self._require_prepared("temporaryBytes")
         return int(self._executable.temporary_bytes)
 
+    def tensorsIn64Bits(self) -> int:
+        """How many tensors have integers of 64 bits; PopART has none."""
+        return len(self._executable.program.in_64_bits)
+
     def executableOrigin(self) -> str:
         """Where the compiled program came from; PopART has none.
 

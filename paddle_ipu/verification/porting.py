@@ -37,7 +37,7 @@ KINDS: Mapping[str, tuple[str, str]] = {
     "program": (ERROR, "what else stops the compilation"),
     "dynamic shape": (ERROR, "shapes that are not static"),
     "not portable": (WARNING, "what keeps the program off IPU hardware (the IPU Model runs it)"),
-    "int64": (NOTE, "64-bit integers, which an IPU computes in 32 bits"),
+    "int64": (NOTE, "64-bit integers, which an IPU computes in 32 bits (the IPU Model in 64)"),
     "half": (WARNING, "numbers that half precision (enable_fp16) cannot hold"),
 }
 """Kind of finding -> (how bad it is, its heading)."""
@@ -337,7 +337,7 @@ def _wide_integers(graph: ir.Graph) -> list[Finding]:
         Finding(
             "int64",
             f"feed {value.name!r}",
-            "values must fit 32 bits; a run refuses others.",
+            "values must fit 32 bits on an IPU.",
         )
         for value in graph.inputs
         if value.meta[dialect.ROLE] == dialect.FEED and dialect.dtype_name(value) == "int64"
@@ -346,7 +346,7 @@ def _wide_integers(graph: ir.Graph) -> list[Finding]:
     for node in graph:
         wide = any(dialect.dtype_name(v) == "int64" for v in node.outputs if v.type is not None)
         if wide and str(node.op_type).removesuffix("_") in _ARITHMETIC:
-            message = "results beyond 2147483647 wrap around."
+            message = "results beyond 2147483647 wrap around on an IPU."
             nodes.setdefault(("int64", str(node.op_type), message), []).append(node)
     return found + _findings(nodes)
 

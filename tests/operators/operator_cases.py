@@ -52,6 +52,7 @@ from tests.operators.cases import (
     statistics,
     tensor_array,
     vector_norm,
+    wide_integers,
 )
 from tests.operators.operator_case import OperatorCase, RefusedCase
 
@@ -93,6 +94,7 @@ _TABLES = (
     statistics.TABLE,
     tensor_array.TABLE,
     vector_norm.TABLE,
+    wide_integers.TABLE,
     products.TABLE,
     ordering.TABLE,
     linear_algebra.TABLE,

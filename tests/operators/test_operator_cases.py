@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from paddle_ipu.errors import NotSupported
+from paddle_ipu.xla.step.executable import Executable
 from tests.operators.built_case import build_case, compile_case, lacks
 from tests.operators.operator_case import OperatorCase, RefusedCase
 from tests.operators.operator_cases import CASES, REFUSED
@@ -16,10 +19,27 @@ def _skip_without(case: OperatorCase | RefusedCase) -> None:
         pytest.skip(missing)
 
 
+@pytest.fixture
+def lowered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The StableHLO of what is compiled."""
+    texts: list[str] = []
+    lower = Executable._lowered_for
+
+    def told(self: Executable, *arguments: Any) -> Any:
+        made = lower(self, *arguments)
+        texts.append(made.as_text())
+        return made
+
+    monkeypatch.setattr(Executable, "_lowered_for", told)
+    return texts
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_ipu_model_gives_paddles_numbers(case: OperatorCase) -> None:
+def test_the_ipu_model_gives_paddles_numbers(case: OperatorCase, lowered: list[str]) -> None:
     _skip_without(case)
     run_case(case)
+    # Integers of 64 bits bring none of floats.
+    assert not any("f64>" in text for text in lowered)
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.name)

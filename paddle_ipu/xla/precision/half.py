@@ -139,7 +139,9 @@ def stored(array: Any, dtype: str | None) -> Any:
 
 def kept(array: jax.Array, like: jax.Array) -> jax.Array:
     """An array in the type of another, rounded where that is half."""
-    return stored(array, like.dtype.name) if is_narrow(like) else array.astype(like.dtype)
+    if is_narrow(like):
+        return stored(array, like.dtype.name)
+    return array if array.dtype == like.dtype else array.astype(like.dtype)
 
 
 class Narrow:

@@ -9,7 +9,6 @@ import numpy as np
 import paddle
 import pytest
 
-from paddle_ipu.errors import NotSupported
 from tests.journeys.training.side_by_side import (
     Built,
     Pair,
@@ -202,18 +201,14 @@ def test_a_count_of_whole_numbers_stays_one() -> None:
     np.testing.assert_array_equal(held, [2])
 
 
-def test_a_count_that_does_not_fit_the_device_is_refused() -> None:
-    built = _counting()
-    both = pair(built, is_training=False)
-    write(both.ipu, "count", np.asarray([2**31], np.int64))
+def test_a_count_goes_on_beyond_32_bits() -> None:
+    both = pair(_counting(), {"batches_per_step": 2}, is_training=False)
+    write(both.ipu, "count", np.asarray([2**31 - 2], np.int64))
     both.compiler._backend.mark_stale()
-    message = r"variable 'count' holds 2147483648, which does not fit the 32-bit integers of an IPU"
-    with pytest.raises(NotSupported, match=message):
-        both.on_ipu({"x": np.ones(2, np.float32)})
-    with pytest.raises(NotSupported, match=message):
-        paddle.static.IpuCompiledProgram(
-            built.main, scope=both.ipu, ipu_strategy=strategy(is_training=False)
-        ).compile(["x"], built.fetches)
+    counts, _ = both.on_ipu({"x": np.ones(4, np.float32)})
+    np.testing.assert_array_equal(counts.reshape(-1), [2**31 - 1, 2**31])
+    both.weights_to_host()
+    np.testing.assert_array_equal(read(both.ipu, "count"), [2**31])
 
 
 def test_verify_compares_what_is_written() -> None:

@@ -113,11 +113,3 @@ for _op in ("bitwise_left_shift", "bitwise_right_shift"):
         y=np.asarray([[2, 31, 1], [0, 32, 5]], np.int32),
         b=np.asarray([3, -1, 40], np.int32),
     )
-    TABLE.refuse(
-        _op,
-        lambda x, y, f=_op: getattr(paddle, f)(x, y),
-        "int64 is shifted in the device's 32 bits",
-        since=_SHIFTS,
-        x=integers(3),
-        y=integers(3),
-    )

@@ -12,7 +12,7 @@ import paddle.nn.functional as F  # noqa: N812 - Paddle's own convention
 import pytest
 
 import paddle_ipu
-from paddle_ipu.errors import IndexRangeError, NotSupported
+from paddle_ipu.errors import IndexRangeError
 
 HERE = re.escape(__file__)
 

@@ -168,8 +168,8 @@ def test_64_bit_integers() -> None:
     found = report(build)
     kinds = {finding.what: finding for finding in found.findings}
     assert {finding.level for finding in found.findings} == {"note"}
-    assert kinds["feed 'x'"].message == "values must fit 32 bits; a run refuses others."
-    assert kinds["scale"].message == "results beyond 2147483647 wrap around."
+    assert kinds["feed 'x'"].message == "values must fit 32 bits on an IPU."
+    assert kinds["scale"].message == "results beyond 2147483647 wrap around on an IPU."
     assert found.compiles
 
 
