@@ -18,10 +18,10 @@ from paddle_ipu.popart.program import tensors_of
 
 _INT32 = np.iinfo(np.int32)
 _WIDE = (ir.DataType.INT64, ir.DataType.UINT64)
-_NARROW = (
-    ir.DataType.BOOL, ir.DataType.INT8, ir.DataType.INT16, ir.DataType.INT32,
-    ir.DataType.UINT8, ir.DataType.UINT16,
+_SHORT = (
+    ir.DataType.BOOL, ir.DataType.INT8, ir.DataType.INT16, ir.DataType.UINT8, ir.DataType.UINT16,
 )  # fmt: skip
+_NARROW = (*_SHORT, ir.DataType.INT32)
 
 SATURATES = "saturate"
 """An attribute of a Cast whose input is indices: a number beyond becomes the nearest there is."""
@@ -146,7 +146,7 @@ class _Widths:
             return False
         if self._is_bounded(value):
             return True
-        return outer and self._only_picks(value) and self._comes_narrow(value)
+        return outer and self._comes_narrow(value)
 
     def _is_bounded(self, value: ir.Value) -> bool:
         """Whether all its numbers fit 32 bits, whatever is fed."""
@@ -179,14 +179,19 @@ class _Widths:
         return bool(sources) and all(self._is_bounded(source) for source in sources)
 
     def _comes_narrow(self, value: ir.Value) -> bool:
-        """Whether all that a tensor is chosen from can be had in 32 bits."""
+        """Whether 32 bits are enough for every use, and all it is chosen from can be had in them.
+
+        A feed only where it picks elements: a number beyond is an error then.
+        """
+        only, picks = self._uses(value)
         node = value.producer()
         if node is None:
-            return not value.is_initializer() or self._fits(value)
+            return only and picks and (not value.is_initializer() or self._fits(value))
         sources = _chosen_from(node)
-        return bool(sources) and all(
-            self._is_bounded(source) or (self._only_picks(source) and self._comes_narrow(source))
-            for source in sources
+        return (
+            only
+            and bool(sources)
+            and all(self._is_bounded(source) or self._comes_narrow(source) for source in sources)
         )
 
     def _fits(self, value: ir.Value) -> bool:
@@ -195,11 +200,6 @@ class _Widths:
             return False
         numbers = array.numpy()
         return not numbers.size or bool(_INT32.min <= numbers.min() and numbers.max() <= _INT32.max)
-
-    def _only_picks(self, value: ir.Value) -> bool:
-        """Whether a tensor is read as indices, and otherwise only compared with small numbers."""
-        only, picks = self._uses(value)
-        return only and picks
 
     def _uses(self, value: ir.Value) -> tuple[bool, bool]:
         """(whether every use is as good with 32 bits, whether one of them is as an index)."""
@@ -231,11 +231,27 @@ class _Widths:
         return True, picks
 
     def _is_small(self, value: ir.Value | None) -> bool:
-        """Whether it is a constant whose numbers stay the same beside the ends of 32 bits."""
-        constant = None if value is None else _constant(value)
-        return constant is not None and bool(
-            not constant.size or (_INT32.min < constant.min() and constant.max() < _INT32.max)
-        )
+        """Whether its numbers are known to stay clear of the ends of 32 bits."""
+        node = None if value is None else value.producer()
+        if value is None or node is None:
+            return False
+        constant = _constant(value)
+        if constant is not None:
+            return not constant.size or bool(
+                _INT32.min < constant.min() and constant.max() < _INT32.max
+            )
+        if value.index() in _PLACES.get(node.op_type, ()):
+            return True
+        if node.op_type == "Cast":
+            source = node.inputs[0]
+            is_shorter = source is not None and source.dtype in _SHORT
+            return is_shorter or (_is_integer(source) and self._is_small(source))
+        sources = _chosen_from(node)
+        return bool(sources) and all(self._is_small(source) for source in sources)
+
+
+def _is_integer(value: ir.Value | None) -> bool:
+    return value is not None and value.dtype in (ir.DataType.INT32, ir.DataType.INT64)
 
 
 def _constant(value: ir.Value) -> np.ndarray[Any, Any] | None:

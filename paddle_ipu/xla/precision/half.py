@@ -139,9 +139,8 @@ def stored(array: Any, dtype: str | None) -> Any:
 
 def kept(array: jax.Array, like: jax.Array) -> jax.Array:
     """An array in the type of another, rounded where that is half."""
-    if is_narrow(like):
-        return stored(array, like.dtype.name)
-    return array if array.dtype == like.dtype else array.astype(like.dtype)
+    found: jax.Array = stored(array, like.dtype.name) if is_narrow(like) else array
+    return found if found.dtype == like.dtype else found.astype(like.dtype)
 
 
 class Narrow:

@@ -38,6 +38,21 @@ PICKING: dict[str, Build] = {
     "labels of which one is ignored": lambda builder, onnx, ids: onnx.gather(
         [_table(onnx), onnx.where([onnx.equal([ids, _ids(onnx, -100)]), _ids(onnx, 0), ids])], 0
     ),
+    "labels that are reshaped to be compared": lambda builder, onnx, ids: onnx.mul(
+        [
+            onnx.gather([_table(onnx), ids], 0),
+            onnx.cast(
+                [onnx.equal([onnx.reshape([ids, _ids(onnx, 3, 1)]), _ids(onnx, 0)])], "FLOAT"
+            ),
+        ]
+    ),
+    "labels that are compared with places": lambda builder, onnx, ids: onnx.where(
+        [
+            onnx.equal([onnx.argmax([onnx.gather([_table(onnx), ids], 0)], 1, 0), ids]),
+            _ids(onnx, 1),
+            _ids(onnx, 0),
+        ]
+    ),
 }
 
 
