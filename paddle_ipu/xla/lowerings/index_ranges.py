@@ -253,7 +253,6 @@ def _judge(taken: IndexRange, extremes: np.ndarray[Any, Any], where: str, kept: 
     raise _error(taken, f"{taken.what} {_or_beyond(got)}{where}", kept + advice)
 
 
-
 def _or_beyond(got: int) -> str:
     """An index in words: those of 64 bits are judged as the nearest of 32."""
     limits = np.iinfo(np.int32)
