@@ -347,7 +347,7 @@ CHANGES = {
     "architecture": (platform, "machine", lambda: "none"),
     "number of processors": (program_key.os, "sched_getaffinity", lambda pid: range(999)),
     "XLA's flags": (program_key.os.environ, "XLA_FLAGS", "--none"),
-    "oneDNN's limit": (program_key.os.environ, "ONEDNN_MAX_CPU_ISA", "AVX2"),
+    "oneDNN's limit": (program_key.os.environ, "ONEDNN_MAX_CPU_ISA", "AVX"),
 }
 
 
