@@ -9,11 +9,11 @@ from paddle_ipu.activation.patch import SUPPORTED_VERSIONS, WITH_PIR, Patch
 from paddle_ipu.compiler import compiled_program, cpp_extension
 from paddle_ipu.dialect import value_names
 from paddle_ipu.dygraph import (
-    cpu_notice,
     dispatch,
     high_level,
     host_writes,
     layer_forms,
+    left_on_cpu,
     optimizers,
     registration,
 )
@@ -247,7 +247,7 @@ _DYNAMIC = (
     *_everywhere(
         ("paddle.device", "paddle"),
         "set_device",
-        cpu_notice.setting_device,
+        left_on_cpu.setting_device,
         "says nothing of dynamic mode, which stays on the CPU",
         wraps=True,
     ),

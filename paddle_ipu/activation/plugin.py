@@ -13,7 +13,7 @@ from typing import Any
 import _paddle_ipu_autoload
 from paddle_ipu.activation import root_logger
 from paddle_ipu.activation.patch import SUPPORTED_VERSIONS, Patch
-from paddle_ipu.dygraph import cpu_notice
+from paddle_ipu.dygraph import left_on_cpu
 from paddle_ipu.errors import ActivationError
 from paddle_ipu.legacy import fluid_import
 
@@ -63,7 +63,7 @@ def deactivate() -> None:
     """Restores every patched name exactly; before Paddle is imported, stops waiting for it."""
     _paddle_ipu_autoload.stop_waiting()
     root_logger.restore()
-    cpu_notice.rest()
+    left_on_cpu.rest()
     while _applied:
         applied = _applied.pop()
         if applied.original is _ABSENT:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from paddle_ipu.dygraph import autograd, cpu_notice, dispatch, host_writes, registration
+from paddle_ipu.dygraph import autograd, dispatch, host_writes, left_on_cpu, registration
 from paddle_ipu.dygraph.layer_program import state_comes_home, state_was_written
 from paddle_ipu.errors import InvalidProgramError
 
@@ -25,7 +25,7 @@ def applying(original: Callable[..., Any]) -> Callable[..., Any]:
         pairs = params_grads["params"] if isinstance(params_grads, dict) else params_grads
         names = [parameter.name for parameter, _ in pairs]
         if names:
-            cpu_notice.note_step(names, dispatch.held_by_layers)
+            left_on_cpu.note_step(names, dispatch.held_by_layers)
         if registration.current() is None:
             return original(self, loss, startup_program, params_grads, *rest, **k)
         updated = {*dispatch.updated_by_calls()}
