@@ -23,8 +23,10 @@ _SHORT = (
 )  # fmt: skip
 _NARROW = (*_SHORT, ir.DataType.INT32)
 
-SATURATES = "saturate"
-"""An attribute of a Cast whose input is indices: a number beyond becomes the nearest there is."""
+SATURATES = "__saturate"
+"""An attribute of a Cast whose input is indices: a number beyond becomes the nearest there is.
+
+ONNX lets a node have attributes of any name that begins like this."""
 
 _INDICES: dict[str, tuple[int, ...]] = {
     "Gather": (1,),

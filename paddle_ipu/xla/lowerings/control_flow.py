@@ -19,6 +19,7 @@ from paddle_ipu.errors import LoweringError
 from paddle_ipu.xla.lowerings.arrays import integers, where_in_program
 from paddle_ipu.xla.lowerings.index_ranges import first_found
 from paddle_ipu.xla.lowerings.registry import Attributes, BlockContext, LoweringContext, lowering
+from paddle_ipu.xla.precision.integers import allowed_if, is_wide, narrowed, widened
 
 _LONGEST_MASKED_SCAN = 100_000
 
@@ -26,11 +27,20 @@ _LONGEST_MASKED_SCAN = 100_000
 def _array(value: Any) -> jax.Array:
     """A tensor of its own dtype, as every turn and every branch must give it."""
     array = jnp.asarray(value)
-    return lax.convert_element_type(array, array.dtype)
+    with allowed_if(is_wide(array)):
+        return lax.convert_element_type(array, array.dtype)
 
 
-def _arrays(values: Sequence[Any]) -> list[jax.Array]:
-    return [_array(value) for value in values]
+def _in_widths(values: Sequence[Any], wide: Sequence[bool]) -> list[jax.Array]:
+    """Tensors of their own dtypes, integers with 64 bits where they are `wide`, else with 32."""
+    return [
+        _array(widened(value) if is_one else narrowed(value))
+        for value, is_one in zip(values, wide, strict=True)
+    ]
+
+
+def _either(first: Sequence[bool], second: Sequence[bool]) -> list[bool]:
+    return [one or other for one, other in zip(first, second, strict=True)]
 
 
 @lowering("ai.onnx", "If", random=True)
@@ -41,10 +51,12 @@ def if_(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes)
     if isinstance(inputs[0], np.ndarray):
         return (then if inputs[0].reshape(()) else otherwise).run([], key, context.ranges)
 
+    wide = _either(then.wide_outputs, otherwise.wide_outputs)
+
     def branch(block: BlockContext, number: int) -> tuple[list[Any], jax.Array]:
         ranges = context.block_ranges()
-        results = _arrays(block.run([], jax.random.fold_in(key, number), ranges))
-        return results, ranges.found
+        results = block.run([], jax.random.fold_in(key, number), ranges)
+        return _in_widths(results, wide), ranges.found
 
     watched = context.block_ranges()
     results, found = lax.cond(
@@ -62,8 +74,10 @@ def loop(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
     if isinstance(most, np.ndarray):
         # Models say "without end" with the largest INT64.
         most = np.asarray(np.minimum(most, np.iinfo(np.int32).max))
-    first = _arrays(carried)
-    rows = context.num_outputs - len(first)
+    rows = context.num_outputs - len(carried)
+    wide = _either(body.wide_inputs[2:], body.wide_outputs[1 : 1 + len(carried)])
+    first = _in_widths(carried, wide)
+    wide = [False, *wide, *body.wide_outputs[1 + len(carried) :]]
 
     watched = context.block_ranges()
     nothing = watched.found
@@ -73,7 +87,7 @@ def loop(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
     ) -> tuple[list[Any], jax.Array]:
         ranges = context.block_ranges()
         own = jax.random.fold_in(key, index)
-        results = _arrays(body.run([index, going, *carried], own, ranges))
+        results = _in_widths(body.run([index, going, *carried], own, ranges), wide)
         return results, first_found(found, ranges.found)
 
     if isinstance(most, np.ndarray) and _is_counted(body, going):
@@ -141,8 +155,11 @@ def scan(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
     """The states after the last slice, then what the body gave for each slice, stacked."""
     body, key = context.blocks["body"], context.rng_key()
     count = int(attributes["num_scan_inputs"])
-    states = _arrays(inputs[: len(inputs) - count])
-    given = _arrays(inputs[len(inputs) - count :])
+    number = len(inputs) - count
+    wide = _either(body.wide_inputs[:number], body.wide_outputs[:number])
+    states = _in_widths(inputs[:number], wide)
+    wide = [*wide, *body.wide_outputs[number:]]
+    given = _in_widths(inputs[number:], body.wide_inputs[number:])
     axes = integers(attributes, "scan_input_axes") or [0] * count
     backward = integers(attributes, "scan_input_directions") or [0] * count
     rows = [jnp.moveaxis(array, axis, 0) for array, axis in zip(given, axes, strict=True)]
@@ -154,7 +171,7 @@ def scan(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
         (carried, found), (index, slices) = state, item
         ranges = context.block_ranges()
         own = jax.random.fold_in(key, index)
-        results = _arrays(body.run([*carried, *slices], own, ranges))
+        results = _in_widths(body.run([*carried, *slices], own, ranges), wide)
         found = first_found(found, ranges.found)
         return (results[: len(carried)], found), results[len(carried) :]
 

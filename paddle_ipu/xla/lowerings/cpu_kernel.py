@@ -29,11 +29,16 @@ def cpu_kernel(context: LoweringContext, inputs: Sequence[Any], attributes: Attr
             "process that compiled the program; a program read from a file has none. Compile the "
             "Paddle program with cpu_fallback here."
         )
-    specs = tuple(_spec(*result_kind(text)) for text in attributes["results"])
+    kinds = [result_kind(text) for text in attributes["results"]]
+    specs = tuple(_spec(dtype, shape, context.in_64_bits) for dtype, shape in kinds)
+
+    def on_host(*operands: Any) -> tuple[np.ndarray[Any, Any], ...]:
+        results = kernel.forward(*operands)
+        return tuple(_fitted(array, spec) for array, spec in zip(results, specs, strict=True))
 
     @jax.custom_vjp
     def run(*operands: Any) -> Any:
-        return jax.pure_callback(kernel.forward, specs, *operands)
+        return jax.pure_callback(on_host, specs, *operands)
 
     def forward(*operands: Any) -> Any:
         kernel.gradient_program()
@@ -59,10 +64,20 @@ def cpu_kernel(context: LoweringContext, inputs: Sequence[Any], attributes: Attr
     return run(*(jnp.asarray(item) for item in inputs))
 
 
-def _spec(dtype: str, shape: tuple[int, ...]) -> jax.ShapeDtypeStruct:
+def _spec(dtype: str, shape: tuple[int, ...], in_64_bits: bool = False) -> jax.ShapeDtypeStruct:
     # Half results are float32 until they are rounded.
-    wide = "float32" if dtype in ("float16", "bfloat16") else dtype
-    return jax.ShapeDtypeStruct(shape, np.dtype(wide))  # type: ignore[no-untyped-call]
+    found = "float32" if dtype in ("float16", "bfloat16") else dtype
+    if found == "int64" and not in_64_bits:
+        found = "int32"
+    return jax.ShapeDtypeStruct(shape, np.dtype(found))  # type: ignore[no-untyped-call]
+
+
+def _fitted(array: np.ndarray[Any, Any], spec: Any) -> np.ndarray[Any, Any]:
+    """A result in the step's dtype; int64 that only picks elements saturates, as indices do."""
+    if array.dtype == np.int64 and spec.dtype == np.int32:
+        limits = np.iinfo(np.int32)
+        array = np.clip(array, limits.min, limits.max)
+    return array.astype(spec.dtype, copy=False)
 
 
 def _is_float(array: Any) -> bool:

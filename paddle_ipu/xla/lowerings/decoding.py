@@ -140,7 +140,8 @@ def auc(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes)
     area = jnp.sum(sums[1] * (positive + positive - sums[0]) / 2)
     scale = positive[-1] * negative[-1]
     empty = (positive[-1] == 0) | (negative[-1] == 0)
-    return jnp.where(empty, 0.0, area / jnp.where(empty, 1.0, scale)), *states
+    one, zero = np.float32(1), np.float32(0)
+    return jnp.where(empty, zero, area / jnp.where(empty, one, scale)), *states
 
 
 _NEVER = np.float32(-1e30)

@@ -44,11 +44,15 @@ class BlockContext:
         origin: number of an output -> the id of the input that it is, or its constant value, or
             None where it is computed.
         inputs: ids of its inputs.
+        wide_inputs: which of them have integers of 64 bits.
+        wide_outputs: which of its outputs have.
     """
 
     run: Callable[[Sequence[Any], jax.Array, Watch | None], list[Any]]
     origin: Callable[[int], Any]
     inputs: Sequence[str]
+    wide_inputs: Sequence[bool] = ()
+    wide_outputs: Sequence[bool] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,11 @@ def widened(array: Any) -> jax.Array:
         return jnp.asarray(array).astype(np.int64)
 
 
+def narrowed(array: Any) -> Any:
+    """An array whose integers have no more than 32 bits."""
+    return array.astype(np.int32) if is_wide(array) else array
+
+
 def saturated(array: jax.Array) -> jax.Array:
     """int64 as int32: a number beyond becomes the nearest there is, which no index reaches."""
     with allowed():

@@ -629,7 +629,11 @@ def _entered(
     around = dict(zip(node.captured, inputs[len(inputs) - len(node.captured) :], strict=True))
     return {
         name: BlockContext(
-            functools.partial(block.run, around, training), block.origin, block.inputs
+            functools.partial(block.run, around, training),
+            block.origin,
+            block.inputs,
+            [name in block.graph.in_64_bits for name in block.inputs],
+            [name in block.graph.in_64_bits for name in block.outputs],
         )
         for name, block in node.blocks.items()
     }
