@@ -26,6 +26,8 @@ class Patch:
             it is wrapped, for names that only some Paddles have.
         versions: Paddle versions the row is for, as major.minor.
         name: of the replacement, where its own does not tell it from others.
+        where_absent: what is wrapped may be missing; the row is for Paddles without it too, and
+            `replacement` is given an object that cannot be called then.
     """
 
     module: str
@@ -36,6 +38,7 @@ class Patch:
     required: bool = True
     versions: tuple[str, ...] = SUPPORTED_VERSIONS
     name: str = ""
+    where_absent: bool = False
 
     @property
     def target(self) -> str:

@@ -188,6 +188,7 @@ _FLUID = (
         "`paddle.fluid` without an import",
         wraps=True,
         required=False,
+        where_absent=True,
     ),
 )
 

@@ -182,7 +182,7 @@ def _find_targets(patches: list[Patch]) -> list[_Applied]:
         stock = vars(owner).get(name, _ABSENT)
         if stock is _ABSENT and patch.required:
             missing.append(patch.target)
-        if stock is _ABSENT and patch.wraps:
+        if stock is _ABSENT and patch.wraps and not patch.where_absent:
             continue
         found.append(_Applied(patch, owner, name, stock))
     if missing:
