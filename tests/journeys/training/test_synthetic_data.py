@@ -31,5 +31,5 @@ def test_a_step_needs_no_feed_and_leaves_the_scope_as_it_is(mode: int) -> None:
 
 def test_without_it_a_feed_is_asked_for() -> None:
     both = pair(mlp(None), {"synthetic_data_mode": 0}, is_training=False)
-    with pytest.raises(FeedError, match="is missing"):
+    with pytest.raises(FeedError, match="feeds 'x', 'y' are missing: every feed"):
         both.on_ipu({})

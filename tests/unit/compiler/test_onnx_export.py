@@ -399,7 +399,11 @@ def _asked(**changed: Any) -> dict[str, Any]:
 BAD: dict[str, tuple[dict[str, Any], type[PaddleIpuError], str]] = {
     "no fetches": ({}, InvalidProgramError, "needs feed_list and fetch_list"),
     "a spec": ({"input_spec": []}, InvalidProgramError, "needs feed_list|input_spec is for layers"),
-    "an unknown feed": (_asked(feed_list=["z"]), FeedError, "names 'z', but the program declares"),
+    "an unknown feed": (
+        _asked(feed_list=["z"]),
+        FeedError,
+        "names 'z', which .* does not declare: it declares 'x'",
+    ),
     "no feed": (_asked(feed_list=[]), FeedError, "reads 'x', which feed_list does not name"),
     "no fetch": (_asked(fetch_list=[]), FetchError, "fetch_list is empty; name what the model"),
     "a name": (_asked(feed_list="x"), InvalidProgramError, "lists? of names or variables, got"),

@@ -183,6 +183,9 @@ ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
 }
 """Attributes of an operator's program beside the defaults of its row."""
 
+UNSAID: Mapping[str, Mapping[str, Any]] = {"put_along_axis": {"rounds_down": 0}}
+"""Attributes that say in what Paddle 2 differs from Paddle 3; no program has them."""
+
 WRITTEN_AS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "set_value_with_tensor": ("set_value", {}),
     "matrix_rank_tol": ("matrix_rank", {}),
@@ -258,7 +261,7 @@ def _program(
     given = {
         attribute.name: attribute.default if attribute.kind else _another(attribute.default, at)
         for at, attribute in enumerate(row.attributes.values())
-        if attribute.default is not None
+        if attribute.default is not None and attribute.name not in UNSAID.get(legacy, {})
     }
     for operand in row.inputs:
         for source in operand.sources:
@@ -297,7 +300,11 @@ def test_a_row_reads_as_paddles_translation(legacy: str) -> None:
     _skip_what_this_paddle_lacks(legacy)
     if legacy == "repeat_interleave" and "output_size" not in attribute_kinds()[legacy]:
         pytest.skip("this version of Paddle has no output_size")
-    assert form(program_desc.read(program)) == form(_translated(program))
+    expected = [
+        (operator, operands, {**attributes, **UNSAID.get(legacy, {})}, results)
+        for operator, operands, attributes, results in form(_translated(program))
+    ]
+    assert form(program_desc.read(program)) == expected
 
 
 def _takes_tensors(row: Row) -> bool:
