@@ -290,7 +290,7 @@ def broadcast_tensors(context: TranslationContext) -> list[str]:
     return [str(context.onnx.expand([t, context.shape_const(dims)])) for t in tensors]
 
 
-@translator("multiplex", emits="Cast Concat Reshape Add Gather")
+@translator("multiplex", emits="Concat Reshape Mul Add Gather")
 def multiplex(context: TranslationContext) -> str:
     """Each row from the tensor that the index names for it."""
     tensors, index = context.inputs("inputs"), context.input("index")

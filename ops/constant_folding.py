@@ -32,17 +32,29 @@ def fold(context: TranslationContext) -> bool:
         return False
     if name in _DIVISIONS and _by_zero(context.static("y")):
         return False
-    result = np.asarray(folder(context))
-    if result.size > _LARGEST:
-        return False
-    dtype = dialect.dtype_name(node.outputs[0])
-    context.constants[id(node.outputs[0])] = result.astype(dtype)
+    # Infinities and NaN come of numbers as they do on the device, which says nothing of them.
+    with np.errstate(all="ignore"):
+        result = np.asarray(folder(context))
+        dtype = np.dtype(dialect.dtype_name(node.outputs[0]))
+        if result.size > _LARGEST or _is_beyond(result, dtype):
+            return False
+        context.constants[id(node.outputs[0])] = result.astype(dtype)
     return True
 
 
 def _by_zero(divisor: np.ndarray[Any, Any]) -> bool:
     """Whether Paddle refuses to divide by it; the operator itself says so."""
     return divisor.dtype.kind in "iu" and not divisor.all()
+
+
+def _is_beyond(result: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> bool:
+    """Whether floats are to be integers that cannot hold them; NumPy's result depends on the CPU,
+    and the device has a rule."""
+    if result.dtype.kind != "f" or dtype.kind not in "iu":
+        return False
+    limits = np.iinfo(dtype)
+    # The largest int64 is no float, the number behind it is.
+    return not bool(np.all((result >= limits.min) & (result < float(limits.max) + 1.0)))
 
 
 def find_folder(op_type: str) -> Folder | None:

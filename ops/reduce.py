@@ -84,7 +84,7 @@ def mean_all(context: TranslationContext) -> str:
 
 
 def _arg(paddle_name: str, builder_name: str, op_type: str) -> None:
-    @translator(paddle_name, emits=f"{op_type} Reshape Cast")
+    @translator(paddle_name, emits=f"{op_type} Reshape")
     def translate(context: TranslationContext) -> str:
         x = context.input("x")
         keep = bool(context.attr("keepdims", 0))
@@ -110,7 +110,7 @@ _arg("argmax", "argmax", "ArgMax")
 _arg("argmin", "argmin", "ArgMin")
 
 
-@translator("topk", emits="TopK Cast Reshape")
+@translator("topk", emits="TopK Reshape")
 def topk(context: TranslationContext) -> list[str]:
     """The k largest or smallest elements along an axis and their indices."""
     x, is_number = _with_axis(context)

@@ -93,7 +93,8 @@ def _median_of_none(context: TranslationContext, x: str, axes: list[int]) -> lis
             f"{dtype} cannot be NaN. Leave it out for such shapes."
         )
     nan = np.full(left, np.nan) if product(left) else np.zeros(left)
-    places = np.full((*left, 2) if str(context.attr("mode", "avg")) == "avg" else left, -1)
+    average = str(context.attr("mode", "avg")) == "avg"
+    places = np.zeros((*left, 2) if average else left, np.int64)
     return [context.const(nan, dtype), context.const(places)]
 
 

@@ -25,7 +25,8 @@ What is not here runs on Paddle's CPU kernels with the option `cpu_fallback`.
 
 - *ProgramDesc*: what Paddle 2.6 and `.pdmodel` files call it; nothing where they do not have it.
 - *PopART operators*: what a translator may write, in `ai.onnx` unless a domain is given. With none,
-  the result is a constant of the PopART program.
+  the result is a constant of the PopART program. A `Cast` from one width of integers to another
+  may come with any of them, and is not told of.
 - *portable*: what it writes runs on IPU hardware too; *in part* where that depends on the use. What
   is not portable needs a domain of this package, which the IPU Model alone runs.
 - *dtypes*: of the tensors that its cases compare with Paddle's CPU kernels, exactly in shape and

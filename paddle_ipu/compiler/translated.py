@@ -38,6 +38,7 @@ def translate_program(
     parameter: Callable[[str], Array],
     *,
     training: bool = False,
+    in_64_bits: bool = False,
 ) -> TranslatedProgram:
     """Reads a program, runs the passes and translates it, as ``IpuCompiledProgram.compile`` does.
 
@@ -47,6 +48,8 @@ def translate_program(
         fetches: variables to fetch, or their names.
         parameter: gives a parameter's value by its name.
         training: whether weights are updated.
+        in_64_bits: int64 stays INT64, as a compile for the IPU Model has it; else it is INT32, as
+            on the hardware.
     """
     strategy = paddle.static.IpuStrategy()
     strategy.set_graph_config(is_training=training)
@@ -55,5 +58,7 @@ def translate_program(
     options = strategy._ipu_strategy.snapshot()
     compilation = Compilation(graph, list(feeds), names, options)
     run_passes(PIPELINE, compilation)
-    translation = translate(graph, popart, parameter, writes=compilation.state_writes())
+    translation = translate(
+        graph, popart, parameter, writes=compilation.state_writes(), in_64_bits=in_64_bits
+    )
     return TranslatedProgram(compilation, translation)

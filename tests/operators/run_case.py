@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 import paddle
 
 from paddle_ipu.compiler.translated import translate_program
@@ -114,8 +115,9 @@ def _forms(op: str) -> set[str]:
 def emitted_operators(case: OperatorCase) -> dict[str, set[str]]:
     """Phi name -> the PopART operators its nodes became, as ``domain.Type`` without ``ai.onnx``.
 
-    Constants are left out, as any translator may write one, and what keeps states or has no
-    result.
+    The program is that of a compile for the IPU Model, with integers of 64 bits. Constants and
+    casts from one width of integers to another are left out, as any translator may write one, and
+    what keeps states or has no result.
     """
     built = build_case(case)
     with static_mode():
@@ -125,11 +127,22 @@ def emitted_operators(case: OperatorCase) -> dict[str, set[str]]:
             list(built.fetches.values()),
             lambda name: built.parameters[name],
             training=built.training,
+            in_64_bits=True,
         ).translation
     found: dict[str, set[str]] = {}
     for node in translation.builder.model.graph:
-        if node.outputs and node.op_type not in ("Constant", "CopyVarUpdate"):
+        left_out = node.op_type in ("Constant", "CopyVarUpdate") or _is_of_width(node)
+        if node.outputs and not left_out:
             origin = translation.origins[str(node.outputs[0].name)]
             kind = f"{node.domain}.{node.op_type}".removeprefix("ai.").removeprefix(".")
             found.setdefault(str(origin.op_type).removesuffix("_"), set()).add(kind)
     return found
+
+
+def _is_of_width(node: ir.Node) -> bool:
+    """Whether a node makes integers of 64 bits of 32, or of 32 those of 64."""
+    values = (*node.inputs, *node.outputs)
+    return node.op_type == "Cast" and {value.dtype for value in values if value} == {
+        ir.DataType.INT32,
+        ir.DataType.INT64,
+    }

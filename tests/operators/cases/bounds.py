@@ -265,13 +265,6 @@ TABLE.add(
     since=Since("3.0", "nanmedian has no mode"),
     x=_WITH_NAN,
 )
-TABLE.add(
-    "nanmedian",
-    lambda x: paddle.nanmedian(x[:, :0], axis=1, mode="min"),
-    label="empty",
-    since=Since("3.0", "nanmedian has no mode"),
-    x=_WITH_NAN,
-)
 
 # A parameter that comes through unchanged is fetched as it is before its update.
 

@@ -42,6 +42,10 @@ for _name in ("var", "std"):
     _add("mean", _along(getattr(paddle, _name), None, 0, 1), label=f"empty {_name}", since=_EMPTY,
          x=_none(0, 3))  # fmt: skip
 _add("nanmedian", _along(paddle.nanmedian, None, 0, 1), label="empty", since=_EMPTY, x=_none(0, 3))
+for _function in (paddle.median, paddle.nanmedian):
+    _add(_function.__name__,
+         lambda x, f=_function: [found for axis in (0, 1) for found in f(x, axis, mode="min")],
+         label="empty with places", since=_EMPTY, x=_none(0, 3))  # fmt: skip
 _add("max", _along(paddle.max, 1), label="empty", since=_EMPTY, x=_none(0, 3))
 _add("amin", _along(paddle.amin, 1), label="empty", since=_EMPTY, x=_none(0, 3))
 for _op in ("argmax", "argmin"):
