@@ -248,14 +248,17 @@ class _Evaluated:
                 )
             with draw_again():
                 of_results = [given.get(name) for name in arrays]
-                return self._gradient_program(list(fed)).run(feeds, of_results)
+                shapes = [array.shape for array in arrays.values()]
+                return self._gradient_program(list(fed), shapes).run(feeds, of_results)
 
         results = differentiable_outputs(arrays, inputs, gradients_of)
         return self._trace.restore(results)
 
-    def _gradient_program(self, fed: Sequence[str]) -> GradientProgram:
+    def _gradient_program(
+        self, fed: Sequence[str], shapes: Sequence[Sequence[int]]
+    ) -> GradientProgram:
         if self._gradients is None or not self._gradients.is_alive:
-            self._gradients = GradientProgram(self._strategy, self._key, self._feeds, fed)
+            self._gradients = GradientProgram(self._strategy, self._key, self._feeds, fed, shapes)
         return self._gradients
 
 

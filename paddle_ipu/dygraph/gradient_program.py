@@ -70,9 +70,17 @@ class GradientProgram:
         key: Paddle's cache key of the call.
         feeds: names of the layer's inputs.
         fed: those whose gradients are wanted.
+        shapes: of the results of a call.
     """
 
-    def __init__(self, strategy: Any, key: Any, feeds: Sequence[str], fed: Sequence[str]) -> None:
+    def __init__(
+        self,
+        strategy: Any,
+        key: Any,
+        feeds: Sequence[str],
+        fed: Sequence[str],
+        shapes: Sequence[Sequence[int]],
+    ) -> None:
         from paddle_ipu.passes.ask_for_gradients import (
             AskForGradients,
             fetch_of_feed,
@@ -86,7 +94,11 @@ class GradientProgram:
             for number, variable in enumerate(traced.outputs.values())
             if is_float(variable) and not variable.stop_gradient
         }
-        self._shapes = [variable.shape for variable in traced.outputs.values()]
+        # Of some results Paddle 2.6 knows no more than the rank.
+        self._shapes = [
+            [*variable.shape[:1], *shape[1:]]
+            for variable, shape in zip(traced.outputs.values(), shapes, strict=True)
+        ]
         loss = self._add_loss(traced)
         trainable = [name for name, tensor in traced.tensors.items() if not tensor.stop_gradient]
         found = reached(programs.read(traced.program), loss, {*trainable, *fed})
@@ -123,7 +135,7 @@ class GradientProgram:
             outputs = list(traced.outputs.values())
             for number, name in self._given.items():
                 variable = outputs[number]
-                given = paddle.static.data(name, variable.shape, variable.dtype)
+                given = paddle.static.data(name, self._shapes[number], variable.dtype)
                 parts.append(paddle.sum(variable * given))
             return name_of(paddle.add_n(parts))
 

@@ -57,7 +57,11 @@ def cut(
     """
     parts = copy.pruned(list(results), training=False)
     fed: dict[str, Array] = {}
-    operands = [operand for operand in parts.operands() if operand.name in results]
+    operands = [
+        operand
+        for operand in parts.operands()
+        if operand.name in results and not operand.is_written
+    ]
     outer = paddle.static.program_guard(parts.program, paddle.static.Program())
     with outer, paddle.utils.unique_name.guard("cut."):
         for number, operand in enumerate(operands):

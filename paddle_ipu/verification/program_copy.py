@@ -27,11 +27,13 @@ class Operand:
         name: the value's name.
         differentiable: a float32 with a gradient.
         replace: makes the operator read another value in this place.
+        is_written: the operator writes its result over it, by the same name.
     """
 
     name: str
     differentiable: bool
     replace: Callable[[Any], None]
+    is_written: bool = False
 
 
 class ProgramCopy(Protocol):

@@ -142,6 +142,7 @@ class ProgramDescCopy:
                         newest.get(variable, variable),
                         differentiable,
                         partial(_replace, op, slot, index),
+                        variable in op.output_arg_names,
                     )
             for variable in op.output_arg_names:
                 newest[variable] = names.get((id(op), variable), variable)
