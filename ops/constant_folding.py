@@ -67,8 +67,10 @@ def _binary(function: Callable[..., Any]) -> Folder:
 
 
 def _scale(context: TranslationContext) -> np.ndarray[Any, Any]:
-    x, factor = context.static("x"), context.static("scale").reshape(())
-    bias = context.attr("bias", 0.0)
+    x = context.static("x")
+    # Of integers both numbers are whole, of truth values both are too.
+    factor = context.static("scale").reshape(()).astype(x.dtype)
+    bias = np.asarray(context.attr("bias", 0.0)).astype(x.dtype)
     if context.attr("bias_after_scale", 1):
         return np.asarray(x * factor + bias)
     return np.asarray((x + bias) * factor)

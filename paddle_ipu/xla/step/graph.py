@@ -430,7 +430,9 @@ class LoweredGraph:
                 integers_of_paddle=self._integers_of_paddle,
             )
             own = inputs[: len(inputs) - len(node.captured)]
-            with jax.named_scope(node.scope), self._width_of(node):
+            # Constants are computed with NumPy; like the device it says nothing of overflows.
+            quiet = np.errstate(all="ignore")
+            with jax.named_scope(node.scope), self._width_of(node), quiet:
                 for taken in watched:
                     context.watch(taken, own[taken.operand])
                 made = node.rule(context, own, node.attributes)

@@ -127,6 +127,16 @@ TABLE.add(
     x=normal(3, 4),
 )
 TABLE.add(
+    "scale",
+    lambda x: [
+        paddle.scale(paddle.assign(np.asarray([2**60 + 1])), 3, 1) + x,
+        paddle.scale(paddle.assign(np.asarray([10, -7], np.int32)), 1.5, 2.7) + x.astype("int32"),
+        paddle.scale(paddle.assign(np.asarray([10, -7])), -2.5, -0.7, False) + x,
+    ],
+    label="constants",
+    x=np.asarray([1]),
+)
+TABLE.add(
     "while",
     lambda x: paddle.static.nn.while_loop(
         lambda n, a: n < 3, lambda n, a: [n + 1, a * a], [paddle.zeros([], "int64"), x]
@@ -191,3 +201,16 @@ TABLE.add(
     label="a constant that does not fit",
     x=floats(1.0, 2.0),
 )
+# A few numbers are computed by the translator, more of them while the program is lowered.
+for _count in (3, 100):
+    TABLE.add(
+        "multiply",
+        lambda x, n=_count: [
+            paddle.full([n], 1e30) * paddle.full([n], 1e30) + x,
+            (paddle.full([n], np.inf) - paddle.full([n], np.inf)) + x,
+            paddle.full([n], 0.0) / paddle.full([n], 0.0) + x,
+            paddle.full([n], 1e30).astype("float16").astype("float32") + x,
+        ],
+        label=f"{_count} constants that overflow",
+        x=floats(1.0),
+    )
