@@ -44,12 +44,18 @@ def _only_onnx(row: Row) -> bool:
     return bool(row.emits) and not any("." in name for name in row.emits)
 
 
+def _is_settled(case: OperatorCase) -> bool:
+    """Whether ONNX says what comes out: of the place of NaN among numbers it says nothing."""
+    floats = [array for array in case.inputs.values() if array.dtype.kind == "f"]
+    return case.op not in ("argmax", "argmin") or not any(np.isnan(x).any() for x in floats)
+
+
 def _cases(row: Row) -> list[OperatorCase]:
     """Those with numbers to compare, that the installed Paddle can build."""
     return [
         case
         for case in BY_OPERATOR.get(row.name, ())
-        if not (lacks(case) or case.judge is not None or case.gpu_only)
+        if not (lacks(case) or case.judge is not None or case.gpu_only) and _is_settled(case)
     ][:CASES_OF_AN_OPERATOR]
 
 
