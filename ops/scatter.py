@@ -172,8 +172,9 @@ def put_along_axis(context: TranslationContext) -> str:
         "axis": int(context.attr("axis")) % context.rank(x),
         "reduce": {"multiply": "mul"}.get(kind, kind),
         "include_self": int(context.attr("include_self", 1)),
-        "rounds_down": int(context.attr("rounds_down", 1)),
     }
+    if kind == "mean" and context.dtype(x).startswith("int"):
+        attributes["rounds_down"] = int(context.attr("rounds_down", 1))
     return context.extension("PutAlongAxis", [x, index, values], attributes)[0]
 
 

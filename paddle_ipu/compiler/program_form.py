@@ -48,7 +48,8 @@ def program_form(translated: TranslatedProgram) -> Form:
         if name in gradients:
             fetched.append(("gradient of ", translation.weights[gradients[name]]))
         else:
-            fetched.append(("", translation.tensors[name]))
+            written = compilation.writes.get(name, name)
+            fetched.append(("", translation.tensors[written]))
     form: Form = {"fetches": [prefix + writer.tensor(name) for prefix, name in fetched]}
     if optimizer is not None:
         form["loss"] = writer.tensor(translation.tensors[str(compilation.loss)])

@@ -58,7 +58,12 @@ def form_of(named: NamedProgram) -> Form:
 
     return program_form(
         translate_program(
-            named.program, named.feeds, named.fetches, parameter, training=named.training
+            named.program,
+            named.feeds,
+            named.fetches,
+            parameter,
+            training=named.training,
+            in_64_bits=True,
         )
     )
 
