@@ -34,18 +34,22 @@ def saving(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def loading(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, with devices told that the Scope holds other weights now."""
+    """The function, with devices told that their Scope holds other weights now."""
 
     @functools.wraps(original)
     def with_stale_devices(*args: Any, **keywords: Any) -> Any:
         # What is trained so far and not loaded must not be lost with the device's copy.
         update_scopes()
+        default = paddle.static.global_scope()
+        given = [each for each in (*args, *keywords.values()) if isinstance(each, type(default))]
+        scope = given[0] if given else default
         try:
             return original(*args, **keywords)
         finally:
             # A load that fails half-way has written a part.
             for backend in live_backends():
-                backend.mark_stale()
+                if backend.scope is scope:
+                    backend.mark_stale()
 
     return with_stale_devices
 

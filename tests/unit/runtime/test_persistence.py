@@ -135,6 +135,21 @@ def test_a_variable_of_an_unrelated_program_is_not_saved(tmp_path: Path) -> None
         )
 
 
+def test_a_load_concerns_the_devices_of_its_scope_alone(tmp_path: Path) -> None:
+    both = pair(mlp(None), is_training=False)
+    both.step(rows(4, 0))
+    backend, main = both.compiler._backend, both.built.main
+    saved = str(tmp_path / "model")
+    with paddle.static.scope_guard(both.ipu):
+        paddle.static.save(main, saved)
+    with paddle.static.scope_guard(both.cpu):
+        paddle.static.load(main, saved)
+    assert backend.is_current
+    with paddle.static.scope_guard(both.ipu):
+        paddle.static.load(main, saved)
+    assert not backend.is_current
+
+
 def test_a_load_that_fails_half_way_counts_as_far_as_it_came(trained: Pair) -> None:
     trained.compiler._backend.weights_to_host()
 
@@ -143,7 +158,7 @@ def test_a_load_that_fails_half_way_counts_as_far_as_it_came(trained: Pair) -> N
             write(scope, "linear_0.w_0", np.zeros_like(read(scope, "linear_0.w_0")))
         raise OSError("the disk is gone")
 
-    with pytest.raises(OSError, match="the disk is gone"):
+    with paddle.static.scope_guard(trained.ipu), pytest.raises(OSError, match="the disk is gone"):
         loading(load)()
     expected, got = trained.step(rows(4, 3))
     np.testing.assert_allclose(got["loss"], expected["loss"], rtol=1e-5)
