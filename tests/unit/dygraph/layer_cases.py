@@ -8,7 +8,7 @@ from tests.unit.dygraph.cases.activation import ACTIVATIONS
 from tests.unit.dygraph.cases.common import ARRANGEMENTS, PRODUCTS
 from tests.unit.dygraph.cases.container import CONTAINERS
 from tests.unit.dygraph.cases.convolution import CONVOLUTIONS
-from tests.unit.dygraph.cases.loss import LOSSES
+from tests.unit.dygraph.cases.loss import ASSERTING, LOSSES
 from tests.unit.dygraph.cases.normalization import NORMALIZATIONS
 from tests.unit.dygraph.cases.pooling import POOLINGS
 from tests.unit.dygraph.cases.recurrent import RECURRENT
@@ -22,6 +22,7 @@ _ALL = {
     "containers": CONTAINERS,
     "convolutions": CONVOLUTIONS,
     "losses": LOSSES,
+    "losses that assert": ASSERTING,
     "normalizations": NORMALIZATIONS,
     "poolings": POOLINGS,
     "recurrent": RECURRENT,

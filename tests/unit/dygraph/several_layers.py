@@ -75,7 +75,9 @@ def trained(cases: Sequence[LayerCase], *, on_ipu: bool, loop: bool = False) -> 
     Args:
         loop: on the IPU, with backward and step of dynamic mode.
     """
-    layers = SeveralLayers(cases, on_ipu)
+    # Names are the same whatever was made before, and XLA's cache finds the program again.
+    with paddle.utils.unique_name.guard():
+        layers = SeveralLayers(cases, on_ipu)
     run = paddle.jit.to_static(layers) if on_ipu else layers
     optimizer = paddle.optimizer.SGD(0.1, parameters=layers.parameters())
     registered = strategy(None if loop else optimizer) if on_ipu else None
