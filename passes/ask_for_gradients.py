@@ -5,12 +5,11 @@ It takes the place of ``extract_optimizer``: nothing is updated, and the gradien
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import onnx_ir as ir
 
 from paddle_ipu.dialect import dialect
-from paddle_ipu.passes.cut_gradients import WITHOUT_GRADIENT
 from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
 from paddle_ipu.passes.pipeline import Compilation
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer, ParameterUpdate
@@ -28,25 +27,10 @@ def fetch_of_feed(name: str) -> str:
     return GRADIENT_PREFIX + name + _READ
 
 
-def reached(graph: ir.Graph, loss: str, names: Collection[str]) -> list[str]:
-    """Those of the graph's inputs that a gradient of `loss` comes to."""
-    values = {str(value.name): value for node in graph for value in node.outputs}
-    seen: set[int] = set()
-    stack: list[ir.Value | None] = [values[loss]]
-    while stack:
-        value = stack.pop()
-        if value is None or id(value) in seen:
-            continue
-        seen.add(id(value))
-        node = value.producer()
-        if node is None or node.op_type in WITHOUT_GRADIENT or value.meta.get(dialect.STOPPED):
-            continue
-        stack.extend(node.inputs)
-    return [str(v.name) for v in graph.inputs if id(v) in seen and v.name in names]
-
-
 class AskForGradients:
     """Sets ``compilation.loss``, and ``compilation.optimizer`` with the weights.
+
+    A fetch is left out where the loss has no gradient, as with a label's of most losses.
 
     Args:
         loss: name of the value, of one element.
@@ -66,6 +50,9 @@ class AskForGradients:
         compilation.optimizer = PaddleOptimizer(
             updates=tuple(ParameterUpdate(name, "sgd", {}, {}) for name in self._weights),
             gradients={fetch_of_weight(name): name for name in self._weights},
+        )
+        compilation.asked = frozenset(
+            {*map(fetch_of_weight, self._weights), *map(fetch_of_feed, self._feeds)}
         )
         for value in list(compilation.graph.inputs):
             if value.name in self._feeds:

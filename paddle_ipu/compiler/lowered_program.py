@@ -33,6 +33,7 @@ from paddle_ipu.passes.check_micro_batch import CheckMicroBatch
 from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
 from paddle_ipu.passes.order import PIPELINE
 from paddle_ipu.passes.pipeline import Compilation, Pass, run_passes
+from paddle_ipu.popart.program import tensors_with_gradient
 from paddle_ipu.runtime import scope as scopes
 from paddle_ipu.runtime import target_selection
 from paddle_ipu.runtime.weights import adapted_loss_scale
@@ -257,9 +258,12 @@ def _in_half(array: Any, dtype: str) -> Any:
 def _anchors(compilation: Compilation, translation: Translation) -> dict[str, str]:
     """Fetch name -> the PopART tensor that answers it."""
     gradients = compilation.optimizer.gradients if compilation.optimizer else {}
+    lacking = _without_gradient(compilation, translation)
     anchors = {}
     for name in compilation.fetches:
         of = name.removeprefix(GRADIENT_PREFIX) if compilation.training else name
+        if name in lacking:
+            continue
         if name in gradients:
             anchors[name] = GRADIENT_PREFIX + translation.weights[gradients[name]]
         elif of != name:
@@ -267,6 +271,22 @@ def _anchors(compilation: Compilation, translation: Translation) -> dict[str, st
         else:
             anchors[name] = translation.tensors[compilation.writes.get(name, name)]
     return anchors
+
+
+def _without_gradient(compilation: Compilation, translation: Translation) -> set[str]:
+    """Fetches that ``ask_for_gradients`` asks for, of what the loss is not computed of."""
+    if not compilation.asked or compilation.optimizer is None:
+        return set()
+    weights = compilation.optimizer.gradients
+    loss = translation.tensors[str(compilation.loss)]
+    found = tensors_with_gradient(translation.builder.model.graph, loss)
+    tensors = {
+        name: translation.weights.get(weights[name])
+        if name in weights
+        else translation.tensors.get(name.removeprefix(GRADIENT_PREFIX))
+        for name in compilation.asked
+    }
+    return {name for name, tensor in tensors.items() if tensor not in found}
 
 
 def is_gradient(anchor: str) -> bool:

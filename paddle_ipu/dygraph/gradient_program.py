@@ -18,11 +18,12 @@ from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.dygraph.layer_program import LayerProgram, compiled, for_one_run
 from paddle_ipu.dygraph.optimizer_step import building
 from paddle_ipu.dygraph.trace import Trace, is_float, trace
-from paddle_ipu.frontend import programs
 
 Array = np.ndarray[Any, Any]
 
 _GIVEN = "@given"
+_OF_LOSS = "of_given."
+"""Begins the names of what is between the results and their loss."""
 
 
 class ForwardProgram:
@@ -85,7 +86,6 @@ class GradientProgram:
             AskForGradients,
             fetch_of_feed,
             fetch_of_weight,
-            reached,
         )
 
         traced = trace(key)
@@ -101,26 +101,20 @@ class GradientProgram:
         ]
         loss = self._add_loss(traced)
         trainable = [name for name, tensor in traced.tensors.items() if not tensor.stop_gradient]
-        found = reached(programs.read(traced.program), loss, {*trainable, *fed})
-        fed_found = [name for name in fed if name in found]
-        weights = [name for name in trainable if name in found]
-        # None for what the results do not depend on.
-        self._answers = [
-            *(fetch_of_feed(name) if name in found else None for name in fed),
-            *(fetch_of_weight(name) if name in found else None for name in trainable),
-        ]
-        self._fetches = [fetch for fetch in self._answers if fetch is not None]
+        self._asked = [*map(fetch_of_feed, fed), *map(fetch_of_weight, trainable)]
         # Weights stand still in a run that evaluates.
         single = for_one_run(strategy, {"is_training": True, "runtime_options.enable_eval": True})
-        asks = AskForGradients(loss, weights, fed_found)
+        asks = AskForGradients(loss, trainable, fed)
         given = list(self._given.values())
         self._program = LayerProgram(
             lambda scope: compiled(
-                traced.program, scope, single, [*feeds, *given], self._fetches, [asks]
+                traced.program, scope, single, [*feeds, *given], self._asked, [asks]
             ),
             traced.tensors,
             [],
         )
+        # The others are of what the results do not depend on.
+        self._fetches = [name for name in self._asked if name in self._program.program.fetches]
 
     @property
     def is_alive(self) -> bool:
@@ -130,7 +124,8 @@ class GradientProgram:
     def _add_loss(self, traced: Trace) -> str:
         import paddle
 
-        with building(traced):
+        # Paddle 2.6 counts names in a process, and may have used these in the program it traced.
+        with building(traced), paddle.utils.unique_name.guard(_OF_LOSS):
             parts = []
             outputs = list(traced.outputs.values())
             for number, name in self._given.items():
@@ -151,7 +146,7 @@ class GradientProgram:
             array = given[number]
             fed[name] = np.zeros(self._shapes[number], np.float32) if array is None else array
         results = self._program.run(fed, self._fetches)
-        return [None if fetch is None else results[fetch] for fetch in self._answers]
+        return [results.get(name) for name in self._asked]
 
 
 @contextmanager

@@ -78,9 +78,6 @@ def backward_cause(
                 f"{largest:.4g}, half ends at {HALF_LARGEST:g}.",
                 "Lower the loss scale.",
             )
-    given = _not_finite(operands)
-    if given:
-        return f"Its operand {given} is not finite.", "Keep forward values finite, too."
     return _told(operands), "Lower the loss scale and the learning rate, or clip what goes in."
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from paddle_ipu.verification.program_copy import ProgramCopy
+from paddle_ipu.verification.program_copy import ProgramCopy, added_to
 
 Array = np.ndarray[Any, Any]
 
@@ -62,8 +62,7 @@ def cut(
         for operand in parts.operands()
         if operand.name in results and not operand.is_written
     ]
-    outer = paddle.static.program_guard(parts.program, paddle.static.Program())
-    with outer, paddle.utils.unique_name.guard("cut."):
+    with added_to(parts, "cut."):
         for number, operand in enumerate(operands):
             name, dtype = f"cut.operand.{number}", dtypes[operand.name]
             array = fed[name] = results[operand.name].astype(dtype)
@@ -95,8 +94,7 @@ def isolate(
     new_state = dict(state)
     factors: dict[str, Array] = {}
     random = np.random.default_rng(0)
-    outer = paddle.static.program_guard(parts.program, paddle.static.Program())
-    with outer, paddle.utils.unique_name.guard("isolated."):
+    with added_to(parts, "isolated."):
         count = 0
         for operand in list(parts.operands()):
             if operand.name not in known or not operand.differentiable:

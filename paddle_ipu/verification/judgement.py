@@ -17,6 +17,7 @@ from paddle_ipu.verification import bisection
 from paddle_ipu.verification.comparison import Comparison, compare
 from paddle_ipu.verification.copy_program import copy_of
 from paddle_ipu.verification.course import Course, Run, run_micro_batches, runs, updated_names
+from paddle_ipu.verification.program_copy import added_to
 from paddle_ipu.verification.report import VerificationReport
 from paddle_ipu.verification.rounding import RUNS, nudged
 from paddle_ipu.verification.sides import Array, Case, Cpu
@@ -153,8 +154,7 @@ class _Optimizer:
         self._feeds: dict[str, str] = {}
         values = {}
         operands = list(parts.operands())
-        outer = paddle.static.program_guard(parts.program, paddle.static.Program())
-        with outer, paddle.utils.unique_name.guard("given."):
+        with added_to(parts, "given."):
             for number, name in enumerate(case.forward.gradients):
                 array = course.results[name][0]
                 self._feeds[name] = f"given.gradient.{number}"

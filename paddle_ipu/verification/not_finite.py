@@ -142,6 +142,8 @@ class _Search:
                     continue
                 array, raw = gradients[name], of_value[name]
                 blamed = self._blamed(readers)
+                if hidden := self._hidden(blamed):
+                    return self.forward(hidden)
                 reason, advice = causes.backward_cause(
                     str(blamed.op_type), self._operands(blamed),
                     self._examined.in_half, self._full.get(raw), self._case.loss_scale,
@@ -151,6 +153,13 @@ class _Search:
                     self._examined.turn, *_counts(array), reason, advice,
                 )]  # fmt: skip
         return []
+
+    def _hidden(self, node: ir.Node) -> list[str]:
+        """The operands whose not being finite no result shows, where the derivative has no other
+        reason: a ReLU makes 0 of NaN, and the gradient of the weight before it has it still."""
+        if causes.derivative_cause(str(node.op_type), self._operands(node)) is not None:
+            return []
+        return [name for name in read_by(node, self._compared) if self.is_bad(name)]
 
     def _loss_origin(self, name: str, array: Array) -> NotFinite:
         scale = self._case.loss_scale

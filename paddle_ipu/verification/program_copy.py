@@ -7,7 +7,7 @@ fetches by name the CPU side finds among Paddle's values.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -82,6 +82,19 @@ class ProgramCopy(Protocol):
 
     def running(self) -> AbstractContextManager[Any]:
         """The mode in which Paddle's executor takes the program."""
+
+
+@contextmanager
+def added_to(copy: ProgramCopy, prefix: str) -> Iterator[None]:
+    """Has Paddle's functions add operators to a copy; names they make begin with `prefix`."""
+    import paddle
+
+    with (
+        copy.running(),
+        paddle.static.program_guard(copy.program, paddle.static.Program()),
+        paddle.utils.unique_name.guard(prefix),
+    ):
+        yield
 
 
 def not_a_variable(item: Any) -> FetchError:

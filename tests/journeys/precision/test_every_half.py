@@ -49,7 +49,7 @@ _EXACT: dict[str, Callable[[Array], Array]] = {
     "ceil": np.ceil,
     "floor": np.floor,
     "neg": np.negative,
-    "relu": lambda x: np.where(x <= 0, np.float16(0), x),
+    "relu": lambda x: np.where(x > 0, x, np.float16(0)),
     "sqrt": np.sqrt,
 }
 

@@ -153,3 +153,32 @@ def test_what_a_loop_asks_for_that_calls_have_not_done_is_refused() -> None:
         other.step()
     layer(x, y)[1].backward()
     optimizer.step()
+
+
+class _Towards(nn.Layer):  # type: ignore[misc]
+    """A loss whose label is a parameter, to which the operator gives no gradient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 1)
+        half = nn.initializer.Constant(0.5)
+        self.label = self.create_parameter([8, 1], default_initializer=half)
+
+    def forward(self, x: Any) -> Any:
+        return nn.functional.binary_cross_entropy(nn.functional.sigmoid(self.layer(x)), self.label)
+
+
+def test_a_label_has_no_gradient_where_the_loss_gives_none() -> None:
+    gradients = []
+    for on_ipu in (False, True):
+        layer = made(_Towards)
+        call = paddle.jit.to_static(layer) if on_ipu else layer
+        if on_ipu:
+            strategy()
+        call(paddle.to_tensor(X)).backward()
+        gradients.append({name: value.grad for name, value in layer.named_parameters()})
+    expected, got = gradients
+    assert [name for name, value in got.items() if value is None] == ["label"]
+    assert expected["label"] is None
+    for name in ("layer.weight", "layer.bias"):
+        assert_same([got[name].numpy()], [expected[name].numpy()])
