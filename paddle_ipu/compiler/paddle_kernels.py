@@ -5,7 +5,6 @@ Paddle runs such a kernel unasked, and the process dies of an illegal instructio
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Iterable
 
@@ -13,6 +12,7 @@ import onnx_ir as ir
 
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import NotSupported
+from paddle_ipu.instances import processor
 
 NEEDS = {"self_dp_attention": "avx512f"}
 """phi name -> a feature of the processor, as Linux spells it."""
@@ -44,20 +44,7 @@ def processor_features() -> frozenset[str]:
 
     ``ONEDNN_MAX_CPU_ISA``, which caps oneDNN's kernels and ours, hides AVX-512 here too.
     """
-    features = _found()
+    features = frozenset(processor.description().get("flags", "").split())
     if os.environ.get("ONEDNN_MAX_CPU_ISA", "").startswith(("AVX2", "SSE")):
         return frozenset(name for name in features if not name.startswith("avx512"))
     return features
-
-
-@functools.cache
-def _found() -> frozenset[str]:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            for line in file:
-                name, _, value = line.partition(":")
-                if name.strip() == "flags":
-                    return frozenset(value.split())
-    except OSError:
-        pass
-    return frozenset()

@@ -17,6 +17,7 @@ import onnx_ir as ir
 
 from paddle_ipu.cost_model.operator_table import row_of
 from paddle_ipu.cost_model.report.terminal import duration
+from paddle_ipu.instances import processor
 
 if TYPE_CHECKING:
     from paddle_ipu.xla.step.step_trace import Recording
@@ -269,11 +270,5 @@ def _at(graph: ir.Graph, op_type: str, number: int) -> ir.Node | None:
 
 def machine() -> str:
     """This machine: its processor, how many of it this process may use, and the system."""
-    name = platform.processor() or platform.machine()
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            found = next((line for line in file if line.startswith("model name")), "")
-            name = found.partition(":")[2].strip() or name
-    except OSError:
-        pass
+    name = processor.description().get("model name", platform.processor() or platform.machine())
     return f"{len(os.sched_getaffinity(0))} x {name}, {platform.system()} {platform.machine()}"

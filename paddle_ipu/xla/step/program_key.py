@@ -28,6 +28,7 @@ import numpy as np
 import onnx_ir as ir
 
 import paddle_ipu
+from paddle_ipu.instances import processor
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.xla.lowerings.node import LoweredNode
 from paddle_ipu.xla.step.graph import OWN_LOWERINGS, LoweredGraph
@@ -281,20 +282,12 @@ def _versions() -> dict[str, str]:
     return found
 
 
-@functools.cache
 def _processor() -> tuple[str, ...]:
-    """What the kernel says of the first processor: vendor, model and the features it has."""
+    """Vendor, model and features of the processor."""
     wanted = {"vendor_id", "cpu family", "model", "model name", "flags", "Features", "CPU part"}
-    found: dict[str, str] = {}
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            for line in file:
-                name, _, value = line.partition(":")
-                if name.strip() in wanted:
-                    found.setdefault(name.strip(), value.strip())
-    except OSError:
-        return (platform.processor(),)
-    return tuple(f"{name}={found[name]}" for name in sorted(found))
+    found = processor.description()
+    said = tuple(f"{name}={found[name]}" for name in sorted(wanted & found.keys()))
+    return said or (platform.processor(),)
 
 
 @functools.cache

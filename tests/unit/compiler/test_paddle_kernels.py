@@ -12,6 +12,7 @@ from paddle_ipu.compiler import cpu_kernels, paddle_kernels
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import NotSupported
 from paddle_ipu.frontend import programs
+from paddle_ipu.instances import processor
 from tests.operators.built_case import BuiltCase, build_case
 from tests.operators.cases import attention
 
@@ -23,7 +24,7 @@ def _without_avx512(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
     features = paddle_kernels.processor_features()
     if not features:
-        monkeypatch.setattr(paddle_kernels, "_found", lambda: frozenset({"avx2"}))
+        monkeypatch.setattr(processor, "description", lambda: {"flags": "avx2"})
 
 
 def _attention() -> BuiltCase:
