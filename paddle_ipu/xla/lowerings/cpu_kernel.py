@@ -12,6 +12,7 @@ from jax import dtypes
 
 from paddle_ipu.errors import LoweringError
 from paddle_ipu.popart.operators.paddle_kernel import result_kind
+from paddle_ipu.xla.lowerings.node_values import is_float
 from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 
@@ -45,8 +46,8 @@ def cpu_kernel(context: LoweringContext, inputs: Sequence[Any], attributes: Attr
         return run(*operands), operands
 
     def backward(operands: Any, gradients: Any) -> Any:
-        floating = [operand for operand in operands if _is_float(operand)]
-        given = [g for g, spec in zip(gradients, specs, strict=True) if _is_float(spec)]
+        floating = [operand for operand in operands if is_float(operand)]
+        given = [g for g, spec in zip(gradients, specs, strict=True) if is_float(spec)]
         found = iter(
             jax.pure_callback(
                 kernel.backward,
@@ -56,7 +57,7 @@ def cpu_kernel(context: LoweringContext, inputs: Sequence[Any], attributes: Attr
             )
         )
         return tuple(
-            next(found) if _is_float(operand) else np.zeros(operand.shape, dtypes.float0)
+            next(found) if is_float(operand) else np.zeros(operand.shape, dtypes.float0)
             for operand in operands
         )
 
@@ -78,7 +79,3 @@ def _fitted(array: np.ndarray[Any, Any], spec: Any) -> np.ndarray[Any, Any]:
         limits = np.iinfo(np.int32)
         array = np.clip(array, limits.min, limits.max)
     return array.astype(spec.dtype, copy=False)
-
-
-def _is_float(array: Any) -> bool:
-    return bool(jnp.issubdtype(array.dtype, jnp.floating))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import onnx_ir as ir
 
@@ -87,3 +88,9 @@ def static_dims(value: ir.Value | None) -> tuple[int, ...]:
 def is_float32(value: ir.Value | None) -> bool:
     """Whether it is a tensor of float32."""
     return value is not None and value.dtype is ir.DataType.FLOAT
+
+
+def is_float(array: Any) -> bool:
+    """Whether an array, or a number, is a floating-point one."""
+    dtype = array.dtype if hasattr(array, "dtype") else np.asarray(array).dtype
+    return bool(jnp.issubdtype(dtype, jnp.floating))

@@ -8,14 +8,11 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import onnx_ir as ir
-from jax import lax
 
 from paddle_ipu.errors import LoweringError, popart_exception
 from paddle_ipu.popart import integer_widths
@@ -34,13 +31,14 @@ from paddle_ipu.xla.lowerings.registry import (
     has_effect,
     is_random,
 )
-from paddle_ipu.xla.precision import integers, stochastic
+from paddle_ipu.xla.precision import stochastic
 from paddle_ipu.xla.precision.half import Narrow
 from paddle_ipu.xla.precision.settings import Precision
 from paddle_ipu.xla.step import recomputation
 from paddle_ipu.xla.step.automatic_loss_scaling import GradientWatch
 from paddle_ipu.xla.step.recomputation import Segment
-from paddle_ipu.xla.step.weight_versions import Versions, with_gradient_of
+from paddle_ipu.xla.step.weight_versions import Versions, evaluated_with
+from paddle_ipu.xla.step.widths import Widths
 
 OWN_LOWERINGS = "paddle_ipu.xla.lowerings."
 """How the modules of paddle_ipu's lowerings begin; others are a user's."""
@@ -105,10 +103,11 @@ class LoweredBlock:
             key: the random key of this evaluation.
             ranges: watches the indices that its operators take.
         """
-        given = map(self.graph.in_own_width, self.inputs, arguments)
+        widths = self.graph.widths
+        given = map(widths.of_tensor, self.inputs, arguments)
         values = {**self._stored, **around, **dict(zip(self.inputs, given, strict=True))}
         env = self.graph.evaluate(values, training=training, key=key, ranges=ranges)
-        return [self.graph.in_own_width(name, env[name]) for name in self.outputs]
+        return [widths.of_tensor(name, env[name]) for name in self.outputs]
 
     def origin(self, output: int) -> Any:
         """What an output is without evaluating: an input's id, a constant, else None."""
@@ -134,6 +133,7 @@ class LoweredGraph:
         integers_of_paddle: casts to integers are those of C.
 
     Attributes:
+        widths: of its tensors of integers.
         kernels: first result of an operator that runs on the host -> what runs it there; those of
             subgraphs are among them.
         operand_ranges: first result of an operator -> which numbers the program has it take; those
@@ -156,7 +156,7 @@ class LoweredGraph:
         integers_of_paddle: bool = False,
     ) -> None:
         self.nodes: list[LoweredNode] = []
-        self.in_64_bits, self._integers_of_paddle = in_64_bits, integers_of_paddle
+        self.widths, self._integers_of_paddle = Widths(graph, in_64_bits), integers_of_paddle
         self._kernels: Mapping[str, Any] = {}
         self._operand_ranges: Mapping[str, Sequence[OperandRange]] = {}
         self._drew = False
@@ -208,7 +208,7 @@ class LoweredGraph:
                     scope=node.meta.get(scope_names.KEY)
                     or scope_names.of_node(node.op_type, index),
                     indices=integer_widths.index_inputs(node),
-                    in_64_bits=self._is_in_64_bits(node, (*own, *captured)),
+                    in_64_bits=self.widths.computes_in_64_bits(node, (*own, *captured)),
                 )
             )
             random += is_random(domain, node.op_type)
@@ -224,43 +224,8 @@ class LoweredGraph:
                 + ", ".join(f"{op} (node {name})" for op, name in sorted(missing.items()))
                 + ". The IPU Model cannot run these PopART operators yet."
             )
-        # Of no use, and left empty, where nothing has 64 bits.
-        self._widths = _widths(graph) if in_64_bits else {}
         self.narrow = Narrow(graph)
         self.narrow.count_readers(node.inputs for node in self.nodes)
-
-    def _is_in_64_bits(self, node: ir.Node, names: Sequence[str | None]) -> bool:
-        """Whether an operator computes with integers of 64 bits."""
-        picks = integer_widths.index_inputs(node)
-        reads = any(
-            name in self.in_64_bits for index, name in enumerate(names) if index not in picks
-        )
-        gives = any(value.name in self.in_64_bits for value in node.outputs)
-        return reads or (gives and not integer_widths.gives_places(node))
-
-    def in_own_width(self, name: str, array: Any) -> Any:
-        """A tensor's array, of integers with as many bits as the tensor has; constants as is."""
-        if array is None or name not in self._widths:
-            return array
-        if name in self.in_64_bits:
-            return array if integers.is_wide(array) else integers.widened(array)
-        is_constant = isinstance(array, np.ndarray)
-        return array if is_constant or not integers.is_wide(array) else array.astype(np.int32)
-
-    def _operands(self, node: LoweredNode, inputs: Sequence[Any]) -> list[Any]:
-        """Inputs as an operator takes them: indices in 32 bits, others all of one width."""
-        found = list(inputs)
-        for index, (name, array) in enumerate(zip(node.inputs, inputs, strict=True)):
-            if node.in_64_bits and isinstance(array, np.ndarray):
-                # JAX knows a constant by its identity, and with as many bits as it saw first.
-                found[index] = array.copy() if integers.is_wide(array) else array
-            if not isinstance(array, jax.Array):
-                continue
-            if index in node.indices and integers.is_wide(array):
-                found[index] = integers.saturated(array)
-            elif node.in_64_bits and self._widths.get(str(name)) and not integers.is_wide(array):
-                found[index] = integers.widened(array)
-        return found
 
     @property
     def kernels(self) -> Mapping[str, Any]:
@@ -432,18 +397,12 @@ class LoweredGraph:
             own = inputs[: len(inputs) - len(node.captured)]
             # Constants are computed with NumPy; like the device it says nothing of overflows.
             quiet = np.errstate(all="ignore")
-            with jax.named_scope(node.scope), self._width_of(node), quiet:
+            with jax.named_scope(node.scope), self.widths.allowed_for(node), quiet:
                 for taken in watched:
                     context.watch(taken, own[taken.operand])
                 made = node.rule(context, own, node.attributes)
                 results: Sequence[Any] = made if isinstance(made, (tuple, list)) else (made,)
-                if self.in_64_bits:
-                    results = [
-                        result
-                        if isinstance(result, np.ndarray)
-                        else self.in_own_width(name, result)
-                        for name, result in zip(node.outputs, results, strict=False)
-                    ]
+                results = self.widths.of_results(node, results)
             if not node.in_64_bits:
                 _check_constants(node, own, results)
             handed_on.update((str(node.inputs[i]), a) for i, a in context.handed_on.items())
@@ -469,11 +428,10 @@ class LoweredGraph:
             for index, constant in node.constants.items():
                 if not training or constant.dtype.kind in "iu":
                     inputs[index] = constant
-            if self.in_64_bits:
-                inputs = self._operands(node, inputs)
+            inputs = self.widths.of_operands(node, inputs)
             old = {} if stale is None else stale.read(node)
             if old:
-                results, inputs = self._with_old_weights(node, inputs, old, apply, ranges)
+                results, inputs = evaluated_with(old, node, inputs, narrow, apply, ranges)
             else:
                 results = apply(node, inputs, ranges)
             results = [
@@ -524,10 +482,6 @@ class LoweredGraph:
             given = before
         return env
 
-    def _width_of(self, node: LoweredNode) -> AbstractContextManager[Any]:
-        """Lets JAX have integers of 64 bits for the operators with such, and for no others."""
-        return integers.allowed(node.in_64_bits) if self.in_64_bits else nullcontext()
-
     def _reading(self, weights: Collection[str]) -> set[str]:
         """First results of the operators that read one of the weights."""
         weights = set(weights)
@@ -556,39 +510,6 @@ class LoweredGraph:
         drew = self._drew or any(graph.draws for graph in inner)
         return drew or self.precision.stochastic_rounding
 
-    def _with_old_weights(
-        self,
-        node: LoweredNode,
-        inputs: Sequence[Any],
-        old: Mapping[str, tuple[jax.Array, jax.Array]],
-        apply: Callable[[LoweredNode, Sequence[Any], Watch | None], Sequence[Any]],
-        ranges: Watch | None,
-    ) -> tuple[Sequence[Any], list[Any]]:
-        """(a node's results, its inputs) with weights of earlier updates.
-
-        The results are those of the weights that its forward reads, their gradients those of the
-        weights that its backward reads.
-        """
-        narrow = self.narrow
-        ahead, behind, carried = list(inputs), list(inputs), list(inputs)
-        for index, name in enumerate(node.inputs):
-            if name is None or name not in old:
-                continue
-            forward, backward = (
-                narrow.operand(name, narrow.source(name, array)) for array in old[name]
-            )
-            ahead[index] = forward
-            behind[index] = with_gradient_of(backward, inputs[index])
-            carried[index] = with_gradient_of(forward, inputs[index])
-        ahead = [lax.stop_gradient(x) if isinstance(x, jax.Array) else x for x in ahead]
-        values = apply(node, ahead, ranges)
-        routes = apply(node, behind, None)
-        results = [
-            with_gradient_of(lax.stop_gradient(value), route) if is_float(value) else value
-            for value, route in zip(values, routes, strict=True)
-        ]
-        return results, carried
-
     def _key_of(self, key: jax.Array, node: LoweredNode) -> Callable[[], jax.Array]:
         def own() -> jax.Array:
             if node.random_index is None:
@@ -601,14 +522,6 @@ class LoweredGraph:
             return jax.random.fold_in(key, node.random_index)
 
         return own
-
-
-def _widths(graph: ir.Graph) -> dict[str, bool]:
-    """Of each tensor of 32 or 64-bit integers, whether it is of 64."""
-    results = itertools.chain.from_iterable(node.outputs for node in graph)
-    found = (*graph.inputs, *graph.initializers.values(), *results)
-    kinds = {ir.DataType.INT32: False, ir.DataType.INT64: True}
-    return {str(v.name): kinds[v.dtype] for v in found if v.dtype in kinds}
 
 
 def _domain_and_type(operator: str) -> tuple[str, str]:
@@ -634,15 +547,15 @@ def _entered(
             functools.partial(block.run, around, training),
             block.origin,
             block.inputs,
-            [name in block.graph.in_64_bits for name in block.inputs],
-            [name in block.graph.in_64_bits for name in block.outputs],
+            [name in block.graph.widths.in_64_bits for name in block.inputs],
+            [name in block.graph.widths.in_64_bits for name in block.outputs],
         )
         for name, block in node.blocks.items()
     }
 
 
 def _with_gradients_together(inputs: Sequence[Any]) -> list[Any]:
-    floats = [isinstance(item, jax.Array) and is_float(item) for item in inputs]
+    floats = [isinstance(item, jax.Array) and node_values.is_float(item) for item in inputs]
     joined = iter(residuals.together(tuple(itertools.compress(inputs, floats))))
     return [next(joined) if is_one else x for x, is_one in zip(inputs, floats, strict=True)]
 
@@ -663,9 +576,3 @@ def _check_constants(node: LoweredNode, inputs: Sequence[Any], results: Sequence
     for index, (name, item) in enumerate(zip(node.inputs, inputs, strict=False)):
         if isinstance(item, np.ndarray) and index not in node.bounds:
             check_fits(item, str(name), f"{node.domain}.{node.op_type} ({node.outputs[0]}): ")
-
-
-def is_float(array: Any) -> bool:
-    """True for floating-point arrays."""
-    return bool(jnp.issubdtype(np.asarray(array).dtype if not hasattr(array, "dtype")
-                               else array.dtype, jnp.floating))  # fmt: skip

@@ -25,13 +25,14 @@ from paddle_ipu.popart.program import (
 )
 from paddle_ipu.xla.lowerings import index_ranges, scope_names
 from paddle_ipu.xla.lowerings.node import LoweredNode
+from paddle_ipu.xla.lowerings.node_values import is_float
 from paddle_ipu.xla.lowerings.registry import REPLICA_AXIS
 from paddle_ipu.xla.optimizers import optimizer
 from paddle_ipu.xla.precision import half, integers, stochastic
 from paddle_ipu.xla.rewrites import kernel_layout
 from paddle_ipu.xla.step import collectives
 from paddle_ipu.xla.step.automatic_loss_scaling import COUNTS, GradientWatch
-from paddle_ipu.xla.step.graph import LoweredGraph, is_float
+from paddle_ipu.xla.step.graph import LoweredGraph
 from paddle_ipu.xla.step.recomputation import Segment
 from paddle_ipu.xla.step.state import OptimizerState
 from paddle_ipu.xla.step.step_program import GRADIENT_PREFIX, Anchor, StepProgram
@@ -399,7 +400,7 @@ class Step:
     def _array(self, name: str, env: Tree) -> jax.Array:
         """A tensor's array, also of a constant."""
         with integers.allowed_if(name in self.program.in_64_bits):
-            return jnp.asarray(self.graph.in_own_width(name, env[name]))
+            return jnp.asarray(self.graph.widths.of_tensor(name, env[name]))
 
     @property
     def _can_be_judged_before(self) -> bool:

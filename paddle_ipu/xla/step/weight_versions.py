@@ -14,14 +14,17 @@ forward to backward, weights are not: a backward reads the newer ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from paddle_ipu.errors import popart_exception
+from paddle_ipu.xla.lowerings import node_values
+from paddle_ipu.xla.lowerings.index_ranges import Watch
 from paddle_ipu.xla.lowerings.node import LoweredNode
 from paddle_ipu.xla.precision import half
 
@@ -144,3 +147,40 @@ def _backward(kept: None, gradient: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 with_gradient_of.defvjp(_forward, _backward)
+
+
+def evaluated_with(
+    old: Mapping[str, tuple[jax.Array, jax.Array]],
+    node: LoweredNode,
+    inputs: Sequence[Any],
+    narrow: half.Narrow,
+    apply: Callable[[LoweredNode, Sequence[Any], Watch | None], Sequence[Any]],
+    ranges: Watch | None,
+) -> tuple[Sequence[Any], list[Any]]:
+    """(a node's results, its inputs) with weights of earlier updates.
+
+    The results are those of the weights that its forward reads, their gradients those of the
+    weights that its backward reads.
+
+    Args:
+        old: weight -> what forward reads, what backward reads.
+        apply: evaluates the node.
+    """
+    ahead, behind, carried = list(inputs), list(inputs), list(inputs)
+    for index, name in enumerate(node.inputs):
+        if name is None or name not in old:
+            continue
+        forward, backward = (
+            narrow.operand(name, narrow.source(name, array)) for array in old[name]
+        )
+        ahead[index] = forward
+        behind[index] = with_gradient_of(backward, inputs[index])
+        carried[index] = with_gradient_of(forward, inputs[index])
+    ahead = [lax.stop_gradient(x) if isinstance(x, jax.Array) else x for x in ahead]
+    values = apply(node, ahead, ranges)
+    routes = apply(node, behind, None)
+    results = [
+        with_gradient_of(lax.stop_gradient(value), route) if node_values.is_float(value) else value
+        for value, route in zip(values, routes, strict=True)
+    ]
+    return results, carried
