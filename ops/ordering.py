@@ -74,6 +74,8 @@ def kthvalue(context: TranslationContext) -> list[str]:
     if not shape:
         return _only(context, x)
     axis, place = int(context.attr("axis", -1)) % len(shape), int(context.attr("k", 1)) - 1
+    if not 0 <= place < shape[axis]:
+        raise context.refuse(f"axis {axis} has {shape[axis]} elements, and k is {place + 1}.")
     ordered = context.graphcore.sort([x], axis, 0, 1)
     bounds = [context.shape_const([number]) for number in (place, place + 1, axis)]
     return [
@@ -90,6 +92,8 @@ def mode(context: TranslationContext) -> list[str]:
     if not shape:
         return _only(context, x)
     axis = int(context.attr("axis", -1)) % len(shape)
+    if not shape[axis]:
+        raise context.refuse(f"axis {axis} has no elements, and so none that is most frequent.")
     order = [*(at for at in range(len(shape)) if at != axis), axis]
     turned = str(context.onnx.transpose([x], order)) if axis != len(shape) - 1 else x
     found = context.extension("Mode", [turned], num_outputs=2)

@@ -27,7 +27,9 @@ def _norm(context: TranslationContext, x: str, order: float, axes: list[int], ke
     if order == 0.0:
         # Sign gives the count its gradient, which is zero.
         return str(context.onnx.reducesum([context.onnx.abs([context.onnx.sign([x])])], axes, keep))
-    if order == 1.0:
+    has_none = any(context.shape(x)[axis] == 0 for axis in axes)
+    if order == 1.0 or (math.isinf(order) and has_none):
+        # There is no largest of no elements, and Paddle's norm of none is 0.
         return str(context.onnx.reducel1([x], axes, keep))
     if order == 2.0:
         return str(context.onnx.reducel2([x], axes, keep))
