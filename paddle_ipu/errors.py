@@ -67,7 +67,13 @@ class FetchError(PaddleIpuError, ValueError):
 
 
 class LoweringError(PaddleIpuError):
-    """A PopART operator cannot be lowered to XLA as it is used."""
+    """A PopART operator cannot be lowered to XLA as it is used.
+
+    Attributes:
+        node: name of the PopART node, None where it is of no single one.
+    """
+
+    node: str | None = None
 
 
 class NumericalError(PaddleIpuError, ArithmeticError):

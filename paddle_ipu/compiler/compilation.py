@@ -31,6 +31,7 @@ from paddle_ipu.compiler.predicted_program import (
 from paddle_ipu.compiler.progress import Percent, between
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import (
+    LoweringError,
     OperandValueError,
 )
 from paddle_ipu.ops.context import device_dtype
@@ -110,7 +111,7 @@ def compiled_for_ipu(
                 early=early,
             )
     except BaseException as error:
-        if isinstance(error, OperandValueError):
+        if isinstance(error, (LoweringError, OperandValueError)):
             tell_origin(error, _describer(translation))
         # Nobody else could give it back.
         if backend.is_attached:

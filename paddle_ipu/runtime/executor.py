@@ -15,6 +15,7 @@ from paddle_ipu.errors import (
     BackendUnavailableError,
     FeedError,
     FetchError,
+    LoweringError,
     MeasurementError,
     NotSupported,
     NumericalError,
@@ -494,7 +495,9 @@ class IpuProgram:
         return {n: (array.shape[self._long_axes :], array.dtype) for n, array in anchors.items()}
 
 
-def tell_origin(error: NumericalError | OperandValueError, describe: Callable[[str], str]) -> None:
+def tell_origin(
+    error: LoweringError | NumericalError | OperandValueError, describe: Callable[[str], str]
+) -> None:
     """Adds to an operator's error Paddle's operator and the user's line.
 
     Args:

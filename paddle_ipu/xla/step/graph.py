@@ -36,6 +36,7 @@ from paddle_ipu.xla.precision.half import Narrow
 from paddle_ipu.xla.precision.settings import Precision
 from paddle_ipu.xla.step import recomputation
 from paddle_ipu.xla.step.automatic_loss_scaling import GradientWatch
+from paddle_ipu.xla.step.lowering_errors import told_where
 from paddle_ipu.xla.step.recomputation import Segment
 from paddle_ipu.xla.step.weight_versions import Versions, evaluated_with
 from paddle_ipu.xla.step.widths import Widths
@@ -400,7 +401,8 @@ class LoweredGraph:
             with jax.named_scope(node.scope), self.widths.allowed_for(node), quiet:
                 for taken in watched:
                     context.watch(taken, own[taken.operand])
-                made = node.rule(context, own, node.attributes)
+                with told_where(node, own):
+                    made = node.rule(context, own, node.attributes)
                 results: Sequence[Any] = made if isinstance(made, (tuple, list)) else (made,)
                 results = self.widths.of_results(node, results)
             if not node.in_64_bits:

@@ -1,0 +1,38 @@
+"""What a lowering raises, with the operator's name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from paddle_ipu.errors import LoweringError, PaddleIpuError, popart_exception
+from paddle_ipu.xla.lowerings.node import LoweredNode
+
+
+@contextmanager
+def told_where(node: LoweredNode, operands: Sequence[Any]) -> Iterator[None]:
+    """Has errors of a lowering name the operator.
+
+    Raises:
+        LoweringError: in the place of any error that is not of this package.
+    """
+    try:
+        yield
+    except LoweringError as error:
+        error.node = error.node or node.name
+        raise
+    except (PaddleIpuError, popart_exception):
+        raise
+    except Exception as error:
+        given = ", ".join(
+            f"{x.dtype}{list(x.shape)}" if hasattr(x, "dtype") else type(x).__name__
+            for x in operands
+        )
+        failed = LoweringError(
+            f"{node.domain}.{node.op_type} ({node.name}) of {given or 'no operands'} cannot be "
+            f"lowered: {type(error).__name__}: {error}. This is a fault of paddle_ipu; please "
+            "report it, with the program."
+        )
+        failed.node = node.name
+        raise failed from error
