@@ -213,11 +213,13 @@ def translated(
     weights_of: WeightsOf,
     values: Any,
     option: str = "micro_batch_size",
+    in_64_bits: bool = False,
 ) -> ExportedModel:
     """The PopART program of a Paddle program.
 
     Args:
         option: what the user calls the option of the rows.
+        in_64_bits: int64 is INT64; else INT32, as PopART has it.
 
     Raises:
         OptionError: other rows than the feeds' own batch has.
@@ -229,7 +231,7 @@ def translated(
     checked = (CheckMicroBatch(option),)
     lowered = lower(
         popart, program, values, feeds, fetches, lambda percent: None, checked, weights_of,
-        best_cuts,
+        best_cuts, in_64_bits,
     )  # fmt: skip
     for name, anchor in lowered.anchors.items():
         if anchor.startswith(GRADIENT_PREFIX):

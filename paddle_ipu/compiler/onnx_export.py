@@ -71,7 +71,7 @@ def export(
     """
     target = target_of(path)
     program, feeds, fetches, names, weights = _program_of(
-        source, feed_list, fetch_list, input_spec, scope
+        source, feed_list, fetch_list, input_spec, scope, standard_only
     )
     if output_names is None:
         names = _distinct(names, feeds)
@@ -79,7 +79,9 @@ def export(
         names = _checked(output_names, fetches, feeds)
     options = _options(ipu_strategy, batch_size)
     option = "batch_size" if ipu_strategy is None else "micro_batch_size"
-    exported = translated(program, feeds, fetches, weights, options, option)
+    exported = translated(
+        program, feeds, fetches, weights, options, option, in_64_bits=standard_only
+    )
     model = exported.model
     if standard_only:
         standard_operators.rewrite(model)
@@ -105,6 +107,7 @@ def _program_of(
     fetch_list: Sequence[Any] | None,
     input_spec: Sequence[Any] | None,
     scope: Any,
+    in_64_bits: bool,
 ) -> _Source:
     if programs.is_program(source) and not programs.is_saved(source):
         if feed_list is None or fetch_list is None:
@@ -115,12 +118,12 @@ def _program_of(
         if input_spec is not None:
             raise InvalidProgramError("export: input_spec is for layers; a program has feed_list.")
         fetches = _names(fetch_list)
-        return source, _names(feed_list), fetches, fetches, _of_scope(scope)
+        return source, _names(feed_list), fetches, fetches, _of_scope(scope, in_64_bits)
     if isinstance(source, (str, os.PathLike)):
-        return _saved(os.fspath(source), feed_list, fetch_list)
+        return _saved(os.fspath(source), feed_list, fetch_list, in_64_bits)
     if callable(getattr(source, "forward", None)) or hasattr(source, "get_concrete_program"):
         with _saved_layer(source, input_spec) as prefix:
-            return _saved(prefix, feed_list, fetch_list)
+            return _saved(prefix, feed_list, fetch_list, in_64_bits)
     kind = type(source)
     raise InvalidProgramError(
         "export takes a paddle.static.Program, a layer, a function of paddle.jit.to_static, or the "
@@ -136,15 +139,18 @@ def _names(items: Sequence[Any]) -> list[str]:
     return [item if isinstance(item, str) else name_of(item) for item in items]
 
 
-def _of_scope(scope: Any) -> WeightsOf:
+def _of_scope(scope: Any, in_64_bits: bool) -> WeightsOf:
     import paddle
 
     update_scopes()
-    return scope_weights(paddle.static.global_scope() if scope is None else scope)
+    return scope_weights(paddle.static.global_scope() if scope is None else scope, in_64_bits)
 
 
 def _saved(
-    prefix: str, feed_list: Sequence[Any] | None, fetch_list: Sequence[Any] | None
+    prefix: str,
+    feed_list: Sequence[Any] | None,
+    fetch_list: Sequence[Any] | None,
+    in_64_bits: bool,
 ) -> _Source:
     model = saved_model.read(saved_model.locate(prefix, None, None, prefer=(".json", ".pdmodel")))
     program = model.program("it is exported")
@@ -153,7 +159,7 @@ def _saved(
     chosen = fetches if fetch_list is None else _names(fetch_list)
     names = list(program.output_names) if fetch_list is None else chosen
     # A file that was mapped stays so when its folder goes away.
-    return program, feeds, chosen, names, array_weights(model.parameters)
+    return program, feeds, chosen, names, array_weights(model.parameters, in_64_bits)
 
 
 def _checked(names: Sequence[str], fetches: Sequence[str], feeds: Sequence[str]) -> list[str]:
