@@ -108,9 +108,10 @@ class ExportedModel:
 
     def users(self, operators: Sequence[str]) -> str:
         """Where the first of some operators stands in the Paddle program."""
+        types = {name.partition(" (")[0] for name in operators}
         for tensor, node in self.translation.origins.items():
             maker = self._makers.get(tensor)
-            if maker is not None and f"{maker.domain}.{maker.op_type}" in operators:
+            if maker is not None and f"{maker.domain or 'ai.onnx'}.{maker.op_type}" in types:
                 return f". The first comes from {dialect.describe(node)}."
         return "."
 

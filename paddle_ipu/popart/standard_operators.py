@@ -56,12 +56,21 @@ def rewrite(model: ir.Model) -> None:
 
     Tensors keep their names. The shapes of what the operators take must be known.
     """
+    _drop_unread(model.graph)
     _rewrite_in(model.graph)
     imports = model.graph.opset_imports
     imports.setdefault("", OPSET)
     kept = {node.domain for node in _all_nodes(model)}
     for domain in {domain for domain, _ in RULES} - kept:
         imports.pop(domain, None)
+
+
+def _drop_unread(graph: ir.Graph) -> None:
+    """Removes what nobody reads, so that a rule need not give the results that it is made of."""
+    for node in reversed(list(graph)):
+        read = any(value.uses() or value.is_graph_output() for value in node.outputs)
+        if not node.domain and not read:
+            graph.remove(node, safe=True)
 
 
 def _rewrite_in(graph: ir.Graph) -> None:
@@ -97,11 +106,18 @@ def _take_place(graph: ir.Graph, old: ir.Value, new: ir.Value) -> None:
 
 
 def not_standard(model: ir.Model) -> list[str]:
-    """The operators that are not ONNX's own, ``domain.Type``, sorted."""
-    return sorted(
-        {f"{node.domain}.{node.op_type}" for node in _all_nodes(model)
-         if node.domain not in STANDARD}
-    )  # fmt: skip
+    """The operators that are not ONNX's own, or mean something else there, sorted.
+
+    Returns:
+        ``domain.Type``, with the reason in brackets where the operator itself is ONNX's.
+    """
+    found = set()
+    for node in _all_nodes(model):
+        if node.domain not in STANDARD:
+            found.add(f"{node.domain}.{node.op_type}")
+        elif onnx_forms.begins_behind(node):
+            found.add(f"ai.onnx.{node.op_type} (a window begins behind the image)")
+    return sorted(found)
 
 
 def _all_nodes(model: ir.Model) -> Iterator[ir.Node]:

@@ -12,7 +12,13 @@ from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart.op_schema import FLOATS
 from paddle_ipu.popart.standard_rules.emitter import Emitter, Rule
 
-_BITS = {ir.DataType.INT32: 32, ir.DataType.UINT32: 32, ir.DataType.UINT8: 8}
+_BITS = {
+    ir.DataType.INT32: (ir.DataType.UINT32, 32),
+    ir.DataType.INT64: (ir.DataType.UINT64, 64),
+    ir.DataType.UINT32: (ir.DataType.UINT32, 32),
+    ir.DataType.UINT8: (ir.DataType.UINT8, 8),
+}
+"""Type -> the one whose bits ONNX shifts in its place, and how many there are."""
 
 
 def _gelu(emit: Emitter, inner: ir.Value) -> ir.Value:
@@ -109,13 +115,13 @@ def _copy_sign(emit: Emitter) -> Sequence[ir.Value]:
 def _shifted(emit: Emitter, x: ir.Value, y: ir.Value, direction: str) -> ir.Value:
     """`x` shifted as bits; zero where y is negative or not less than the number of bits."""
     dtype = emit.x.dtype
-    if dtype not in _BITS:
+    if dtype not in _BITS or y.dtype not in _BITS:
         raise popart_exception(f"ONNX has no shift of {dtype}")
-    bits = dtype if dtype is ir.DataType.UINT8 else ir.DataType.UINT32
-    width = emit.constant(_BITS[dtype], np.uint32)
-    places = emit.cast(y, np.uint32)
-    inside = emit("Less", [places, width])
-    safe = emit.cast(emit.where(inside, places, emit.constant(0, np.uint32)), bits)
+    bits, width = _BITS[dtype]
+    number = np.uint64 if bits is ir.DataType.UINT64 else np.uint32
+    places = emit.cast(y, number)
+    inside = emit("Less", [places, emit.constant(width, number)])
+    safe = emit.cast(emit.where(inside, y, emit.constant(0, y.dtype.numpy())), bits)
     moved = emit("BitShift", [emit.cast(x, bits), safe], direction=direction)
     return emit.where(inside, emit.cast(moved, dtype), emit.constant(0))
 
@@ -126,7 +132,7 @@ def _left_shift(emit: Emitter) -> Sequence[ir.Value]:
 
 def _right_shift(emit: Emitter) -> Sequence[ir.Value]:
     x, y = emit.x, emit.input(1)
-    if not emit.attribute("arithmetic", 1) or x.dtype is not ir.DataType.INT32:
+    if not emit.attribute("arithmetic", 1) or x.dtype not in (ir.DataType.INT32, ir.DataType.INT64):
         return [_shifted(emit, x, y, "RIGHT")]
     # Of a negative number the complement is shifted.
     negative = emit("Less", [x, emit.constant(0)])

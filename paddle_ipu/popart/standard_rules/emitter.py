@@ -15,7 +15,7 @@ LATER = "onnx.later"
 
 _KINDS = {np.bool_: ir.DataType.BOOL, np.int32: ir.DataType.INT32, np.int64: ir.DataType.INT64,
           np.float32: ir.DataType.FLOAT, np.uint8: ir.DataType.UINT8,
-          np.uint32: ir.DataType.UINT32}  # fmt: skip
+          np.uint32: ir.DataType.UINT32, np.uint64: ir.DataType.UINT64}  # fmt: skip
 
 
 class Emitter:

@@ -58,11 +58,16 @@ def _max_of_windows(emit: Emitter) -> Sequence[ir.Value]:
     apart = emit.where(emit.constant(inside, np.bool_), apart, emit.constant(-np.inf))
     out = [*dims[:2], *counts]
     place = emit("ArgMax", [apart], axis=3, keepdims=1)
-    largest = emit.reshape(emit("GatherElements", [apart, place], axis=3), out)
+    found = emit("GatherElements", [apart, place], axis=3)
+    # As Paddle, which begins with the lowest number, at no place.
+    lowest = emit.constant(np.finfo(np.float32).min)
+    is_any = emit("Greater", [found, lowest])
+    largest = emit.reshape(emit.where(is_any, found, lowest), out)
     if not emit.is_used(1):
         return [largest]
     begins = emit.constant(np.arange(windows)[:, None] * flat.shape[1], np.int64)
     where = emit("Gather", [emit.constant(flat.ravel(), np.int64), emit("Add", [place, begins])])
+    where = emit.where(is_any, where, emit.constant(-1, np.int64))
     return [largest, emit.as_result(emit.reshape(where, out), 1)]
 
 
@@ -81,14 +86,13 @@ def _grid_sample(emit: Emitter) -> Sequence[ir.Value]:
     corners = int(emit.attribute("align_corners"))
     nearest = emit.attribute("mode") == "nearest"
     if nearest:
-        # Paddle rounds halves away from zero, ONNX to even: the points move to their pixels.
+        # ONNX says nothing of points between two pixels: they move to the even one, as in Paddle.
         scale = [(size - 1 if corners else size) / 2 for size in reversed(sizes)]
         half = emit.constant(0.0 if corners else 0.5)
         factor = emit.constant(scale)
         centred = emit("Mul", [emit("Add", [grid, emit.constant(1.0)]), factor])
         pixels = emit("Sub", [centred, half])
-        size = emit("Floor", [emit("Add", [emit("Abs", [pixels]), emit.constant(0.5)])])
-        whole = emit("Add", [emit("Mul", [emit("Sign", [pixels]), size]), half])
+        whole = emit("Add", [emit("Round", [pixels]), half])
         least = emit.constant([max(each, 0.5) for each in scale])
         grid = emit("Sub", [emit("Div", [whole, least]), emit.constant(1.0)])
     return [

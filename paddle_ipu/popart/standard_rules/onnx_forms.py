@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from paddle_ipu.popart.op_schema import FLOATS
+from paddle_ipu.popart.op_schema import FLOATS, INTS
 from paddle_ipu.popart.program import dims_of
 from paddle_ipu.popart.standard_rules.emitter import Emitter, Rule
 
@@ -64,9 +64,35 @@ def _scatter(emit: Emitter) -> Sequence[ir.Value]:
     return [emit("ScatterElements", inputs, axis=emit.attribute("axis", 0))]
 
 
+def _sum(emit: Emitter) -> Sequence[ir.Value] | None:
+    """ONNX's Sum has no whole numbers."""
+    first, *others = (emit.input(at) for at in range(len(emit.node.inputs)))
+    if first.dtype not in INTS or not others:
+        return None
+    for other in others:
+        first = emit("Add", [first, other])
+    return [first]
+
+
+def begins_behind(node: ir.Node) -> bool:
+    """Whether a pooling has a window that begins behind the image; other runtimes leave it out."""
+    if node.domain or node.op_type not in ("AveragePool", "MaxPool"):
+        return False
+    emit = Emitter(node)
+    dims, results = dims_of(emit.x)[2:], dims_of(node.outputs[0])[2:]
+    rank = len(dims)
+    strides = emit.attribute("strides", [1] * rank)
+    begins = emit.attribute("pads", [0] * rank)[:rank]
+    return any(
+        (count - 1) * stride >= size + begin
+        for size, count, stride, begin in zip(dims, results, strides, begins, strict=True)
+    )
+
+
 RULES: Mapping[tuple[str, str], Rule] = {
     ("", "BatchNormalization"): _batch_normalization,
     ("", "OneHot"): _one_hot,
     ("", "Scatter"): _scatter,
+    ("", "Sum"): _sum,
     ("", "Where"): _where,
 }
