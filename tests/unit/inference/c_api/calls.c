@@ -78,7 +78,7 @@ int main(int argc, char** argv) {
   expect(strcmp(PI_PredictorInputName(predictor, 1), "shift") == 0, "name");
   expect_error(PI_PredictorInputName(predictor, 2) == NULL, "IndexError");
   expect_error(PI_PredictorInput(predictor, "y") == NULL, "no input 'y'");
-  expect_error(PI_PredictorRun(predictor) != 0, "has no data");
+  expect_error(PI_PredictorRun(predictor) != 0, "have no data");
 
   float out[16];
   expect(run_rows(predictor, 0.0f, out) == 0, "run");
