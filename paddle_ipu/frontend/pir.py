@@ -186,6 +186,7 @@ class _Reader:
             for key, value in sorted(attributes.items())
             if key not in _DROPPED and not key.startswith(NAME_PREFIX)
         }
+        kept |= _unsaid(op_type)
         if input_segments is not None:
             kept["input_segments"] = input_segments
         if output_segments is not None:
@@ -373,6 +374,17 @@ def _dtype(typed: Any) -> str:
             f"{', '.join(sorted(dialect.DTYPES))}."
         )
     return name
+
+
+def _unsaid(op_type: str) -> Mapping[str, Any]:
+    """What an operator means in an older Paddle 3, and does not say."""
+    import paddle
+
+    older = [int(part) for part in paddle.__version__.split(".")[:2]] < [3, 3]
+    if older and op_type.removesuffix("_") == "put_along_axis":
+        # Means of integers were rounded towards zero.
+        return {"rounds_down": 0}
+    return {}
 
 
 def _callstack(op: Any, attributes: Mapping[str, Any]) -> Sequence[str]:

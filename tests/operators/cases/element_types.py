@@ -27,7 +27,8 @@ for _dtype in _WIDE:
     for _op in ("exp", "expm1", "log", "log1p", "log2", "log10"):
         _add(_op, getattr(paddle, _op), label=_dtype, x=_whole(_dtype))
     for _op in ("ceil", "floor", "round"):
-        _add(_op, getattr(paddle, _op), label=_dtype, since=_LATER, x=_whole(_dtype))
+        since = Since("3.1", "the kernel takes no integers") if _op == "round" else _LATER
+        _add(_op, getattr(paddle, _op), label=_dtype, since=since, x=_whole(_dtype))
     _add("trunc", paddle.trunc, label=_dtype, x=_whole(_dtype))
     for _op in ("sin", "sqrt", "rsqrt", "reciprocal", "sigmoid", "tanh", "erf", "atan"):
         _add(
@@ -56,7 +57,8 @@ for _op in ("less_than", "less_equal", "greater_than", "greater_equal"):
     _add(_op, getattr(paddle, _op), label="bool", x=_X, y=_Y)
 _add("multiply", lambda x, y: x * y, label="bool", x=_X, y=_Y)
 _add("add", lambda x, y: x + y, label="bool", since=_LATER, x=_X, y=_Y)
-_add("multiply", paddle.outer, label="bool outer", since=_LATER, x=_X, y=_Y)
+_add("multiply", paddle.outer, label="bool outer", since=Since("3.3", "outer takes no bool"),
+     x=_X, y=_Y)  # fmt: skip
 _add(
     "copysign",
     lambda x, y: paddle.copysign(x, y),

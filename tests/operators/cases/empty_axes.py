@@ -102,7 +102,8 @@ _add("argmax", lambda x: paddle.argmax(x, axis=-1, keepdim=True), label="number 
      since=_SINGLE, x=_ONE)  # fmt: skip
 _add("topk", lambda x: paddle.topk(x, 1), label="number", since=_SINGLE, x=_ONE)
 _add("logsumexp", _along(paddle.logsumexp, None, 0, -1), label="number", since=_SINGLE, x=_ONE)
-_add("median", _along(paddle.median, 0, -1), label="number", since=_SINGLE, x=_ONE)
+_add("median", _along(paddle.median, 0, -1), label="number",
+     since=Since("3.2", "median is made of other operators"), x=_ONE)  # fmt: skip
 _add("p_norm", lambda x: [paddle.linalg.norm(x, p, axis=1) for p in (np.inf, -np.inf, 1.0, 3.0)],
      label="empty", since=_EMPTY, x=_none(3, 0))  # fmt: skip
 TABLE.refuse("mode", paddle.mode, r"mode at .*axis 1 has no elements", since=_EMPTY, x=_none(3, 0))

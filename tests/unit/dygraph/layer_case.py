@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.operators.operator_case import Since
+
 Array = np.ndarray[Any, Any]
 
 
@@ -23,6 +25,7 @@ class LayerCase:
         variant: tells rows of one layer apart.
         frozen: it is in evaluation mode; what it does in training mode is drawn at random.
         oracle: makes the layer that dynamic mode runs, where Paddle has no CPU kernel for `kind`.
+        since: the first Paddle whose static mode builds it, if not the oldest.
     """
 
     kind: str
@@ -31,6 +34,7 @@ class LayerCase:
     variant: str = ""
     frozen: bool = False
     oracle: Callable[[], Any] | None = None
+    since: Since | None = None
 
     @property
     def name(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import paddle
 from paddle import nn
 
 from tests.unit.dygraph.cases.activation import ACTIVATIONS
@@ -40,7 +41,14 @@ NOT_LAYERS = {
 """What ``paddle.nn`` exports beside layers."""
 
 FAMILIES: dict[str, tuple[LayerCase, ...]] = {
-    family: tuple(case for case in cases if hasattr(nn, case.kind))
+    family: tuple(
+        case
+        for case in cases
+        if hasattr(nn, case.kind) and (case.since is None or case.since.holds(paddle.__version__))
+    )
     for family, cases in _ALL.items()
 }
 """Rows that are compiled together; those of layers that this Paddle has."""
+
+KINDS = frozenset(case.kind for cases in _ALL.values() for case in cases)
+"""Names of all layers with a row."""
