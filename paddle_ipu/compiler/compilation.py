@@ -40,9 +40,9 @@ from paddle_ipu.options.strategy import StrategyValues
 from paddle_ipu.passes.pipeline import Compilation, Pass
 from paddle_ipu.runtime import scope as scopes
 from paddle_ipu.runtime import shared_runs, target_selection
-from paddle_ipu.runtime.executor import IpuProgram, tell_origin
 from paddle_ipu.runtime.feeds import Feed
 from paddle_ipu.runtime.fetches import Fetch, axes_of
+from paddle_ipu.runtime.ipu_program import IpuProgram, tell_origin
 from paddle_ipu.runtime.random_seed import Seed, fixed_seed
 from paddle_ipu.runtime.weights import adapted_loss_scale
 from paddle_ipu.runtime.weights.backend import IpuBackend, has_other_owner

@@ -12,7 +12,7 @@ from paddle_ipu.compiler.progress import progress_of
 from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.frontend import programs
 from paddle_ipu.options.strategy import check_consistent
-from paddle_ipu.runtime.executor import IpuProgram
+from paddle_ipu.runtime.ipu_program import IpuProgram
 from paddle_ipu.runtime.weights.backend import IpuBackend
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from paddle_ipu.dygraph import host_writes
 from paddle_ipu.dygraph.optimizer_step import OptimizerStep
 from paddle_ipu.options.one_micro_batch import for_one_micro_batch
 from paddle_ipu.runtime import scope as scopes
-from paddle_ipu.runtime.executor import IpuProgram
+from paddle_ipu.runtime.ipu_program import IpuProgram
 
 Array = np.ndarray[Any, Any]
 

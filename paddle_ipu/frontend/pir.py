@@ -378,13 +378,13 @@ def _dtype(typed: Any) -> str:
 
 def _unsaid(op_type: str) -> Mapping[str, Any]:
     """What an operator means in an older Paddle 3, and does not say."""
+    if op_type.removesuffix("_") != "put_along_axis":
+        return {}
     import paddle
 
     older = [int(part) for part in paddle.__version__.split(".")[:2]] < [3, 3]
-    if older and op_type.removesuffix("_") == "put_along_axis":
-        # Means of integers were rounded towards zero.
-        return {"rounds_down": 0}
-    return {}
+    # Means of integers were rounded towards zero.
+    return {"rounds_down": 0} if older else {}
 
 
 def _callstack(op: Any, attributes: Mapping[str, Any]) -> Sequence[str]:

@@ -21,7 +21,7 @@ from paddle_ipu.runtime.weights.backend import last_program_stays
 if TYPE_CHECKING:
     from paddle_ipu.frontend.saved_model import ModelFiles, SavedTensor
     from paddle_ipu.options.strategy import CoreIpuStrategy
-    from paddle_ipu.runtime.executor import IpuProgram
+    from paddle_ipu.runtime.ipu_program import IpuProgram
     from paddle_ipu.serving.program_model import ProgramModel
 
 Array = np.ndarray[Any, Any]

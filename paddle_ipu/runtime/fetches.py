@@ -49,3 +49,14 @@ def axes_of(values: StrategyValues) -> dict[str, int]:
     if values["enable_replicated_graphs"]:
         axes["replicated_graph_count"] = int(values["replicated_graph_count"])
     return axes
+
+
+def flat(fetch_list: Any) -> list[Any]:
+    """The fetches of nested lists, in order."""
+    if fetch_list is None:
+        return []
+    if not isinstance(fetch_list, (list, tuple)):
+        return [fetch_list]
+    if all(type(item) is str for item in fetch_list):
+        return list(fetch_list)
+    return [leaf for item in fetch_list for leaf in flat(item)]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from paddle_ipu.errors import ServingError
 from paddle_ipu.options.strategy import StrategyValues
-from paddle_ipu.runtime.executor import IpuProgram
+from paddle_ipu.runtime.ipu_program import IpuProgram
 
 Provider = Callable[[IpuProgram, StrategyValues], None]
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from paddle_ipu.errors import OptionError, RequestTimeoutError, ServingError
-from paddle_ipu.runtime.executor import IpuProgram
+from paddle_ipu.runtime.ipu_program import IpuProgram
 from paddle_ipu.serving.batcher import Batcher
 from paddle_ipu.serving.model import Array, FunctionModel, Inputs, Model
 from paddle_ipu.serving.program_model import ProgramModel

@@ -14,8 +14,8 @@ from paddle_ipu.serving.batcher import no_rows
 from paddle_ipu.serving.model import Array, Model, TensorSpec
 
 if TYPE_CHECKING:
-    from paddle_ipu.runtime.executor import IpuProgram
     from paddle_ipu.runtime.feeds import Feed
+    from paddle_ipu.runtime.ipu_program import IpuProgram
 
 
 _WITHOUT_NUMPY = ("bfloat16",)
@@ -23,7 +23,7 @@ _WITHOUT_NUMPY = ("bfloat16",)
 
 
 class ProgramModel(Model):
-    """The steps of an :class:`~paddle_ipu.runtime.executor.IpuProgram`, rows in and rows out.
+    """The steps of an :class:`~paddle_ipu.runtime.ipu_program.IpuProgram`, rows in and rows out.
 
     A call takes the rows of a whole step: micro-batch x replicas x batches_per_step.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from paddle_ipu.errors import ServingError
 from paddle_ipu.options.strategy import StrategyValues
-from paddle_ipu.runtime.executor import IpuProgram
+from paddle_ipu.runtime.ipu_program import IpuProgram
 from paddle_ipu.serving.batching_runner import BatchingRunner
 from paddle_ipu.serving.program_model import ProgramModel, WholeBatches
 

@@ -11,7 +11,7 @@ import paddle
 import pytest
 
 from paddle_ipu.cli.main import main
-from paddle_ipu.runtime.executor import IpuProgram
+from paddle_ipu.runtime.ipu_program import IpuProgram
 from tests.unit.cost_model.planned_programs import SCRIPTS, STRATEGY
 
 _FAST = ("fixed batch", "pipelined", "half")

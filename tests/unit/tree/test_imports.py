@@ -27,7 +27,7 @@ LATE = {
         "paddle_ipu.inference.config",
         "paddle_ipu.inference.model",
         "paddle_ipu.inference.predictor",
-        "paddle_ipu.runtime.executor",
+        "paddle_ipu.runtime.ipu_program",
     ),
     "a patched name": (
         "paddle_ipu.activation.plugin",
