@@ -45,7 +45,6 @@ BEHIND = {f"{kind}Pool (a window begins behind the image)" for kind in ("Average
 
 OPEN = {
     "grid_sample-half_way_reflection_edges": "ONNX rounds to a pixel first, and then reflects",
-    "grid_sample-half_way_reflection_corners": "likewise",
     "pool2d-no_number": "the maximum of minus infinities is that, not the lowest number",
     "mean-empty": "onnxruntime's ReduceMean of no elements is 0",
     "prod-64 bits": "onnxruntime multiplies int64 as floating-point numbers",
