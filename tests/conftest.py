@@ -104,6 +104,22 @@ def dynamic_mode_afterwards() -> Iterator[None]:
         paddle.disable_static()
 
 
+@pytest.fixture(autouse=True)
+def names_count_anew() -> Iterator[None]:
+    """Has Paddle's names count from zero in each test.
+
+    What a test compiles depends on its names' order, and so would on the tests before it: XLA's
+    cache would not find it again.
+    """
+    if "paddle" not in sys.modules:
+        yield
+        return
+    import paddle
+
+    with paddle.utils.unique_name.guard():
+        yield
+
+
 @pytest.fixture
 def static_mode() -> None:
     """Static mode with the plugin active."""
