@@ -442,9 +442,7 @@ class IpuProgram:
         except (NumericalError, OperandValueError):
             raise
         except Exception as error:
-            refused = isinstance(error, popart_exception)
-            if not refused or isinstance(error, popart_runtime_error):
-                # The step had been given the weights, to update them in place.
+            if self._has_lost_weights(error):
                 self._backend.mark_lost()
             if self._asserts and str(error) == _ABORTED:
                 raise popart_runtime_error(
@@ -453,6 +451,13 @@ class IpuProgram:
                     "paddle.static.Print."
                 ) from error
             raise
+
+    def _has_lost_weights(self, error: Exception) -> bool:
+        """Whether a step that failed took the device's weights with it."""
+        if self._is_ours:
+            return bool(self._backend.session_as_is.hasLostWeights())
+        # PopART refuses before it begins.
+        return not isinstance(error, popart_exception) or isinstance(error, popart_runtime_error)
 
     def _send_learning_rate(self, session: Any, rate: float | None) -> None:
         if self._learning_rate is None or self._to_popart is None:

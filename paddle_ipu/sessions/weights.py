@@ -139,6 +139,10 @@ class SessionWeights:
         self._read.difference_update(names)
         self._written.difference_update(names)
 
+    def hasLostWeights(self) -> bool:
+        """Whether a run that failed took the device's weights with it; PopART has none."""
+        return bool(self._executable.has_lost_weights)
+
     def shareWeights(self, other: SessionWeights, names: Mapping[str, str]) -> None:
         """Takes another session's arrays for weights of the same shape and type; PopART has none.
 

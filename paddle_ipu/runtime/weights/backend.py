@@ -66,6 +66,8 @@ class IpuBackend:
         # twice as large as the weights. `weights_to_host` brings it back, and so does whatever
         # reads the Scope through Paddle's API (`paddle.static.save`, another program's run).
         self._released: dict[str, tuple[tuple[int, ...], Any]] = {}
+        # Of these, what a run that failed took with it.
+        self._lost: tuple[str, ...] = ()
 
     @staticmethod
     def get_instance() -> LastBackend:
@@ -129,7 +131,7 @@ class IpuBackend:
         if self._seen != _turn:
             self._take_what_others_trained()
         if self._stale:
-            self.weights_from_host()
+            self._take_the_scopes()
         if self._changes:
             self._ahead = self._seen = _next_turn()
         return self._session
@@ -212,14 +214,41 @@ class IpuBackend:
     def mark_lost(self) -> None:
         """Says that a failed run took the device's weights with it; the next has the Scope's."""
         self._stale, self._ahead = True, 0
+        self._lost = tuple(self._released)
         self._released.clear()
 
     def weights_from_host(self) -> None:
-        """Puts the scope's weights and optimizer state on the device."""
-        self._stale, self._ahead = False, 0
+        """Puts the scope's weights and optimizer state on the device.
+
+        Other programs with variables of it take them with their next run.
+
+        Raises:
+            BackendUnavailableError: a run that failed took optimizer state with it that the scope
+                has not.
+        """
+        for other in self._sharing():
+            other.mark_stale()
+        self._take_the_scopes()
+
+    def _take_the_scopes(self) -> None:
+        # Until all is there the Scope stays the newer side, whatever comes between.
+        self._stale, self._ahead = True, 0
+        self._have_states_given_back()
+        self._require_state()
         weights = scopes.read(self._scope, self._weights)
         self._send(self._on_device(weights))
         self._states_from_host()
+        self._stale = False
+
+    def _require_state(self) -> None:
+        lost = [name for name in self._lost if scopes.tensor(self._scope, name) is None]
+        if lost:
+            raise BackendUnavailableError(
+                f"a run that failed took the optimizer's state with it ({', '.join(lost[:3])}"
+                f"{', ...' if len(lost) > 3 else ''}). Run the startup program, load a checkpoint "
+                "with paddle.static.load, and run again."
+            )
+        self._lost = ()
 
     def _states_from_host(self) -> None:
         # Large ones one at a time, each let go before the next: two copies of all may not fit.
@@ -291,6 +320,7 @@ class IpuBackend:
         if self._seen != _turn:
             self._take_what_others_trained()
         self._write(everything=self._changes or self._ahead > 0)
+        self._have_states_given_back()
 
     def update_scope(self) -> None:
         """Does what ``weights_to_host`` does, as far as the device is ahead of the Scope."""
@@ -366,7 +396,6 @@ class IpuBackend:
         if self._ahead:
             for other in sharing:
                 other.mark_stale()
-        self._ahead = 0
         session = self._session
         session.weightsToHost()
         # One at a time: a second copy of a whole model may not fit.
@@ -380,23 +409,27 @@ class IpuBackend:
             if variable is None:
                 continue
             found = variable.get_tensor()
-            kind = self._released.pop(name, None)
+            holders = [one for one in (self, *sharing) if name in one._released]
             if found._is_initialized():
                 if not everything:
                     # Another program wrote it since.
+                    del self._released[name]
                     continue
                 array = np.empty_like(scopes.view(found))
+            elif holders:
+                array = np.empty(*holders[0]._released[name])
             else:
-                kind = kind or _taken_from(sharing, name)
-                if kind is None:
-                    continue
-                array = np.empty(*kind)
+                continue
             received = binding.received(array.shape) if name in self._states else array
             session.readWeights(self._popart.PyWeightsIO({binding.tensor: received}))
             if name in self._states:
                 # Counts of the optimizer are whole numbers in the scope only.
                 received = binding.kept(received, self._variable).astype(array.dtype, copy=False)
             scopes.write(found, received.reshape(array.shape))
+            for holder in holders:
+                del holder._released[name]
+        # It is the newer side until all is written, whatever comes between.
+        self._ahead = 0
 
     def detach(self) -> None:
         """Gives the device back; the compiled program cannot run any more.
@@ -507,18 +540,6 @@ def _all() -> list[IpuBackend]:
         except RuntimeError:
             # Another thread compiled a program meanwhile.
             continue
-
-
-def _taken_from(backends: Iterable[IpuBackend], name: str) -> tuple[tuple[int, ...], Any] | None:
-    """Shape and dtype of a state that the Scope was relieved of by one of the backends.
-
-    It no longer has to bring the state back.
-    """
-    for backend in backends:
-        kind = backend._released.pop(name, None)
-        if kind is not None:
-            return kind
-    return None
 
 
 def _next_turn() -> int:

@@ -1,7 +1,8 @@
 """A step compiled as one XLA program, the arrays it works on, and its runs.
 
 Weights and optimizer state are donated, so a step updates them in place; a step that changes none
-only reads them. ``traced_step.py`` is what is compiled.
+only reads them, and one that an operator on the host may stop leaves the old ones until it has
+ended. ``traced_step.py`` is what is compiled.
 """
 
 from __future__ import annotations
@@ -77,6 +78,7 @@ class Executable:
     _model_weights: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     _is_shared: bool = False
     _rooms: list[FeedRoom] | None = None
+    _is_donating: bool | None = None
 
     def __post_init__(self) -> None:
         process.prepare()
@@ -197,6 +199,7 @@ class Executable:
     def set_cpu_kernels(self, kernels: Mapping[str, Any]) -> None:
         """Gives the operators that run on the host what runs them there."""
         self._step.graph.kernels = dict(kernels)
+        self._is_donating = None
 
     def set_operand_ranges(self, ranges: Mapping[str, Sequence[OperandRange]]) -> None:
         """Says which numbers operators take, each by its first result."""
@@ -291,7 +294,7 @@ class Executable:
         if self._leaves_weights(step):
             function = jax.jit(step.without_weights)
         else:
-            function = jax.jit(whole_step, donate_argnums=(0, 1))
+            function = jax.jit(whole_step, donate_argnums=(0, 1) if self._donates else ())
         on_cpu = (platform or jax.default_backend()) == "cpu"
         # Accelerators round the factors of float32 products unless told otherwise.
         with (
@@ -327,6 +330,25 @@ class Executable:
     def _leaves_weights(self, step: Step) -> bool:
         """Whether the compiled step only reads weights and state, and gives none back."""
         return not step.changes and self._instances is None
+
+    @property
+    def _donates(self) -> bool:
+        """Whether a step is given its weights and state, to update them in place.
+
+        What fails on the host has then taken them with it.
+        """
+        if self._is_donating is None:
+            self._is_donating = self._instances is not None or not self._step.graph.calls_host
+        return self._is_donating
+
+    @property
+    def has_lost_weights(self) -> bool:
+        """Whether a step that failed took weights or state with it."""
+        try:
+            _wait_for((self.weights, self._step.state.arrays()))
+        except RuntimeError:
+            return True
+        return False
 
     def _segments(self, step: Step) -> list[Segment]:
         program, graph = self.program, step.graph
@@ -431,7 +453,8 @@ class Executable:
                 state are as before the batch with it.
             NumericalError: floats are checked and an operator gave NaN or infinity; weights and
                 state are as before the run.
-            popart_runtime_error: an Abort stopped the program; its weights are lost.
+            popart_runtime_error: an Abort stopped the program; weights and state are as before the
+                run.
             BackendUnavailableError: this process is a fork of the one that compiled the program.
         """
         heartbeat.beat()
@@ -472,7 +495,11 @@ class Executable:
             anchors, finite = run(*arguments)
         else:
             with process.Deferred():
-                self.weights, state, anchors, finite = run(*arguments)
+                weights, state, anchors, finite = run(*arguments)
+                if not self._donates:
+                    # What fails on the host says so here, and the old ones are still there.
+                    _wait_for((weights, state))
+                self.weights = weights
                 self._step.state.replace(state)
         if finite is not None:
             self._raise_unless_finite(np.asarray(finite), step)
@@ -577,6 +604,10 @@ class Executable:
         )
         error.node = None if node is None else node.name
         raise error
+
+
+def _wait_for(arrays: Any) -> None:
+    jax.block_until_ready(arrays)  # type: ignore[no-untyped-call]
 
 
 def _spec(shape: tuple[int, ...], dtype: Any) -> Any:

@@ -278,7 +278,12 @@ class LoweredGraph:
     @property
     def is_on_device(self) -> bool:
         """Whether no operator calls the host, as those of users may."""
-        return not any(map(self.runs_on_host, self.nodes)) and self._has_own_operators
+        return not self.calls_host and self._has_own_operators
+
+    @property
+    def calls_host(self) -> bool:
+        """Whether one of the project's operators does something on the host."""
+        return any(map(self.runs_on_host, self.nodes))
 
     @property
     def _has_own_operators(self) -> bool:

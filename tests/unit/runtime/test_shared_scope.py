@@ -10,7 +10,8 @@ import numpy as np
 import paddle
 import pytest
 
-from paddle_ipu.errors import popart_runtime_error
+from paddle_ipu.errors import BackendUnavailableError, popart_runtime_error
+from paddle_ipu.xla.step.executable import Executable
 from tests.journeys.training.side_by_side import (
     Pair,
     build,
@@ -20,7 +21,6 @@ from tests.journeys.training.side_by_side import (
     pair,
     read,
     rows,
-    snapshot,
     strategy,
     variables,
     write,
@@ -119,26 +119,64 @@ def test_a_scheduler_that_fails_loses_nothing() -> None:
     both.assert_equal_weights(1e-5)
 
 
-def test_a_program_that_an_abort_stopped_goes_on_with_what_the_scope_has() -> None:
+@pytest.mark.parametrize("released", [False, True])
+def test_a_program_that_an_abort_stopped_is_as_before_the_run(
+    released: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if released:
+        monkeypatch.setattr("paddle_ipu.runtime.weights.state_upload._WORTH_RELEASING", 0)
+
     def asserting(logits: Any, y: Any) -> dict[str, Any]:
         paddle.static.nn.control_flow.Assert(paddle.all(y < 3), [y])
         return {}
 
-    both = pair(mlp(paddle.optimizer.SGD, extra=asserting))
+    both = pair(mlp(paddle.optimizer.Adam, extra=asserting))
     good = {**rows(4), "y": np.zeros((4, 1), np.int64)}
-    both.on_ipu(good)
-    both.weights_to_host()
-    kept = snapshot(both.ipu, both.built.parameters)
+    both.step(good)
+    both.step(good)
     with pytest.raises(popart_runtime_error, match="Abort Program"):
         both.on_ipu({**good, "y": np.full((4, 1), 3)})
-    for name, array in kept.items():
-        np.testing.assert_array_equal(read(both.ipu, name), array, name)
-    # It goes on from there.
-    both.on_ipu(good)
-    both.program = both.compiler = None
-    gc.collect()
-    for name, array in kept.items():
-        assert not np.array_equal(read(both.ipu, name), array), name
+    both.step(good)
+    both.assert_equal_weights(1e-4, names=variables(both.built.main))
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_a_run_that_takes_the_weights_with_it_goes_on_with_what_the_scope_has(
+    written: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paddle_ipu.runtime.weights.state_upload._WORTH_RELEASING", 0)
+    both = pair(mlp(paddle.optimizer.Adam))
+    both.on_ipu(rows(4))
+    if written:
+        both.weights_to_host()
+    run = Executable._run
+
+    def failing(self: Executable, *arguments: Any) -> Any:
+        run(self, *arguments)
+        for array in self.weights.values():
+            array.delete()
+        raise RuntimeError("out of memory")
+
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="out of memory"):
+        patch.setattr(Executable, "_run", failing)
+        both.on_ipu(rows(4, 1))
+    if not written:
+        with pytest.raises(
+            BackendUnavailableError,
+            match=r"a run that failed took the optimizer's state with it "
+            r"\(linear_1\.b_0_moment1_0, .*, \.\.\.\)\. Run the startup program, load a checkpoint "
+            r"with paddle\.static\.load, and run again",
+        ):
+            both.on_ipu(rows(4, 1))
+    both.on_cpu(rows(4))
+    if not written:
+        with paddle.static.scope_guard(both.cpu):
+            paddle.static.save(both.built.main, str(tmp_path / "model"))
+        with paddle.static.scope_guard(both.ipu):
+            paddle.static.Executor(paddle.CPUPlace()).run(both.built.startup)
+            paddle.static.load(both.built.main, str(tmp_path / "model"))
+    both.step(rows(4, 1))
+    both.assert_equal_weights(1e-4, names=variables(both.built.main))
 
 
 def _linear(x: Any, name: str, rows: int, columns: int) -> Any:

@@ -1,0 +1,395 @@
+"""Programs of two Scopes in any order, with interrupts anywhere, beside a model of three lines.
+
+Every program of a Scope sees one set of weights, whoever trained them last. A trainer's step is
+``v += x; w -= v`` in whole numbers, so that the model's numbers are the device's to the last bit.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import paddle
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from paddle_ipu.errors import popart_runtime_error
+from paddle_ipu.runtime import scope as scopes
+from paddle_ipu.sessions.arrays import SessionArrays
+from paddle_ipu.sessions.weights import SessionWeights
+from tests.journeys.training.side_by_side import Built, build, read, strategy, variables, write
+
+pytestmark = pytest.mark.usefixtures("static_mode")
+
+Row = tuple[float, ...]
+_WIDTH = 2
+_REFUSED = 100.0
+_MOST_PROGRAMS = 4
+_MOMENTS = st.none() | st.integers(0, 12)
+_ROWS = st.tuples(*[st.integers(-3, 3).map(float)] * _WIDTH)
+
+
+class Values(NamedTuple):
+    """What the variables of a Scope are."""
+
+    weight: Row
+    velocity: Row
+
+    def trained(self, x: Row) -> Values:
+        velocity = tuple(v + each for v, each in zip(self.velocity, x, strict=True))
+        return Values(_less(self.weight, velocity), velocity)
+
+    def moved(self, x: Row) -> Values:
+        return self._replace(weight=_less(self.weight, x))
+
+
+def _less(weight: Row, change: Row) -> Row:
+    return tuple(w - each for w, each in zip(weight, change, strict=True))
+
+
+START = Values((0.0,) * _WIDTH, (0.0,) * _WIDTH)
+
+
+class Interrupted(BaseException):
+    """What a signal's handler raises."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A program over the weight ``w``.
+
+    Attributes:
+        built: with its startup program and variables.
+        main: what is compiled.
+        step: what a run makes of the values.
+        has_velocity: whether it keeps that, too.
+        refuses: whether a feed of `_REFUSED` stops its run.
+    """
+
+    built: Built
+    main: Any
+    step: Callable[[Values, Row], Values]
+    has_velocity: bool = False
+    refuses: bool = False
+
+    @property
+    def trains(self) -> bool:
+        return self.main is self.built.main
+
+    @property
+    def fetch(self) -> Any:
+        loss = self.built.values["loss"]
+        return loss if self.trains else loss.name
+
+
+def _built(optimizer: Callable[[], Any], refuses: bool = False) -> tuple[Built, Any]:
+    """A program that trains the sum of ``x * w``, and its clone for tests."""
+    clones = []
+
+    def make() -> tuple[list[str], dict[str, Any], Any]:
+        x = paddle.static.data("x", [1, _WIDTH], "float32")
+        zero = paddle.nn.initializer.Constant(0.0)
+        named = paddle.ParamAttr(name="w", initializer=zero)
+        weight = paddle.create_parameter([1, _WIDTH], "float32", attr=named)
+        if refuses:
+            paddle.static.nn.control_flow.Assert(paddle.all(x < _REFUSED))
+        loss = paddle.sum(x * weight)
+        clones.append(paddle.static.default_main_program().clone(for_test=True))
+        optimizer().minimize(loss)
+        return ["x"], {"loss": loss}, None
+
+    return build(make), clones[0]
+
+
+def _momentum() -> Any:
+    return paddle.optimizer.Momentum(1.0, momentum=1.0)
+
+
+@cache
+def kinds() -> tuple[Kind, ...]:
+    """Built once; the first has every variable."""
+    whole, clone = _built(_momentum)
+    checked, _ = _built(_momentum, refuses=True)
+    plain, _ = _built(lambda: paddle.optimizer.SGD(1.0))
+    return (
+        Kind(whole, whole.main, Values.trained, has_velocity=True),
+        Kind(checked, checked.main, Values.trained, has_velocity=True, refuses=True),
+        Kind(plain, plain.main, Values.moved),
+        Kind(whole, clone, lambda values, x: values),
+    )
+
+
+@cache
+def velocity_name() -> str:
+    (name,) = (name for name in variables(kinds()[0].main) if "velocity" in name)
+    return name
+
+
+# -- interrupts ------------------------------------------------------------------------------------
+
+_SEAMS = (
+    (scopes, "write"),
+    (SessionWeights, "writeWeights"),
+    (SessionWeights, "readWeights"),
+    (SessionWeights, "weightsFromHost"),
+    (SessionWeights, "weightsToHost"),
+    (SessionArrays, "runArrays"),
+)
+"""Where a signal may arrive: before and after each call of these."""
+
+
+@contextmanager
+def interrupt(moment: int) -> Iterator[None]:
+    """Raises :class:`Interrupted` at a moment, counted over the calls of all seams."""
+    left = [moment]
+
+    def passed() -> None:
+        left[0] -= 1
+        if left[0] == -1:
+            raise Interrupted
+
+    def watched(call: Callable[..., Any]) -> Callable[..., Any]:
+        def act(*args: Any, **keywords: Any) -> Any:
+            passed()
+            result = call(*args, **keywords)
+            passed()
+            return result
+
+        return act
+
+    with pytest.MonkeyPatch.context() as patch:
+        for owner, name in _SEAMS:
+            patch.setattr(owner, name, watched(getattr(owner, name)))
+        yield
+
+
+# -- the machine -----------------------------------------------------------------------------------
+
+
+@dataclass
+class Live:
+    """A compiled program, and the number of its Scope."""
+
+    place: int
+    kind: Kind
+    compiler: Any
+    program: Any
+
+
+class WeightStates(RuleBasedStateMachine):
+    """Compiles, runs, saves, loads, sets, interrupts and drops in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.scopes = [paddle.static.Scope(), paddle.static.Scope()]
+        # An interrupted step may have happened or not.
+        self.known: list[frozenset[Values]] = [frozenset([START])] * 2
+        self.live: list[Live] = []
+        self.saved: list[Values] = []
+        self.patches = ExitStack()
+        for scope in self.scopes:
+            with paddle.static.scope_guard(scope):
+                paddle.static.Executor(paddle.CPUPlace()).run(kinds()[0].built.startup)
+
+    @initialize(releases=st.booleans())
+    def state_is_large(self, releases: bool) -> None:
+        """Whether the Scope lets go of optimizer state that the device has."""
+        patch = self.patches.enter_context(pytest.MonkeyPatch.context())
+        if releases:
+            patch.setattr("paddle_ipu.runtime.weights.state_upload._WORTH_RELEASING", 0)
+
+    def teardown(self) -> None:
+        self.live.clear()
+        gc.collect()
+        self.patches.close()
+        self.folder.cleanup()
+
+    # What is seen, beside the model.
+
+    def seen(self, place: int, test: Callable[[Values], bool], what: object) -> None:
+        """Keeps those of the possible values that fit."""
+        left = frozenset(filter(test, self.known[place]))
+        assert left, f"Scope {place} shows {what}, and can be at {sorted(self.known[place])}"
+        self.known[place] = left
+
+    def in_the_scope(self, place: int, *, state: bool = True) -> None:
+        """The Scope holds the newest values now."""
+        scope = self.scopes[place]
+        weight = tuple(read(scope, "w").reshape(-1).tolist())
+        self.seen(place, lambda values: values.weight == weight, f"the weight {weight}")
+        if state:
+            velocity = tuple(read(scope, velocity_name()).reshape(-1).tolist())
+            self.seen(place, lambda values: values.velocity == velocity, f"velocity {velocity}")
+
+    def stepped(self, place: int, kind: Kind, x: Row, happened: bool = True) -> None:
+        after = frozenset(kind.step(values, x) for values in self.known[place])
+        self.known[place] = after if happened else after | self.known[place]
+
+    @contextmanager
+    def maybe_interrupted(self, moment: int | None) -> Iterator[list[bool]]:
+        """Tells whether it was."""
+        told = [False]
+        if moment is None:
+            yield told
+            return
+        with suppress(Interrupted), interrupt(moment):
+            told[0] = True
+            yield told
+            told[0] = False
+
+    def pick(self, number: int) -> Live:
+        return self.live[number % len(self.live)]
+
+    # What a user does.
+
+    @precondition(lambda self: len(self.live) < _MOST_PROGRAMS)
+    @rule(place=st.sampled_from([0, 0, 0, 1]), which=st.integers(0, 3), moment=_MOMENTS)
+    def compile(self, place: int, which: int, moment: int | None) -> None:
+        kind = kinds()[which]
+        options = strategy(micro_batch_size=1, is_training=kind.trains)
+        compiler = paddle.static.IpuCompiledProgram(kind.main, self.scopes[place], options)
+        with self.maybe_interrupted(moment) as told:
+            program = compiler.compile(["x"], [kind.fetch])
+        if not told[0]:
+            self.live.append(Live(place, kind, compiler, program))
+
+    @precondition(lambda self: self.live)
+    @rule(number=st.integers(0, 3), x=_ROWS, moment=_MOMENTS)
+    def run(self, number: int, x: Row, moment: int | None) -> None:
+        item = self.pick(number)
+        executor = paddle.static.Executor(paddle.IPUPlace())
+        feed = {"x": np.array([x], np.float32)}
+        result = None
+        with self.maybe_interrupted(moment):
+            (result,) = executor.run(item.program, feed=feed, fetch_list=[item.kind.fetch])
+        if result is not None:
+            loss = float(np.asarray(result).reshape(()))
+            self.seen(
+                item.place,
+                lambda values: loss == sum(a * b for a, b in zip(x, values.weight, strict=True)),
+                f"the loss {loss} of {x}",
+            )
+        self.stepped(item.place, item.kind, x, result is not None)
+
+    @precondition(lambda self: any(item.kind.refuses for item in self.live))
+    @rule(number=st.integers(0, 3))
+    def fail(self, number: int) -> None:
+        """A step that an operator stops changes nothing."""
+        refusing = [item for item in self.live if item.kind.refuses]
+        item = refusing[number % len(refusing)]
+        executor = paddle.static.Executor(paddle.IPUPlace())
+        feed = {"x": np.full((1, _WIDTH), _REFUSED, np.float32)}
+        with pytest.raises(popart_runtime_error, match="Abort Program"):
+            executor.run(item.program, feed=feed, fetch_list=[item.kind.fetch])
+
+    @precondition(lambda self: self.live)
+    @rule(number=st.integers(0, 3), moment=_MOMENTS)
+    def bring(self, number: int, moment: int | None) -> None:
+        """``weights_to_host``."""
+        item = self.pick(number)
+        with self.maybe_interrupted(moment) as told:
+            item.compiler._backend.weights_to_host()
+        if not told[0]:
+            self.in_the_scope(item.place, state=item.kind.has_velocity)
+
+    @precondition(lambda self: self.live)
+    @rule(number=st.integers(0, 3), values=_ROWS, moment=_MOMENTS)
+    def set_by_hand(self, number: int, values: Row, moment: int | None) -> None:
+        """As README says: bring, write, ``weights_from_host``."""
+        item = self.pick(number)
+        item.compiler._backend.weights_to_host()
+        self.in_the_scope(item.place, state=item.kind.has_velocity)
+        write(self.scopes[item.place], "w", np.array([values], np.float32))
+        for _ in range(2):
+            with self.maybe_interrupted(moment) as told:
+                item.compiler._backend.weights_from_host()
+            if not told[0]:
+                break
+            moment = None
+        self.known[item.place] = frozenset(
+            before._replace(weight=values) for before in self.known[item.place]
+        )
+
+    @rule(place=st.integers(0, 1), moment=_MOMENTS)
+    def save(self, place: int, moment: int | None) -> None:
+        path = str(Path(self.folder.name) / str(len(self.saved)))
+        with self.maybe_interrupted(moment) as told, paddle.static.scope_guard(self.scopes[place]):
+            paddle.static.save(kinds()[0].main, path)
+        if not told[0]:
+            self.in_the_scope(place)
+            (values,) = self.known[place]
+            self.saved.append(values)
+
+    @precondition(lambda self: self.saved)
+    @rule(place=st.integers(0, 1), number=st.integers(0, 9), moment=_MOMENTS)
+    def load(self, place: int, number: int, moment: int | None) -> None:
+        number %= len(self.saved)
+        path = str(Path(self.folder.name) / str(number))
+        with self.maybe_interrupted(moment) as told, paddle.static.scope_guard(self.scopes[place]):
+            paddle.static.load(kinds()[0].main, path)
+        if not told[0]:
+            self.known[place] = frozenset([self.saved[number]])
+
+    @rule(place=st.integers(0, 1), which=st.integers(0, 2), x=_ROWS, moment=_MOMENTS)
+    def on_the_cpu(self, place: int, which: int, x: Row, moment: int | None) -> None:
+        """Paddle's executor trains a step of its own."""
+        kind = kinds()[which]
+        feed = {"x": np.array([x], np.float32)}
+        executor = paddle.static.Executor(paddle.CPUPlace())
+        with (
+            self.maybe_interrupted(moment) as told,
+            paddle.static.scope_guard(self.scopes[place]),
+        ):
+            executor.run(kind.main, feed=feed, fetch_list=[kind.fetch])
+        if not told[0]:
+            self.stepped(place, kind, x)
+            self.in_the_scope(place, state=kind.has_velocity)
+
+    @precondition(lambda self: self.live)
+    @rule(number=st.integers(0, 3), how=st.sampled_from(["dropped", "reset", "detach"]))
+    def end(self, number: int, how: str) -> None:
+        item = self.pick(number)
+        self.live = [other for other in self.live if other is not item]
+        if how != "dropped":
+            getattr(item.compiler._backend, how)()
+        del item
+        gc.collect()
+
+    @invariant()
+    def a_scope_without_programs_holds_the_newest(self) -> None:
+        for place in range(2):
+            if all(item.place != place for item in self.live):
+                self.in_the_scope(place)
+
+
+@pytest.mark.parametrize("examples", [25, pytest.param(400, marks=pytest.mark.thorough)])
+def test_every_program_of_a_scope_has_its_newest_weights(examples: int) -> None:
+    """``WEIGHT_STATES=20000`` tries as many."""
+    run_state_machine_as_test(
+        WeightStates,
+        settings=settings(
+            max_examples=int(os.environ.get("WEIGHT_STATES", examples)),
+            stateful_step_count=25,
+            deadline=None,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
