@@ -60,13 +60,13 @@ def collective(config: Config) -> Callable[[], None]:
     import jax.numpy as jnp
 
     from paddle_ipu.xla.lowerings.registry import INSTANCE_AXIS
-    from paddle_ipu.xla.step import collectives
+    from paddle_ipu.xla.step import instance_collectives
 
-    together = collectives.joined()
+    together = instance_collectives.joined()
     gradients = {name: jnp.ones((1, *shape)) for name, shape in shapes(config).items()}
     summed: Any = jax.jit(
         jax.shard_map(
-            collectives.summed,
+            instance_collectives.summed,
             mesh=together.mesh,
             in_specs=(jax.P(INSTANCE_AXIS),),
             out_specs=jax.P(),

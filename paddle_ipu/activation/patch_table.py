@@ -23,7 +23,7 @@ from paddle_ipu.legacy.pir_answers import answer_of
 from paddle_ipu.legacy.pir_names import PIR_NAMES, STATIC_LAYERS
 from paddle_ipu.options import strategy
 from paddle_ipu.runtime import executor
-from paddle_ipu.runtime.weights import backend, persistence
+from paddle_ipu.runtime.weights import owner, persistence
 
 
 def _everywhere(
@@ -486,7 +486,7 @@ PATCHES: tuple[Patch, ...] = (
     *_everywhere(
         _CORE,
         "IpuBackend",
-        backend.IpuBackend,
+        owner.IpuBackend,
         "only IPU builds have it; scripts fetch weights and save models through it",
         required=False,
     ),

@@ -45,7 +45,7 @@ from paddle_ipu.runtime.fetches import Fetch, axes_of
 from paddle_ipu.runtime.ipu_program import IpuProgram, tell_origin
 from paddle_ipu.runtime.random_seed import Seed, fixed_seed
 from paddle_ipu.runtime.weights import adapted_loss_scale
-from paddle_ipu.runtime.weights.backend import IpuBackend, has_other_owner
+from paddle_ipu.runtime.weights.owner import IpuBackend, has_other_owner
 from paddle_ipu.runtime.weights.state_upload import EarlyState
 from paddle_ipu.xla import process
 

@@ -13,7 +13,7 @@ from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.frontend import programs
 from paddle_ipu.options.strategy import check_consistent
 from paddle_ipu.runtime.ipu_program import IpuProgram
-from paddle_ipu.runtime.weights.backend import IpuBackend
+from paddle_ipu.runtime.weights.owner import IpuBackend
 
 if TYPE_CHECKING:
     from paddle_ipu.passes.pipeline import Pass

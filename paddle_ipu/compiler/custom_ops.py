@@ -82,7 +82,7 @@ def register_custom_op(
             None if info is None else (tuple(info.dims), info.dtype) for info in context.inputs
         ]
         name = f"{domain}.{custom.popart_op}"
-        found = _custom().result_kinds(name, forward, kinds, context.attributes)
+        found = _user_operators().result_kinds(name, forward, kinds, context.attributes)
         if len(found) != context.num_outputs:
             raise LoweringError(
                 f"custom operator {name}: the function given to register_custom_op gave "
@@ -105,15 +105,15 @@ def register_custom_op(
             version=version,
         )
     )
-    _custom().register_function(custom.domain, custom.popart_op, forward, backward)
+    _user_operators().register_function(custom.domain, custom.popart_op, forward, backward)
     _REGISTERED[paddle_op] = custom
 
 
-def _custom() -> Any:
+def _user_operators() -> Any:
     # It imports JAX, which predictions do without.
-    from paddle_ipu.xla.step import custom
+    from paddle_ipu.xla.step import user_operators
 
-    return custom
+    return user_operators
 
 
 def registered_custom_ops() -> Mapping[str, CustomOp]:

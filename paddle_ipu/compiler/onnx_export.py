@@ -20,7 +20,7 @@ from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.frontend import programs, saved_model
 from paddle_ipu.options.strategy import check_consistent
 from paddle_ipu.popart import standard_operators
-from paddle_ipu.runtime.weights.backend import update_scopes
+from paddle_ipu.runtime.weights.owner import update_scopes
 
 __all__ = ["ExportReport", "export"]
 

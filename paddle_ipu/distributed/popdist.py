@@ -122,9 +122,9 @@ def getDeviceId(ipusPerReplica: int = 0) -> int:
 
 def _collectives() -> Any:
     # It imports JAX, which one instance by itself need not.
-    from paddle_ipu.xla.step import collectives
+    from paddle_ipu.xla.step import instance_collectives
 
-    return collectives
+    return instance_collectives
 
 
 def init() -> None:

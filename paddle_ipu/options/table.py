@@ -1,4 +1,4 @@
-"""The single table of strategy options, and the graph patterns a strategy knows."""
+"""The single table of strategy options."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from paddle_ipu.runtime.fetches import Fetch, flat, given_back
 from paddle_ipu.runtime.random_seed import Seed
 from paddle_ipu.runtime.report import CompileReport, HostOperator
 from paddle_ipu.runtime.turns import Turns
-from paddle_ipu.runtime.weights.backend import IpuBackend
+from paddle_ipu.runtime.weights.owner import IpuBackend
 
 if TYPE_CHECKING:
     from paddle_ipu.runtime.measured import Measurement

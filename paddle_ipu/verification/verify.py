@@ -26,7 +26,7 @@ from paddle_ipu.passes.support.update_operators import OPTIMIZER_OPS
 from paddle_ipu.runtime import scope as scopes
 from paddle_ipu.runtime.feed_words import described, numbers_of
 from paddle_ipu.runtime.random_seed import fixed_seed
-from paddle_ipu.runtime.weights import backend as backends
+from paddle_ipu.runtime.weights import owner
 from paddle_ipu.verification import bisection, findings, not_finite
 from paddle_ipu.verification.comparison import Comparison, compare
 from paddle_ipu.verification.contents import AGREES, DIVERGES, ROUNDS
@@ -166,7 +166,7 @@ def report_on(
 ) -> VerificationReport:
     """Verifies what was prepared; the arguments are those of :func:`verify`."""
     report = VerificationReport(rtol, atol, steps, against=against, max_drift=max_drift)
-    with backends.last_program_stays():
+    with owner.last_program_stays():
         _verify(case, report, every_operator or against != "cpu")
     return report
 
@@ -336,7 +336,7 @@ def _verify(case: Case, report: VerificationReport, every_operator: bool) -> Non
     else:
 
         def later() -> None:
-            with backends.last_program_stays():
+            with owner.last_program_stays():
                 _compare_operators(case, report, sides, None)
 
         report.postpone(later)

@@ -253,4 +253,4 @@ _SETTINGS: Mapping[str, _Settings] = {
     "rmsprop": _numbers("decay", "epsilon", "momentum", "centered"),
     "rprop": _rprop,
 }
-"""Rule -> its numbers, which the functions of ``xla/update_rules.py`` read by these names."""
+"""Rule -> its numbers, by the names that ``xla/optimizers/update_rules.py`` reads them by."""

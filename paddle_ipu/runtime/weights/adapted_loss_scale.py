@@ -14,7 +14,7 @@ import numpy as np
 
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.runtime import scope as scopes
-from paddle_ipu.runtime.weights.backend import live_backends
+from paddle_ipu.runtime.weights.owner import live_backends
 
 
 def bring_back(scope: Any, optimizer: PaddleOptimizer | None) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import paddle
 
-from paddle_ipu.runtime.weights.backend import live_backends, update_scopes
+from paddle_ipu.runtime.weights.owner import live_backends, update_scopes
 
 _FLOATS = frozenset({np.dtype(np.float16), np.dtype(np.float32)})
 

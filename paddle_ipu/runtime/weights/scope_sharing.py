@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from paddle_ipu.frontend.programs import is_pir
-from paddle_ipu.runtime.weights.backend import live_backends, restore_state
+from paddle_ipu.runtime.weights.owner import live_backends, restore_state
 
 _KEPT = {"builtin.parameter": "parameter_name", "builtin.set_parameter": "parameter_name"}
 _DATA = "pd_op.data"

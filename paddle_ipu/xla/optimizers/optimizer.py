@@ -1,8 +1,7 @@
 """What an executable asks of an optimizer, and the optimizer that follows Paddle's rules.
 
-The rules themselves are ``xla/update_rules.py``'s, the update of one weight is
-``xla/weight_update.py``'s. Half weights keep their state in float32 and are
-rounded once, when they are stored.
+The rules themselves are ``update_rules.py``'s, the update of one weight is ``weight_update.py``'s.
+Half weights keep their state in float32 and are rounded once, when they are stored.
 """
 
 from __future__ import annotations

@@ -27,21 +27,21 @@ from paddle_ipu.xla.precision import half, integers
 from paddle_ipu.xla.rewrites import fused_products, inference_rewrites, kernel_layout
 from paddle_ipu.xla.rewrites.folded_norms import FoldedNorm
 from paddle_ipu.xla.step import (
-    collectives,
     constant_upload,
+    instance_collectives,
     memory,
     recomputation,
     step_trace,
     stored_step,
 )
+from paddle_ipu.xla.step.feed_staging import FeedRoom
 from paddle_ipu.xla.step.graph import LoweredGraph
-from paddle_ipu.xla.step.input_staging import FeedRoom
+from paddle_ipu.xla.step.optimizer_state import OptimizerState, owned
 from paddle_ipu.xla.step.recomputation import Segment
-from paddle_ipu.xla.step.state import OptimizerState, owned
+from paddle_ipu.xla.step.stale_weights import stale_reads
 from paddle_ipu.xla.step.step_program import GRADIENT_PREFIX, StepProgram
 from paddle_ipu.xla.step.stored_step import CompiledStep
 from paddle_ipu.xla.step.traced_step import Step
-from paddle_ipu.xla.step.weight_versions import stale_reads
 
 Tree = dict[str, Any]
 _WORD = 0xFFFFFFFF
@@ -73,8 +73,8 @@ class Executable:
     _compiled_still: CompiledStep | None = None
     _fits_state: bool = True
     _cache_path: str | None = None
-    _instances: collectives.Instances | None = None
-    _wholes: collectives.Wholes = field(default_factory=collectives.Wholes)
+    _instances: instance_collectives.Instances | None = None
+    _wholes: instance_collectives.Wholes = field(default_factory=instance_collectives.Wholes)
     _model_weights: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     _is_shared: bool = False
     _rooms: list[FeedRoom] | None = None
@@ -84,7 +84,7 @@ class Executable:
         process.prepare()
         program = self.program
         if program.instances > 1:
-            self._instances = collectives.joined()
+            self._instances = instance_collectives.joined()
         graph = LoweredGraph(
             program.graph,
             program.precision,

@@ -38,7 +38,7 @@ from paddle_ipu.xla.step import recomputation
 from paddle_ipu.xla.step.automatic_loss_scaling import GradientWatch
 from paddle_ipu.xla.step.lowering_errors import told_where
 from paddle_ipu.xla.step.recomputation import Segment
-from paddle_ipu.xla.step.weight_versions import Versions, evaluated_with
+from paddle_ipu.xla.step.stale_weights import Versions, evaluated_with
 from paddle_ipu.xla.step.widths import Widths
 
 OWN_LOWERINGS = "paddle_ipu.xla.lowerings."

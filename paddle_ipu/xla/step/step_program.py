@@ -56,7 +56,7 @@ class StepProgram:
         loss: id of the loss, in training.
         updater: the optimizer, in training.
         stages: first result of a node -> pipeline stage, where each stage updates its weights
-            while younger micro-batches are under way; ``weight_versions.py`` says what that means.
+            while younger micro-batches are under way; ``stale_weights.py`` says what that means.
         check_floats: find the first operator whose result is not finite.
         precision: how half is rounded and summed.
         automatic_loss_scaling: adapts the loss scale while training.

@@ -30,13 +30,13 @@ from paddle_ipu.xla.lowerings.registry import REPLICA_AXIS
 from paddle_ipu.xla.optimizers import optimizer
 from paddle_ipu.xla.precision import half, integers, stochastic
 from paddle_ipu.xla.rewrites import kernel_layout
-from paddle_ipu.xla.step import collectives
+from paddle_ipu.xla.step import instance_collectives
 from paddle_ipu.xla.step.automatic_loss_scaling import COUNTS, GradientWatch
 from paddle_ipu.xla.step.graph import LoweredGraph
+from paddle_ipu.xla.step.optimizer_state import OptimizerState
 from paddle_ipu.xla.step.recomputation import Segment
-from paddle_ipu.xla.step.state import OptimizerState
+from paddle_ipu.xla.step.stale_weights import Reads, Versions
 from paddle_ipu.xla.step.step_program import GRADIENT_PREFIX, Anchor, StepProgram
-from paddle_ipu.xla.step.weight_versions import Reads, Versions
 
 Tree = dict[str, Any]
 Scale = float | jax.Array
@@ -284,19 +284,21 @@ class Step:
 
     def _over_instances(self, tree: Any) -> Any:
         """The sum of what all instances have."""
-        return tree if self.program.instances == 1 else collectives.summed(tree)
+        return tree if self.program.instances == 1 else instance_collectives.summed(tree)
 
     def _everywhere(self, flags: jax.Array) -> jax.Array:
         """What is true on all instances."""
-        return flags if self.program.instances == 1 else collectives.true_everywhere(flags)
+        return flags if self.program.instances == 1 else instance_collectives.true_everywhere(flags)
 
     def _first_replica(self) -> Any:
         """The number of this instance's first replica. All instances compile the same program."""
-        return 0 if self.program.instances == 1 else collectives.own_index() * self.program.replicas
+        if self.program.instances == 1:
+            return 0
+        return instance_collectives.own_index() * self.program.replicas
 
     def _of_first_instance(self, counters: jax.Array) -> jax.Array:
         """Instance 0's counters: sums and updates are rounded alike on all instances."""
-        return counters if self.program.instances == 1 else collectives.of_first(counters)
+        return counters if self.program.instances == 1 else instance_collectives.of_first(counters)
 
     def _rounding(self, key: jax.Array, what: int) -> AbstractContextManager[None]:
         """Rounds what is traced inside as the session's options say."""

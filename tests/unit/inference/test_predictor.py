@@ -15,7 +15,7 @@ import pytest
 from paddle import inference
 
 from paddle_ipu.runtime import scope as scopes
-from paddle_ipu.runtime.weights.backend import IpuBackend
+from paddle_ipu.runtime.weights.owner import IpuBackend
 from paddle_ipu.xla import process
 from paddle_ipu.xla.step.executable import Executable
 from tests.unit.inference.conftest import assert_alike, rows, run

@@ -12,7 +12,7 @@ import paddle
 import pytest
 
 from paddle_ipu.runtime.turns import Turns
-from paddle_ipu.runtime.weights.backend import IpuBackend, last_program_stays, live_backends
+from paddle_ipu.runtime.weights.owner import IpuBackend, last_program_stays, live_backends
 from tests.journeys.training.side_by_side import mlp, pair, rows, strategy
 
 THREADS, RUNS = 4, 25

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from paddle_ipu.xla.step.state import OptimizerState
+from paddle_ipu.xla.step.optimizer_state import OptimizerState
 
 SHAPES = {"m": (2, 3), "p": (1,), "q": (1,), "r": (1,)}
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from paddle_ipu.xla.step.input_staging import FeedRoom
+from paddle_ipu.xla.step.feed_staging import FeedRoom
 from tests.unit.sessions.session_programs import B, Linear, W, X, infer
 
 
