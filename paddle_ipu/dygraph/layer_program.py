@@ -44,6 +44,8 @@ class LayerProgram:
         self._scope = scopes.temporary()
         self._tensors = dict(tensors)
         self._shared: dict[str, tuple[int, int]] = {}
+        # Of these, what the device has not been sent yet.
+        self._moved: set[str] = set()
         self._state = state
         self._share()
         if state is not None:
@@ -67,19 +69,24 @@ class LayerProgram:
 
     def run(self, feed: Mapping[str, Array], fetches: Sequence[str]) -> dict[str, Array]:
         """One run, with the layer's tensors as they are; it changes them."""
-        moved = self._share()
+        from paddle_ipu.xla.process import Deferred
+
+        self._moved.update(self._share())
         backend = self.program.backend
         known = backend.variables
-        newer = {*moved, *host_writes.since(self._seen, self._tensors)} & known
+        newer = {*self._moved, *host_writes.since(self._seen, self._tensors)} & known
         if self._state is not None:
             self._state.move_to(self, self._scope)
         if newer:
             backend.send_weights(newer)
-        results = self.program.run(feed, fetches)
-        if self._changed:
-            backend.receive_weights(self._changed)
-            host_writes.note(self._changed)
-        self._seen = host_writes.now()
+        # An interrupt finds the layer's tensors as before the run, or as behind it.
+        with Deferred():
+            results = self.program.run(feed, fetches)
+            if self._changed:
+                backend.receive_weights(self._changed)
+                host_writes.note(self._changed)
+            self._seen = host_writes.now()
+            self._moved.clear()
         return dict(zip(fetches, results, strict=True))
 
     def discard_changes(self) -> None:

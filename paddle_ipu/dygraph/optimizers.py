@@ -23,12 +23,14 @@ def applying(original: Callable[..., Any]) -> Callable[..., Any]:
         if not paddle.in_dynamic_mode():
             return original(self, loss, startup_program, params_grads, *rest, **k)
         pairs = params_grads["params"] if isinstance(params_grads, dict) else params_grads
+        updated = set() if registration.current() is None else {*dispatch.updated_by_calls()}
+        # Those that `clear_grad` left of steps on the CPU are no gradients of this one.
+        pairs[:] = [pair for pair in pairs if not (pair[0].name in updated and _let_go(*pair))]
         names = [parameter.name for parameter, _ in pairs]
         if names:
             left_on_cpu.note_step(names, dispatch.held_by_layers)
         if registration.current() is None:
             return original(self, loss, startup_program, params_grads, *rest, **k)
-        updated = {*dispatch.updated_by_calls()}
         autograd.stepped()
         twice = sorted({*names} & updated)
         if twice:
@@ -53,6 +55,14 @@ def applying(original: Callable[..., Any]) -> Callable[..., Any]:
             host_writes.note(names)
 
     return apply
+
+
+def _let_go(parameter: Any, gradient: Any) -> bool:
+    """Drops a gradient that is zero; whether it was."""
+    if not gradient.is_dense() or gradient.numpy().any():
+        return False
+    parameter.clear_gradient(False)
+    return True
 
 
 def _parameters(optimizer: Any) -> Iterator[str]:

@@ -116,6 +116,24 @@ def test_evaluation_between_steps_and_a_loop_on_the_cpu_afterwards() -> None:
         assert_same(one, other, 1e-5)
 
 
+def test_a_loop_that_begins_on_the_cpu_goes_on_on_the_ipu() -> None:
+    """``clear_grad`` leaves gradients of zero, which a call that trains has no step for."""
+
+    def trained(on_ipu: bool) -> tuple[Any, ...]:
+        layer = made()
+        called = paddle.jit.to_static(layer) if on_ipu else layer
+        optimizer = _momentum(layer)
+        before = steps(called, optimizer, [8], loop=True)
+        assert layer.last.weight.grad is not None
+        if on_ipu:
+            strategy(optimizer)
+        after = steps(called, optimizer, [8, 4], loop=True)
+        return before + after, weights(layer), state(optimizer)
+
+    for got, expected in zip(trained(True), trained(False), strict=True):
+        assert_same(got, expected)
+
+
 def test_weights_and_state_that_are_saved_loaded_and_written(tmp_path: Path) -> None:
     def run(on_ipu: bool) -> list[Any]:
         layer = made()

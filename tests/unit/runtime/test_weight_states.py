@@ -1,7 +1,6 @@
 """Programs of two Scopes in any order, with interrupts anywhere, beside a model of three lines.
 
-Every program of a Scope sees one set of weights, whoever trained them last. A trainer's step is
-``v += x; w -= v`` in whole numbers, so that the model's numbers are the device's to the last bit.
+Every program of a Scope sees one set of weights, whoever trained them last.
 """
 
 from __future__ import annotations
@@ -9,12 +8,12 @@ from __future__ import annotations
 import gc
 import os
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import paddle
@@ -31,14 +30,11 @@ from hypothesis.stateful import (
 )
 
 from paddle_ipu.errors import popart_runtime_error
-from paddle_ipu.runtime import scope as scopes
-from paddle_ipu.sessions.arrays import SessionArrays
-from paddle_ipu.sessions.weights import SessionWeights
 from tests.journeys.training.side_by_side import Built, build, read, strategy, variables, write
+from tests.unit.weight_model import Row, Values, maybe_interrupted
 
 pytestmark = pytest.mark.usefixtures("static_mode")
 
-Row = tuple[float, ...]
 _WIDTH = 2
 _REFUSED = 100.0
 _MOST_PROGRAMS = 4
@@ -46,29 +42,7 @@ _MOMENTS = st.none() | st.integers(0, 12)
 _ROWS = st.tuples(*[st.integers(-3, 3).map(float)] * _WIDTH)
 
 
-class Values(NamedTuple):
-    """What the variables of a Scope are."""
-
-    weight: Row
-    velocity: Row
-
-    def trained(self, x: Row) -> Values:
-        velocity = tuple(v + each for v, each in zip(self.velocity, x, strict=True))
-        return Values(_less(self.weight, velocity), velocity)
-
-    def moved(self, x: Row) -> Values:
-        return self._replace(weight=_less(self.weight, x))
-
-
-def _less(weight: Row, change: Row) -> Row:
-    return tuple(w - each for w, each in zip(weight, change, strict=True))
-
-
 START = Values((0.0,) * _WIDTH, (0.0,) * _WIDTH)
-
-
-class Interrupted(BaseException):
-    """What a signal's handler raises."""
 
 
 @dataclass(frozen=True)
@@ -142,44 +116,6 @@ def velocity_name() -> str:
     return name
 
 
-# -- interrupts ------------------------------------------------------------------------------------
-
-_SEAMS = (
-    (scopes, "write"),
-    (SessionWeights, "writeWeights"),
-    (SessionWeights, "readWeights"),
-    (SessionWeights, "weightsFromHost"),
-    (SessionWeights, "weightsToHost"),
-    (SessionArrays, "runArrays"),
-)
-"""Where a signal may arrive: before and after each call of these."""
-
-
-@contextmanager
-def interrupt(moment: int) -> Iterator[None]:
-    """Raises :class:`Interrupted` at a moment, counted over the calls of all seams."""
-    left = [moment]
-
-    def passed() -> None:
-        left[0] -= 1
-        if left[0] == -1:
-            raise Interrupted
-
-    def watched(call: Callable[..., Any]) -> Callable[..., Any]:
-        def act(*args: Any, **keywords: Any) -> Any:
-            passed()
-            result = call(*args, **keywords)
-            passed()
-            return result
-
-        return act
-
-    with pytest.MonkeyPatch.context() as patch:
-        for owner, name in _SEAMS:
-            patch.setattr(owner, name, watched(getattr(owner, name)))
-        yield
-
-
 # -- the machine -----------------------------------------------------------------------------------
 
 
@@ -243,18 +179,6 @@ class WeightStates(RuleBasedStateMachine):
         after = frozenset(kind.step(values, x) for values in self.known[place])
         self.known[place] = after if happened else after | self.known[place]
 
-    @contextmanager
-    def maybe_interrupted(self, moment: int | None) -> Iterator[list[bool]]:
-        """Tells whether it was."""
-        told = [False]
-        if moment is None:
-            yield told
-            return
-        with suppress(Interrupted), interrupt(moment):
-            told[0] = True
-            yield told
-            told[0] = False
-
     def pick(self, number: int) -> Live:
         return self.live[number % len(self.live)]
 
@@ -266,7 +190,7 @@ class WeightStates(RuleBasedStateMachine):
         kind = kinds()[which]
         options = strategy(micro_batch_size=1, is_training=kind.trains)
         compiler = paddle.static.IpuCompiledProgram(kind.main, self.scopes[place], options)
-        with self.maybe_interrupted(moment) as told:
+        with maybe_interrupted(moment) as told:
             program = compiler.compile(["x"], [kind.fetch])
         if not told[0]:
             self.live.append(Live(place, kind, compiler, program))
@@ -278,7 +202,7 @@ class WeightStates(RuleBasedStateMachine):
         executor = paddle.static.Executor(paddle.IPUPlace())
         feed = {"x": np.array([x], np.float32)}
         result = None
-        with self.maybe_interrupted(moment):
+        with maybe_interrupted(moment):
             (result,) = executor.run(item.program, feed=feed, fetch_list=[item.kind.fetch])
         if result is not None:
             loss = float(np.asarray(result).reshape(()))
@@ -305,7 +229,7 @@ class WeightStates(RuleBasedStateMachine):
     def bring(self, number: int, moment: int | None) -> None:
         """``weights_to_host``."""
         item = self.pick(number)
-        with self.maybe_interrupted(moment) as told:
+        with maybe_interrupted(moment) as told:
             item.compiler._backend.weights_to_host()
         if not told[0]:
             self.in_the_scope(item.place, state=item.kind.has_velocity)
@@ -319,7 +243,7 @@ class WeightStates(RuleBasedStateMachine):
         self.in_the_scope(item.place, state=item.kind.has_velocity)
         write(self.scopes[item.place], "w", np.array([values], np.float32))
         for _ in range(2):
-            with self.maybe_interrupted(moment) as told:
+            with maybe_interrupted(moment) as told:
                 item.compiler._backend.weights_from_host()
             if not told[0]:
                 break
@@ -331,7 +255,7 @@ class WeightStates(RuleBasedStateMachine):
     @rule(place=st.integers(0, 1), moment=_MOMENTS)
     def save(self, place: int, moment: int | None) -> None:
         path = str(Path(self.folder.name) / str(len(self.saved)))
-        with self.maybe_interrupted(moment) as told, paddle.static.scope_guard(self.scopes[place]):
+        with maybe_interrupted(moment) as told, paddle.static.scope_guard(self.scopes[place]):
             paddle.static.save(kinds()[0].main, path)
         if not told[0]:
             self.in_the_scope(place)
@@ -343,7 +267,7 @@ class WeightStates(RuleBasedStateMachine):
     def load(self, place: int, number: int, moment: int | None) -> None:
         number %= len(self.saved)
         path = str(Path(self.folder.name) / str(number))
-        with self.maybe_interrupted(moment) as told, paddle.static.scope_guard(self.scopes[place]):
+        with maybe_interrupted(moment) as told, paddle.static.scope_guard(self.scopes[place]):
             paddle.static.load(kinds()[0].main, path)
         if not told[0]:
             self.known[place] = frozenset([self.saved[number]])
@@ -355,7 +279,7 @@ class WeightStates(RuleBasedStateMachine):
         feed = {"x": np.array([x], np.float32)}
         executor = paddle.static.Executor(paddle.CPUPlace())
         with (
-            self.maybe_interrupted(moment) as told,
+            maybe_interrupted(moment) as told,
             paddle.static.scope_guard(self.scopes[place]),
         ):
             executor.run(kind.main, feed=feed, fetch_list=[kind.fetch])

@@ -1,0 +1,101 @@
+"""What weights are after interrupted steps: a model of three lines, and the interrupts.
+
+A trainer's step is ``v += x; w -= v`` in whole numbers: the model's numbers are the device's to the
+last bit.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
+
+import pytest
+
+from paddle_ipu.runtime import scope as scopes
+from paddle_ipu.sessions.arrays import SessionArrays
+from paddle_ipu.sessions.weights import SessionWeights
+
+Row = tuple[float, ...]
+
+
+class Values(NamedTuple):
+    """What the variables of a Scope are."""
+
+    weight: Row
+    velocity: Row
+
+    def trained(self, x: Row) -> Values:
+        velocity = tuple(v + each for v, each in zip(self.velocity, x, strict=True))
+        return Values(_less(self.weight, velocity), velocity)
+
+    def moved(self, x: Row) -> Values:
+        return self._replace(weight=_less(self.weight, x))
+
+
+def _less(weight: Row, change: Row) -> Row:
+    return tuple(w - each for w, each in zip(weight, change, strict=True))
+
+
+class Interrupted(BaseException):
+    """What a signal's handler raises."""
+
+
+_SEAMS = (
+    (scopes, "write"),
+    (SessionWeights, "writeWeights"),
+    (SessionWeights, "readWeights"),
+    (SessionWeights, "weightsFromHost"),
+    (SessionWeights, "weightsToHost"),
+    (SessionArrays, "runArrays"),
+)
+"""Where a signal may arrive: before and after each call of these."""
+
+
+@contextmanager
+def interrupt(moment: int) -> Iterator[None]:
+    """Has a signal arrive at a moment, counted over the calls of all seams.
+
+    Its handler raises :class:`Interrupted`.
+    """
+    left = [moment]
+
+    def handle(*_: object) -> None:
+        raise Interrupted
+
+    def passed() -> None:
+        left[0] -= 1
+        if left[0] == -1:
+            signal.raise_signal(signal.SIGINT)
+
+    def watched(call: Callable[..., Any]) -> Callable[..., Any]:
+        def act(*args: Any, **keywords: Any) -> Any:
+            passed()
+            result = call(*args, **keywords)
+            passed()
+            return result
+
+        return act
+
+    with pytest.MonkeyPatch.context() as patch:
+        for owner, name in _SEAMS:
+            patch.setattr(owner, name, watched(getattr(owner, name)))
+        handler = signal.signal(signal.SIGINT, handle)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, handler)
+
+
+@contextmanager
+def maybe_interrupted(moment: int | None) -> Iterator[list[bool]]:
+    """Interrupts at a moment, where there is one; tells whether it did."""
+    told = [False]
+    if moment is None:
+        yield told
+        return
+    with suppress(Interrupted), interrupt(moment):
+        told[0] = True
+        yield told
+        told[0] = False
