@@ -71,6 +71,8 @@ def _add(
     seam: str | None = None,
 ) -> None:
     """Add rows ``name: (default, meaning)``; without ``seam`` the session field of that name."""
+    if twice := sorted(_rows.keys() & rows.keys()):
+        raise ValueError(f"option {twice[0]!r} has a row already")
     for name, (default, meaning) in rows.items():
         where = _session_field(name) if seam is None else seam
         _rows[name] = Option(name, valid, default, meaning, status, group, where)

@@ -7,10 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from paddle_ipu.errors import FeedError
-
-_NUMBERS = "biufcV"
-"""Kinds of NumPy's dtypes that hold numbers; ``V`` are those of ml_dtypes."""
 _KINDS: Mapping[str, str] = {"U": "strings", "S": "bytes", "M": "dates", "m": "spans of time"}
 _ONE: Mapping[str, str] = {"str": "a string", "bytes": "bytes", "NoneType": "None"}
 _MANY: Mapping[str, str] = {
@@ -20,25 +16,6 @@ _MANY: Mapping[str, str] = {
     "dict": "dicts",
     **dict.fromkeys(("int", "float", "complex", "bool"), "numbers"),
 }
-
-
-def numbers_of(what: str, value: Any, expected: str) -> np.ndarray[Any, Any]:
-    """What is fed as an array of whatever type of numbers.
-
-    Args:
-        what: the feed, as "feed 'x'".
-        expected: the dtype that it is declared with.
-
-    Raises:
-        FeedError: it holds something else, or lists of several lengths.
-    """
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        array = None
-    if array is None or array.dtype.kind not in _NUMBERS or array.dtype.names is not None:
-        raise FeedError(f"{what}: got {described(value)}, expected an array of {expected}.")
-    return array
 
 
 def described(value: Any) -> str:

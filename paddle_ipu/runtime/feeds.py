@@ -11,10 +11,12 @@ from typing import Any, Literal
 import numpy as np
 
 from paddle_ipu.errors import FeedError
-from paddle_ipu.runtime.feed_words import numbers_of
+from paddle_ipu.runtime.feed_words import described
 from paddle_ipu.runtime.scope import from_bits
 
 Array = np.ndarray[Any, Any]
+_NUMBERS = "biufcV"
+"""Kinds of NumPy's dtypes that hold numbers; ``V`` are those of ml_dtypes."""
 _LOWEST, _HIGHEST = np.iinfo(np.int32).min, np.iinfo(np.int32).max
 _FEW = 32
 _ONLY_PICKS = (
@@ -45,6 +47,25 @@ class Feed:
     declared: str
     device: str
     has_own_rows: bool = False
+
+
+def numbers_of(what: str, value: Any, expected: str) -> Array:
+    """What is fed as an array of whatever type of numbers.
+
+    Args:
+        what: the feed, as "feed 'x'".
+        expected: the dtype that it is declared with.
+
+    Raises:
+        FeedError: it holds something else, or lists of several lengths.
+    """
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        array = None
+    if array is None or array.dtype.kind not in _NUMBERS or array.dtype.names is not None:
+        raise FeedError(f"{what}: got {described(value)}, expected an array of {expected}.")
+    return array
 
 
 def converted(name: str, known: Feed, value: Any) -> Array:

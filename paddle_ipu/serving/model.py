@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from paddle_ipu.errors import FeedError, OptionError
-from paddle_ipu.runtime.feed_words import listed, numbers_of
+from paddle_ipu.runtime.feed_words import listed
+from paddle_ipu.runtime.feeds import numbers_of
 
 Array = np.ndarray[Any, Any]
 

@@ -24,7 +24,8 @@ from paddle_ipu.options.one_micro_batch import for_one_micro_batch
 from paddle_ipu.options.strategy import StrategyValues
 from paddle_ipu.passes.support.update_operators import OPTIMIZER_OPS
 from paddle_ipu.runtime import scope as scopes
-from paddle_ipu.runtime.feed_words import described, numbers_of
+from paddle_ipu.runtime.feed_words import described
+from paddle_ipu.runtime.feeds import numbers_of
 from paddle_ipu.runtime.random_seed import fixed_seed
 from paddle_ipu.runtime.weights import owner
 from paddle_ipu.verification import bisection, findings, not_finite

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddle_ipu.errors import NotSupported, OptionError
+from paddle_ipu.options import table
 from paddle_ipu.options.strategy import (
     OPTIONS,
     CoreIpuStrategy,
@@ -52,6 +53,11 @@ def test_the_table_holds_the_options_of_an_ipu_build_and_three_of_ours() -> None
     for name, option in OPTIONS.items():
         assert option.name == name
         assert option.meaning.endswith(".")
+
+
+def test_a_second_row_of_an_option_is_refused() -> None:
+    with pytest.raises(ValueError, match="option 'is_training' has a row already"):
+        table._add("Program", "effective", table.FLAG, {"is_training": (True, "Again.")})
 
 
 @BY_NAME
