@@ -69,8 +69,6 @@ class LayerProgram:
 
     def run(self, feed: Mapping[str, Array], fetches: Sequence[str]) -> dict[str, Array]:
         """One run, with the layer's tensors as they are; it changes them."""
-        from paddle_ipu.xla.process import Deferred
-
         self._moved.update(self._share())
         backend = self.program.backend
         known = backend.variables
@@ -80,7 +78,7 @@ class LayerProgram:
         if newer:
             backend.send_weights(newer)
         # An interrupt finds the layer's tensors as before the run, or as behind it.
-        with Deferred():
+        with self.program.uninterrupted():
             results = self.program.run(feed, fetches)
             if self._changed:
                 backend.receive_weights(self._changed)

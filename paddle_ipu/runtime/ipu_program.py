@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -329,6 +329,13 @@ class IpuProgram:
             with self._counting:
                 self._runs += 1
         return outputs
+
+    def uninterrupted(self) -> AbstractContextManager[Any]:
+        """A block that Python's handlers of SIGINT and SIGTERM wait for the end of."""
+        if not self._is_ours:
+            return nullcontext()
+        found: AbstractContextManager[Any] = self._backend.session_as_is.uninterrupted()
+        return found
 
     def _runs_together(self) -> bool:
         """Whether a run neither changes anything nor has weights to fetch before."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 
 from paddle_ipu.errors import popart_runtime_error
 from paddle_ipu.sessions.weights import SessionWeights
+from paddle_ipu.xla.process import Deferred
 
 Array = np.ndarray[Any, Any]
 
@@ -24,6 +26,10 @@ class SessionArrays(SessionWeights):
 
     _updating: bool
     _is_reserved = False
+
+    def uninterrupted(self) -> AbstractContextManager[None]:
+        """A block that Python's handlers of signals wait for the end of; PopART has none."""
+        return Deferred()
 
     def runArrays(self, inputs: Mapping[str, Array], copied: bool = True) -> dict[str, Array]:
         """One step.
