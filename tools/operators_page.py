@@ -53,7 +53,7 @@ def _portable(row: Row) -> str:
 
 def _line(row: Row, cases: list[OperatorCase], legacy: Sequence[str]) -> str:
     dtypes = sorted({array.dtype.name for case in cases for array in case.inputs.values()})
-    limits = [row.limits, *(case.limitation for case in cases)]
+    limits = dict.fromkeys([row.limits, *(case.limitation for case in cases)])
     cells = [
         f"`{row.name}`",
         ", ".join(f"`{name}`" for name in legacy),

@@ -206,8 +206,8 @@ for _corners in (True, False):
                 x, grid, "nearest", mode, corners
             ),
             gradient="x grid",
-            since=Since("3.1", "a place half way goes away from zero"),
-            limitation="a place half way goes to the even pixel; before Paddle 3.1 away from zero",
+            since=Since("3.2", "a place half way goes away from zero"),
+            limitation="a place half way goes to the even pixel; before Paddle 3.2 away from zero",
             label=f"half_way_{_mode}_{'corners' if _corners else 'edges'}",
             x=normal(1, 2, 5, 5),
             grid=_half_way(_corners),
