@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import pytest
@@ -95,7 +95,15 @@ def maybe_interrupted(moment: int | None) -> Iterator[list[bool]]:
     if moment is None:
         yield told
         return
-    with suppress(Interrupted), interrupt(moment):
-        told[0] = True
-        yield told
-        told[0] = False
+    told[0] = True
+    try:
+        with interrupt(moment):
+            yield told
+    except Interrupted:
+        return
+    except OSError as error:
+        # What Paddle makes of an exception in a backward.
+        if Interrupted.__name__ not in str(error):
+            raise
+        return
+    told[0] = False
