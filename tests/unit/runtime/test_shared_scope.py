@@ -164,8 +164,8 @@ def test_a_run_that_takes_the_weights_with_it_goes_on_with_what_the_scope_has(
         with pytest.raises(
             BackendUnavailableError,
             match=r"a run that failed took the optimizer's state with it "
-            r"\(linear_\d\.b_0_moment1_0, .*, \.\.\.\)\. Run the startup program, load a checkpoint "
-            r"with paddle\.static\.load, and run again",
+            r"\(linear_\d\.b_0_moment1_0, .*, \.\.\.\)\. Run the startup program, load a "
+            r"checkpoint with paddle\.static\.load, and run again",
         ):
             both.on_ipu(rows(4, 1))
     both.on_cpu(rows(4))
