@@ -7,7 +7,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -278,7 +278,11 @@ class IpuBackend:
         self._session.weightsFromHost()
 
     def __del__(self) -> None:
-        if not sys.is_finalizing():
+        if sys.is_finalizing() or self._session is None:
+            return
+        ours = target_selection.is_ours(self._popart)
+        # Python ignores what a signal's handler raises here, and half of the weights would be lost.
+        with self._session.uninterrupted() if ours else nullcontext():
             self._leave()
 
     def _leave(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from dataclasses import replace
 from typing import Any
@@ -10,8 +11,10 @@ import numpy as np
 import paddle
 import pytest
 
+from paddle_ipu.sessions.session import TrainingSession
 from paddle_ipu.xla.process import Deferred
 from paddle_ipu.xla.step.executable import Executable
+from tests.journeys.training.side_by_side import distance, mlp, pair, read, rows
 
 pytestmark = pytest.mark.usefixtures("static_mode")
 
@@ -75,6 +78,33 @@ def test_a_signal_during_a_step_leaves_what_the_step_trained(
         np.testing.assert_allclose(weight(), before - 1.5)
     finally:
         signal.signal(number, handler)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_signal_while_a_program_is_dropped_leaves_what_it_trained(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    both = pair(mlp(paddle.optimizer.SGD))
+    both.step(rows(4))
+    bring = TrainingSession.weightsToHost
+
+    def interrupted(self: TrainingSession) -> None:
+        signal.raise_signal(signal.SIGINT)
+        bring(self)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    handler = signal.signal(signal.SIGINT, interrupt)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(TrainingSession, "weightsToHost", interrupted)
+            both.program = both.compiler = None
+            gc.collect()
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    for name in both.built.parameters:
+        assert distance(read(both.ipu, name), read(both.cpu, name)) <= 1e-5, name
 
 
 def test_without_a_handler_in_python_nothing_is_exchanged() -> None:
