@@ -7,6 +7,7 @@ last bit.
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +15,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from paddle_ipu.runtime import scope as scopes
 from paddle_ipu.sessions.arrays import SessionArrays
@@ -130,3 +133,18 @@ def maybe_interrupted(moment: int | None) -> Iterator[list[bool]]:
             raise
         return
     told[0] = False
+
+
+def try_orders(machine: type[RuleBasedStateMachine], examples: int) -> None:
+    """Tries so many orders of a machine's rules; ``WEIGHT_STATES=20000`` tries as many."""
+    with only_new_garbage():
+        run_state_machine_as_test(
+            machine,
+            settings=settings(
+                max_examples=int(os.environ.get("WEIGHT_STATES", examples)),
+                stateful_step_count=25,
+                deadline=None,
+                database=None,
+                suppress_health_check=list(HealthCheck),
+            ),
+        )

@@ -7,8 +7,8 @@ ended. ``traced_step.py`` is what is compiled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paddle_ipu.errors import LoweringError, NumericalError, popart_exception, popart_runtime_error
+from paddle_ipu.errors import popart_exception, popart_runtime_error
 from paddle_ipu.instances import heartbeat
 from paddle_ipu.popart.operand_ranges import OperandRange
 from paddle_ipu.xla import process
@@ -35,7 +35,9 @@ from paddle_ipu.xla.step import (
     stored_step,
 )
 from paddle_ipu.xla.step.feed_staging import FeedRoom
+from paddle_ipu.xla.step.finite_checks import raise_unless_finite
 from paddle_ipu.xla.step.graph import LoweredGraph
+from paddle_ipu.xla.step.lowering_errors import told_of_loops
 from paddle_ipu.xla.step.optimizer_state import OptimizerState, owned
 from paddle_ipu.xla.step.recomputation import Segment
 from paddle_ipu.xla.step.stale_weights import stale_reads
@@ -301,7 +303,7 @@ class Executable:
             nullcontext() if on_cpu else jax.default_matmul_precision("highest"),
             self._integers(),
         ):
-            with _told_of_loops():
+            with told_of_loops():
                 traced = function.trace(*self._arguments())
             return traced.lower(lowering_platforms=None if platform is None else (platform,))
 
@@ -502,7 +504,7 @@ class Executable:
                 self.weights = weights
                 self._step.state.replace(state)
         if finite is not None:
-            self._raise_unless_finite(np.asarray(finite), step)
+            raise_unless_finite(np.asarray(finite), step)
         extremes = anchors.pop(index_ranges.NAME, None)
         results = {name: np.asarray(array) for name, array in anchors.items()}
         program = self.program
@@ -532,7 +534,7 @@ class Executable:
         )
         results = {name: np.asarray(array) for name, array in anchors.items()}
         if finite is not None:
-            self._raise_unless_finite(np.asarray(finite), step)
+            raise_unless_finite(np.asarray(finite), step)
         if results:
             # Whoever waits for results waits for all that reads the feeds.
             rooms.append(room)
@@ -580,31 +582,6 @@ class Executable:
         updater = self.program.updater
         return _NO_SCALARS if updater is None else updater.scalars()
 
-    def _raise_unless_finite(self, finite: np.ndarray[Any, Any], step: Step) -> None:
-        if finite.all():
-            return
-        micro = self.program.accumulation_factor * self.program.replicas
-        operators = len(step.checked)
-        batches = finite.reshape(-1, micro, finite.shape[-1])
-        batch = int(np.argmin(batches.all(axis=(1, 2))))
-        flags = batches[batch, :, :operators]
-        node = None
-        if flags.all():
-            # The last column, the same for all micro-batches, is that of the update after them.
-            where, turn = "a gradient or an updated weight", batch * micro + micro - 1
-        else:
-            row = int(np.argmin(flags.all(axis=1)))
-            node, turn = step.checked[int(np.argmin(flags[row]))], batch * micro + row
-            where = f"operator {node.op_type} ({node.name})"
-        error = NumericalError(
-            f"floating-point checks are on and {where} gave NaN or infinity in "
-            f"{self.program.turn(turn)}. Weights and optimizer state were left as before this run. "
-            "Check the feeds and the learning rate; paddle_ipu.verify compares every operator with "
-            "Paddle's CPU kernels."
-        )
-        error.node = None if node is None else node.name
-        raise error
-
 
 def _wait_for(arrays: Any) -> None:
     jax.block_until_ready(arrays)  # type: ignore[no-untyped-call]
@@ -612,18 +589,3 @@ def _wait_for(arrays: Any) -> None:
 
 def _spec(shape: tuple[int, ...], dtype: Any) -> Any:
     return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
-
-
-@contextmanager
-def _told_of_loops() -> Iterator[None]:
-    """JAX's error about the gradient of a loop, in the words of the program's author."""
-    try:
-        yield
-    except ValueError as error:
-        if "Reverse-mode differentiation does not work for lax.while_loop" not in str(error):
-            raise
-        raise LoweringError(
-            "the loss depends on a Loop without a constant maximum of turns, which has no "
-            "gradient: the device has to know how many turns to keep. Give the Loop a constant "
-            "maximum, or put a Detach behind it."
-        ) from error

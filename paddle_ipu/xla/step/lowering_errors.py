@@ -1,4 +1,4 @@
-"""What a lowering raises, with the operator's name."""
+"""What a lowering raises, with the operator's name, and JAX's error of a loop's gradient."""
 
 from __future__ import annotations
 
@@ -36,3 +36,18 @@ def told_where(node: LoweredNode, operands: Sequence[Any]) -> Iterator[None]:
         )
         failed.node = node.name
         raise failed from error
+
+
+@contextmanager
+def told_of_loops() -> Iterator[None]:
+    """JAX's error about the gradient of a loop, in the words of the program's author."""
+    try:
+        yield
+    except ValueError as error:
+        if "Reverse-mode differentiation does not work for lax.while_loop" not in str(error):
+            raise
+        raise LoweringError(
+            "the loss depends on a Loop without a constant maximum of turns, which has no "
+            "gradient: the device has to know how many turns to keep. Give the Loop a constant "
+            "maximum, or put a Detach behind it."
+        ) from error

@@ -6,25 +6,22 @@ Whether a call runs on the IPU or on the CPU, weights and optimizer state are th
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import paddle
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 from paddle import nn
 
-from tests.unit.weight_model import Row, Values, maybe_interrupted, only_new_garbage
+from tests.unit.weight_model import Row, Values, maybe_interrupted, try_orders
 
 _WIDTH = 2
 _MOMENTS = st.none() | st.integers(0, 8)
@@ -168,15 +165,4 @@ class LayerWeights(RuleBasedStateMachine):
 
 @pytest.mark.parametrize("examples", [15, pytest.param(400, marks=pytest.mark.thorough)])
 def test_a_layer_has_the_weights_of_dynamic_mode(examples: int) -> None:
-    """``WEIGHT_STATES=20000`` tries as many."""
-    with only_new_garbage():
-        run_state_machine_as_test(
-            LayerWeights,
-            settings=settings(
-                max_examples=int(os.environ.get("WEIGHT_STATES", examples)),
-                stateful_step_count=25,
-                deadline=None,
-                database=None,
-                suppress_health_check=list(HealthCheck),
-            ),
-        )
+    try_orders(LayerWeights, examples)

@@ -6,7 +6,6 @@ Every program of a Scope sees one set of weights, whoever trained them last.
 from __future__ import annotations
 
 import gc
-import os
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -18,7 +17,6 @@ from typing import Any
 import numpy as np
 import paddle
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -26,12 +24,11 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 
 from paddle_ipu.errors import popart_runtime_error
 from tests.journeys.training.side_by_side import Built, build, read, strategy, variables, write
-from tests.unit.weight_model import Row, Values, maybe_interrupted, only_new_garbage
+from tests.unit.weight_model import Row, Values, maybe_interrupted, try_orders
 
 pytestmark = pytest.mark.usefixtures("static_mode")
 
@@ -306,15 +303,4 @@ class WeightStates(RuleBasedStateMachine):
 
 @pytest.mark.parametrize("examples", [15, pytest.param(400, marks=pytest.mark.thorough)])
 def test_every_program_of_a_scope_has_its_newest_weights(examples: int) -> None:
-    """``WEIGHT_STATES=20000`` tries as many."""
-    with only_new_garbage():
-        run_state_machine_as_test(
-            WeightStates,
-            settings=settings(
-                max_examples=int(os.environ.get("WEIGHT_STATES", examples)),
-                stateful_step_count=25,
-                deadline=None,
-                database=None,
-                suppress_health_check=list(HealthCheck),
-            ),
-        )
+    try_orders(WeightStates, examples)
