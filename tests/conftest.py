@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import fcntl
 import os
 import signal
@@ -35,6 +36,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for tier in TIERS:
             if tier.has(place):
                 item.add_marker(tier.name)
+
+
+_STDERR = pytest.StashKey[int]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keeps standard error as it is before pytest captures it."""
+    config.stash[_STDERR] = os.dup(2)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Has a crash say where it was: Paddle's handlers write into what pytest captures."""
+    if "paddle" in sys.modules:
+        import paddle
+
+        paddle.disable_signal_handler()
+        # One that is enabled does not take the signals again.
+        faulthandler.disable()
+        faulthandler.enable(session.config.stash[_STDERR])
 
 
 @pytest.fixture(scope="session")
@@ -95,6 +115,12 @@ def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
 def dynamic_mode_afterwards() -> Iterator[None]:
     """Leaves Paddle in its default mode on the CPU, whatever a test or its fixtures turned on."""
     yield
+    if "paddle_ipu.dygraph.registration" in sys.modules:
+        from paddle_ipu.dygraph import registration
+
+        # A strategy made in dynamic mode has all layers run on the IPU from then on.
+        if registration.current() is not None:
+            registration.current().release_patch()
     if "paddle" in sys.modules:
         import paddle
 

@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{arguments.target}: {error}", file=sys.stderr)
         return _UNREADABLE
     except (Exception, SystemExit) as error:
-        place = _last_line(error, arguments.target)
+        place = line_of(error, arguments.target)
         print(
             f"{arguments.target} failed{place} before it had a program to check: "
             f"{type(error).__name__}: {error}",
@@ -100,7 +100,7 @@ def _take_options(arguments: argparse.Namespace) -> None:
             setattr(arguments, option, True)
 
 
-def _last_line(error: BaseException, script: str) -> str:
+def line_of(error: BaseException, script: str) -> str:
     """`` at file:line`` of a script's own call that failed, "" where that is not known."""
     if isinstance(error, SyntaxError) and error.filename:
         return f" at {error.filename}:{error.lineno}"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import paddle_ipu
-from paddle_ipu.cli.check import _last_line
+from paddle_ipu.cli.check import line_of
 from paddle_ipu.cli.measured_runs import measured_script
 from paddle_ipu.cli.scripts import run_script, taking_over
 from paddle_ipu.compiler.predicted_program import ipus_of, predicted_program
@@ -103,7 +103,7 @@ def predicted_target(arguments: argparse.Namespace) -> Target | int:
         print(f"{arguments.target}: {error}", file=sys.stderr)
         return UNREADABLE
     except (Exception, SystemExit) as error:
-        place = _last_line(error, arguments.target)
+        place = line_of(error, arguments.target)
         when = "before it compiled a program" if steps is None else "while it was measured"
         print(
             f"{arguments.target} failed{place} {when}: {type(error).__name__}: {error}",

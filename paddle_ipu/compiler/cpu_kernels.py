@@ -25,7 +25,6 @@ from paddle_ipu.frontend.legacy_operator import EMPTY, Operator, Variables
 Array = np.ndarray[Any, Any]
 Kind = tuple[tuple[int, ...], str]
 
-_INT32 = np.iinfo(np.int32)
 _NARROW = {"int64": "int32", "float64": "float32"}
 _HALF = ("float16", "bfloat16")
 _PIR_CONSTANTS = frozenset({"pd_op.full", "pd_op.full_int_array"})
@@ -205,13 +204,6 @@ def _fitting(place: str, array: Array, kind: Kind) -> Array:
             f"{place}: Paddle's CPU kernel gave shape {list(array.shape)}, on ones it gave "
             f"{list(shape)}. A result whose shape depends on values has no place in an IPU program."
         )
-    if array.dtype.name == "int64" and dtype == "int32" and array.size:
-        low, high = int(array.min()), int(array.max())
-        if low < _INT32.min or high > _INT32.max:
-            raise PaddleIpuError(
-                f"{place}: Paddle's CPU kernel gave {low if low < _INT32.min else high}, which "
-                "does not fit the 32-bit integers of an IPU."
-            )
     return np.asarray(array.astype("float32" if dtype in _HALF else dtype, copy=False), order="C")
 
 

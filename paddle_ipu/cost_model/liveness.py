@@ -247,7 +247,7 @@ def _crossing(segments: Sequence[Sequence[Operator]], roots: Roots) -> dict[str,
     return crossing
 
 
-class _Held:
+class Held:
     """Tensors that come and go, and which there were at a marked moment."""
 
     def __init__(self, tensors: Mapping[str, Tensor] | None = None) -> None:
@@ -302,10 +302,10 @@ class _Walk:
     ) -> None:
         self.steps: list[Step] = []
         self.most = -1.0
-        self.gradients = _Held(gradients)
+        self.gradients = Held(gradients)
         self._roots = roots
         self._kept = kept
-        self._alive = _Held()
+        self._alive = Held()
         self._last: dict[str, int] = {}
         for index, operator in enumerate(operators):
             for tensor in operator.read:

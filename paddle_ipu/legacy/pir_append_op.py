@@ -14,11 +14,12 @@ from paddle_ipu.errors import NotSupported
 _IGNORED = frozenset(
     {"op_role", "op_role_var", "op_namescope", "op_callstack", "op_device", "use_mkldnn"}
 )
-_UNARY = (
+UNARY = (
     "abs", "ceil", "cos", "erf", "exp", "floor", "log", "reciprocal", "relu", "round", "rsqrt",
     "sigmoid", "sign", "sin", "sqrt", "square", "tanh",
 )  # fmt: skip
-_BINARY = {
+"""Operators of one variable ``X``."""
+BINARY = {
     "elementwise_add": "add",
     "elementwise_sub": "subtract",
     "elementwise_mul": "multiply",
@@ -27,6 +28,7 @@ _BINARY = {
     "elementwise_min": "minimum",
     "elementwise_pow": "pow",
 }
+"""Operators of ``X`` and ``Y``, by the function of today."""
 _Inputs = dict[str, list[Any]]
 _Maker = Callable[[_Inputs, dict[str, Any]], Any]
 
@@ -154,8 +156,8 @@ def _cast(inputs: _Inputs, attributes: dict[str, Any]) -> Any:
 
 
 _MAKERS: dict[str, _Maker] = {
-    **{name: _function(name, "X") for name in _UNARY},
-    **{name: _elementwise(now) for name, now in _BINARY.items()},
+    **{name: _function(name, "X") for name in UNARY},
+    **{name: _elementwise(now) for name, now in BINARY.items()},
     "assign": _function("assign", "X"),
     "share_data": _function("assign", "X"),
     "scale": _function(

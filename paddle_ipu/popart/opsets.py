@@ -27,7 +27,8 @@ from paddle_ipu.popart.schema import (
 from paddle_ipu.popart.tensorinfo import dtype_from_string
 
 OpMethod = Callable[..., Any]
-_REQUIRED: Any = object()
+REQUIRED: Any = object()
+"""The default of an argument that has none."""
 
 
 class Emitter(Protocol):
@@ -110,27 +111,32 @@ def _enum_attribute(name: str, value: Any) -> ir.Attr:
     return ir.AttrInt64(name, int(value))
 
 
-class _Parameter(NamedTuple):
-    """One argument of a builder method; its default is `_REQUIRED` when it must be given."""
+class Parameter(NamedTuple):
+    """One argument of a builder method; its default is `REQUIRED` when it must be given."""
 
     name: str
     kind: str
     default: Any
 
 
-def _parameters(schema: OpSchema) -> list[_Parameter]:
+def parameters_of(schema: OpSchema) -> list[Parameter]:
+    """The arguments of the operator's builder method, in order.
+
+    Raises:
+        ValueError: an argument that must be given follows one that need not.
+    """
     found = []
     if schema.max_inputs != 0:
-        found.append(_Parameter("args", "list[str]", _REQUIRED))
+        found.append(Parameter("args", "list[str]", REQUIRED))
     if takes_num_outputs(schema):
-        found.append(_Parameter("num_outputs", "int", _REQUIRED))
+        found.append(Parameter("num_outputs", "int", REQUIRED))
     for name, attribute in schema.attributes.items():
-        default = _REQUIRED if attribute.required else attribute.default
-        found.append(_Parameter(attribute.argument or name, attribute.kind, default))
+        default = REQUIRED if attribute.required else attribute.default
+        found.append(Parameter(attribute.argument or name, attribute.kind, default))
     if schema.op_type == "Constant" and schema.version == 11:
-        found.append(_Parameter("is_value_sparse", "bool", False))
-    found.append(_Parameter("debugContext", "str", ""))
-    late = [p.name for p, q in itertools.pairwise(found) if q.default is _REQUIRED is not p.default]
+        found.append(Parameter("is_value_sparse", "bool", False))
+    found.append(Parameter("debugContext", "str", ""))
+    late = [p.name for p, q in itertools.pairwise(found) if q.default is REQUIRED is not p.default]
     if late:
         raise ValueError(f"{schema.identifier}: a required argument follows {late[0]}")
     return found
@@ -149,15 +155,15 @@ def returns_list(schema: OpSchema) -> bool:
 def signature_of(schema: OpSchema) -> str:
     """The builder method's arguments and result, as text."""
     parts = [
-        f"{name}: {kind}" + ("" if default is _REQUIRED else f" = {default!r}")
-        for name, kind, default in _parameters(schema)
+        f"{name}: {kind}" + ("" if default is REQUIRED else f" = {default!r}")
+        for name, kind, default in parameters_of(schema)
     ]
     return f"({', '.join(parts)}) -> {'list[str]' if returns_list(schema) else 'str'}"
 
 
 def _make_method(schema: OpSchema) -> OpMethod:
     """The builder method of one row."""
-    parameters = _parameters(schema)
+    parameters = parameters_of(schema)
     signature = signature_of(schema)
     names = [parameter.name for parameter in parameters]
     defaults = [parameter.default for parameter in parameters]
@@ -193,7 +199,7 @@ def _make_method(schema: OpSchema) -> OpMethod:
                 raise incompatible(given, keywords, f"'{name}' is given twice.")
             values[at] = value
         for at, value in enumerate(values):
-            if value is _REQUIRED:
+            if value is REQUIRED:
                 raise incompatible(given, keywords, f"'{names[at]}' is missing.")
         inputs: Sequence[str] = () if args_at is None else values[args_at]
         if not isinstance(inputs, (list, tuple)) or not all(type(i) is str for i in inputs):

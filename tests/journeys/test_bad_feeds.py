@@ -19,14 +19,11 @@ from tests.journeys.training.side_by_side import (
     mlp,
     pair,
     rows,
+    sgd,
     snapshot,
 )
 
 pytestmark = pytest.mark.usefixtures("static_mode")
-
-
-def _sgd(rate: Any) -> Any:
-    return paddle.optimizer.SGD(rate)
 
 
 NO_NUMBERS: tuple[tuple[Any, str], ...] = (
@@ -149,7 +146,7 @@ def test_a_fetch_that_was_not_compiled(inference: Pair) -> None:
 
 def test_rows_that_do_not_make_up_a_step() -> None:
     both = pair(
-        mlp(_sgd),
+        mlp(sgd),
         {"batches_per_step": 3, "enable_gradient_accumulation": True, "accumulation_factor": 2},
     )
     before = snapshot(both.ipu, both.built.parameters)

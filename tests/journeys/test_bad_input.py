@@ -23,10 +23,10 @@ from paddle_ipu.errors import (
     UnsupportedOpError,
     popart_exception,
 )
-from paddle_ipu.ops import registry
 from tests.journeys.refusals import refused
 from tests.journeys.training.side_by_side import (
     Built,
+    adam,
     build,
     copied,
     initialised,
@@ -34,25 +34,19 @@ from tests.journeys.training.side_by_side import (
     pair,
     read,
     rows,
+    sgd,
     snapshot,
     strategy,
     variables,
     write,
 )
+from tests.tables import remove_translators
 
 pytestmark = pytest.mark.usefixtures("static_mode")
 
 HERE = re.escape(__file__)
 LEGACY = paddle.__version__.startswith("2.")
 """Whether programs are made of ProgramDesc operators."""
-
-
-def _sgd(rate: Any) -> Any:
-    return paddle.optimizer.SGD(rate)
-
-
-def _adam(rate: Any) -> Any:
-    return paddle.optimizer.Adam(rate)
 
 
 # -- options --------------------------------------------------------------------------------------
@@ -83,7 +77,7 @@ def test_options_that_contradict_each_other() -> None:
     refused(
         OptionError,
         "contradict each other:(.|\n)*enable_gradient_accumulation to True",
-        mlp(_sgd),
+        mlp(sgd),
         {"accumulation_factor": 4},
     )
 
@@ -152,7 +146,7 @@ def test_lists_that_are_no_lists() -> None:
 
 
 def test_a_fetch_of_what_backward_makes() -> None:
-    built = mlp(_sgd)
+    built = mlp(sgd)
     operators = built.main.global_block().ops
     if LEGACY:
         (name,) = [op.output("X@GRAD")[0] for op in operators if op.type == "tanh_grad"]
@@ -177,11 +171,11 @@ def test_a_fetch_of_what_backward_makes() -> None:
     ],
 )
 def test_a_gradient_there_is_not(fetch: str, message: str) -> None:
-    refused(FetchError, message, mlp(_sgd), fetches=[fetch])
+    refused(FetchError, message, mlp(sgd), fetches=[fetch])
 
 
 def test_a_gradient_of_integers() -> None:
-    built = mlp(_sgd, extra=lambda logits, y: {"best": paddle.argmax(logits, axis=-1)})
+    built = mlp(sgd, extra=lambda logits, y: {"best": paddle.argmax(logits, axis=-1)})
     name = built.values["best"].name
     refused(
         FetchError,
@@ -195,8 +189,7 @@ def test_a_gradient_of_integers() -> None:
 
 
 def test_unsupported_operators_come_in_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("matrix_power", "cholesky"):
-        monkeypatch.delitem(registry._TRANSLATORS, name)
+    remove_translators(monkeypatch, "matrix_power", "cholesky")
 
     def make() -> tuple[list[str], dict[str, Any], Any]:
         x = paddle.static.data("x", [4, 4], "float32")
@@ -217,7 +210,7 @@ def test_unsupported_operators_come_in_one_error(monkeypatch: pytest.MonkeyPatch
 
 
 def test_parameters_that_hold_no_value() -> None:
-    built = mlp(_sgd)
+    built = mlp(sgd)
     refused(
         UninitializedParameterError,
         r"4 variable\(s\) of the program hold no value in the scope: "
@@ -235,7 +228,7 @@ def test_parameters_that_hold_no_value() -> None:
 
 
 def test_a_learning_rate_that_holds_no_value() -> None:
-    built = mlp(_sgd)
+    built = mlp(sgd)
     scope = copied(initialised(built), built.parameters)
     refused(
         UninitializedParameterError, r"1 variable\(s\) .*: learning_rate_0. Run", built, scope=scope
@@ -421,7 +414,7 @@ def test_without_checks_a_nan_is_a_number_like_any_other() -> None:
 
 def test_a_nan_in_a_later_micro_batch_is_found() -> None:
     both = pair(
-        mlp(_adam),
+        mlp(adam),
         {
             "enable_floating_point_checks": True,
             "batches_per_step": 2,
@@ -455,7 +448,7 @@ def test_arguments_of_another_kind(argument: str, kind: str) -> None:
 
 
 def test_a_failed_upload_gives_the_device_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    built = mlp(_adam)
+    built = mlp(adam)
     scope = initialised(built)
     before = snapshot(scope, variables(built.main))
     compiler = paddle.static.IpuCompiledProgram(built.main, scope, strategy())
@@ -478,7 +471,7 @@ def test_a_failed_compilation_gives_the_optimizers_state_back(
 ) -> None:
     """It goes to the device while XLA compiles."""
     monkeypatch.setattr("paddle_ipu.runtime.weights.state_upload._WORTH_RELEASING", 0)
-    built = mlp(_adam)
+    built = mlp(adam)
     scope = initialised(built)
     random = np.random.default_rng(0)
     names = variables(built.main)

@@ -49,11 +49,13 @@ def _softsign_jvp(primals: Any, tangents: Any) -> Any:
 _ROOT_2_OVER_PI = math.sqrt(2 / math.pi)
 
 
-def _gelu_erf(x: Any) -> Any:
+def gelu_erf(x: Any) -> Any:
+    """``x * P(X <= x)`` of a standard normal X."""
     return 0.5 * x * (1 + lax.erf(x * math.sqrt(0.5)))
 
 
-def _gelu_erf_slope(x: Any) -> Any:
+def gelu_erf_slope(x: Any) -> Any:
+    """The derivative of :func:`gelu_erf`."""
     density = 0.5 * _ROOT_2_OVER_PI * jnp.exp(-0.5 * lax.square(x))
     return 0.5 * (1 + lax.erf(x * math.sqrt(0.5))) + x * density
 
@@ -62,11 +64,13 @@ def _tanh_of_cube(x: Any) -> Any:
     return jnp.tanh(_ROOT_2_OVER_PI * (x + 0.044715 * (x * x * x)))
 
 
-def _gelu_tanh(x: Any) -> Any:
+def gelu_tanh(x: Any) -> Any:
+    """:func:`gelu_erf` with tanh of a cubic in place of the error function."""
     return 0.5 * x * (1 + _tanh_of_cube(x))
 
 
-def _gelu_tanh_slope(x: Any) -> Any:
+def gelu_tanh_slope(x: Any) -> Any:
+    """The derivative of :func:`gelu_tanh`."""
     curve, inner = _tanh_of_cube(x), _ROOT_2_OVER_PI * (1 + 3 * 0.044715 * lax.square(x))
     return 0.5 * (1 + curve) + 0.5 * x * (1 - lax.square(curve)) * inner
 
@@ -102,8 +106,8 @@ def _keeping_argument(function: Function, slope: Function) -> Lowering:
     return lower
 
 
-lowering("ai.graphcore", "Gelu")(_keeping_argument(_gelu_tanh, _gelu_tanh_slope))
-lowering("ai.graphcore", "GeluErf")(_keeping_argument(_gelu_erf, _gelu_erf_slope))
+lowering("ai.graphcore", "Gelu")(_keeping_argument(gelu_tanh, gelu_tanh_slope))
+lowering("ai.graphcore", "GeluErf")(_keeping_argument(gelu_erf, gelu_erf_slope))
 lowering("ai.onnx", "Tanh")(unary(lax.tanh))
 lowering("ai.onnx", "Relu")(unary(_relu))
 lowering("ai.onnx", "Sigmoid")(unary(lax.logistic))

@@ -42,7 +42,7 @@ def _per_channel(vector: Any, rank: int) -> Any:
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
-def _normalised(x: Any, scale: Any, bias: Any, epsilon: float) -> tuple[Any, Any, Any]:
+def normalised(x: Any, scale: Any, bias: Any, epsilon: float) -> tuple[Any, Any, Any]:
     """x normalised over its last axis, times scale plus bias; mean; 1 / standard deviation."""
     mean = jnp.mean(x, axis=-1, keepdims=True)
     deviations = x - mean
@@ -52,7 +52,7 @@ def _normalised(x: Any, scale: Any, bias: Any, epsilon: float) -> tuple[Any, Any
 
 
 def _normalised_forward(x: Any, scale: Any, bias: Any, epsilon: float) -> tuple[Any, Any]:
-    y, mean, inverse = _normalised(x, scale, bias, epsilon)
+    y, mean, inverse = normalised(x, scale, bias, epsilon)
     return (y, mean, inverse), (x, mean, inverse, scale)
 
 
@@ -70,7 +70,7 @@ def _normalised_backward(epsilon: float, residuals: Any, gradients: Any) -> tupl
     )
 
 
-_normalised.defvjp(_normalised_forward, _normalised_backward)
+normalised.defvjp(_normalised_forward, _normalised_backward)
 
 
 def _again(x: Any, mean: Any, inverse: Any, scale: Any, bias: Any) -> Any:
@@ -101,7 +101,7 @@ def group_normalization(
     grouped = grouped.astype(jnp.float32)
     if rows is not None and not _in_one_pass(context):
         scale, bias = scale.astype(jnp.float32), bias.astype(jnp.float32)
-        y, mean, inverse = _normalised(grouped, scale, bias, epsilon)
+        y, mean, inverse = normalised(grouped, scale, bias, epsilon)
         context.remade[0] = Remake(_again, (grouped, mean, inverse, scale, bias))
         return y.astype(x.dtype).reshape(x.shape), mean.reshape(-1), inverse.reshape(-1)
     deviations, mean, variance = _statistics(context, grouped, (grouped.ndim - 1,))

@@ -56,6 +56,43 @@ class Recording:
         """What a run happens in."""
         return jax.profiler.TraceAnnotation(_RUN)
 
+    def add(
+        self,
+        runs: Sequence[tuple[float, float]],
+        intervals: Sequence[Interval],
+        shares: Mapping[str, Mapping[str, Sequence[Share]]],
+    ) -> None:
+        """Adds the time of runs up.
+
+        Args:
+            runs: start and end of each, in nanoseconds.
+            intervals: the instructions at work, of these and other programs.
+            shares: what each instruction of the runs' programs is of, by program and name.
+        """
+        own = sorted(
+            (item for item in intervals if item.module in shares), key=lambda item: item.start
+        )
+        starts = [item.start for item in own]
+        longest = max((item.end - item.start for item in own), default=0.0)
+        for start, end in runs:
+            near = own[bisect_left(starts, start - longest) : bisect_left(starts, end)]
+            inside = [item for item in near if item.end > start]
+            self.seconds.append((end - start) * _NANOSECOND)
+            if not inside:
+                self.host += (end - start) * _NANOSECOND
+                continue
+            first = max(start, min(item.start for item in inside))
+            last = min(end, max(item.end for item in inside))
+            self.host += (end - start - (last - first)) * _NANOSECOND
+            working = [item for item in inside if not _is_container(shares, item)]
+            times, idle = shared_out(working, first, last)
+            self.idle += idle * _NANOSECOND
+            for (module, name), time in times.items():
+                for share in shares[module].get(name, _UNKNOWN):
+                    key = share.kind, share.origin
+                    seconds = time * share.part * _NANOSECOND
+                    self.parts[key] = self.parts.get(key, 0.0) + seconds
+
 
 @contextmanager
 def recording(texts: Callable[[], Sequence[str]]) -> Iterator[Recording]:
@@ -88,7 +125,7 @@ def recording(texts: Callable[[], Sequence[str]]) -> Iterator[Recording]:
             "no run was measured: call Executor.run with the compiled program inside the `with`."
         )
     shares = dict(map(origins, texts()))
-    _account(found, runs, intervals, shares)
+    found.add(runs, intervals, shares)
 
 
 def _read(folder: Path) -> tuple[list[tuple[float, float]], list[Interval]]:
@@ -116,36 +153,6 @@ def _read(folder: Path) -> tuple[list[tuple[float, float]], list[Interval]]:
         for name, module, start, end, number in begun
     ]
     return sorted(runs), intervals
-
-
-def _account(
-    found: Recording,
-    runs: Sequence[tuple[float, float]],
-    intervals: Sequence[Interval],
-    shares: Mapping[str, Mapping[str, Sequence[Share]]],
-) -> None:
-    """Adds the time of the runs up."""
-    own = sorted((item for item in intervals if item.module in shares), key=lambda item: item.start)
-    starts = [item.start for item in own]
-    longest = max((item.end - item.start for item in own), default=0.0)
-    for start, end in runs:
-        near = own[bisect_left(starts, start - longest) : bisect_left(starts, end)]
-        inside = [item for item in near if item.end > start]
-        found.seconds.append((end - start) * _NANOSECOND)
-        if not inside:
-            found.host += (end - start) * _NANOSECOND
-            continue
-        first = max(start, min(item.start for item in inside))
-        last = min(end, max(item.end for item in inside))
-        found.host += (end - start - (last - first)) * _NANOSECOND
-        working = [item for item in inside if not _is_container(shares, item)]
-        times, idle = shared_out(working, first, last)
-        found.idle += idle * _NANOSECOND
-        for (module, name), time in times.items():
-            for share in shares[module].get(name, _UNKNOWN):
-                key = share.kind, share.origin
-                seconds = time * share.part * _NANOSECOND
-                found.parts[key] = found.parts.get(key, 0.0) + seconds
 
 
 _UNKNOWN = (Share("operator", NOWHERE, 1.0),)

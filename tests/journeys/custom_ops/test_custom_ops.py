@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,6 @@ import paddle
 import pytest
 
 import paddle_ipu
-import paddle_ipu.popart.schema  # noqa: F401 - the tables are full before a test copies them
-import paddle_ipu.xla.lowerings  # noqa: F401 - the same
-from paddle_ipu.compiler import custom_ops
 from paddle_ipu.compiler.cpp_extension import loading
 from paddle_ipu.errors import (
     BackendUnavailableError,
@@ -30,9 +27,10 @@ from paddle_ipu.errors import (
     PaddleIpuError,
     UnsupportedOpError,
 )
-from paddle_ipu.popart import op_schema
-from paddle_ipu.xla.lowerings import registry as lowerings
 from tests.conftest import ROOT
+from tests.tables import keep_registrations
+
+pytestmark = pytest.mark.usefixtures("static_mode")
 
 HERE = Path(__file__).parent
 X = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
@@ -41,20 +39,8 @@ LABELS = np.asarray([2, 0, 3], np.int64)
 
 
 @pytest.fixture(autouse=True)
-def _static() -> Iterator[None]:
-    paddle_ipu.activate()
-    paddle.enable_static()
-    yield
-    paddle.disable_static()
-
-
-@pytest.fixture(autouse=True)
 def _unregistered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test registers is gone after it."""
-    monkeypatch.setattr(custom_ops, "_REGISTERED", dict(custom_ops._REGISTERED))
-    monkeypatch.setattr(op_schema, "_ROWS", dict(op_schema._ROWS))
-    monkeypatch.setattr(op_schema, "_BY_BUILDER_NAME", dict(op_schema._BY_BUILDER_NAME))
-    monkeypatch.setattr(lowerings, "_LOWERINGS", dict(lowerings._LOWERINGS))
+    keep_registrations(monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -200,14 +186,26 @@ def test_an_operator_that_nobody_knows_is_refused(leaky: Program) -> None:
         leaky.on_ipu()
 
 
-def test_the_half_for_popart_is_left_out_with_one_line(
-    operators: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    from paddle_ipu.compiler.cpp_extension import _buildable
+def loaded_with(folder: Path, **arguments: Any) -> dict[str, Any]:
+    """What Paddle's own ``load`` is given of a call of the plugin's."""
 
+    def load(
+        name: str, sources: Any, extra_cxx_cflags: Any = None, extra_ldflags: Any = None,
+        build_directory: Any = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        return {"sources": sources, "extra_ldflags": extra_ldflags}
+
+    given = {"name": "mine", "sources": [], "build_directory": str(folder), **arguments}
+    found: dict[str, Any] = loading(load)(**given)
+    return found
+
+
+def test_the_half_for_popart_is_left_out_with_one_line(
+    operators: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     sources = [str(HERE / "custom_ops.cc"), str(HERE / "half_for_popart.cc")]
     with caplog.at_level(logging.WARNING, "paddle_ipu"):
-        assert _buildable("mine", sources) == sources[:1]
+        assert loaded_with(tmp_path, sources=sources)["sources"] == sources[:1]
     (record,) = caplog.records
     assert record.getMessage() == (
         "mine: half_for_popart.cc includes <popart/op.hpp> of Graphcore's SDK, which is not "
@@ -217,27 +215,24 @@ def test_the_half_for_popart_is_left_out_with_one_line(
 
 
 def test_a_source_that_includes_another_with_popart_is_left_out(tmp_path: Path) -> None:
-    from paddle_ipu.compiler.cpp_extension import _buildable
-
     (tmp_path / "op.hpp").write_text('#include "again.cc"\n  #include <poplar/Graph.hpp>\n')
     (tmp_path / "again.cc").write_text('#include "op.hpp"\n#include "absent.hpp"\n')
     (tmp_path / "plain.cc").write_text('#include "paddle/extension.h"\n')
     sources = [str(tmp_path / "again.cc"), str(tmp_path / "plain.cc")]
-    assert _buildable("mine", sources) == sources[1:]
+    assert loaded_with(tmp_path, sources=sources)["sources"] == sources[1:]
 
 
 def test_libraries_of_the_sdk_are_left_out(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from paddle_ipu.compiler import cpp_extension
     from paddle_ipu.runtime import target_selection
 
     flags = ["-lpopfloat", "-lm", "-lpopart"]
     with caplog.at_level(logging.WARNING, "paddle_ipu"):
-        assert cpp_extension._linkable("mine", flags) == ["-lm"]
+        assert loaded_with(tmp_path, extra_ldflags=flags)["extra_ldflags"] == ["-lm"]
     assert "mine: -lpopfloat -lpopart is of Graphcore's SDK, which is not installed" in caplog.text
     monkeypatch.setattr(target_selection, "sdk_installed", lambda: True)
-    assert cpp_extension._linkable("mine", flags) == flags
+    assert loaded_with(tmp_path, extra_ldflags=flags)["extra_ldflags"] == flags
 
 
 def test_sources_for_popart_alone_are_refused() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +16,10 @@ from paddle.static import InputSpec
 import paddle_ipu
 from paddle_ipu.errors import FeedError
 
+pytestmark = pytest.mark.usefixtures("static_mode")
+
 FAR = 2**40
 IDS = np.asarray([[1, -FAR], [3, 2**33], [FAR, 0], [7, 5]])
-
-
-@pytest.fixture(autouse=True)
-def _static() -> Iterator[None]:
-    paddle_ipu.activate()
-    paddle.enable_static()
-    yield
-    paddle.disable_static()
 
 
 def _program(build: Callable[[Any], Any]) -> tuple[Any, Any]:

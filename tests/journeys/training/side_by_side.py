@@ -205,6 +205,18 @@ def pair(
     return Pair(built, cpu, ipu, compiler, program)
 
 
+def sgd(rate: Any) -> Any:
+    return paddle.optimizer.SGD(rate)
+
+
+def momentum(rate: Any) -> Any:
+    return paddle.optimizer.Momentum(rate, 0.9)
+
+
+def adam(rate: Any) -> Any:
+    return paddle.optimizer.Adam(rate)
+
+
 def mlp(
     optimizer: Callable[[Any], Any] | None,
     *,

@@ -15,9 +15,11 @@ from tests.journeys.training.side_by_side import (
     copied,
     initialised,
     mlp,
+    momentum,
     pair,
     read,
     rows,
+    sgd,
     snapshot,
     strategy,
     variables,
@@ -26,14 +28,6 @@ from tests.journeys.training.side_by_side import (
 
 MEAN, SUM = 1, 0
 RUNNING, POST = 0, 1
-
-
-def _sgd(rate: Any) -> Any:
-    return paddle.optimizer.SGD(rate)
-
-
-def _momentum(rate: Any) -> Any:
-    return paddle.optimizer.Momentum(rate, 0.9)
 
 
 def _pipelining(batches: int = 1, factor: int = 1, **more: Any) -> dict[str, Any]:
@@ -55,7 +49,7 @@ def _cut(feed: dict[str, np.ndarray], parts: int) -> list[dict[str, np.ndarray]]
 
 @pytest.mark.parametrize("batch", [-1, 4])
 def test_the_micro_batch_takes_the_place_of_a_dynamic_first_dimension(batch: int) -> None:
-    both = pair(mlp(_sgd, batch=batch), micro_batch_size=3 if batch == -1 else 1)
+    both = pair(mlp(sgd, batch=batch), micro_batch_size=3 if batch == -1 else 1)
     rows_of_a_run = 3 if batch == -1 else 4
     cpu, ipu = both.step(rows(rows_of_a_run))
     assert ipu["logits"].shape == (rows_of_a_run, 4)
@@ -63,7 +57,7 @@ def test_the_micro_batch_takes_the_place_of_a_dynamic_first_dimension(batch: int
 
 
 def test_batches_per_step_equal_as_many_steps_of_paddle() -> None:
-    both = pair(mlp(_momentum), _pipelining(batches=3))
+    both = pair(mlp(momentum), _pipelining(batches=3))
     for run in range(2):
         feed = rows(12, run)
         loss, logits = both.on_ipu(feed)
@@ -89,7 +83,7 @@ def test_feeds_may_carry_the_loops_dimensions() -> None:
 @pytest.mark.parametrize("strategy_of_mean", [RUNNING, POST])
 def test_accumulation_with_mean_equals_the_big_batch(strategy_of_mean: int) -> None:
     both = pair(
-        mlp(_momentum),
+        mlp(momentum),
         _pipelining(
             factor=4,
             accumulation_and_replication_reduction_type=MEAN,
@@ -109,7 +103,7 @@ def test_accumulation_with_mean_equals_the_big_batch(strategy_of_mean: int) -> N
 
 def test_accumulation_with_sum_adds_the_micro_batches_gradients() -> None:
     options = _pipelining(factor=4, accumulation_and_replication_reduction_type=SUM)
-    both = pair(mlp(_sgd), options, micro_batch_size=2)
+    both = pair(mlp(sgd), options, micro_batch_size=2)
     # The sum of four mean losses is four times the mean over the big batch.
     write(both.cpu, "learning_rate_0", np.float32(0.4))
     for run in range(3):
@@ -118,7 +112,7 @@ def test_accumulation_with_sum_adds_the_micro_batches_gradients() -> None:
 
 
 def test_fetch_shapes_have_the_batches_before_the_micro_batches() -> None:
-    both = pair(mlp(_sgd), _pipelining(batches=3, factor=2))
+    both = pair(mlp(sgd), _pipelining(batches=3, factor=2))
     feed = rows(24)
     loss, logits = both.on_ipu(feed)
     assert loss.shape == (3, 2)
@@ -167,7 +161,7 @@ def test_the_mean_of_fetched_gradients_is_the_update() -> None:
 
 
 def test_gradients_of_computed_values_and_parameters_by_popart_s_name() -> None:
-    built = mlp(_sgd)
+    built = mlp(sgd)
     logits = built.values["logits"].name
     names = [
         f"Gradient___{logits}",
@@ -267,7 +261,7 @@ def test_inference_of_the_training_program_leaves_weights_and_dropout_alone() ->
 
 
 def test_training_and_inference_of_one_program_share_a_scope() -> None:
-    built = mlp(_sgd)
+    built = mlp(sgd)
     both = pair(built)
     losses = [both.step(rows(4))[0]["loss"] for _ in range(3)]
     both.weights_to_host()

@@ -206,6 +206,7 @@ def test_a_program_built_before_activation(run_python: Any) -> None:
         """
 import numpy as np, paddle
 paddle.enable_static()
+paddle.seed(3)
 main, startup = paddle.static.Program(), paddle.static.Program()
 with paddle.static.program_guard(main, startup):
     x = paddle.static.data("x", [4, 8], "float32")

@@ -17,6 +17,7 @@ from paddle_ipu.runtime.fetches import Fetch
 from tests.journeys.training.side_by_side import (
     Built,
     Pair,
+    adam,
     build,
     copied,
     initialised,
@@ -24,6 +25,7 @@ from tests.journeys.training.side_by_side import (
     pair,
     read,
     rows,
+    sgd,
     snapshot,
     strategy,
     variables,
@@ -31,14 +33,6 @@ from tests.journeys.training.side_by_side import (
 )
 
 pytestmark = pytest.mark.usefixtures("static_mode")
-
-
-def _adam(rate: Any) -> Any:
-    return paddle.optimizer.Adam(rate)
-
-
-def _sgd(rate: Any) -> Any:
-    return paddle.optimizer.SGD(rate)
 
 
 def _run(program: Any, feed: Any, fetches: Any, **keywords: Any) -> list[Any]:
@@ -57,7 +51,7 @@ def inference() -> Pair:
 
 
 def test_feeds_and_fetches_by_name_or_variable() -> None:
-    built = mlp(_sgd)
+    built = mlp(sgd)
     loss, logits = built.values["loss"], built.values["logits"]
     x = built.main.global_block().var("x")
     scope = initialised(built)
@@ -112,7 +106,7 @@ def test_dense_tensors_instead_of_arrays(inference: Pair) -> None:
 
 
 def test_parameters_may_be_fetched() -> None:
-    built = mlp(_sgd)
+    built = mlp(sgd)
     scope = initialised(built)
     before = read(scope, "linear_0.b_0")
     compiler = paddle.static.IpuCompiledProgram(built.main, scope, strategy())
@@ -134,7 +128,7 @@ def test_other_programs_run_as_before() -> None:
 
 
 def test_the_compiled_program_knows_its_program_and_scheduler() -> None:
-    built = mlp(_sgd, scheduler=lambda: paddle.optimizer.lr.StepDecay(0.5, 1, 0.1))
+    built = mlp(sgd, scheduler=lambda: paddle.optimizer.lr.StepDecay(0.5, 1, 0.1))
     both = pair(built)
     assert both.program.org_program is built.main
     assert both.program.lr_scheduler is built.scheduler
@@ -143,13 +137,13 @@ def test_the_compiled_program_knows_its_program_and_scheduler() -> None:
     assert inference.program.lr_scheduler is None
     assert inference.program.portable
     assert both.program.portable
-    adam = pair(mlp(_adam))
-    assert not adam.program.portable
-    assert adam.program.not_portable_because == ("Paddle's adam rule",)
+    hidden = pair(mlp(adam))
+    assert not hidden.program.portable
+    assert hidden.program.not_portable_because == ("Paddle's adam rule",)
 
 
 def test_the_learning_rate_variable_of_the_scope_counts() -> None:
-    both = pair(mlp(_sgd))
+    both = pair(mlp(sgd))
     write(both.ipu, "learning_rate_0", np.float32(0.0))
     write(both.cpu, "learning_rate_0", np.float32(0.0))
     before = snapshot(both.ipu, both.built.parameters)
@@ -165,7 +159,7 @@ def test_the_learning_rate_variable_of_the_scope_counts() -> None:
 
 
 def test_compiling_leaves_program_and_scope_as_they_were() -> None:
-    built = mlp(_adam)
+    built = mlp(adam)
     scope = initialised(built)
     text, before = str(built.main), snapshot(scope, variables(built.main))
     names = [value.name for value in built.fetches]
@@ -198,8 +192,8 @@ def test_progress_goes_from_nothing_to_the_total() -> None:
 
 
 def test_programs_live_side_by_side_with_their_own_sessions() -> None:
-    one = pair(mlp(_sgd), seed=1)
-    two = pair(mlp(_adam), seed=2)
+    one = pair(mlp(sgd), seed=1)
+    two = pair(mlp(adam), seed=2)
     assert one.compiler._backend is not two.compiler._backend
     for step in range(3):
         for both in (one, two):
@@ -210,7 +204,7 @@ def test_programs_live_side_by_side_with_their_own_sessions() -> None:
 
 
 def test_one_compiler_compiles_twice() -> None:
-    built = mlp(_sgd)
+    built = mlp(sgd)
     scope = initialised(built)
     compiler = paddle.static.IpuCompiledProgram(built.main, scope, strategy(is_training=False))
     first = compiler.compile(["x", "y"], [built.values["loss"]])
@@ -222,7 +216,7 @@ def test_one_compiler_compiles_twice() -> None:
 
 
 def test_get_instance_speaks_for_the_program_compiled_last() -> None:
-    one, two = pair(mlp(_sgd), seed=1), pair(mlp(_sgd), seed=2)
+    one, two = pair(mlp(sgd), seed=1), pair(mlp(sgd), seed=2)
     starts = [read(both.ipu, "linear_0.w_0") for both in (one, two)]
     for both in (one, two):
         both.on_ipu(rows(4))
@@ -232,7 +226,7 @@ def test_get_instance_speaks_for_the_program_compiled_last() -> None:
 
 
 def test_a_save_keeps_what_was_trained_beside_an_inference_program(tmp_path: Path) -> None:
-    both = pair(mlp(_sgd))
+    both = pair(mlp(sgd))
     inferring = [
         paddle.static.IpuCompiledProgram(both.built.main, both.ipu, strategy(is_training=False))
         for _ in range(4)
@@ -252,7 +246,7 @@ def test_a_save_keeps_what_was_trained_beside_an_inference_program(tmp_path: Pat
 
 
 def test_of_two_training_programs_the_one_run_last_is_saved(tmp_path: Path) -> None:
-    both = pair(mlp(_sgd))
+    both = pair(mlp(sgd))
     other = paddle.static.IpuCompiledProgram(both.built.main, both.ipu, strategy())
     program = other.compile(both.built.feeds, both.built.fetches)
     for first, second in ((0, 1), (1, 0)):
@@ -266,7 +260,7 @@ def test_of_two_training_programs_the_one_run_last_is_saved(tmp_path: Path) -> N
 
 
 def test_programs_of_one_scope_share_what_is_trained() -> None:
-    both = pair(mlp(_sgd))
+    both = pair(mlp(sgd))
     compiler = paddle.static.IpuCompiledProgram(
         both.built.main, both.ipu, strategy(is_training=False)
     )
@@ -282,7 +276,7 @@ def test_programs_of_one_scope_share_what_is_trained() -> None:
 
 
 def test_two_programs_train_one_set_of_weights_by_turns() -> None:
-    both, alone = pair(mlp(_sgd)), pair(mlp(_sgd))
+    both, alone = pair(mlp(sgd)), pair(mlp(sgd))
     other = paddle.static.IpuCompiledProgram(both.built.main, both.ipu, strategy())
     program = other.compile(both.built.feeds, both.built.fetches)
     for step in range(4):
@@ -353,7 +347,7 @@ def test_a_backend_takes_no_other_strategy(inference: Pair) -> None:
 
 
 def test_weights_to_host_writes_parameters_moments_and_powers() -> None:
-    both = pair(mlp(_adam))
+    both = pair(mlp(adam))
     names = [n for n in variables(both.built.main) if "learning_rate" not in n]
     assert len(names) == 4 * 5
     before = snapshot(both.ipu, names)
@@ -366,7 +360,7 @@ def test_weights_to_host_writes_parameters_moments_and_powers() -> None:
 
 
 def test_weights_go_to_the_scope_that_was_set() -> None:
-    both = pair(mlp(_sgd))
+    both = pair(mlp(sgd))
     names = variables(both.built.main)
     other = copied(both.ipu, names)
     before = read(both.ipu, "linear_0.w_0")
@@ -384,7 +378,7 @@ def _losses(both: Pair, steps: range) -> list[float]:
 
 
 def test_a_checkpoint_resumes_training(tmp_path: Path) -> None:
-    built = mlp(_adam)
+    built = mlp(adam)
     names = variables(built.main)
     both = pair(built)
     _losses(both, range(3))
@@ -404,7 +398,7 @@ def test_a_checkpoint_resumes_training(tmp_path: Path) -> None:
 
 
 def test_a_load_after_compilation_takes_effect(tmp_path: Path) -> None:
-    built = mlp(_adam)
+    built = mlp(adam)
     both = pair(built)
     with paddle.static.scope_guard(both.ipu):
         paddle.static.save(built.main, str(tmp_path / "start"))
@@ -417,7 +411,7 @@ def test_a_load_after_compilation_takes_effect(tmp_path: Path) -> None:
 
 
 def test_set_program_state_takes_effect_and_keeps_the_rest() -> None:
-    both = pair(mlp(_sgd))
+    both = pair(mlp(sgd))
     both.step(rows(4))
     weight = np.full((8, 16), 0.01, np.float32)
     for scope in (both.ipu, both.cpu):
@@ -432,7 +426,7 @@ def test_set_program_state_takes_effect_and_keeps_the_rest() -> None:
 
 
 def test_the_saved_model_holds_the_trained_weights(tmp_path: Path) -> None:
-    both = pair(mlp(_sgd))
+    both = pair(mlp(sgd))
     both.step(rows(4))
     both.compiler._backend.save_model_proto(tmp_path / "model.onnx")
     model = onnx.load(str(tmp_path / "model.onnx"))
@@ -473,7 +467,7 @@ def test_a_custom_operator_takes_the_place_of_the_translator() -> None:
 
 def test_every_pass_is_dumped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PADDLE_IPU_DUMP", str(tmp_path))
-    pair(mlp(_adam))
+    pair(mlp(adam))
     (folder,) = tmp_path.iterdir()
     assert folder.name == "program0"
     models = {path.name: onnx.load(str(path)) for path in sorted(folder.iterdir())}
@@ -500,7 +494,7 @@ def test_a_dump_does_not_write_into_earlier_ones(
     monkeypatch.setenv("PADDLE_IPU_DUMP", str(tmp_path))
     for earlier in ("program0", "program7", "programs"):
         (tmp_path / earlier).mkdir()
-    pair(mlp(_adam))
+    pair(mlp(adam))
     assert not any((tmp_path / "program7").iterdir())
     assert (tmp_path / "program1" / "popart.onnx").is_file()
 

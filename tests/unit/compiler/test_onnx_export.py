@@ -28,6 +28,7 @@ from paddle_ipu.errors import (
     UnsupportedOpError,
 )
 from tests.journeys.training.side_by_side import initialised, mlp, pair, read, rows, strategy
+from tests.tables import remove_translators
 
 RELATIVE = 1e-5
 Array = np.ndarray[Any, Any]
@@ -177,13 +178,6 @@ def test_the_report_says_what_keeps_other_runtimes_off(exported: Exported) -> No
 
 
 # -- static programs ------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def static_mode() -> Iterator[None]:
-    paddle.enable_static()
-    yield
-    paddle.disable_static()
 
 
 @pytest.mark.usefixtures("static_mode")
@@ -490,12 +484,7 @@ def test_a_damaged_saved_model(tmp_path: Path) -> None:
 def test_an_operator_without_a_translator(
     program: tuple[Any, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from paddle_ipu.ops import (
-        families,  # noqa: F401 - fills the table
-        registry,
-    )
-
-    monkeypatch.delitem(registry._TRANSLATORS, "tanh")
+    remove_translators(monkeypatch, "tanh")
     with pytest.raises(UnsupportedOpError, match="tanh"):
         paddle_ipu.export(program[0], tmp_path / "m.onnx", ["x"], [program[1]])
 

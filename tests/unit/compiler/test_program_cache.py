@@ -9,12 +9,9 @@ import paddle
 import pytest
 
 from paddle_ipu.cli.main import main
-from paddle_ipu.ops import (
-    families,  # noqa: F401 - fills the table
-    registry,
-)
 from paddle_ipu.runtime.report import CompileReport
 from tests.journeys.training.side_by_side import mlp, pair, read, rows, variables
+from tests.tables import remove_translators
 
 pytestmark = pytest.mark.usefixtures("static_mode")
 
@@ -68,7 +65,7 @@ def test_without_caching_nothing_is_said_of_it() -> None:
 def test_a_program_with_an_operator_on_the_host_says_that_it_is_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.delitem(registry._TRANSLATORS, "tanh")
+    remove_translators(monkeypatch, "tanh")
     options = {"cpu_fallback": True, "enable_engine_caching": True, "cache_path": str(tmp_path)}
     program = pair(mlp(None), options, is_training=False).program
     assert program.report().cache == "not kept: ai.paddle_ipu.CpuKernel runs on the host"

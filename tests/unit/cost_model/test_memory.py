@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from paddle_ipu.cost_model.advice import advise
 from paddle_ipu.cost_model.choice import Choice
-from paddle_ipu.cost_model.liveness import Roots, _Held, read_by_gradient, stage_liveness
+from paddle_ipu.cost_model.liveness import Held, Roots, read_by_gradient, stage_liveness
 from paddle_ipu.cost_model.machines import MACHINES, Machine
 from paddle_ipu.cost_model.memory import MemoryReport, livenesses, predict_memory, stash_depth
 from paddle_ipu.cost_model.memory_check import check_memory, size
@@ -51,8 +51,8 @@ def test_the_liveness_of_a_chain_by_hand() -> None:
 def test_liveness_copies_no_lists_of_tensors_on_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without recomputation every step of forward has more alive than the one before."""
     asked = []
-    marked = _Held.marked
-    monkeypatch.setattr(_Held, "marked", lambda self: asked.append(self) or marked(self))
+    marked = Held.marked
+    monkeypatch.setattr(Held, "marked", lambda self: asked.append(self) or marked(self))
     program = chain(32)
     (ipu,) = memory(program).ipus
     assert len(asked) <= 4

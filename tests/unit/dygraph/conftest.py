@@ -1,8 +1,6 @@
-"""Dynamic mode with the plugin active; afterwards layers run on the CPU again."""
+"""Dynamic mode with the plugin active."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import paddle
 import pytest
@@ -11,8 +9,7 @@ import paddle_ipu
 
 
 @pytest.fixture(autouse=True)
-def on_the_cpu_afterwards() -> Iterator[None]:
+def dynamic_mode() -> None:
+    """For every test of the folder; afterwards layers run on the CPU again, as everywhere."""
     paddle_ipu.activate()
     paddle.disable_static()
-    yield
-    paddle.base.compiler.IpuDynamicPatcher.release_patch()

@@ -11,7 +11,7 @@ import pytest
 
 import paddle_ipu  # noqa: F401 - activates
 from paddle_ipu.errors import InvalidProgramError, NotSupported
-from paddle_ipu.legacy.pir_append_op import _BINARY, _UNARY
+from paddle_ipu.legacy.pir_append_op import BINARY, UNARY
 
 pytestmark = pytest.mark.usefixtures("static_mode")
 
@@ -67,19 +67,19 @@ def test_what_follows_reads_what_was_written() -> None:
 
 
 def test_functions_of_one_and_two_variables() -> None:
-    names = [name for name in _UNARY if name != "erf"]
+    names = [name for name in UNARY if name != "erf"]
 
     def build(x: Any, y: Any) -> list[Any]:
-        made = [x * 1 for _ in (*names, *_BINARY)]
+        made = [x * 1 for _ in (*names, *BINARY)]
         for target, name in zip(made, names):  # noqa: B905 - the rest is the other's
             _append(target, name, {"X": [x]})
-        for target, name in zip(made[len(names) :], _BINARY, strict=True):
+        for target, name in zip(made[len(names) :], BINARY, strict=True):
             _append(target, name, {"X": [x], "Y": [y]}, axis=-1)
         return [target * 1 for target in made]
 
     by_cpu, by_ipu = _on_both(build)
     expected = [FUNCTIONS.get(name, getattr(np, name, None))(X) for name in names]
-    expected += [getattr(np, name)(X, Y) for name in _BINARY.values()]
+    expected += [getattr(np, name)(X, Y) for name in BINARY.values()]
     for cpu, ipu, wanted in zip(by_cpu, by_ipu, expected, strict=True):
         np.testing.assert_allclose(cpu, wanted, rtol=1e-5)
         np.testing.assert_allclose(ipu, wanted, rtol=1e-5)

@@ -23,6 +23,7 @@ from tests.journeys.training.side_by_side import (
     pair,
     read,
     rows,
+    sgd,
     snapshot,
     strategy,
     variables,
@@ -42,12 +43,8 @@ def popart(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     return module
 
 
-def _sgd(rate: Any) -> Any:
-    return paddle.optimizer.SGD(rate)
-
-
 def _scheduled() -> Built:
-    return mlp(_sgd, scheduler=lambda: paddle.optimizer.lr.StepDecay(0.5, 1, 0.1))
+    return mlp(sgd, scheduler=lambda: paddle.optimizer.lr.StepDecay(0.5, 1, 0.1))
 
 
 def _names(popart: StandIn) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,18 +11,11 @@ import paddle
 import paddle.nn.functional as F  # noqa: N812 - Paddle's own convention
 import pytest
 
-import paddle_ipu
 from paddle_ipu.errors import IndexRangeError
 
+pytestmark = pytest.mark.usefixtures("static_mode")
+
 HERE = re.escape(__file__)
-
-
-@pytest.fixture(autouse=True)
-def _static() -> Iterator[None]:
-    paddle_ipu.activate()
-    paddle.enable_static()
-    yield
-    paddle.disable_static()
 
 
 def compiled(

@@ -19,7 +19,7 @@ from paddle_ipu.errors import BackendUnavailableError, MeasurementError
 from paddle_ipu.runtime.measured import FAMILIES, HOST, Measurement, family_of, nodes_at
 from paddle_ipu.xla.lowerings.scope_names import NOWHERE, Origin, of_node, origin_of
 from paddle_ipu.xla.step.hlo_origins import Share, origins
-from paddle_ipu.xla.step.step_trace import Interval, Recording, _account, shared_out
+from paddle_ipu.xla.step.step_trace import Interval, Recording, shared_out
 
 WIDTH = 1024
 ROWS_FED = 256
@@ -171,7 +171,7 @@ def test_each_run_has_what_worked_in_it() -> None:
     intervals = [Interval("a", "m", *times) for times in worked]
     intervals.append(Interval("a", "of another program", 30.0, 32.0))
     found = Recording()
-    _account(found, [(0.0, 10.0), (20.0, 30.0), (40.0, 50.0), (70.0, 80.0)], intervals, shares)
+    found.add([(0.0, 10.0), (20.0, 30.0), (40.0, 50.0), (70.0, 80.0)], intervals, shares)
     assert found.seconds == pytest.approx([1e-8] * 4)
     # 1-5 and 8-10; 20-22; 45-48; nothing.
     assert found.parts == pytest.approx({("operator", NOWHERE): 11e-9})

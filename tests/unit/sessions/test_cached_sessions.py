@@ -20,10 +20,10 @@ import paddle_ipu
 from paddle_ipu import popart
 from paddle_ipu.errors import CacheError, IndexRangeError, NumericalError
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer, ParameterUpdate
-from paddle_ipu.xla.lowerings import registry
 from paddle_ipu.xla.step import program_key
 from paddle_ipu.xla.step.executable import Executable
 from paddle_ipu.xla.step.executable_cache import ExecutableCache
+from tests.tables import lower_otherwise
 from tests.unit.sessions.session_programs import (
     Linear,
     builder,
@@ -239,7 +239,7 @@ def users_operator(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], ir.Model]
 
     def model(meaning: Any) -> ir.Model:
         rule = lambda context, inputs, attributes: meaning(*inputs)  # noqa: E731
-        monkeypatch.setitem(registry._LOWERINGS, ("mine", "Op"), rule)
+        lower_otherwise(monkeypatch, "Op", rule, domain="mine")
         kind = {"shape": ir.Shape([2]), "type": ir.TensorType(ir.DataType.FLOAT)}
         x, y = ir.Value(name="x", **kind), ir.Value(name="y", **kind)
         node = ir.Node("mine", "Op", [x], outputs=[y], name="op")

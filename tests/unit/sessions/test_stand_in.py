@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 import paddle_ipu.popart as ours
-from paddle_ipu.popart.opsets import _parameters
+from paddle_ipu.popart.opsets import parameters_of
 from paddle_ipu.popart.options import CPP_ONLY_FIELDS
 from paddle_ipu.popart.schema import NEWEST_OPSETS, schema_of, schemas_of_opset
 from tests.popart_stand_in import StandIn, make_popart
@@ -87,7 +87,7 @@ def test_operator_arguments_agree_with_the_bindings() -> None:
             assert schema is not None, method
             assert schema.builder_name == method
             theirs = popart_stand_in_tables.arguments(text)
-            mine = _parameters(schema)
+            mine = parameters_of(schema)
             assert [item.name for item in mine] == [item.name for item in theirs], method
             for left, right in zip(mine, theirs, strict=True):
                 required = right.default is popart_stand_in_tables.REQUIRED

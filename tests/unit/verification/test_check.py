@@ -5,32 +5,22 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import paddle
 import pytest
 
-import paddle_ipu
 from paddle_ipu.cli.main import main
-from paddle_ipu.ops import (
-    families,  # noqa: F401 - fills the table
-    registry,
-)
 from paddle_ipu.verification.porting import KINDS, PortingReport, check_program
 from tests.conftest import ROOT
+from tests.tables import remove_translators
+
+pytestmark = pytest.mark.usefixtures("static_mode")
 
 HERE = Path(__file__)
 MODELS = ROOT / "tests" / "journeys" / "saved_models" / "fixtures"
-
-
-@pytest.fixture(autouse=True)
-def _static() -> Iterator[None]:
-    paddle_ipu.activate()
-    paddle.enable_static()
-    yield
-    paddle.disable_static()
 
 
 def report(build: Callable[[], Any], **arguments: Any) -> PortingReport:
@@ -58,8 +48,7 @@ def test_a_clean_program_compiles_and_is_portable() -> None:
 def test_every_unsupported_operator_is_listed_with_its_lines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in ("tanh", "sigmoid"):
-        monkeypatch.delitem(registry._TRANSLATORS, name)
+    remove_translators(monkeypatch, "tanh", "sigmoid")
 
     def build() -> None:
         x = _feed(3, 4)
@@ -118,8 +107,7 @@ def test_operators_in_blocks_are_found_where_they_are() -> None:
 def test_with_cpu_fallback_an_unsupported_operator_stops_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in ("tanh", "abs"):
-        monkeypatch.delitem(registry._TRANSLATORS, name)
+    remove_translators(monkeypatch, "tanh", "abs")
     strategy = paddle.static.IpuStrategy()
     strategy.set_graph_config(num_ipus=1, is_training=False, micro_batch_size=2)
     strategy.set_options({"cpu_fallback": True})

@@ -15,8 +15,7 @@ from paddle_ipu.errors import NotSupported
 from paddle_ipu.frontend import programs
 from paddle_ipu.verification.contents import DIVERGES
 from paddle_ipu.verification.program_desc_copy import ProgramDescCopy
-from paddle_ipu.xla import lowerings  # noqa: F401 - patched once they are registered
-from paddle_ipu.xla.lowerings import registry
+from tests.tables import lower_otherwise
 
 pytestmark = pytest.mark.skipif(
     not paddle.__version__.startswith("2."), reason="Paddle 3 builds PIR programs"
@@ -148,9 +147,7 @@ def test_a_variable_that_is_written_again_is_compared_as_it_was_each_time(
     static_program: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only the first of the two operators that write the variable is wrong."""
-    monkeypatch.setitem(
-        registry._LOWERINGS, ("ai.onnx", "Exp"), lambda context, x, _: jnp.exp(x[0]) * 1.01
-    )
+    lower_otherwise(monkeypatch, "Exp", lambda context, x, _: jnp.exp(x[0]) * 1.01)
     hidden = paddle.exp(data())
     paddle.assign(paddle.scale(hidden, 0.0), hidden)
     out = paddle.scale(hidden, 1.0, bias=1.0)
@@ -166,9 +163,9 @@ def test_an_operand_behind_a_form_is_named_as_the_operators_own(
     static_program: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``axis`` puts a reshape before the addition; the derivative is the addition's."""
-    monkeypatch.setitem(
-        registry._LOWERINGS,
-        ("ai.onnx", "Add"),
+    lower_otherwise(
+        monkeypatch,
+        "Add",
         lambda context, x, _: x[0] + 0.9 * x[1] + 0.1 * jax.lax.stop_gradient(x[1]),
     )
     x, bias = data(), paddle.create_parameter([2], "float32", name="bias")

@@ -20,9 +20,9 @@ from paddle_ipu.verification.comparison import compare
 from paddle_ipu.verification.contents import OperatorRow
 from paddle_ipu.verification.report import VerificationReport
 from paddle_ipu.verification.text import notable
-from paddle_ipu.xla import lowerings  # noqa: F401 - fills the registry
-from paddle_ipu.xla.lowerings import registry
+from paddle_ipu.xla.lowerings.registry import find_lowering, lowered_operators
 from paddle_ipu.xla.optimizers import update_rules
+from tests.tables import lower_otherwise
 
 Array = np.ndarray[Any, Any]
 F, nn = paddle.nn.functional, paddle.nn
@@ -108,7 +108,7 @@ SHAPES: Mapping[Any, tuple[int, ...]] = {
 
 
 def long(*values: Any) -> Any:
-    return pytest.param(*values, marks=pytest.mark.long)
+    return pytest.param(*values, marks=[pytest.mark.long, pytest.mark.same])
 
 
 # -- right programs ------------------------------------------------------------------------------
@@ -160,9 +160,10 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 def other_epsilon(patch: pytest.MonkeyPatch) -> None:
     """Norms add 1e-4 to the variance where the program says 1e-5."""
-    for key in list(registry._LOWERINGS):
-        if key[1] in ("BatchNormalization", "GroupNormalization"):
-            patch.setitem(registry._LOWERINGS, key, _with(registry._LOWERINGS[key], epsilon=1e-4))
+    for domain, op_type in lowered_operators():
+        if op_type in ("BatchNormalization", "GroupNormalization"):
+            right = find_lowering(domain, op_type)
+            lower_otherwise(patch, op_type, _with(right, epsilon=1e-4), domain)
 
 
 def _with(right: Any, **changed: Any) -> Any:
@@ -181,8 +182,7 @@ def no_bias_correction(patch: pytest.MonkeyPatch) -> None:
 
 def wrong_axis(patch: pytest.MonkeyPatch) -> None:
     """Softmax goes along the first axis."""
-    key = ("ai.onnx", "Softmax")
-    patch.setitem(registry._LOWERINGS, key, lambda context, x, _: jax.nn.softmax(x[0], axis=0))
+    lower_otherwise(patch, "Softmax", lambda context, x, _: jax.nn.softmax(x[0], axis=0))
 
 
 def one_weight(patch: pytest.MonkeyPatch) -> None:
@@ -262,9 +262,7 @@ def deep(x: Any) -> list[Any]:
 def test_the_table_counts_what_it_hides_and_shows_where_it_began(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(
-        registry._LOWERINGS, ("ai.onnx", "Tanh"), lambda context, x, _: jnp.tanh(x[0]) * 1.001
-    )
+    lower_otherwise(monkeypatch, "Tanh", lambda context, x, _: jnp.tanh(x[0]) * 1.001)
     report = build(deep, (2, 4)).verify()
     verdicts = [row.verdict for row in report.operators]
     assert verdicts[0] == "diverges" and set(verdicts[1:]) == {"follows"}

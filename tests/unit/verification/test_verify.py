@@ -24,9 +24,8 @@ from paddle_ipu.verification import verify as reference
 from paddle_ipu.verification.comparison import Comparison
 from paddle_ipu.verification.contents import DIVERGES, FOLLOWS
 from paddle_ipu.verification.course import state_before
-from paddle_ipu.xla import lowerings  # noqa: F401 - fills the registry
-from paddle_ipu.xla.lowerings import registry
 from paddle_ipu.xla.optimizers import update_rules
+from tests.tables import lower_otherwise
 
 Array = np.ndarray[Any, Any]
 
@@ -107,9 +106,7 @@ def strategy(training: bool, micro_batch: int = 2, **options: Any) -> Any:
 @pytest.fixture
 def wrong_tanh(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tanh that gives a hundredth too much."""
-    monkeypatch.setitem(
-        registry._LOWERINGS, ("ai.onnx", "Tanh"), lambda context, x, _: jnp.tanh(x[0]) * 1.01
-    )
+    lower_otherwise(monkeypatch, "Tanh", lambda context, x, _: jnp.tanh(x[0]) * 1.01)
 
 
 # -- programs that agree ------------------------------------------------------------------------
@@ -238,7 +235,7 @@ def test_a_difference_in_a_later_batch_is_bisected_there(monkeypatch: pytest.Mon
     def wrong_for_large(context: Any, x: Any, attributes: Any) -> Any:
         return jnp.where(jnp.abs(x[0]) > 50, 0.5, jnp.tanh(x[0]))
 
-    monkeypatch.setitem(registry._LOWERINGS, ("ai.onnx", "Tanh"), wrong_for_large)
+    lower_otherwise(monkeypatch, "Tanh", wrong_for_large)
     model = build(mlp, rows=6, optimizer=momentum)
     model.feed["x"][4:] *= 1000
     report = verify(
@@ -265,11 +262,7 @@ def _(primals: Any, tangents: Any) -> Any:
 @pytest.fixture
 def wrong_tanh_derivative(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tanh whose derivative has 0.9 where 1 belongs."""
-    monkeypatch.setitem(
-        registry._LOWERINGS,
-        ("ai.onnx", "Tanh"),
-        lambda context, x, _: tanh_with_a_wrong_derivative(x[0]),
-    )
+    lower_otherwise(monkeypatch, "Tanh", lambda context, x, _: tanh_with_a_wrong_derivative(x[0]))
 
 
 def test_a_wrong_derivative_is_found_by_operators_alone(wrong_tanh_derivative: None) -> None:

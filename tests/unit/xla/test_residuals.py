@@ -11,12 +11,12 @@ import pytest
 
 from paddle_ipu.xla.lowerings import residuals
 from paddle_ipu.xla.lowerings.activation import (
-    _gelu_erf,
-    _gelu_erf_slope,
-    _gelu_tanh,
-    _gelu_tanh_slope,
+    gelu_erf,
+    gelu_erf_slope,
+    gelu_tanh,
+    gelu_tanh_slope,
 )
-from paddle_ipu.xla.lowerings.normalization import _normalised
+from paddle_ipu.xla.lowerings.normalization import normalised
 
 RANDOM = np.random.default_rng(0)
 
@@ -84,15 +84,15 @@ def test_the_gradients_of_a_norm_and_of_its_statistics() -> None:
         return jax.jit(jax.grad(of, (0, 1, 2)))
 
     for got, array in zip(
-        loss(_normalised)(x, scale, bias), loss(plain)(x, scale, bias), strict=True
+        loss(normalised)(x, scale, bias), loss(plain)(x, scale, bias), strict=True
     ):
         np.testing.assert_allclose(got, array, rtol=2e-5, atol=2e-5)
 
 
 @pytest.mark.parametrize(
-    ("function", "slope"), [(_gelu_erf, _gelu_erf_slope), (_gelu_tanh, _gelu_tanh_slope)]
+    ("function", "slope"), [(gelu_erf, gelu_erf_slope), (gelu_tanh, gelu_tanh_slope)]
 )
-def test_the_slope_of_a_gelu(function: Any, slope: Any) -> None:
+def test_the_slope_of_agelu(function: Any, slope: Any) -> None:
     x = np.linspace(-6, 6, 101, dtype=np.float32)
     expected = jax.jit(jax.vmap(jax.grad(function)))(x)
     np.testing.assert_allclose(jax.jit(slope)(x), expected, rtol=1e-5, atol=1e-6)
