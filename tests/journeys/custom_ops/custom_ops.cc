@@ -153,7 +153,6 @@ PD_BUILD_OP(custom_Detach)
 
 PASSES_ON(custom_CastFromFp8)
 PASSES_ON(custom_CastToFp8)
-PASSES_ON(checkpointoutput)
 PASSES_ON(detach)
 PASSES_ON(identity)
 
