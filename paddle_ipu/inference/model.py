@@ -113,7 +113,8 @@ class Model:
             program = self._compiled(shapes)
         if not program.backend.is_attached:
             raise BackendUnavailableError(_GONE)
-        results = program.run_in_order(arrays, self._fetches)
+        feed = {known.name: array for known, array in zip(self.inputs, arrays, strict=True)}
+        results = program.run(feed, self._fetches)
         if self.rows > 1:
             results = [self._merged(array, program) for array in results]
         if self._in_half:

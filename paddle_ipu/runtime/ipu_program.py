@@ -277,29 +277,11 @@ class IpuProgram:
             results = [self._result(fetch, outputs[fetch.anchor]) for fetch in wanted]
         return results if return_numpy else [_dense(array) for array in results]
 
-    def run_in_order(self, arrays: Sequence[Array], names: Sequence[str]) -> list[Array]:
-        """:meth:`run`, for a caller who knows the program and only reads the results.
-
-        Args:
-            arrays: one for each feed, in the order given to ``compile``.
-            names: of fetches.
-        """
-        if self._runner is not None or self._recording is not None or self._synthetic:
-            return self.run(dict(zip(self.feeds, arrays, strict=True)), list(names))
-        self._require_compiled()
-        inputs, micro_batches, axes = {}, self._micro_batches, self.axes
-        for (name, known), array in zip(self.feeds.items(), arrays, strict=True):
-            if known.tensor is not None:
-                inputs[known.tensor] = fitting(name, known, array, micro_batches, axes)
-        outputs, fetches = self.compute(inputs, copied=False), self.fetches
-        return [self._result(fetches[name], outputs[fetches[name].anchor]) for name in names]
-
-    def compute(self, inputs: Mapping[str, Array], copied: bool = True) -> dict[str, Array]:
+    def compute(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """A step on arrays as the device has them.
 
         Args:
             inputs: PopART input -> the rows of a whole step, in the device's dtype.
-            copied: whether results are arrays that may be written to.
 
         Returns:
             Anchor -> what the device returned, with PopART's axes.
@@ -314,7 +296,7 @@ class IpuProgram:
             session = self._backend.session if is_alone else self._backend.session_as_is
             self._seed.before_run(session)
             try:
-                outputs = self._step(session, inputs, copied)
+                outputs = self._step(session, inputs)
             except (NumericalError, OperandValueError) as error:
                 tell_origin(error, self._describe)
                 raise
@@ -411,7 +393,7 @@ class IpuProgram:
 
     # -- learning rate and fetches -------------------------------------------------------------
 
-    def _step(self, session: Any, inputs: Mapping[str, Array], copied: bool) -> dict[str, Array]:
+    def _step(self, session: Any, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """A run of the session; with ``runtime_options.enable_eval`` one that changes nothing.
 
         PopART has no such run but that of the forward stages of a pipeline. Where there is not
@@ -425,7 +407,7 @@ class IpuProgram:
             evaluating = False
         self._send_learning_rate(session, 0.0 if evaluating else None)
         if self._is_ours and not self._synthetic:
-            outputs: dict[str, Array] = self._run_on_device(session.runArrays, inputs, copied)
+            outputs: dict[str, Array] = self._run_on_device(session.runArrays, inputs)
             return outputs
         return self._by_step_io(session, inputs)
 

@@ -1,7 +1,6 @@
 """The line of waiting requests, and the threads that make batches of it and answer them.
 
-Two threads take turns at the model: while one computes a batch, the other answers the one before;
-where that takes no time, for clients that wait, the same one goes on.
+Two threads take turns at the model: while one computes a batch, the other answers the one before.
 A batch is made at the last moment, when the model is free, of whatever waits by then.
 """
 
@@ -29,11 +28,8 @@ from paddle_ipu.errors import (
     ServingError,
     UnknownOutputError,
 )
-from paddle_ipu.instances.awake import Watch
-from paddle_ipu.instances.spared_processors import ONE_SPARED
 from paddle_ipu.serving.model import Model
 from paddle_ipu.serving.request import Array, Outputs, Request
-from paddle_ipu.serving.sleepers import Sleepers
 from paddle_ipu.serving.statistics import Recorder, Statistics
 
 Batch = list[tuple[Request, int, int]]
@@ -45,12 +41,6 @@ Outcome = tuple[Batch, Mapping[str, Array], BaseException | None]
 _LOG = logging.getLogger("paddle_ipu")
 
 _WORKERS = 2
-
-_SHORT = 0.001
-"""Seconds of a call that is slowed down by clients who wake up and ask again meanwhile."""
-
-_SOON = 0.0003
-"""Seconds within which the next batch is waited for awake, where the one before came as soon."""
 
 _AT_EXIT = 10.0
 """Seconds that the end of the process waits for a batch."""
@@ -89,16 +79,12 @@ class Batcher:
         self._arrived = threading.Condition(self._lock)
         self._room = threading.Condition(self._lock)
         self._turn = threading.Lock()
-        self._idle = self._is_soon = False
-        self._watch = Watch()
+        self._idle = False
         self._blocked = 0
         self._closing = self._abandoning = False
         self._threads: list[threading.Thread] = []
         self._process = os.getpid()
         self._recorder = Recorder()
-        self._sleepers = Sleepers()
-        # Seconds of the last call of the model.
-        self._took = math.inf
 
     # -- the caller's side ---------------------------------------------------------------------
 
@@ -129,7 +115,6 @@ class Batcher:
             # by all that wait, of which an interrupted call leaves one behind; and what changes
             # changes without a call but the last.
             if self._idle and (first or self._waiting + rows >= self._capacity):
-                self._watch.call()
                 self._arrived.notify_all()
                 self._idle = False
             if first:
@@ -242,27 +227,15 @@ class Batcher:
         is_last = False
         while not is_last:
             with self._turn:
-                late, outcomes, is_last = self._computed()
-                while outcomes and not late and _are_quick(outcomes):
-                    self._settle_all(outcomes)
-                    late, outcomes, is_last = self._computed()
+                batch, late = self._next_batch()
+                outcomes = self._outcomes(batch) if batch else []
+                is_last = not batch and self._closing
             # What has been answered is not kept while the next batch is waited for.
+            del batch
             while late:
                 _finish(*late.pop())
-            self._settle_all(outcomes)
-
-    def _computed(self) -> tuple[list[tuple[Request, BaseException]], list[Outcome], bool]:
-        """Waits for the next batch and computes it.
-
-        Returns:
-            Requests that are too late for it, its outcomes, and whether the thread is to end.
-        """
-        batch, late = self._next_batch()
-        return late, self._outcomes(batch) if batch else [], not batch and self._closing
-
-    def _settle_all(self, outcomes: list[Outcome]) -> None:
-        while outcomes:
-            self._settle(*outcomes.pop())
+            while outcomes:
+                self._settle(*outcomes.pop())
 
     def _settle(
         self, batch: Batch, outputs: Mapping[str, Array], error: BaseException | None
@@ -330,19 +303,9 @@ class Batcher:
             return [], rest
 
     def _wait(self, seconds: float) -> None:
-        """Waits for requests, awake where batches have followed each other soon; holds the lock."""
-        begun = monotonic()
+        """Waits for requests; holds the lock before and after."""
         self._idle = True
-        if self._is_soon:
-            self._watch.reset()
-            self._lock.release()
-            try:
-                self._is_soon = self._watch.wait(min(seconds, _SOON))
-            finally:
-                self._lock.acquire()
-        else:
-            self._arrived.wait(min(seconds, threading.TIMEOUT_MAX))
-            self._is_soon = monotonic() - begun < _SOON
+        self._arrived.wait(min(seconds, threading.TIMEOUT_MAX))
         self._idle = False
 
     def _take(self) -> tuple[Batch, list[tuple[Request, BaseException]]]:
@@ -404,22 +367,10 @@ class Batcher:
             else:
                 whole = np.empty((self._capacity, *spec.shape), parts[0].dtype)
                 inputs[name] = np.concatenate(parts, out=whole)
-        outputs = {name: np.asarray(array) for name, array in self._called(inputs).items()}
+        outputs = {name: np.asarray(array) for name, array in self._model(inputs).items()}
         for name, array in outputs.items():
             if name not in self._shared and array.shape[:1] != (self._capacity,):
                 raise ServingError(no_rows(name, array.shape, self._capacity))
-        return outputs
-
-    def _called(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-        """The model's outputs; a short call leaves a processor to the clients of the next batch."""
-        begun = monotonic()
-        # Half of them: some are awake by now, and ask already.
-        if self._took < _SHORT and self._sleepers.are_left((self._capacity - self._waiting) // 2):
-            with ONE_SPARED:
-                outputs = self._model(inputs)
-        else:
-            outputs = self._model(inputs)
-        self._took = monotonic() - begun
         return outputs
 
     def _answer(self, batch: Batch, outputs: Mapping[str, Array]) -> None:
@@ -432,25 +383,19 @@ class Batcher:
             if unknown is not None:
                 self._fail([request], UnknownOutputError(_no_output(unknown, outputs)))
                 continue
-            if rows == request.rows:
-                request.keep(whole, offset)
-            else:
-                part = whole.rows(request.outputs, offset, rows)
-                with self._lock:
-                    request.put(start, rows, part, self._shared)
-                    if request.left:
-                        continue
-            ready.append(request)
+            part = whole.rows(request.outputs, offset, rows)
+            # Two threads may have batches of one request.
+            with self._lock:
+                if request.keep(start, rows, part, self._shared):
+                    ready.append(request)
         now = monotonic()
         with self._lock:
             ready = [request for request in ready if not request.over]
             for request in ready:
                 request.over = True
             self._recorder.answer([now - request.arrived for request in ready])
-        self._sleepers.wake([request.turn for request in ready if request.turn is not None])
         for request in ready:
-            if request.turn is None:
-                _finish(request, None)
+            _finish(request, None)
 
     def _fail(self, requests: Iterable[Request], error: BaseException) -> None:
         """Gives requests an error, but those that came to an end before."""
@@ -490,10 +435,6 @@ def _finish(request: Request, error: BaseException | None) -> None:
             "BatchingRunner: the Future of a request, or a callback of it, did not take its end. "
             "Leave its state to the runner, and have no callback end the thread."
         )
-
-
-def _are_quick(outcomes: Iterable[Outcome]) -> bool:
-    return all(request.is_quick for batch, _, _ in outcomes for request, _, _ in batch)
 
 
 def no_rows(name: str, shape: tuple[int, ...], micro_batch: int) -> str:

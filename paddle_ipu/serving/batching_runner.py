@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import threading
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from time import monotonic
 from types import TracebackType
 from typing import Any, Self
@@ -17,7 +18,7 @@ from paddle_ipu.runtime.ipu_program import IpuProgram
 from paddle_ipu.serving.batcher import Batcher
 from paddle_ipu.serving.model import Array, FunctionModel, Inputs, Model
 from paddle_ipu.serving.program_model import ProgramModel
-from paddle_ipu.serving.request import Promised, WaitedFor
+from paddle_ipu.serving.request import Request
 from paddle_ipu.serving.statistics import Statistics
 
 DEFAULT_BUFFERS = 10
@@ -126,16 +127,23 @@ class BatchingRunner:
         arrays, rows = self._inputs.checked(feed)
         now = monotonic()
         deadline, flush_by = self._times(now, timeout)
-        request = WaitedFor(arrays, rows, outputs, now, deadline, flush_by)
-        self._batcher.put(request, block=True)
-        if timeout is None:
-            request.wait(-1)
-        elif not request.wait(max(0.0, deadline - monotonic())):
+        request = Request(arrays, rows, outputs, now, deadline, flush_by)
+        answer = request.future
+        try:
+            self._batcher.put(request, block=True)
+            left = min(max(0.0, deadline - monotonic()), threading.TIMEOUT_MAX)
+            done, _ = wait([answer], left)
+        except BaseException:
+            # Ctrl-C may have come when the request was in the line: nobody waits for it any more.
+            answer.cancel()
+            raise
+        if not done:
+            answer.cancel()
             raise RequestTimeoutError(
                 f"no answer within {timeout:.3g} s; the request is given up. Give it more time, or "
                 "send fewer at once."
             )
-        return request.result()
+        return answer.result()
 
     def submit(
         self,
@@ -168,7 +176,7 @@ class BatchingRunner:
         arrays, rows = self._inputs.checked(feed)
         arrays = {name: np.array(array) for name, array in arrays.items()}
         now = monotonic()
-        request = Promised(arrays, rows, outputs, now, *self._times(now, timeout))
+        request = Request(arrays, rows, outputs, now, *self._times(now, timeout))
         self._batcher.put(request, block=block)
         return request.future
 

@@ -98,8 +98,7 @@ class ProgramModel(Model):
         arrays = {
             self._tensors[name]: program.converted(name, array) for name, array in inputs.items()
         }
-        # Each request is given a copy of its part.
-        outputs = program.compute(arrays, copied=False)
+        outputs = program.compute(arrays)
         answer = {}
         for name, fetch, shape in self._results:
             array = given_back(fetch, outputs[fetch.anchor], shape)

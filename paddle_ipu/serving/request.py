@@ -1,15 +1,12 @@
-"""A request on its way: who waits for it, which of its rows were taken, what came back."""
+"""A request on its way: its Future, which of its rows were taken, what came back."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-
-from paddle_ipu.serving.sleepers import Sleeper
 
 Array = np.ndarray[Any, Any]
 Answer = dict[str, Array]
@@ -52,20 +49,16 @@ class Request:
         arrived: when, by the monotonic clock.
         deadline: when it is too late to begin.
         flush_by: when it is to be begun, though the micro-batch is not full.
+        future: of the answer.
         taken: rows that are in a batch.
         left: rows that are not answered.
         over: it came to an end: answered, or failed, so that its other rows need no answer.
-        turn: whose turn it is to wake up when it is answered; None where ``finish`` says so.
-        is_quick: ending it takes the thread that does it next to no time.
     """
 
     __slots__ = (
-        "arrays", "arrived", "deadline", "flush_by", "left", "outputs", "over", "parts", "rows",
-        "taken",
+        "_answer", "arrays", "arrived", "deadline", "flush_by", "future", "left", "outputs", "over",
+        "rows", "taken",
     )  # fmt: skip
-
-    turn: Sleeper | None = None
-    is_quick: ClassVar[bool] = False
 
     def __init__(
         self, arrays: Mapping[str, Array], rows: int, outputs: Sequence[str] | None,
@@ -77,99 +70,48 @@ class Request:
         self.arrived = arrived
         self.deadline = deadline
         self.flush_by = flush_by
+        self.future: Future[Answer] = Future()
         self.taken = 0
         self.over = False
-        self.parts: Answer | None = None
+        self._answer: Answer = {}
 
     def begin(self) -> bool:
         """Called when its first rows are taken: False where nobody waits any more."""
-        raise NotImplementedError
-
-    def finish(self, error: BaseException | None) -> None:
-        """Gives the answer, or the error, to whom it belongs; called once, without locks."""
-        raise NotImplementedError
-
-    def keep(self, outputs: Outputs, start: int) -> None:
-        """Keeps the answer, all of whose rows are in one batch, from its row `start`."""
-        self.parts = outputs.rows(self.outputs, start, self.rows)
-
-    def put(self, start: int, rows: int, part: Answer, shared: Collection[str]) -> None:
-        """Keeps the answer to some of its rows, of a request that several batches share."""
-        if self.parts is None:
-            self.parts = {
-                name: array
-                if name in shared
-                else np.empty((self.rows, *array.shape[1:]), array.dtype)
-                for name, array in part.items()
-            }
-        for name, array in part.items():
-            if name not in shared:
-                self.parts[name][start : start + rows] = array
-        self.left -= rows
-
-
-class WaitedFor(Request):
-    """A request that a thread waits for."""
-
-    __slots__ = ("_batch", "_error", "_sleeper", "turn")
-
-    is_quick = True
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._sleeper = Sleeper()
-        # Who has little time cannot wait for others to wake up.
-        self.turn = self._sleeper if self.deadline == math.inf else None
-        self._batch: tuple[Outputs, int] | None = None
-        self._error: BaseException | None = None
-
-    def begin(self) -> bool:
-        return not self._sleeper.is_gone
-
-    def keep(self, outputs: Outputs, start: int) -> None:
-        # The thread itself copies its rows, while the next one wakes up.
-        self._batch = outputs, start
-
-    def finish(self, error: BaseException | None) -> None:
-        self._error = error
-        self._sleeper.wake()
-
-    def wait(self, seconds: float) -> bool:
-        """Waits for the end; False where that took too long, and then nobody waits any more."""
-        return self._sleeper.sleep(seconds)
-
-    def result(self) -> Answer:
-        """What came back, or the error."""
-        if self._error is not None:
-            raise self._error
-        if self._batch is not None:
-            outputs, start = self._batch
-            return outputs.rows(self.outputs, start, self.rows)
-        assert self.parts is not None
-        return self.parts
-
-
-class Promised(Request):
-    """A request behind a Future."""
-
-    __slots__ = ("future",)
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.future: Future[Answer] = Future()
-
-    def begin(self) -> bool:
         try:
             return self.future.set_running_or_notify_cancel()
         except RuntimeError:
             # Who holds the Future has set it; concurrent.futures logs that.
             return False
 
+    def keep(self, start: int, rows: int, part: Answer, shared: Collection[str]) -> bool:
+        """Keeps the answer to some of its rows.
+
+        Args:
+            start: the first of them.
+            rows: their number.
+            part: the outputs.
+            shared: outputs that do not depend on the rows.
+
+        Returns:
+            Whether all rows are answered.
+        """
+        self.left -= rows
+        if rows == self.rows:
+            self._answer = part
+            return True
+        for name, array in part.items():
+            if name in shared:
+                self._answer[name] = array
+                continue
+            if name not in self._answer:
+                self._answer[name] = np.empty((self.rows, *array.shape[1:]), array.dtype)
+            self._answer[name][start : start + rows] = array
+        return not self.left
+
     def finish(self, error: BaseException | None) -> None:
-        if error is not None:
-            # One that was never begun may have been cancelled meanwhile.
-            if self.future.running() or self.future.set_running_or_notify_cancel():
-                self.future.set_exception(error)
-        else:
-            assert self.parts is not None
-            self.future.set_result(self.parts)
+        """Gives the answer, or the error, to whom it belongs; called once, without locks."""
+        if error is None:
+            self.future.set_result(self._answer)
+        # One that was never begun may have been cancelled meanwhile.
+        elif self.future.running() or self.future.set_running_or_notify_cancel():
+            self.future.set_exception(error)

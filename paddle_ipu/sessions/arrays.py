@@ -31,12 +31,11 @@ class SessionArrays(SessionWeights):
         """A block that Python's handlers of signals wait for the end of; PopART has none."""
         return Deferred()
 
-    def runArrays(self, inputs: Mapping[str, Array], copied: bool = True) -> dict[str, Array]:
+    def runArrays(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """One step.
 
         Args:
             inputs: by tensor, the values of all micro-batches in the device's dtype, in C order.
-            copied: whether results are arrays that may be written to.
 
         Returns:
             Anchor -> array as ``initAnchorArrays`` has it, the caller's own.
@@ -58,9 +57,7 @@ class SessionArrays(SessionWeights):
             raise self._misfed(inputs) from error
         self._let_go()
         found = executable.run(feeds, self._updating)
-        if copied:
-            return {name: np.array(found[name]).reshape(shape) for name, shape in self._got.items()}
-        return {name: found[name].reshape(shape) for name, shape in self._got.items()}
+        return {name: np.array(found[name]).reshape(shape) for name, shape in self._got.items()}
 
     @abstractmethod
     def initAnchorArrays(self) -> dict[str, Array]:

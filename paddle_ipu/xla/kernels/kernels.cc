@@ -4,8 +4,6 @@
 // memory. XLA's own threads each take parts of it. The weights are in the layout of the kernels, made once.
 
 #include "avx512/attention.h"
-#include "threads/awake.h"
-#include "threads/companion.h"
 #include "onednn/direct.h"
 #include "threads/parts.h"
 #include "avx512/products.h"
@@ -84,15 +82,6 @@ int64_t size(const xla_ffi::Buffer& buffer) {
   return count;
 }
 
-// Where it stands how many processors are left to others.
-std::atomic<const volatile int64_t*> spared{nullptr};
-
-// As many of `threads`, where there are `all`, as may be taken now.
-int64_t free_threads(int64_t threads, int64_t all) {
-  const volatile int64_t* count = spared;
-  return std::clamp<int64_t>(count == nullptr ? all : all - *count, 1, threads);
-}
-
 xla_ffi::Error* run_convolution(const xla_ffi::Call& call) {
   const int64_t* numbers = numbers_of(call, kNumbers);
   if (numbers == nullptr) return error_of(call, xla_ffi::kInvalidArgument, "a convolution: no spec");
@@ -108,12 +97,8 @@ xla_ffi::Error* run_convolution(const xla_ffi::Call& call) {
                            data(call.results, 0)};
   const float* addend = plan.spec.has_addend ? data(given, 2 + plan.spec.has_bias) : buffers.result;
   if (addend != buffers.result) std::memcpy(buffers.result, addend, size(buffer(call.results, 0)) * sizeof(float));
-  const auto take = [&plan, buffers](int64_t part) { plan.take(part, buffers); };
-  const int64_t wanted = std::min(plan.parts(), threads_of(plan.spec));
-  const bool is_small = wanted == 1 && plan.parts() > 1;
-  const int64_t threads = free_threads(is_small ? 2 : wanted, plan.spec.parts);
-  const bool ran = is_small && threads > 1 ? take_parts_beside(plan.parts(), take)
-                                           : take_parts(call, plan.parts(), threads, take);
+  const int64_t threads = std::min(plan.parts(), threads_of(plan.spec));
+  const bool ran = take_parts(call, plan.parts(), threads, [&plan, buffers](int64_t part) { plan.take(part, buffers); });
   return ran ? nullptr : error_of(call, xla_ffi::kInternal, "a convolution could not run");
 }
 
@@ -141,8 +126,7 @@ xla_ffi::Error* run_attention(const xla_ffi::Call& call) {
   const AttentionBuffers buffers = {data(given, 0), data(given, 1), data(given, 2),
                                     spec.has_mask ? data(given, 3) : nullptr, data(call.results, 0)};
   const int64_t parts = attention_parts(spec);
-  const int64_t wanted = std::clamp<int64_t>(spec.work() / kLeastWork, 1, std::min(parts, spec.threads));
-  const int64_t threads = free_threads(wanted, spec.threads);
+  const int64_t threads = std::clamp<int64_t>(spec.work() / kLeastWork, 1, std::min(parts, spec.threads));
   const bool ran =
       take_parts(call, parts, threads, [spec, buffers](int64_t part) { attend(spec, part, buffers); });
   return ran ? nullptr : error_of(call, xla_ffi::kInternal, "attention could not run");
@@ -163,7 +147,7 @@ xla_ffi::Error* run_softmax(const xla_ffi::Call& call) {
   const float* x = data(given, 0);
   float* result = data(made, 0);
   const int64_t most = std::max<int64_t>(1, std::min(spec.rows, spec.threads));
-  const int64_t threads = free_threads(std::clamp<int64_t>(spec.work() / kLeastWork, 1, most), spec.threads);
+  const int64_t threads = std::clamp<int64_t>(spec.work() / kLeastWork, 1, most);
   if (threads == 1) {
     take_softmax(spec, 0, spec.rows, x, result);
     return nullptr;
@@ -210,14 +194,6 @@ extern "C" {
 
 // How many numbers a spec has, by which library.py knows a library built from other sources.
 int paddle_ipu_onednn_numbers() { return kNumbers; }
-
-// Where it will stand how many processors are to be left to others.
-void paddle_ipu_onednn_spare(const volatile int64_t* count) { spared = count; }
-
-// 1 where a number is not 0, or is not any more within so many nanoseconds; 0 where it stays 0.
-int paddle_ipu_wait_awake(const volatile int64_t* number, int64_t nanoseconds) {
-  return awake::wait(number, nanoseconds);
-}
 
 // Why the last call on this thread failed.
 const char* paddle_ipu_onednn_error() { return last_error.c_str(); }

@@ -20,8 +20,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paddle_ipu.instances import spared_processors
-from paddle_ipu.instances.awake import Watch
 from paddle_ipu.xla import process
 
 SETTING = "PADDLE_IPU_ONEDNN"
@@ -248,12 +246,8 @@ def _opened() -> _Opened | str:
     numbers = getattr(library, "paddle_ipu_onednn_numbers", None)
     attention = getattr(library, "paddle_ipu_attention_numbers", None)
     softmax = getattr(library, "paddle_ipu_softmax_numbers", None)
-    spare = getattr(library, "paddle_ipu_onednn_spare", None)
-    look = getattr(library, "paddle_ipu_wait_awake", None)
     if (
-        spare is None
-        or look is None
-        or numbers is None
+        numbers is None
         or numbers() != len(fields(Spec))
         or attention is None
         or attention() not in (0, ATTENTION_NUMBERS)
@@ -261,10 +255,6 @@ def _opened() -> _Opened | str:
         or softmax() != SOFTMAX_NUMBERS
     ):
         return f"{path.name} was built from other sources; install paddle_ipu again"
-    spare(ctypes.byref(spared_processors.COUNT))
-    look.argtypes = [ctypes.POINTER(ctypes.c_int64), ctypes.c_int64]
-    if threads() > 1:
-        Watch.look = look
     library.paddle_ipu_onednn_error.restype = ctypes.c_char_p
     library.paddle_ipu_onednn_packed.restype = ctypes.c_int64
     found = _onednn()

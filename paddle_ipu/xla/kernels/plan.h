@@ -34,9 +34,6 @@ enum Activation : int64_t { kNone, kReluOf, kGeluErfOf, kGeluTanhOf, kActivation
 // Multiplications that are worth a thread: another one is waited for longer than it works for less.
 constexpr int64_t kLeastWork = 2'000'000;
 
-// Multiplications of a part where only a thread that is awake may help.
-constexpr int64_t kWorkBeside = 125'000;
-
 // How many parts of a size there are.
 inline int64_t up(int64_t count, int64_t size) { return (count + size - 1) / size; }
 

@@ -34,7 +34,6 @@ from paddle_ipu.xla.step import (
     step_trace,
     stored_step,
 )
-from paddle_ipu.xla.step.feed_staging import FeedRoom
 from paddle_ipu.xla.step.finite_checks import raise_unless_finite
 from paddle_ipu.xla.step.graph import LoweredGraph
 from paddle_ipu.xla.step.lowering_errors import told_of_loops
@@ -47,9 +46,7 @@ from paddle_ipu.xla.step.traced_step import Step
 
 Tree = dict[str, Any]
 _WORD = 0xFFFFFFFF
-_NO_STATE: Tree = {}
 _NO_SCALARS = np.zeros(0, np.float32)
-_NO_COUNTERS = np.zeros(2, np.uint32)
 
 
 @dataclass(slots=True)
@@ -79,7 +76,6 @@ class Executable:
     _wholes: instance_collectives.Wholes = field(default_factory=instance_collectives.Wholes)
     _model_weights: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     _is_shared: bool = False
-    _rooms: list[FeedRoom] | None = None
     _is_donating: bool | None = None
 
     def __post_init__(self) -> None:
@@ -376,8 +372,6 @@ class Executable:
         with self._integers():
             self._compiled = self._obtain(self._step)
         self._traced = None
-        if self._leaves_weights(self._step) and self.program.updater is None:
-            self._rooms = []
         if not process.is_left_alone("trim"):
             process.give_back_unused()
 
@@ -472,8 +466,6 @@ class Executable:
     def _run(
         self, feeds: Mapping[str, np.ndarray[Any, Any]], updating: bool
     ) -> dict[str, np.ndarray[Any, Any]]:
-        if updating and self._rooms is not None:
-            return self._run_reading(feeds, self._rooms)
         if self._step.state.split_unequal():
             self._fits_state = False
         if not self._fits_state:
@@ -513,35 +505,6 @@ class Executable:
             updates = batches if step.changes else 0
             index_ranges.judge(step.ranges, np.asarray(extremes), program.turn, updates)
         low, high = self._seed_words(batches * program.accumulation_factor)
-        self.seed = low | high << 32
-        return results
-
-    def _run_reading(
-        self, feeds: Mapping[str, np.ndarray[Any, Any]], rooms: list[FeedRoom]
-    ) -> dict[str, np.ndarray[Any, Any]]:
-        """A run that reads weights and nothing else; threads may be in it at the same time."""
-        step, program = self._step, self.program
-        index_ranges.judge_fed(step.fed_ranges, feeds)
-        try:
-            room = rooms.pop()
-        except IndexError:
-            room = FeedRoom(self._kinds_of_feeds)
-        room.fill(feeds)
-        seed = self.seed
-        counters = np.array((seed & _WORD, seed >> 32), np.uint32) if self.draws else _NO_COUNTERS
-        anchors, finite = self.compiled.compiled(
-            self.weights, _NO_STATE, room.arguments, _NO_SCALARS, counters
-        )
-        results = {name: np.asarray(array) for name, array in anchors.items()}
-        if finite is not None:
-            raise_unless_finite(np.asarray(finite), step)
-        if results:
-            # Whoever waits for results waits for all that reads the feeds.
-            rooms.append(room)
-        extremes = results.pop(index_ranges.NAME, None)
-        if extremes is not None:
-            index_ranges.judge(step.ranges, extremes, program.turn, 0)
-        low, high = self._seed_words(program.batches_per_step * program.accumulation_factor)
         self.seed = low | high << 32
         return results
 

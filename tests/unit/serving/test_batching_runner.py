@@ -23,7 +23,7 @@ from paddle_ipu.errors import (
     ServingError,
 )
 from paddle_ipu.serving import BatchingRunner
-from paddle_ipu.serving.request import Promised
+from paddle_ipu.serving.request import Request
 
 Array = np.ndarray[Any, Any]
 Feed = Mapping[str, Array]
@@ -335,7 +335,7 @@ class RefusalError(Exception):
 
 
 def test_rows_of_a_request_that_failed_meanwhile_are_nobody_elses() -> None:
-    failed, other = (Promised(request(rows), rows, None, 0.0, LONG, LONG) for rows in (3, 1))
+    failed, other = (Request(request(rows), rows, None, 0.0, LONG, LONG) for rows in (3, 1))
     failed.over = True  # by the batch before, when these rows were in the next one already
     together = {
         name: np.concatenate([failed.arrays[name][1:], other.arrays[name]]) for name in INPUTS
@@ -543,7 +543,7 @@ def test_a_fork_is_told_to_make_its_own(
 import os, sys
 import numpy as np
 from paddle_ipu.serving import BatchingRunner
-from paddle_ipu.serving.request import Promised
+from paddle_ipu.serving.request import Request
 runner = BatchingRunner(lambda feed: {"y": feed["x"]}, micro_batch=2, inputs={"x": ([], "int64")})
 runner.run({"x": [1]})
 if os.fork() == 0:

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from paddle_ipu.errors import UnknownOutputError
-from paddle_ipu.serving import BatchingRunner, sleepers
-from paddle_ipu.serving.sleepers import Sleeper, Sleepers
+from paddle_ipu.serving import BatchingRunner
 
 Array = np.ndarray[Any, Any]
 LONG = 20.0
@@ -57,10 +56,7 @@ def interrupted_at(moment: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_wherever_ctrl_c_comes_others_are_answered(
-    is_first: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sleepers, "_PATIENCE", 0.01)
+def test_wherever_ctrl_c_comes_others_are_answered(is_first: bool) -> None:
     moment, came = 0, True
     while came:
         came = False
@@ -84,27 +80,7 @@ def test_wherever_ctrl_c_comes_others_are_answered(
         assert counted.waiting == 0
         assert counted.requests == counted.answered + counted.cancelled
         moment += 1
-    assert moment > 20
-
-
-def test_threads_behind_one_that_does_something_else_wake_up() -> None:
-    busy, second, third = row = [Sleeper() for _ in range(3)]
-    Sleepers().wake(row)
-    assert not busy.is_awake
-    assert second.sleep(-1)
-    assert third.sleep(0.0)
-
-
-def test_the_last_row_may_change_while_it_is_looked_at() -> None:
-    together = Sleepers()
-
-    class Replaced(list[Sleeper]):
-        def __len__(self) -> int:
-            together._last = [Sleeper()]
-            return super().__len__()
-
-    together._last = Replaced(Sleeper() for _ in range(3))
-    assert together.are_left(3)
+    assert moment > 10
 
 
 def test_a_callback_that_raises_keeps_no_answer_from_others(

@@ -7,7 +7,6 @@ import itertools
 import math
 import re
 import threading
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paddle_ipu.instances.spared_processors import ONE_SPARED
 from paddle_ipu.xla.kernels import library
 from paddle_ipu.xla.kernels.library import Spec
 from paddle_ipu.xla.step import memory
@@ -269,18 +267,6 @@ def test_runs_give_the_same_bits(changed: dict[str, int]) -> None:
     first = _given(spec, *arrays)
     for _ in range(5):
         np.testing.assert_array_equal(_given(spec, *arrays), first)
-
-
-@pytest.mark.parametrize("spared", [1, 2, 7])
-@pytest.mark.parametrize("changed", [{}, ONE, {**ONE, "images": 1}, {"stride_y": 2}], ids=str)
-def test_spared_processors_change_no_bit(changed: dict[str, int], spared: int) -> None:
-    spec = replace(LARGE, **{"images": 3, **changed})
-    arrays = _numbers(spec)
-    expected = _given(spec, *arrays)
-    with ExitStack() as stack:
-        for _ in range(spared):
-            stack.enter_context(ONE_SPARED)
-        np.testing.assert_array_equal(_given(spec, *arrays), expected)
 
 
 @pytest.mark.parametrize("stride", [1, 2])

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paddle_ipu import popart
-from paddle_ipu.instances import spared_processors
 from paddle_ipu.xla.kernels import library
 from paddle_ipu.xla.kernels.softmax import SoftmaxSpec, softmax_of
 from tests.unit.xla.inference_sessions import XLAS_OWN, chosen, run, session_of
@@ -108,17 +107,6 @@ def test_every_number_of_threads_gives_the_same_bits(columns: int) -> None:
     for threads in (2, 3, 7):
         np.testing.assert_array_equal(_given(x, threads), alone)
     _check(x)
-
-
-def test_processors_that_are_spared_change_no_bit() -> None:
-    x = _numbers(LARGE // 500, 500)
-    whole = _given(x)
-    before = spared_processors.COUNT.value
-    spared_processors.COUNT.value = 1
-    try:
-        np.testing.assert_array_equal(_given(x), whole)
-    finally:
-        spared_processors.COUNT.value = before
 
 
 @pytest.mark.parametrize("spec", [SoftmaxSpec(3, 9, 1), SoftmaxSpec(4, 8, 1)])

@@ -36,7 +36,7 @@ class Product : public Plan {
     blocks_ = up(units_, std::max<int64_t>(most, 1));
     // Shares of a thread in turn, since threads are not equally fast. Rows that are fewer than the columns
     // are read by all threads, else the weights are.
-    const int64_t wanted = threads > 1 ? 2 * threads : spec.parts > 1 ? spec.work() / kWorkBeside : 1;
+    const int64_t wanted = threads > 1 ? 2 * threads : 1;
     if (blocks_ < wanted) {
       if (spec.results > units_ * each_) {
         groups_ = std::min(panels_, up(wanted, blocks_));
