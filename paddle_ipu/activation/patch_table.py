@@ -176,13 +176,6 @@ _LAYERS_FOR_PIR = tuple(
 _FLUID = (
     Patch(
         "paddle",
-        "__path__",
-        fluid_import.with_fluid_folder,
-        "`import paddle.fluid` finds it in a folder of ours",
-        wraps=True,
-    ),
-    Patch(
-        "paddle",
         "__getattr__",
         fluid_import.importing_fluid,
         "`paddle.fluid` without an import",

@@ -56,6 +56,7 @@ def activate() -> None:
     from paddle_ipu.runtime import shared_runs
 
     shared_runs.register(_share_runs)
+    fluid_import.remember()
     root_logger.release()
 
 
@@ -70,8 +71,7 @@ def deactivate() -> None:
             delattr(applied.owner, applied.name)
         else:
             setattr(applied.owner, applied.name, applied.original)
-    if "paddle" in sys.modules:
-        fluid_import.forget()
+    fluid_import.forget()
 
 
 def is_active() -> bool:

@@ -1,24 +1,51 @@
 """Makes ``paddle.fluid`` importable and an attribute of ``paddle``; unused, it is not imported.
 
-The package lies in a folder of its own, ``on_paddle_path``, that is added to ``paddle.__path__``;
-Python's import system does the rest.
+None of its modules is a file: a finder of Python's import system has each made of a table.
 """
 
 from __future__ import annotations
 
 import importlib
-import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import Any
 
 _NAME = "paddle.fluid"
-_FOLDER = os.path.join(os.path.dirname(__file__), "on_paddle_path")
 
 
-def with_fluid_folder(path: list[str]) -> list[str]:
-    """``paddle.__path__`` with the folder that holds ``paddle.fluid``, behind Paddle's own."""
-    return [*path, _FOLDER]
+class FluidFinder(MetaPathFinder):
+    """Finds the modules of ``paddle.fluid``."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not _is_ours(fullname):
+            return None
+        from paddle_ipu.legacy import fluid_module
+
+        return fluid_module.spec_of(fullname)
+
+
+def remember() -> None:
+    """Lets ``paddle.fluid`` be imported."""
+    if not any(isinstance(finder, FluidFinder) for finder in sys.meta_path):
+        sys.meta_path.append(FluidFinder())
+
+
+def forget() -> None:
+    """Takes ``paddle.fluid`` and its modules out of Python's tables of modules."""
+    sys.meta_path[:] = [found for found in sys.meta_path if not isinstance(found, FluidFinder)]
+    for name in list(filter(_is_ours, sys.modules)):
+        del sys.modules[name]
+    if "paddle" in sys.modules:
+        vars(sys.modules["paddle"]).pop("fluid", None)
+
+
+def _is_ours(module: str) -> bool:
+    return f"{module}.".startswith(f"{_NAME}.")
 
 
 def importing_fluid(original: Any) -> Callable[[str], Any]:
@@ -32,10 +59,3 @@ def importing_fluid(original: Any) -> Callable[[str], Any]:
         raise AttributeError(f"module 'paddle' has no attribute {name!r}")
 
     return get_attribute
-
-
-def forget() -> None:
-    """Takes ``paddle.fluid`` and its modules out of Python's tables of modules."""
-    for name in [name for name in sys.modules if f"{name}.".startswith(f"{_NAME}.")]:
-        del sys.modules[name]
-    vars(sys.modules["paddle"]).pop("fluid", None)

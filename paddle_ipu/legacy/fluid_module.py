@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from collections.abc import Callable
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_loader
+from types import ModuleType
 from typing import Any
 
 from paddle_ipu.legacy import fluid_training
@@ -14,6 +17,8 @@ from paddle_ipu.legacy.fluid_names import (
     INSTEAD,
     LAYER_FILES,
     LAYERS,
+    MODULES,
+    PACKAGES,
     PLACES_OF_TODAY,
 )
 from paddle_ipu.legacy.layers import activations, arithmetic, losses, networks, tensors
@@ -22,6 +27,21 @@ _OURS = {
     module.__name__: module
     for module in (fluid_training, activations, arithmetic, losses, networks, tensors)
 }
+
+
+class _Filling(Loader):
+    """Makes modules by filling them."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__doc__ = f"``{module.__name__}``."
+        fill(module.__name__, vars(module))
+
+
+def spec_of(module: str) -> ModuleSpec | None:
+    """What Python's import system makes a module of the table by; None for another one."""
+    if module not in MODULES:
+        return None
+    return spec_from_loader(module, _Filling(), is_package=module in PACKAGES)
 
 
 def fill(module: str, namespace: dict[str, Any]) -> None:
@@ -56,7 +76,7 @@ def _answering(module: str, table: str, today: Any) -> Callable[[str], Any]:
             return getattr(today, name)
         if name.startswith("__"):
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        if _is_package(module) and importlib.util.find_spec(f"{module}.{name}") is not None:
+        if f"{module}.{name}" in MODULES:
             return importlib.import_module(f"{module}.{name}")
         raise AttributeError(
             f"module {module!r} has no attribute {name!r}: Paddle has had no paddle.fluid since "
@@ -64,10 +84,6 @@ def _answering(module: str, table: str, today: Any) -> Callable[[str], Any]:
         )
 
     return answer
-
-
-def _is_package(module: str) -> bool:
-    return module in ("paddle.fluid", LAYERS)
 
 
 def _advice(table: str, name: str) -> str:

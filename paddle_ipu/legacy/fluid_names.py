@@ -1,8 +1,8 @@
 """What ``paddle.fluid``, gone from Paddle since 2.5, answers: one table.
 
 A name is either an object of today's Paddle, or a function of this package built on today's, or
-refused with what to write instead. The modules are files under ``on_paddle_path``, each filled from
-here; ``docs/old_api.md`` is made from here too.
+refused with what to write instead. The modules are made of it when they are imported, and so is
+``docs/old_api.md``.
 """
 
 from __future__ import annotations
@@ -359,7 +359,19 @@ DELEGATES: dict[str, str] = {
 """Modules that today's Paddle has under another name; every public name of theirs is offered."""
 
 LAYER_FILES = ("nn", "tensor", "ops", "loss", "control_flow", "io", "metric_op")
-"""Files of ``paddle.fluid.layers``: each answers as the package does."""
+"""Modules of ``paddle.fluid.layers``: each answers as the package does."""
+
+PACKAGES = frozenset({FLUID, LAYERS})
+"""Those of the modules that have modules below them."""
+
+MODULES = frozenset(
+    {
+        *(row.module for row in FLUID_NAMES),
+        *DELEGATES,
+        *(f"{LAYERS}.{name}" for name in LAYER_FILES),
+    }
+)
+"""Every module."""
 
 _STEP = "with scheduler.step() before each run: today's schedules do not count runs themselves"
 

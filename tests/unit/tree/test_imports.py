@@ -32,6 +32,7 @@ LATE = {
     "a patched name": (
         "paddle_ipu.activation.plugin",
         "paddle_ipu.activation.saved_models",
+        "paddle_ipu.legacy.fluid_import",
         "paddle_ipu.legacy.inference_clone",
         "paddle_ipu.legacy.legacy_names",
     ),
