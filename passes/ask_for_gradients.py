@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from paddle_ipu.dialect import dialect
 from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
-from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.passes.pass_base import Compilation
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer, ParameterUpdate
 
 _READ = "@read"

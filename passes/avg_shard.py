@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import InvalidProgramError
 from paddle_ipu.passes.check_placement import INDEX, STAGE, ipus_of_a_replica
-from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.passes.pass_base import Compilation
 
 
 class AvgShard:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import onnx_ir as ir
 
 from paddle_ipu.dialect import dialect
-from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.passes.pass_base import Compilation
 
 
 class BindFeeds:

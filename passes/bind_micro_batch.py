@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import InvalidProgramError
-from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.passes.pass_base import Compilation
 from paddle_ipu.passes.support.own_rows import own_rows
 
 

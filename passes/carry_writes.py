@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from paddle_ipu.dialect import dialect
-from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.passes.pass_base import Compilation
 from paddle_ipu.passes.support import roles
 from paddle_ipu.passes.support.state_writes import overwritten
 

@@ -7,7 +7,7 @@ import onnx_ir as ir
 from paddle_ipu.dialect import dialect
 from paddle_ipu.dialect.dialect import describe
 from paddle_ipu.errors import NotSupported
-from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.passes.pass_base import Compilation
 
 _STATISTICS = ("batch_norm_", "sync_batch_norm_")
 

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import InvalidProgramError
-from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.passes.pass_base import Compilation
 
 _WIDE = (ir.DataType.INT64, ir.DataType.UINT64)
 _SHOWN = 8

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import OptionError
-from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.passes.pass_base import Compilation
 from paddle_ipu.passes.support.own_rows import fits
 
 

@@ -16,7 +16,7 @@ import onnx_ir as ir
 from paddle_ipu.dialect import dialect
 from paddle_ipu.dialect.dialect import attribute, describe
 from paddle_ipu.errors import InvalidProgramError
-from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.passes.pass_base import Compilation
 from paddle_ipu.popart.placement import merged_stages
 
 INDEX, STAGE = "ipu_index", "ipu_stage"

@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from paddle_ipu.dialect import dialect
 from paddle_ipu.dialect.annotations import AMP
-from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.passes.pass_base import Compilation
 
 _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 _NAMES = ("float16", "bfloat16")

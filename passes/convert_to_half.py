@@ -16,7 +16,7 @@ import onnx_ir as ir
 
 from paddle_ipu.dialect import dialect
 from paddle_ipu.dialect.annotations import AMP
-from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.passes.pass_base import Compilation
 
 _FULL = ir.DataType.FLOAT
 _HALF: Mapping[str, ir.DataType] = {

@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from paddle_ipu.dialect import dialect
 from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
-from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.passes.pass_base import Compilation
 
 WITHOUT_GRADIENT = frozenset({"share_data", "full_like", "shape", "shape64", "numel"})
 """Operators whose results no gradient passes as it is: those that read a shape, and a detach."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from paddle_ipu.dialect import dialect
-from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.passes.pass_base import Compilation
 
 
 class DeleteScale:

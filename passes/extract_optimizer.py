@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 from paddle_ipu.dialect.dialect import attribute, describe, scalar_constant
 from paddle_ipu.errors import InvalidProgramError, NotSupported
-from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.passes.pass_base import Compilation
 from paddle_ipu.passes.support import gradient_changes
 from paddle_ipu.passes.support.find_loss import find_loss
 from paddle_ipu.passes.support.gradient_changes import GradientChange

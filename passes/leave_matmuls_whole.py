@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paddle_ipu.dialect import dialect
-from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.passes.pass_base import Compilation
 
 _ATTRIBUTES = ("serialize_factor", "serialize_mode")
 

@@ -22,7 +22,7 @@ from paddle_ipu.cost_model.machines import MACHINES, Machine
 from paddle_ipu.cost_model.program import Program
 from paddle_ipu.errors import PaddleIpuError, popart_exception
 from paddle_ipu.passes.check_micro_batch import CheckMicroBatch
-from paddle_ipu.passes.pipeline import Pass
+from paddle_ipu.passes.pass_base import Pass
 from paddle_ipu.runtime.measured import Measurement
 
 UNREADABLE = 3

@@ -10,17 +10,6 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from paddle_ipu.compiler.lowered_program import (
-    LoweredProgram,
-    data_flow,
-    is_gradient,
-    lower,
-    origin_finder,
-    place_of,
-    scope_weights,
-    session_options,
-    session_patterns,
-)
 from paddle_ipu.compiler.predicted_program import (
     best_cuts,
     check_fits,
@@ -29,6 +18,17 @@ from paddle_ipu.compiler.predicted_program import (
     program_of,
 )
 from paddle_ipu.compiler.progress import Percent, between
+from paddle_ipu.compiler.translated_program import (
+    TranslatedProgram,
+    data_flow,
+    is_gradient,
+    origin_finder,
+    place_of,
+    scope_weights,
+    session_options,
+    session_patterns,
+    translate_program,
+)
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import (
     LoweringError,
@@ -37,7 +37,7 @@ from paddle_ipu.errors import (
 from paddle_ipu.ops.context import device_dtype
 from paddle_ipu.ops.translate import Translation
 from paddle_ipu.options.strategy import StrategyValues
-from paddle_ipu.passes.pipeline import Compilation, Pass
+from paddle_ipu.passes.pass_base import Compilation, Pass
 from paddle_ipu.runtime import scope as scopes
 from paddle_ipu.runtime import shared_runs, target_selection
 from paddle_ipu.runtime.feeds import Feed
@@ -69,7 +69,7 @@ def compiled_for_ipu(
         values: the strategy's, consistent.
         backend: takes the session; of this program alone.
         progress: told how many percent are done.
-        first_passes: as for ``lower``.
+        first_passes: as for ``translate_program``.
 
     Raises:
         NotSupported, InvalidProgramError, FeedError, FetchError, OperandValueError: as
@@ -77,14 +77,14 @@ def compiled_for_ipu(
     """
     popart = target_selection.select()
     in_64_bits = target_selection.is_ours(popart)
-    lowered = lower(
+    translated = translate_program(
         popart, program, values, feed_list, fetch_list, between(progress, 0, 25), first_passes,
         scope_weights(scope, in_64_bits), best_cuts, in_64_bits,
     )  # fmt: skip
     if target_selection.is_ours(popart) and is_machine_named(values):
-        check_fits(lowered, values)
-    compilation, translation = lowered.compilation, lowered.translation
-    anchors, optimizer, chosen = lowered.anchors, lowered.optimizer, lowered.chosen
+        check_fits(translated, values)
+    compilation, translation = translated.compilation, translated.translation
+    anchors, optimizer, chosen = translated.anchors, translated.optimizer, translated.chosen
     own_rule = chosen is not None and chosen.is_paddles
     rate = _learning_rate(program, scope, optimizer)
     device = target_selection.acquire(popart, int(values["num_ipus"]), int(values["tiles_per_ipu"]))
@@ -95,7 +95,7 @@ def compiled_for_ipu(
     early = EarlyState(scope, {} if waits else states)
     try:
         session = _session(
-            program, popart, device, lowered, values, anchors, first, early, progress
+            program, popart, device, translated, values, anchors, first, early, progress
         )
         with adapted_loss_scale.started(scope, optimizer):
             backend.attach(
@@ -106,7 +106,7 @@ def compiled_for_ipu(
                 scope,
                 translation.weights,
                 states,
-                changes=compilation.training or bool(lowered.written),
+                changes=compilation.training or bool(translated.written),
                 compiled=bool(values["compile_engine"]),
                 early=early,
             )
@@ -120,13 +120,13 @@ def compiled_for_ipu(
             device.detach()
         early.give_back()
         raise
-    because = list(lowered.because)
+    because = list(translated.because)
     if own_rule and optimizer is not None:
         because += sorted({f"Paddle's {update.rule} rule" for update in optimizer.updates})
     compiled = IpuProgram(
         program,
         backend,
-        _feeds(lowered, translation, backend.has_64_bits),
+        _feeds(translated, translation, backend.has_64_bits),
         {name: _fetch(compilation, name, anchor) for name, anchor in anchors.items()},
         axes_of(values),
         rate,
@@ -174,19 +174,19 @@ def _describer(translation: Translation) -> Callable[[str], str]:
 
 
 def _feeds(
-    lowered: LoweredProgram, translation: Translation, has_64_bits: Callable[[str], bool]
+    translated: TranslatedProgram, translation: Translation, has_64_bits: Callable[[str], bool]
 ) -> dict[str, Feed]:
     """Feeds as the user declared them; passes may have given them another dtype."""
     feeds = {}
-    for name, value in lowered.declared.items():
+    for name, value in translated.declared.items():
         tensor = translation.feeds.get(name)
         wide = tensor is not None and has_64_bits(tensor)
         feeds[name] = Feed(
             tensor,
             tuple(dialect.dims_of(value)),
-            lowered.declared_dtypes[name],
+            translated.declared_dtypes[name],
             device_dtype(dialect.dtype_name(value), wide),
-            has_own_rows=name not in lowered.dynamic,
+            has_own_rows=name not in translated.dynamic,
         )
     return feeds
 
@@ -234,14 +234,14 @@ def _session(
     program: Any,
     popart: Any,
     device: Any,
-    lowered: LoweredProgram,
+    translated: TranslatedProgram,
     values: StrategyValues,
     anchors: Mapping[str, str],
     optimizer: Any,
     early: EarlyState,
     progress: Percent,
 ) -> Any:
-    translation, compilation = lowered.translation, lowered.compilation
+    translation, compilation = translated.translation, translated.compilation
     arguments = {
         "fnModel": target_selection.model_of(popart, translation.builder),
         "dataFlow": data_flow(popart, values, anchors),
@@ -267,10 +267,10 @@ def _session(
             early.send(session)
             if not is_machine_named(values):
                 # What the log then says of a GC200 need not be waited for.
-                check_fits(lowered, values)
+                check_fits(translated, values)
 
         session.setWorkBeside(beside)
-        session.setPredicted(lambda: (program_of(lowered, values), choice_of(values).machine))
+        session.setPredicted(lambda: (program_of(translated, values), choice_of(values).machine))
     if not values["compile_engine"]:
         session.prepareDevice(False)
         return session

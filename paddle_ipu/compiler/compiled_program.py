@@ -16,7 +16,7 @@ from paddle_ipu.runtime.ipu_program import IpuProgram
 from paddle_ipu.runtime.weights.owner import IpuBackend
 
 if TYPE_CHECKING:
-    from paddle_ipu.passes.pipeline import Pass
+    from paddle_ipu.passes.pass_base import Pass
 
 
 class IpuCompiledProgram:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from paddle_ipu.compiler.paddle_kernels import check_kernels
+from paddle_ipu.compiler.kernel_requirements import check_kernels
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import NotSupported, PaddleIpuError
 from paddle_ipu.frontend.legacy_operator import EMPTY, Operator, Variables

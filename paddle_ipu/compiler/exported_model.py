@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paddle_ipu import popart
-from paddle_ipu.compiler.lowered_program import lower
 from paddle_ipu.compiler.predicted_program import best_cuts
+from paddle_ipu.compiler.translated_program import translate_program
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import FetchError, InvalidProgramError, ModelFileError
 from paddle_ipu.ops.translate import Translation
 from paddle_ipu.passes.check_micro_batch import CheckMicroBatch
 from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
-from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.passes.pass_base import Compilation
 from paddle_ipu.popart.graph_types import DATA_SUFFIX, INLINE_LIMIT, number_names_in_file
 from paddle_ipu.popart.standard_operators import OPSET, not_standard
 
@@ -230,18 +230,22 @@ def translated(
     if not fetches:
         raise FetchError("export: fetch_list is empty; name what the model is to give.")
     checked = (CheckMicroBatch(option),)
-    lowered = lower(
+    translated = translate_program(
         popart, program, values, feeds, fetches, lambda percent: None, checked, weights_of,
         best_cuts, in_64_bits,
     )  # fmt: skip
-    for name, anchor in lowered.anchors.items():
+    for name, anchor in translated.anchors.items():
         if anchor.startswith(GRADIENT_PREFIX):
             raise FetchError(
                 f"export: {name!r} is a gradient; what is written is the forward program."
             )
-    model = lowered.translation.builder.model
+    model = translated.translation.builder.model
     return ExportedModel(
-        model, lowered.translation, lowered.compilation, lowered.declared_dtypes, lowered.anchors
+        model,
+        translated.translation,
+        translated.compilation,
+        translated.declared_dtypes,
+        translated.anchors,
     )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from paddle_ipu.compiler.exported_model import ExportReport, WeightsOf, target_of, translated, write
-from paddle_ipu.compiler.lowered_program import array_weights, scope_weights
+from paddle_ipu.compiler.translated_program import array_weights, scope_weights
 from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.frontend import programs, saved_model

@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from paddle_ipu import popart
-from paddle_ipu.compiler.lowered_program import (
-    LoweredProgram,
+from paddle_ipu.compiler.translated_program import (
+    TranslatedProgram,
     data_flow,
-    lower,
     origin_finder,
     session_options,
     stand_ins,
+    translate_program,
 )
 from paddle_ipu.cost_model.choice import Choice, choose_machine
 from paddle_ipu.cost_model.program import Program, read_program
@@ -23,7 +23,7 @@ from paddle_ipu.cost_model.sharding import even_starts, shard
 from paddle_ipu.dialect import dialect
 from paddle_ipu.ops.translate import translate
 from paddle_ipu.options.strategy import StrategyValues, check_consistent
-from paddle_ipu.passes.pipeline import Compilation, Pass
+from paddle_ipu.passes.pass_base import Compilation, Pass
 from paddle_ipu.popart.placement import check_placement
 from paddle_ipu.sessions.checks import (
     check_options,
@@ -53,7 +53,7 @@ def predicted_program(
     """
     values = ipu_strategy._ipu_strategy.snapshot()
     check_consistent(values)
-    lowered = lower(
+    translated = translate_program(
         popart,
         program,
         values,
@@ -64,19 +64,19 @@ def predicted_program(
         stand_ins,
         best_cuts,
     )
-    _check_as_sessions_do(lowered, values)
-    return program_of(lowered, values)
+    _check_as_sessions_do(translated, values)
+    return program_of(translated, values)
 
 
-def _check_as_sessions_do(lowered: LoweredProgram, values: StrategyValues) -> None:
+def _check_as_sessions_do(translated: TranslatedProgram, values: StrategyValues) -> None:
     """Raises the popart_exception that a session would raise before it compiles."""
-    options, training = session_options(popart, values), lowered.compilation.training
-    graph = lowered.translation.builder.model.graph
+    options, training = session_options(popart, values), translated.compilation.training
+    graph = translated.translation.builder.model.graph
     ipus = int(values["num_ipus"])
     check_options(options, training, ipus)
     check_types(graph, options)
     check_recomputation(graph, options)
-    flow = data_flow(popart, values, lowered.anchors)
+    flow = data_flow(popart, values, translated.anchors)
     check_placement(graph, options, flow, training, ipus // replication_factor(options))
 
 
@@ -136,7 +136,7 @@ def _choice(values: StrategyValues) -> Choice:
     return choice if choice.named else choose_machine("", ipus_of(values), None, {})
 
 
-def check_fits(lowered: LoweredProgram, values: StrategyValues) -> None:
+def check_fits(translated: TranslatedProgram, values: StrategyValues) -> None:
     """Refuses a program that the machine somebody named cannot hold, before it is compiled.
 
     Where nobody named one, a line of the log says what a GC200 would lack.
@@ -146,9 +146,9 @@ def check_fits(lowered: LoweredProgram, values: StrategyValues) -> None:
         OptionError: an unknown machine, or one with too few IPUs or tiles.
     """
     check_before_compiling(
-        lowered.translation.builder.model.graph,
+        translated.translation.builder.model.graph,
         _choice(values),
-        lambda: program_of(lowered, values),
+        lambda: program_of(translated, values),
         values["engine_options"],
         os.environ,
     )
@@ -173,19 +173,19 @@ def choice_of(values: StrategyValues) -> Choice:
     return choose_machine(str(values["ipu_machine"]), ipus_of(values), tiles, os.environ)
 
 
-def program_of(lowered: LoweredProgram, values: StrategyValues) -> Program:
-    """The predictor's view of a program that was lowered for our own ``popart``."""
-    translation, compilation = lowered.translation, lowered.compilation
+def program_of(translated: TranslatedProgram, values: StrategyValues) -> Program:
+    """The predictor's view of a program that was translated for our own ``popart``."""
+    translation, compilation = translated.translation, translated.compilation
     origin_of = origin_finder(translation)
     optimizer = None
-    if lowered.chosen is not None:
-        optimizer = lowered.chosen.make(lowered.optimizer, 0.0)
+    if translated.chosen is not None:
+        optimizer = translated.chosen.make(translated.optimizer, 0.0)
     loss = translation.tensors[str(compilation.loss)] if compilation.training else None
     options = session_options(popart, values)
     options.constantWeights = False
     program = read_program(
         translation.builder.model,
-        data_flow(popart, values, lowered.anchors),
+        data_flow(popart, values, translated.anchors),
         options,
         optimizer,
         loss=loss,

@@ -1,7 +1,7 @@
-"""A plan's candidates as strategies that ``compile`` takes: each lowers the program once more.
+"""A plan's candidates as strategies that ``compile`` takes: each translates the program anew.
 
 The planner scales tensors and places PopART's operators, which is fast and an estimate. What is
-proposed to the user is lowered and predicted as ``compile`` would.
+proposed to the user is translated and predicted as ``compile`` would.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from paddle_ipu.errors import PaddleIpuError, popart_exception
 from paddle_ipu.options.strategy import StrategyValues, check_consistent
 
 _MOST_LOWERED = 32
-"""How often a program is lowered at most."""
+"""How often a program is translated at most."""
 
 
 @dataclass(frozen=True)
@@ -106,11 +106,11 @@ def _faster(by_hand: Sequence[Candidate], found: Sequence[Proposal]) -> Candidat
 
 
 class _Lowering:
-    """A program lowered for candidates, once for several that differ in settings alone.
+    """A program translated for candidates, once for several that differ in settings alone.
 
     Attributes:
         fresh: what a new ``IpuStrategy`` has.
-        count: how often it was lowered.
+        count: how often it was translated.
     """
 
     def __init__(self, source: Source) -> None:
@@ -135,16 +135,16 @@ class _Lowering:
             raise self._refused[planned.rows]
         if planned.settings.pipelined:
             # Where it is cut depends on all options.
-            return self._lowered(strategy, planned)
+            return self._translated(strategy, planned)
         largest = max((op.memory_proportion for op in planned.operators), default=0.0)
         key = (planned.rows, largest, planned.settings.recomputation)
         if key not in self._unplaced:
-            self._unplaced[key] = self._lowered(strategy, planned)
+            self._unplaced[key] = self._translated(strategy, planned)
         return self._unplaced[key].with_settings(
             **{name: getattr(planned.settings, name) for name in PLANNED}
         )
 
-    def _lowered(self, strategy: Any, planned: Program) -> Program:
+    def _translated(self, strategy: Any, planned: Program) -> Program:
         self.count += 1
         source = self._source
         try:

@@ -12,8 +12,8 @@ import paddle
 from paddle_ipu import popart
 from paddle_ipu.frontend import programs
 from paddle_ipu.ops.translate import Translation, translate
-from paddle_ipu.passes.order import PIPELINE
-from paddle_ipu.passes.pipeline import Compilation, run_passes
+from paddle_ipu.passes.pass_base import Compilation, run_passes
+from paddle_ipu.passes.pipeline import PIPELINE
 
 Array = np.ndarray[Any, Any]
 

@@ -15,7 +15,7 @@ from paddle_ipu.passes.carry_writes import CarryWrites
 from paddle_ipu.passes.cut_gradients import differentiated
 from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX, ExtractForward
 from paddle_ipu.passes.extract_optimizer import ExtractOptimizer
-from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.passes.pass_base import Compilation
 from paddle_ipu.passes.support.update_operators import OPTIMIZER_OPS, updated
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.verification.comparison import Comparison, compare

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from paddle_ipu.verification import bisection
 from paddle_ipu.verification.comparison import Comparison, compare
 from paddle_ipu.verification.contents import OperatorRow
-from paddle_ipu.verification.copy_program import copy_of
+from paddle_ipu.verification.copies import copy_of
 from paddle_ipu.verification.course import norm
 from paddle_ipu.verification.isolation import cut
 from paddle_ipu.verification.ranges import ValueRange, best_scale, measure, scale_table

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from paddle_ipu.verification import bisection
 from paddle_ipu.verification.comparison import Comparison, compare
-from paddle_ipu.verification.copy_program import copy_of
+from paddle_ipu.verification.copies import copy_of
 from paddle_ipu.verification.course import Course, Run, run_micro_batches, runs, updated_names
 from paddle_ipu.verification.program_copy import added_to
 from paddle_ipu.verification.report import VerificationReport

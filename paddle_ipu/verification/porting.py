@@ -25,8 +25,8 @@ from paddle_ipu.ops.untranslated import reason_of
 from paddle_ipu.options.strategy import CoreIpuStrategy, StrategyValues
 from paddle_ipu.passes.check_micro_batch import CheckMicroBatch
 from paddle_ipu.passes.extract_forward import is_backward
-from paddle_ipu.passes.order import PIPELINE
-from paddle_ipu.passes.pipeline import Compilation, run_passes
+from paddle_ipu.passes.pass_base import Compilation, run_passes
+from paddle_ipu.passes.pipeline import PIPELINE
 from paddle_ipu.passes.support.update_operators import is_update
 
 ERROR, WARNING, NOTE = "error", "warning", "note"

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import onnx_ir as ir
 
-from paddle_ipu.compiler.paddle_kernels import check_kernels
+from paddle_ipu.compiler.kernel_requirements import check_kernels
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import FeedError, NotSupported, PaddleIpuError, VerificationError
 from paddle_ipu.frontend import programs
@@ -31,7 +31,7 @@ from paddle_ipu.runtime.weights import owner
 from paddle_ipu.verification import bisection, findings, not_finite
 from paddle_ipu.verification.comparison import Comparison, compare
 from paddle_ipu.verification.contents import AGREES, DIVERGES, ROUNDS
-from paddle_ipu.verification.copy_program import copy_of
+from paddle_ipu.verification.copies import copy_of
 from paddle_ipu.verification.course import Course, follow, norm, state_before, updated_names
 from paddle_ipu.verification.examination import (
     Examination,

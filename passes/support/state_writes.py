@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import NotSupported
-from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.passes.pass_base import Compilation
 from paddle_ipu.passes.support import roles
 from paddle_ipu.passes.support.update_operators import is_update, updated
 

@@ -12,7 +12,7 @@ import paddle
 import pytest
 
 from paddle_ipu.errors import BackendUnavailableError, NotSupported
-from paddle_ipu.passes.order import PIPELINE
+from paddle_ipu.passes.pipeline import PIPELINE
 from paddle_ipu.runtime.fetches import Fetch
 from tests.journeys.training.side_by_side import (
     Built,

@@ -9,7 +9,7 @@ import pytest
 
 from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.frontend import programs
-from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.passes.pass_base import Compilation
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import InvalidProgramError
 from paddle_ipu.passes.check_placement import CheckPlacement
 from paddle_ipu.passes.extract_forward import ExtractForward
-from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.passes.pass_base import Compilation
 
 Read = Callable[..., Compilation]
 Place = tuple[int, int | None]

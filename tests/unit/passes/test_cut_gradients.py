@@ -10,7 +10,7 @@ import paddle
 from paddle_ipu.passes.cut_gradients import CutGradients
 from paddle_ipu.passes.extract_forward import ExtractForward
 from paddle_ipu.passes.extract_optimizer import ExtractOptimizer
-from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.passes.pass_base import Compilation
 
 Read = Callable[..., Compilation]
 Types = Callable[[Compilation], list[str]]

@@ -10,7 +10,7 @@ import pytest
 
 from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.passes.extract_optimizer import ExtractOptimizer
-from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.passes.pass_base import Compilation
 from paddle_ipu.popart.paddle_optimizer import Clip, PaddleOptimizer
 
 Read = Callable[..., Compilation]

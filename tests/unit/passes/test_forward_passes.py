@@ -16,7 +16,7 @@ from paddle_ipu.passes.bind_micro_batch import BindMicroBatch
 from paddle_ipu.passes.delete_scale import DeleteScale
 from paddle_ipu.passes.extract_forward import ExtractForward
 from paddle_ipu.passes.extract_optimizer import ExtractOptimizer
-from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.passes.pass_base import Compilation
 
 Read = Callable[..., Compilation]
 Types = Callable[[Compilation], list[str]]

@@ -8,8 +8,8 @@ import paddle
 import pytest
 
 from paddle_ipu.errors import NotSupported, PassError
-from paddle_ipu.passes.order import PIPELINE
-from paddle_ipu.passes.pipeline import Compilation, run_passes
+from paddle_ipu.passes.pass_base import Compilation, run_passes
+from paddle_ipu.passes.pipeline import PIPELINE
 
 Read = Callable[..., Compilation]
 

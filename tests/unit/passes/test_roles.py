@@ -13,7 +13,7 @@ from paddle_ipu.frontend import program_desc, programs
 from paddle_ipu.options.strategy import CoreIpuStrategy
 from paddle_ipu.passes.extract_forward import ExtractForward
 from paddle_ipu.passes.extract_optimizer import ExtractOptimizer
-from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.passes.pass_base import Compilation
 from paddle_ipu.passes.support import roles
 from paddle_ipu.passes.support.update_operators import is_update
 from paddle_ipu.popart.paddle_optimizer import Clip, PaddleOptimizer, ParameterUpdate

@@ -11,7 +11,7 @@ import pytest
 from paddle_ipu.errors import NotSupported
 from paddle_ipu.passes.extract_forward import ExtractForward
 from paddle_ipu.passes.extract_optimizer import ExtractOptimizer
-from paddle_ipu.passes.pipeline import Compilation
+from paddle_ipu.passes.pass_base import Compilation
 
 Read = Callable[..., Compilation]
 

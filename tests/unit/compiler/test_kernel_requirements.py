@@ -8,7 +8,7 @@ import paddle
 import pytest
 
 import paddle_ipu
-from paddle_ipu.compiler import cpu_kernels, paddle_kernels
+from paddle_ipu.compiler import cpu_kernels, kernel_requirements
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import NotSupported
 from paddle_ipu.frontend import programs
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("static_mode")
 @pytest.fixture(autouse=True)
 def _without_avx512(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
-    features = paddle_kernels.processor_features()
+    features = kernel_requirements.processor_features()
     if not features:
         monkeypatch.setattr(processor, "description", lambda: {"flags": "avx2"})
 
@@ -47,9 +47,13 @@ def test_nor_does_cpu_fallback() -> None:
 
 def test_other_operators_are_checked_by_name_alone() -> None:
     nodes = dialect.walk(programs.read(_attention().program))
-    paddle_kernels.check_kernels((n for n in nodes if n.op_type not in paddle_kernels.NEEDS), "it")
+    kernel_requirements.check_kernels(
+        (n for n in nodes if n.op_type not in kernel_requirements.NEEDS), "it"
+    )
 
 
 def test_features_have_linuxs_names() -> None:
-    assert all(re.fullmatch(r"[a-z0-9_]+", name) for name in paddle_kernels.processor_features())
-    assert not any("avx512" in name for name in paddle_kernels.processor_features())
+    assert all(
+        re.fullmatch(r"[a-z0-9_]+", name) for name in kernel_requirements.processor_features()
+    )
+    assert not any("avx512" in name for name in kernel_requirements.processor_features())

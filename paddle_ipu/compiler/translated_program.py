@@ -1,4 +1,4 @@
-"""A Paddle program lowered: read, rewritten and translated, before it is given to a session."""
+"""A Paddle program translated: read, rewritten and made a PopART program for a session."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from paddle_ipu.compiler import optimizer_rules
+from paddle_ipu.compiler import optimizer_choice
 from paddle_ipu.compiler.cpu_kernels import kernel_of
 from paddle_ipu.compiler.custom_ops import known_custom_ops
 from paddle_ipu.compiler.dump import Dump
@@ -31,8 +31,8 @@ from paddle_ipu.options.strategy import (
 )
 from paddle_ipu.passes.check_micro_batch import CheckMicroBatch
 from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
-from paddle_ipu.passes.order import PIPELINE
-from paddle_ipu.passes.pipeline import Compilation, Pass, run_passes
+from paddle_ipu.passes.pass_base import Compilation, Pass, run_passes
+from paddle_ipu.passes.pipeline import PIPELINE
 from paddle_ipu.popart.program import tensors_with_gradient
 from paddle_ipu.runtime import scope as scopes
 from paddle_ipu.runtime import target_selection
@@ -42,7 +42,7 @@ _LOG = logging.getLogger("paddle_ipu")
 
 
 @dataclass(frozen=True)
-class LoweredProgram:
+class TranslatedProgram:
     """A program on its way: everything but a device and a session.
 
     `dynamic` names the feeds whose first dimension was open.
@@ -64,7 +64,7 @@ Cuts = Callable[[StrategyValues, "Compilation", Sequence[Any], int], Sequence[in
 """(values, compilation, operators in order, parts) -> in front of which operators parts begin."""
 
 
-def lower(
+def translate_program(
     popart: Any,
     program: Any,
     values: StrategyValues,
@@ -75,7 +75,7 @@ def lower(
     weights_of: Callable[[Mapping[str, Any], Any], Callable[[str], Any]],
     cuts: Cuts,
     in_64_bits: bool = False,
-) -> LoweredProgram:
+) -> TranslatedProgram:
     """Reads, rewrites and translates a program.
 
     Args:
@@ -135,7 +135,7 @@ def lower(
     _record_memory(translation, values)
     dump.program(translation.builder)
     because = {f"operator ai.paddle_ipu.{name}": place for name, place in extensions.items()}
-    return LoweredProgram(
+    return TranslatedProgram(
         declared, declared_dtypes, dynamic, compilation, written, translation, anchors, optimizer,
         chosen, because,
     )  # fmt: skip
@@ -333,7 +333,7 @@ def _chosen(
     if optimizer is None:
         return None
     fetches_gradients = any(map(is_gradient, anchors.values()))
-    return optimizer_rules.choose(
+    return optimizer_choice.choose(
         popart, optimizer, translation.weights, written, fetches_gradients, values
     )
 

@@ -1,0 +1,137 @@
+"""What a pass is, what it works on, and how passes are run; their order is in ``pipeline``.
+
+A pass is a class with a ``name`` and ``run(compilation) -> bool``, True when it changed something.
+The pipeline checks the graph after each pass: producers stand before consumers and every value a
+later stage needs is still there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import onnx_ir as ir
+
+from paddle_ipu.dialect import dialect
+from paddle_ipu.errors import PaddleIpuError, PassError
+from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
+
+GraphListener = Callable[[str, ir.Graph], None]
+
+
+@dataclass(slots=True)
+class Compilation:
+    """A program on its way to PopART.
+
+    Attributes:
+        graph: the dialect graph; passes rewrite it in place.
+        feeds: names of the feeds in the order given to ``compile``.
+        fetches: names of the fetches in the order given to ``compile``.
+        options: the strategy's values by option name.
+        optimizer: set by ``extract_optimizer`` in training.
+        loss: name of the loss, set by ``extract_optimizer`` in training.
+        asked: fetches of gradients that are left out where the loss has none, set by
+            ``ask_for_gradients``.
+        writes: overwritten value -> the value it holds at the end of a run, set by
+            ``extract_forward``; of a parameter or state, its value in the next run.
+        rows: of one micro-batch, set by ``bind_micro_batch``.
+        rows_are_fixed: no feed leaves them to ``micro_batch_size``; set with them.
+        cuts: says, for `need_avg_shard`, in front of which of the operators it is given the parts
+            begin, of which there are so many; None for parts of equal length.
+    """
+
+    graph: ir.Graph
+    feeds: Sequence[str]
+    fetches: Sequence[str]
+    options: Mapping[str, Any]
+    optimizer: PaddleOptimizer | None = None
+    loss: str | None = None
+    asked: frozenset[str] = frozenset()
+    writes: dict[str, str] = field(default_factory=dict)
+    rows: int = 1
+    rows_are_fixed: bool = False
+    cuts: Callable[[Compilation, Sequence[ir.Node], int], Sequence[int]] | None = None
+
+    @property
+    def patterns(self) -> Mapping[str, bool]:
+        """The graph patterns that the strategy enables or disables."""
+        found: Mapping[str, bool] = getattr(self.options, "patterns", {})
+        return found
+
+    @property
+    def training(self) -> bool:
+        """True when weights are updated."""
+        return bool(self.options["is_training"])
+
+    def state_writes(self) -> dict[str, str]:
+        """Parameter or state -> the value it has in the next run."""
+        kept = {
+            str(value.name)
+            for value in self.graph.inputs
+            if value.meta.get(dialect.ROLE) in (dialect.PARAMETER, dialect.STATE)
+        }
+        return {name: value for name, value in self.writes.items() if name in kept}
+
+    def value(self, name: str) -> ir.Value | None:
+        """The graph's value called `name`, or None."""
+        for value in self.graph.inputs:
+            if value.name == name:
+                return value
+        for node in self.graph:
+            for value in node.outputs:
+                if value.name == name:
+                    return value
+        return None
+
+
+class Pass(Protocol):
+    """One rewriting of the graph."""
+
+    name: str
+
+    def run(self, compilation: Compilation) -> bool:
+        """Rewrites the graph; True when something changed."""
+
+
+def run_passes(
+    passes: Sequence[Pass], compilation: Compilation, listen: GraphListener | None = None
+) -> list[str]:
+    """Runs `passes` in order and returns the names of those that changed the graph.
+
+    Raises:
+        PassError: a pass failed other than by an error for the user, or left a broken graph.
+    """
+    changed: list[str] = []
+    done: list[str] = []
+    for step in passes:
+        try:
+            if step.run(compilation):
+                changed.append(step.name)
+            _check(compilation.graph)
+        except PaddleIpuError:
+            raise
+        except Exception as error:
+            raise PassError(
+                f"pass {step.name} failed after {', '.join(done) or 'no other pass'}: {error!r}. "
+                "This is a fault of paddle_ipu; set PADDLE_IPU_DUMP=<folder> to see the graph "
+                "that went in."
+            ) from error
+        done.append(step.name)
+        if listen is not None:
+            listen(step.name, compilation.graph)
+    return changed
+
+
+def _check(graph: ir.Graph) -> None:
+    known: set[int] = {id(value) for value in graph.inputs}
+    for node in graph:
+        for value in node.inputs:
+            if value is not None and id(value) not in known:
+                raise ValueError(
+                    f"{node.op_type} ({node.name}) reads {value.name} before it is made"
+                )
+        known.update(id(value) for value in node.outputs)
+    for value in graph.outputs:
+        if id(value) not in known:
+            raise ValueError(f"output {value.name} is no longer made")
