@@ -11,9 +11,9 @@ from paddle_ipu.passes.check_placement import CheckPlacement
 from paddle_ipu.passes.convert_to_half import ConvertToHalf
 from paddle_ipu.passes.cut_gradients import CutGradients
 from paddle_ipu.passes.delete_scale import DeleteScale
+from paddle_ipu.passes.drop_matmul_serialization import DropMatmulSerialization
 from paddle_ipu.passes.extract_forward import ExtractForward
 from paddle_ipu.passes.extract_optimizer import ExtractOptimizer
-from paddle_ipu.passes.leave_matmuls_whole import LeaveMatmulsWhole
 from paddle_ipu.passes.pass_attention_gradients import PassAttentionGradients
 from paddle_ipu.passes.pass_base import Pass
 from paddle_ipu.passes.prune_blocks import PruneBlocks
@@ -31,6 +31,6 @@ PIPELINE: tuple[Pass, ...] = (
     CheckIntegers(),
     AvgShard(),
     CheckPlacement(),
-    LeaveMatmulsWhole(),
+    DropMatmulSerialization(),
     PassAttentionGradients(),
 )

@@ -42,11 +42,11 @@ from paddle_ipu.runtime import scope as scopes
 from paddle_ipu.runtime import shared_runs, target_selection
 from paddle_ipu.runtime.feeds import Feed
 from paddle_ipu.runtime.fetches import Fetch, axes_of
-from paddle_ipu.runtime.ipu_program import IpuProgram, tell_origin
+from paddle_ipu.runtime.ipu_program import IpuProgram, attach_source
 from paddle_ipu.runtime.random_seed import Seed, fixed_seed
 from paddle_ipu.runtime.weights import adapted_loss_scale
 from paddle_ipu.runtime.weights.owner import IpuBackend, has_other_owner
-from paddle_ipu.runtime.weights.state_upload import EarlyState
+from paddle_ipu.runtime.weights.state_upload import StateUpload
 from paddle_ipu.xla import process
 
 _LOG = logging.getLogger("paddle_ipu")
@@ -92,7 +92,7 @@ def compiled_for_ipu(
     states = {} if chosen is None else chosen.states
     # Made-up data leaves the Scope alone; what another program has too, that one gives back first.
     waits = bool(values["synthetic_data_mode"]) or has_other_owner(scope, states)
-    early = EarlyState(scope, {} if waits else states)
+    early = StateUpload(scope, {} if waits else states)
     try:
         session = _session(
             program, popart, device, translated, values, anchors, first, early, progress
@@ -112,7 +112,7 @@ def compiled_for_ipu(
             )
     except BaseException as error:
         if isinstance(error, (LoweringError, OperandValueError)):
-            tell_origin(error, _describer(translation))
+            attach_source(error, _describer(translation))
         # Nobody else could give it back.
         if backend.is_attached:
             backend.reset()
@@ -120,9 +120,11 @@ def compiled_for_ipu(
             device.detach()
         early.give_back()
         raise
-    because = list(translated.because)
+    portability_issues = list(translated.portability_issues)
     if own_rule and optimizer is not None:
-        because += sorted({f"Paddle's {update.rule} rule" for update in optimizer.updates})
+        portability_issues += sorted(
+            {f"Paddle's {update.rule} rule" for update in optimizer.updates}
+        )
     compiled = IpuProgram(
         program,
         backend,
@@ -133,7 +135,7 @@ def compiled_for_ipu(
         optimizer,
         None if chosen is None else chosen.make,
         popart,
-        because,
+        portability_issues,
         _describer(translation),
         list(translation.kernels.values()),
         synthetic=values["synthetic_data_mode"] != 0,
@@ -238,7 +240,7 @@ def _session(
     values: StrategyValues,
     anchors: Mapping[str, str],
     optimizer: Any,
-    early: EarlyState,
+    early: StateUpload,
     progress: Percent,
 ) -> Any:
     translation, compilation = translated.translation, translated.compilation

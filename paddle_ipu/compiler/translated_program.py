@@ -57,7 +57,7 @@ class TranslatedProgram:
     anchors: Mapping[str, str]
     optimizer: Any
     chosen: Any
-    because: Mapping[str, str]
+    portability_issues: Mapping[str, str]
 
 
 Cuts = Callable[[StrategyValues, "Compilation", Sequence[Any], int], Sequence[int]]
@@ -134,10 +134,12 @@ def translate_program(
     target_selection.check_portable(popart, extensions, optimizer if own_rule else None)
     _record_memory(translation, values)
     dump.program(translation.builder)
-    because = {f"operator ai.paddle_ipu.{name}": place for name, place in extensions.items()}
+    portability_issues = {
+        f"operator ai.paddle_ipu.{name}": place for name, place in extensions.items()
+    }
     return TranslatedProgram(
         declared, declared_dtypes, dynamic, compilation, written, translation, anchors, optimizer,
-        chosen, because,
+        chosen, portability_issues,
     )  # fmt: skip
 
 

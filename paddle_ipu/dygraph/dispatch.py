@@ -117,17 +117,17 @@ class _Programs:
         for program in self._compiled.values():
             yield from program.held
 
-    def come_home(self) -> None:
+    def sync_to_host(self) -> None:
         """Writes what devices have newer into the tensors of dynamic mode."""
         for program in self._compiled.values():
-            program.come_home()
+            program.sync_to_host()
 
 
 def _programs(function: Any, strategy: Any) -> _Programs:
     found = getattr(function, _CACHE, None)
     if found is None or not found.fits(strategy):
         if found is not None:
-            found.come_home()
+            found.sync_to_host()
         found = _Programs(strategy)
         setattr(function, _CACHE, found)
         _functions.add(function)
@@ -136,7 +136,7 @@ def _programs(function: Any, strategy: Any) -> _Programs:
 
 def _everything_comes_home() -> None:
     for function in list(_functions):
-        getattr(function, _CACHE).come_home()
+        getattr(function, _CACHE).sync_to_host()
         delattr(function, _CACHE)
     _functions.clear()
     autograd.stepped()
@@ -189,8 +189,8 @@ class _Trained:
             return False
         return self._program.is_alive and self._flags.hold()
 
-    def come_home(self) -> None:
-        self._program.come_home()
+    def sync_to_host(self) -> None:
+        self._program.sync_to_host()
 
     def __call__(self, called: Signature) -> Any:
         arrays = self._program.run(arrays_of(called.feeds), self._fetches)
@@ -224,7 +224,7 @@ class _Evaluated:
     def fits(self) -> bool:
         return self._forward.is_alive and self._flags.hold()
 
-    def come_home(self) -> None:
+    def sync_to_host(self) -> None:
         """There is nothing on the device that the layer's tensors have not."""
 
     def __call__(self, called: Signature, learns: bool) -> Any:

@@ -54,13 +54,13 @@ class LayerProgram:
         self._changed = [name for name in changed if name in self.program.backend.variables]
         self._seen = host_writes.now()
         self.program.backend.keep_weights_out()
-        come_home = weakref.WeakMethod(self.come_home)
-        self.program.backend.before_it_goes(lambda: (come_home() or _nothing)())
+        sync_to_host = weakref.WeakMethod(self.sync_to_host)
+        self.program.backend.before_it_goes(lambda: (sync_to_host() or _nothing)())
 
     def __del__(self) -> None:
         # The optimizer outlives a program nobody holds any more.
         if not sys.is_finalizing() and hasattr(self, "program"):
-            self.come_home()
+            self.sync_to_host()
 
     @property
     def is_alive(self) -> bool:
@@ -91,7 +91,7 @@ class LayerProgram:
         """Has the next run begin from the layer's tensors, whatever the last one has changed."""
         self.program.backend.discard_changes()
 
-    def come_home(self) -> None:
+    def sync_to_host(self) -> None:
         """Writes the optimizer's state into its accumulators."""
         if self._state is not None and self.is_alive:
             self.program.backend.update_scope()
@@ -203,7 +203,7 @@ def state_comes_home(optimizer: Any) -> None:
     holder = OptimizerState._holders.get(optimizer)
     program = None if holder is None else holder()
     if program is not None:
-        program.come_home()
+        program.sync_to_host()
 
 
 def state_was_written(optimizer: Any) -> None:

@@ -29,7 +29,7 @@ from paddle_ipu.runtime.feeds import Feed, converted, fitting
 from paddle_ipu.runtime.fetches import Fetch, flat, given_back
 from paddle_ipu.runtime.random_seed import Seed
 from paddle_ipu.runtime.report import CompileReport, HostOperator
-from paddle_ipu.runtime.turns import Turns
+from paddle_ipu.runtime.shared_lock import SharedLock
 from paddle_ipu.runtime.weights.owner import IpuBackend
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class IpuProgram:
         self._origin_of = origin_of
         self._recording: Recording | None = None
         self._runs = 0
-        self._turns = Turns()
+        self._lock = SharedLock()
         self._counting = threading.Lock()
         self._is_independent: bool | None = None
         self._runner: Runner | None = None
@@ -292,13 +292,13 @@ class IpuProgram:
         """
         assert self._seed is not None, "nothing was compiled"
         # Weights that a step changes are donated to it, so that threads take turns.
-        with self._turns.turn(self._runs_together) as is_alone:
+        with self._lock.hold(self._runs_together) as is_alone:
             session = self._backend.session if is_alone else self._backend.session_as_is
             self._seed.before_run(session)
             try:
                 outputs = self._step(session, inputs)
             except (NumericalError, OperandValueError) as error:
-                tell_origin(error, self._describe)
+                attach_source(error, self._describe)
                 raise
             except Exception as error:
                 failed = next(
@@ -486,7 +486,7 @@ class IpuProgram:
         return {n: (array.shape[self._long_axes :], array.dtype) for n, array in anchors.items()}
 
 
-def tell_origin(
+def attach_source(
     error: LoweringError | NumericalError | OperandValueError, describe: Callable[[str], str]
 ) -> None:
     """Adds to an operator's error Paddle's operator and the user's line.

@@ -16,7 +16,7 @@ import numpy as np
 
 from paddle_ipu.errors import popart_runtime_error
 from paddle_ipu.sessions.weights import SessionWeights
-from paddle_ipu.xla.process import Deferred
+from paddle_ipu.xla.process import DeferredSignals
 
 Array = np.ndarray[Any, Any]
 
@@ -29,7 +29,7 @@ class SessionArrays(SessionWeights):
 
     def uninterrupted(self) -> AbstractContextManager[None]:
         """A block that Python's handlers of signals wait for the end of; PopART has none."""
-        return Deferred()
+        return DeferredSignals()
 
     def runArrays(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """One step.

@@ -156,7 +156,7 @@ class ReportContents:
         max_drift: beside another precision, the norm of an error may be this share of the norm.
         not_finite: where NaN and infinity come from, when a fetch, a gradient or a weight has one.
         findings: what may keep the loss from going down.
-        course: in training over several steps, how loss, gradients and weights went.
+        history: in training over several steps, how loss, gradients and weights went.
         loss_scale: the factor that backward's gradients have on the device.
         scales: what loss scales do to gradients in half.
     """
@@ -174,7 +174,7 @@ class ReportContents:
     max_drift: float = 0.0
     not_finite: list[NotFinite] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
-    course: list[StepRow] = field(default_factory=list)
+    history: list[StepRow] = field(default_factory=list)
     loss_scale: float = 1.0
     scales: list[ScaleRow] = field(default_factory=list)
 

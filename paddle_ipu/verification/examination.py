@@ -9,11 +9,11 @@ from paddle_ipu.verification import bisection
 from paddle_ipu.verification.comparison import Comparison, compare
 from paddle_ipu.verification.contents import OperatorRow
 from paddle_ipu.verification.copies import copy_of
-from paddle_ipu.verification.course import norm
 from paddle_ipu.verification.isolation import cut
 from paddle_ipu.verification.ranges import ValueRange, best_scale, measure, scale_table
 from paddle_ipu.verification.report import VerificationReport
 from paddle_ipu.verification.rounding import RUNS, nudged
+from paddle_ipu.verification.run_history import norm
 from paddle_ipu.verification.sides import ON_CPU, Array, Case, Cpu, Ipu, Results, State
 
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from paddle_ipu.verification.contents import DIVERGES, Finding, StepRow
-from paddle_ipu.verification.course import Course, follow
 from paddle_ipu.verification.examination import Examination, gradient_ranges
 from paddle_ipu.verification.not_finite import all_finite
 from paddle_ipu.verification.ranges import best_scale, scale_table
 from paddle_ipu.verification.report import VerificationReport
+from paddle_ipu.verification.run_history import RunHistory, follow
 from paddle_ipu.verification.sides import Array, Case
 
 _LOST = 0.1
@@ -22,10 +22,10 @@ _GAIN = 30.0
 _DRIFT = 0.05
 
 
-def learning_rate(case: Case, side: str, steps: int, course: list[StepRow]) -> Finding | None:
+def learning_rate(case: Case, side: str, steps: int, history: list[StepRow]) -> Finding | None:
     """Whether the loss, which does not go down, goes down with a tenth of the learning rate."""
     optimizer = case.forward.optimizer
-    losses = [row.loss for row in course]
+    losses = [row.loss for row in history]
     if optimizer is None or optimizer.learning_rate_name not in case.state:
         return None
     if len(losses) < 2 or losses[0] is None or not np.isfinite(losses[0]):
@@ -37,25 +37,25 @@ def learning_rate(case: Case, side: str, steps: int, course: list[StepRow]) -> F
     rate = float(case.state[name].reshape(-1)[0])
     for divisor in (10.0, 100.0, 1000.0):
         lower = replace(case, state={**case.state, name: case.state[name] / np.float32(divisor)})
-        tried = follow(lower, side, case.fetches_of_course(), steps).steps
+        tried = follow(lower, side, case.fetches_of_history(), steps).steps
         went = np.asarray([row.loss for row in tried], np.float64)
         end = went[-1]
         if end < first and bool((went - first <= _GROWTH * abs(first)).all()):
             return Finding(
                 "The learning rate is too large",
                 f"in {steps} steps the loss goes from {first:.4g} to {last:.4g}, with updates "
-                f"of {_largest_update(course):.2g} times the weights' norm; with the rate "
+                f"of {_largest_update(history):.2g} times the weights' norm; with the rate "
                 f"{rate / divisor:g} in place of {rate:g} it goes to {end:.4g}.",
                 f"Lower it to about {rate / divisor:g}, warm it up, or clip gradients by norm.",
             )
     return None
 
 
-def _largest_update(course: list[StepRow]) -> float:
-    return max((row.update for row in course if np.isfinite(row.update)), default=np.inf)
+def _largest_update(history: list[StepRow]) -> float:
+    return max((row.update for row in history if np.isfinite(row.update)), default=np.inf)
 
 
-def precision(report: VerificationReport, other: Course) -> Finding | None:
+def precision(report: VerificationReport, other: RunHistory) -> Finding | None:
     """Whether what is not finite in half is finite beside it."""
     if report.finite:
         return None

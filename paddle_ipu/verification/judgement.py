@@ -16,10 +16,16 @@ from dataclasses import dataclass, replace
 from paddle_ipu.verification import bisection
 from paddle_ipu.verification.comparison import Comparison, compare
 from paddle_ipu.verification.copies import copy_of
-from paddle_ipu.verification.course import Course, Run, run_micro_batches, runs, updated_names
 from paddle_ipu.verification.program_copy import added_to
 from paddle_ipu.verification.report import VerificationReport
 from paddle_ipu.verification.rounding import RUNS, nudged
+from paddle_ipu.verification.run_history import (
+    Run,
+    RunHistory,
+    run_micro_batches,
+    runs,
+    updated_names,
+)
 from paddle_ipu.verification.sides import Array, Case, Cpu
 
 
@@ -35,23 +41,23 @@ class _Suspect:
         self.noise = max(self.noise, row.noise)
 
 
-def judge(case: Case, report: VerificationReport, course: Course) -> None:
+def judge(case: Case, report: VerificationReport, history: RunHistory) -> None:
     """Marks the rows of a report that are out of tolerance by no more than rounding.
 
     Args:
-        course: what the IPU gave.
+        history: what the IPU gave.
     """
     rows = (*report.fetches, *report.gradients, *report.updates)
     suspects = {row.name: _Suspect() for row in rows if not row.ok}
     if not suspects:
         return
-    fetches = list(course.results)
+    fetches = list(history.results)
     updated = updated_names(case)
     cpu = Cpu(case, fetches, case.state)
     trained = _trained(case)
     wanted = sorted(trained & suspects.keys())
-    optimizer = _Optimizer(case, course, wanted) if wanted else None
-    for run in runs(case, course, report.steps):
+    optimizer = _Optimizer(case, history, wanted) if wanted else None
+    for run in runs(case, history, report.steps):
         found = _Beside(case, report, run, cpu, fetches, updated)
         # Gradients before what is made of them: what a wrong one makes is no rounding.
         for name in suspects.keys() - trained:
@@ -103,8 +109,8 @@ class _Beside:
     ) -> None:
         self._case, self._report, self._run = case, report, run
         self._cpu, self._fetches, self._updated = cpu, fetches, updated
-        self._expected: Course | None = None
-        self._nudged: list[Course] = []
+        self._expected: RunHistory | None = None
+        self._nudged: list[RunHistory] = []
 
     def row(self, name: str) -> Comparison:
         """The comparison of a fetch, gradient or variable; nudged runs are made on a difference."""
@@ -116,25 +122,25 @@ class _Beside:
         self._nudged = self._nudged or [self._paddle(seed) for seed in range(RUNS)]
         return self._compare(name, self._expected)
 
-    def _paddle(self, seed: int | None) -> Course:
+    def _paddle(self, seed: int | None) -> RunHistory:
         case = replace(self._case, state=self._run.before)
         if seed is not None:
             feeds = [nudged(feed, seed) for feed in case.feeds]
             case = replace(case, feeds=feeds, state=nudged(case.state, seed))
         self._cpu.restore(case.state)
-        course = Course({name: [] for name in self._fetches})
+        history = RunHistory({name: [] for name in self._fetches})
         first = self._run.step * case.turns
         turns = range(first, first + case.turns)
-        run_micro_batches(self._cpu, case, self._updated, turns, course)
-        return course
+        run_micro_batches(self._cpu, case, self._updated, turns, history)
+        return history
 
-    def _compare(self, name: str, expected: Course) -> Comparison:
+    def _compare(self, name: str, expected: RunHistory) -> Comparison:
         if name in expected.results:
             got = self._run.results[name]
-            arrays = [course.results[name] for course in (expected, *self._nudged)]
+            arrays = [history.results[name] for history in (expected, *self._nudged)]
         else:
             got = [self._run.after[name]]
-            arrays = [[course.variables[name]] for course in (expected, *self._nudged)]
+            arrays = [[history.variables[name]] for history in (expected, *self._nudged)]
         return compare(
             name, got=got, expected=arrays[0], nudged=arrays[1:], rtol=self._report.rtol,
             atol=self._report.atol,
@@ -144,7 +150,7 @@ class _Beside:
 class _Optimizer:
     """Paddle's optimizer alone, which is fed raw gradients."""
 
-    def __init__(self, case: Case, course: Course, names: Sequence[str]) -> None:
+    def __init__(self, case: Case, history: RunHistory, names: Sequence[str]) -> None:
         """`names` are those of the variables that are wanted."""
         import paddle
 
@@ -156,7 +162,7 @@ class _Optimizer:
         operands = list(parts.operands())
         with added_to(parts, "given."):
             for number, name in enumerate(case.forward.gradients):
-                array = course.results[name][0]
+                array = history.results[name][0]
                 self._feeds[name] = f"given.gradient.{number}"
                 values[name] = paddle.static.data(
                     self._feeds[name], list(array.shape), array.dtype.name

@@ -78,7 +78,7 @@ def page(report: ReportContents) -> str:
     ]
     if not report.ok or not report.finite:
         body.append(f"<pre>{escape(report.explanation())}</pre>")
-    body += _course(report)
+    body += _history(report)
     if report.operators:
         body += _operators(report)
     if report.scales:
@@ -103,8 +103,8 @@ def page(report: ReportContents) -> str:
     )
 
 
-def _course(report: ReportContents) -> list[str]:
-    if not report.course:
+def _history(report: ReportContents) -> list[str]:
+    if not report.history:
         return []
     rows = [
         _row("step", [
@@ -112,13 +112,13 @@ def _course(report: ReportContents) -> list[str]:
             _text("") if row.loss is None else _number(row.loss, f"{row.loss:.5g}"),
             *(_number(x, f"{x:.4g}") for x in (row.gradient, row.weights, row.update)),
         ])
-        for step, row in enumerate(report.course)
+        for step, row in enumerate(report.history)
     ]  # fmt: skip
     head = ("step", "loss", "norm of gradients", "norm of weights", "update / weights")
     return [
         "<h2>Steps, on the IPU</h2>",
-        charts.curve([row.loss for row in report.course], "loss")
-        + charts.curve([row.gradient for row in report.course], "norm of gradients"),
+        charts.curve([row.loss for row in report.history], "loss")
+        + charts.curve([row.gradient for row in report.history], "norm of gradients"),
         _table("steps", head, rows),
     ]
 

@@ -71,7 +71,7 @@ class Case:
             for name, array in self.feed(step).items()
         }
 
-    def fetches_of_course(self) -> list[str]:
+    def fetches_of_history(self) -> list[str]:
         """The user's fetches and the raw gradient of every trained parameter."""
         return list(dict.fromkeys([*self.fetches, *self.forward.gradients]))
 

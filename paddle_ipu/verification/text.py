@@ -26,8 +26,8 @@ def text(report: ReportContents, most: int | None) -> str:
     """The whole report, with all its operators or the `most` that matter."""
     lines = [f"verify: {report.headline()}"]
     lines += [f"note: {note}" for note in report.notes]
-    if report.course:
-        lines += ["", *_course(report)]
+    if report.history:
+        lines += ["", *_history(report)]
     for title, rows in report.sections():
         if rows:
             lines += ["", f"{title}:", f"{_HEADER}  name"]
@@ -46,10 +46,10 @@ def text(report: ReportContents, most: int | None) -> str:
     return "\n".join(lines)
 
 
-def _course(report: ReportContents) -> list[str]:
+def _history(report: ReportContents) -> list[str]:
     lines = ["steps, on the IPU:", f"  {'step':>4} {'loss':>11} {'|gradient|':>11} "
              f"{'|weights|':>11} {'update':>9}"]  # fmt: skip
-    for step, row in enumerate(report.course):
+    for step, row in enumerate(report.history):
         loss = "" if row.loss is None else f"{row.loss:.5g}"
         lines.append(
             f"  {step:4} {loss:>11} {row.gradient:11.4g} {row.weights:11.4g} {row.update:9.2g}"

@@ -32,7 +32,6 @@ from paddle_ipu.verification import bisection, findings, not_finite
 from paddle_ipu.verification.comparison import Comparison, compare
 from paddle_ipu.verification.contents import AGREES, DIVERGES, ROUNDS
 from paddle_ipu.verification.copies import copy_of
-from paddle_ipu.verification.course import Course, follow, norm, state_before, updated_names
 from paddle_ipu.verification.examination import (
     Examination,
     examine,
@@ -44,6 +43,13 @@ from paddle_ipu.verification.judgement import judge, nothing_is_rounding
 from paddle_ipu.verification.program_copy import ProgramCopy
 from paddle_ipu.verification.report import VerificationReport
 from paddle_ipu.verification.rounding import RUNS, nudged
+from paddle_ipu.verification.run_history import (
+    RunHistory,
+    follow,
+    norm,
+    state_before,
+    updated_names,
+)
 from paddle_ipu.verification.sides import (
     AS_COMPILED,
     IN_FLOAT32,
@@ -314,11 +320,11 @@ def _verify(case: Case, report: VerificationReport, every_operator: bool) -> Non
             "accumulation; every micro-batch ran from the same weights"
         )
     sides = _SIDES[report.against]
-    fetches = case.fetches_of_course()
+    fetches = case.fetches_of_history()
     got = follow(case, sides[0], fetches, report.steps)
     expected = follow(case, sides[1], fetches, report.steps)
-    report.course = got.steps
-    _compare_courses(case, report, got, expected)
+    report.history = got.steps
+    _compare_histories(case, report, got, expected)
     if case.on_cpu:
         judge(case, report, got)
     examined = None if report.finite else _explain_what_is_not_finite(case, report, sides, got)
@@ -343,7 +349,9 @@ def _verify(case: Case, report: VerificationReport, every_operator: bool) -> Non
         report.postpone(later)
 
 
-def _compare_courses(case: Case, report: VerificationReport, got: Course, expected: Course) -> None:
+def _compare_histories(
+    case: Case, report: VerificationReport, got: RunHistory, expected: RunHistory
+) -> None:
     max_drift = None if case.on_cpu else report.max_drift
     everything = norm([a for raw in case.forward.gradients for a in expected.results[raw][:1]])
 
@@ -380,7 +388,7 @@ def _compare_courses(case: Case, report: VerificationReport, got: Course, expect
 
 
 def _explain_what_is_not_finite(
-    case: Case, report: VerificationReport, sides: tuple[str, str], got: Course
+    case: Case, report: VerificationReport, sides: tuple[str, str], got: RunHistory
 ) -> Examination | None:
     """Says where it comes from; gives the micro-batch that was examined for it, if one was."""
     turn = not_finite.first_turn(got.results)

@@ -210,7 +210,7 @@ def collection_put_off() -> Iterator[None]:
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class Deferred:
+class DeferredSignals:
     """Within the block Python's handlers of SIGINT and SIGTERM wait for its end.
 
     A step takes the weights' memory over. An exception of a handler, such as KeyboardInterrupt,

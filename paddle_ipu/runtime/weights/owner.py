@@ -16,7 +16,7 @@ from paddle_ipu.errors import BackendUnavailableError, NotSupported
 from paddle_ipu.runtime import scope as scopes
 from paddle_ipu.runtime import target_selection
 from paddle_ipu.runtime.weights.state_binding import StateBinding
-from paddle_ipu.runtime.weights.state_upload import EarlyState, is_worth_releasing
+from paddle_ipu.runtime.weights.state_upload import StateUpload, is_worth_releasing
 
 Array = np.ndarray[Any, Any]
 
@@ -88,7 +88,7 @@ class IpuBackend:
         *,
         changes: bool,
         compiled: bool = True,
-        early: EarlyState | None = None,
+        early: StateUpload | None = None,
     ) -> None:
         """Takes a prepared session and puts the scope's values on its device.
 

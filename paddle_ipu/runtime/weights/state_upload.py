@@ -25,7 +25,7 @@ def is_worth_releasing(array: np.ndarray[Any, Any]) -> bool:
     return array.nbytes >= _WORTH_RELEASING
 
 
-class EarlyState:
+class StateUpload:
     """What of a program's optimizer state went to its device early.
 
     Args:

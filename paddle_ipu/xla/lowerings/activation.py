@@ -13,7 +13,7 @@ from jax import lax
 
 from paddle_ipu.xla.lowerings.arrays import checked_axis, unary
 from paddle_ipu.xla.lowerings.registry import Attributes, Lowering, LoweringContext, lowering
-from paddle_ipu.xla.lowerings.residuals import Remake, due
+from paddle_ipu.xla.lowerings.residuals import Rematerialization, due
 from paddle_ipu.xla.precision.half import to_float16
 
 Function = Callable[[Any], Any]
@@ -100,7 +100,7 @@ def _keeping_argument(function: Function, slope: Function) -> Lowering:
 
     def lower(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
         x = jnp.asarray(inputs[0])
-        context.remade[0] = Remake(function, (x,))
+        context.rematerialized[0] = Rematerialization(function, (x,))
         return _of_argument(x, function, slope)
 
     return lower

@@ -191,7 +191,7 @@ def _wrong(ranges: Sequence[IndexRange], extremes: Any) -> Any:
     return (extremes[..., 0] < lows) | (extremes[..., 1] > highs)
 
 
-def judge_fed(ranges: Sequence[FedRange], feeds: Mapping[str, np.ndarray[Any, Any]]) -> None:
+def check_fed_bounds(ranges: Sequence[FedRange], feeds: Mapping[str, np.ndarray[Any, Any]]) -> None:
     """Raises OperandValueError for the first operator that is fed what it does not take.
 
     Args:
@@ -209,10 +209,10 @@ def judge_fed(ranges: Sequence[FedRange], feeds: Mapping[str, np.ndarray[Any, An
             continue
         extremes = np.stack(_extremes(taken, indices))
         if _wrong([taken], extremes[None]).any():
-            _judge(taken, extremes, "", "")
+            _refuse(taken, extremes, "", "")
 
 
-def judge(
+def check_bounds(
     ranges: Sequence[IndexRange],
     extremes: np.ndarray[Any, Any],
     place: Callable[[int], str],
@@ -241,10 +241,10 @@ def judge(
     done = turn * updates // len(turns)
     since = f"after batch {done - 1} of" if done else "before"
     kept = f"Weights and optimizer state were left as {since} this run. " if updates else ""
-    _judge(ranges[at], turns[turn, at], f" in {place(turn)}" if len(turns) > 1 else "", kept)
+    _refuse(ranges[at], turns[turn, at], f" in {place(turn)}" if len(turns) > 1 else "", kept)
 
 
-def _judge(taken: IndexRange, extremes: np.ndarray[Any, Any], where: str, kept: str) -> None:
+def _refuse(taken: IndexRange, extremes: np.ndarray[Any, Any], where: str, kept: str) -> None:
     smallest, largest = int(extremes[0]), int(extremes[1])
     got = smallest if smallest < taken.low else largest
     if taken.inside is not None:

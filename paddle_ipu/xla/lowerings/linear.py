@@ -12,7 +12,7 @@ from jax import lax
 
 from paddle_ipu.xla.lowerings.arrays import input_or_none, is_floating
 from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
-from paddle_ipu.xla.lowerings.residuals import Remake, due, on_cpu, together
+from paddle_ipu.xla.lowerings.residuals import Rematerialization, due, on_cpu, together
 from paddle_ipu.xla.precision import partials
 
 Make = Callable[..., Any]
@@ -104,8 +104,8 @@ def matmul(context: LoweringContext, inputs: Sequence[Any], attributes: Attribut
     if table is not None and _pays_to_turn(rows.shape[0], table):
         rows, table = together((rows, table))
         return _projected(rows, table).reshape(*x.shape[:-1], weights.shape[1])
-    remake = context.remakes[0] if context.remakes else None
-    again = remake or Remake(_itself, (rows,))
+    remake = context.rematerializations[0] if context.rematerializations else None
+    again = remake or Rematerialization(_itself, (rows,))
     kept = lax.stop_gradient(again.arrays)
     return _dense(rows, weights, again.make, kept).reshape(*x.shape[:-1], weights.shape[1])
 

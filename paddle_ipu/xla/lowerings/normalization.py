@@ -14,7 +14,7 @@ from jax import lax
 from paddle_ipu.errors import LoweringError
 from paddle_ipu.xla.lowerings.arrays import where_in_program
 from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
-from paddle_ipu.xla.lowerings.residuals import Remake, due
+from paddle_ipu.xla.lowerings.residuals import Rematerialization, due
 
 
 def _statistics(context: LoweringContext, x: Any, axes: tuple[int, ...]) -> tuple[Any, Any, Any]:
@@ -102,7 +102,7 @@ def group_normalization(
     if rows is not None and not _in_one_pass(context):
         scale, bias = scale.astype(jnp.float32), bias.astype(jnp.float32)
         y, mean, inverse = normalised(grouped, scale, bias, epsilon)
-        context.remade[0] = Remake(_again, (grouped, mean, inverse, scale, bias))
+        context.rematerialized[0] = Rematerialization(_again, (grouped, mean, inverse, scale, bias))
         return y.astype(x.dtype).reshape(x.shape), mean.reshape(-1), inverse.reshape(-1)
     deviations, mean, variance = _statistics(context, grouped, (grouped.ndim - 1,))
     inverse = lax.rsqrt(variance + epsilon)

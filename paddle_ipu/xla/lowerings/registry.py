@@ -17,7 +17,7 @@ import numpy as np
 from paddle_ipu.errors import LoweringError
 from paddle_ipu.popart.operand_ranges import OperandRange
 from paddle_ipu.xla.lowerings.index_ranges import BlockRanges, IndexRange, Watch
-from paddle_ipu.xla.lowerings.residuals import Remake
+from paddle_ipu.xla.lowerings.residuals import Rematerialization
 from paddle_ipu.xla.precision.settings import Precision
 
 Attributes = Mapping[str, Any]
@@ -89,11 +89,11 @@ class LoweringContext:
         turned: for each input, the matrix of which it is the Transpose; None where it is of none.
         logits: for each input, what a Softmax over the last axis made it of; None without one.
         lookups: what Gathers of this graph have read, by the id of the array that they made of it.
-        remakes: for each input, how backward makes it again; None where it keeps it.
+        rematerializations: for each input, how backward makes it again; None where it keeps it.
         hands_on: the operator may give later readers of its first input, a large weight, what they
             read; it goes to `handed_on`.
         handed_on: number of an input -> what later readers of the same tensor are given.
-        remade: number of a result -> how backward may make it again; the lowering says so.
+        rematerialized: number of a result -> how backward may make it again; the lowering says so.
         kernel: of an operator that runs on the host, its kernel; see
             ``paddle_ipu.compiler.cpu_kernels``.
         is_watched: the program says what the operator takes, and `watch` sees to that.
@@ -120,10 +120,10 @@ class LoweringContext:
     turned: Sequence[Any] = ()
     logits: Sequence[Any] = ()
     lookups: dict[int, Lookup] = field(default_factory=dict)
-    remakes: Sequence[Remake | None] = ()
+    rematerializations: Sequence[Rematerialization | None] = ()
     hands_on: bool = False
     handed_on: dict[int, Any] = field(default_factory=dict)
-    remade: dict[int, Remake] = field(default_factory=dict)
+    rematerialized: dict[int, Rematerialization] = field(default_factory=dict)
     dtypes: Sequence[str | None] = ()
     kernel: Any = None
     is_watched: bool = False

@@ -35,7 +35,7 @@ _LEAST = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Remake:
+class Rematerialization:
     """How backward makes a result again, at little cost, from what it has anyway.
 
     Attributes:

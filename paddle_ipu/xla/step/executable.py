@@ -73,7 +73,9 @@ class Executable:
     _fits_state: bool = True
     _cache_path: str | None = None
     _instances: instance_collectives.Instances | None = None
-    _wholes: instance_collectives.Wholes = field(default_factory=instance_collectives.Wholes)
+    _global_arrays: instance_collectives.GlobalArrays = field(
+        default_factory=instance_collectives.GlobalArrays
+    )
     _model_weights: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     _is_shared: bool = False
     _is_donating: bool | None = None
@@ -475,20 +477,20 @@ class Executable:
         step, compiled = self._step, self.compiled.compiled
         if not updating:
             step, compiled = self._still, self._step_without_updates()
-        index_ranges.judge_fed(step.fed_ranges, feeds)
+        index_ranges.check_fed_bounds(step.fed_ranges, feeds)
         counters = np.asarray(self._seed_words(0), np.uint32)
         if self._instances is None:
             run = compiled
         else:
             self._share_weights()
-            run = partial(self._instances.run, compiled, self.program.writes, self._wholes)
+            run = partial(self._instances.run, compiled, self.program.writes, self._global_arrays)
         arguments = (
             self.weights, self._step.state.arrays(), dict(feeds), self._scalars(), counters
         )  # fmt: skip
         if self._leaves_weights(step):
             anchors, finite = run(*arguments)
         else:
-            with process.Deferred():
+            with process.DeferredSignals():
                 weights, state, anchors, finite = run(*arguments)
                 if not self._donates:
                     # What fails on the host says so here, and the old ones are still there.
@@ -503,7 +505,7 @@ class Executable:
         batches = program.batches_per_step
         if extremes is not None:
             updates = batches if step.changes else 0
-            index_ranges.judge(step.ranges, np.asarray(extremes), program.turn, updates)
+            index_ranges.check_bounds(step.ranges, np.asarray(extremes), program.turn, updates)
         low, high = self._seed_words(batches * program.accumulation_factor)
         self.seed = low | high << 32
         return results

@@ -38,7 +38,7 @@ from paddle_ipu.xla.step import recomputation
 from paddle_ipu.xla.step.automatic_loss_scaling import GradientWatch
 from paddle_ipu.xla.step.lowering_errors import told_where
 from paddle_ipu.xla.step.recomputation import Segment
-from paddle_ipu.xla.step.stale_weights import Versions, evaluated_with
+from paddle_ipu.xla.step.stale_weights import WeightVersions, evaluated_with
 from paddle_ipu.xla.step.widths import Widths
 
 OWN_LOWERINGS = "paddle_ipu.xla.lowerings."
@@ -309,7 +309,7 @@ class LoweredGraph:
         listen: Listener | None = None,
         heard: list[tuple[LoweredNode, jax.Array]] | None = None,
         ranges: Watch | None = None,
-        stale: Versions | None = None,
+        stale: WeightVersions | None = None,
         watch: GradientWatch | None = None,
         segments: Sequence[Segment] = (),
         trained: Collection[str] = (),
@@ -347,7 +347,7 @@ class LoweredGraph:
         listen: Listener | None,
         heard: list[tuple[LoweredNode, jax.Array]] | None,
         ranges: Watch | None,
-        stale: Versions | None,
+        stale: WeightVersions | None,
         watch: GradientWatch | None,
         segments: Sequence[Segment],
         large: set[str],
@@ -372,7 +372,7 @@ class LoweredGraph:
         lookups: dict[int, Lookup] = {}
 
         def apply(node: LoweredNode, inputs: Sequence[Any], ranges: Watch | None) -> Sequence[Any]:
-            sources, turned, logits, remakes = given
+            sources, turned, logits, rematerializations = given
             watched = self._operand_ranges.get(node.outputs[0], ()) if node.outputs else ()
             context = LoweringContext(
                 domain=node.domain,
@@ -387,7 +387,9 @@ class LoweredGraph:
                 logits=[logits.get(name) if name else None for name in node.inputs],
                 lookups=lookups,
                 hands_on=node.inputs[0] in handing if node.inputs else False,
-                remakes=[remakes.get(name) if name else None for name in node.inputs],
+                rematerializations=[
+                    rematerializations.get(name) if name else None for name in node.inputs
+                ],
                 kernel=self.kernels.get(node.outputs[0]) if self.kernels and node.outputs else None,
                 is_watched=bool(watched),
                 blocks=_entered(node, inputs, training),
@@ -413,9 +415,9 @@ class LoweredGraph:
             if not node.in_64_bits:
                 _check_constants(node, own, results)
             handed_on.update((str(node.inputs[i]), a) for i, a in context.handed_on.items())
-            for index, remake in context.remade.items():
+            for index, remake in context.rematerialized.items():
                 if node.outputs[index] not in narrow.dtypes:
-                    remakes[node.outputs[index]] = remake
+                    rematerializations[node.outputs[index]] = remake
             return results
 
         def run(
@@ -455,19 +457,19 @@ class LoweredGraph:
                 heard.append((node, flag))
             if told is not None:
                 told(next(number))
-            sources, turned, logits, remakes = given
+            sources, turned, logits, rematerializations = given
             named: Environment = dict(handed_on)
             handed_on.clear()
             for name, result in zip(node.outputs, results, strict=False):
                 if name in taps:
                     named[name] = result + taps[name]
-                    remakes.pop(name, None)
+                    rematerializations.pop(name, None)
                     continue
                 named[name] = result
                 if node.op_type == "Reshape":
                     sources[name] = inputs[0]
-                    if node.inputs[0] in remakes:
-                        remakes[name] = remakes[node.inputs[0]]
+                    if node.inputs[0] in rematerializations:
+                        rematerializations[name] = rematerializations[node.inputs[0]]
                 elif _turns_a_matrix(node):
                     turned[name] = inputs[0]
                 elif _sums_rows_to_one(node, result):

@@ -122,7 +122,7 @@ def _leave_alone() -> None:
 
 
 @dataclass(slots=True)
-class Wholes:
+class GlobalArrays:
     """Arrays of all instances, each with this instance's part, by name.
 
     Putting hundreds of them together takes as long as a good part of a small step.
@@ -194,7 +194,7 @@ class Instances:
         self,
         compiled: Callable[..., Any],
         own: Collection[str],
-        wholes: Wholes,
+        wholes: GlobalArrays,
         weights: Mapping[str, Any],
         state: Mapping[str, Any],
         feeds: Mapping[str, Any],

@@ -88,7 +88,7 @@ def stale_reads(
 
 
 @dataclass(frozen=True, slots=True)
-class Versions:
+class WeightVersions:
     """The weights of one micro-batch and those before the last updates.
 
     Attributes:

@@ -35,7 +35,7 @@ from paddle_ipu.xla.step.automatic_loss_scaling import COUNTS, GradientWatch
 from paddle_ipu.xla.step.graph import LoweredGraph
 from paddle_ipu.xla.step.optimizer_state import OptimizerState
 from paddle_ipu.xla.step.recomputation import Segment
-from paddle_ipu.xla.step.stale_weights import Reads, Versions
+from paddle_ipu.xla.step.stale_weights import Reads, WeightVersions
 from paddle_ipu.xla.step.step_program import GRADIENT_PREFIX, Anchor, StepProgram
 
 Tree = dict[str, Any]
@@ -108,7 +108,7 @@ class Step:
         def batch(carry: tuple[Any, ...], turn: tuple[Any, Tree]) -> tuple[Any, Any]:
             weights, state, history, sound = carry
             index, feeds = turn
-            versions = Versions(self.stale, weights, history)
+            versions = WeightVersions(self.stale, weights, history)
             updater = program.updater
             scale = 1.0 if updater is None else self._loss_scale(scalars, state)
             gradients, written, anchors, finite = self._accumulate(
@@ -141,7 +141,7 @@ class Step:
                 weights, state = new_weights, _unless(sound, adapted, new_state)
             return (weights, state, versions.later(), sound), (anchors, finite)
 
-        start = weights, state, Versions.start(self.stale, weights), jnp.asarray(True)
+        start = weights, state, WeightVersions.start(self.stale, weights), jnp.asarray(True)
         carry, (anchors, finite) = _loop(
             batch, start, batches, (jnp.arange(batches, dtype=jnp.uint32), feeds)
         )
@@ -188,7 +188,7 @@ class Step:
         feeds: Tree,
         key: Callable[[Any, Any], jax.Array],
         scale: Scale,
-        versions: Versions,
+        versions: WeightVersions,
     ) -> tuple[Tree, Tree, Tree, jax.Array | None]:
         """Gradients of one batch, summed or averaged over its micro-batches and replicas; what
         the graph has written; the batch's anchors."""
@@ -324,7 +324,7 @@ class Step:
         return jnp.broadcast_to(array, (*self.program.replica_dims, *array.shape))
 
     def _micro_batch(
-        self, weights: Tree, feeds: Tree, key: jax.Array, scale: Scale, versions: Versions
+        self, weights: Tree, feeds: Tree, key: jax.Array, scale: Scale, versions: WeightVersions
     ) -> tuple[Tree, Tree, Tree, jax.Array | None]:
         program = self.program
         stored = weights

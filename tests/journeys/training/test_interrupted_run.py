@@ -12,7 +12,7 @@ import paddle
 import pytest
 
 from paddle_ipu.sessions.session import TrainingSession
-from paddle_ipu.xla.process import Deferred
+from paddle_ipu.xla.process import DeferredSignals
 from paddle_ipu.xla.step.executable import Executable
 from tests.journeys.training.side_by_side import distance, mlp, pair, read, rows
 
@@ -110,7 +110,7 @@ def test_a_signal_while_a_program_is_dropped_leaves_what_it_trained(
 def test_without_a_handler_in_python_nothing_is_exchanged() -> None:
     handler = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
-        with Deferred():
+        with DeferredSignals():
             assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
             signal.raise_signal(signal.SIGTERM)
     finally:

@@ -86,8 +86,8 @@ def test_runs_in_the_middle_have_their_own_weights_and_feeds(
     lines = [line for line in printed.err.splitlines() if line.startswith("loss ")]
     losses = [float(line.split()[1]) for line in lines]
     # The fourth run is the last one wanted: the script ends in it.
-    assert len(losses) == 3 and len(report["course"]) == 2
-    assert report["course"][0]["loss"] == pytest.approx(losses[2], rel=1e-5)
+    assert len(losses) == 3 and len(report["history"]) == 2
+    assert report["history"][0]["loss"] == pytest.approx(losses[2], rel=1e-5)
 
 
 def test_a_script_without_a_program_and_one_that_fails(

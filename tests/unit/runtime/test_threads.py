@@ -11,7 +11,7 @@ import numpy as np
 import paddle
 import pytest
 
-from paddle_ipu.runtime.turns import Turns
+from paddle_ipu.runtime.shared_lock import SharedLock
 from paddle_ipu.runtime.weights.owner import IpuBackend, last_program_stays, live_backends
 from tests.journeys.training.side_by_side import mlp, pair, rows, strategy
 
@@ -55,11 +55,11 @@ def test_threads_that_only_read_weights_have_those_that_were_trained() -> None:
 
 
 def test_a_turn_alone_waits_for_others_and_comes_before_later_ones() -> None:
-    turns, inside, order = Turns(), threading.Barrier(3, timeout=10), list[str]()
+    lock, inside, order = SharedLock(), threading.Barrier(3, timeout=10), list[str]()
     let_go, is_waiting = threading.Event(), threading.Event()
 
     def together() -> None:
-        with turns.turn(lambda: True) as is_alone:
+        with lock.hold(lambda: True) as is_alone:
             assert not is_alone
             inside.wait()
             assert let_go.wait(10)
@@ -70,12 +70,12 @@ def test_a_turn_alone_waits_for_others_and_comes_before_later_ones() -> None:
         return False
 
     def alone() -> None:
-        with turns.turn(refused) as is_alone:
+        with lock.hold(refused) as is_alone:
             assert is_alone
             order.append("alone")
 
     def later() -> None:
-        with turns.turn(lambda: True):
+        with lock.hold(lambda: True):
             order.append("later")
 
     with ThreadPoolExecutor(4) as pool:
@@ -83,7 +83,7 @@ def test_a_turn_alone_waits_for_others_and_comes_before_later_ones() -> None:
         inside.wait()
         first.append(pool.submit(alone))
         assert is_waiting.wait(10)
-        while not turns._wanting_alone:
+        while not lock._wanting_alone:
             threading.Event().wait(0.001)
         first.append(pool.submit(later))
         let_go.set()
@@ -93,11 +93,11 @@ def test_a_turn_alone_waits_for_others_and_comes_before_later_ones() -> None:
 
 
 def test_an_error_ends_a_turn() -> None:
-    turns = Turns()
+    lock = SharedLock()
     for together in (True, False):
-        with pytest.raises(ValueError), turns.turn(lambda kind=together: kind):  # type: ignore[misc]
+        with pytest.raises(ValueError), lock.hold(lambda kind=together: kind):  # type: ignore[misc]
             raise ValueError
-    with turns.turn(lambda: False) as is_alone:
+    with lock.hold(lambda: False) as is_alone:
         assert is_alone
 
 

@@ -134,7 +134,7 @@ def test_half_drifts_a_little_and_the_table_says_where() -> None:
         assert 2.0**-15 < row.result.drift < 2.0**-8
     gradients = [row.gradient for row in report.operators if row.gradient is not None]
     assert len(gradients) == 8 and all(row.drift < 2.0**-8 for row in gradients)
-    assert len(report.course) == 2
+    assert len(report.history) == 2
     text = str(report)
     assert text.startswith("verify: agrees with itself as compiled after 2 step(s), drift up to")
 
@@ -196,7 +196,7 @@ def test_a_learning_rate_too_large_is_tried_out() -> None:
     (finding,) = report.findings
     assert finding.title == "The learning rate is too large"
     assert "with the rate 0.05 in place of 5 it goes to 0." in finding.text
-    losses = [row.loss for row in report.course]
+    losses = [row.loss for row in report.history]
     assert len(losses) == 6 and losses[1] is not None and losses[1] > 1e3
     assert "steps, on the IPU:" in str(report)
 

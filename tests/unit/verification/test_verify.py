@@ -23,7 +23,7 @@ from paddle_ipu.verification import sides
 from paddle_ipu.verification import verify as reference
 from paddle_ipu.verification.comparison import Comparison
 from paddle_ipu.verification.contents import DIVERGES, FOLLOWS
-from paddle_ipu.verification.course import state_before
+from paddle_ipu.verification.run_history import state_before
 from paddle_ipu.xla.optimizers import update_rules
 from tests.tables import lower_otherwise
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from paddle_ipu.errors import IndexRangeError
-from paddle_ipu.xla.lowerings.index_ranges import IndexRange, judge, judge_fed
+from paddle_ipu.xla.lowerings.index_ranges import IndexRange, check_fed_bounds, judge
 
 
 @pytest.mark.parametrize("turns", [1, 3, 200])
@@ -29,10 +29,10 @@ def test_what_is_fed_is_judged_before_the_run(count: int, wrong: int) -> None:
     loss = IndexRange("", "SoftmaxCrossEntropy", "label", 0, 4, ignored=-100)
     ids = np.arange(count, dtype=np.int32) % 5
     labels = np.where(ids == 2, -100, ids)
-    judge_fed([("ids", taken), ("labels", loss)], {"ids": ids, "labels": labels})
+    check_fed_bounds([("ids", taken), ("labels", loss)], {"ids": ids, "labels": labels})
     labels[1] = wrong
     with pytest.raises(IndexRangeError, match=f"CrossEntropy got label {wrong}, expected 0 to 4"):
-        judge_fed([("ids", taken), ("labels", loss)], {"ids": ids, "labels": labels})
+        check_fed_bounds([("ids", taken), ("labels", loss)], {"ids": ids, "labels": labels})
     ids[1] = wrong
     with pytest.raises(IndexRangeError, match=rf"\(first\) got index {wrong}, expected 0 to 4"):
-        judge_fed([("ids", taken), ("labels", loss)], {"ids": ids, "labels": labels})
+        check_fed_bounds([("ids", taken), ("labels", loss)], {"ids": ids, "labels": labels})

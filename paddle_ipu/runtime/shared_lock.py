@@ -1,4 +1,4 @@
-"""Turns at a device: runs that leave nothing behind go together, all others alone."""
+"""A shared and exclusive lock: runs that leave nothing behind go together, all others alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 
-class Turns:
+class SharedLock:
     """Lets threads in together or alone; who waits to be alone comes before who comes later."""
 
     def __init__(self) -> None:
@@ -17,13 +17,13 @@ class Turns:
         self._is_alone = False
         self._wanting_alone = 0
 
-    def turn(self, together: Callable[[], bool]) -> AbstractContextManager[bool]:
-        """A turn, beside others where ``together()`` holds; gives whether it is alone.
+    def hold(self, together: Callable[[], bool]) -> AbstractContextManager[bool]:
+        """Holds the lock, beside others where ``together()`` is true; gives whether it is alone.
 
         Args:
             together: asked while nobody is alone; it stays true until somebody was.
         """
-        return _Turn(self, together)
+        return _Holding(self, together)
 
     def _enter(self) -> None:
         with self._lock:
@@ -55,32 +55,32 @@ class Turns:
             self._changed.notify_all()
 
 
-class _Turn:
-    """One thread's turn."""
+class _Holding:
+    """One thread that holds the lock."""
 
-    __slots__ = ("_is_alone", "_together", "_turns")
+    __slots__ = ("_is_alone", "_lock", "_together")
 
-    def __init__(self, turns: Turns, together: Callable[[], bool]) -> None:
-        self._turns = turns
+    def __init__(self, lock: SharedLock, together: Callable[[], bool]) -> None:
+        self._lock = lock
         self._together = together
         self._is_alone = False
 
     def __enter__(self) -> bool:
-        turns = self._turns
-        turns._enter()
+        lock = self._lock
+        lock._enter()
         goes_on = False
         try:
             goes_on = self._together()
         finally:
             if not goes_on:
-                turns._leave()
+                lock._leave()
         if not goes_on:
-            turns._enter_alone()
+            lock._enter_alone()
             self._is_alone = True
         return self._is_alone
 
     def __exit__(self, *_: object) -> None:
         if self._is_alone:
-            self._turns._leave_alone()
+            self._lock._leave_alone()
         else:
-            self._turns._leave()
+            self._lock._leave()

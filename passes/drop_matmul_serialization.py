@@ -8,13 +8,13 @@ from paddle_ipu.passes.pass_base import Compilation
 _ATTRIBUTES = ("serialize_factor", "serialize_mode")
 
 
-class LeaveMatmulsWhole:
+class DropMatmulSerialization:
     """Has no matmul cut into parts, whatever its annotations say.
 
     PopART's own switch is in its C++ interface only.
     """
 
-    name = "leave_matmuls_whole"
+    name = "drop_matmul_serialization"
 
     def run(self, compilation: Compilation) -> bool:
         if compilation.options["enable_serialized_matmuls"]:

@@ -21,7 +21,7 @@ from paddle_ipu.verification.sides import (
 
 
 @dataclass(slots=True)
-class Course:
+class RunHistory:
     """What all runs of one side gave.
 
     Attributes:
@@ -35,20 +35,20 @@ class Course:
     steps: list[StepRow] = field(default_factory=list)
 
 
-def follow(case: Case, side: str, fetches: Sequence[str], steps: int) -> Course:
+def follow(case: Case, side: str, fetches: Sequence[str], steps: int) -> RunHistory:
     """Runs one side.
 
     Args:
         side: ``ON_CPU``, or the precision of the IPU side.
         fetches: names, raw gradients too.
     """
-    course = Course({name: [] for name in fetches})
+    history = RunHistory({name: [] for name in fetches})
     updated = updated_names(case)
     if side == ON_CPU:
-        _follow_cpu(case, fetches, steps, course, updated)
+        _follow_cpu(case, fetches, steps, history, updated)
     else:
-        _follow_ipu(case, side, fetches, steps, course, updated)
-    return course
+        _follow_ipu(case, side, fetches, steps, history, updated)
+    return history
 
 
 def updated_names(case: Case) -> list[str]:
@@ -59,28 +59,28 @@ def updated_names(case: Case) -> list[str]:
 
 
 def _follow_cpu(
-    case: Case, fetches: Sequence[str], steps: int, course: Course, updated: Sequence[str]
+    case: Case, fetches: Sequence[str], steps: int, history: RunHistory, updated: Sequence[str]
 ) -> None:
     cpu = Cpu(case, fetches, case.state)
-    run_micro_batches(cpu, case, updated, range(steps * case.turns), course)
+    run_micro_batches(cpu, case, updated, range(steps * case.turns), history)
 
 
 def run_micro_batches(
-    cpu: Cpu, case: Case, updated: Sequence[str], turns: Iterable[int], course: Course
+    cpu: Cpu, case: Case, updated: Sequence[str], turns: Iterable[int], history: RunHistory
 ) -> None:
     """Runs micro-batches on Paddle's CPU kernels, from what the scope holds.
 
     Args:
         updated: the variables that are read behind the last one.
         turns: their numbers, counted over the runs.
-        course: is given the results and variables.
+        history: is given the results and variables.
     """
     for turn in turns:
         if case.accumulates:
             cpu.restore(_without(case.state, updated))
         for name, array in cpu.run(case.micro_batch(turn)).items():
-            course.results[name].append(array)
-    course.variables = cpu.variables(updated)
+            history.results[name].append(array)
+    history.variables = cpu.variables(updated)
 
 
 def _follow_ipu(
@@ -88,7 +88,7 @@ def _follow_ipu(
     precision: str,
     fetches: Sequence[str],
     steps: int,
-    course: Course,
+    history: RunHistory,
     updated: Sequence[str],
 ) -> None:
     ipu = Ipu(case, fetches, case.state, precision=precision)
@@ -98,12 +98,12 @@ def _follow_ipu(
         for step in range(steps):
             results = ipu.run(case.feed(step))
             for name, arrays in results.items():
-                course.results[name] += arrays
+                history.results[name] += arrays
             if case.training and steps > 1:
                 after = list(ipu.variables(trained).values())
-                course.steps.append(_step(case, results, before, after))
+                history.steps.append(_step(case, results, before, after))
                 before = after
-        course.variables = ipu.variables(updated)
+        history.variables = ipu.variables(updated)
     finally:
         ipu.close()
 
@@ -124,14 +124,14 @@ class Run:
     results: Results
 
 
-def runs(case: Case, course: Course, steps: int) -> Iterator[Run]:
-    """The IPU's runs of a course one by one; where there were several they are made again."""
+def runs(case: Case, history: RunHistory, steps: int) -> Iterator[Run]:
+    """The IPU's runs of a history one by one; where there were several they are made again."""
     if steps == 1:
-        after = {**case.state, **course.variables}
-        yield Run(0, case.state, after, course.results)
+        after = {**case.state, **history.variables}
+        yield Run(0, case.state, after, history.results)
         return
     moving = moving_variables(case)
-    ipu = Ipu(case, list(course.results), case.state)
+    ipu = Ipu(case, list(history.results), case.state)
     before = case.state
     try:
         for step in range(steps):
