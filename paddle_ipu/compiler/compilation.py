@@ -47,6 +47,7 @@ from paddle_ipu.runtime.random_seed import Seed, fixed_seed
 from paddle_ipu.runtime.weights import adapted_loss_scale
 from paddle_ipu.runtime.weights.owner import IpuBackend, has_other_owner
 from paddle_ipu.runtime.weights.state_upload import StateUpload
+from paddle_ipu.sessions.paddle_program import PaddleProgram
 from paddle_ipu.xla import process
 
 _LOG = logging.getLogger("paddle_ipu")
@@ -252,27 +253,13 @@ def _session(
         "userOptions": session_options(popart, values),
     }
     if target_selection.is_ours(popart):
-        arguments["integersOfPaddle"] = True
+        arguments["paddleProgram"] = _paddle_program(translated, values, early, progress)
     if compilation.training:
         session = popart.TrainingSession(
             loss=translation.tensors[str(compilation.loss)], optimizer=optimizer, **arguments
         )
     else:
         session = popart.InferenceSession(**arguments)
-    if target_selection.is_ours(popart):
-        built = between(progress, 25, 99)
-        session.setProgressListener(lambda done, total: built(100 * done / total))
-        session.setCpuKernels(translation.kernels)
-        session.setOperandRanges(translation.operand_ranges)
-
-        def beside() -> None:
-            early.send(session)
-            if not is_machine_named(values):
-                # What the log then says of a GC200 need not be waited for.
-                check_fits(translated, values)
-
-        session.setWorkBeside(beside)
-        session.setPredicted(lambda: (program_of(translated, values), choice_of(values).machine))
     if not values["compile_engine"]:
         session.prepareDevice(False)
         return session
@@ -281,3 +268,23 @@ def _session(
     if seed is not None:
         session.setRandomSeed(seed)
     return session
+
+
+def _paddle_program(
+    translated: TranslatedProgram, values: StrategyValues, early: StateUpload, progress: Percent
+) -> PaddleProgram:
+    """What a session of ours is told beside PopART's arguments."""
+
+    def while_compiling(session: Any) -> None:
+        early.send(session)
+        if not is_machine_named(values):
+            # What the log then says of a GC200 need not be waited for.
+            check_fits(translated, values)
+
+    return PaddleProgram(
+        kernels=translated.translation.kernels,
+        operand_ranges=translated.translation.operand_ranges,
+        progress=between(progress, 25, 99),
+        while_compiling=while_compiling,
+        prediction=lambda: (program_of(translated, values), choice_of(values).machine),
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 import onnx_ir as ir
@@ -19,6 +18,7 @@ from paddle_ipu.cost_model.report.refusal import check_before_compiling
 from paddle_ipu.errors import popart_runtime_error
 from paddle_ipu.popart.dataflow import DataFlow
 from paddle_ipu.popart.options import SessionOptions
+from paddle_ipu.sessions.paddle_program import PaddleProgram
 from paddle_ipu.sessions.profile import Report
 
 _NOT_PREPARED = "Session must have been prepared before a report can be fetched"
@@ -39,14 +39,7 @@ class SessionReports:
     _device: Any
     _prepared: bool
     _predicted: Prediction | None = None
-    _predict_from: Callable[[], tuple[Program, Machine]] | None = None
-
-    def setPredicted(self, found: Callable[[], tuple[Program, Machine]]) -> None:
-        """Says what the reports are about: who compiled the program knows its lines and machine.
-
-        PopART's sessions need no such thing.
-        """
-        self._predict_from = found
+    _paddle: PaddleProgram | None = None
 
     def getSummaryReport(self, resetProfile: bool = True) -> str:
         """The report as text.
@@ -75,7 +68,8 @@ class SessionReports:
 
     def _prediction(self) -> Prediction:
         if self._predicted is None:
-            program, machine = (self._predict_from or self._read_program)()
+            told = None if self._paddle is None else self._paddle.prediction
+            program, machine = (told or self._read_program)()
             self._predicted = make_report(program, machine, name=self.name)
         return self._predicted
 
@@ -108,7 +102,7 @@ class SessionReports:
             OutOfMemoryException: by the IPU Model's prediction it does not fit.
             OptionError: an unknown machine, or one with too few IPUs.
         """
-        if self._predict_from is None:
+        if self._paddle is None or self._paddle.prediction is None:
             check_before_compiling(
                 self._model.graph, self._choice, lambda: self._read_program()[0],
                 self._options.engineOptions, os.environ, self.name,

@@ -8,8 +8,9 @@ compiled), ``weightsFromHost``, then ``run`` with a step I/O object, and ``weigh
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +20,6 @@ import onnx_ir as ir
 from paddle_ipu.errors import popart_exception, popart_runtime_error
 from paddle_ipu.popart.dataflow import DataFlow, InputShapeInfo
 from paddle_ipu.popart.integer_widths import computed_in_64_bits
-from paddle_ipu.popart.operand_ranges import OperandRange
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.patterns import Patterns
 from paddle_ipu.popart.placement import check_placement
@@ -48,6 +48,7 @@ from paddle_ipu.sessions.checks import (
     replication_factor,
 )
 from paddle_ipu.sessions.facts import SessionFacts
+from paddle_ipu.sessions.paddle_program import PaddleProgram
 from paddle_ipu.sessions.report import SessionReports
 from paddle_ipu.sessions.updater import updater_of
 from paddle_ipu.sessions.weights import NO_ENGINE
@@ -60,40 +61,42 @@ from paddle_ipu.xla.step.recomputation import Recomputation
 from paddle_ipu.xla.step.step_program import Anchor, StepProgram
 
 Array = np.ndarray[Any, Any]
-ProgressListener = Callable[[int, int], None]
 
 _GRADIENT = "Gradient___"
 _FORWARD_ONLY = "implicitPipeliningFwdOnly"
 _WORD = 0xFFFFFFFF
 
 
+@dataclass(frozen=True, slots=True)
+class _Arguments:
+    """What sessions of both kinds are made of, by PopART's names."""
+
+    fnModel: Any
+    dataFlow: DataFlow
+    deviceInfo: Any
+    inputShapeInfo: InputShapeInfo | None
+    patterns: Patterns | None
+    userOptions: SessionOptions | None
+    name: str
+    paddleProgram: PaddleProgram | None
+
+
 class _Session(SessionFacts, SessionReports):
     """What inference and training sessions share."""
 
-    def __init__(
-        self,
-        fnModel: Any,
-        dataFlow: DataFlow,
-        deviceInfo: Any,
-        patterns: Patterns | None,
-        userOptions: SessionOptions | None,
-        inputShapeInfo: InputShapeInfo | None,
-        name: str,
-        loss: str | None,
-        optimizer: Any,
-        integersOfPaddle: bool,
-    ) -> None:
+    def __init__(self, given: _Arguments, loss: str | None = None, optimizer: Any = None) -> None:
         kind = "TrainingSession" if loss is not None else "InferenceSession"
-        if deviceInfo is None:
+        if given.deviceInfo is None:
             raise popart_exception(f"Must pass a valid deviceInfo to {kind}::createFromOnnxModel")
         process.prepare()
-        self.name = name
-        self._device = deviceInfo
-        self.dataFlow = dataFlow
-        self._options = userOptions or SessionOptions()
+        self.name = given.name
+        self._device = given.deviceInfo
+        self.dataFlow = given.dataFlow
+        self._options = given.userOptions or SessionOptions()
+        self._paddle = given.paddleProgram
         self._differentiated: set[str] = set()
-        (patterns or Patterns()).check()
-        model = load_model(fnModel, inputShapeInfo)
+        (given.patterns or Patterns()).check()
+        model = load_model(given.fnModel, given.inputShapeInfo)
         self._model, self._graph = model, model.graph
         self._broadcast = broadcast_inputs(model)
         self._tensors = tensors_of(self._graph)
@@ -102,14 +105,11 @@ class _Session(SessionFacts, SessionReports):
         super().__init__()
         self._io_checked = False
         self._updating = True
-        self._progress: ProgressListener | None = None
-        self._beside: Callable[[], None] = lambda: None
         self._reported = -1
         self._check()
-        self._of_paddle = integersOfPaddle
         self._writes = variable_writes(self._graph, training=self._loss is not None)
         self._in_64_bits: Collection[str] = ()
-        if integersOfPaddle:
+        if self._paddle is not None:
             changed = (*self._writes, *self._writes.values())
             fetched = self.dataFlow.anchors()
             self._in_64_bits = computed_in_64_bits(self._graph, changed, fetched)
@@ -186,7 +186,7 @@ class _Session(SessionFacts, SessionReports):
                 unstable_softmax=precision.unstable_softmax,
             )
         in_64_bits = frozenset(self._in_64_bits)
-        if self._of_paddle and rewriting.graph is not self._graph:
+        if self._paddle is not None and rewriting.graph is not self._graph:
             in_64_bits |= computed_in_64_bits(rewriting.graph)
         anchors = []
         for anchor in self.dataFlow.anchors():
@@ -223,8 +223,10 @@ class _Session(SessionFacts, SessionReports):
                 attentions=rewriting.attentions,
                 softmaxes=rewriting.softmaxes,
                 in_64_bits=in_64_bits,
-                integers_of_paddle=self._of_paddle,
-            )
+                integers_of_paddle=self._paddle is not None,
+            ),
+            kernels=self._paddle.kernels if self._paddle else {},
+            operand_ranges=self._paddle.operand_ranges if self._paddle else {},
         )
 
     def _automatic_loss_scaling(self) -> Any:
@@ -268,7 +270,7 @@ class _Session(SessionFacts, SessionReports):
         """
         self._reported = -1
         self._report(5)
-        if self._progress is not None:
+        if self._paddle is not None and self._paddle.progress is not None:
             self._executable.tell_of_tracing(lambda percent: self._report(5 + 0.4 * percent))
         try:
             self._prepare()
@@ -289,16 +291,13 @@ class _Session(SessionFacts, SessionReports):
         # XLA leaves Python's lock alone, and often a processor.
         with ThreadPoolExecutor(2, "paddle_ipu-upload") as beside:
             uploaded = beside.submit(self._upload_initialisers)
-            done = beside.submit(self._beside)
+            done = beside.submit(self._paddle.while_compiling, self) if self._paddle else None
             self._executable.compile(cache)
             self._same_on_device.update(uploaded.result())
-            done.result()
+            if done is not None:
+                done.result()
         self._report(100)
         self._prepared = True
-
-    def setWorkBeside(self, work: Callable[[], None]) -> None:
-        """Has `work` done while XLA compiles, in another thread; PopART has none."""
-        self._beside = work
 
     def _upload_initialisers(self) -> list[str]:
         kinds = self._executable.program.weights
@@ -306,26 +305,12 @@ class _Session(SessionFacts, SessionReports):
         self._executable.upload(arrays, {})
         return list(arrays)
 
-    def setProgressListener(self, listener: ProgressListener | None) -> None:
-        """Calls `listener(progress, total)` while ``prepareDevice`` works, operator by operator.
-
-        PopART has this as the session option ``compilationProgressLogger`` in C++ only.
-        """
-        self._progress = listener
-
-    def setCpuKernels(self, kernels: Mapping[str, Any]) -> None:
-        """Says what runs each ``ai.paddle_ipu.CpuKernel``, by its first result; PopART has none."""
-        self._executable.set_cpu_kernels(kernels)
-
-    def setOperandRanges(self, ranges: Mapping[str, Sequence[OperandRange]]) -> None:
-        """Has other numbers than these raise, by an operator's first result; PopART has none."""
-        self._executable.set_operand_ranges(ranges)
-
     def _report(self, percent: float) -> None:
         # What is traced again is not reported again.
-        if self._progress is not None and int(percent) > self._reported:
+        progress = None if self._paddle is None else self._paddle.progress
+        if progress is not None and int(percent) > self._reported:
             self._reported = int(percent)
-            self._progress(self._reported, 100)
+            progress(self._reported)
 
     def loadEngineAndConnectStreams(self) -> None:
         """Nothing is left to do once a program is compiled; popart_runtime_error before."""
@@ -521,10 +506,7 @@ class _Session(SessionFacts, SessionReports):
 
 
 class InferenceSession(_Session):
-    """Runs a program forward. Arguments and their order are PopART's, but for the last.
-
-    With `integersOfPaddle` INT64 has 64 bits, and casts to integers are those of C.
-    """
+    """Runs a program forward. Arguments and their order are PopART's, but for the last."""
 
     def __init__(
         self,
@@ -536,20 +518,14 @@ class InferenceSession(_Session):
         userOptions: SessionOptions | None = None,
         name: str = "inference",
         *,
-        integersOfPaddle: bool = False,
+        paddleProgram: PaddleProgram | None = None,
     ) -> None:
         super().__init__(
-            fnModel,
-            dataFlow,
-            deviceInfo,
-            patterns,
-            userOptions,
-            inputShapeInfo,
-            name,
-            None,
-            None,
-            integersOfPaddle,
-        )
+            _Arguments(
+                fnModel, dataFlow, deviceInfo, inputShapeInfo, patterns, userOptions, name,
+                paddleProgram,
+            )
+        )  # fmt: skip
 
     def getAllTensorIds(self) -> set[str]:
         """Ids of the main graph's tensors."""
@@ -561,7 +537,7 @@ class TrainingSession(_Session):
 
     Arguments and their order are PopART's, but for the last; `optimizer` may also be a
     :class:`PaddleOptimizer`, whose state tensors go by their variable names in ``readWeights`` and
-    ``writeWeights``. `integersOfPaddle` is as in :class:`InferenceSession`.
+    ``writeWeights``.
     """
 
     def __init__(
@@ -576,20 +552,16 @@ class TrainingSession(_Session):
         userOptions: SessionOptions | None = None,
         name: str = "training",
         *,
-        integersOfPaddle: bool = False,
+        paddleProgram: PaddleProgram | None = None,
     ) -> None:
         super().__init__(
-            fnModel,
-            dataFlow,
-            deviceInfo,
-            patterns,
-            userOptions,
-            inputShapeInfo,
-            name,
+            _Arguments(
+                fnModel, dataFlow, deviceInfo, inputShapeInfo, patterns, userOptions, name,
+                paddleProgram,
+            ),
             loss,
             optimizer,
-            integersOfPaddle,
-        )
+        )  # fmt: skip
 
     def getTensorIds(self) -> set[str]:
         """Ids of the main graph's tensors, those of gradients left out."""

@@ -35,7 +35,7 @@ from paddle_ipu.xla.step import (
     stored_step,
 )
 from paddle_ipu.xla.step.finite_checks import raise_unless_finite
-from paddle_ipu.xla.step.graph import LoweredGraph
+from paddle_ipu.xla.step.graph import GraphSettings, LoweredGraph
 from paddle_ipu.xla.step.lowering_errors import told_of_loops
 from paddle_ipu.xla.step.optimizer_state import OptimizerState, owned
 from paddle_ipu.xla.step.recomputation import Segment
@@ -55,6 +55,8 @@ class Executable:
 
     Attributes:
         program: what was compiled.
+        kernels: first result of an operator that runs on the host -> what runs it there.
+        operand_ranges: first result of an operator -> the numbers it takes; others raise.
         weights: weight id -> array on the device.
         seed: of the random operators in the next micro-batch. As PopART's, with each micro-batch
             its high word goes up by one and its low word, to which a replica adds its number, by
@@ -62,6 +64,8 @@ class Executable:
     """
 
     program: StepProgram
+    kernels: Mapping[str, Any] = field(default_factory=dict)
+    operand_ranges: Mapping[str, Sequence[OperandRange]] = field(default_factory=dict)
     weights: Tree = field(default_factory=dict)
     seed: int = 0
     _step: Step = field(init=False)
@@ -78,21 +82,24 @@ class Executable:
     )
     _model_weights: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     _is_shared: bool = False
-    _is_donating: bool | None = None
+    # A step is given its weights and state, to update them in place.
+    _donates: bool = field(init=False)
 
     def __post_init__(self) -> None:
         process.prepare()
         program = self.program
         if program.instances > 1:
             self._instances = instance_collectives.joined()
-        graph = LoweredGraph(
-            program.graph,
-            program.precision,
+        settings = GraphSettings(
+            precision=program.precision,
             replicas=program.replicas,
             instances=program.instances,
             in_64_bits=program.in_64_bits,
             integers_of_paddle=program.integers_of_paddle,
+            kernels=self.kernels,
+            operand_ranges=self.operand_ranges,
         )
+        graph = LoweredGraph(program.graph, settings)
         tensors = [a.tensor.removeprefix(GRADIENT_PREFIX) for a in program.anchors]
         loss = [program.loss] if program.loss else []
         self._needed = (*tensors, *loss, *program.writes.values())
@@ -116,6 +123,8 @@ class Executable:
                 self._step.stale = stale_reads(
                     graph, program.loss, self._step.trained, program.stages
                 )
+        # What fails on the host would have taken them with it.
+        self._donates = self._instances is not None or not graph.calls_host
         # Weights that stand still need no gradients but those that are fetched, and are never old.
         self._still = replace(self._step, updating=False, trained=(), stale={})
 
@@ -195,15 +204,6 @@ class Executable:
         """Initial state that is the step's, not the optimizer's."""
         rule = self.program.automatic_loss_scaling
         return {} if rule is None else rule.initial_state
-
-    def set_cpu_kernels(self, kernels: Mapping[str, Any]) -> None:
-        """Gives the operators that run on the host what runs them there."""
-        self._step.graph.kernels = dict(kernels)
-        self._is_donating = None
-
-    def set_operand_ranges(self, ranges: Mapping[str, Sequence[OperandRange]]) -> None:
-        """Says which numbers operators take, each by its first result."""
-        self._step.graph.operand_ranges = {name: tuple(ranges[name]) for name in ranges}
 
     @property
     def leaves_weights(self) -> bool:
@@ -330,16 +330,6 @@ class Executable:
     def _leaves_weights(self, step: Step) -> bool:
         """Whether the compiled step only reads weights and state, and gives none back."""
         return not step.changes and self._instances is None
-
-    @property
-    def _donates(self) -> bool:
-        """Whether a step is given its weights and state, to update them in place.
-
-        What fails on the host has then taken them with it.
-        """
-        if self._is_donating is None:
-            self._is_donating = self._instances is not None or not self._step.graph.calls_host
-        return self._is_donating
 
     @property
     def has_lost_weights(self) -> bool:

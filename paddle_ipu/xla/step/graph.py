@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -51,6 +52,29 @@ Environment = dict[str, Any]
 Listener = Callable[[LoweredNode, Sequence[Any]], jax.Array | None]
 
 
+@dataclass(frozen=True, slots=True)
+class GraphSettings:
+    """What holds for a graph and its subgraphs.
+
+    Attributes:
+        precision: what the session's options say about rounding and sums.
+        replicas: of this process.
+        instances: processes that run the program together.
+        in_64_bits: tensors that are integers of 64 bits.
+        integers_of_paddle: casts to integers are those of C.
+        kernels: first result of an operator that runs on the host -> what runs it there.
+        operand_ranges: first result of an operator -> which numbers the program has it take.
+    """
+
+    precision: Precision = field(default_factory=Precision)
+    replicas: int = 1
+    instances: int = 1
+    in_64_bits: frozenset[str] = frozenset()
+    integers_of_paddle: bool = False
+    kernels: Mapping[str, Any] = field(default_factory=dict)
+    operand_ranges: Mapping[str, Sequence[OperandRange]] = field(default_factory=dict)
+
+
 class LoweredBlock:
     """A subgraph of an operator; it reads tensors of the graph around it by their ids.
 
@@ -61,19 +85,8 @@ class LoweredBlock:
         captured: ids of the tensors around it that it reads.
     """
 
-    def __init__(
-        self,
-        graph: ir.Graph,
-        precision: Precision,
-        missing: dict[str, str],
-        replicas: int,
-        instances: int,
-        in_64_bits: frozenset[str],
-        integers_of_paddle: bool,
-    ) -> None:
-        self.graph = LoweredGraph(
-            graph, precision, missing, replicas, instances, in_64_bits, integers_of_paddle
-        )
+    def __init__(self, graph: ir.Graph, settings: GraphSettings, missing: dict[str, str]) -> None:
+        self.graph = LoweredGraph(graph, settings, missing)
         self.inputs = tuple(str(value.name) for value in graph.inputs)
         self.outputs = tuple(str(value.name) for value in graph.outputs)
         self._stored = {
@@ -128,17 +141,12 @@ class LoweredGraph:
 
     Args:
         graph: a PopART graph whose tensors are typed.
-        precision: what the session's options say about rounding and sums.
+        settings: what holds for its subgraphs, too.
         missing: collects the operators without a lowering; of the graph around a subgraph.
-        in_64_bits: tensors that are integers of 64 bits, those of subgraphs too.
-        integers_of_paddle: casts to integers are those of C.
 
     Attributes:
+        settings: those.
         widths: of its tensors of integers.
-        kernels: first result of an operator that runs on the host -> what runs it there; those of
-            subgraphs are among them.
-        operand_ranges: first result of an operator -> which numbers the program has it take; those
-            of subgraphs are among them.
         told: called with each operator's number behind its evaluation; not the subgraphs'.
 
     Raises:
@@ -149,21 +157,14 @@ class LoweredGraph:
     def __init__(
         self,
         graph: ir.Graph,
-        precision: Precision | None = None,
+        settings: GraphSettings | None = None,
         missing: dict[str, str] | None = None,
-        replicas: int = 1,
-        instances: int = 1,
-        in_64_bits: frozenset[str] = frozenset(),
-        integers_of_paddle: bool = False,
     ) -> None:
         self.nodes: list[LoweredNode] = []
-        self.widths, self._integers_of_paddle = Widths(graph, in_64_bits), integers_of_paddle
-        self._kernels: Mapping[str, Any] = {}
-        self._operand_ranges: Mapping[str, Sequence[OperandRange]] = {}
+        self.settings = settings = settings or GraphSettings()
+        self.widths = Widths(graph, settings.in_64_bits)
         self._drew = False
         self.told: Callable[[int], None] | None = None
-        self._replicas, self._instances = replicas, instances
-        self.precision = precision or Precision()
         is_block = missing is not None
         missing = {} if missing is None else missing
         random = 0
@@ -175,15 +176,7 @@ class LoweredGraph:
                 missing[f"{domain}.{node.op_type}"] = str(node.name) or first
                 continue
             blocks = {
-                name: LoweredBlock(
-                    found.as_graph(),
-                    self.precision,
-                    missing,
-                    replicas,
-                    instances,
-                    in_64_bits,
-                    integers_of_paddle,
-                )
+                name: LoweredBlock(found.as_graph(), settings, missing)
                 for name, found in node.attributes.items()
                 if found.type == ir.AttributeType.GRAPH
             }
@@ -228,28 +221,6 @@ class LoweredGraph:
         self.narrow = Narrow(graph)
         self.narrow.count_readers(node.inputs for node in self.nodes)
 
-    @property
-    def kernels(self) -> Mapping[str, Any]:
-        return self._kernels
-
-    @kernels.setter
-    def kernels(self, kernels: Mapping[str, Any]) -> None:
-        self._kernels = kernels
-        for node in self.nodes:
-            for block in node.blocks.values():
-                block.graph.kernels = kernels
-
-    @property
-    def operand_ranges(self) -> Mapping[str, Sequence[OperandRange]]:
-        return self._operand_ranges
-
-    @operand_ranges.setter
-    def operand_ranges(self, ranges: Mapping[str, Sequence[OperandRange]]) -> None:
-        self._operand_ranges = ranges
-        for node in self.nodes:
-            for block in node.blocks.values():
-                block.graph.operand_ranges = ranges
-
     def keep(self, needed: Sequence[str]) -> None:
         """Drops the nodes that `needed` values do not depend on, but for those with effects."""
         wanted = set(needed)
@@ -272,7 +243,7 @@ class LoweredGraph:
     def runs_on_host(self, node: LoweredNode) -> bool:
         """Whether an operator, or one of its subgraphs, does something on the host."""
         inner = [found for block in node.blocks.values() for found in block.graph.nodes]
-        is_kernel = bool(self.kernels) and not self.kernels.keys().isdisjoint(node.outputs)
+        is_kernel = not self.settings.kernels.keys().isdisjoint(node.outputs)
         return is_kernel or _acts(node) or any(map(self.runs_on_host, inner))
 
     @property
@@ -332,7 +303,7 @@ class LoweredGraph:
         large = set[str]()
         if residuals.on_cpu():
             large = {name for name in trained if values[name].nbytes >= residuals.LARGE}
-        with stochastic.drawing_from(key if self.precision.stochastic_rounding else None):
+        with stochastic.drawing_from(key if self.settings.precision.stochastic_rounding else None):
             return self._evaluate(
                 values, training, key, taps or {}, listen, heard, ranges, stale, watch, segments,
                 large,
@@ -356,7 +327,7 @@ class LoweredGraph:
         told, number = self.told, itertools.count(1)
         tied = self._reading(large)
         handing = set[str]()
-        if watch is None and stale is None and self._replicas == 1:
+        if watch is None and stale is None and self.settings.replicas == 1:
             handing = large - narrow.dtypes.keys()
         env: Environment = {
             name: array + taps[name] if name in taps else array
@@ -373,7 +344,7 @@ class LoweredGraph:
 
         def apply(node: LoweredNode, inputs: Sequence[Any], ranges: Watch | None) -> Sequence[Any]:
             sources, turned, logits, rematerializations = given
-            watched = self._operand_ranges.get(node.outputs[0], ()) if node.outputs else ()
+            watched = self.settings.operand_ranges.get(node.outputs[0], ()) if node.outputs else ()
             context = LoweringContext(
                 domain=node.domain,
                 op_type=node.op_type,
@@ -390,17 +361,17 @@ class LoweredGraph:
                 rematerializations=[
                     rematerializations.get(name) if name else None for name in node.inputs
                 ],
-                kernel=self.kernels.get(node.outputs[0]) if self.kernels and node.outputs else None,
+                kernel=self.settings.kernels.get(node.outputs[0]) if node.outputs else None,
                 is_watched=bool(watched),
                 blocks=_entered(node, inputs, training),
                 ranges=ranges,
                 input_ids=node.inputs,
-                precision=self.precision,
+                precision=self.settings.precision,
                 partials=node.partials,
-                replicas=self._replicas,
-                instances=self._instances,
+                replicas=self.settings.replicas,
+                instances=self.settings.instances,
                 in_64_bits=node.in_64_bits,
-                integers_of_paddle=self._integers_of_paddle,
+                integers_of_paddle=self.settings.integers_of_paddle,
             )
             own = inputs[: len(inputs) - len(node.captured)]
             # Constants are computed with NumPy; like the device it says nothing of overflows.
@@ -517,7 +488,7 @@ class LoweredGraph:
         """
         inner = [block.graph for node in self.nodes for block in node.blocks.values()]
         drew = self._drew or any(graph.draws for graph in inner)
-        return drew or self.precision.stochastic_rounding
+        return drew or self.settings.precision.stochastic_rounding
 
     def _key_of(self, key: jax.Array, node: LoweredNode) -> Callable[[], jax.Array]:
         def own() -> jax.Array:

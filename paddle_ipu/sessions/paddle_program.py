@@ -1,0 +1,37 @@
+"""What a session of ours is told of the Paddle program that it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from paddle_ipu.cost_model.machines import Machine
+from paddle_ipu.cost_model.program import Program
+from paddle_ipu.popart.operand_ranges import OperandRange
+
+
+def _nothing(_: Any) -> None:
+    """Is done where there is nothing to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class PaddleProgram:
+    """A Paddle program behind a session; PopART's sessions have none of this.
+
+    Integers are then Paddle's: INT64 has 64 bits, and casts to integers are those of C.
+
+    Attributes:
+        kernels: first result of an ``ai.paddle_ipu.CpuKernel`` -> what runs it.
+        operand_ranges: first result of an operator -> the numbers it takes; others raise.
+        progress: told by ``prepareDevice`` how many percent of it are done, in whole numbers.
+        while_compiling: called with the session in another thread while XLA compiles.
+        prediction: gives the program with its lines, and the machine, that reports are about;
+            None for the model as the session has it, on the machine that its options name.
+    """
+
+    kernels: Mapping[str, Any] = field(default_factory=dict)
+    operand_ranges: Mapping[str, Sequence[OperandRange]] = field(default_factory=dict)
+    progress: Callable[[int], None] | None = None
+    while_compiling: Callable[[Any], None] = _nothing
+    prediction: Callable[[], tuple[Program, Machine]] | None = None
