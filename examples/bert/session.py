@@ -162,7 +162,7 @@ class Session:
         prefix.parent.mkdir(parents=True, exist_ok=True)
         with self._in_scope():
             if self._compiler is not None:
-                self._compiler._backend.weights_to_host()
+                self._runnable.weights_to_host()
             paddle.static.save(self.main, str(prefix))
 
     def evaluate(self, sets: Sequence[Sequence[Feeds]]) -> list[StepValues]:
@@ -178,7 +178,7 @@ class Session:
         runnable: Any = program
         if self.device == "ipu":
             with self._in_scope():
-                self._compiler._backend.weights_to_host()
+                self._runnable.weights_to_host()
                 strategy = paddle.static.IpuStrategy()
                 strategy.set_graph_config(
                     num_ipus=1, is_training=False, micro_batch_size=self.preset.micro_batch

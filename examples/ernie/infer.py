@@ -94,7 +94,7 @@ def train(
                 seen.append(np.array([np.mean(value) for value in fetched]))
                 mean, share = np.mean(seen[-5:], axis=0)
                 steps_bar.advance(f"loss: {mean:.3f} accuracy: {share:.3f}", per_run)
-        compiler._backend.weights_to_host()
+        program.weights_to_host()
     return scope
 
 

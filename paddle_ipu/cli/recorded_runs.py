@@ -82,7 +82,7 @@ class Recorder:
         if found is not None:
             made, owner = found
             source, strategy, scope = owner._program, owner._ipu_strategy, owner._scope
-            made._backend.weights_to_host()
+            made.weights_to_host()
         feeds = dict(feed[0] if isinstance(feed, (list, tuple)) else feed or {})
         self.cases.append(self._copied(source, feeds, fetch_list, scope, strategy))
         return True

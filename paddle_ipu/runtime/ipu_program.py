@@ -128,6 +128,26 @@ class IpuProgram:
         """Its device."""
         return self._backend
 
+    def weights_to_host(self) -> None:
+        """Brings weights and optimizer state from the device into the program's Scope.
+
+        For whoever reads the Scope's variables by hand: Paddle's functions that save, and other
+        compiled programs of the Scope, have it done.
+
+        Raises:
+            BackendUnavailableError: the backend was reset, or a run that failed took optimizer
+                state with it.
+        """
+        self._backend.weights_to_host()
+
+    def weights_from_host(self) -> None:
+        """Puts the Scope's weights and optimizer state on the device, as they were set by hand.
+
+        Raises:
+            BackendUnavailableError: as for :meth:`weights_to_host`.
+        """
+        self._backend.weights_from_host()
+
     @property
     def lr_scheduler(self) -> Any:
         """The learning-rate scheduler of the program that was compiled, None without one."""

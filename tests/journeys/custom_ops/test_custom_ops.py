@@ -120,7 +120,7 @@ class Program:
             self.main, scope=scope, ipu_strategy=strategy
         ).compile(list(self.feed), [self.out])
         (out,) = compiled.run(self.feed, [self.out])
-        compiled._backend.weights_to_host()
+        compiled.weights_to_host()
         return out, np.array(scope.find_var("w").get_tensor()), compiled.report()
 
 
@@ -364,7 +364,7 @@ def test_a_scaled_loss_on_a_softmax_stays_within_half(operators: Any, by_amp: bo
     )
     (found,) = compiled.run({"x": np.ones(1, np.float32)}, [loss])
     assert found.dtype == np.float16
-    compiled._backend.weights_to_host()
+    compiled.weights_to_host()
     step = logits - np.array(scope.find_var("w").get_tensor(), np.float32)
     exact = np.exp(logits.astype(np.float64))
     exact = (exact / exact.sum(1, keepdims=True) - np.eye(1000)[labels]) / 2

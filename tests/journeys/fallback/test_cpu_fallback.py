@@ -81,7 +81,7 @@ class Program:
         scope = self.scope()
         compiled = self.compile(scope)
         found = [compiled.run({"x": X}, [self.loss])[0] for _ in range(steps)]
-        compiled._backend.weights_to_host()
+        compiled.weights_to_host()
         return found, np.array(scope.find_var("w").get_tensor()), compiled
 
 

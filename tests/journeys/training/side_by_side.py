@@ -167,7 +167,7 @@ class Pair:
         return dict(zip(names, cpu, strict=True)), dict(zip(names, ipu, strict=True))
 
     def weights_to_host(self) -> None:
-        self.compiler._backend.weights_to_host()
+        self.program.weights_to_host()
 
     def assert_equal_weights(
         self, tolerance: float = 1e-4, except_for: Sequence[str] = (), names: Any = None

@@ -285,8 +285,8 @@ def test_two_programs_train_one_set_of_weights_by_turns() -> None:
         else:
             _run(program, rows(4, step), both.built.fetches)
         alone.on_ipu(rows(4, step))
-    both.compiler._backend.weights_to_host()
-    alone.compiler._backend.weights_to_host()
+    both.program.weights_to_host()
+    alone.program.weights_to_host()
     np.testing.assert_array_equal(read(both.ipu, "linear_0.w_0"), read(alone.ipu, "linear_0.w_0"))
 
 
@@ -331,7 +331,7 @@ def test_reset_of_one_backend_leaves_the_others() -> None:
     with pytest.raises(BackendUnavailableError, match="it was reset"):
         one.on_ipu(rows(4))
     with pytest.raises(BackendUnavailableError, match="it was reset"):
-        one.compiler._backend.weights_to_host()
+        one.program.weights_to_host()
     assert two.on_ipu(rows(4))[0].shape == ()
 
 
@@ -366,7 +366,7 @@ def test_weights_go_to_the_scope_that_was_set() -> None:
     before = read(both.ipu, "linear_0.w_0")
     both.step(rows(4))
     both.compiler._backend.set_scope(other)
-    both.compiler._backend.weights_to_host()
+    both.program.weights_to_host()
     np.testing.assert_array_equal(read(both.ipu, "linear_0.w_0"), before)
     np.testing.assert_allclose(
         read(other, "linear_0.w_0"), read(both.cpu, "linear_0.w_0"), rtol=1e-5, atol=1e-7

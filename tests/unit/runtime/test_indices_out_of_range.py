@@ -48,7 +48,7 @@ def compiled(
         return made.run(given, [out])[0]
 
     def variables() -> dict[str, Any]:
-        made._backend.weights_to_host()
+        made.weights_to_host()
         names = made._backend.variables
         return {name: np.array(scope.find_var(name).get_tensor()) for name in names}
 

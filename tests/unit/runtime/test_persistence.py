@@ -151,7 +151,7 @@ def test_a_load_concerns_the_devices_of_its_scope_alone(tmp_path: Path) -> None:
 
 
 def test_a_load_that_fails_half_way_counts_as_far_as_it_came(trained: Pair) -> None:
-    trained.compiler._backend.weights_to_host()
+    trained.program.weights_to_host()
 
     def load() -> None:
         for scope in (trained.cpu, trained.ipu):
