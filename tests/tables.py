@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-import paddle_ipu.xla.lowerings  # noqa: F401 - these three fill the tables
 from paddle_ipu.compiler import custom_ops
+from paddle_ipu.ops import families as _translators  # noqa: F401 - fills the table of translators
 from paddle_ipu.ops import registry
 from paddle_ipu.popart import op_schema
+from paddle_ipu.popart import schema as _schemas  # noqa: F401 - fills the table of schema rows
+from paddle_ipu.xla import lowerings as _lowerings  # noqa: F401 - fills the table of lowerings
 from paddle_ipu.xla.lowerings import registry as lowering_registry
 from paddle_ipu.xla.lowerings.registry import Lowering
 

@@ -72,7 +72,8 @@ _PATCHES_INTRO = """\
 
 `paddle_ipu.activate()` checks that Paddle has these names in the form the plugin knows, then
 replaces them; `paddle_ipu.deactivate()` puts everything back. A name that Paddle imports by value
-in several modules has a row for each.
+in several modules has a row for each. Beside the names it adds a finder to `sys.meta_path`, which
+makes `paddle.fluid` importable, and takes that away again.
 
 """
 

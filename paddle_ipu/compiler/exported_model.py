@@ -207,7 +207,7 @@ def _rename(graph: ir.Graph, value: ir.Value, name: str) -> None:
         value.name = name
 
 
-def translated(
+def model_to_export(
     program: Any,
     feeds: Sequence[str],
     fetches: Sequence[str],

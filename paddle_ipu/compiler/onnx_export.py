@@ -13,7 +13,13 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from paddle_ipu.compiler.exported_model import ExportReport, WeightsOf, target_of, translated, write
+from paddle_ipu.compiler.exported_model import (
+    ExportReport,
+    WeightsOf,
+    model_to_export,
+    target_of,
+    write,
+)
 from paddle_ipu.compiler.translated_program import array_weights, scope_weights
 from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.errors import InvalidProgramError, NotSupported
@@ -79,7 +85,7 @@ def export(
         names = _checked(output_names, fetches, feeds)
     options = _options(ipu_strategy, batch_size)
     option = "batch_size" if ipu_strategy is None else "micro_batch_size"
-    exported = translated(
+    exported = model_to_export(
         program, feeds, fetches, weights, options, option, in_64_bits=standard_only
     )
     model = exported.model

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from paddle_ipu.compiler.translated import TranslatedProgram
+from paddle_ipu.compiler.default_translation import DefaultTranslation
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.popart.program import read_by_subgraphs
 
@@ -30,7 +30,7 @@ Form = dict[str, Any]
 _FEW = 16
 
 
-def program_form(translated: TranslatedProgram) -> Form:
+def program_form(translated: DefaultTranslation) -> Form:
     """The program as JSON's own types.
 
     Returns:

@@ -20,7 +20,7 @@ from paddle_ipu.cost_model.report.strategy_text import Call, strategy_calls
 from paddle_ipu.errors import PaddleIpuError, popart_exception
 from paddle_ipu.options.strategy import StrategyValues, check_consistent
 
-_MOST_LOWERED = 32
+_MOST_TRANSLATED = 32
 """How often a program is translated at most."""
 
 
@@ -71,16 +71,16 @@ def proposals(
 
     paddle.enable_static()
     pricing = Pricing(machine.processor)
-    lowering = _Lowering(source)
+    translation = _Translation(source)
     found: list[Proposal] = []
     refused: list[str] = []
     by_hand: list[Candidate] = []
     for candidate in made.candidates:
-        if len(found) == most or lowering.count == _MOST_LOWERED:
+        if len(found) == most or translation.count == _MOST_TRANSLATED:
             break
-        calls = strategy_calls(candidate, source.values, lowering.fresh, machine_name)
+        calls = strategy_calls(candidate, source.values, translation.fresh, machine_name)
         try:
-            program = lowering.of(candidate, calls)
+            program = translation.of(candidate, calls)
         except (PaddleIpuError, popart_exception) as error:
             refused.append(str(error))
             continue
@@ -105,7 +105,7 @@ def _faster(by_hand: Sequence[Candidate], found: Sequence[Proposal]) -> Candidat
     return by_hand[0] if by_hand[0].prediction.cycles.throughput > best else None
 
 
-class _Lowering:
+class _Translation:
     """A program translated for candidates, once for several that differ in settings alone.
 
     Attributes:

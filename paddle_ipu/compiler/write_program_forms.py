@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import paddle
 
+from paddle_ipu.compiler.default_translation import Array, translate_by_default
 from paddle_ipu.compiler.program_form import Form, program_form
-from paddle_ipu.compiler.translated import Array, translate_program
 from paddle_ipu.dialect import dialect
 from paddle_ipu.frontend import programs
 
@@ -57,7 +57,7 @@ def form_of(named: NamedProgram) -> Form:
         return values[name]
 
     return program_form(
-        translate_program(
+        translate_by_default(
             named.program,
             named.feeds,
             named.fetches,

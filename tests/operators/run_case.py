@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 import paddle
 
-from paddle_ipu.compiler.translated import translate_program
+from paddle_ipu.compiler.default_translation import translate_by_default
 from paddle_ipu.dialect import dialect
 from paddle_ipu.frontend import programs
 from tests.operators.built_case import BuiltCase, build_case, compile_case, static_mode
@@ -121,7 +121,7 @@ def emitted_operators(case: OperatorCase) -> dict[str, set[str]]:
     """
     built = build_case(case)
     with static_mode():
-        translation = translate_program(
+        translation = translate_by_default(
             built.program,
             list(built.feed),
             list(built.fetches.values()),

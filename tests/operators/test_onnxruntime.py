@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from paddle_ipu import popart
-from paddle_ipu.compiler.translated import TranslatedProgram, translate_program
+from paddle_ipu.compiler.default_translation import DefaultTranslation, translate_by_default
 from paddle_ipu.ops import families  # noqa: F401 - registers the translators
 from paddle_ipu.ops.registry import Row, translated_operators
 from tests.operators.built_case import build_case, lacks
@@ -66,11 +66,11 @@ def _cases(row: Row) -> list[OperatorCase]:
 ROWS = [row for row in translated_operators() if _only_onnx(row) and _cases(row)]
 
 
-def _lowered(case: OperatorCase) -> tuple[TranslatedProgram, dict[str, Array]]:
+def _lowered(case: OperatorCase) -> tuple[DefaultTranslation, dict[str, Array]]:
     """The case forward, as a PopART program, and its feeds by tensor id."""
     built = build_case(dataclasses.replace(case, gradient=()))
     names = list(built.feed)
-    lowered = translate_program(
+    lowered = translate_by_default(
         built.program, names, list(built.fetches.values()), built.parameters.__getitem__
     )
     ids = lowered.translation.feeds

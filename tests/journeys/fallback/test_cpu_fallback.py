@@ -261,7 +261,7 @@ def test_a_program_from_a_file_has_no_kernels(untranslated: None) -> None:
 
     program = Program(BUILDS["one operand"], training=False)
     compiled = program.compile(program.scope())
-    model = compiled._backend._builder.getModelProto()
+    model = compiled.backend._builder.getModelProto()
     device = popart.DeviceManager().createIpuModelDevice({"numIPUs": 1})
     output = next(iter(compiled.fetches.values())).anchor
     session = popart.InferenceSession(

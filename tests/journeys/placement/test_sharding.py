@@ -30,7 +30,7 @@ def _sgd() -> Any:
 
 def places_of(both: Pair) -> list[tuple[int, int]]:
     """(IPU, stage) of each node of the PopART program, in order, repetitions left out."""
-    graph = both.compiler._backend.session._graph
+    graph = both.program.backend.session._graph
     found = []
     for node in graph:
         place = tuple(
@@ -95,7 +95,7 @@ def test_parts_count_operators_and_override_guards() -> None:
         build(make), {"need_avg_shard": True}, num_ipus=3, is_training=False,
         enable_manual_shard=True,
     )  # fmt: skip
-    graph = both.compiler._backend.session._graph
+    graph = both.program.backend.session._graph
     # Seven operators make parts of two; the last takes what is left over.
     placed = [node.attributes["__ipu_number"].as_int() for node in graph]
     assert placed == [0, 0, 1, 1, 2, 2, 2]

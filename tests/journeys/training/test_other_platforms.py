@@ -37,7 +37,7 @@ def executable(request: Any) -> Any:
             "random_seed": 7,
         },
     )
-    return both.compiler._backend.session._executable
+    return both.program.backend.session._executable
 
 
 @pytest.mark.parametrize("platform", KERNELS)

@@ -103,7 +103,7 @@ def test_what_is_computed_again_is_the_same_in_every_mode(
         both.weights_to_host()
         scale = both.program.loss_scale if "options" in mode else None
         found.append(([read(both.ipu, name) for name in both.built.parameters], scale))
-        segments = both.compiler._backend.session._executable._step.segments
+        segments = both.program.backend.session._executable._step.segments
         if kind != "Standard" and kind != "Pipeline":
             assert any(segment.recomputed for segment in segments) is (kind == "RecomputeAll")
     (kept, scale), (again, scale_again) = found

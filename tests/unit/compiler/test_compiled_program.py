@@ -194,7 +194,7 @@ def test_progress_goes_from_nothing_to_the_total() -> None:
 def test_programs_live_side_by_side_with_their_own_sessions() -> None:
     one = pair(mlp(sgd), seed=1)
     two = pair(mlp(adam), seed=2)
-    assert one.compiler._backend is not two.compiler._backend
+    assert one.program.backend is not two.program.backend
     for step in range(3):
         for both in (one, two):
             cpu, ipu = both.step(rows(4, step))
@@ -327,7 +327,7 @@ def test_rows_may_come_as_turns_of_the_loop_or_without_dimensions_of_one() -> No
 
 def test_reset_of_one_backend_leaves_the_others() -> None:
     one, two = (pair(mlp(None), is_training=False) for _ in range(2))
-    one.compiler._backend.reset()
+    one.program.backend.reset()
     with pytest.raises(BackendUnavailableError, match="it was reset"):
         one.on_ipu(rows(4))
     with pytest.raises(BackendUnavailableError, match="it was reset"):
@@ -337,10 +337,10 @@ def test_reset_of_one_backend_leaves_the_others() -> None:
 
 def test_a_backend_takes_no_other_strategy(inference: Pair) -> None:
     with pytest.raises(NotSupported, match="cannot change a compiled program"):
-        inference.compiler._backend.set_ipu_strategy(strategy())
+        inference.program.backend.set_ipu_strategy(strategy())
     own = inference.compiler._ipu_strategy
-    inference.compiler._backend.set_ipu_strategy(own)
-    inference.compiler._backend.set_ipu_strategy(own._ipu_strategy)
+    inference.program.backend.set_ipu_strategy(own)
+    inference.program.backend.set_ipu_strategy(own._ipu_strategy)
 
 
 # -- weights and checkpoints ----------------------------------------------------------------------
@@ -365,7 +365,7 @@ def test_weights_go_to_the_scope_that_was_set() -> None:
     other = copied(both.ipu, names)
     before = read(both.ipu, "linear_0.w_0")
     both.step(rows(4))
-    both.compiler._backend.set_scope(other)
+    both.program.backend.set_scope(other)
     both.program.weights_to_host()
     np.testing.assert_array_equal(read(both.ipu, "linear_0.w_0"), before)
     np.testing.assert_allclose(
@@ -428,7 +428,7 @@ def test_set_program_state_takes_effect_and_keeps_the_rest() -> None:
 def test_the_saved_model_holds_the_trained_weights(tmp_path: Path) -> None:
     both = pair(mlp(sgd))
     both.step(rows(4))
-    both.compiler._backend.save_model_proto(tmp_path / "model.onnx")
+    both.program.backend.save_model_proto(tmp_path / "model.onnx")
     model = onnx.load(str(tmp_path / "model.onnx"))
     weights = {w.name: onnx.numpy_helper.to_array(w) for w in model.graph.initializer}
     assert {i.version for i in model.opset_import if i.domain in ("", "ai.onnx")} == {11}

@@ -97,7 +97,7 @@ def test_matmuls_stay_whole_where_that_is_asked_for(serialized: bool) -> None:
     )
     matmul._set_attr("serialize_factor", 2)
     both = pair(built, {"enable_serialized_matmuls": serialized})
-    nodes = both.compiler._backend._builder.model.graph
+    nodes = both.program.backend._builder.model.graph
     asked = [node for node in nodes if "__serialize_matmul_factor" in node.attributes]
     assert len(asked) == int(serialized)
     assert both.on_ipu(rows(4))[0].shape == ()

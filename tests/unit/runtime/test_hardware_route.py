@@ -141,7 +141,7 @@ def test_weights_come_back_by_popart_s_calls(popart: StandIn) -> None:
 def test_reset_gives_the_device_back(popart: StandIn) -> None:
     both = pair(_scheduled())
     del popart.calls[:]
-    both.compiler._backend.reset()
+    both.program.backend.reset()
     assert _names(popart) == ["DeviceInfo.detach"]
     with pytest.raises(BackendUnavailableError, match="it was reset. Compile the program again"):
         both.on_ipu(rows(4))
@@ -187,7 +187,7 @@ def test_options_placement_and_memory_are_recorded(popart: StandIn, tmp_path: Pa
     assert {call.args[0] for call in popart.named("Builder.virtualGraph")} == {0, 1}
     assert {call.args[0] for call in popart.named("Builder.pipelineStage")} == {0, 1}
     assert len(popart.named("Builder.setAvailableMemoryProportion")) == 2
-    both.compiler._backend.save_model_proto(tmp_path / "model.onnx")
+    both.program.backend.save_model_proto(tmp_path / "model.onnx")
     places = {
         node.op_type: tuple(
             onnx.helper.get_attribute_value(a)

@@ -138,7 +138,7 @@ def test_a_variable_of_an_unrelated_program_is_not_saved(tmp_path: Path) -> None
 def test_a_load_concerns_the_devices_of_its_scope_alone(tmp_path: Path) -> None:
     both = pair(mlp(None), is_training=False)
     both.step(rows(4, 0))
-    backend, main = both.compiler._backend, both.built.main
+    backend, main = both.program.backend, both.built.main
     saved = str(tmp_path / "model")
     with paddle.static.scope_guard(both.ipu):
         paddle.static.save(main, saved)

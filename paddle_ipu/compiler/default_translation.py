@@ -1,4 +1,4 @@
-"""A Paddle program taken down the road as far as its PopART program; no session is made."""
+"""A Paddle program translated with the options of a new strategy, and no session made of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class TranslatedProgram:
+class DefaultTranslation:
     """A PopART program with what became of the Paddle program's names.
 
     Attributes:
@@ -31,7 +31,7 @@ class TranslatedProgram:
     translation: Translation
 
 
-def translate_program(
+def translate_by_default(
     program: Any,
     feeds: Sequence[str],
     fetches: Sequence[Any],
@@ -39,7 +39,7 @@ def translate_program(
     *,
     training: bool = False,
     in_64_bits: bool = False,
-) -> TranslatedProgram:
+) -> DefaultTranslation:
     """Reads a program, runs the passes and translates it, as ``IpuCompiledProgram.compile`` does.
 
     Args:
@@ -61,4 +61,4 @@ def translate_program(
     translation = translate(
         graph, popart, parameter, writes=compilation.state_writes(), in_64_bits=in_64_bits
     )
-    return TranslatedProgram(compilation, translation)
+    return DefaultTranslation(compilation, translation)
