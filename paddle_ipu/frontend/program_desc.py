@@ -443,7 +443,7 @@ class _Reader:
                     return [self._find(operator, name) for name in names]
                 return self._find(operator, names[0])
             value = table.attribute_value(
-                operator, source.name, source.attribute, may_be_tensor=True
+                operator, source.attribute.name, source.attribute, may_be_tensor=True
             )
             if isinstance(value, Variables):
                 found = [self._find(operator, name) for name in value.names]
@@ -452,7 +452,7 @@ class _Reader:
         return None
 
     def _constant(self, operator: Operator, source: Constant, value: Any) -> ir.Value:
-        if source.dtype == "ints":
+        if source.dtype is None:
             items = [value] if isinstance(value, int) else list(value)
             attributes: dict[str, Any] = {"dtype": "int64", "value": items}
             result = dialect.make_value(

@@ -115,7 +115,8 @@ def _attributes_by_operator() -> tuple[dict[str, dict[str, Any]], dict[str, dict
     def default(attribute: Attribute) -> Any:
         if attribute.default is None:
             return None
-        if attribute.kind == "dtype":
+        if attribute.is_dtype:
+            assert isinstance(attribute.default, int)
             return DTYPES.get(attribute.default, "undefined")
         return _plain(attribute.default)
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from paddle_ipu.frontend.vocabulary.row import row
+from paddle_ipu.frontend.vocabulary.row import list_slot, row
 
-row("assert", "assert", "cond=Cond data=Data*", "", "summarize?-1")
+row("assert", {"cond": "Cond", "data": list_slot("Data")}, {}, {"summarize": -1})
 row(
     "print",
-    "print",
-    "in=In",
-    "out=Out",
-    'first_n?-1 message?"" summarize?20 print_tensor_name?true print_tensor_type?true '
-    'print_tensor_shape?true print_tensor_layout?true print_tensor_lod?true print_phase?"BOTH" '
-    "is_forward?true",
-)
+    {"in": "In"},
+    attributes={"first_n": -1, "message": "", "summarize": 20, "print_tensor_name": True,
+                "print_tensor_type": True, "print_tensor_shape": True, "print_tensor_layout": True,
+                "print_tensor_lod": True, "print_phase": "BOTH", "is_forward": True},
+)  # fmt: skip

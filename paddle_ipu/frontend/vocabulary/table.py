@@ -48,7 +48,7 @@ def attribute_value(
             f"operator {operator.type}{operator.place}: attribute {attribute.name!r} is computed "
             f"in the program (variable {value.names[0]!r}), which is not supported; give a number."
         )
-    if attribute.kind != "dtype":
+    if not attribute.is_dtype:
         return value
     if value == -1:
         return "undefined"
@@ -96,7 +96,10 @@ def check(operator: Operator, found: Row) -> None:
     slots: set[str] = set()
     for operand in found.inputs:
         for source in operand.sources:
-            (slots if isinstance(source, Slot) else known).add(source.name)
+            if isinstance(source, Slot):
+                slots.add(source.name)
+            else:
+                known.add(source.attribute.name)
     for name, value in operator.attributes.items():
         if name in known or name in WITHOUT_MEANING or name in COMMON:
             continue

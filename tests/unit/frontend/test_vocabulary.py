@@ -259,14 +259,14 @@ def _program(
         for result in row.outputs
     }
     given = {
-        attribute.name: attribute.default if attribute.kind else _another(attribute.default, at)
+        attribute.name: attribute.default if attribute.is_dtype else _another(attribute.default, at)
         for at, attribute in enumerate(row.attributes.values())
         if attribute.default is not None and attribute.name not in UNSAID.get(legacy, {})
     }
     for operand in row.inputs:
         for source in operand.sources:
             if isinstance(source, Constant) and source.attribute.default is not None:
-                given[source.name] = _another(source.attribute.default, len(given))
+                given[source.attribute.name] = _another(source.attribute.default, len(given))
     legacy, own = WRITTEN_AS.get(legacy, (legacy, {}))
     own = {**ATTRIBUTES.get(legacy, {}), **own} if attributes is None else attributes
     builder.operator(legacy, inputs, outputs, {**given, **own})
