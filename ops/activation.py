@@ -10,7 +10,7 @@ from paddle_ipu.ops.result_types import as_float
 
 
 def _unary(paddle_name: str, builder_name: str, op_type: str) -> None:
-    @translator(paddle_name, emits=op_type)
+    @translator(paddle_name, emits=(op_type,))
     def translate(context: TranslationContext) -> str:
         opset = context.graphcore if op_type.startswith("graphcore.") else context.onnx
         return str(getattr(opset, builder_name)([context.input("x")]))
@@ -43,7 +43,7 @@ for _paddle_name, _builder_name, _op_type in (
 
 
 def _of_floats(paddle_name: str, op_type: str) -> None:
-    @translator(paddle_name, emits=f"{op_type} Cast")
+    @translator(paddle_name, emits=(op_type, "Cast"))
     def translate(context: TranslationContext) -> str:
         opset = context.graphcore if op_type.startswith("graphcore.") else context.onnx
         return str(getattr(opset, paddle_name)([as_float(context, "x")]))
@@ -59,7 +59,7 @@ for _paddle_name, _op_type in (
 
 
 def _whole(paddle_name: str, op_type: str) -> None:
-    @translator(paddle_name, emits=f"{op_type} Identity")
+    @translator(paddle_name, emits=(op_type, "Identity"))
     def translate(context: TranslationContext) -> str:
         x = context.input("x")
         to_whole = getattr(context.onnx, paddle_name if context.is_float(x) else "identity")
@@ -70,7 +70,7 @@ _whole("ceil", "Ceil")
 _whole("floor", "Floor")
 
 
-@translator("gelu", emits="graphcore.Gelu graphcore.GeluErf")
+@translator("gelu", emits=("graphcore.Gelu", "graphcore.GeluErf"))
 def gelu(context: TranslationContext) -> str:
     """``x * Phi(x)``, Phi by erf, or by tanh where ``approximate`` is set."""
     x = context.input("x")
@@ -79,45 +79,45 @@ def gelu(context: TranslationContext) -> str:
     return str(context.graphcore.geluerf([x]))
 
 
-@translator("square", emits="Mul")
+@translator("square", emits=("Mul",))
 def square(context: TranslationContext) -> str:
     """``x * x``."""
     x = context.input("x")
     return str(context.onnx.mul([x, x]))
 
 
-@translator("rsqrt", emits="Sqrt Reciprocal")
+@translator("rsqrt", emits=("Sqrt", "Reciprocal"))
 def rsqrt(context: TranslationContext) -> str:
     """``1 / sqrt(x)``."""
     return str(context.onnx.reciprocal([context.onnx.sqrt([context.input("x")])]))
 
 
-@translator("silu", "swish", emits="graphcore.Swish")
+@translator("silu", "swish", emits=("graphcore.Swish",))
 def silu(context: TranslationContext) -> str:
     """``x * sigmoid(x)``."""
     return str(context.graphcore.swish([context.input("x")]))
 
 
-@translator("leaky_relu", emits="LeakyRelu")
+@translator("leaky_relu", emits=("LeakyRelu",))
 def leaky_relu(context: TranslationContext) -> str:
     """``x`` where positive, ``negative_slope * x`` elsewhere."""
     return str(context.onnx.leakyrelu([context.input("x")], float(context.attr("negative_slope"))))
 
 
-@translator("elu", emits="Elu")
+@translator("elu", emits=("Elu",))
 def elu(context: TranslationContext) -> str:
     """``x`` where positive, ``alpha * (exp(x) - 1)`` elsewhere."""
     return str(context.onnx.elu([context.input("x")], float(context.attr("alpha", 1.0))))
 
 
-@translator("selu", emits="Selu")
+@translator("selu", emits=("Selu",))
 def selu(context: TranslationContext) -> str:
     """``scale`` times ELU with ``alpha``."""
     alpha, scale = float(context.attr("alpha")), float(context.attr("scale"))
     return str(context.onnx.selu([context.input("x")], alpha, scale))
 
 
-@translator("celu", emits="Elu Mul Less Where Exp Sub")
+@translator("celu", emits=("Elu", "Mul", "Less", "Where", "Exp", "Sub"))
 def celu(context: TranslationContext) -> str:
     """``x`` where positive, ``alpha * (exp(x / alpha) - 1)`` elsewhere."""
     x, alpha = context.input("x"), float(context.attr("alpha", 1.0))
@@ -134,7 +134,7 @@ def celu(context: TranslationContext) -> str:
     return str(context.onnx.mul([context.onnx.elu([inner], 1.0), context.const_like(alpha, x)]))
 
 
-@translator("softplus", emits="Softplus Mul Greater Where")
+@translator("softplus", emits=("Softplus", "Mul", "Greater", "Where"))
 def softplus(context: TranslationContext) -> str:
     """``log(1 + exp(beta * x)) / beta``, and ``x`` where ``beta * x`` is above the threshold."""
     x = context.input("x")
@@ -147,14 +147,14 @@ def softplus(context: TranslationContext) -> str:
     return str(context.onnx.where([linear, x, soft]))
 
 
-@translator("logsigmoid", emits="Neg Softplus")
+@translator("logsigmoid", emits=("Neg", "Softplus"))
 def logsigmoid(context: TranslationContext) -> str:
     """``-log(1 + exp(-x))``."""
     negative = context.onnx.neg([context.input("x")])
     return str(context.onnx.neg([context.onnx.softplus([negative])]))
 
 
-@translator("mish", emits="Softplus Tanh Mul", limits="lambda must be 20")
+@translator("mish", emits=("Softplus", "Tanh", "Mul"), limits="lambda must be 20")
 def mish(context: TranslationContext) -> str:
     """``x * tanh(log(1 + exp(x)))``."""
     bound = float(context.attr("lambda", 20.0))
@@ -166,14 +166,14 @@ def mish(context: TranslationContext) -> str:
     return str(context.onnx.mul([x, context.onnx.tanh([context.onnx.softplus([x])])]))
 
 
-@translator("tanh_shrink", emits="Tanh Sub")
+@translator("tanh_shrink", emits=("Tanh", "Sub"))
 def tanh_shrink(context: TranslationContext) -> str:
     """``x - tanh(x)``."""
     x = context.input("x")
     return str(context.onnx.sub([x, context.onnx.tanh([x])]))
 
 
-@translator("stanh", emits="Tanh Mul")
+@translator("stanh", emits=("Tanh", "Mul"))
 def stanh(context: TranslationContext) -> str:
     """``scale_b * tanh(scale_a * x)``."""
     x = context.input("x")
@@ -183,7 +183,7 @@ def stanh(context: TranslationContext) -> str:
 
 
 def _logarithm(paddle_name: str, base: float) -> None:
-    @translator(paddle_name, emits="Log Mul Cast")
+    @translator(paddle_name, emits=("Log", "Mul", "Cast"))
     def translate(context: TranslationContext) -> str:
         x = as_float(context, "x")
         factor = context.const_like(1.0 / math.log(base), x)

@@ -71,7 +71,7 @@ def _matrices_last(context: TranslationContext, x: str, axis1: int, axis2: int) 
     return context.reshape(x, [*lead, rows * columns])
 
 
-@translator("diagonal", emits="Transpose Reshape Gather")
+@translator("diagonal", emits=("Transpose", "Reshape", "Gather"))
 def diagonal(context: TranslationContext) -> str:
     """The diagonal of the matrices that two axes span, as a new last axis."""
     x = context.input("x")
@@ -91,7 +91,7 @@ def _places_on_diagonal(size: int, offset: int) -> Array:
     return places
 
 
-@translator("diag", emits="Pad Gather Reshape")
+@translator("diag", emits=("Pad", "Gather", "Reshape"))
 def diag(context: TranslationContext) -> str:
     """A vector as the diagonal of a matrix, or the diagonal of a matrix as a vector."""
     x, offset = context.input("x"), int(context.attr("offset", 0))
@@ -104,7 +104,7 @@ def diag(context: TranslationContext) -> str:
     return _picked(context, longer, _places_on_diagonal(size, offset), 0)
 
 
-@translator("diag_embed", emits="graphcore.Detach Pad Gather Reshape Transpose")
+@translator("diag_embed", emits=("graphcore.Detach", "Pad", "Gather", "Reshape", "Transpose"))
 def diag_embed(context: TranslationContext) -> str:
     """The last axis as the diagonal of matrices, zero elsewhere; Paddle has no gradient."""
     x = str(context.graphcore.detach([context.input("input")]))
@@ -153,7 +153,7 @@ def _windows(context: TranslationContext, height: int, width: int) -> tuple[Arra
     return places.reshape(kernel[0] * kernel[1], -1), padded
 
 
-@translator("unfold", emits="Pad Reshape Gather")
+@translator("unfold", emits=("Pad", "Reshape", "Gather"))
 def unfold(context: TranslationContext) -> str:
     """The windows of an image [N, C, H, W] as columns: [N, C * kernel, windows]."""
     x = context.input("x")
@@ -173,7 +173,7 @@ def _added_up(context: TranslationContext, x: str, places: Array, axis: int, siz
     return str(context.graphcore.groupedscatterreduce([x, index], size, axis))
 
 
-@translator("fold", emits="Reshape graphcore.ScatterReduce Slice")
+@translator("fold", emits=("Reshape", "graphcore.ScatterReduce", "Slice"))
 def fold(context: TranslationContext) -> str:
     """Columns [N, C * kernel, windows] added up to an image [N, C, H, W]."""
     x = context.input("x")
@@ -193,7 +193,7 @@ def fold(context: TranslationContext) -> str:
     return str(context.onnx.slice([image, *operands]))
 
 
-@translator("pixel_unshuffle", emits="Reshape Transpose")
+@translator("pixel_unshuffle", emits=("Reshape", "Transpose"))
 def pixel_unshuffle(context: TranslationContext) -> str:
     """[N, C, H * r, W * r] to [N, C * r * r, H, W]."""
     last = is_channels_last(context)
@@ -207,7 +207,7 @@ def pixel_unshuffle(context: TranslationContext) -> str:
     return channels_back(context, small, last)
 
 
-@translator("channel_shuffle", emits="Reshape Transpose")
+@translator("channel_shuffle", emits=("Reshape", "Transpose"))
 def channel_shuffle(context: TranslationContext) -> str:
     """Channels of several groups dealt out in turn."""
     last = is_channels_last(context)
@@ -216,7 +216,7 @@ def channel_shuffle(context: TranslationContext) -> str:
     return channels_back(context, shuffled, last)
 
 
-@translator("shuffle_channel", emits="Reshape Transpose")
+@translator("shuffle_channel", emits=("Reshape", "Transpose"))
 def shuffle_channel(context: TranslationContext) -> str:
     """Channels of several groups dealt out in turn."""
     return _dealt(context, context.input("x"), int(context.attr("group", 1)))
@@ -228,7 +228,7 @@ def _dealt(context: TranslationContext, x: str, groups: int) -> str:
     return context.reshape(_transposed(context, apart, [0, 2, 1, 3, 4]), context.shape(x))
 
 
-@translator("temporal_shift", emits="Reshape Slice Pad Concat Transpose")
+@translator("temporal_shift", emits=("Reshape", "Slice", "Pad", "Concat", "Transpose"))
 def temporal_shift(context: TranslationContext) -> str:
     """The first channels from the step before, the next from the step after, the others as is."""
     last = is_channels_last(context)
@@ -252,7 +252,7 @@ def temporal_shift(context: TranslationContext) -> str:
 # Signals.
 
 
-@translator("frame", emits="Gather Reshape")
+@translator("frame", emits=("Gather", "Reshape"))
 def frame(context: TranslationContext) -> str:
     """Overlapping frames of a signal: [..., length, frames], or [frames, length, ...]."""
     x = context.input("x")
@@ -263,7 +263,7 @@ def frame(context: TranslationContext) -> str:
     return _picked(context, x, places if axis == 0 else places.T, axis)
 
 
-@translator("overlap_add", emits="Reshape graphcore.ScatterReduce")
+@translator("overlap_add", emits=("Reshape", "graphcore.ScatterReduce"))
 def overlap_add(context: TranslationContext) -> str:
     """A signal of overlapping frames, added up where they overlap."""
     x, step = context.input("x"), int(context.attr("hop_length"))
@@ -282,7 +282,7 @@ def overlap_add(context: TranslationContext) -> str:
 # Lists of tensors.
 
 
-@translator("broadcast_tensors", emits="Expand")
+@translator("broadcast_tensors", emits=("Expand",))
 def broadcast_tensors(context: TranslationContext) -> list[str]:
     """Each tensor repeated to the shape they have together."""
     tensors = context.inputs("input")
@@ -290,7 +290,7 @@ def broadcast_tensors(context: TranslationContext) -> list[str]:
     return [str(context.onnx.expand([t, context.shape_const(dims)])) for t in tensors]
 
 
-@translator("multiplex", emits="Concat Reshape Mul Add Gather")
+@translator("multiplex", emits=("Concat", "Reshape", "Mul", "Add", "Gather"))
 def multiplex(context: TranslationContext) -> str:
     """Each row from the tensor that the index names for it."""
     tensors, index = context.inputs("inputs"), context.input("index")
@@ -305,7 +305,7 @@ def multiplex(context: TranslationContext) -> str:
 
 
 @translator(
-    "repeat_interleave_with_tensor_index", emits="Gather", limits="the repeats must be constant"
+    "repeat_interleave_with_tensor_index", emits=("Gather",), limits="the repeats must be constant"
 )
 def repeat_interleave_with_tensor_index(context: TranslationContext) -> str:
     """Each slice along an axis repeated a number of times of its own."""
@@ -315,13 +315,13 @@ def repeat_interleave_with_tensor_index(context: TranslationContext) -> str:
     return _picked(context, x, places, axis)
 
 
-@translator("trans_layout", emits="Transpose")
+@translator("trans_layout", emits=("Transpose",))
 def trans_layout(context: TranslationContext) -> str:
     """Dimensions in another order."""
     return str(context.onnx.transpose([context.input("x")], list(context.attr("perm"))))
 
 
-@translator("crop", emits="Slice", limits="shape and offsets must be constant")
+@translator("crop", emits=("Slice",), limits="shape and offsets must be constant")
 def crop(context: TranslationContext) -> str:
     """``shape`` elements from ``offsets`` on; -1 goes to the end."""
     x = context.input("x")
@@ -334,7 +334,7 @@ def crop(context: TranslationContext) -> str:
     return str(context.onnx.slice([x, *operands]))
 
 
-@translator("reverse", emits="graphcore.Reverse")
+@translator("reverse", emits=("graphcore.Reverse",))
 def reverse(context: TranslationContext) -> str:
     """The order of elements reversed along axes."""
     x = context.input("x")
@@ -342,7 +342,7 @@ def reverse(context: TranslationContext) -> str:
     return str(context.graphcore.reverse([x], axes))
 
 
-@translator("npu_identity", emits="Identity")
+@translator("npu_identity", emits=("Identity",))
 def npu_identity(context: TranslationContext) -> str:
     """The tensor itself; the format of another device means nothing here."""
     return str(context.onnx.identity([context.input("x")]))

@@ -127,24 +127,24 @@ def _sequence_first(
     return heads_first(context, out)
 
 
-def refuse_statistics(context: TranslationContext, names: str) -> None:
+def refuse_statistics(context: TranslationContext, *names: str) -> None:
     """Refuses to give what only a kernel's own backward reads."""
-    for at, name in enumerate(names.split(), start=1):
+    for at, name in enumerate(names, start=1):
         if at < len(context.node.outputs) and context.is_used(at):
             raise context.refuse(f"its result {name} cannot be read: it belongs to GPU kernels.")
 
 
-_KERNELS = "softmax softmax_lse seed_offset"
+_KERNELS = ("softmax", "softmax_lse", "seed_offset")
 
 
 @translator(
     "flash_attn",
-    emits="MatMul Transpose Mul Add Softmax Reshape Where Dropout",
+    emits=("MatMul", "Transpose", "Mul", "Add", "Softmax", "Reshape", "Where", "Dropout"),
     limits="only the output can be read; causal needs as many keys as queries",
 )
 def flash_attn(context: TranslationContext) -> list[str]:
     """q, k, v [B, S, H, D] -> [B, S, H, D]."""
-    refuse_statistics(context, _KERNELS)
+    refuse_statistics(context, *_KERNELS)
     q, k, v = (context.input(name) for name in "qkv")
     return [_sequence_first(context, q, k, v, context.optional("attn_mask"))]
 
@@ -167,25 +167,25 @@ def unpacked(context: TranslationContext, qkv: str) -> list[str]:
 
 @translator(
     "flash_attn_qkvpacked",
-    emits="MatMul Transpose Mul Add Softmax Reshape Split Dropout",
+    emits=("MatMul", "Transpose", "Mul", "Add", "Softmax", "Reshape", "Split", "Dropout"),
     limits="only the output can be read; k and v must have as many heads as q",
 )
 def flash_attn_qkvpacked(context: TranslationContext) -> list[str]:
     """qkv [B, S, 3, H, D] -> [B, S, H, D]."""
-    refuse_statistics(context, _KERNELS)
+    refuse_statistics(context, *_KERNELS)
     q, k, v = unpacked(context, context.input("qkv"))
     return [_sequence_first(context, q, k, v, context.optional("attn_mask"))]
 
 
 @translator(
     "memory_efficient_attention",
-    emits="MatMul Transpose Mul Add Softmax Reshape Dropout",
+    emits=("MatMul", "Transpose", "Mul", "Add", "Softmax", "Reshape", "Dropout"),
     limits="only the output can be read; sequences of one length; causal needs as many keys as "
     "queries",
 )
 def memory_efficient_attention(context: TranslationContext) -> list[str]:
     """query, key, value [B, S, H, D] and a bias [B, H, S, T] -> [B, S, H, D]."""
-    refuse_statistics(context, "logsumexp seed_and_offset")
+    refuse_statistics(context, "logsumexp", "seed_and_offset")
     for name in ("cu_seqlens_q", "cu_seqlens_k", "causal_diagonal", "seqlen_k"):
         if context.has(name):
             raise context.refuse(f"{name} is not supported; give a bias that masks instead.")
@@ -205,12 +205,12 @@ def memory_efficient_attention(context: TranslationContext) -> list[str]:
 
 @translator(
     "fused_dot_product_attention",
-    emits="MatMul Transpose Mul Add Softmax Reshape Dropout",
+    emits=("MatMul", "Transpose", "Mul", "Add", "Softmax", "Reshape", "Dropout"),
     limits="only the output can be read; sequences of one length; masks none and causal",
 )
 def fused_dot_product_attention(context: TranslationContext) -> list[str]:
     """q, k, v [B, S, H, D] and a bias added to the scores -> [B, S, H, D]."""
-    refuse_statistics(context, "softmax_out rng_state")
+    refuse_statistics(context, "softmax_out", "rng_state")
     kind = str(context.attr("mask_type_str", "none"))
     if kind not in ("none", "causal") or context.has("cu_seqlen_q"):
         raise context.refuse(f"mask type {kind!r} by lengths is not supported; give a bias.")
@@ -229,14 +229,18 @@ def fused_dot_product_attention(context: TranslationContext) -> list[str]:
     return [heads_first(context, out)]
 
 
-@translator("self_dp_attention", emits="MatMul Transpose Mul Softmax Reshape Split")
+@translator(
+    "self_dp_attention", emits=("MatMul", "Transpose", "Mul", "Softmax", "Reshape", "Split")
+)
 def self_dp_attention(context: TranslationContext) -> str:
     """x [B, S, 3, H, D], queries, keys and values -> [B, S, H, D], scores times `alpha`."""
     q, k, v = unpacked(context, context.input("x"))
     return _sequence_first(context, q, k, v, scale=float(context.attr("alpha", 1.0)))
 
 
-@translator("multihead_matmul", emits="MatMul Transpose Mul Add Softmax Reshape Split")
+@translator(
+    "multihead_matmul", emits=("MatMul", "Transpose", "Mul", "Add", "Softmax", "Reshape", "Split")
+)
 def multihead_matmul(context: TranslationContext) -> str:
     """The attention layer that Paddle's passes find: projections of x [B, S, N] included.
 
@@ -260,14 +264,14 @@ def multihead_matmul(context: TranslationContext) -> str:
     return context.reshape(out, [batch, steps, heads * depth])
 
 
-@translator("fused_softmax_mask", emits="Add Softmax")
+@translator("fused_softmax_mask", emits=("Add", "Softmax"))
 def fused_softmax_mask(context: TranslationContext) -> str:
     """``softmax(x + mask)`` of x [B, H, S, T] along its last axis."""
     total = context.onnx.add([context.input("x"), context.input("mask")])
     return str(context.onnx.softmax([total], 3))
 
 
-@translator("fused_softmax_mask_upper_triangle", emits="Add Softmax")
+@translator("fused_softmax_mask_upper_triangle", emits=("Add", "Softmax"))
 def fused_softmax_mask_upper_triangle(context: TranslationContext) -> str:
     """Softmax of x [B, H, S, S] along its last axis, where row s has elements up to s only."""
     x = context.input("X")

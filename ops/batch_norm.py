@@ -12,9 +12,10 @@ _CHANNELS_LAST = ("NHWC", "NDHWC", "NLC")
 
 @translator(
     "batch_norm",
-    emits="BatchNormalization Reshape Identity Mul Add Sub Sqrt Reciprocal graphcore.Detach",
+    emits=("BatchNormalization", "Reshape", "Identity", "Mul", "Add", "Sub", "Sqrt", "Reciprocal",
+           "graphcore.Detach"),
     limits="with running statistics, saved_mean and saved_variance cannot be read",
-)
+)  # fmt: skip
 def batch_norm(context: TranslationContext) -> list[str | None]:
     """``(x - mean) / sqrt(variance + epsilon) * scale + bias`` by channel.
 

@@ -26,9 +26,10 @@ def _paths(num_classes: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]
 
 @translator(
     "hsigmoid_loss",
-    emits="Cast Reshape Gather Mul ReduceSum Add Max Less Where Clip Softplus Sub graphcore.Detach",
+    emits=("Cast", "Reshape", "Gather", "Mul", "ReduceSum", "Add", "Max", "Less", "Where", "Clip",
+           "Softplus", "Sub", "graphcore.Detach"),
     limits="its inner results cannot be read",
-)
+)  # fmt: skip
 def hsigmoid_loss(context: TranslationContext) -> list[str | None]:
     """Cross entropy of the decisions on the way to a class: [N, 1].
 
@@ -71,10 +72,10 @@ def hsigmoid_loss(context: TranslationContext) -> list[str | None]:
 
 @translator(
     "margin_cross_entropy",
-    emits="Cast Reshape OneHot Mul ReduceSum Acos Add Cos Sub Where LogSoftmax Softmax "
-    "graphcore.Nll graphcore.Detach",
+    emits=("Cast", "Reshape", "OneHot", "Mul", "ReduceSum", "Acos", "Add", "Cos", "Sub", "Where",
+           "LogSoftmax", "Softmax", "graphcore.Nll", "graphcore.Detach"),
     limits="one rank",
-)
+)  # fmt: skip
 def margin_cross_entropy(context: TranslationContext) -> list[str | None]:
     """Cross entropy of cosines [N, C], that of the label with margins m1, m2 and m3.
 

@@ -24,38 +24,38 @@ def _ordered(context: TranslationContext) -> list[str]:
     return list(pair)
 
 
-@translator("equal", emits="Equal")
+@translator("equal", emits=("Equal",))
 def equal(context: TranslationContext) -> str:
     """``x == y``."""
     return str(context.onnx.equal(list(_common(context))))
 
 
-@translator("not_equal", emits="Equal Not")
+@translator("not_equal", emits=("Equal", "Not"))
 def not_equal(context: TranslationContext) -> str:
     """``x != y``; True where either is NaN."""
     return str(context.onnx.logical_not([context.onnx.equal(list(_common(context)))]))
 
 
-@translator("less_than", emits="Less Cast")
+@translator("less_than", emits=("Less", "Cast"))
 def less_than(context: TranslationContext) -> str:
     """``x < y``."""
     return str(context.onnx.less(_ordered(context)))
 
 
-@translator("greater_than", emits="Greater Cast")
+@translator("greater_than", emits=("Greater", "Cast"))
 def greater_than(context: TranslationContext) -> str:
     """``x > y``."""
     return str(context.onnx.greater(_ordered(context)))
 
 
-@translator("less_equal", emits="Less Equal Or Cast")
+@translator("less_equal", emits=("Less", "Equal", "Or", "Cast"))
 def less_equal(context: TranslationContext) -> str:
     """``x <= y``; False where either is NaN."""
     pair = _ordered(context)
     return str(context.onnx.logical_or([context.onnx.less(pair), context.onnx.equal(pair)]))
 
 
-@translator("greater_equal", emits="Greater Equal Or Cast")
+@translator("greater_equal", emits=("Greater", "Equal", "Or", "Cast"))
 def greater_equal(context: TranslationContext) -> str:
     """``x >= y``; False where either is NaN."""
     pair = _ordered(context)
@@ -66,25 +66,25 @@ def _as_bool(context: TranslationContext, name: str) -> str:
     return context.cast(context.input(name), "bool")
 
 
-@translator("logical_and", emits="And Cast")
+@translator("logical_and", emits=("And", "Cast"))
 def logical_and(context: TranslationContext) -> str:
     """Logical and of what is not zero."""
     return str(context.onnx.logical_and([_as_bool(context, "x"), _as_bool(context, "y")]))
 
 
-@translator("logical_or", emits="Or Cast")
+@translator("logical_or", emits=("Or", "Cast"))
 def logical_or(context: TranslationContext) -> str:
     """Logical or of what is not zero."""
     return str(context.onnx.logical_or([_as_bool(context, "x"), _as_bool(context, "y")]))
 
 
-@translator("logical_not", emits="Not Cast")
+@translator("logical_not", emits=("Not", "Cast"))
 def logical_not(context: TranslationContext) -> str:
     """True where x is zero."""
     return str(context.onnx.logical_not([_as_bool(context, "x")]))
 
 
-@translator("where", emits="Where")
+@translator("where", emits=("Where",))
 def where(context: TranslationContext) -> str:
     """``x`` where the condition holds, ``y`` elsewhere."""
     return str(
@@ -92,14 +92,14 @@ def where(context: TranslationContext) -> str:
     )
 
 
-@translator("logical_xor", emits="Equal Not Cast")
+@translator("logical_xor", emits=("Equal", "Not", "Cast"))
 def logical_xor(context: TranslationContext) -> str:
     """True where exactly one of the two is not zero."""
     same = context.onnx.equal([_as_bool(context, "x"), _as_bool(context, "y")])
     return str(context.onnx.logical_not([same]))
 
 
-def _bitwise(paddle_name: str, of_bools: str, of_integers: str, emits: str) -> None:
+def _bitwise(paddle_name: str, of_bools: str, of_integers: str, emits: tuple[str, ...]) -> None:
     @translator(paddle_name, emits=emits)
     def translate(context: TranslationContext) -> str:
         tensors = [context.input(name) for name in ("x", "y") if context.has(name)]
@@ -108,12 +108,12 @@ def _bitwise(paddle_name: str, of_bools: str, of_integers: str, emits: str) -> N
         return str(getattr(context.graphcore, of_integers)(tensors))
 
 
-_bitwise("bitwise_and", "logical_and", "bitwiseand", "And graphcore.BitwiseAnd")
-_bitwise("bitwise_or", "logical_or", "bitwiseor", "Or graphcore.BitwiseOr")
-_bitwise("bitwise_not", "logical_not", "bitwisenot", "Not graphcore.BitwiseNot")
+_bitwise("bitwise_and", "logical_and", "bitwiseand", ("And", "graphcore.BitwiseAnd"))
+_bitwise("bitwise_or", "logical_or", "bitwiseor", ("Or", "graphcore.BitwiseOr"))
+_bitwise("bitwise_not", "logical_not", "bitwisenot", ("Not", "graphcore.BitwiseNot"))
 
 
-@translator("bitwise_xor", emits="Equal Not graphcore.BitwiseXor")
+@translator("bitwise_xor", emits=("Equal", "Not", "graphcore.BitwiseXor"))
 def bitwise_xor(context: TranslationContext) -> str:
     """Exclusive or, bit by bit."""
     pair = [context.input("x"), context.input("y")]
@@ -137,7 +137,11 @@ def _finite_test(paddle_name: str) -> None:
         return str(context.onnx.logical_not([either]))
 
 
-_FINITE_TESTS = {"isnan": "IsNaN", "isinf": "IsInf", "isfinite": "IsNaN IsInf Or Not"}
+_FINITE_TESTS = {
+    "isnan": ("IsNaN",),
+    "isinf": ("IsInf",),
+    "isfinite": ("IsNaN", "IsInf", "Or", "Not"),
+}
 for _name in _FINITE_TESTS:
     _finite_test(_name)
 
@@ -177,7 +181,7 @@ def _all(context: TranslationContext, truths: str) -> str:
     )
 
 
-_CLOSE = "Sub Abs Mul Add Less Equal Or And IsNaN"
+_CLOSE = ("Sub", "Abs", "Mul", "Add", "Less", "Equal", "Or", "And", "IsNaN")
 
 
 @translator("isclose", emits=_CLOSE)
@@ -186,13 +190,13 @@ def isclose(context: TranslationContext) -> str:
     return _close(context)
 
 
-@translator("allclose", emits=f"{_CLOSE} Cast ReduceMin")
+@translator("allclose", emits=(*_CLOSE, "Cast", "ReduceMin"))
 def allclose(context: TranslationContext) -> str:
     """Whether two tensors are close everywhere."""
     return _all(context, _close(context))
 
 
-@translator("equal_all", emits="Equal Cast ReduceMin")
+@translator("equal_all", emits=("Equal", "Cast", "ReduceMin"))
 def equal_all(context: TranslationContext) -> str:
     """Whether two tensors have one shape and the same elements."""
     x, y = context.input("x"), context.input("y")
@@ -203,7 +207,7 @@ def equal_all(context: TranslationContext) -> str:
     return _all(context, str(context.onnx.equal([x, y])))
 
 
-@translator("masked_fill", emits="Where")
+@translator("masked_fill", emits=("Where",))
 def masked_fill(context: TranslationContext) -> str:
     """``value`` where the mask holds, ``x`` elsewhere."""
     x = context.input("x")

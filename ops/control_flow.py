@@ -24,7 +24,7 @@ _LONGEST_SIMULATION = 20_000
 _MOST_WRITTEN_OUT = 1024
 
 
-@translator("if", emits="If Reshape")
+@translator("if", emits=("If", "Reshape"))
 def if_(context: TranslationContext) -> Sequence[str | None]:
     """One branch or the other, by a condition of one element."""
     node = context.node
@@ -167,7 +167,7 @@ def _origin(value: ir.Value) -> ir.Value:
 
 
 @translator(
-    "while", emits="Loop Reshape",
+    "while", emits=("Loop", "Reshape"),
     limits="carried values keep their shape; in training the number of turns must be a constant",
 )  # fmt: skip
 def while_(context: TranslationContext) -> Sequence[str | None]:

@@ -15,7 +15,7 @@ from paddle_ipu.ops.image_layout import (
 from paddle_ipu.ops.registry import translator
 
 
-@translator("conv2d", "depthwise_conv2d", "conv3d", emits="Conv Transpose")
+@translator("conv2d", "depthwise_conv2d", "conv3d", emits=("Conv", "Transpose"))
 def conv2d(context: TranslationContext) -> str:
     """Cross-correlation of images with a filter [M, C / groups, kernel]."""
     last = is_channels_last(context)
@@ -38,7 +38,7 @@ def conv2d(context: TranslationContext) -> str:
     "conv2d_transpose",
     "depthwise_conv2d_transpose",
     "conv3d_transpose",
-    emits="ConvTranspose Transpose Reshape Pad Slice",
+    emits=("ConvTranspose", "Transpose", "Reshape", "Pad", "Slice"),
     limits="output_size must be constant",
 )
 def conv2d_transpose(context: TranslationContext) -> str:
@@ -83,7 +83,7 @@ def conv2d_transpose(context: TranslationContext) -> str:
 
 @translator(
     "conv2d_transpose_bias",
-    emits="ConvTranspose Transpose Add Reshape Pad Slice",
+    emits=("ConvTranspose", "Transpose", "Add", "Reshape", "Pad", "Slice"),
     limits="output_size must be constant",
 )
 def conv2d_transpose_bias(context: TranslationContext) -> str:

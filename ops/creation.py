@@ -27,7 +27,7 @@ def _shape_of(context: TranslationContext, name: str) -> list[int]:
     return context.shape(context.input(name)) if constant is None else list(constant.shape)
 
 
-@translator("full", "full_int_array", "assign_value", emits="")
+@translator("full", "full_int_array", "assign_value", emits=())
 def constant(context: TranslationContext) -> Array:
     """Numbers written in the program."""
     found = dialect.constant(context.node.outputs[0])
@@ -35,7 +35,7 @@ def constant(context: TranslationContext) -> Array:
     return found
 
 
-@translator("full_batch_size_like", emits="")
+@translator("full_batch_size_like", emits=())
 def full_batch_size_like(context: TranslationContext) -> Array:
     """A number in a shape of which one dimension is a tensor's."""
     shape = [int(dim) for dim in context.attr("shape")]
@@ -44,39 +44,39 @@ def full_batch_size_like(context: TranslationContext) -> Array:
     return _as_result(context, np.full(shape, context.attr("value", 0.0)))
 
 
-@translator("empty", emits="", limits="the shape must be constant; it holds zeros")
+@translator("empty", emits=(), limits="the shape must be constant; it holds zeros")
 def empty(context: TranslationContext) -> Array:
     """A tensor to be written; what it holds before is not defined."""
     return _as_result(context, np.zeros(context.ints("shape")))
 
 
-@translator("empty_like", emits="", limits="it holds zeros")
+@translator("empty_like", emits=(), limits="it holds zeros")
 def empty_like(context: TranslationContext) -> Array:
     """A tensor in another's shape, to be written; what it holds before is not defined."""
     return _as_result(context, np.zeros(_shape_of(context, "x")))
 
 
-@translator("is_empty", emits="")
+@translator("is_empty", emits=())
 def is_empty(context: TranslationContext) -> Array:
     """Whether a tensor has no elements."""
     return _as_result(context, product(_shape_of(context, "x")) == 0)
 
 
-@translator("tril_indices", emits="")
+@translator("tril_indices", emits=())
 def tril_indices(context: TranslationContext) -> Array:
     """Rows and columns of the elements on and below a diagonal."""
     rows, columns, offset = (int(context.attr(name)) for name in ("rows", "cols", "offset"))
     return _as_result(context, np.asarray(np.tril_indices(rows, offset, columns)))
 
 
-@translator("triu_indices", emits="")
+@translator("triu_indices", emits=())
 def triu_indices(context: TranslationContext) -> Array:
     """Rows and columns of the elements on and above a diagonal."""
     rows, columns, offset = (int(context.attr(name)) for name in ("row", "col", "offset"))
     return _as_result(context, np.asarray(np.triu_indices(rows, offset, columns)))
 
 
-@translator("logspace", emits="", limits="start, stop, num and base must be constant")
+@translator("logspace", emits=(), limits="start, stop, num and base must be constant")
 def logspace(context: TranslationContext) -> Array:
     """``base`` to the power of ``num`` equal steps from ``start`` to ``stop``."""
     start, stop, base = (float(_number(context, name)) for name in ("start", "stop", "base"))
@@ -91,58 +91,58 @@ def _filled(context: TranslationContext, shape: list[int]) -> Array | str:
     return str(context.onnx.expand([alone, context.shape_const(shape)]))
 
 
-@translator("full_like", emits="Cast Reshape Expand")
+@translator("full_like", emits=("Cast", "Reshape", "Expand"))
 def full_like(context: TranslationContext) -> Array | str:
     """A number in a tensor's shape."""
     return _filled(context, _shape_of(context, "x"))
 
 
-@translator("full_with_tensor", emits="Reshape Expand", limits="the shape must be constant")
+@translator("full_with_tensor", emits=("Reshape", "Expand"), limits="the shape must be constant")
 def full_with_tensor(context: TranslationContext) -> Array | str:
     """A number in a shape given by a tensor."""
     return _filled(context, context.ints("shape"))
 
 
-@translator("shape", "shape64", emits="")
+@translator("shape", "shape64", emits=())
 def shape(context: TranslationContext) -> Array:
     """A tensor's shape."""
     return _as_result(context, _shape_of(context, "input"))
 
 
-@translator("numel", emits="")
+@translator("numel", emits=())
 def numel(context: TranslationContext) -> Array:
     """The number of elements."""
     return _as_result(context, product(_shape_of(context, "x")))
 
 
-@translator("assign_value_", emits="")
+@translator("assign_value_", emits=())
 def assign_value(context: TranslationContext) -> Array:
     """An array written in the program."""
     return _as_result(context, context.attr("values")).reshape(context.attr("shape"))
 
 
-@translator("arange", emits="", limits="start, end and step must be constant")
+@translator("arange", emits=(), limits="start, end and step must be constant")
 def arange(context: TranslationContext) -> Array:
     """``start``, ``start + step``, ... below ``end``."""
     bounds = [_number(context, name) for name in ("start", "end", "step")]
     return _as_result(context, np.arange(*bounds))
 
 
-@translator("range_v2", emits="", limits="start, end and step must be constant")
+@translator("range_v2", emits=(), limits="start, end and step must be constant")
 def range_v2(context: TranslationContext) -> Array:
     """``start``, ``start + step``, ... up to ``end``, which may be the last."""
     start, end, step = (_number(context, name) for name in ("start", "end", "step"))
     return _as_result(context, start + step * np.arange(int((end - start) // step) + 1))
 
 
-@translator("linspace", emits="", limits="start, stop and number must be constant")
+@translator("linspace", emits=(), limits="start, stop and number must be constant")
 def linspace(context: TranslationContext) -> Array:
     """``number`` equal steps from ``start`` to ``stop``, both included."""
     start, stop = (float(_number(context, name)) for name in ("start", "stop"))
     return _as_result(context, np.linspace(start, stop, context.ints("number")[0]))
 
 
-@translator("eye", emits="", limits="the size must be constant")
+@translator("eye", emits=(), limits="the size must be constant")
 def eye(context: TranslationContext) -> Array:
     """Ones on the diagonal."""
     rows, columns = context.ints("num_rows")[0], context.ints("num_columns")[0]
@@ -151,7 +151,7 @@ def eye(context: TranslationContext) -> Array:
 
 @translator(
     "sequence_mask",
-    emits="Less Reshape Cast",
+    emits=("Less", "Reshape", "Cast"),
     limits="maxlen must be given, unless the lengths are constant",
 )
 def sequence_mask(context: TranslationContext) -> str:

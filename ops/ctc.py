@@ -13,9 +13,10 @@ _NO_LENGTHS = (
 
 @translator(
     "warpctc",
-    emits="LogSoftmax graphcore.Ctc graphcore.Detach Cast Reshape Sub Add Div",
+    emits=("LogSoftmax", "graphcore.Ctc", "graphcore.Detach", "Cast", "Reshape", "Sub", "Add",
+           "Div"),
     limits="padded sequences with lengths",
-)
+)  # fmt: skip
 def warpctc(context: TranslationContext) -> list[str | None]:
     """Connectionist temporal classification of logits [T, N, C] and labels [N, S].
 
@@ -47,7 +48,7 @@ def warpctc(context: TranslationContext) -> list[str | None]:
     return [context.reshape(loss, [context.shape(loss)[0], 1]), None]
 
 
-@translator("warprnnt", emits="paddle_ipu.Rnnt")
+@translator("warprnnt", emits=("paddle_ipu.Rnnt",))
 def warprnnt(context: TranslationContext) -> list[str | None]:
     """The transducer loss of log probabilities [N, T, U + 1, C] and labels [N, U]: [N].
 

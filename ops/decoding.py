@@ -10,7 +10,7 @@ from paddle_ipu.ops.registry import translator
 from paddle_ipu.ops.result_types import written_as
 
 
-@translator("add_position_encoding", emits="Mul Add", limits="without LoD")
+@translator("add_position_encoding", emits=("Mul", "Add"), limits="without LoD")
 def add_position_encoding(context: TranslationContext) -> str:
     """``alpha * x + beta * encoding`` for x [N, T, D]: sines in the first half, then cosines."""
     x = context.input("x")
@@ -24,7 +24,7 @@ def add_position_encoding(context: TranslationContext) -> str:
     return str(context.onnx.add([scaled, context.const(encoding, context.dtype(x))]))
 
 
-@translator("cvm", emits="paddle_ipu.Cvm")
+@translator("cvm", emits=("paddle_ipu.Cvm",))
 def cvm(context: TranslationContext) -> str:
     """Features whose first two are shows and clicks: their logarithms, or without them."""
     attributes = {"use_cvm": int(context.attr("use_cvm", 1))}
@@ -33,7 +33,7 @@ def cvm(context: TranslationContext) -> str:
 
 @translator(
     "viterbi_decode",
-    emits="paddle_ipu.ViterbiDecode",
+    emits=("paddle_ipu.ViterbiDecode",),
     limits="the path is as long as the potentials, however short the sequences",
 )
 def viterbi_decode(context: TranslationContext) -> list[str]:
@@ -49,7 +49,7 @@ def viterbi_decode(context: TranslationContext) -> list[str]:
 
 @translator(
     "crf_decoding",
-    emits="paddle_ipu.CrfDecode Reshape Cast Equal And Less",
+    emits=("paddle_ipu.CrfDecode", "Reshape", "Cast", "Equal", "And", "Less"),
     limits="padded sequences with lengths",
 )
 def crf_decoding(context: TranslationContext) -> str:
@@ -76,7 +76,7 @@ def crf_decoding(context: TranslationContext) -> str:
 
 @translator(
     "edit_distance",
-    emits="paddle_ipu.EditDistance Reshape Cast Div",
+    emits=("paddle_ipu.EditDistance", "Reshape", "Cast", "Div"),
     limits="padded sequences with lengths",
 )
 def edit_distance(context: TranslationContext) -> list[str]:
@@ -105,7 +105,7 @@ def edit_distance(context: TranslationContext) -> list[str]:
 
 @translator(
     "ctc_align",
-    emits="paddle_ipu.CtcAlign Reshape",
+    emits=("paddle_ipu.CtcAlign", "Reshape"),
     limits="padded sequences with lengths",
 )
 def ctc_align(context: TranslationContext) -> list[str]:

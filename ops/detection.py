@@ -16,7 +16,7 @@ def _floats(context: TranslationContext, name: str) -> list[float]:
     return [float(number) for number in context.attr(name) or ()]
 
 
-@translator("prior_box", emits="")
+@translator("prior_box", emits=())
 def prior_box(context: TranslationContext) -> list[str | None]:
     """The boxes of SSD around each position of a feature map, as parts of the image's size."""
     rows, columns = context.shape(context.input("input"))[2:]
@@ -53,7 +53,7 @@ def _with_variances(context: TranslationContext, boxes: Any) -> list[str | None]
     return [context.const(boxes, "float32"), context.const(variances, "float32")]
 
 
-@translator("anchor_generator", emits="")
+@translator("anchor_generator", emits=())
 def anchor_generator(context: TranslationContext) -> list[str | None]:
     """The anchors of Faster R-CNN around each position of a feature map, in pixels."""
     rows, columns = context.shape(context.input("input"))[2:]
@@ -78,7 +78,10 @@ def _column(context: TranslationContext, x: str, at: int, axis: int = -1) -> str
     return str(context.onnx.slice([x, starts, ends, axes]))
 
 
-@translator("box_coder", emits="Slice Sub Add Mul Div Log Abs Exp Concat Reshape")
+@translator(
+    "box_coder",
+    emits=("Slice", "Sub", "Add", "Mul", "Div", "Log", "Abs", "Exp", "Concat", "Reshape"),
+)
 def box_coder(context: TranslationContext) -> str:
     """Boxes as offsets from priors (encode), or offsets from priors as boxes (decode)."""
     onnx, prior = context.onnx, context.input("prior_box")
@@ -140,8 +143,9 @@ def _box_variances(context: TranslationContext, shape: Sequence[int], prior: str
 
 @translator(
     "yolo_box",
-    emits="Reshape Slice Sigmoid Exp Mul Add Sub Div Pow Cast Concat Transpose Less Where Max Min",
-)
+    emits=("Reshape", "Slice", "Sigmoid", "Exp", "Mul", "Add", "Sub", "Div", "Pow", "Cast",
+           "Concat", "Transpose", "Less", "Where", "Max", "Min"),
+)  # fmt: skip
 def yolo_box(context: TranslationContext) -> list[str | None]:
     """The boxes and scores of YOLOv3's output [N, anchors * (5 + classes), H, W].
 
@@ -220,7 +224,7 @@ def _pooled(context: TranslationContext) -> dict[str, Any]:
     }
 
 
-@translator("roi_align", emits="paddle_ipu.RoiAlign", limits=_ROI_INPUTS)
+@translator("roi_align", emits=("paddle_ipu.RoiAlign",), limits=_ROI_INPUTS)
 def roi_align(context: TranslationContext) -> str:
     """The mean of bilinear samples in each bin of each box."""
     attributes = _pooled(context)
@@ -229,19 +233,19 @@ def roi_align(context: TranslationContext) -> str:
     return context.extension("RoiAlign", _rois(context), attributes)[0]
 
 
-@translator("roi_pool", emits="paddle_ipu.RoiPool", limits=_ROI_INPUTS)
+@translator("roi_pool", emits=("paddle_ipu.RoiPool",), limits=_ROI_INPUTS)
 def roi_pool(context: TranslationContext) -> list[str | None]:
     """The maximum of each bin of each box, and where it is in the image."""
     return list(context.extension("RoiPool", _rois(context), _pooled(context), 2))
 
 
-@translator("psroi_pool", emits="paddle_ipu.PsRoiPool", limits=_ROI_INPUTS)
+@translator("psroi_pool", emits=("paddle_ipu.PsRoiPool",), limits=_ROI_INPUTS)
 def psroi_pool(context: TranslationContext) -> str:
     """The mean of each bin of each box, every bin of channels of its own."""
     return context.extension("PsRoiPool", _rois(context), _pooled(context))[0]
 
 
-@translator("deformable_conv", emits="paddle_ipu.DeformableConv")
+@translator("deformable_conv", emits=("paddle_ipu.DeformableConv",))
 def deformable_conv(context: TranslationContext) -> str:
     """Convolution that reads at offset places, each with a weight where there is a mask."""
     names = ("x", "offset", "filter")
@@ -257,7 +261,7 @@ def deformable_conv(context: TranslationContext) -> str:
     return context.extension("DeformableConv", inputs, attributes)[0]
 
 
-@translator("yolo_loss", emits="paddle_ipu.YoloLoss")
+@translator("yolo_loss", emits=("paddle_ipu.YoloLoss",))
 def yolo_loss(context: TranslationContext) -> list[str | None]:
     """YOLOv3's loss of each image, and which anchors matched."""
     inputs = [context.input(name) for name in ("x", "gt_box", "gt_label")]

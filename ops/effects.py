@@ -6,7 +6,7 @@ from paddle_ipu.ops.context import TranslationContext
 from paddle_ipu.ops.registry import translator
 
 
-@translator("assert", emits="Not", limits="the error names the line, not the tensors")
+@translator("assert", emits=("Not",), limits="the error names the line, not the tensors")
 def assert_(context: TranslationContext) -> list[str]:
     """Stops the run where the condition is false."""
     context.graphcore.abort([context.onnx.logical_not([context.input("cond")])])
@@ -14,7 +14,7 @@ def assert_(context: TranslationContext) -> list[str]:
 
 
 @translator(
-    "print", emits="graphcore.PrintTensor", limits="in every run, forward or in both directions"
+    "print", emits=("graphcore.PrintTensor",), limits="in every run, forward or in both directions"
 )
 def print_(context: TranslationContext) -> str:
     """The tensor, written to the standard error with its message; its gradient too."""

@@ -23,7 +23,7 @@ def diagonal(context: TranslationContext, x: str, first: int, second: int, offse
     return str(context.onnx.gather([flat, context.const(places, "int32")], len(rest)))
 
 
-@translator("trace", emits="Transpose Reshape Gather ReduceSum")
+@translator("trace", emits=("Transpose", "Reshape", "Gather", "ReduceSum"))
 def trace(context: TranslationContext) -> str:
     """The sum of the diagonal of two axes."""
     x = context.input("x")
@@ -103,7 +103,7 @@ def _labels(written: str, rank: int, most: int) -> list[str]:
     return [*before, *(str(number) for number in range(most - hidden, most)), *after]
 
 
-@translator("einsum", emits="ReduceSum Transpose Reshape MatMul Gather Identity")
+@translator("einsum", emits=("ReduceSum", "Transpose", "Reshape", "MatMul", "Gather", "Identity"))
 def einsum(context: TranslationContext) -> list[str | None]:
     """Products of tensors, summed over labels, as ``numpy.einsum`` writes them."""
     tensors = context.inputs("x")

@@ -7,15 +7,15 @@ from paddle_ipu.ops.registry import translator
 from paddle_ipu.ops.result_types import as_float, as_number, as_truth
 
 
-def _binary(paddle_name: str, builder_name: str, emits: str) -> None:
-    @translator(paddle_name, emits=emits)
+def _binary(paddle_name: str, builder_name: str, op_type: str) -> None:
+    @translator(paddle_name, emits=(op_type,))
     def translate(context: TranslationContext) -> str:
         x, y = context.input("x"), context.input("y")
         return str(getattr(context.onnx, builder_name)([x, y]))
 
 
-def _of_truths_too(paddle_name: str, builder_name: str, emits: str) -> None:
-    @translator(paddle_name, emits=f"{emits} Cast")
+def _of_truths_too(paddle_name: str, builder_name: str, op_type: str) -> None:
+    @translator(paddle_name, emits=(op_type, "Cast"))
     def translate(context: TranslationContext) -> str:
         pair = [as_number(context, "x"), as_number(context, "y")]
         return as_truth(context, "x", str(getattr(context.onnx, builder_name)(pair)))
@@ -36,13 +36,13 @@ def _quotient(context: TranslationContext, x: str, y: str) -> str:
     return quotient
 
 
-@translator("divide", emits="Div")
+@translator("divide", emits=("Div",))
 def divide(context: TranslationContext) -> str:
     """``x / y``; Paddle 3 casts integers before it divides them, 2.6 rounds towards zero."""
     return _quotient(context, context.input("x"), context.input("y"))
 
 
-@translator("elementwise_pow", emits="Pow Abs Equal Less Not And Where")
+@translator("elementwise_pow", emits=("Pow", "Abs", "Equal", "Less", "Not", "And", "Where"))
 def elementwise_pow(context: TranslationContext) -> str:
     """``x ** y``; of integers with ``y`` negative, what is left of ``1 / x ** -y``."""
     x, y = context.input("x"), context.input("y")
@@ -57,8 +57,9 @@ def elementwise_pow(context: TranslationContext) -> str:
 
 @translator(
     "floor_divide",
-    emits="Div Mul Sub Add Floor Equal Less Not And Where Cast graphcore.Fmod",
-)
+    emits=("Div", "Mul", "Sub", "Add", "Floor", "Equal", "Less", "Not", "And", "Where", "Cast",
+           "graphcore.Fmod"),
+)  # fmt: skip
 def floor_divide(context: TranslationContext) -> str:
     """``floor(x / y)``; of floats by the remainder, since a quotient may be rounded up."""
     x, y = context.input("x"), context.input("y")
@@ -82,7 +83,7 @@ def floor_divide(context: TranslationContext) -> str:
     return str(context.onnx.where([by_zero, context.onnx.div([x, y]), near]))
 
 
-@translator("trunc_divide", emits="Div Floor Ceil Less Where")
+@translator("trunc_divide", emits=("Div", "Floor", "Ceil", "Less", "Where"))
 def trunc_divide(context: TranslationContext) -> str:
     """``x / y`` rounded towards zero."""
     quotient = _quotient(context, context.input("x"), context.input("y"))
@@ -93,7 +94,7 @@ def trunc_divide(context: TranslationContext) -> str:
     return str(context.onnx.where([negative, *whole]))
 
 
-@translator("remainder", emits="graphcore.Remainder")
+@translator("remainder", emits=("graphcore.Remainder",))
 def remainder(context: TranslationContext) -> str:
     """``x - floor(x / y) * y``, with the sign of the divisor."""
     x, y = context.input("x"), context.input("y")
@@ -103,7 +104,7 @@ def remainder(context: TranslationContext) -> str:
     return rest
 
 
-@translator("scale", emits="Mul Add Identity graphcore.Detach Reshape Cast")
+@translator("scale", emits=("Mul", "Add", "Identity", "graphcore.Detach", "Reshape", "Cast"))
 def scale(context: TranslationContext) -> str:
     """``scale * x + bias`` or ``scale * (x + bias)``; for integers both numbers are cut to whole
     ones first, as in Paddle. A factor computed at run time gets no gradient, as in Paddle. Of truth
@@ -135,13 +136,13 @@ def _factor(context: TranslationContext, x: str) -> str | None:
     return None if number == 1.0 else context.const_like(number, x)
 
 
-@translator("add_n", emits="Sum")
+@translator("add_n", emits=("Sum",))
 def add_n(context: TranslationContext) -> str:
     """The sum of a list of tensors of one shape."""
     return str(context.onnx.sum(context.inputs("inputs")))
 
 
-@translator("pow", emits="Pow")
+@translator("pow", emits=("Pow",))
 def power(context: TranslationContext) -> str:
     """``x ** y`` with a constant exponent."""
     x = context.input("x")
@@ -149,7 +150,7 @@ def power(context: TranslationContext) -> str:
     return str(context.onnx.pow([x, exponent]))
 
 
-@translator("clip", emits="Clip")
+@translator("clip", emits=("Clip",))
 def clip(context: TranslationContext) -> str:
     """``min(max(x, low), high)`` with constant bounds."""
     x = context.input("x")
@@ -159,7 +160,7 @@ def clip(context: TranslationContext) -> str:
     return str(context.onnx.clip([x, *bounds]))
 
 
-@translator("lerp", emits="Sub Mul Add graphcore.Detach")
+@translator("lerp", emits=("Sub", "Mul", "Add", "graphcore.Detach"))
 def lerp(context: TranslationContext) -> str:
     """``x + weight * (y - x)``; no gradient flows to the weight."""
     x, y = context.input("x"), context.input("y")
@@ -168,7 +169,7 @@ def lerp(context: TranslationContext) -> str:
     return str(context.onnx.add([x, step]))
 
 
-@translator("atan2", emits="graphcore.Atan2 Cast")
+@translator("atan2", emits=("graphcore.Atan2", "Cast"))
 def atan2(context: TranslationContext) -> str:
     """The angle of the point (y, x)."""
     x, y = (as_float(context, name, "float64") for name in "xy")
@@ -176,7 +177,7 @@ def atan2(context: TranslationContext) -> str:
 
 
 def _ignoring_nan(paddle_name: str, builder_name: str, op_type: str) -> None:
-    @translator(paddle_name, emits=f"{op_type} IsNaN Less Or Not Where")
+    @translator(paddle_name, emits=(op_type, "IsNaN", "Less", "Or", "Not", "Where"))
     def translate(context: TranslationContext) -> str:
         # At a tie the whole gradient goes to x, where Max and Min share it.
         x, y = context.input("x"), context.input("y")

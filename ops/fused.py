@@ -24,7 +24,7 @@ def _gated(context: TranslationContext, x: str, y: str, name: str) -> str:
     return str(context.onnx.mul([activate(context, x, name), y]))
 
 
-@translator("swiglu", emits="graphcore.Swish Mul Split")
+@translator("swiglu", emits=("graphcore.Swish", "Mul", "Split"))
 def swiglu(context: TranslationContext) -> str:
     """``silu(x) * y``; without y, x is two halves along its last dimension."""
     x = context.input("x")
@@ -38,7 +38,7 @@ _GATED = {"swiglu": "silu", "geglu": "gelu"}
 
 @translator(
     "fused_bias_act",
-    emits="Add Mul Split Relu graphcore.GeluErf graphcore.Swish",
+    emits=("Add", "Mul", "Split", "Relu", "graphcore.GeluErf", "graphcore.Swish"),
     limits="no quantised operands or results",
 )
 def fused_bias_act(context: TranslationContext) -> str:
@@ -64,7 +64,7 @@ def fused_bias_act(context: TranslationContext) -> str:
 
 @translator(
     "fused_dropout_add",
-    emits="Dropout Mul Add",
+    emits=("Dropout", "Mul", "Add"),
     limits="a fixed seed is not used",
 )
 def fused_dropout_add(context: TranslationContext) -> Sequence[str | None]:
@@ -94,7 +94,7 @@ def _fully_connected(context: TranslationContext, w: str) -> str:
     return activate(context, out, str(context.attr("activation_type", "")))
 
 
-@translator("fc", emits="MatMul Add Relu Reshape Slice")
+@translator("fc", emits=("MatMul", "Add", "Relu", "Reshape", "Slice"))
 def fc(context: TranslationContext) -> str:
     """``activation(input @ w + bias)``; padded weights have 4 rows and columns too many."""
     w = context.input("w")
@@ -105,7 +105,7 @@ def fc(context: TranslationContext) -> str:
     return _fully_connected(context, w)
 
 
-@translator("gemm_epilogue", emits="MatMul Add Relu Reshape", limits="padded weights")
+@translator("gemm_epilogue", emits=("MatMul", "Add", "Relu", "Reshape"), limits="padded weights")
 def gemm_epilogue(context: TranslationContext) -> str:
     """``activation(input @ w + bias)``."""
     if context.attr("padding_weights", 0):
@@ -115,7 +115,7 @@ def gemm_epilogue(context: TranslationContext) -> str:
 
 @translator(
     "fused_gemm_epilogue",
-    emits="MatMul Add Relu Transpose graphcore.Gelu Reshape",
+    emits=("MatMul", "Add", "Relu", "Transpose", "graphcore.Gelu", "Reshape"),
     limits="its reserve_space cannot be read",
 )
 def fused_gemm_epilogue(context: TranslationContext) -> Sequence[str | None]:
@@ -136,11 +136,11 @@ def fused_gemm_epilogue(context: TranslationContext) -> Sequence[str | None]:
     return [context.reshape(out, [*outer, context.shape(y)[1]]), None]
 
 
-@translator("fusion_repeated_fc_relu", emits="MatMul Add Relu")
+@translator("fusion_repeated_fc_relu", emits=("MatMul", "Add", "Relu"))
 def fusion_repeated_fc_relu(context: TranslationContext) -> Sequence[str | None]:
     """``relu(x @ w + bias)``, again and again; the results between are not offered."""
     weights, biases = context.inputs("w"), context.inputs("bias")
-    refuse_results(context, " ".join(["relu_out"] * (len(weights) - 1)), 0)
+    refuse_results(context, *["relu_out"] * (len(weights) - 1), first=0)
     x = context.input("x")
     for w, bias in zip(weights, biases, strict=True):
         bias = context.reshape(bias, [context.shape(w)[1]])
@@ -148,10 +148,10 @@ def fusion_repeated_fc_relu(context: TranslationContext) -> Sequence[str | None]
     return [*[None] * (len(weights) - 1), x]
 
 
-@translator("fusion_squared_mat_sub", emits="MatMul Mul Sub")
+@translator("fusion_squared_mat_sub", emits=("MatMul", "Mul", "Sub"))
 def fusion_squared_mat_sub(context: TranslationContext) -> Sequence[str | None]:
     """``scalar * ((x @ y) ** 2 - x ** 2 @ y ** 2)``."""
-    refuse_results(context, "squared_x squared_y squared_xy", 0)
+    refuse_results(context, "squared_x", "squared_y", "squared_xy", first=0)
     x, y = context.input("x"), context.input("y")
     once = context.onnx.matmul([x, y])
     squares = context.onnx.matmul([context.onnx.mul([x, x]), context.onnx.mul([y, y])])
@@ -160,7 +160,7 @@ def fusion_squared_mat_sub(context: TranslationContext) -> Sequence[str | None]:
     return [None, None, None, str(context.onnx.mul([apart, scalar]))]
 
 
-@translator("fusion_transpose_flatten_concat", emits="Transpose Reshape Concat")
+@translator("fusion_transpose_flatten_concat", emits=("Transpose", "Reshape", "Concat"))
 def fusion_transpose_flatten_concat(context: TranslationContext) -> str:
     """Each tensor transposed, made a matrix at `flatten_axis`, and all of them in a row."""
     order = [int(axis) for axis in context.attr("trans_axis")]
@@ -173,7 +173,7 @@ def fusion_transpose_flatten_concat(context: TranslationContext) -> str:
     return str(context.onnx.concat(matrices, int(context.attr("concat_axis"))))
 
 
-@translator("batch_fc", emits="MatMul Add Reshape")
+@translator("batch_fc", emits=("MatMul", "Add", "Reshape"))
 def batch_fc(context: TranslationContext) -> str:
     """``input [N, B, I] @ w [N, I, O] + bias [N, O]``."""
     slots, _, columns = context.shape(context.input("w"))
@@ -182,7 +182,7 @@ def batch_fc(context: TranslationContext) -> str:
                            bias])  # fmt: skip
 
 
-@translator("apply_per_channel_scale", emits="Mul")
+@translator("apply_per_channel_scale", emits=("Mul",))
 def apply_per_channel_scale(context: TranslationContext) -> str:
     """``x * scales``, one for each channel of the last dimension."""
     return str(context.onnx.mul([context.input("x"), context.input("scales")]))
@@ -200,7 +200,7 @@ def _unary(context: TranslationContext, x: str, name: str) -> str:
 @translator(
     "fused_elemwise_activation",
     "fused_elemwise_add_activation",
-    emits="Add Mul Relu Tanh Sigmoid graphcore.GeluErf Reshape",
+    emits=("Add", "Mul", "Relu", "Tanh", "Sigmoid", "graphcore.GeluErf", "Reshape"),
     limits="the intermediate result cannot be read",
 )
 def fused_elemwise_activation(context: TranslationContext) -> Sequence[str | None]:
@@ -223,7 +223,7 @@ def fused_elemwise_activation(context: TranslationContext) -> Sequence[str | Non
     return [_unary(context, str(getattr(context.onnx, _BINARY[inner])([x, y])), outer), None]
 
 
-@translator("fused_scale_bias_add_relu", emits="Mul Add Relu")
+@translator("fused_scale_bias_add_relu", emits=("Mul", "Add", "Relu"))
 def fused_scale_bias_add_relu(context: TranslationContext) -> str:
     """``relu(x1 * scale1 + bias1 + x2)`` by channel, the last axis; of x2 too with `fuse_dual`."""
     x2 = context.input("x2")
@@ -241,17 +241,18 @@ def _affine(context: TranslationContext, x: str, which: str) -> str:
 
 @translator(
     "rank_attention",
-    emits="Gather Reshape MatMul ReduceSum Mul Greater Cast And Split Sub Add Max",
+    emits=("Gather", "Reshape", "MatMul", "ReduceSum", "Mul", "Greater", "Cast", "And", "Split",
+           "Sub", "Add", "Max"),
     limits="only the output can be read",
-)
+)  # fmt: skip
 def rank_attention(context: TranslationContext) -> list[str | None]:
     """The sum over a page's items of ``x of the item @ parameters for both ranks``.
 
     `rank_offset` [N, 2K + 1] tells each instance's rank from 1, then for K items rank and row of
     x; ranks of 0 do not count. `rank_param` [K * K * F, C] has a matrix [F, C] for each pair.
     """
-    refuse_results(context, "input_help", 0)
-    refuse_results(context, "ins_rank", 2)
+    refuse_results(context, "input_help", first=0)
+    refuse_results(context, "ins_rank", first=2)
     onnx, most = context.onnx, int(context.attr("max_rank", 3))
     x, ranks, param = (context.input(name) for name in ("x", "rank_offset", "rank_param"))
     rows, width = context.shape(x)
@@ -274,7 +275,9 @@ def rank_attention(context: TranslationContext) -> list[str | None]:
     return [None, str(onnx.reducesum([each], [1], 0)), None]
 
 
-@translator("fused_linear_param_grad_add", emits="MatMul Transpose Reshape Add ReduceSum")
+@translator(
+    "fused_linear_param_grad_add", emits=("MatMul", "Transpose", "Reshape", "Add", "ReduceSum")
+)
 def fused_linear_param_grad_add(context: TranslationContext) -> list[str | None]:
     """``x^T @ dout`` and the sum of dout's rows, each added to a gradient that there may be."""
     x, dout = context.input("x"), context.input("dout")
@@ -290,7 +293,7 @@ def fused_linear_param_grad_add(context: TranslationContext) -> list[str | None]
     return found
 
 
-@translator("moe_combine", emits="Gather Mul ReduceSum Reshape")
+@translator("moe_combine", emits=("Gather", "Mul", "ReduceSum", "Reshape"))
 def moe_combine(context: TranslationContext) -> str:
     """``sum over k of combine_weights[s, k] * x[scatter_index[s, k]]``: [S, H] of experts' rows."""
     x, weights = context.input("x"), context.input("combine_weights")
@@ -301,7 +304,7 @@ def moe_combine(context: TranslationContext) -> str:
     return str(context.onnx.reducesum([weighted], [1], 0))
 
 
-@translator("blha_get_max_len", emits="ReduceMax Reshape")
+@translator("blha_get_max_len", emits=("ReduceMax", "Reshape"))
 def blha_get_max_len(context: TranslationContext) -> list[str]:
     """The largest of the lengths to encode, and of those to decode, [1] each."""
     found = []

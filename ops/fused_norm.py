@@ -11,9 +11,9 @@ from paddle_ipu.ops.fused_activation import activate
 from paddle_ipu.ops.registry import translator
 
 
-def refuse_results(context: TranslationContext, names: str, first: int = 1) -> None:
+def refuse_results(context: TranslationContext, *names: str, first: int = 1) -> None:
     """Refuses to give results that only a kernel's own backward reads."""
-    for at, name in enumerate(names.split(), start=first):
+    for at, name in enumerate(names, start=first):
         if at < len(context.node.outputs) and context.is_used(at):
             raise context.refuse(f"its result {name} cannot be read; compute it apart.")
 
@@ -63,7 +63,11 @@ def rms_normal(
     return str(context.onnx.mul([normal, scale]))
 
 
-@translator("rms_norm", emits="Mul ReduceMean Add Sqrt Div", limits="its invvar cannot be read")
+@translator(
+    "rms_norm",
+    emits=("Mul", "ReduceMean", "Add", "Sqrt", "Div"),
+    limits="its invvar cannot be read",
+)
 def rms_norm(context: TranslationContext) -> Sequence[str | None]:
     """``x / sqrt(mean(x * x) + epsilon) * scale`` over the dimensions of `normalized_shape`."""
     refuse_results(context, "invvar")
@@ -75,7 +79,7 @@ def rms_norm(context: TranslationContext) -> Sequence[str | None]:
 @translator(
     "fused_rms_norm_ext",
     "fast_rms_norm",
-    emits="Mul ReduceMean Add Sqrt Div",
+    emits=("Mul", "ReduceMean", "Add", "Sqrt", "Div"),
     limits="its invvar cannot be read",
 )
 def fused_rms_norm_ext(context: TranslationContext) -> Sequence[str | None]:
@@ -97,12 +101,12 @@ def _with_residual(context: TranslationContext, alpha: float = 1.0) -> str:
 
 @translator(
     "fused_rms_norm_quant",
-    emits="Mul ReduceMean Add Sqrt Div Reshape",
+    emits=("Mul", "ReduceMean", "Add", "Sqrt", "Div", "Reshape"),
     limits="no quantised results; its inv_var cannot be read",
 )
 def fused_rms_norm_quant(context: TranslationContext) -> Sequence[str | None]:
     """RMS normalisation of ``x + bias + residual``; the sum is the second result."""
-    refuse_results(context, "inv_var", 2)
+    refuse_results(context, "inv_var", first=2)
     x = _with_residual(context)
     axis, epsilon = int(context.attr("begin_norm_axis", 1)), float(context.attr("epsilon", 1e-5))
     normal = rms_normal(context, x, axis, context.input("norm_weight"), epsilon)
@@ -112,12 +116,12 @@ def fused_rms_norm_quant(context: TranslationContext) -> Sequence[str | None]:
 
 @translator(
     "fast_ln",
-    emits="graphcore.GroupNormalization Reshape",
+    emits=("graphcore.GroupNormalization", "Reshape"),
     limits="its mean and invvar cannot be read",
 )
 def fast_ln(context: TranslationContext) -> Sequence[str | None]:
     """Layer normalisation over the last dimension."""
-    refuse_results(context, "mean invvar")
+    refuse_results(context, "mean", "invvar")
     epsilon = float(context.attr("epsilon", 1e-5))
     x, scale, bias = (context.input(name) for name in ("x", "scale", "bias"))
     return [layer_normal(context, x, -1, scale, bias, epsilon), None, None]
@@ -125,12 +129,12 @@ def fast_ln(context: TranslationContext) -> Sequence[str | None]:
 
 @translator(
     "fused_bias_residual_layernorm",
-    emits="graphcore.GroupNormalization Reshape Add Mul",
+    emits=("graphcore.GroupNormalization", "Reshape", "Add", "Mul"),
     limits="no quantised results; its mean and variance cannot be read",
 )
 def fused_bias_residual_layernorm(context: TranslationContext) -> Sequence[str | None]:
     """Layer normalisation of ``x + bias + residual_alpha * residual``; the second result is it."""
-    refuse_results(context, "mean variance", 2)
+    refuse_results(context, "mean", "variance", first=2)
     x = _with_residual(context, float(context.attr("residual_alpha", 1.0)))
     scale, shift = context.optional("norm_weight"), context.optional("norm_bias")
     if scale is None and shift is None:
@@ -142,12 +146,12 @@ def fused_bias_residual_layernorm(context: TranslationContext) -> Sequence[str |
 
 @translator(
     "fused_bias_dropout_residual_layer_norm",
-    emits="graphcore.GroupNormalization Reshape Add Mul Dropout",
+    emits=("graphcore.GroupNormalization", "Reshape", "Add", "Mul", "Dropout"),
     limits="its mask, mean and variance cannot be read; a fixed seed is not used",
 )
 def fused_bias_dropout_residual_layer_norm(context: TranslationContext) -> Sequence[str | None]:
     """Layer normalisation of ``residual + dropout(x + bias)``; the second result is that sum."""
-    refuse_results(context, "dropout_mask_out ln_mean ln_variance", 2)
+    refuse_results(context, "dropout_mask_out", "ln_mean", "ln_variance", first=2)
     x = drop(
         context,
         total(context, [context.input("x"), context.optional("bias")]),
@@ -177,7 +181,7 @@ def drop(context: TranslationContext, x: str, p: float, mode: str) -> str:
     return str(context.onnx.mul([dropped, context.const_like(1.0 - p, x)]))
 
 
-@translator("skip_layernorm", emits="graphcore.GroupNormalization Reshape Add")
+@translator("skip_layernorm", emits=("graphcore.GroupNormalization", "Reshape", "Add"))
 def skip_layernorm(context: TranslationContext) -> str:
     """Layer normalisation of ``x + y``."""
     x = total(context, [context.input("x"), context.input("y")])
@@ -187,7 +191,8 @@ def skip_layernorm(context: TranslationContext) -> str:
 
 
 @translator(
-    "fused_embedding_eltwise_layernorm", emits="graphcore.GroupNormalization Reshape Add Gather"
+    "fused_embedding_eltwise_layernorm",
+    emits=("graphcore.GroupNormalization", "Reshape", "Add", "Gather"),
 )
 def fused_embedding_eltwise_layernorm(context: TranslationContext) -> str:
     """Layer normalisation of the sum of embeddings, each of ids [B, S] or [B, S, 1]."""
@@ -204,12 +209,12 @@ def fused_embedding_eltwise_layernorm(context: TranslationContext) -> str:
 
 @translator(
     "fused_fc_elementwise_layernorm",
-    emits="graphcore.GroupNormalization Reshape Add MatMul Relu",
+    emits=("graphcore.GroupNormalization", "Reshape", "Add", "MatMul", "Relu"),
     limits="its mean and variance cannot be read",
 )
 def fused_fc_elementwise_layernorm(context: TranslationContext) -> Sequence[str | None]:
     """Layer normalisation of ``activation(x @ w + bias0) + y``."""
-    refuse_results(context, "mean variance")
+    refuse_results(context, "mean", "variance")
     x, w, y = (context.input(name) for name in "xwy")
     columns, shape = int(context.attr("x_num_col_dims", 1)), context.shape(x)
     flat = context.reshape(x, [product(shape[:columns]), product(shape[columns:])])
@@ -223,12 +228,12 @@ def fused_fc_elementwise_layernorm(context: TranslationContext) -> Sequence[str 
 
 @translator(
     "add_group_norm_silu",
-    emits="graphcore.GroupNormalization graphcore.Swish Add Transpose",
+    emits=("graphcore.GroupNormalization", "graphcore.Swish", "Add", "Transpose"),
     limits="its mean and variance cannot be read",
 )
 def add_group_norm_silu(context: TranslationContext) -> Sequence[str | None]:
     """Group normalisation of ``x + residual``, then SiLU if asked; the sum is the second result."""
-    refuse_results(context, "mean variance", 2)
+    refuse_results(context, "mean", "variance", first=2)
     x = total(context, [context.input("x"), context.optional("residual")])
     last = str(context.attr("data_format", "NCHW")) == "NHWC"
     rank = context.rank(x)

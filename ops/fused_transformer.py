@@ -40,9 +40,10 @@ def _dropped(context: TranslationContext, x: str, rate: str, implementation: str
 
 @translator(
     "fused_feedforward",
-    emits="MatMul Add Mul Dropout Reshape Relu graphcore.GeluErf graphcore.GroupNormalization",
+    emits=("MatMul", "Add", "Mul", "Dropout", "Reshape", "Relu", "graphcore.GeluErf",
+           "graphcore.GroupNormalization"),
     limits="only the output can be read; one device; a fixed seed is not used",
-)
+)  # fmt: skip
 def fused_feedforward(context: TranslationContext) -> Sequence[str | None]:
     """``x + dropout(dropout(activation(x @ w1 + b1)) @ w2 + b2)``, normalised before or behind."""
     _refuse_several_devices(context)
@@ -68,10 +69,10 @@ def fused_feedforward(context: TranslationContext) -> Sequence[str | None]:
 
 @translator(
     "fused_attention",
-    emits="MatMul Transpose Add Mul Dropout Reshape Softmax Split Where "
-    "graphcore.GroupNormalization",
+    emits=("MatMul", "Transpose", "Add", "Mul", "Dropout", "Reshape", "Softmax", "Split", "Where",
+           "graphcore.GroupNormalization"),
     limits="only the output can be read; no cache; one device; a fixed seed is not used",
-)
+)  # fmt: skip
 def fused_attention(context: TranslationContext) -> Sequence[str | None]:
     """x [B, S, E] plus its attention to itself, normalised before or behind.
 

@@ -46,7 +46,7 @@ def _combined(context: TranslationContext, x: str, y: str) -> str:
 
 @translator(
     "send_u_recv",
-    emits="Gather graphcore.ScatterReduce Max Reshape Div",
+    emits=("Gather", "graphcore.ScatterReduce", "Max", "Reshape", "Div"),
     limits="out_size must be constant",
 )
 def send_u_recv(context: TranslationContext) -> list[str | None]:
@@ -61,7 +61,7 @@ def send_u_recv(context: TranslationContext) -> list[str | None]:
 
 @translator(
     "send_ue_recv",
-    emits="Gather Add Mul graphcore.ScatterReduce Max Reshape Div",
+    emits=("Gather", "Add", "Mul", "graphcore.ScatterReduce", "Max", "Reshape", "Div"),
     limits="out_size must be constant",
 )
 def send_ue_recv(context: TranslationContext) -> list[str | None]:
@@ -75,7 +75,7 @@ def send_ue_recv(context: TranslationContext) -> list[str | None]:
     ]
 
 
-@translator("send_uv", emits="Gather Add Mul")
+@translator("send_uv", emits=("Gather", "Add", "Mul"))
 def send_uv(context: TranslationContext) -> str:
     """A row for each edge, of its source node's and its target node's."""
     source = _sent(context, context.input("x"), context.input("src_index"))
@@ -85,7 +85,7 @@ def send_uv(context: TranslationContext) -> str:
 
 @translator(
     "segment_pool",
-    emits="graphcore.ScatterReduce Max Reshape Div",
+    emits=("graphcore.ScatterReduce", "Max", "Reshape", "Div"),
     limits="the segment ids must be constant: the last one is the result's length",
 )
 def segment_pool(context: TranslationContext) -> list[str | None]:

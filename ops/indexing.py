@@ -11,7 +11,7 @@ from paddle_ipu.ops.registry import translator
 from paddle_ipu.ops.result_types import written_as
 
 
-@translator("gather", emits="Gather Reshape", limits="the axis must be constant")
+@translator("gather", emits=("Gather", "Reshape"), limits="the axis must be constant")
 def gather(context: TranslationContext) -> str:
     """Slices along an axis, one for each element of a 1-D index."""
     x, index = context.input("x"), context.input("index")
@@ -22,7 +22,7 @@ def gather(context: TranslationContext) -> str:
     return str(context.onnx.gather([x, index], axis))
 
 
-@translator("embedding", emits="Gather Equal Where Reshape")
+@translator("embedding", emits=("Gather", "Equal", "Where", "Reshape"))
 def embedding(context: TranslationContext) -> str:
     """Rows of ``weight`` at the ids ``x``; zeros, without gradient, at ``padding_idx``."""
     ids = context.input("x")
@@ -37,7 +37,7 @@ def embedding(context: TranslationContext) -> str:
     return str(context.onnx.where([is_padding, context.const_like(0.0, rows), rows]))
 
 
-@translator("one_hot", emits="OneHot Reshape", limits="the number of classes must be constant")
+@translator("one_hot", emits=("OneHot", "Reshape"), limits="the number of classes must be constant")
 def one_hot(context: TranslationContext) -> str:
     """1 at the class, 0 elsewhere, along a new last axis."""
     ids, classes = context.input("x"), context.ints("num_classes")[0]
@@ -50,7 +50,7 @@ def one_hot(context: TranslationContext) -> str:
     return hot if context.rank(ids) else context.reshape(hot, [classes])
 
 
-@translator("index_select", emits="Gather")
+@translator("index_select", emits=("Gather",))
 def index_select(context: TranslationContext) -> str:
     """Slices along an axis, one for each element of a 1-D index."""
     x = context.input("x")
@@ -58,7 +58,7 @@ def index_select(context: TranslationContext) -> str:
     return str(context.onnx.gather([x, context.input("index")], axis))
 
 
-@translator("gather_nd", emits="Gather Reshape paddle_ipu.GatherNd")
+@translator("gather_nd", emits=("Gather", "Reshape", "paddle_ipu.GatherNd"))
 def gather_nd(context: TranslationContext) -> str:
     """``x[index[..., 0], index[..., 1], ...]``; one index a row is a plain, portable gather."""
     x, index = context.input("x"), context.input("index")
@@ -68,7 +68,7 @@ def gather_nd(context: TranslationContext) -> str:
     return context.extension("GatherNd", [x, index])[0]
 
 
-@translator("take_along_axis", emits="paddle_ipu.TakeAlongAxis")
+@translator("take_along_axis", emits=("paddle_ipu.TakeAlongAxis",))
 def take_along_axis(context: TranslationContext) -> str:
     """Element by element, the one at the index along an axis."""
     x, index = context.input("arr"), context.input("indices")
@@ -78,7 +78,7 @@ def take_along_axis(context: TranslationContext) -> str:
     return context.extension("TakeAlongAxis", [x, index], {"axis": axis})[0]
 
 
-@translator("index_sample", emits="paddle_ipu.TakeAlongAxis")
+@translator("index_sample", emits=("paddle_ipu.TakeAlongAxis",))
 def index_sample(context: TranslationContext) -> str:
     """In each row, the elements at that row's indices."""
     x, index = context.input("x"), context.input("index")
@@ -98,7 +98,7 @@ def _refuse_computed(context: TranslationContext, name: str, instead: str) -> No
         )
 
 
-@translator("masked_select", emits="Reshape Gather", limits="the mask must be constant")
+@translator("masked_select", emits=("Reshape", "Gather"), limits="the mask must be constant")
 def masked_select(context: TranslationContext) -> str:
     """The elements where a mask is true."""
     _refuse_computed(context, "mask", "Use paddle.where, or multiply by the mask")
@@ -111,14 +111,14 @@ def masked_select(context: TranslationContext) -> str:
     return str(context.onnx.gather([flat, context.const(chosen, "int32")], 0))
 
 
-@translator("nonzero", emits="", limits="the condition must be constant")
+@translator("nonzero", emits=(), limits="the condition must be constant")
 def nonzero(context: TranslationContext) -> np.ndarray[Any, Any]:
     """The indices of the elements that are not zero."""
     _refuse_computed(context, "condition", "Use paddle.where with three arguments")
     return np.argwhere(context.static("condition")).astype(np.int64)
 
 
-@translator("unique", emits="", limits="the elements must be constant")
+@translator("unique", emits=(), limits="the elements must be constant")
 def unique(context: TranslationContext) -> list[str | None]:
     """The different elements, or slices, in order; where they stand and how many there are."""
     _refuse_computed(context, "x", "Use paddle.sort")
@@ -130,7 +130,7 @@ def unique(context: TranslationContext) -> list[str | None]:
     return [context.const(part) for part in parts]
 
 
-@translator("unique_consecutive", emits="", limits="the elements must be constant")
+@translator("unique_consecutive", emits=(), limits="the elements must be constant")
 def unique_consecutive(context: TranslationContext) -> list[str | None]:
     """The elements, or slices, without those like the one before; what each became, how many."""
     _refuse_computed(context, "x", "Use paddle.sort")
@@ -152,7 +152,7 @@ def _counted(context: TranslationContext) -> None:
             written_as(context, at, str(context.attr("dtype", "int64")))
 
 
-@translator("gather_tree", emits="Slice Reshape Add Gather Concat")
+@translator("gather_tree", emits=("Slice", "Reshape", "Add", "Gather", "Concat"))
 def gather_tree(context: TranslationContext) -> str:
     """The beams [time, batch, beam] that beam search found, followed back from the last step."""
     ids, parents = context.input("ids"), context.input("parents")
@@ -173,7 +173,7 @@ def gather_tree(context: TranslationContext) -> str:
     return str(context.onnx.concat(found[::-1], 0))
 
 
-@translator("shard_index", emits="Greater Less And Sub Where")
+@translator("shard_index", emits=("Greater", "Less", "And", "Sub", "Where"))
 def shard_index(context: TranslationContext) -> str:
     """The index inside a shard of equal size, ``ignore_value`` where it is in another."""
     x = context.input("input")

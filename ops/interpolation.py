@@ -20,7 +20,7 @@ _Taps = list[tuple["np.ndarray[Any, Any]", "np.ndarray[Any, Any] | None"]]
 """Positions along an axis, one for each result, and their weights (None for ones)."""
 
 
-@translator("nearest_interp", emits="Gather", limits="sizes and scales must be constant")
+@translator("nearest_interp", emits=("Gather",), limits="sizes and scales must be constant")
 def nearest_interp(context: TranslationContext) -> str:
     """The element that is next on the left; the nearest one with align_corners."""
 
@@ -36,7 +36,7 @@ def nearest_interp(context: TranslationContext) -> str:
     "linear_interp",
     "bilinear_interp",
     "trilinear_interp",
-    emits="Gather Mul Add",
+    emits=("Gather", "Mul", "Add"),
     limits="sizes and scales must be constant",
 )
 def linear_interp(context: TranslationContext) -> str:
@@ -57,7 +57,9 @@ def linear_interp(context: TranslationContext) -> str:
     return _interpolated(context, taps)
 
 
-@translator("bicubic_interp", emits="Gather Mul Add", limits="sizes and scales must be constant")
+@translator(
+    "bicubic_interp", emits=("Gather", "Mul", "Add"), limits="sizes and scales must be constant"
+)
 def bicubic_interp(context: TranslationContext) -> str:
     """Cubic convolution (Keys, 1981) with a = -0.75; the border is repeated."""
 

@@ -17,7 +17,7 @@ def _transposed(context: TranslationContext, tensor: str) -> str:
     return str(context.onnx.transpose([tensor], order))
 
 
-@translator("matmul", emits="MatMul Transpose")
+@translator("matmul", emits=("MatMul", "Transpose"))
 def matmul(context: TranslationContext) -> str:
     """NumPy's matmul, either operand's last two dimensions swapped where asked.
 
@@ -40,19 +40,19 @@ def matmul(context: TranslationContext) -> str:
     return result
 
 
-@translator("bmm", emits="MatMul")
+@translator("bmm", emits=("MatMul",))
 def bmm(context: TranslationContext) -> str:
     """The product of two stacks of matrices."""
     return str(context.onnx.matmul([context.input("x"), context.input("y")]))
 
 
-@translator("mv", emits="MatMul")
+@translator("mv", emits=("MatMul",))
 def mv(context: TranslationContext) -> str:
     """A matrix times a vector."""
     return str(context.onnx.matmul([context.input("x"), context.input("vec")]))
 
 
-@translator("dot", emits="Mul ReduceSum")
+@translator("dot", emits=("Mul", "ReduceSum"))
 def dot(context: TranslationContext) -> str:
     """The inner product along the last axis."""
     x = context.input("x")
@@ -60,7 +60,7 @@ def dot(context: TranslationContext) -> str:
     return str(context.onnx.reducesum([products], [context.rank(x) - 1], 0))
 
 
-@translator("addmm", emits="Gemm")
+@translator("addmm", emits=("Gemm",))
 def addmm(context: TranslationContext) -> str:
     """``beta * input + alpha * x @ y`` of matrices."""
     x, y, addend = context.input("x"), context.input("y"), context.input("input")
@@ -68,7 +68,7 @@ def addmm(context: TranslationContext) -> str:
     return str(context.onnx.gemm([x, y, addend], alpha, beta))
 
 
-@translator("baddbmm", emits="MatMul Mul Add")
+@translator("baddbmm", emits=("MatMul", "Mul", "Add"))
 def baddbmm(context: TranslationContext) -> str:
     """``beta * input + alpha * x @ y`` of stacks of matrices."""
     addend = context.input("input")
@@ -81,7 +81,7 @@ def baddbmm(context: TranslationContext) -> str:
     return str(context.onnx.add(terms))
 
 
-@translator("linear_v2", emits="MatMul Transpose Add")
+@translator("linear_v2", emits=("MatMul", "Transpose", "Add"))
 def linear_v2(context: TranslationContext) -> str:
     """``input @ weight + bias``, the weight transposed where asked."""
     weight = context.input("weight")
@@ -91,7 +91,7 @@ def linear_v2(context: TranslationContext) -> str:
     return str(context.onnx.add([found, context.input("bias")]))
 
 
-@translator("matmul_with_flatten", emits="Reshape MatMul")
+@translator("matmul_with_flatten", emits=("Reshape", "MatMul"))
 def matmul_with_flatten(context: TranslationContext) -> str:
     """The product of two tensors as matrices, whose rows are their first dimensions."""
     x, y = context.input("x"), context.input("y")
@@ -106,7 +106,7 @@ def matmul_with_flatten(context: TranslationContext) -> str:
     return context.reshape(found, [*left[:rows], *right[summed:]])
 
 
-@translator("multi_dot", emits="MatMul")
+@translator("multi_dot", emits=("MatMul",))
 def multi_dot(context: TranslationContext) -> str:
     """The product of a chain of matrices, in the order that multiplies least."""
     chain = context.inputs("x")
@@ -138,7 +138,7 @@ def multi_dot(context: TranslationContext) -> str:
     return part(0, len(chain) - 1)
 
 
-@translator("bilinear", emits="MatMul Mul ReduceSum Transpose Add")
+@translator("bilinear", emits=("MatMul", "Mul", "ReduceSum", "Transpose", "Add"))
 def bilinear(context: TranslationContext) -> str:
     """``x[n] @ weight[k] @ y[n] + bias[k]`` for each n and k."""
     forms = context.onnx.matmul([context.input("x"), context.input("weight")])
@@ -148,7 +148,7 @@ def bilinear(context: TranslationContext) -> str:
     return found if bias is None else str(context.onnx.add([found, bias]))
 
 
-@translator("cross", emits="Gather Mul Sub")
+@translator("cross", emits=("Gather", "Mul", "Sub"))
 def cross(context: TranslationContext) -> str:
     """The vector product along an axis of size 3, by default the first such axis."""
     x, y = context.input("x"), context.input("y")
@@ -164,7 +164,7 @@ def cross(context: TranslationContext) -> str:
     return str(context.onnx.sub([first, second]))
 
 
-@translator("kron", emits="Reshape Mul")
+@translator("kron", emits=("Reshape", "Mul"))
 def kron(context: TranslationContext) -> str:
     """Every element of ``x`` times all of ``y``, block by block."""
     x, y = context.input("x"), context.input("y")
@@ -177,7 +177,7 @@ def kron(context: TranslationContext) -> str:
     return context.reshape(products, [a * b for a, b in zip(left, right, strict=True)])
 
 
-@translator("reduce_as", emits="ReduceSum Identity")
+@translator("reduce_as", emits=("ReduceSum", "Identity"))
 def reduce_as(context: TranslationContext) -> str:
     """The sum of ``x`` over the axes that ``target`` lacks or has with size 1."""
     x = context.input("x")

@@ -12,9 +12,9 @@ REDUCTIONS = {0: "Sum", 1: "Mean", 2: "NoReduction"}
 
 @translator(
     "cross_entropy_with_softmax",
-    emits="LogSoftmax Log Softmax graphcore.Detach graphcore.Nll Mul ReduceSum Neg Reshape "
-    "Transpose Cast",
-)
+    emits=("LogSoftmax", "Log", "Softmax", "graphcore.Detach", "graphcore.Nll", "Mul", "ReduceSum",
+           "Neg", "Reshape", "Transpose", "Cast"),
+)  # fmt: skip
 def cross_entropy_with_softmax(context: TranslationContext) -> list[str | None]:
     """``-log(softmax(x)[label])`` along an axis, zero where the label is ``ignore_index``.
 
@@ -59,7 +59,7 @@ def negative_log_likelihood(
     return str(context.graphcore.nllloss([logs, classes], reduction, ignore_index, True))
 
 
-@translator("identity_loss", emits="graphcore.IdentityLoss")
+@translator("identity_loss", emits=("graphcore.IdentityLoss",))
 def identity_loss(context: TranslationContext) -> str:
     """The tensor as a loss: summed, averaged or as it is."""
     reduction = context.reduction(REDUCTIONS[int(context.attr("reduction", 1))])
@@ -82,8 +82,9 @@ def _reduced(context: TranslationContext, loss: str, kind: str) -> str:
 
 @translator(
     "nll_loss",
-    emits="graphcore.Nll graphcore.Detach Gather Where Cast Equal Not Mul Div ReduceSum Transpose",
-)
+    emits=("graphcore.Nll", "graphcore.Detach", "Gather", "Where", "Cast", "Equal", "Not", "Mul",
+           "Div", "ReduceSum", "Transpose"),
+)  # fmt: skip
 def nll_loss(context: TranslationContext) -> list[str]:
     """``-weight[label] * input[label]``; its mean divides by the sum of the weights that count.
 
@@ -113,7 +114,7 @@ def nll_loss(context: TranslationContext) -> list[str]:
     return [loss, total]
 
 
-@translator("label_smooth", emits="Mul Add graphcore.Detach")
+@translator("label_smooth", emits=("Mul", "Add", "graphcore.Detach"))
 def label_smooth(context: TranslationContext) -> str:
     """``(1 - epsilon) * label + epsilon * prior``, a uniform prior unless one is given."""
     label = context.input("label")
@@ -127,7 +128,7 @@ def label_smooth(context: TranslationContext) -> str:
     return str(context.onnx.add([kept, prior]))
 
 
-@translator("huber_loss", emits="Sub Abs Mul Greater Where")
+@translator("huber_loss", emits=("Sub", "Abs", "Mul", "Greater", "Where"))
 def huber_loss(context: TranslationContext) -> list[str]:
     """``r * r / 2`` for residuals up to delta, ``delta * (|r| - delta / 2)`` beyond; and r."""
     x, label = context.input("input"), context.input("label")
@@ -142,7 +143,7 @@ def huber_loss(context: TranslationContext) -> list[str]:
     return [str(context.onnx.where([is_far, far, near])), residual]
 
 
-@translator("bce_loss", emits="Log Sub Mul Max Add Neg Div graphcore.Detach")
+@translator("bce_loss", emits=("Log", "Sub", "Mul", "Max", "Add", "Neg", "Div", "graphcore.Detach"))
 def bce_loss(context: TranslationContext) -> str:
     """``-label * log(x) - (1 - label) * log(1 - x)``, logarithms not below -100.
 
@@ -169,9 +170,9 @@ def bce_loss(context: TranslationContext) -> str:
 
 @translator(
     "sigmoid_cross_entropy_with_logits",
-    emits="Relu Max Mul Sub Less Neg Exp graphcore.Log1p Add Equal Not Where Softplus Cast "
-    "ReduceSum Div graphcore.Detach",
-)
+    emits=("Relu", "Max", "Mul", "Sub", "Less", "Neg", "Exp", "graphcore.Log1p", "Add", "Equal",
+           "Not", "Where", "Softplus", "Cast", "ReduceSum", "Div", "graphcore.Detach"),
+)  # fmt: skip
 def sigmoid_cross_entropy_with_logits(context: TranslationContext) -> str:
     """``max(x, 0) - x * label + log(1 + exp(-|x|))``, zero where the label is ``ignore_index``.
 
@@ -204,8 +205,10 @@ def sigmoid_cross_entropy_with_logits(context: TranslationContext) -> str:
 
 
 @translator(
-    "kldiv_loss", emits="Log Sub Mul Greater Where Exp ReduceMean ReduceSum graphcore.Detach"
-)
+    "kldiv_loss",
+    emits=("Log", "Sub", "Mul", "Greater", "Where", "Exp", "ReduceMean", "ReduceSum",
+           "graphcore.Detach"),
+)  # fmt: skip
 def kldiv_loss(context: TranslationContext) -> str:
     """``label * (log(label) - x)``, zero where the label is; none of it flows to the label.
 
@@ -222,7 +225,7 @@ def kldiv_loss(context: TranslationContext) -> str:
     return _reduced(context, str(loss), str(context.attr("reduction", "mean")))
 
 
-@translator("log_loss", emits="Add Sub Log Mul Neg graphcore.Detach")
+@translator("log_loss", emits=("Add", "Sub", "Log", "Mul", "Neg", "graphcore.Detach"))
 def log_loss(context: TranslationContext) -> str:
     """``-label * log(x + epsilon) - (1 - label) * log(1 - x + epsilon)``; none to the label."""
     x = context.input("input")
@@ -235,7 +238,7 @@ def log_loss(context: TranslationContext) -> str:
     return str(context.onnx.sub([hit, miss]))
 
 
-@translator("hinge_loss", emits="Mul Sub Relu graphcore.Detach")
+@translator("hinge_loss", emits=("Mul", "Sub", "Relu", "graphcore.Detach"))
 def hinge_loss(context: TranslationContext) -> str:
     """``max(0, 1 - logits * (2 * label - 1))``; none of the gradient flows to the label."""
     x = context.input("logits")

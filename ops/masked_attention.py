@@ -10,7 +10,7 @@ from paddle_ipu.ops.attention import attend, heads_first, refuse_statistics, unp
 from paddle_ipu.ops.context import TranslationContext
 from paddle_ipu.ops.registry import translator
 
-_KERNELS = "softmax softmax_lse seed_offset"
+_KERNELS = ("softmax", "softmax_lse", "seed_offset")
 
 
 def _sequence_of(context: TranslationContext, ends: str, tokens: int) -> str:
@@ -59,28 +59,31 @@ def _of_sequences(context: TranslationContext, q: str, k: str, v: str) -> str:
     return context.reshape(heads_first(context, out), context.shape(q))
 
 
-_OF_SEQUENCES = "MatMul Transpose Mul Add Softmax Reshape Where Slice Less Not Cast ReduceSum Equal"
+_OF_SEQUENCES = (
+    "MatMul", "Transpose", "Mul", "Add", "Softmax", "Reshape", "Where", "Slice", "Less", "Not",
+    "Cast", "ReduceSum", "Equal",
+)  # fmt: skip
 
 
 @translator(
     "flash_attn_unpadded",
-    emits=f"{_OF_SEQUENCES} Dropout",
+    emits=(*_OF_SEQUENCES, "Dropout"),
     limits="only the output can be read; no mask; causal for sequences of the same lengths",
 )
 def flash_attn_unpadded(context: TranslationContext) -> Sequence[str | None]:
     """Attention within each sequence; cu_seqlens says where sequences begin among the tokens."""
-    refuse_statistics(context, _KERNELS)
+    refuse_statistics(context, *_KERNELS)
     return [_of_sequences(context, *(context.input(name) for name in "qkv"))]
 
 
 @translator(
     "flash_attn_varlen_qkvpacked",
-    emits=f"{_OF_SEQUENCES} Split",
+    emits=(*_OF_SEQUENCES, "Split"),
     limits="only the output can be read; no mask; tokens without padding",
 )
 def flash_attn_varlen_qkvpacked(context: TranslationContext) -> Sequence[str | None]:
     """The same of qkv [tokens, 3, H, D]."""
-    refuse_statistics(context, _KERNELS)
+    refuse_statistics(context, *_KERNELS)
     if context.attr("varlen_padded", 1):
         raise context.refuse("padded sequences are not supported; give varlen_padded=False.")
     return [_of_sequences(context, *unpacked(context, context.input("qkv")))]
@@ -88,7 +91,7 @@ def flash_attn_varlen_qkvpacked(context: TranslationContext) -> Sequence[str | N
 
 @translator(
     "variable_length_memory_efficient_attention",
-    emits="MatMul Transpose Mul Add Softmax Where Less Reshape Cast",
+    emits=("MatMul", "Transpose", "Mul", "Add", "Softmax", "Where", "Less", "Reshape", "Cast"),
     limits="no cache before the sequence",
 )
 def variable_length_memory_efficient_attention(context: TranslationContext) -> str:
@@ -117,9 +120,10 @@ def variable_length_memory_efficient_attention(context: TranslationContext) -> s
 
 @translator(
     "flashmask_attention",
-    emits="MatMul Transpose Mul Add Softmax Reshape Where Split Less Not And Or Cast Dropout",
+    emits=("MatMul", "Transpose", "Mul", "Add", "Softmax", "Reshape", "Where", "Split", "Less",
+           "Not", "And", "Or", "Cast", "Dropout"),
     limits="only the output can be read",
-)
+)  # fmt: skip
 def flashmask_attention(context: TranslationContext) -> Sequence[str | None]:
     """Attention of [B, S, H, D] where each key is hidden from ranges of queries.
 
@@ -128,7 +132,7 @@ def flashmask_attention(context: TranslationContext) -> Sequence[str | None]:
     from the first on, and up to the second; with n = 4 from the first up to the second, and from
     the third up to the fourth.
     """
-    refuse_statistics(context, _KERNELS)
+    refuse_statistics(context, *_KERNELS)
     onnx, causal = context.onnx, bool(context.attr("causal", 0))
     q, k, v = (heads_first(context, context.input(name)) for name in "qkv")
     indices = context.input("startend_row_indices")
@@ -161,7 +165,7 @@ def _outside(context: TranslationContext, before_start: str, before_end: str) ->
 
 @translator(
     "flash_attn_v3",
-    emits="MatMul Transpose Mul Add Softmax",
+    emits=("MatMul", "Transpose", "Mul", "Add", "Softmax"),
     limits="only the output can be read; no windows, cap of scores, or factors",
 )
 def flash_attn_v3(context: TranslationContext) -> Sequence[str | None]:
@@ -182,17 +186,17 @@ def flash_attn_v3(context: TranslationContext) -> Sequence[str | None]:
 
 @translator(
     "sparse_attention",
-    emits="MatMul Transpose Mul Add Softmax Where Slice Less Not Cast ReduceSum Reshape "
-    "ScatterElements Equal And Greater",
+    emits=("MatMul", "Transpose", "Mul", "Add", "Softmax", "Where", "Slice", "Less", "Not", "Cast",
+           "ReduceSum", "Reshape", "ScatterElements", "Equal", "And", "Greater"),
     limits="only the output can be read",
-)
+)  # fmt: skip
 def sparse_attention(context: TranslationContext) -> Sequence[str | None]:
     """Attention of q, k, v [B, H, S, D] at the places of a sparse matrix, in CSR, of each head.
 
     `columns` [B, H, N] lists the keys of query 0, then of 1, ...; `offset` [B, H, S + 1] says where
     each query's begin. Masks hide where they are 0.
     """
-    refuse_statistics(context, "sparse_dot_sdd softmax")
+    refuse_statistics(context, "sparse_dot_sdd", "softmax")
     onnx = context.onnx
     q, k, v, offset, columns = (context.input(n) for n in ("q", "k", "v", "offset", "columns"))
     batch, heads, rows, _ = context.shape(q)

@@ -10,7 +10,7 @@ from paddle_ipu.ops.registry import translator
 from paddle_ipu.ops.result_types import written_as
 
 
-@translator("accuracy", emits="Equal Cast ReduceSum Mul")
+@translator("accuracy", emits=("Equal", "Cast", "ReduceSum", "Mul"))
 def accuracy(context: TranslationContext) -> list[str]:
     """Of ``indices`` [N, k], the share of rows with the label, their number, and N."""
     indices = context.input("indices")
@@ -32,7 +32,7 @@ def accuracy(context: TranslationContext) -> list[str]:
 
 @translator(
     "auc",
-    emits="paddle_ipu.Auc Slice Reshape",
+    emits=("paddle_ipu.Auc", "Slice", "Reshape"),
     limits="the ROC curve; ins_tag_weight must be a constant other than zero",
 )
 def auc(context: TranslationContext) -> list[str]:

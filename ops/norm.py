@@ -35,13 +35,13 @@ def _last_axis_op(context: TranslationContext, builder_name: str) -> str:
     return result if back is None else str(context.onnx.transpose([result], back))
 
 
-@translator("softmax", emits="Softmax Transpose Reshape")
+@translator("softmax", emits=("Softmax", "Transpose", "Reshape"))
 def softmax(context: TranslationContext) -> str:
     """``exp(x) / sum(exp(x))`` along an axis."""
     return _last_axis_op(context, "softmax")
 
 
-@translator("log_softmax", emits="LogSoftmax Transpose Reshape")
+@translator("log_softmax", emits=("LogSoftmax", "Transpose", "Reshape"))
 def log_softmax(context: TranslationContext) -> str:
     """``x - log(sum(exp(x)))`` along an axis."""
     return _last_axis_op(context, "logsoftmax")
@@ -49,7 +49,7 @@ def log_softmax(context: TranslationContext) -> str:
 
 @translator(
     "layer_norm",
-    emits="graphcore.GroupNormalization Reshape",
+    emits=("graphcore.GroupNormalization", "Reshape"),
     limits="the mean and variance results cannot be read",
 )
 def layer_norm(context: TranslationContext) -> list[str | None]:
@@ -87,19 +87,19 @@ def _grouped(context: TranslationContext, groups: int, last: bool) -> list[str |
 _UNREAD = "the mean and variance results cannot be read"
 
 
-@translator("group_norm", emits="graphcore.GroupNormalization Transpose", limits=_UNREAD)
+@translator("group_norm", emits=("graphcore.GroupNormalization", "Transpose"), limits=_UNREAD)
 def group_norm(context: TranslationContext) -> list[str | None]:
     """Normalises each group of channels of a sample."""
     return _grouped(context, int(context.attr("groups", 1)), is_channels_last(context))
 
 
-@translator("instance_norm", emits="graphcore.GroupNormalization", limits=_UNREAD)
+@translator("instance_norm", emits=("graphcore.GroupNormalization",), limits=_UNREAD)
 def instance_norm(context: TranslationContext) -> list[str | None]:
     """Normalises each channel of a sample of [N, C, spatial axes]."""
     return _grouped(context, context.shape(context.input("x"))[1], last=False)
 
 
-@translator("affine_channel", emits="Mul Add Reshape")
+@translator("affine_channel", emits=("Mul", "Add", "Reshape"))
 def affine_channel(context: TranslationContext) -> str:
     """``x * scale + bias`` by channel."""
     x, last = context.input("x"), is_channels_last(context, "data_layout")
@@ -112,9 +112,9 @@ def affine_channel(context: TranslationContext) -> str:
 
 @translator(
     "spectral_norm",
-    emits="Reshape Transpose MatMul ReduceSumSquare ReduceSum Sqrt Add Sub Mul Div "
-    "graphcore.Detach",
-)
+    emits=("Reshape", "Transpose", "MatMul", "ReduceSumSquare", "ReduceSum", "Sqrt", "Add", "Sub",
+           "Mul", "Div", "graphcore.Detach"),
+)  # fmt: skip
 def spectral_norm(context: TranslationContext) -> str:
     """``weight / sigma``, sigma its largest singular value by power iteration from u and v.
 
@@ -160,7 +160,7 @@ def _unit(context: TranslationContext, vector: str, eps: str) -> str:
 
 @translator(
     "dropout",
-    emits="Dropout Mul Identity Cast",
+    emits=("Dropout", "Mul", "Identity", "Cast"),
     limits="the probability must be constant; a fixed seed is not used",
 )
 def dropout(context: TranslationContext) -> list[str | None]:

@@ -14,7 +14,7 @@ def _only(context: TranslationContext, x: str) -> list[str]:
 
 
 def _running(paddle_name: str, op_type: str) -> None:
-    @translator(paddle_name, emits=f"paddle_ipu.{op_type} Identity")
+    @translator(paddle_name, emits=(f"paddle_ipu.{op_type}", "Identity"))
     def translate(context: TranslationContext) -> list[str]:
         x = context.input("x")
         if not context.shape(x):
@@ -26,7 +26,7 @@ _running("cummax", "CumMax")
 _running("cummin", "CumMin")
 
 
-@translator("cumprod", emits="paddle_ipu.CumProd Identity")
+@translator("cumprod", emits=("paddle_ipu.CumProd", "Identity"))
 def cumprod(context: TranslationContext) -> str:
     """The running product along an axis; ``exclusive`` leaves each element itself out."""
     x = context.input("x")
@@ -40,7 +40,7 @@ def cumprod(context: TranslationContext) -> str:
     return context.extension("CumProd", [x], attributes)[0]
 
 
-@translator("logcumsumexp", emits="paddle_ipu.LogCumSumExp Reshape")
+@translator("logcumsumexp", emits=("paddle_ipu.LogCumSumExp", "Reshape"))
 def logcumsumexp(context: TranslationContext) -> str:
     """The logarithm of the running sum of exponentials."""
     x, axis = context.input("x"), int(context.attr("axis", -1))
@@ -65,7 +65,7 @@ def _without(context: TranslationContext, tensor: str, shape: list[int], axis: i
     return context.reshape(tensor, [*shape[:axis], *ones, *shape[axis + 1 :]])
 
 
-@translator("kthvalue", emits="graphcore.Sort Slice Reshape Identity")
+@translator("kthvalue", emits=("graphcore.Sort", "Slice", "Reshape", "Identity"))
 def kthvalue(context: TranslationContext) -> list[str]:
     """The k-th smallest element along an axis and where it stands."""
     x = context.input("x")
@@ -83,7 +83,7 @@ def kthvalue(context: TranslationContext) -> list[str]:
     ]
 
 
-@translator("mode", emits="paddle_ipu.Mode Transpose Reshape Identity")
+@translator("mode", emits=("paddle_ipu.Mode", "Transpose", "Reshape", "Identity"))
 def mode(context: TranslationContext) -> list[str]:
     """The most frequent element along an axis, of several the smallest, and its last place."""
     x = context.input("x")
@@ -100,7 +100,7 @@ def mode(context: TranslationContext) -> list[str]:
     return [_without(context, part, shape, axis) for part in found]
 
 
-@translator("searchsorted", emits="paddle_ipu.SearchSorted")
+@translator("searchsorted", emits=("paddle_ipu.SearchSorted",))
 def searchsorted(context: TranslationContext) -> str:
     """Where each value belongs in an ordered axis, behind equal ones with ``right``."""
     pair = [context.input("sorted_sequence"), context.input("values")]

@@ -17,7 +17,7 @@ def _limited(context: TranslationContext, low: float, high: float) -> str:
     return str(context.onnx.where([inside, x, limited]))
 
 
-_LIMITED = "Greater Less And Clip graphcore.Detach Where"
+_LIMITED = ("Greater", "Less", "And", "Clip", "graphcore.Detach", "Where")
 
 
 @translator("relu6", emits=_LIMITED)
@@ -32,21 +32,21 @@ def hardtanh(context: TranslationContext) -> str:
     return _limited(context, float(context.attr("t_min")), float(context.attr("t_max")))
 
 
-@translator("hardsigmoid", emits="HardSigmoid")
+@translator("hardsigmoid", emits=("HardSigmoid",))
 def hardsigmoid(context: TranslationContext) -> str:
     """``min(max(slope * x + offset, 0), 1)``."""
     slope, offset = float(context.attr("slope")), float(context.attr("offset"))
     return str(context.onnx.hardsigmoid([context.input("x")], slope, offset))
 
 
-@translator("hardswish", emits="HardSigmoid Mul")
+@translator("hardswish", emits=("HardSigmoid", "Mul"))
 def hardswish(context: TranslationContext) -> str:
     """``x * min(max(x + 3, 0), 6) / 6``."""
     x = context.input("x")
     return str(context.onnx.mul([x, context.onnx.hardsigmoid([x], 1.0 / 6.0, 0.5)]))
 
 
-@translator("prelu", emits="Greater Mul Where Reshape")
+@translator("prelu", emits=("Greater", "Mul", "Where", "Reshape"))
 def prelu(context: TranslationContext) -> str:
     """``x`` where positive, ``alpha * x`` elsewhere; one alpha, one a channel or one an element."""
     x, alpha = context.input("x"), context.input("alpha")
@@ -69,7 +69,9 @@ def _nan_or(context: TranslationContext, x: str, number: str) -> str:
     return str(context.onnx.where([context.onnx.isnan([fixed]), fixed, number]))
 
 
-@translator("softshrink", emits="Greater Less Add Sub Where IsNaN graphcore.Detach")
+@translator(
+    "softshrink", emits=("Greater", "Less", "Add", "Sub", "Where", "IsNaN", "graphcore.Detach")
+)
 def softshrink(context: TranslationContext) -> str:
     """``x`` moved towards zero by the threshold, zero within it; NaN stays."""
     x = context.input("x")
@@ -81,7 +83,7 @@ def softshrink(context: TranslationContext) -> str:
     return str(context.onnx.where([above, context.onnx.sub([x, threshold]), low]))
 
 
-@translator("hardshrink", emits="Abs Less Where")
+@translator("hardshrink", emits=("Abs", "Less", "Where"))
 def hardshrink(context: TranslationContext) -> str:
     """Zero where ``x`` is closer to zero than the threshold, else ``x``; NaN stays."""
     x = context.input("x")
@@ -90,7 +92,7 @@ def hardshrink(context: TranslationContext) -> str:
     return str(context.onnx.where([within, context.const_like(0.0, x), x]))
 
 
-@translator("thresholded_relu", emits="Greater Where IsNaN graphcore.Detach")
+@translator("thresholded_relu", emits=("Greater", "Where", "IsNaN", "graphcore.Detach"))
 def thresholded_relu(context: TranslationContext) -> str:
     """``x`` above the threshold, ``value`` elsewhere; NaN stays."""
     x = context.input("x")
@@ -99,7 +101,7 @@ def thresholded_relu(context: TranslationContext) -> str:
     return str(context.onnx.where([above, x, _nan_or(context, x, value)]))
 
 
-@translator("trunc", emits="Floor Ceil Less Where Identity")
+@translator("trunc", emits=("Floor", "Ceil", "Less", "Where", "Identity"))
 def trunc(context: TranslationContext) -> str:
     """The whole part."""
     x = context.input("input")
@@ -109,7 +111,7 @@ def trunc(context: TranslationContext) -> str:
     return str(context.onnx.where([negative, context.onnx.ceil([x]), context.onnx.floor([x])]))
 
 
-@translator("round", emits="Round Identity Mul Div")
+@translator("round", emits=("Round", "Identity", "Mul", "Div"))
 def round_(context: TranslationContext) -> str:
     """The nearest number of so many decimals, below zero of tens, halves to the even one."""
     x, decimals = context.input("x"), int(context.attr("decimals", 0))

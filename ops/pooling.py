@@ -38,10 +38,10 @@ class _Geometry(NamedTuple):
 @translator(
     "pool2d",
     "pool3d",
-    emits="MaxPool AveragePool GlobalMaxPool GlobalAveragePool Pad Transpose Mul "
-    "paddle_ipu.SumOfWindows",
+    emits=("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "Pad", "Transpose",
+           "Mul", "paddle_ipu.SumOfWindows"),
     limits="no adaptive maximum, which Paddle writes as max_pool2d_with_index",
-)
+)  # fmt: skip
 def pool2d(context: TranslationContext) -> str:
     """Maximum or mean of the windows of an image."""
     last = is_channels_last(context)
@@ -59,7 +59,7 @@ def pool2d(context: TranslationContext) -> str:
 @translator(
     "max_pool2d_with_index",
     "max_pool3d_with_index",
-    emits="MaxPool GlobalMaxPool IsNaN Where paddle_ipu.MaxOfWindows",
+    emits=("MaxPool", "GlobalMaxPool", "IsNaN", "Where", "paddle_ipu.MaxOfWindows"),
 )
 def max_pool_with_index(context: TranslationContext) -> list[str | None]:
     """Maximum of the windows of an image [N, C, spatial axes], and where it is in the image."""
@@ -80,7 +80,7 @@ def max_pool_with_index(context: TranslationContext) -> list[str | None]:
     return [largest, where]
 
 
-@translator("lp_pool2d", emits="Pow Transpose paddle_ipu.SumOfWindows")
+@translator("lp_pool2d", emits=("Pow", "Transpose", "paddle_ipu.SumOfWindows"))
 def lp_pool2d(context: TranslationContext) -> str:
     """``sum(x ** p) ** (1 / p)`` of the windows of an image."""
     last = is_channels_last(context)
@@ -98,7 +98,7 @@ def lp_pool2d(context: TranslationContext) -> str:
     return channels_back(context, root, last)
 
 
-@translator("fractional_max_pool2d", "fractional_max_pool3d", emits="paddle_ipu.MaxOfWindows")
+@translator("fractional_max_pool2d", "fractional_max_pool3d", emits=("paddle_ipu.MaxOfWindows",))
 def fractional_max_pool(context: TranslationContext) -> list[str | None]:
     """Maximum of windows whose starts a random number moves, and where it is in the image."""
     x = context.input("x")

@@ -92,9 +92,9 @@ def _simulated(
 
 @translator(
     "fake_quantize_abs_max",
-    emits="Abs ReduceMax Reshape Greater Add Where Div Mul Max Min Round Floor Sub Less Not Cast "
-    "Sign graphcore.Detach",
-)
+    emits=("Abs", "ReduceMax", "Reshape", "Greater", "Add", "Where", "Div", "Mul", "Max", "Min",
+           "Round", "Floor", "Sub", "Less", "Not", "Cast", "Sign", "graphcore.Detach"),
+)  # fmt: skip
 def fake_quantize_abs_max(context: TranslationContext) -> list[str]:
     """Whole numbers of ``bit_length`` bits, the largest magnitude for the largest; and that."""
     x = context.input("x")
@@ -104,9 +104,9 @@ def fake_quantize_abs_max(context: TranslationContext) -> list[str]:
 
 @translator(
     "fake_quantize_dequantize_abs_max",
-    emits="Abs ReduceMax Reshape Greater Add Where Div Mul Max Min Round Floor Sub Less Not Cast "
-    "Sign graphcore.Detach",
-)
+    emits=("Abs", "ReduceMax", "Reshape", "Greater", "Add", "Where", "Div", "Mul", "Max", "Min",
+           "Round", "Floor", "Sub", "Less", "Not", "Cast", "Sign", "graphcore.Detach"),
+)  # fmt: skip
 def fake_quantize_dequantize_abs_max(context: TranslationContext) -> list[str]:
     """What is left of ``x`` in ``bit_length`` bits; the gradient passes straight through."""
     x = context.input("x")
@@ -120,10 +120,10 @@ def _channel(context: TranslationContext) -> int:
 
 @translator(
     "fake_channel_wise_quantize_abs_max",
-    emits="Abs ReduceMax Reshape Greater Add Where Div Mul Max Min Round Floor Sub Less Not Cast "
-    "Sign graphcore.Detach",
+    emits=("Abs", "ReduceMax", "Reshape", "Greater", "Add", "Where", "Div", "Mul", "Max", "Min",
+           "Round", "Floor", "Sub", "Less", "Not", "Cast", "Sign", "graphcore.Detach"),
     limits="is_test=False",
-)
+)  # fmt: skip
 def fake_channel_wise_quantize_abs_max(context: TranslationContext) -> list[str]:
     """`fake_quantize_abs_max` for each index of an axis; the scales are [C]."""
     if context.attr("is_test", 0):
@@ -138,9 +138,9 @@ def fake_channel_wise_quantize_abs_max(context: TranslationContext) -> list[str]
 
 @translator(
     "fake_channel_wise_quantize_dequantize_abs_max",
-    emits="Abs ReduceMax Reshape Greater Add Where Div Mul Max Min Round Floor Sub Less Not Cast "
-    "Sign graphcore.Detach",
-)
+    emits=("Abs", "ReduceMax", "Reshape", "Greater", "Add", "Where", "Div", "Mul", "Max", "Min",
+           "Round", "Floor", "Sub", "Less", "Not", "Cast", "Sign", "graphcore.Detach"),
+)  # fmt: skip
 def fake_channel_wise_quantize_dequantize_abs_max(context: TranslationContext) -> list[str]:
     """`fake_quantize_dequantize_abs_max` for each index of an axis; the scales are [C]."""
     x = context.input("x")
@@ -169,9 +169,9 @@ def _moving_average(context: TranslationContext, restore: bool) -> list[str | No
 
 @translator(
     "fake_quantize_moving_average_abs_max",
-    emits="Abs ReduceMax Reshape Greater Add Where Div Mul Max Min Round Floor Sub Less Not Cast "
-    "Sign graphcore.Detach",
-)
+    emits=("Abs", "ReduceMax", "Reshape", "Greater", "Add", "Where", "Div", "Mul", "Max", "Min",
+           "Round", "Floor", "Sub", "Less", "Not", "Cast", "Sign", "graphcore.Detach"),
+)  # fmt: skip
 def fake_quantize_moving_average_abs_max(context: TranslationContext) -> list[str | None]:
     """`fake_quantize_abs_max` with the moving average of the largest magnitude.
 
@@ -183,9 +183,9 @@ def fake_quantize_moving_average_abs_max(context: TranslationContext) -> list[st
 
 @translator(
     "fake_quantize_dequantize_moving_average_abs_max",
-    emits="Abs ReduceMax Reshape Greater Add Where Div Mul Max Min Round Floor Sub Less Not Cast "
-    "Sign graphcore.Detach",
-)
+    emits=("Abs", "ReduceMax", "Reshape", "Greater", "Add", "Where", "Div", "Mul", "Max", "Min",
+           "Round", "Floor", "Sub", "Less", "Not", "Cast", "Sign", "graphcore.Detach"),
+)  # fmt: skip
 def fake_quantize_dequantize_moving_average_abs_max(
     context: TranslationContext,
 ) -> list[str | None]:
@@ -195,9 +195,10 @@ def fake_quantize_dequantize_moving_average_abs_max(
 
 @translator(
     "fake_quantize_range_abs_max",
-    emits="Reshape Greater Add Where Div Mul Max Min Round Floor Sub Less Not Cast Abs Sign",
+    emits=("Reshape", "Greater", "Add", "Where", "Div", "Mul", "Max", "Min", "Round", "Floor",
+           "Sub", "Less", "Not", "Cast", "Abs", "Sign"),
     limits="is_test=True",
-)
+)  # fmt: skip
 def fake_quantize_range_abs_max(context: TranslationContext) -> list[str | None]:
     """`fake_quantize_abs_max` by a scale that is given."""
     if not context.attr("is_test", 0):
@@ -211,7 +212,7 @@ def fake_quantize_range_abs_max(context: TranslationContext) -> list[str | None]
 
 @translator(
     "moving_average_abs_max_scale",
-    emits="Identity Abs ReduceMax Reshape Mul Add Div graphcore.Detach",
+    emits=("Identity", "Abs", "ReduceMax", "Reshape", "Mul", "Add", "Div", "graphcore.Detach"),
 )
 def moving_average_abs_max_scale(context: TranslationContext) -> list[str | None]:
     """``x``, and the moving average of its largest magnitude: scale, state, accumulator."""
@@ -233,10 +234,11 @@ def _linear_levels(context: TranslationContext) -> int:
 
 @translator(
     "quantize_linear",
-    emits="Identity Abs ReduceMax Reshape Greater Add Where Div Mul Max Min Round Floor Sub Less "
-    "Not Cast Sign graphcore.Detach",
+    emits=("Identity", "Abs", "ReduceMax", "Reshape", "Greater", "Add", "Where", "Div", "Mul",
+           "Max", "Min", "Round", "Floor", "Sub", "Less", "Not", "Cast", "Sign",
+           "graphcore.Detach"),
     limits="no 8-bit floats; the zero point is not read, as in Paddle",
-)
+)  # fmt: skip
 def quantize_linear(context: TranslationContext) -> list[str | None]:
     """``round(x / scale * qmax)`` by one scale, or one for each index of ``quant_axis``.
 
@@ -261,7 +263,7 @@ def quantize_linear(context: TranslationContext) -> list[str | None]:
 
 @translator(
     "dequantize_linear",
-    emits="Identity Reshape Mul Div",
+    emits=("Identity", "Reshape", "Mul", "Div"),
     limits="no 8-bit floats; the zero point is not read, as in Paddle",
 )
 def dequantize_linear(context: TranslationContext) -> list[str | None]:
@@ -275,14 +277,14 @@ def dequantize_linear(context: TranslationContext) -> list[str | None]:
     return [_restored(context, x, scale, float(_linear_levels(context)), axis), None, None, None]
 
 
-@translator("fake_dequantize_max_abs", emits="Reshape Mul Div")
+@translator("fake_dequantize_max_abs", emits=("Reshape", "Mul", "Div"))
 def fake_dequantize_max_abs(context: TranslationContext) -> str:
     """``x * scale / max_range``."""
     x, scale = context.input("x"), context.input("scale")
     return _restored(context, x, scale, float(context.attr("max_range")), None)
 
 
-@translator("fake_channel_wise_dequantize_max_abs", emits="Reshape Mul Div")
+@translator("fake_channel_wise_dequantize_max_abs", emits=("Reshape", "Mul", "Div"))
 def fake_channel_wise_dequantize_max_abs(context: TranslationContext) -> str:
     """``x * scale / levels`` for each index of an axis; a second scale is one for all."""
     x, scales = context.input("x"), context.inputs("scales")
@@ -295,7 +297,7 @@ def fake_channel_wise_dequantize_max_abs(context: TranslationContext) -> str:
     return _restored(context, str(product), scales[1], levels, None)
 
 
-@translator("dequantize_abs_max", emits="Cast Reshape Mul Div")
+@translator("dequantize_abs_max", emits=("Cast", "Reshape", "Mul", "Div"))
 def dequantize_abs_max(context: TranslationContext) -> str:
     """``x * scale / max_range`` of whole numbers."""
     written_as(context, 0, "float32")
@@ -304,7 +306,7 @@ def dequantize_abs_max(context: TranslationContext) -> str:
     return _restored(context, x, scale, float(context.attr("max_range")), None)
 
 
-@translator("dequantize_log", emits="Cast Less Add Where Gather Neg")
+@translator("dequantize_log", emits=("Cast", "Less", "Add", "Where", "Gather", "Neg"))
 def dequantize_log(context: TranslationContext) -> str:
     """``table[x]``, for numbers below zero ``-table[x + 128]``."""
     written_as(context, 0, "float32")

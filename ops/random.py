@@ -60,7 +60,7 @@ def _refuse_diagonal(context: TranslationContext) -> None:
 
 
 @translator(
-    "gaussian", emits="RandomNormal paddle_ipu.SeededNormal", limits="the shape is constant"
+    "gaussian", emits=("RandomNormal", "paddle_ipu.SeededNormal"), limits="the shape is constant"
 )
 def gaussian(context: TranslationContext) -> str:
     """Normal numbers of a mean and a standard deviation."""
@@ -68,7 +68,7 @@ def gaussian(context: TranslationContext) -> str:
     return normal(context, context.ints("shape"), mean, std, _seed(context))
 
 
-@translator("gaussian_inplace", emits="RandomNormal paddle_ipu.SeededNormal")
+@translator("gaussian_inplace", emits=("RandomNormal", "paddle_ipu.SeededNormal"))
 def gaussian_inplace(context: TranslationContext) -> str:
     """Normal numbers in a tensor's shape."""
     mean, std = float(context.attr("mean", 0.0)), float(context.attr("std", 1.0))
@@ -77,7 +77,7 @@ def gaussian_inplace(context: TranslationContext) -> str:
 
 @translator(
     "uniform",
-    emits="RandomUniform paddle_ipu.SeededUniform",
+    emits=("RandomUniform", "paddle_ipu.SeededUniform"),
     limits="shape and bounds are constant",
 )
 def uniform_(context: TranslationContext) -> str:
@@ -87,7 +87,9 @@ def uniform_(context: TranslationContext) -> str:
 
 
 @translator(
-    "uniform_inplace", emits="RandomUniform paddle_ipu.SeededUniform", limits="without a diagonal"
+    "uniform_inplace",
+    emits=("RandomUniform", "paddle_ipu.SeededUniform"),
+    limits="without a diagonal",
 )
 def uniform_inplace(context: TranslationContext) -> str:
     """Numbers in [min, max) in a tensor's shape."""
@@ -98,7 +100,7 @@ def uniform_inplace(context: TranslationContext) -> str:
 
 @translator(
     "uniform_random_batch_size_like",
-    emits="RandomUniform paddle_ipu.SeededUniform",
+    emits=("RandomUniform", "paddle_ipu.SeededUniform"),
     limits="without a diagonal",
 )
 def uniform_random_batch_size_like(context: TranslationContext) -> str:
@@ -113,7 +115,7 @@ def uniform_random_batch_size_like(context: TranslationContext) -> str:
 
 @translator(
     "truncated_gaussian_random",
-    emits="paddle_ipu.TruncatedNormal",
+    emits=("paddle_ipu.TruncatedNormal",),
 )
 def truncated_gaussian_random(context: TranslationContext) -> str:
     """Normal numbers between ``a`` and ``b``; Paddle 2 has two standard deviations for them."""
@@ -139,28 +141,28 @@ def _integers(context: TranslationContext, shape: list[int], low: int, high: int
     return context.cast(drawn, context.output_dtype())
 
 
-@translator("randint", emits="paddle_ipu.RandomInteger", limits="shape and bounds are constant")
+@translator("randint", emits=("paddle_ipu.RandomInteger",), limits="shape and bounds are constant")
 def randint(context: TranslationContext) -> str:
     """Whole numbers in [low, high)."""
     low, high = int(context.attr("low")), int(context.attr("high"))
     return _integers(context, context.ints("shape"), low, high)
 
 
-@translator("random", emits="paddle_ipu.RandomInteger Cast")
+@translator("random", emits=("paddle_ipu.RandomInteger", "Cast"))
 def random(context: TranslationContext) -> str:
     """Whole numbers in [from, to) in a tensor's shape and dtype."""
     low, high = int(context.attr("from")), int(context.attr("to"))
     return _integers(context, context.shape(context.input("x")), low, high)
 
 
-@translator("randperm", emits="paddle_ipu.RandomPermutation Cast", limits="n is constant")
+@translator("randperm", emits=("paddle_ipu.RandomPermutation", "Cast"), limits="n is constant")
 def randperm(context: TranslationContext) -> str:
     """The numbers from 0 to n - 1 in random order."""
     order = context.extension("RandomPermutation", [], {"n": int(context.attr("n"))})[0]
     return context.cast(order, context.output_dtype())
 
 
-@translator("bernoulli", emits="RandomUniform Less Cast")
+@translator("bernoulli", emits=("RandomUniform", "Less", "Cast"))
 def bernoulli(context: TranslationContext) -> str:
     """One with the given probability, else zero."""
     x = context.input("x")
@@ -170,14 +172,14 @@ def bernoulli(context: TranslationContext) -> str:
     return context.cast(str(hit), context.output_dtype())
 
 
-@translator("binomial", emits="paddle_ipu.Binomial")
+@translator("binomial", emits=("paddle_ipu.Binomial",))
 def binomial(context: TranslationContext) -> str:
     """How many of ``count`` trials succeed, each with probability ``prob``."""
     count = context.cast(context.input("count"), "float32")
     return context.extension("Binomial", [count, context.input("prob")])[0]
 
 
-@translator("multinomial", emits="paddle_ipu.Multinomial", limits="num_samples is constant")
+@translator("multinomial", emits=("paddle_ipu.Multinomial",), limits="num_samples is constant")
 def multinomial(context: TranslationContext) -> str:
     """Indices drawn in proportion to weights [..., C], with or without replacement."""
     x = context.input("x")
@@ -191,19 +193,19 @@ def multinomial(context: TranslationContext) -> str:
     return context.extension("Multinomial", [x], attributes)[0]
 
 
-@translator("poisson", emits="paddle_ipu.Poisson")
+@translator("poisson", emits=("paddle_ipu.Poisson",))
 def poisson(context: TranslationContext) -> str:
     """A Poisson number for each rate."""
     return context.extension("Poisson", [context.input("x")])[0]
 
 
-@translator("standard_gamma", emits="paddle_ipu.Gamma")
+@translator("standard_gamma", emits=("paddle_ipu.Gamma",))
 def standard_gamma(context: TranslationContext) -> str:
     """A gamma number of scale 1 for each shape parameter."""
     return context.extension("Gamma", [context.input("x")])[0]
 
 
-@translator("dirichlet", emits="paddle_ipu.Gamma ReduceSum Div")
+@translator("dirichlet", emits=("paddle_ipu.Gamma", "ReduceSum", "Div"))
 def dirichlet(context: TranslationContext) -> str:
     """Positive numbers that sum to 1 along the last axis: gamma numbers over their sum."""
     drawn = context.extension("Gamma", [context.input("alpha")])[0]
@@ -211,7 +213,7 @@ def dirichlet(context: TranslationContext) -> str:
     return str(context.onnx.div([drawn, total]))
 
 
-@translator("exponential", emits="RandomUniform Sub Log Mul")
+@translator("exponential", emits=("RandomUniform", "Sub", "Log", "Mul"))
 def exponential(context: TranslationContext) -> str:
     """Exponential numbers of rate ``lam``: ``-log(u) / lam`` for u in (0, 1]."""
     x = context.input("x")
@@ -222,7 +224,7 @@ def exponential(context: TranslationContext) -> str:
     return str(context.onnx.mul([context.onnx.log([drawn]), rate]))
 
 
-@translator("rrelu", emits="RandomUniform Less Where Mul")
+@translator("rrelu", emits=("RandomUniform", "Less", "Where", "Mul"))
 def rrelu(context: TranslationContext) -> list[str]:
     """``x`` times a number in [lower, upper) where it is negative; their mean outside training.
 
@@ -241,10 +243,11 @@ def rrelu(context: TranslationContext) -> list[str]:
 
 @translator(
     "gumbel_softmax",
-    emits="RandomUniform Max Log Neg Add Sub Mul Softmax Transpose ArgMax OneHot graphcore.Detach",
+    emits=("RandomUniform", "Max", "Log", "Neg", "Add", "Sub", "Mul", "Softmax", "Transpose",
+           "ArgMax", "OneHot", "graphcore.Detach"),
     limits="with hard=True the gradient is that of the soft sample, as documented; Paddle's kernel "
     "gives zero",
-)
+)  # fmt: skip
 def gumbel_softmax(context: TranslationContext) -> str:
     """``softmax((x + noise) / temperature)``, or its largest element as one of zeros and ones.
 
@@ -278,7 +281,7 @@ def gumbel_softmax(context: TranslationContext) -> str:
 
 @translator(
     "class_center_sample",
-    emits="paddle_ipu.ClassCenterSample",
+    emits=("paddle_ipu.ClassCenterSample",),
     limits="there may not be more labels than samples; one rank",
 )
 def class_center_sample(context: TranslationContext) -> list[str]:
@@ -301,7 +304,7 @@ def class_center_sample(context: TranslationContext) -> list[str]:
     return context.extension("ClassCenterSample", [context.index(label)], attributes, 2)
 
 
-@translator("shuffle_batch", emits="paddle_ipu.SeededPermutation Reshape Gather")
+@translator("shuffle_batch", emits=("paddle_ipu.SeededPermutation", "Reshape", "Gather"))
 def shuffle_batch(context: TranslationContext) -> list[str]:
     """Rows in an order that the seed decides, that order, and the seed of the next time."""
     x = context.input("x")
@@ -316,7 +319,7 @@ def shuffle_batch(context: TranslationContext) -> list[str]:
 
 @translator(
     "top_p_sampling",
-    emits="paddle_ipu.TopPSampling Reshape",
+    emits=("paddle_ipu.TopPSampling", "Reshape"),
     limits="without thresholds, seeds of rows and the best k",
 )
 def top_p_sampling(context: TranslationContext) -> list[str | None]:

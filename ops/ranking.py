@@ -19,19 +19,19 @@ def _parts(context: TranslationContext) -> list[str]:
     return parts
 
 
-@translator("partial_concat", emits="Slice Concat")
+@translator("partial_concat", emits=("Slice", "Concat"))
 def partial_concat(context: TranslationContext) -> str:
     """The same columns of several tensors [N, D], one after the other."""
     return str(context.onnx.concat(_parts(context), 1))
 
 
-@translator("partial_sum", emits="Slice Sum")
+@translator("partial_sum", emits=("Slice", "Sum"))
 def partial_sum(context: TranslationContext) -> str:
     """The sum of the same columns of several tensors [N, D]."""
     return str(context.onnx.sum(_parts(context)))
 
 
-@translator("lookup_table_dequant", emits="paddle_ipu.DequantGather Equal Where")
+@translator("lookup_table_dequant", emits=("paddle_ipu.DequantGather", "Equal", "Where"))
 def lookup_table_dequant(context: TranslationContext) -> str:
     """Rows of bytes for indices [..., 1], the least and the largest number before each row.
 
@@ -46,7 +46,9 @@ def lookup_table_dequant(context: TranslationContext) -> str:
     return str(context.onnx.where([hit, context.const_like(0.0, found), found]))
 
 
-@translator("bipartite_match", emits="paddle_ipu.BipartiteMatch Unsqueeze", limits="without LoD")
+@translator(
+    "bipartite_match", emits=("paddle_ipu.BipartiteMatch", "Unsqueeze"), limits="without LoD"
+)
 def bipartite_match(context: TranslationContext) -> list[str]:
     """For each column of distances [R, C] its row, -1 for none, and the distance: [1, C].
 

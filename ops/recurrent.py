@@ -91,9 +91,10 @@ class _Layers:
 
 @translator(
     "rnn",
-    emits="LSTM GRU RNN Split Concat Reshape Dropout Mul graphcore.Reverse paddle_ipu.Recurrent",
+    emits=("LSTM", "GRU", "RNN", "Split", "Concat", "Reshape", "Dropout", "Mul",
+           "graphcore.Reverse", "paddle_ipu.Recurrent"),
     limits="of weights as arrays; the dropout state and the reserve cannot be read",
-)
+)  # fmt: skip
 def rnn(context: TranslationContext) -> list[str | None]:
     """Layers of LSTM, GRU or plain RNN over x [T, N, I], in one direction or both.
 
@@ -126,7 +127,10 @@ def rnn(context: TranslationContext) -> list[str | None]:
 _UNIT_ACTIVATIONS = ("identity", "sigmoid", "tanh", "relu")
 
 
-@translator("gru_unit", emits="Add Sub Mul MatMul Sigmoid Tanh Relu Split Concat Reshape")
+@translator(
+    "gru_unit",
+    emits=("Add", "Sub", "Mul", "MatMul", "Sigmoid", "Tanh", "Relu", "Split", "Concat", "Reshape"),
+)
 def gru_unit(context: TranslationContext) -> list[str]:
     """One step of a gated recurrent unit: gates [N, 3H], reset state and new state [N, H].
 

@@ -37,9 +37,9 @@ def _check_any(context: TranslationContext, x: str, dims: list[int], what: str) 
 
 def _reduce(paddle_name: str, builder_name: str, op_type: str, axes: str, keep: str) -> None:
     # A sum changes the dtype of booleans and small integers, a mean calculates with booleans.
-    casts = {"sum": " Cast", "mean": " Cast ReduceMax"}.get(paddle_name, "")
+    casts = {"sum": ("Cast",), "mean": ("Cast", "ReduceMax")}.get(paddle_name, ())
 
-    @translator(paddle_name, emits=f"{op_type} Identity{casts}")
+    @translator(paddle_name, emits=(op_type, "Identity", *casts))
     def translate(context: TranslationContext) -> str:
         x = context.input("x")
         if paddle_name == "mean" and context.dtype(x) == "bool":
@@ -76,7 +76,7 @@ _reduce("amin", "reducemin", "ReduceMin", "axis", "keepdim")
 _reduce("logsumexp", "reducelogsumexp", "ReduceLogSumExp", "axis", "keepdim")
 
 
-@translator("mean_all", emits="ReduceMean")
+@translator("mean_all", emits=("ReduceMean",))
 def mean_all(context: TranslationContext) -> str:
     """The mean of all elements."""
     x = context.input("x")
@@ -84,7 +84,7 @@ def mean_all(context: TranslationContext) -> str:
 
 
 def _arg(paddle_name: str, builder_name: str, op_type: str) -> None:
-    @translator(paddle_name, emits=f"{op_type} Reshape")
+    @translator(paddle_name, emits=(op_type, "Reshape"))
     def translate(context: TranslationContext) -> str:
         x = context.input("x")
         keep = bool(context.attr("keepdims", 0))
@@ -110,7 +110,7 @@ _arg("argmax", "argmax", "ArgMax")
 _arg("argmin", "argmin", "ArgMin")
 
 
-@translator("topk", emits="TopK Reshape")
+@translator("topk", emits=("TopK", "Reshape"))
 def topk(context: TranslationContext) -> list[str]:
     """The k largest or smallest elements along an axis and their indices."""
     x, is_number = _with_axis(context)
@@ -133,7 +133,7 @@ def _ranked(context: TranslationContext, values: str, indices: str, is_number: b
     return [context.reshape(each, []) for each in found] if is_number else found
 
 
-@translator("cumsum", emits="CumSum Reshape", limits="the axis must be constant")
+@translator("cumsum", emits=("CumSum", "Reshape"), limits="the axis must be constant")
 def cumsum(context: TranslationContext) -> str:
     """The running sum along an axis, or over the flattened tensor."""
     x = context.input("x")
@@ -149,7 +149,7 @@ def cumsum(context: TranslationContext) -> str:
 
 
 def _quantifier(paddle_name: str, builder_name: str, op_type: str) -> None:
-    @translator(paddle_name, emits=f"Cast {op_type}")
+    @translator(paddle_name, emits=("Cast", op_type))
     def translate(context: TranslationContext) -> str:
         # A PIR program declares the operand's dtype.
         written_as(context, 0, "bool")
@@ -166,7 +166,7 @@ _quantifier("any", "reducemax", "ReduceMax")
 _quantifier("all", "reducemin", "ReduceMin")
 
 
-@translator("argsort", emits="graphcore.Sort Reshape")
+@translator("argsort", emits=("graphcore.Sort", "Reshape"))
 def argsort(context: TranslationContext) -> list[str]:
     """The elements in order along an axis, and where they stood."""
     x, is_number = _with_axis(context)

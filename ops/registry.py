@@ -37,12 +37,14 @@ _TRANSLATORS: dict[str, Row] = {}
 _CUSTOM: dict[str, Row] = {}
 
 
-def translator(*names: str, emits: str, limits: str = "") -> Callable[[Translator], Translator]:
+def translator(
+    *names: str, emits: tuple[str, ...], limits: str = ""
+) -> Callable[[Translator], Translator]:
     """Registers a function as the translator of the operators `names`; a second one raises.
 
     Args:
         names: phi names.
-        emits: PopART operators, separated by blanks.
+        emits: PopART operators, as `Row` has them.
         limits: what the translator refuses.
     """
 
@@ -50,7 +52,7 @@ def translator(*names: str, emits: str, limits: str = "") -> Callable[[Translato
         for name in names:
             if name in _TRANSLATORS:
                 raise ValueError(f"{name} already has a translator: {_TRANSLATORS[name]}")
-            _TRANSLATORS[name] = Row(name, function, tuple(emits.split()), limits)
+            _TRANSLATORS[name] = Row(name, function, emits, limits)
         return function
 
     return register

@@ -64,9 +64,10 @@ def _rows(context: TranslationContext, table: str, steps: int, depth: int) -> st
 
 @translator(
     "fused_rotary_position_embedding",
-    emits="Mul Add Neg Split Concat Reshape Gather Transpose Cast Cos Sin",
+    emits=("Mul", "Add", "Neg", "Split", "Concat", "Reshape", "Gather", "Transpose", "Cast", "Cos",
+           "Sin"),
     limits="tables of cosines and sines as long as the sequence, or position ids",
-)
+)  # fmt: skip
 def fused_rotary_position_embedding(context: TranslationContext) -> Sequence[str | None]:
     """q, k and v [B, S, H, D] (with `time_major` [S, B, H, D]), rotated by their positions.
 
@@ -90,7 +91,9 @@ def fused_rotary_position_embedding(context: TranslationContext) -> Sequence[str
     ]
 
 
-@translator("fused_partial_rope", emits="Mul Add Neg Split Concat Reshape Transpose")
+@translator(
+    "fused_partial_rope", emits=("Mul", "Add", "Neg", "Split", "Concat", "Reshape", "Transpose")
+)
 def fused_partial_rope(context: TranslationContext) -> str:
     """The last elements of x [B, S, H, D], as many as cos has, rotated; the others as they are.
 

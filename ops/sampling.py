@@ -8,7 +8,7 @@ from paddle_ipu.ops.context import TranslationContext, product
 from paddle_ipu.ops.registry import translator
 
 
-@translator("grid_sample", emits="paddle_ipu.GridSample")
+@translator("grid_sample", emits=("paddle_ipu.GridSample",))
 def grid_sample(context: TranslationContext) -> str:
     """The image [N, C, spatial axes] at the points of a grid [N, ..., x y (z)] in [-1, 1]."""
     attributes = {
@@ -21,7 +21,9 @@ def grid_sample(context: TranslationContext) -> str:
 
 
 @translator(
-    "affine_grid", emits="MatMul Transpose Reshape", limits="the output shape must be constant"
+    "affine_grid",
+    emits=("MatMul", "Transpose", "Reshape"),
+    limits="the output shape must be constant",
 )
 def affine_grid(context: TranslationContext) -> str:
     """``[x, y, (z), 1] @ theta.T`` for each point of an image whose corners are at -1 and 1."""
@@ -42,7 +44,7 @@ def affine_grid(context: TranslationContext) -> str:
     return context.reshape(str(grid), [context.shape(theta)[0], *shape[2:], len(axes)])
 
 
-@translator("maxout", emits="MaxPool Reshape")
+@translator("maxout", emits=("MaxPool", "Reshape"))
 def maxout(context: TranslationContext) -> str:
     """The largest of each `groups` neighbouring channels; of equal ones the first."""
     x, groups = context.input("x"), int(context.attr("groups"))
@@ -56,7 +58,7 @@ def maxout(context: TranslationContext) -> str:
 
 
 @translator(
-    "unpool", "unpool3d", emits="paddle_ipu.Unpool", limits="the output size must be constant"
+    "unpool", "unpool3d", emits=("paddle_ipu.Unpool",), limits="the output size must be constant"
 )
 def unpool(context: TranslationContext) -> str:
     """Zeros but for the elements of x, each at its index of the flattened image."""
@@ -71,7 +73,7 @@ def unpool(context: TranslationContext) -> str:
 
 @translator(
     "correlation",
-    emits="Pad Slice Mul ReduceMean Concat",
+    emits=("Pad", "Slice", "Mul", "ReduceMean", "Concat"),
     limits="kernel_size 1",
 )
 def correlation(context: TranslationContext) -> str:

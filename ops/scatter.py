@@ -64,7 +64,7 @@ def _counted_through(context: TranslationContext, parts: list[str], dims: list[i
     return total
 
 
-@translator("scatter", emits="Reshape graphcore.ScatterReduce Cast Where Identity")
+@translator("scatter", emits=("Reshape", "graphcore.ScatterReduce", "Cast", "Where", "Identity"))
 def scatter(context: TranslationContext) -> str:
     """Rows of ``x`` overwritten by ``updates``, or, from zero on, added up."""
     x, index, updates = (context.input(name) for name in ("x", "index", "updates"))
@@ -81,7 +81,10 @@ def scatter(context: TranslationContext) -> str:
     return scattered(context, updates, index, "Sum", 0, rest)
 
 
-@translator("scatter_nd_add", emits="Split Gather Add Reshape graphcore.ScatterReduce Identity")
+@translator(
+    "scatter_nd_add",
+    emits=("Split", "Gather", "Add", "Reshape", "graphcore.ScatterReduce", "Identity"),
+)
 def scatter_nd_add(context: TranslationContext) -> str:
     """``x[index[..., 0], index[..., 1], ...] += updates``, duplicates added up."""
     x, index, updates = (context.input(name) for name in ("x", "index", "updates"))
@@ -100,7 +103,7 @@ def scatter_nd_add(context: TranslationContext) -> str:
     return context.reshape(scattered(context, updates, place, "Sum", 0, flat), shape)
 
 
-@translator("index_add", emits="Gather graphcore.ScatterReduce Identity")
+@translator("index_add", emits=("Gather", "graphcore.ScatterReduce", "Identity"))
 def index_add(context: TranslationContext) -> str:
     """Slices of ``add_value`` added to those of ``x`` that the index names along an axis."""
     x, index = context.input("x"), context.input("index")
@@ -111,7 +114,7 @@ def index_add(context: TranslationContext) -> str:
 
 @translator(
     "index_put",
-    emits="Gather Add Where Reshape Expand graphcore.ScatterReduce Identity",
+    emits=("Gather", "Add", "Where", "Reshape", "Expand", "graphcore.ScatterReduce", "Identity"),
     limits="a mask computed at run time takes one value for all, not a list of as many as it has "
     "true elements",
 )
@@ -156,7 +159,7 @@ def _put_by_mask(context: TranslationContext, x: str, masks: list[str], value: s
     return str(context.onnx.where([mask, value, x]))
 
 
-@translator("put_along_axis", emits="paddle_ipu.PutAlongAxis Slice Identity")
+@translator("put_along_axis", emits=("paddle_ipu.PutAlongAxis", "Slice", "Identity"))
 def put_along_axis(context: TranslationContext) -> str:
     """Elements of ``values`` brought in at the places that ``indices`` name along an axis."""
     x, index, values = (context.input(name) for name in ("arr", "indices", "values"))
@@ -265,7 +268,9 @@ def _moved(context: TranslationContext, moving: Moving, size: int) -> tuple[str,
     return hit, str(context.onnx.where([hit, behind, context.const([0], "int32")]))
 
 
-_WRITTEN = "Expand Reshape Gather Where Identity Add Sub Greater Less And"
+_WRITTEN = (
+    "Expand", "Reshape", "Gather", "Where", "Identity", "Add", "Sub", "Greater", "Less", "And",
+)  # fmt: skip
 _LENGTHS = "lengths must be constant; a start that is a tensor is not below zero and has step 1"
 
 
@@ -287,7 +292,7 @@ def set_value_with_tensor(context: TranslationContext) -> str:
 # Whole tensors and diagonals.
 
 
-@translator("fill", emits="Where Reshape Cast")
+@translator("fill", emits=("Where", "Reshape", "Cast"))
 def fill(context: TranslationContext) -> str:
     """A number in every element; no gradient passes to what was there."""
     x = context.input("x")
@@ -296,7 +301,7 @@ def fill(context: TranslationContext) -> str:
     return str(context.onnx.where([none, x, context.reshape(value, [1] * context.rank(x))]))
 
 
-@translator("fill_diagonal", emits="Where")
+@translator("fill_diagonal", emits=("Where",))
 def fill_diagonal(context: TranslationContext) -> str:
     """A number on a diagonal; with ``wrap`` it goes on below the last row of a tall matrix.
 
@@ -316,7 +321,9 @@ def fill_diagonal(context: TranslationContext) -> str:
     return str(context.onnx.where([context.const(hit.reshape(shape)), value, x]))
 
 
-@translator("fill_diagonal_tensor", emits="graphcore.Detach Transpose Reshape Gather Where")
+@translator(
+    "fill_diagonal_tensor", emits=("graphcore.Detach", "Transpose", "Reshape", "Gather", "Where")
+)
 def fill_diagonal_tensor(context: TranslationContext) -> str:
     """``y``, which no gradient reaches, on the diagonal of the matrices that two axes span."""
     x, y = context.input("x"), str(context.graphcore.detach([context.input("y")]))

@@ -13,7 +13,7 @@ from paddle_ipu.ops.moving_slices import cut_at_run_time, onnx_bounds
 from paddle_ipu.ops.registry import translator
 
 
-@translator("cast", emits="Cast Identity")
+@translator("cast", emits=("Cast", "Identity"))
 def cast(context: TranslationContext) -> str:
     """The tensor in another dtype."""
     x = context.input("x")
@@ -21,19 +21,19 @@ def cast(context: TranslationContext) -> str:
     return str(context.onnx.identity([x])) if result == x else result
 
 
-@translator("assign", emits="Identity")
+@translator("assign", emits=("Identity",))
 def assign(context: TranslationContext) -> str:
     """The tensor itself."""
     return str(context.onnx.identity([context.input("x")]))
 
 
-@translator("share_data", emits="graphcore.Detach")
+@translator("share_data", emits=("graphcore.Detach",))
 def share_data(context: TranslationContext) -> str:
     """The tensor itself, which no gradient passes: what ``x.detach()`` writes."""
     return str(context.graphcore.detach([context.input("x")]))
 
 
-@translator("reshape", emits="Reshape")
+@translator("reshape", emits=("Reshape",))
 def reshape(context: TranslationContext) -> str:
     """Another shape; 0 keeps a dimension, -1 is worked out."""
     x = context.input("x")
@@ -53,7 +53,7 @@ def reshape(context: TranslationContext) -> str:
     return context.reshaped(x, dims)
 
 
-@translator("flatten", emits="Reshape")
+@translator("flatten", emits=("Reshape",))
 def flatten(context: TranslationContext) -> str:
     """Dimensions start_axis to stop_axis as one."""
     x = context.input("x")
@@ -66,7 +66,7 @@ def flatten(context: TranslationContext) -> str:
     return context.reshaped(x, dims)
 
 
-@translator("squeeze", emits="Reshape")
+@translator("squeeze", emits=("Reshape",))
 def squeeze(context: TranslationContext) -> str:
     """Without the named dimensions of length 1, or without all of them."""
     x = context.input("x")
@@ -77,7 +77,7 @@ def squeeze(context: TranslationContext) -> str:
     return context.reshaped(x, dims)
 
 
-@translator("unsqueeze", emits="Reshape")
+@translator("unsqueeze", emits=("Reshape",))
 def unsqueeze(context: TranslationContext) -> str:
     """With dimensions of length 1 put in, one after another as Paddle counts them."""
     x = context.input("x")
@@ -87,7 +87,7 @@ def unsqueeze(context: TranslationContext) -> str:
     return context.reshaped(x, dims)
 
 
-@translator("transpose", emits="Transpose")
+@translator("transpose", emits=("Transpose",))
 def transpose(context: TranslationContext) -> str:
     """Dimensions in another order."""
     x = context.input("x")
@@ -95,7 +95,7 @@ def transpose(context: TranslationContext) -> str:
     return str(context.onnx.transpose([x], [axis % rank for axis in context.attr("perm")]))
 
 
-@translator("concat", emits="Concat")
+@translator("concat", emits=("Concat",))
 def concat(context: TranslationContext) -> str:
     """Tensors joined along an axis."""
     tensors = context.inputs("x")
@@ -103,7 +103,7 @@ def concat(context: TranslationContext) -> str:
     return str(context.onnx.concat(tensors, axis))
 
 
-@translator("stack", emits="Reshape Concat")
+@translator("stack", emits=("Reshape", "Concat"))
 def stack(context: TranslationContext) -> str:
     """Tensors of one shape joined along a new axis."""
     tensors = context.inputs("x")
@@ -113,7 +113,7 @@ def stack(context: TranslationContext) -> str:
     return str(context.onnx.concat([context.reshape(t, dims) for t in tensors], axis))
 
 
-@translator("split", emits="Split")
+@translator("split", emits=("Split",))
 def split(context: TranslationContext) -> list[str]:
     """Parts of the given lengths along an axis; one length may be -1."""
     x = context.input("x")
@@ -125,7 +125,7 @@ def split(context: TranslationContext) -> list[str]:
     return [str(t) for t in context.onnx.split([x], len(sections), axis, sections)]
 
 
-@translator("split_with_num", emits="Split")
+@translator("split_with_num", emits=("Split",))
 def split_with_num(context: TranslationContext) -> list[str]:
     """Equal parts along an axis."""
     x = context.input("x")
@@ -135,7 +135,7 @@ def split_with_num(context: TranslationContext) -> list[str]:
     return [str(t) for t in context.onnx.split([x], count, axis, [size] * count)]
 
 
-@translator("unstack", "unbind", emits="Split Reshape")
+@translator("unstack", "unbind", emits=("Split", "Reshape"))
 def unstack(context: TranslationContext) -> list[str]:
     """The slices along an axis, without it."""
     x = context.input("x" if context.has("x") else "input")
@@ -149,14 +149,14 @@ def unstack(context: TranslationContext) -> list[str]:
 _LENGTHS = "lengths must be constant; a start that is a tensor is not below zero, with a step of 1"
 
 
-@translator("slice", emits="Slice Gather Reshape Add", limits=_LENGTHS)
+@translator("slice", emits=("Slice", "Gather", "Reshape", "Add"), limits=_LENGTHS)
 def slice_(context: TranslationContext) -> str:
     """A part along some axes; ``decrease_axis`` then drops dimensions of length 1."""
     axes = [int(axis) for axis in context.attr("axes")]
     return _cut(context, axes, [1] * len(axes))
 
 
-@translator("strided_slice", emits="Slice Gather Reshape Add", limits=_LENGTHS)
+@translator("strided_slice", emits=("Slice", "Gather", "Reshape", "Add"), limits=_LENGTHS)
 def strided_slice(context: TranslationContext) -> str:
     """A part along some axes, every n-th element."""
     return _cut(context, [int(axis) for axis in context.attr("axes")], context.ints("strides"))
@@ -186,7 +186,7 @@ def _dropped(context: TranslationContext, cut: str) -> str:
     return context.reshape(cut, dims)
 
 
-@translator("expand", emits="Expand")
+@translator("expand", emits=("Expand",))
 def expand(context: TranslationContext) -> str:
     """The tensor repeated to a larger shape; -1 keeps a dimension."""
     x = context.input("x")
@@ -196,7 +196,7 @@ def expand(context: TranslationContext) -> str:
     return str(context.onnx.expand([x, context.shape_const(dims)]))
 
 
-@translator("tile", emits="Tile Reshape")
+@translator("tile", emits=("Tile", "Reshape"))
 def tile(context: TranslationContext) -> str:
     """The tensor laid side by side; the shorter of shape and repeats gets leading ones."""
     x = context.input("x")
@@ -207,7 +207,7 @@ def tile(context: TranslationContext) -> str:
     return str(context.onnx.tile([x, context.shape_const(repeats)]))
 
 
-@translator("expand_as", emits="Expand")
+@translator("expand_as", emits=("Expand",))
 def expand_as(context: TranslationContext) -> str:
     """The tensor repeated to the shape of another."""
     x = context.input("x")
@@ -215,7 +215,7 @@ def expand_as(context: TranslationContext) -> str:
     return str(context.onnx.expand([x, context.shape_const(dims)]))
 
 
-@translator("meshgrid", emits="Reshape Expand")
+@translator("meshgrid", emits=("Reshape", "Expand"))
 def meshgrid(context: TranslationContext) -> list[str]:
     """Each vector along an axis of its own, repeated along the others."""
     vectors = context.inputs("inputs")
@@ -228,7 +228,7 @@ def meshgrid(context: TranslationContext) -> list[str]:
     return grids
 
 
-@translator("flip", emits="graphcore.Reverse")
+@translator("flip", emits=("graphcore.Reverse",))
 def flip(context: TranslationContext) -> str:
     """The order of elements reversed along axes."""
     x = context.input("x")
@@ -236,7 +236,9 @@ def flip(context: TranslationContext) -> str:
     return str(context.graphcore.reverse([x], axes))
 
 
-@translator("roll", emits="Slice Concat Reshape Identity", limits="the shifts must be constant")
+@translator(
+    "roll", emits=("Slice", "Concat", "Reshape", "Identity"), limits="the shifts must be constant"
+)
 def roll(context: TranslationContext) -> str:
     """Elements moved along axes, those that leave at the end put in front."""
     x = context.input("x")
@@ -258,7 +260,7 @@ def _range(context: TranslationContext, x: str, axis: int, start: int, end: int)
     return str(context.onnx.slice([x, *operands]))
 
 
-@translator("repeat_interleave", emits="Reshape Expand")
+@translator("repeat_interleave", emits=("Reshape", "Expand"))
 def repeat_interleave(context: TranslationContext) -> str:
     """Each slice along an axis repeated a fixed number of times."""
     x, count = context.input("x"), int(context.attr("repeats"))
@@ -273,7 +275,7 @@ def repeat_interleave(context: TranslationContext) -> str:
 _MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}
 
 
-@translator("pad3d", emits="Pad Gather", limits="the paddings must be constant")
+@translator("pad3d", emits=("Pad", "Gather"), limits="the paddings must be constant")
 def pad3d(context: TranslationContext) -> str:
     """Padding of the spatial axes of [N, C, D, H, W] or [N, D, H, W, C], last axis first.
 
@@ -295,7 +297,7 @@ def pad3d(context: TranslationContext) -> str:
     return x
 
 
-@translator("pad", emits="Pad", limits="the paddings must be constant")
+@translator("pad", emits=("Pad",), limits="the paddings must be constant")
 def pad(context: TranslationContext) -> str:
     """Padding of every axis by a number before and a number after."""
     widths = [int(width) for width in context.attr("paddings")]
@@ -312,13 +314,13 @@ def _padded(context: TranslationContext, pairs: list[tuple[int, int]], mode: str
     return str(context.onnx.pad([x, widths, context.const_like(number, x)], mode))
 
 
-@translator("tril", emits="Where")
+@translator("tril", emits=("Where",))
 def tril(context: TranslationContext) -> str:
     """Zeroes above a diagonal of the last two axes."""
     return _triangle(context, np.tril)
 
 
-@translator("triu", emits="Where")
+@translator("triu", emits=("Where",))
 def triu(context: TranslationContext) -> str:
     """Zeroes below a diagonal of the last two axes."""
     return _triangle(context, np.triu)
@@ -330,7 +332,7 @@ def _triangle(context: TranslationContext, part: Callable[..., np.ndarray[Any, A
     return str(context.onnx.where([context.const(kept), x, context.const_like(0.0, x)]))
 
 
-@translator("pixel_shuffle", emits="Reshape Transpose")
+@translator("pixel_shuffle", emits=("Reshape", "Transpose"))
 def pixel_shuffle(context: TranslationContext) -> str:
     """[N, C * r * r, H, W] to [N, C, H * r, W * r]; with NHWC the channels stay last."""
     x, factor = context.input("x"), int(context.attr("upscale_factor"))

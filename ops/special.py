@@ -10,7 +10,7 @@ from paddle_ipu.ops.registry import translator
 
 
 def _unary(paddle_name: str, op_type: str) -> None:
-    @translator(paddle_name, emits=f"paddle_ipu.{op_type}")
+    @translator(paddle_name, emits=(f"paddle_ipu.{op_type}",))
     def translate(context: TranslationContext) -> str:
         return context.extension(op_type, [context.input("x")])[0]
 
@@ -28,25 +28,25 @@ for _paddle_name, _op_type in (
     _unary(_paddle_name, _op_type)
 
 
-@translator("polygamma", emits="paddle_ipu.Polygamma")
+@translator("polygamma", emits=("paddle_ipu.Polygamma",))
 def polygamma(context: TranslationContext) -> str:
     """The n-th derivative of digamma."""
     return context.extension("Polygamma", [context.input("x")], {"n": int(context.attr("n"))})[0]
 
 
-@translator("gammaincc", emits="paddle_ipu.Gammaincc")
+@translator("gammaincc", emits=("paddle_ipu.Gammaincc",))
 def gammaincc(context: TranslationContext) -> str:
     """The regularized upper incomplete gamma function; no gradient flows to ``x``, its order."""
     return context.extension("Gammaincc", [context.input("x"), context.input("y")])[0]
 
 
-@translator("nextafter", emits="paddle_ipu.NextAfter")
+@translator("nextafter", emits=("paddle_ipu.NextAfter",))
 def nextafter(context: TranslationContext) -> str:
     """The number that follows ``x`` in the direction of ``y``."""
     return context.extension("NextAfter", [context.input("x"), context.input("y")])[0]
 
 
-@translator("copysign", emits="paddle_ipu.CopySign Identity")
+@translator("copysign", emits=("paddle_ipu.CopySign", "Identity"))
 def copysign(context: TranslationContext) -> str:
     """``|x|`` with the sign of ``y``, that of zeros too; truth values have none."""
     if context.output_dtype() == "bool":
@@ -55,7 +55,7 @@ def copysign(context: TranslationContext) -> str:
     return context.extension("CopySign", [x, y])[0]
 
 
-@translator("heaviside", emits="Equal Greater Sign Where")
+@translator("heaviside", emits=("Equal", "Greater", "Sign", "Where"))
 def heaviside(context: TranslationContext) -> str:
     """1 where ``x`` is positive, 0 where negative, ``y`` at zero."""
     x, y = context.input("x"), context.input("y")
@@ -65,7 +65,7 @@ def heaviside(context: TranslationContext) -> str:
     return str(context.onnx.where([context.onnx.equal([x, zero]), y, step]))
 
 
-@translator("angle", emits="Less IsNaN Where")
+@translator("angle", emits=("Less", "IsNaN", "Where"))
 def angle(context: TranslationContext) -> str:
     """Of a real number: pi where it is negative, else 0; NaN stays."""
     x = context.input("x")
@@ -75,7 +75,7 @@ def angle(context: TranslationContext) -> str:
     return str(context.onnx.where([context.onnx.isnan([x]), x, found]))
 
 
-@translator("logit", emits="Clip Sub Div Log Less Greater Or Where")
+@translator("logit", emits=("Clip", "Sub", "Div", "Log", "Less", "Greater", "Or", "Where"))
 def logit(context: TranslationContext) -> str:
     """``log(x / (1 - x))`` with ``x`` kept ``eps`` away from 0 and 1; NaN outside where it is 0."""
     x, eps = context.input("x"), float(context.attr("eps", 1e-6))
@@ -101,7 +101,7 @@ def _paddle_dtype(context: TranslationContext) -> str:
 def _shift(paddle_name: str, op_type: str) -> None:
     @translator(
         paddle_name,
-        emits=f"paddle_ipu.{op_type}",
+        emits=(f"paddle_ipu.{op_type}",),
         limits="not int64 where it has 32 bits: on the hardware",
     )
     def translate(context: TranslationContext) -> str:

@@ -8,7 +8,7 @@ from paddle_ipu.ops.context import TranslationContext
 from paddle_ipu.ops.registry import translator
 
 
-@translator("increment", emits="Add")
+@translator("increment", emits=("Add",))
 def increment(context: TranslationContext) -> str:
     """``x + value``; the value is a number of x's dtype."""
     x = context.input("x")
@@ -16,7 +16,7 @@ def increment(context: TranslationContext) -> str:
     return str(context.onnx.add([x, context.const(value, context.dtype(x))]))
 
 
-@translator("assign_out_", emits="Identity")
+@translator("assign_out_", emits=("Identity",))
 def assign_out(context: TranslationContext) -> str:
     """x, which the operand ``output`` becomes."""
     return str(context.onnx.identity([context.input("x")]))

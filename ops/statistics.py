@@ -27,7 +27,7 @@ def _variance(context: TranslationContext, correction: float) -> str:
     return str(context.onnx.div([total, context.const_like(counted, x)]))
 
 
-@translator("var", emits="ReduceMean Sub ReduceSumSquare Div")
+@translator("var", emits=("ReduceMean", "Sub", "ReduceSumSquare", "Div"))
 def var(context: TranslationContext) -> str:
     """The sum of squared distances from the mean over ``correction`` less than their number.
 
@@ -36,20 +36,20 @@ def var(context: TranslationContext) -> str:
     return _variance(context, float(context.attr("correction", 1.0)))
 
 
-@translator("variance", emits="ReduceMean Sub ReduceSumSquare Div")
+@translator("variance", emits=("ReduceMean", "Sub", "ReduceSumSquare", "Div"))
 def variance(context: TranslationContext) -> str:
     """The mean squared distance from the mean."""
     return _variance(context, 0.0)
 
 
-@translator("std", emits="ReduceMean Sub ReduceSumSquare Div Sqrt")
+@translator("std", emits=("ReduceMean", "Sub", "ReduceSumSquare", "Div", "Sqrt"))
 def std(context: TranslationContext) -> str:
     """The square root of the variance."""
     found = _variance(context, float(context.attr("correction", 1.0)))
     return str(context.onnx.sqrt([found]))
 
 
-@translator("nansum", emits="IsNaN Where ReduceSum")
+@translator("nansum", emits=("IsNaN", "Where", "ReduceSum"))
 def nansum(context: TranslationContext) -> str:
     """The sum of what is not NaN."""
     x = context.input("x")
@@ -59,7 +59,7 @@ def nansum(context: TranslationContext) -> str:
 
 
 def _median(paddle_name: str, ignore_nan: int) -> None:
-    @translator(paddle_name, emits="paddle_ipu.Median Transpose Reshape")
+    @translator(paddle_name, emits=("paddle_ipu.Median", "Transpose", "Reshape"))
     def translate(context: TranslationContext) -> list[str]:
         x = context.input("x")
         shape = context.shape(x)
@@ -102,7 +102,7 @@ _median("median", 0)
 _median("nanmedian", 1)
 
 
-@translator("histogram", emits="paddle_ipu.Histogram")
+@translator("histogram", emits=("paddle_ipu.Histogram",))
 def histogram(context: TranslationContext) -> str:
     """How many elements, or how much weight, fall into each bin."""
     if 0 in context.shape(context.input("input")):
@@ -121,7 +121,7 @@ def histogram(context: TranslationContext) -> str:
     return context.extension("Histogram", given, attributes)[0]
 
 
-@translator("bincount", emits="", limits="of constants only")
+@translator("bincount", emits=(), limits="of constants only")
 def bincount(context: TranslationContext) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
     """How often each whole number occurs, or the weight it occurs with."""
     if not context.is_constant("x") or not context.is_constant("weights"):
@@ -136,7 +136,7 @@ def bincount(context: TranslationContext) -> np.ndarray[tuple[int, ...], np.dtyp
     return found.astype(dialect.dtype_name(context.node.outputs[0]))
 
 
-@translator("number_count", emits="Reshape Equal Cast ReduceSum")
+@translator("number_count", emits=("Reshape", "Equal", "Cast", "ReduceSum"))
 def number_count(context: TranslationContext) -> str:
     """How often each whole number below ``upper_range`` occurs."""
     numbers = context.reshape(context.input("numbers"), [-1, 1])

@@ -26,13 +26,13 @@ def _index(context: TranslationContext) -> int | None:
     return int(context.static("i").reshape(())) if context.is_constant("i") else None
 
 
-@translator("create_array", emits="")
+@translator("create_array", emits=())
 def create_array(context: TranslationContext) -> list[str | None]:
     """An array without elements."""
     return _keep(context, ())
 
 
-@translator("array_write", emits="", limits="the index must be constant, up to the array's length")
+@translator("array_write", emits=(), limits="the index must be constant, up to the array's length")
 def array_write(context: TranslationContext) -> list[str | None]:
     """The array with ``x`` at ``i``: in the place of an element, or behind the last."""
     elements, at = list(context.array("array")), _index(context)
@@ -53,7 +53,7 @@ def array_write(context: TranslationContext) -> list[str | None]:
     return _keep(context, elements)
 
 
-@translator("array_read", emits="Concat Gather Unsqueeze Reshape")
+@translator("array_read", emits=("Concat", "Gather", "Unsqueeze", "Reshape"))
 def array_read(context: TranslationContext) -> str | np.ndarray[Any, Any]:
     """The element at ``i``; by an index of run time one of elements that have one shape."""
     elements, at = context.array("array"), _index(context)
@@ -65,13 +65,13 @@ def array_read(context: TranslationContext) -> str | np.ndarray[Any, Any]:
     return elements[at]
 
 
-@translator("array_length", emits="")
+@translator("array_length", emits=())
 def array_length(context: TranslationContext) -> np.ndarray[Any, Any]:
     """The number of elements."""
     return np.asarray([len(context.array("x"))], np.int64)
 
 
-@translator("array_pop", emits="", limits="the array may not be empty")
+@translator("array_pop", emits=(), limits="the array may not be empty")
 def array_pop(context: TranslationContext) -> list[str | None]:
     """The array without the element at ``index``, and that element."""
     elements, at = list(context.array("array")), int(context.attr("index", -1))
@@ -82,7 +82,9 @@ def array_pop(context: TranslationContext) -> list[str | None]:
 
 
 @translator(
-    "array_to_tensor", emits="Concat Unsqueeze", limits="elements have one shape beside the axis"
+    "array_to_tensor",
+    emits=("Concat", "Unsqueeze"),
+    limits="elements have one shape beside the axis",
 )
 def array_to_tensor(context: TranslationContext) -> list[str | None]:
     """The elements joined, or stacked, along ``axis``; and the size of each in that dimension."""

@@ -47,9 +47,9 @@ def _norm(context: TranslationContext, x: str, order: float, axes: list[int], ke
 
 
 _NORM = (
-    "ReduceL1 ReduceL2 ReduceMax ReduceMin ReduceSum Abs Sign Pow Equal Where Not And IsInf Sub "
-    "Add graphcore.Detach"
-)
+    "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMin", "ReduceSum", "Abs", "Sign", "Pow", "Equal",
+    "Where", "Not", "And", "IsInf", "Sub", "Add", "graphcore.Detach",
+)  # fmt: skip
 
 
 @translator("p_norm", emits=_NORM)
@@ -72,7 +72,7 @@ def dist(context: TranslationContext) -> str:
     return _norm(context, difference, float(context.attr("p", 2.0)), axes, 0)
 
 
-@translator("frobenius_norm", emits="ReduceL2", limits="the axes must be constant")
+@translator("frobenius_norm", emits=("ReduceL2",), limits="the axes must be constant")
 def frobenius_norm(context: TranslationContext) -> str:
     """``sqrt(sum(x * x))`` along some axes or over everything."""
     x = context.input("x")
@@ -84,14 +84,14 @@ def frobenius_norm(context: TranslationContext) -> str:
     return str(context.onnx.reducel2([x], axes, int(context.attr("keep_dim", 0))))
 
 
-@translator("l1_norm", emits="ReduceL1")
+@translator("l1_norm", emits=("ReduceL1",))
 def l1_norm(context: TranslationContext) -> str:
     """The sum of all ``|x|``."""
     x = context.input("x")
     return str(context.onnx.reducel1([x], list(range(context.rank(x))), 0))
 
 
-@translator("squared_l2_norm", emits="ReduceSumSquare Reshape")
+@translator("squared_l2_norm", emits=("ReduceSumSquare", "Reshape"))
 def squared_l2_norm(context: TranslationContext) -> str:
     """The sum of all ``x * x``, as a vector of one element."""
     x = context.input("x")
@@ -99,7 +99,7 @@ def squared_l2_norm(context: TranslationContext) -> str:
     return context.reshape(total, dialect.dims_of(context.node.outputs[0]))
 
 
-@translator("norm", emits="ReduceSumSquare Add Sqrt Div graphcore.Detach")
+@translator("norm", emits=("ReduceSumSquare", "Add", "Sqrt", "Div", "graphcore.Detach"))
 def norm(context: TranslationContext) -> list[str]:
     """``x / sqrt(sum(x * x) + epsilon)`` along an axis, and that root, which has no gradient."""
     x = context.input("x")
@@ -110,7 +110,7 @@ def norm(context: TranslationContext) -> list[str]:
     return [str(context.onnx.div([x, length])), str(context.graphcore.detach([length]))]
 
 
-@translator("clip_by_norm", emits="ReduceL2 Greater Div Where Mul")
+@translator("clip_by_norm", emits=("ReduceL2", "Greater", "Div", "Where", "Mul"))
 def clip_by_norm(context: TranslationContext) -> str:
     """``x`` scaled to the length ``max_norm`` where it is longer."""
     x = context.input("x")
@@ -126,7 +126,7 @@ def clip_by_norm(context: TranslationContext) -> str:
     return str(context.onnx.mul([x, factor]))
 
 
-@translator("renorm", emits="Abs Pow ReduceSum Greater Div Where Mul")
+@translator("renorm", emits=("Abs", "Pow", "ReduceSum", "Greater", "Div", "Where", "Mul"))
 def renorm(context: TranslationContext) -> str:
     """Slices along an axis, scaled to the p-norm ``max_norm`` where theirs is larger."""
     x = context.input("x")

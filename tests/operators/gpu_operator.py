@@ -8,7 +8,7 @@ ProgramDesc whose shapes are given beside the operators.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -81,7 +81,11 @@ def add_all(terms: list[Any]) -> Any:
 
 
 def append_unknown(
-    name: str, inputs: dict[str, Any], attributes: dict[str, Any], out: str, others: str = ""
+    name: str,
+    inputs: dict[str, Any],
+    attributes: dict[str, Any],
+    out: str,
+    others: Sequence[str] = (),
 ) -> Any:
     """Appends an operator that the wheel for CPUs does not even know, and gives its result.
 
@@ -92,7 +96,7 @@ def append_unknown(
         inputs: slot -> variable, or None for one left out.
         attributes: of the operator.
         out: slot of the result.
-        others: slots of results that nobody reads, separated by blanks.
+        others: slots of results that nobody reads.
     """
     from paddle.base.framework import Operator
     from paddle.base.layer_helper import LayerHelper
@@ -106,7 +110,7 @@ def append_unknown(
     for slot, variable in inputs.items():
         if variable is not None:
             desc.set_input(slot, [variable.name])
-    for slot in [*others.split(), out]:
+    for slot in [*others, out]:
         made = helper.create_variable_for_type_inference(like.dtype, stop_gradient=True)
         made.desc.set_shape(list(like.shape))
         desc.set_output(slot, [made.name])

@@ -64,7 +64,7 @@ class OperatorCase:
     op: str
     build: Build
     inputs: Mapping[str, Array]
-    gradient: Sequence[str] = ()
+    gradient: tuple[str, ...] = ()
     label: str = ""
     tolerance: Tolerance | None = None
     limitation: str = ""
@@ -117,7 +117,7 @@ class CaseTable:
         op: str,
         build: Build,
         *,
-        gradient: str = "",
+        gradient: tuple[str, ...] = (),
         label: str = "",
         tolerance: Tolerance | None = None,
         limitation: str = "",
@@ -127,13 +127,13 @@ class CaseTable:
         gpu_only: bool = False,
         **inputs: Array,
     ) -> None:
-        """Adds a row; `gradient` names inputs separated by blanks."""
+        """Adds a row; the arguments are those of `OperatorCase`."""
         self.rows.append(
             OperatorCase(
                 op=op,
                 build=build,
                 inputs=inputs,
-                gradient=gradient.split(),
+                gradient=gradient,
                 label=label,
                 tolerance=tolerance,
                 limitation=limitation,

@@ -347,7 +347,7 @@ def test_a_step_that_divides_by_zero_changes_no_weight() -> None:
             "float32"
         )
 
-    built = build_case(OperatorCase("", build, inputs, gradient=["w"]))
+    built = build_case(OperatorCase("", build, inputs, gradient=("w",)))
     compiled = compile_case(built)
     fetches = [built.fetches["output 0"]]
     with static_mode():

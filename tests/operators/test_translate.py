@@ -126,7 +126,7 @@ def test_an_in_place_operator_has_the_translator_of_the_plain_one() -> None:
 
 def test_a_second_translator_of_one_operator_is_an_error() -> None:
     with pytest.raises(ValueError, match="relu already has a translator"):
-        translator("relu", emits="Relu")(lambda context: "")
+        translator("relu", emits=("Relu",))(lambda context: "")
 
 
 def test_an_operand_that_must_be_one_tensor_is_checked() -> None:

@@ -23,7 +23,7 @@ def _everywhere(op: str, function: Callable[..., Any]) -> None:
     _add(
         op,
         lambda x, limits: [function(x), function(limits)],
-        gradient="x",
+        gradient=("x",),
         x=_AROUND_ZERO,
         limits=_WITH_LIMITS,
     )
@@ -65,14 +65,14 @@ for _op, _function in (
     ("cosh", paddle.cosh),
     ("asinh", paddle.asinh),
 ):
-    _add(_op, lambda x, f=_function: f(x), gradient="x", x=_AROUND_ZERO)
+    _add(_op, lambda x, f=_function: f(x), gradient=("x",), x=_AROUND_ZERO)
 
 for _op, _function in (("sin", paddle.sin), ("cos", paddle.cos), ("tan", paddle.tan)):
-    _add(_op, lambda x, f=_function: f(x), gradient="x", x=normal(3, 4))
+    _add(_op, lambda x, f=_function: f(x), gradient=("x",), x=normal(3, 4))
 
 for _op, _function in (("asin", paddle.asin), ("acos", paddle.acos), ("atanh", paddle.atanh)):
-    _add(_op, lambda x, f=_function: f(x), gradient="x", x=uniform(5, low=-0.9, high=0.9))
-_add("acosh", paddle.acosh, gradient="x", x=uniform(5, low=1.1, high=4.0))
+    _add(_op, lambda x, f=_function: f(x), gradient=("x",), x=uniform(5, low=-0.9, high=0.9))
+_add("acosh", paddle.acosh, gradient=("x",), x=uniform(5, low=1.1, high=4.0))
 
 for _op, _function in (
     ("log", paddle.log),
@@ -86,50 +86,54 @@ for _op, _function in (
     _add(
         _op,
         lambda x, limits, f=_function: [f(x), f(limits)],
-        gradient="x",
+        gradient=("x",),
         x=floats(0.25, 0.5, 1.0, 2.0, 10.0),
         limits=floats(0.0, np.inf, np.nan),
     )
-_add("sqrt", paddle.sqrt, gradient="x", label="zero", x=floats(0.0, 1.0))
-_add("log", paddle.log, gradient="x", label="zero", x=floats(0.0, 1.0))
-_add("rsqrt", paddle.rsqrt, gradient="x", label="zero", x=floats(0.0, 1.0))
-_add("reciprocal", paddle.reciprocal, gradient="x", label="zero", x=floats(0.0, 1.0))
+_add("sqrt", paddle.sqrt, gradient=("x",), label="zero", x=floats(0.0, 1.0))
+_add("log", paddle.log, gradient=("x",), label="zero", x=floats(0.0, 1.0))
+_add("rsqrt", paddle.rsqrt, gradient=("x",), label="zero", x=floats(0.0, 1.0))
+_add("reciprocal", paddle.reciprocal, gradient=("x",), label="zero", x=floats(0.0, 1.0))
 
 _add(
     "relu",
     lambda x, limits: [F.relu(x), F.relu(limits)],
-    gradient="x",
+    gradient=("x",),
     x=_AROUND_ZERO,
     limits=floats(-np.inf, np.inf),
 )
-_add("gelu", lambda x: F.gelu(x, approximate=True), gradient="x", label="tanh", x=_AROUND_ZERO)
-_add("relu6", F.relu6, gradient="x", label="bounds", x=floats(-1.0, 0.0, 3.0, 6.0, 7.0))
+_add("gelu", lambda x: F.gelu(x, approximate=True), gradient=("x",), label="tanh", x=_AROUND_ZERO)
+_add("relu6", F.relu6, gradient=("x",), label="bounds", x=floats(-1.0, 0.0, 3.0, 6.0, 7.0))
 _add(
     "hardtanh",
     lambda x: [F.hardtanh(x), F.hardtanh(x, -0.5, 2.0)],
-    gradient="x",
+    gradient=("x",),
     x=floats(-2.0, -1.0, -0.5, 0.0, 1.0, 2.0, 3.0),
 )
 _add(
-    "hardsigmoid", F.hardsigmoid, gradient="x", label="bounds", x=floats(-4.0, -3.0, 0.0, 3.0, 4.0)
+    "hardsigmoid",
+    F.hardsigmoid,
+    gradient=("x",),
+    label="bounds",
+    x=floats(-4.0, -3.0, 0.0, 3.0, 4.0),
 )
-_add("hardswish", F.hardswish, gradient="x", x=floats(-4.0, -3.0, -1.0, 0.0, 1.0, 3.0, 4.0))
-_add("leaky_relu", lambda x: F.leaky_relu(x, 0.2), gradient="x", label="slope", x=_AROUND_ZERO)
-_add("elu", lambda x: F.elu(x, 0.5), gradient="x", label="alpha", x=_AROUND_ZERO)
-_add("celu", lambda x: F.celu(x, 0.5), gradient="x", label="alpha", x=_AROUND_ZERO)
+_add("hardswish", F.hardswish, gradient=("x",), x=floats(-4.0, -3.0, -1.0, 0.0, 1.0, 3.0, 4.0))
+_add("leaky_relu", lambda x: F.leaky_relu(x, 0.2), gradient=("x",), label="slope", x=_AROUND_ZERO)
+_add("elu", lambda x: F.elu(x, 0.5), gradient=("x",), label="alpha", x=_AROUND_ZERO)
+_add("celu", lambda x: F.celu(x, 0.5), gradient=("x",), label="alpha", x=_AROUND_ZERO)
 _add(
     "softplus",
     lambda x: F.softplus(x, beta=2.0, threshold=3.0),
-    gradient="x",
+    gradient=("x",),
     label="beta",
     x=floats(-2.0, 0.0, 1.0, 1.5, 2.0, 30.0),
 )
-_add("softshrink", F.softshrink, gradient="x", x=floats(-2.0, -0.5, -0.25, 0.0, 0.5, 2.0))
-_add("hardshrink", F.hardshrink, gradient="x", x=floats(-2.0, -0.6, -0.25, 0.0, 0.4, 2.0))
+_add("softshrink", F.softshrink, gradient=("x",), x=floats(-2.0, -0.5, -0.25, 0.0, 0.5, 2.0))
+_add("hardshrink", F.hardshrink, gradient=("x",), x=floats(-2.0, -0.6, -0.25, 0.0, 0.4, 2.0))
 _add(
     "hardshrink",
     F.hardshrink,
-    gradient="x",
+    gradient=("x",),
     label="bounds",
     since=Since("3.1", "the kernel makes the bounds zero"),
     x=floats(-0.5, 0.5),
@@ -137,13 +141,13 @@ _add(
 _add(
     "thresholded_relu",
     lambda x: F.thresholded_relu(x, 0.5),
-    gradient="x",
+    gradient=("x",),
     x=floats(-2.0, 0.25, 0.5, 2.0),
 )
 _add(
     "thresholded_relu",
     lambda x: F.thresholded_relu(x, 0.5, 0.1),
-    gradient="x",
+    gradient=("x",),
     label="value",
     since=Since("3.0", "the function has no value for what is below the threshold"),
     x=floats(-2.0, 0.25, 0.5, 2.0),
@@ -151,14 +155,14 @@ _add(
 _add(
     "prelu",
     F.prelu,
-    gradient="x alpha",
+    gradient=("x", "alpha"),
     x=np.asarray([[-1.0, 0.0], [2.0, -3.0]], np.float32),
     alpha=floats(0.25),
 )
 _add(
     "prelu",
     F.prelu,
-    gradient="x alpha",
+    gradient=("x", "alpha"),
     label="channel",
     x=normal(2, 3, 4),
     alpha=floats(0.1, 0.2, 0.3),
@@ -166,7 +170,7 @@ _add(
 _add(
     "prelu",
     lambda x, alpha: F.prelu(x, alpha, data_format="NLC"),
-    gradient="x alpha",
+    gradient=("x", "alpha"),
     label="channels last",
     x=normal(2, 4, 3),
     alpha=floats(0.1, 0.2, 0.3),
@@ -174,13 +178,13 @@ _add(
 _add(
     "round",
     paddle.round,
-    gradient="x",
+    gradient=("x",),
     x=floats(-2.4, -1.6, -0.2, 0.0, 0.49999997, 1.6, 2.4, 8388609.0),
 )
 _add(
     "round",
     paddle.round,
-    gradient="x",
+    gradient=("x",),
     label="halves",
     limitation="a half goes to the even neighbour; before Paddle 3.1 it goes away from zero",
     since=Since("3.1", "the kernel rounds halves away from zero"),
@@ -189,7 +193,7 @@ _add(
 _add(
     "round",
     lambda x: [paddle.round(x, 2), paddle.round(x * 100, -1)],
-    gradient="x",
+    gradient=("x",),
     label="decimals",
     since=Since("3.0", "the function has no decimals"),
     x=normal(3, 4),

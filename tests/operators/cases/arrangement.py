@@ -37,7 +37,7 @@ _add(
 _add(
     "diag",
     lambda x, v: [paddle.diag(x, 1), paddle.diag(x, -2), paddle.diag(v, 2, 1.5), paddle.diag(v)],
-    gradient="x v",
+    gradient=("x", "v"),
     label="gradient",
     since=Since("3.0", "the Python function stops the gradient"),
     x=normal(3, 4),
@@ -51,7 +51,7 @@ _add(
         paddle.diag_embed(x, offset=-2, dim1=-1, dim2=1),
         x * 2,
     ],
-    gradient="x",
+    gradient=("x",),
     x=_CUBE,
 )
 _add(
@@ -69,7 +69,7 @@ _add(
         paddle.diagonal(x, offset=-1, axis1=2, axis2=0),
         paddle.diagonal(i, offset=-1, axis1=-1, axis2=-2),
     ],
-    gradient="x",
+    gradient=("x",),
     x=_CUBE,
     i=_WHOLE,
 )
@@ -83,7 +83,7 @@ _add(
         F.unfold(x, 2, strides=[2, 1], paddings=[1, 0], dilations=[1, 2]),
         F.unfold(x, [3, 2], strides=2, paddings=[1, 2, 0, 1]),
     ],
-    gradient="x",
+    gradient=("x",),
     x=normal(2, 3, 4, 6),
 )
 _add(
@@ -93,7 +93,7 @@ _add(
         F.fold(y, [3, 6], [2, 2], strides=1, paddings=[1, 0]),
         F.fold(x, [5, 5], [3, 2], strides=[2, 2], dilations=[2, 3], paddings=1),
     ],
-    gradient="x y",
+    gradient=("x", "y"),
     x=normal(2, 12, 4),
     y=normal(2, 8, 20, seed=1),
 )
@@ -103,13 +103,13 @@ _add(
         F.pixel_unshuffle(x, 2),
         F.pixel_unshuffle(x, 2, data_format="NHWC"),
     ],
-    gradient="x",
+    gradient=("x",),
     x=normal(2, 4, 4, 6),
 )
 _add(
     "channel_shuffle",
     lambda x: [F.channel_shuffle(x, 4), F.channel_shuffle(x, 3, data_format="NHWC")],
-    gradient="x",
+    gradient=("x",),
     x=_IMAGE,
 )
 
@@ -124,12 +124,12 @@ def _shuffle_channel(x: Any, group: int) -> Any:
     )
 
 
-_add("shuffle_channel", lambda x: _shuffle_channel(x, 3), gradient="x", x=normal(2, 9, 2, 3))
+_add("shuffle_channel", lambda x: _shuffle_channel(x, 3), gradient=("x",), x=normal(2, 9, 2, 3))
 _add("shuffle_channel", lambda x: _shuffle_channel(x, 2), label="other sizes", x=_IMAGE)
 _add(
     "shuffle_channel",
     lambda x: _shuffle_channel(x, 2),
-    gradient="x",
+    gradient=("x",),
     label="gradient of other sizes",
     limitation="Paddle's own gradient shuffles forward again",
     oracle=lambda x: x.reshape(1, 2, 3, 2, 1).transpose(0, 2, 1, 3, 4).reshape(1, 6, 2, 1),
@@ -143,7 +143,7 @@ _add(
         F.temporal_shift(x, 2, 0.4),
         F.temporal_shift(x, 4, 0.2, data_format="NHWC"),
     ],
-    gradient="x",
+    gradient=("x",),
     x=normal(4, 8, 2, 6),
 )
 
@@ -156,7 +156,7 @@ _add(
         paddle.signal.frame(v, 4, 3),
         paddle.signal.frame(v, 4, 3, axis=0),
     ],
-    gradient="x v",
+    gradient=("x", "v"),
     x=normal(4, 3, 7),
     v=normal(10),
 )
@@ -168,7 +168,7 @@ _add(
         paddle.signal.overlap_add(m, 3),
         paddle.signal.overlap_add(m, 3, axis=0),
     ],
-    gradient="x m",
+    gradient=("x", "m"),
     x=normal(4, 3, 7),
     m=normal(4, 3),
 )
@@ -177,7 +177,7 @@ _add(
 _add(
     "broadcast_tensors",
     lambda x, y, s: paddle.broadcast_tensors([x, y, s]),
-    gradient="x y s",
+    gradient=("x", "y", "s"),
     x=normal(3, 1),
     y=normal(2, 1, 4),
     s=normal(),
@@ -194,7 +194,7 @@ _add(
 _add(
     "multiplex",
     lambda x, y, i: paddle.multiplex([x, y, x * 2], i),
-    gradient="x y",
+    gradient=("x", "y"),
     x=normal(4, 3),
     y=normal(4, 3, seed=1),
     i=np.asarray([[2], [0], [1], [1]], np.int32),
@@ -204,7 +204,7 @@ _add(
     lambda x: paddle.repeat_interleave(x, paddle.assign(np.asarray([2, 0, 3])), 1).reshape(
         [2, 5, 4]
     ),
-    gradient="x",
+    gradient=("x",),
     label="gradient",
     x=_CUBE,
 )
@@ -232,7 +232,7 @@ def _trans_layout(x: Any, perm: list[int]) -> Any:
 _add(
     "trans_layout",
     lambda x: _trans_layout(x, [2, 0, 1]),
-    gradient="x",
+    gradient=("x",),
     since=Since("3.0", "there is no such operator"),
     x=_CUBE,
 )
@@ -243,7 +243,7 @@ _add(
         paddle.crop(x, [1, 3, 2], [1, 0, 0]),
         paddle.crop(i, [2, 2]),
     ],
-    gradient="x",
+    gradient=("x",),
     x=_CUBE,
     i=_WHOLE,
 )
@@ -262,7 +262,7 @@ def _reverse(x: Any, axis: list[int]) -> Any:
 _add(
     "reverse",
     lambda x, i: [_reverse(x, [0]), _reverse(x, [-1, 1]), _reverse(i, [1])],
-    gradient="x",
+    gradient=("x",),
     x=_CUBE,
     i=_WHOLE,
 )

@@ -44,7 +44,7 @@ def attention(
 
 _Q, _K, _V = normal(2, 4, 4, 3), normal(2, 4, 2, 3, seed=1), normal(2, 4, 2, 3, seed=2)
 _FULL: dict[str, Any] = {"q": _Q, "k": normal(2, 4, 4, 3, seed=3), "v": normal(2, 4, 4, 3, seed=4)}
-_OUTPUTS = "out softmax softmax_lse seed_offset"
+_OUTPUTS = ("out", "softmax", "softmax_lse", "seed_offset")
 
 
 def _flash(q: Any, k: Any, v: Any, mask: Any = None, **options: Any) -> Any:
@@ -70,7 +70,7 @@ _add(
     "flash_attn",
     lambda q, k, v: [_flash(q, k, v, causal=True), _flash(q, k, v, dropout=0.5, is_test=True)],
     gpu_only=True,
-    gradient="q k v",
+    gradient=("q", "k", "v"),
     oracle=lambda q, k, v: [attention(q, k, v, causal=True), attention(q, k, v)],
     label="of few heads",
     q=_Q,
@@ -81,7 +81,7 @@ _add(
     "flash_attn",
     lambda q, k, v, m, each: [_flash(q, k, v, m), _flash(q, k, v, each)],
     gpu_only=True,
-    gradient="q k v",
+    gradient=("q", "k", "v"),
     oracle=lambda q, k, v, m, each: [attention(q, k, v, m), attention(q, k, v, each)],
     label="with a mask",
     **_FULL,
@@ -92,7 +92,7 @@ _add(
     "flash_attn",
     lambda q, k, v, m, each: [_flash(q, k, v, m), _flash(q, k, v, each)],
     gpu_only=True,
-    gradient="q k v",
+    gradient=("q", "k", "v"),
     oracle=lambda q, k, v, m, each: [attention(q, k, v, m), attention(q, k, v, each)],
     label="of few heads with a mask",
     q=_Q,
@@ -105,7 +105,7 @@ _add(
     "flash_attn",
     lambda q, k, v: _flash(q, k, v, dropout=1.0),
     gpu_only=True,
-    gradient="v",
+    gradient=("v",),
     oracle=lambda q, k, v: np.zeros_like(q),
     label="all dropped",
     **_FULL,
@@ -125,7 +125,7 @@ _add(
     "flash_attn",
     lambda q, k, v: _flash(q, k, v, dropout=0.5),
     gpu_only=True,
-    gradient="v",
+    gradient=("v",),
     label="dropout",
     judge=judge_dropped_weights,
     q=_MANY,
@@ -162,7 +162,7 @@ _add(
     "flash_attn_qkvpacked",
     lambda x, m: [_packed(x, causal=True), _packed(x, m, dropout=0.5, is_test=True)],
     gpu_only=True,
-    gradient="x",
+    gradient=("x",),
     since=_NEW,
     oracle=lambda x, m: [
         attention(x[:, :, 0], x[:, :, 1], x[:, :, 2], causal=True),
@@ -175,7 +175,7 @@ _add(
     "flash_attn_qkvpacked",
     lambda x: _packed(x, dropout=0.5),
     gpu_only=True,
-    gradient="x",
+    gradient=("x",),
     since=_NEW,
     label="dropout",
     judge=judge_dropped_weights,
@@ -202,7 +202,7 @@ def _efficient(q: Any, k: Any, v: Any, bias: Any = None, **options: Any) -> Any:
             "scale": options.get("scale", -1.0),
             "is_test": options.get("is_test", False),
         },
-        "output logsumexp seed_and_offset",
+        ("output", "logsumexp", "seed_and_offset"),
     )[0]
 
 
@@ -214,7 +214,7 @@ _add(
         _efficient(q, k, v, dropout=0.5, is_test=True),
     ],
     gpu_only=True,
-    gradient="q k v",
+    gradient=("q", "k", "v"),
     oracle=lambda q, k, v, m: [
         attention(q, k, v, m),
         attention(q, k, v, scale=0.25, causal=True),
@@ -229,7 +229,7 @@ _add(
     "memory_efficient_attention",
     lambda q, k, v: _efficient(q, k, v, dropout=0.5),
     gpu_only=True,
-    gradient="v",
+    gradient=("v",),
     label="dropout",
     judge=judge_dropped_weights,
     q=_MANY,
@@ -254,7 +254,7 @@ def _dot_product(q: Any, k: Any, v: Any, bias: Any = None, **options: Any) -> An
             "mask_type_str": options.get("mask", "none"),
             "bias_type_str": options.get("kind", "none" if bias is None else "post_scale_bias"),
         },
-        "out softmax_out rng_state",
+        ("out", "softmax_out", "rng_state"),
     )[0]
 
 
@@ -266,7 +266,7 @@ _add(
         _dot_product(q, k, v, dropout=0.5, training=False),
     ],
     gpu_only=True,
-    gradient="q k v",
+    gradient=("q", "k", "v"),
     since=_NEW,
     oracle=lambda q, k, v, m: [
         attention(q, k, v, scale=0.5, causal=True),
@@ -282,7 +282,7 @@ _add(
     "fused_dot_product_attention",
     lambda q, k, v: _dot_product(q, k, v, dropout=0.5),
     gpu_only=True,
-    gradient="v",
+    gradient=("v",),
     since=_NEW,
     label="dropout",
     judge=judge_dropped_weights,
@@ -294,7 +294,7 @@ _add(
 _add(
     "self_dp_attention",
     lambda x: operator(
-        "self_dp_attention", {"x": x, "alpha": 0.5, "head_number": 2}, "Out", {"x": "X"}
+        "self_dp_attention", {"x": x, "alpha": 0.5, "head_number": 2}, ("Out",), {"x": "X"}
     )[0],
     # Paddle's kernel needs AVX-512.
     oracle=lambda x: attention(x[:, :, 0], x[:, :, 1], x[:, :, 2], scale=0.5),
@@ -322,7 +322,7 @@ _add(
             "alpha": 0.5,
             "head_number": 2,
         },
-        "Out",
+        ("Out",),
         {
             "input": "Input",
             "w": "W",
@@ -342,8 +342,8 @@ _add(
 )
 _add(
     "fused_softmax_mask",
-    lambda x, m: operator("fused_softmax_mask", {"x": x, "mask": m}, "Out", _XM)[0],
-    gradient="x",
+    lambda x, m: operator("fused_softmax_mask", {"x": x, "mask": m}, ("Out",), _XM)[0],
+    gradient=("x",),
     x=normal(2, 2, 8, 32),
     m=normal(2, 1, 8, 32, seed=1),
 )
@@ -357,8 +357,8 @@ def _upper_triangle(x: Array) -> Array:
 # Paddle has a CPU kernel, which says that it is for GPUs only.
 _add(
     "fused_softmax_mask_upper_triangle",
-    lambda x: operator("fused_softmax_mask_upper_triangle", {"X": x}, "Out")[0],
-    gradient="x",
+    lambda x: operator("fused_softmax_mask_upper_triangle", {"X": x}, ("Out",))[0],
+    gradient=("x",),
     gpu_only=True,
     oracle=_upper_triangle,
     x=normal(2, 1, 4, 4),
@@ -369,7 +369,7 @@ _add(
 _add(
     "fused_softmax_mask",
     paddle.incubate.softmax_mask_fuse,
-    gradient="x",
+    gradient=("x",),
     label="softmax_mask_fuse",
     x=normal(2, 2, 8, 32),
     mask=normal(2, 1, 8, 32, seed=1),
@@ -377,7 +377,7 @@ _add(
 _add(
     "matmul",
     functional.scaled_dot_product_attention,
-    gradient="q k v",
+    gradient=("q", "k", "v"),
     label="attention",
     oracle=attention,
     **_FULL,
@@ -385,7 +385,7 @@ _add(
 _add(
     "matmul",
     lambda q, k, v: functional.flash_attention.flash_attention(q, k, v, causal=True)[0],
-    gradient="q k v",
+    gradient=("q", "k", "v"),
     label="flash_attention",
     since=Since("3.3", "the function writes an operator whose gradient CPUs lack"),
     oracle=lambda q, k, v: attention(q, k, v, causal=True),
@@ -397,7 +397,7 @@ _add(
         functional.scaled_dot_product_attention(q, k, v, m),
         functional.scaled_dot_product_attention(q, k, v, m, 0.5, training=False),
     ],
-    gradient="q k v",
+    gradient=("q", "k", "v"),
     label="masked attention",
     since=Since("3.3", "the function writes an operator without a CPU kernel"),
     oracle=lambda q, k, v, m: [attention(q, k, v, m), attention(q, k, v, m)],
@@ -457,7 +457,7 @@ def _softmax_of(q: Any, k: Any, v: Any) -> Any:
     return operator(
         "fused_dot_product_attention",
         {**arguments, **options, **kinds},
-        "softmax_out out rng_state",
+        ("softmax_out", "out", "rng_state"),
     )[0]
 
 

@@ -36,7 +36,7 @@ for _op, _function in (
     ("stanh", lambda x: paddle.stanh(x, 0.5, 2.0)),
     ("thresholded_relu", lambda x: F.thresholded_relu(x, -0.4)),
 ):
-    _add(_op, _function, gradient="x", label="own numbers", x=_AROUND_ZERO)
+    _add(_op, _function, gradient=("x",), label="own numbers", x=_AROUND_ZERO)
 TABLE.refuse(
     "mish",
     lambda x: call("mish", [x, 2.0], {"X": x}, {"Out": _FLOAT}, threshold=2.0),
@@ -107,7 +107,7 @@ _add(
 _add(
     "trace",
     lambda x: [paddle.trace(x, 1, 1, 2), paddle.trace(x, 0, -1, 0)],
-    gradient="x",
+    gradient=("x",),
     label="axes",
     x=normal(3, 4, 5),
 )
@@ -127,7 +127,7 @@ _add(
 _add(
     "trans_layout",
     lambda x: paddle._C_ops.trans_layout(x, [1, 0, 2]),
-    gradient="x",
+    gradient=("x",),
     label="another order",
     since=Since("3.0", "there is no such operator"),
     x=normal(2, 3, 4),
@@ -179,7 +179,7 @@ _add(
         "frobenius_norm", [x, [0, 1, 2], False, True], {"X": x}, {"Out": _FLOAT},
         dim=[0], keep_dim=False, reduce_all=True,
     ),
-    gradient="x",
+    gradient=("x",),
     label="over all",
     x=normal(2, 3, 4),
 )  # fmt: skip
@@ -193,7 +193,7 @@ _add(
         F.conv2d_transpose(x, w, stride=2, padding="SAME", groups=4),
         F.conv2d_transpose(x, w, stride=3, padding=1, groups=4),
     ],
-    gradient="x w",
+    gradient=("x", "w"),
     label="paddings",
     x=normal(1, 4, 3, 5),
     w=normal(4, 1, 3, 3),
@@ -202,7 +202,7 @@ _CEIL = Since("3.0", "the operator has no ceil_mode")
 _add(
     "max_pool2d_with_index",
     lambda x: [*F.max_pool2d(x, 2, 2, ceil_mode=True, return_mask=True)],
-    gradient="x",
+    gradient=("x",),
     label="ceil_mode",
     since=_CEIL,
     x=_IMAGE,
@@ -210,7 +210,7 @@ _add(
 _add(
     "max_pool3d_with_index",
     lambda x: [*F.max_pool3d(x, 2, 2, ceil_mode=True, return_mask=True)],
-    gradient="x",
+    gradient=("x",),
     label="ceil_mode",
     since=_CEIL,
     x=_VOLUME,
@@ -236,7 +236,7 @@ for _rank, _array in ((2, _IMAGE), (3, _VOLUME)):
     _add(
         f"max_pool{_rank}d_with_index",
         lambda x, rank=_rank: _global_maximum(x, rank),
-        gradient="x",
+        gradient=("x",),
         label="global",
         x=_array,
     )
@@ -266,7 +266,7 @@ _add(
         _lp(x, 3, False, True, "EXPLICIT"),
         _lp(x, 3, False, False, "SAME"),
     ],
-    gradient="x",
+    gradient=("x",),
     label="by operator",
     since=Since("3.0", "there is no such operator"),
     x=uniform(2, 3, 6, 7, low=0.5, high=2.0),
@@ -274,7 +274,7 @@ _add(
 _add(
     "unpool3d",
     lambda x, n: F.max_unpool3d(x, n, 3, stride=[1, 2, 2], padding=1),
-    gradient="x",
+    gradient=("x",),
     label="a padded window",
     x=normal(1, 2, 1, 2, 2),
     n=np.asarray([[[[[0, 3], [8, 5]]], [[[5, 6], [2, 1]]]]], np.int32),
@@ -304,7 +304,7 @@ for _kind in (
             is_test=True,
             round_type=0,
         )[0],
-        gradient="x" if "dequantize" in _kind else "",
+        gradient=("x",) if "dequantize" in _kind else (),
         label="halves to even",
         since=Since("3.0", "the operator has no round_type"),
         x=floats(2.0, 1.0 / 127, 3.0 / 127, -1.0 / 127, -3.0 / 127, 0.0, -2.0, 5.0 / 127),
@@ -362,7 +362,7 @@ _add(
         print_tensor_lod=False,
         print_phase="forward",
     ),
-    gradient="x",
+    gradient=("x",),
     label="values only",
     x=normal(3, 4),
 )
@@ -378,7 +378,9 @@ _LAYER = {"input": "Input", "w": "W", "bias": "Bias", "bias_qk": "BiasQK"} | {
 def _layer(x: Any, w: Any, b: Any, changed: str) -> Any:
     values = _TRANSPOSES | {changed: not _TRANSPOSES[changed]}
     given = {"input": x, "w": w, "bias": b, "bias_qk": None, **values}
-    return operator("multihead_matmul", {**given, "alpha": 0.5, "head_number": 2}, "Out", _LAYER)[0]
+    return operator(
+        "multihead_matmul", {**given, "alpha": 0.5, "head_number": 2}, ("Out",), _LAYER
+    )[0]
 
 
 for _name, _right in _TRANSPOSES.items():
@@ -394,7 +396,7 @@ for _name, _right in _TRANSPOSES.items():
 TABLE.refuse(
     "top_p_sampling",
     lambda x, p: operator(
-        "top_p_sampling", {"x": x, "ps": p, "mode": "non-truncated"}, "out ids", shape=[2, 1]
+        "top_p_sampling", {"x": x, "ps": p, "mode": "non-truncated"}, ("out", "ids"), shape=[2, 1]
     )[0],
     "mode is 'non-truncated'; expected 'truncated'",
     since=Since("3.0", "the operator has no mode"),

@@ -29,7 +29,7 @@ _add(
         F.batch_norm(x, m, v, w, b, use_global_stats=True, epsilon=1e-3),
         F.batch_norm(x[:, :, 0, 0], m, v, w, b),
     ],
-    gradient="x w b",
+    gradient=("x", "w", "b"),
     x=normal(2, 3, 4, 4),
     **_STATISTICS,
     **_WEIGHTS,
@@ -53,7 +53,7 @@ for _label, _dims in {
     _add(
         "batch_norm",
         lambda x, m, v, w, b: _seen(F.batch_norm(x, m, v, w, b, training=True), m, v),
-        gradient="x w b",
+        gradient=("x", "w", "b"),
         label=f"batch statistics of {_label}",
         x=normal(*_dims),
         **_STATISTICS,
@@ -65,7 +65,7 @@ for _layout, _dims in {"NLC": (4, 5, 3), "NHWC": (2, 4, 5, 3), "NDHWC": (2, 2, 3
         lambda x, m, v, w, b, layout=_layout: _seen(
             F.batch_norm(x, m, v, w, b, training=True, data_format=layout, momentum=0.3), m, v
         ),
-        gradient="x w b",
+        gradient=("x", "w", "b"),
         label=f"batch statistics, {_layout}",
         x=normal(*_dims),
         **_STATISTICS,
@@ -81,7 +81,7 @@ _add(
 _add(
     "batch_norm",
     lambda x, m, v, w, b: _seen(F.batch_norm(x, m, v, w, b, use_global_stats=False), m, v),
-    gradient="x w b",
+    gradient=("x", "w", "b"),
     label="batch statistics outside training",
     x=normal(2, 3, 4, 4),
     **_STATISTICS,
@@ -92,7 +92,7 @@ _add(
     lambda x, m, v, w, b: _seen(
         F.batch_norm(F.batch_norm(x, m, v, w, b, training=True), m, v, w, b, training=True), m, v
     ),
-    gradient="x w b",
+    gradient=("x", "w", "b"),
     label="twice with the same statistics",
     x=normal(4, 3, 5),
     **_STATISTICS,
@@ -101,7 +101,7 @@ _add(
 _add(
     "batch_norm",
     lambda x, m, v, w, b: _seen(F.batch_norm(x, m, v, w, b, training=True), m, v),
-    gradient="x",
+    gradient=("x",),
     label="one element a channel",
     x=normal(1, 3, 1, 1),
     **_STATISTICS,
@@ -110,7 +110,7 @@ _add(
 _add(
     "batch_norm",
     lambda x, m, v, w, b: F.batch_norm(x, m, v, w, b, training=True),
-    gradient="w b",
+    gradient=("w", "b"),
     label="a channel of one value",
     x=np.stack([np.full((4, 5), 0.5, np.float32), normal(4, 5), normal(4, 5, seed=1)], axis=1),
     **_STATISTICS,

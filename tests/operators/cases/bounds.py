@@ -20,7 +20,7 @@ for _size, _start, _stop in ((1, -3, None), (5, -8, None), (5, -6, -7), (5, 3, -
         lambda x, cut=slice(_start, _stop, -3): paddle.concat([x[cut], x]),
         label=f"backwards_from_{_start}_to_{_stop}_of_{_size}",
         # Paddle 2 has no gradient of an empty slice.
-        gradient="" if _stop == -7 else "x",
+        gradient=() if _stop == -7 else ("x",),
         x=normal(_size, 2),
     )
     TABLE.add(
@@ -61,13 +61,13 @@ for _rank in (1, 2, 3):
     _masked = [_pool("max", _rank, *s, ceil_mode=True, return_mask=True) for s in _OUTSIDE]
     _label = f"windows_outside_of_{_rank}"
     TABLE.add(_op, _build, label=_label, x=_image)
-    TABLE.add(_op, _build, gradient="x", label=f"{_label}_trained", x=_image)
+    TABLE.add(_op, _build, gradient=("x",), label=f"{_label}_trained", x=_image)
     TABLE.add(f"max_{_op}_with_index", _all(*_masked), label=_label, x=_image)
 for _rank, _layout in ((2, "NHWC"), (3, "NDHWC")):
     TABLE.add(
         f"pool{_rank}d",
         _pool("max", _rank, 2, 2, 1, ceil_mode=True, data_format=_layout),
-        gradient="x",
+        gradient=("x",),
         label="windows_outside_channels_last",
         x=normal(1, *[5] * _rank, 2),
     )
@@ -93,7 +93,7 @@ for _label, _image in {
 }.items():
     _build = _pool("max", 1, 2)
     TABLE.add("pool2d", _build, label=_label, limitation=_LAST_NAN, x=_image)
-    TABLE.add("pool2d", _build, label=f"{_label}_trained", gradient="x", x=_image)
+    TABLE.add("pool2d", _build, label=f"{_label}_trained", gradient=("x",), x=_image)
     TABLE.add(
         "max_pool2d_with_index",
         _all(
@@ -112,11 +112,11 @@ for _rank in (2, 3):
     _build = _all(*[_pool("max", _rank, *sizes) for sizes in ((2,), (3, 2, 1), (2, 2, 1))])
     TABLE.add(_op, _build, label=f"nan_of_{_rank}", x=_image)
     if _rank == 2:
-        TABLE.add(_op, _build, label=f"nan_of_{_rank}_trained", gradient="x", x=_image)
+        TABLE.add(_op, _build, label=f"nan_of_{_rank}_trained", gradient=("x",), x=_image)
     TABLE.add(
         f"max_{_op}_with_index",
         _all(*[_pool("adaptive_max", _rank, count) for count in (1, 2, 4)]),
-        gradient="x",
+        gradient=("x",),
         label=f"nan_of_{_rank}",
         x=_image,
     )
@@ -142,7 +142,7 @@ for _rank in (2, 3):
             *[_pool("avg", _rank, *sizes, exclusive=False) for sizes in _BEHIND],
             _pool("max", _rank, 7, 4, 0, ceil_mode=True),
         ),
-        gradient="x",
+        gradient=("x",),
         label="reaches_behind",
         x=_image,
     )
@@ -156,7 +156,7 @@ for _rank in (2, 3):
         TABLE.add(
             f"conv{_rank}d",
             _convolution(_rank, *_rest),
-            gradient="x w",
+            gradient=("x", "w"),
             label=f"reaches_behind_{_kernel}_{'_'.join(map(str, _rest))}",
             x=_image,
             w=normal(3, 2, *[_kernel] * _rank),
@@ -164,7 +164,7 @@ for _rank in (2, 3):
 TABLE.add(
     "depthwise_conv2d",
     lambda x, w: F.conv2d(x, w, None, 3, groups=2),
-    gradient="x w",
+    gradient=("x", "w"),
     label="reaches_behind",
     x=normal(1, 2, 2, 2),
     w=normal(2, 1, 4, 4),
@@ -172,7 +172,7 @@ TABLE.add(
 TABLE.add(
     "conv2d",
     _convolution(2, 3, 0, 2),
-    gradient="x w",
+    gradient=("x", "w"),
     label="reaches_behind_dilated",
     x=normal(1, 2, 3, 3),
     w=normal(3, 2, 3, 3),
@@ -180,7 +180,7 @@ TABLE.add(
 TABLE.add(
     "unfold",
     _all(*[lambda x, sizes=sizes: F.unfold(x, *sizes) for sizes in _BEHIND]),
-    gradient="x",
+    gradient=("x",),
     label="reaches_behind",
     x=normal(1, 2, 2, 2),
 )
@@ -205,7 +205,7 @@ for _corners in (True, False):
             lambda x, grid, mode=_mode, corners=_corners: F.grid_sample(
                 x, grid, "nearest", mode, corners
             ),
-            gradient="x grid",
+            gradient=("x", "grid"),
             since=Since("3.2", "a place half way goes away from zero"),
             limitation="a place half way goes to the even pixel; before Paddle 3.2 away from zero",
             label=f"half_way_{_mode}_{'corners' if _corners else 'edges'}",
@@ -236,12 +236,12 @@ for _op in ("argmax", "argmin"):
         x=_WITH_NAN,
     )
 for _op in ("relu", "leaky_relu", "softshrink", "thresholded_relu"):
-    for _gradient in ("", "x"):
+    for _is_trained in (False, True):
         TABLE.add(
             _op,
             getattr(F, _op),
-            gradient=_gradient,
-            label=f"nan_{'trained' if _gradient else 'run'}",
+            gradient=("x",) if _is_trained else (),
+            label=f"nan_{'trained' if _is_trained else 'run'}",
             x=np.where(np.isinf(_WITH_NAN), np.float32(4), _WITH_NAN),
         )
 TABLE.add(
@@ -254,7 +254,7 @@ for _alpha in (-2.0, -0.5, 0.5):
     TABLE.add(
         "celu",
         lambda x, alpha=_alpha: F.celu(x, alpha),
-        gradient="x",
+        gradient=("x",),
         label=f"alpha_{_alpha}",
         x=floats(-3.0, -1.5, -0.1, 0.0, 0.1, 2.0),
     )
@@ -280,7 +280,7 @@ for _mode, _layout, _sizes in (
         lambda x, mode=_mode, layout=_layout, sizes=_sizes: F.interpolate(
             x, list(sizes), mode=mode, data_format=layout
         ),
-        gradient="x",
+        gradient=("x",),
         label="same_size",
         x=normal(1, 2, *_sizes),
     )

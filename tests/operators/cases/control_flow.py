@@ -25,7 +25,7 @@ def _cond(p: Any, x: Any, w: Any) -> Any:
 
 
 for _label, _p in {"true": _YES, "false": _NO}.items():
-    TABLE.add("if", _cond, p=_p, x=_X, w=_W, gradient="x w", label=_label)
+    TABLE.add("if", _cond, p=_p, x=_X, w=_W, gradient=("x", "w"), label=_label)
 
 
 def _nested(p: Any, q: Any, x: Any) -> Any:
@@ -36,15 +36,15 @@ def _nested(p: Any, q: Any, x: Any) -> Any:
 
 
 for _label, _p, _q in (("tt", _YES, _YES), ("tf", _YES, _NO), ("ft", _NO, _YES)):
-    TABLE.add("if", _nested, p=_p, q=_q, x=_X, gradient="x", label=f"nested-{_label}")
+    TABLE.add("if", _nested, p=_p, q=_q, x=_X, gradient=("x",), label=f"nested-{_label}")
 
 
 def _of_a_sum(x: Any) -> Any:
     return _STATIC.cond(paddle.sum(x) > 0.0, lambda: x * x, lambda: x * 3.0)
 
 
-TABLE.add("if", _of_a_sum, x=_X + 2.0, gradient="x", label="computed-true")
-TABLE.add("if", _of_a_sum, x=_X - 2.0, gradient="x", label="computed-false")
+TABLE.add("if", _of_a_sum, x=_X + 2.0, gradient=("x",), label="computed-true")
+TABLE.add("if", _of_a_sum, x=_X - 2.0, gradient=("x",), label="computed-false")
 
 
 def _of_a_constant(x: Any) -> Any:
@@ -53,7 +53,7 @@ def _of_a_constant(x: Any) -> Any:
     return _STATIC.cond(p, lambda: paddle.sin(x), lambda: x), other
 
 
-TABLE.add("if", _of_a_constant, x=_X, gradient="x", label="constant")
+TABLE.add("if", _of_a_constant, x=_X, gradient=("x",), label="constant")
 
 
 def _switch(i: Any, x: Any) -> Any:
@@ -64,7 +64,7 @@ def _switch(i: Any, x: Any) -> Any:
 
 for _at in (0, 2, 7):
     TABLE.add(
-        "if", _switch, i=np.asarray([_at], np.int32), x=_X, gradient="x",
+        "if", _switch, i=np.asarray([_at], np.int32), x=_X, gradient=("x",),
         label=f"switch_case-{_at}",
     )  # fmt: skip
 
@@ -76,7 +76,7 @@ def _case(a: Any, x: Any) -> Any:
 
 for _value in (2.0, 0.5, -1.0):
     TABLE.add(
-        "if", _case, a=np.asarray([_value], np.float32), x=_X, gradient="x",
+        "if", _case, a=np.asarray([_value], np.float32), x=_X, gradient=("x",),
         label=f"case-{_value}",
     )  # fmt: skip
 
@@ -87,7 +87,7 @@ def _handed_on(p: Any, x: Any, y: Any) -> Any:
 
 # Paddle 3.3 counts the gradient of a value that a branch returns twice once.
 TABLE.add(
-    "if", _handed_on, p=_YES, x=_X, y=_W[:2], gradient="x y", label="handed-on",
+    "if", _handed_on, p=_YES, x=_X, y=_W[:2], gradient=("x", "y"), label="handed-on",
     oracle=lambda p, x, y: (x, y, x),
 )  # fmt: skip
 
@@ -104,7 +104,7 @@ def _while(x: Any, w: Any) -> Any:
     )[1]
 
 
-TABLE.add("while", _while, x=_X, w=_W, gradient="x w")
+TABLE.add("while", _while, x=_X, w=_W, gradient=("x", "w"))
 
 
 def _counted(x: Any) -> Any:
@@ -112,7 +112,7 @@ def _counted(x: Any) -> Any:
     return _loop(lambda i, n, x: i >= n, lambda i, n, x: [i - 2, n, x * 1.5 + 0.25], [i, ten, x])
 
 
-TABLE.add("while", _counted, x=_X, gradient="x", label="counts-down")
+TABLE.add("while", _counted, x=_X, gradient=("x",), label="counts-down")
 
 
 def _never(x: Any) -> Any:
@@ -121,7 +121,7 @@ def _never(x: Any) -> Any:
 
 
 # Paddle 3's executor leaves the results of a loop without a turn empty.
-TABLE.add("while", _never, x=_X, gradient="x", label="no-turn", oracle=lambda x: x * x)
+TABLE.add("while", _never, x=_X, gradient=("x",), label="no-turn", oracle=lambda x: x * x)
 
 
 def _until_large(x: Any) -> Any:
@@ -180,7 +180,7 @@ def _cond_in_while_by_numpy(x: Array) -> Array:
 
 # Paddle 3.3's backward of a cond in a loop gives zeros.
 TABLE.add(
-    "while", _cond_in_while, x=_X, gradient="x", label="cond-inside",
+    "while", _cond_in_while, x=_X, gradient=("x",), label="cond-inside",
     oracle=_cond_in_while_by_numpy,
 )  # fmt: skip
 
@@ -196,7 +196,7 @@ def _while_in_cond(p: Any, x: Any) -> Any:
 # Paddle 3.3's executor fails at the backward of a loop in a branch.
 for _label, _p in {"true": _YES, "false": _NO}.items():
     TABLE.add(
-        "while", _while_in_cond, p=_p, x=_X, gradient="x", label=f"in-cond-{_label}",
+        "while", _while_in_cond, p=_p, x=_X, gradient=("x",), label=f"in-cond-{_label}",
         oracle=lambda p, x: x**4 if p else x + 1,
     )  # fmt: skip
 
@@ -218,7 +218,7 @@ def _while_in_while_by_numpy(x: Array) -> Array:
 
 # Paddle 3.3's executor fails at the backward of a loop in a loop.
 TABLE.add(
-    "while", _while_in_while, x=_X, gradient="x", label="nested", oracle=_while_in_while_by_numpy
+    "while", _while_in_while, x=_X, gradient=("x",), label="nested", oracle=_while_in_while_by_numpy
 )
 
 

@@ -26,7 +26,7 @@ _add(
         paddle.ones([100, 2], dtype="int32"),
         paddle.full([2], True, dtype="bool"),
     ],
-    gradient="x",
+    gradient=("x",),
     x=_MATRIX,
 )
 _add(
@@ -40,7 +40,7 @@ _add(
 _add(
     "full_with_tensor",
     lambda x, v: paddle.full([2, 3], v[0]) * x,
-    gradient="x",
+    gradient=("x",),
     label="computed number",
     since=Since("3.0", "the Python function takes no variable"),
     x=_MATRIX,
@@ -49,7 +49,7 @@ _add(
 _add(
     "sequence_mask",
     lambda x: F.sequence_mask(paddle.assign(np.asarray([2, 0, 3])), dtype="float32") * x,
-    gradient="x",
+    gradient=("x",),
     label="as long as the longest of constant lengths",
     x=normal(1, 3),
 )
@@ -79,7 +79,7 @@ _add(
         _assign_value(np.asarray([3, -4], np.int32)),
         _assign_value(np.arange(100.0, dtype=np.float32)),
     ],
-    gradient="x",
+    gradient=("x",),
     x=_MATRIX,
 )
 
@@ -115,7 +115,7 @@ _add(
         paddle.static.setitem(paddle.empty([4, 3]), slice(0, 4), 2.0) * x[0],
         paddle.full_like(paddle.empty([2, 5], dtype="int32"), 1),
     ],
-    gradient="x",
+    gradient=("x",),
     x=_MATRIX,
 )
 _add(
@@ -123,7 +123,7 @@ _add(
     lambda x: [
         paddle.full_like(paddle._C_ops.empty_like(x, paddle.float32, paddle.CPUPlace()), 3) * x
     ],
-    gradient="x",
+    gradient=("x",),
     since=Since("3.0", "there is no such operator"),
     x=_MATRIX,
 )
@@ -141,7 +141,7 @@ _add(
         _range(5, -1, -2, paddle.int32),
         _range(0.5, 2.4, 0.5, paddle.float32),
     ],
-    gradient="x",
+    gradient=("x",),
     since=Since("3.2", "there is no such operator"),
     x=_MATRIX,
 )
@@ -177,6 +177,6 @@ _add(
         paddle.logspace(1, 4, 4, base=3, dtype="int32"),
         paddle.logspace(0, 1, 3) * x,
     ],
-    gradient="x",
+    gradient=("x",),
     x=_MATRIX,
 )

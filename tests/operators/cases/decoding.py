@@ -21,7 +21,7 @@ _add(
         call("add_position_encoding", [y, 1.0, 1.0], {"X": y}, {"Out": "float32"}, alpha=1.0,
              beta=1.0)[0],
     ],
-    gradient="x y",
+    gradient=("x", "y"),
     x=normal(2, 5, 6),
     y=normal(2, 3, 2),
 )  # fmt: skip
@@ -31,7 +31,7 @@ _add(
         call("cvm", [x, c, use], {"X": x, "CVM": c}, {"Y": "float32"}, use_cvm=use)[0]
         for use in (True, False)
     ],
-    gradient="x",
+    gradient=("x",),
     x=uniform(3, 5),
     c=uniform(3, 2, seed=1),
 )

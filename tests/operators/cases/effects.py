@@ -18,14 +18,14 @@ def _asserted(x: Any) -> Any:
     return x * 2
 
 
-_add("assert", _asserted, gradient="x", x=normal(3, 4))
+_add("assert", _asserted, gradient=("x",), x=normal(3, 4))
 _add(
     "assert",
     lambda x, y, v: [
         F.gaussian_nll_loss(x, y, v),
         F.gaussian_nll_loss(x, y, v, full=True, reduction="sum"),
     ],
-    gradient="x",
+    gradient=("x",),
     label="Gaussian likelihood",
     x=normal(3, 4),
     y=normal(3, 4, seed=1),
@@ -37,7 +37,7 @@ _add(
         paddle.static.Print(x * 2, message="values", summarize=3, print_phase="forward") * 2,
         paddle.static.Print(x * 3, summarize=-1),
     ],
-    gradient="x",
+    gradient=("x",),
     x=normal(3, 4),
 )
 TABLE.refuse(

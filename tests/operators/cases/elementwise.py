@@ -31,7 +31,7 @@ def _arithmetic(op: str, function: Callable[..., Any]) -> None:
     _add(
         op,
         lambda x, y, i, j: [function(x, y), function(i, j)],
-        gradient="x y",
+        gradient=("x", "y"),
         x=uniform(2, 3, 4),
         y=uniform(3, 1, seed=1),
         i=integers(2, 3, low=-4, dtype="int32"),
@@ -49,7 +49,7 @@ _arithmetic("fmin", paddle.fmin)
 _add(
     "add",
     lambda x, y: x + y,
-    gradient="x y",
+    gradient=("x", "y"),
     label="scalars",
     x=floats(2.0),
     y=np.asarray(3.0, np.float32),
@@ -66,7 +66,7 @@ for _op, _function in (
     _add(
         _op,
         lambda x, y, f=_function: f(x, y),
-        gradient="x y",
+        gradient=("x", "y"),
         label="ties",
         since=_TIES if _op in ("maximum", "minimum") else None,
         x=floats(1.0, 2.0, -0.5, 0.0),
@@ -83,7 +83,7 @@ for _op, _function in (
 _add(
     "divide",
     lambda x, y, limits: [x / y, limits / paddle.zeros([1])],
-    gradient="x y",
+    gradient=("x", "y"),
     x=normal(2, 3),
     y=uniform(3, low=0.5),
     limits=_SPECIAL,
@@ -137,7 +137,7 @@ _add(
 _add(
     "remainder",
     paddle.mod,
-    gradient="x y",
+    gradient=("x", "y"),
     label="gradient",
     since=Since("3.0", "the operator has no gradient"),
     x=floats(-7.5, -6.0, 5.0, 7.0, 0.0),
@@ -146,7 +146,7 @@ _add(
 _add(
     "elementwise_pow",
     paddle.pow,
-    gradient="x y",
+    gradient=("x", "y"),
     x=floats(0.5, 1.0, 2.0, 3.0),
     y=floats(2.0, -1.0, 0.5, 0.0),
 )
@@ -160,13 +160,13 @@ _add(
 _add(
     "pow",
     lambda x: [paddle.pow(x, y) for y in (2, 3, 0.5, -1.0, 1.0, 0.0, 2.5)],
-    gradient="x",
+    gradient=("x",),
     x=floats(0.5, 1.0, 2.0),
 )
 _add(
     "pow",
     lambda x: [paddle.pow(x, 2), paddle.pow(x, 3)],
-    gradient="x",
+    gradient=("x",),
     label="zero",
     x=floats(-1.0, 0.0, 1.0),
 )
@@ -182,7 +182,7 @@ _add(
         i * 3 + 1,
         n * 2,
     ],
-    gradient="x",
+    gradient=("x",),
     x=normal(2, 3),
     i=integers(3, dtype="int32"),
     n=integers(3),
@@ -195,7 +195,7 @@ _add(
         paddle.scale(x, factor, 1.0, bias_after_scale=False),
     ],
     label="a factor computed at run time",
-    gradient="x",
+    gradient=("x",),
     x=normal(2, 3),
     factor=normal(1, seed=1),
 )
@@ -209,7 +209,7 @@ _add(
 _add(
     "add_n",
     lambda x, y, z: [paddle.add_n([x, y, z]), paddle.add_n([x])],
-    gradient="x y",
+    gradient=("x", "y"),
     x=normal(2, 3),
     y=normal(2, 3, seed=1),
     z=normal(2, 3, seed=2),
@@ -217,14 +217,14 @@ _add(
 _add(
     "clip",
     lambda x, i: [paddle.clip(x, -1.0, 1.0), paddle.clip(x, min=0.0), paddle.clip(i, 1, 3)],
-    gradient="x",
+    gradient=("x",),
     x=floats(-2.0, -0.9, 0.1, 0.5, 0.9, 2.0),
     i=integers(6, dtype="int32"),
 )
 _add(
     "clip",
     lambda x: [paddle.clip(x, -1.0, 1.0), paddle.clip(x, min=0.0)],
-    gradient="x",
+    gradient=("x",),
     label="bounds",
     since=Since("3.1", "the kernel's gradient is zero at the bounds"),
     x=floats(-1.0, 0.0, 0.5, 1.0),
@@ -232,14 +232,14 @@ _add(
 _add(
     "lerp",
     lambda x, y: paddle.lerp(x, y, paddle.full([], 0.3)),
-    gradient="x y",
+    gradient=("x", "y"),
     x=normal(2, 3),
     y=normal(3),
 )
 _add(
     "lerp",
     paddle.lerp,
-    gradient="x y",
+    gradient=("x", "y"),
     label="tensor",
     x=normal(2, 3),
     y=normal(2, 3, seed=1),
@@ -248,7 +248,7 @@ _add(
 _add(
     "atan2",
     paddle.atan2,
-    gradient="x y",
+    gradient=("x", "y"),
     x=floats(1.0, -1.0, 2.0, -2.0, 0.0),
     y=floats(1.0, 1.0, -1.0, -1.0, 2.0),
 )
@@ -375,7 +375,7 @@ def _attention_mask(shape: tuple[int, ...]) -> Array:
 _add(
     "where",
     lambda c, x, y, i, j: [paddle.where(c, x, y), paddle.where(c, i, j)],
-    gradient="x y",
+    gradient=("x", "y"),
     c=_attention_mask((3, 4)),
     x=normal(3, 4),
     y=normal(3, 4, seed=1),
@@ -385,7 +385,7 @@ _add(
 _add(
     "where",
     paddle.where,
-    gradient="x y",
+    gradient=("x", "y"),
     label="broadcast",
     c=bools(4),
     x=normal(3, 1),
@@ -397,7 +397,7 @@ _add(
         paddle.masked_fill(x, mask, -1e4),
         paddle.masked_fill(i, mask, 7),
     ],
-    gradient="x",
+    gradient=("x",),
     since=Since("3.1", "the function writes where"),
     x=normal(2, 4),
     mask=bools(4),

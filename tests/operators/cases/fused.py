@@ -27,10 +27,10 @@ def _gelu(x: Array) -> Array:
 _add(
     "swiglu",
     lambda x, y: [
-        operator("swiglu", {"x": x, "y": y}, "out")[0],
-        operator("swiglu", {"x": x, "y": None}, "out")[0],
+        operator("swiglu", {"x": x, "y": y}, ("out",))[0],
+        operator("swiglu", {"x": x, "y": None}, ("out",))[0],
     ],
-    gradient="x y",
+    gradient=("x", "y"),
     since=Since("3.0", "the operator is newer"),
     x=normal(2, 3, 4),
     y=normal(2, 3, 4, seed=1),
@@ -61,7 +61,7 @@ def _bias_act(
             "quant_max_bound": 0.0,
             "quant_min_bound": 0.0,
         },
-        "out",
+        ("out",),
         shape=[x.shape[0], x.shape[1] // 2] if half else None,
     )[0]
 
@@ -141,7 +141,7 @@ def _dropout_add(x: Any, y: Any, p: float, test: bool, mode: str, seed: int = 0)
             "seed": seed,
             "fix_seed": seed != 0,
         },
-        "out seed_offset",
+        ("out", "seed_offset"),
     )[0]
 
 
@@ -155,7 +155,7 @@ _add(
         _dropout_add(x, y, 0.5, True, _TRAIN),
         _dropout_add(x, y, 0.25, True, _INFER),
     ],
-    gradient="x y",
+    gradient=("x", "y"),
     gpu_only=True,
     oracle=lambda x, y: [x + y, 0 * x + y, x + y, 0.75 * x + y],
     x=normal(3, 4),
@@ -177,7 +177,7 @@ _add(
         *(_dropout_add(x, y, 0.5, False, mode) for mode in (_TRAIN, _INFER)),
         _dropout_add(x, y, 0.5, False, _TRAIN, seed=7),
     ],
-    gradient="x",
+    gradient=("x",),
     label="dropout",
     gpu_only=True,
     judge=_judge_halves,
@@ -201,7 +201,7 @@ def _elementwise(
             "scale": scale,
             "save_intermediate_out": False,
         },
-        "Out IntermediateOut",
+        ("Out", "IntermediateOut"),
         {"x": "X", "y": "Y"},
     )[0]
 
@@ -217,7 +217,7 @@ for _name in ("fused_elemwise_activation", "fused_elemwise_add_activation"):
             _elementwise(name, x, y, "gelu", "elementwise_add"),
             _elementwise(name, x, z, "scale", "elementwise_add", axis=0, scale=2.0),
         ],
-        gradient="x y z",
+        gradient=("x", "y", "z"),
         # On Paddle 3 a ProgramDesc is the only program that can hold it.
         gpu_only=True,
         oracle=lambda x, y, z: [
@@ -237,7 +237,7 @@ _add(
     lambda x, y: _elementwise(
         "fused_elemwise_activation", x, y, "elementwise_mul", "scale", scale=0.5
     ),
-    gradient="x y",
+    gradient=("x", "y"),
     label="product",
     gpu_only=True,
     oracle=lambda x, y: x * (0.5 * y),
@@ -268,7 +268,7 @@ def _affine(x: Any, s: Any, b: Any, y: Any, t: Any, c: Any, dual: bool) -> Any:
             "fuse_dual": dual,
             "exhaustive_search": False,
         },
-        "out",
+        ("out",),
     )[0]
 
 
@@ -305,7 +305,7 @@ _add(
     lambda x, r, p: operator(
         "rank_attention",
         {"x": x, "rank_offset": r, "rank_param": p, "max_rank": 2, "max_size": 0},
-        "Out InputHelp InsRank",
+        ("Out", "InputHelp", "InsRank"),
         {
             "x": "X",
             "rank_offset": "RankOffset",
@@ -315,7 +315,7 @@ _add(
         },
         shape=[4, 5],
     )[0],
-    gradient="p",
+    gradient=("p",),
     gpu_only=True,
     oracle=_rank_oracle,
     x=normal(4, 3),
@@ -335,7 +335,7 @@ def _parameter_gradients(x: Any, d: Any, w: Any, b: Any, has_bias: bool = True) 
             "multi_precision": True,
             "has_bias": has_bias,
         },
-        "dweight_out dbias_out",
+        ("dweight_out", "dbias_out"),
         shape=[4, 5],
     )
     results[1].desc.set_shape([5])
@@ -366,9 +366,9 @@ _add(
 _add(
     "moe_combine",
     lambda x, w, i: operator(
-        "moe_combine", {"x": x, "combine_weights": w, "scatter_index": i}, "y", shape=[3, 4]
+        "moe_combine", {"x": x, "combine_weights": w, "scatter_index": i}, ("y",), shape=[3, 4]
     )[0],
-    gradient="x w",
+    gradient=("x", "w"),
     gpu_only=True,
     since=Since("3.1", "the operator is newer"),
     oracle=lambda x, w, i: np.einsum("skh,sk->sh", x[i.reshape(3, 2)], w),
@@ -383,7 +383,7 @@ def _longest(encoder: Any, decoder: Any, batch: Any) -> list[Any]:
     results = operator(
         "blha_get_max_len",
         {"seq_lens_encoder": encoder, "seq_lens_decoder": decoder, "batch_size": batch},
-        "max_enc_len_this_time max_dec_len_this_time",
+        ("max_enc_len_this_time", "max_dec_len_this_time"),
         shape=[1],
     )
     results[1].desc.set_shape([1])

@@ -43,7 +43,7 @@ _X, _SCALE, _BIAS = normal(2, 3, 4), uniform(4, seed=1), normal(4, seed=2)
 
 def _rms_norm(x: Any, scale: Any, shape: list[int], epsilon: float) -> Any:
     arguments = {"x": x, "scale": scale, "normalized_shape": shape, "epsilon": epsilon}
-    return operator("rms_norm", arguments, "y invvar")[0]
+    return operator("rms_norm", arguments, ("y", "invvar"))[0]
 
 
 _add(
@@ -53,7 +53,7 @@ _add(
         _rms_norm(x, t, [3, 4], 1e-5),
         _rms_norm(x, None, [4], 1e-5),
     ],
-    gradient="x s t",
+    gradient=("x", "s", "t"),
     gpu_only=True,
     since=_NEWEST,
     oracle=lambda x, s, t: [rms(x, s, 0.125), rms(x, t, 1e-5, 1), rms(x, 1.0, 1e-5)],
@@ -65,10 +65,10 @@ for _name in ("fused_rms_norm_ext", "fast_rms_norm"):
     _add(
         _name,
         lambda x, s, name=_name: [
-            operator(name, {"x": x, "scale": s, "epsilon": 0.125}, "y invvar")[0],
-            operator(name, {"x": x, "scale": s, "epsilon": 1e-5}, "y invvar")[0],
+            operator(name, {"x": x, "scale": s, "epsilon": 0.125}, ("y", "invvar"))[0],
+            operator(name, {"x": x, "scale": s, "epsilon": 1e-5}, ("y", "invvar"))[0],
         ],
-        gradient="x s",
+        gradient=("x", "s"),
         gpu_only=True,
         since=_NEWEST,
         oracle=lambda x, s: [rms(x, s, 0.125), rms(x, s, 1e-5)],
@@ -96,7 +96,9 @@ def _quant(
             "quant_max_bound": 0.0,
             "quant_min_bound": 0.0,
         },
-        "out residual_out inv_var" if _NEW.holds(paddle.__version__) else "out residual_out",
+        ("out", "residual_out", "inv_var")
+        if _NEW.holds(paddle.__version__)
+        else ("out", "residual_out"),
     )
 
 
@@ -139,10 +141,12 @@ _add(
 _add(
     "fast_ln",
     lambda x, s, b: [
-        operator("fast_ln", {"x": x, "scale": s, "bias": b, "epsilon": e}, "y mean invvar")[0]
+        operator("fast_ln", {"x": x, "scale": s, "bias": b, "epsilon": e}, ("y", "mean", "invvar"))[
+            0
+        ]
         for e in (0.125, 1e-5)
     ],
-    gradient="x s b",
+    gradient=("x", "s", "b"),
     gpu_only=True,
     since=_NEWEST,
     oracle=lambda x, s, b: [layer_norm(x, s, b, 0.125), layer_norm(x, s, b, 1e-5)],
@@ -172,7 +176,7 @@ def _bias_residual(
             "quant_max_bound": 0.0,
             "quant_min_bound": 0.0,
         },
-        "out residual_out mean variance",
+        ("out", "residual_out", "mean", "variance"),
     )
 
 
@@ -228,7 +232,7 @@ def _dropout_residual(
             "dropout_implementation": mode,
             "ln_epsilon": 0.125,
         },
-        "Y BiasDropoutResidualOut DropoutMaskOut LnMean LnVariance",
+        ("Y", "BiasDropoutResidualOut", "DropoutMaskOut", "LnMean", "LnVariance"),
         {"x": "X", "residual": "Residual", "bias": "Bias", "ln_scale": "LnScale",
          "ln_bias": "LnBias"},
     )[:2]  # fmt: skip
@@ -246,7 +250,7 @@ _add(
         _dropout_residual(x, r, b, s, t, 0.25, True, _INFER)[0],
         _dropout_residual(x, r, b, s, t, 1.0, False, _TRAIN)[0],
     ],
-    gradient="x r b s t",
+    gradient=("x", "r", "b", "s", "t"),
     gpu_only=True,
     oracle=lambda x, r, b, s, t: [
         layer_norm(x + b + r, s, t, 0.125),
@@ -281,7 +285,7 @@ _add(
         )
         for each in results
     ],
-    gradient="x",
+    gradient=("x",),
     label="dropout",
     gpu_only=True,
     judge=_judge_halves,
@@ -296,7 +300,7 @@ _add(
         operator(
             "skip_layernorm",
             {"x": x, "y": y, "scale": scale, "bias": bias, "epsilon": e, "begin_norm_axis": axis},
-            "Out",
+            ("Out",),
             _SKIP,
         )[0]
         for scale, bias, e, axis in ((s, b, 0.125, 2), (v, t, 0.5, 1))
@@ -318,7 +322,7 @@ _add(
     lambda i, j, e, f, b, s: operator(
         "fused_embedding_eltwise_layernorm",
         {"ids": [i, j], "embs": [e, f], "bias": b, "scale": s, "epsilon": 0.125},
-        "Out",
+        ("Out",),
         {"ids": "Ids", "embs": "Embs", "bias": "Bias", "scale": "Scale"},
         shape=[2, 3, 4],
         dtype="float32",
@@ -351,7 +355,7 @@ def _fc_norm(x: Any, w: Any, y: Any, b: Any, s: Any, t: Any, activation: str, co
             "epsilon": 0.125,
             "begin_norm_axis": axis,
         },
-        "Out Mean Variance",
+        ("Out", "Mean", "Variance"),
         {"x": "X", "w": "W", "y": "Y", "bias0": "Bias0", "scale": "Scale", "bias1": "Bias1"},
         shape=y.shape,
     )[0]
@@ -400,7 +404,7 @@ def _group_silu(x: Any, r: Any, s: Any, b: Any, layout: str, activation: str) ->
             "data_format": layout,
             "activation": activation,
         },
-        "y residual_out mean variance",
+        ("y", "residual_out", "mean", "variance"),
     )[:2]
     total.desc.set_shape(list(x.shape))
     return [y, total]

@@ -31,7 +31,7 @@ def _fc(
             "activation_type": activation,
             "padding_weights": padded,
         },
-        "out",
+        ("out",),
         shape=[*x.shape[:columns], w.shape[1]],
     )[0]
 
@@ -72,7 +72,7 @@ TABLE.refuse(
     lambda x, y: operator(
         "fusion_squared_mat_sub",
         {"x": x, "y": y, "scalar": 0.5},
-        "SquaredX SquaredY SquaredXY Out",
+        ("SquaredX", "SquaredY", "SquaredXY", "Out"),
         {"x": "X", "y": "Y"},
     )[0],
     "its result squared_x cannot be read; compute it apart",
@@ -92,7 +92,7 @@ TABLE.refuse(
             "activation_type": "",
             "padding_weights": True,
         },
-        "out",
+        ("out",),
     )[0],
     "padded weights are not supported",
     gpu_only=True,
@@ -115,7 +115,7 @@ _add(
         functional.fused_matmul_bias(x[0], w, b),
         functional.fused_linear_activation(x[1].transpose([1, 0]), w, b, True, activation="none"),
     ],
-    gradient="x w v b",
+    gradient=("x", "w", "v", "b"),
     since=_FUSED,
     oracle=lambda x, w, v, b: [
         x @ w + b,
@@ -147,7 +147,7 @@ _add(
     lambda x, u, v, b, c: operator(
         "fusion_repeated_fc_relu",
         {"x": x, "w": [u, v], "bias": [b, c]},
-        "ReluOut*1 Out",
+        ("ReluOut", "Out"),
         {"x": "X", "w": "W", "bias": "Bias"},
     )[-1],
     x=normal(3, 4),
@@ -161,7 +161,7 @@ _add(
     lambda x, y: operator(
         "fusion_squared_mat_sub",
         {"x": x, "y": y, "scalar": 0.5},
-        "SquaredX SquaredY SquaredXY Out",
+        ("SquaredX", "SquaredY", "SquaredXY", "Out"),
         {"x": "X", "y": "Y"},
     )[-1],
     x=normal(3, 4),
@@ -173,7 +173,7 @@ _add(
         operator(
             "fusion_transpose_flatten_concat",
             {"x": given, "trans_axis": order, "flatten_axis": at, "concat_axis": axis},
-            "Out",
+            ("Out",),
             {"x": "X"},
             shape=shape,
         )[0]
@@ -195,11 +195,11 @@ _add(
     lambda x, w, b: operator(
         "batch_fc",
         {"input": x, "w": w, "bias": b},
-        "Out",
+        ("Out",),
         {"input": "Input", "w": "W", "bias": "Bias"},
         shape=[2, 3, 5],
     )[0],
-    gradient="x w b",
+    gradient=("x", "w", "b"),
     gpu_only=True,
     oracle=lambda x, w, b: x @ w + b[:, None],
     x=normal(2, 3, 4),
@@ -208,7 +208,7 @@ _add(
 )
 _add(
     "apply_per_channel_scale",
-    lambda x, s: operator("apply_per_channel_scale", {"x": x, "scales": s}, "out")[0],
+    lambda x, s: operator("apply_per_channel_scale", {"x": x, "scales": s}, ("out",))[0],
     gpu_only=True,
     since=_NEW,
     oracle=lambda x, s: x * s,

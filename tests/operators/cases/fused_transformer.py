@@ -52,8 +52,8 @@ def _feedforward(x: Any, w: Any, v: Any, b: Any = None, c: Any = None, **options
             "ring_id": options.get("ring_id", -1),
         },
         "Out",
-        "Dropout1Mask Dropout2Mask Ln1Mean Ln1Variance Ln2Mean Ln2Variance Linear1Out Ln1Out "
-        "Dropout1Out Dropout2Out",
+        ("Dropout1Mask", "Dropout2Mask", "Ln1Mean", "Ln1Variance", "Ln2Mean", "Ln2Variance",
+         "Linear1Out", "Ln1Out", "Dropout1Out", "Dropout2Out"),
     )  # fmt: skip
 
 
@@ -122,7 +122,7 @@ _add(
         weighted_sum(z, z),
     ],
     label="dropout",
-    gradient="z",
+    gradient=("z",),
     gpu_only=True,
     judge=_normal_of_quarters,
     x=_ONES,
@@ -173,9 +173,10 @@ def _attention(x: Any, qkv: Any, out: Any, **options: Any) -> Any:
             "transpose_qkv_wb": options.get("transpose_qkv_wb", False),
         },
         "Y",
-        "LnMean LnVariance LnOut QKVOut QKVBiasOut TransposeOut2 QKOut QKTVOut SoftmaxOut "
-        "AttnDropoutMaskOut AttnDropoutOut SrcMaskOut FMHAOut OutLinearOut DropoutMaskOut Ln2Mean "
-        "Ln2Variance BiasDropoutResidualOut CacheKVOut",
+        ("LnMean", "LnVariance", "LnOut", "QKVOut", "QKVBiasOut", "TransposeOut2", "QKOut",
+         "QKTVOut", "SoftmaxOut", "AttnDropoutMaskOut", "AttnDropoutOut", "SrcMaskOut", "FMHAOut",
+         "OutLinearOut", "DropoutMaskOut", "Ln2Mean", "Ln2Variance", "BiasDropoutResidualOut",
+         "CacheKVOut"),
     )  # fmt: skip
 
 
@@ -262,7 +263,7 @@ _add(
         weighted_sum(z, z),
     ],
     label="dropout",
-    gradient="z",
+    gradient=("z",),
     gpu_only=True,
     judge=_one_of_four,
     x=_ONES,

@@ -22,7 +22,7 @@ for _kind in ("sum", "mean", "max", "min"):
             geometric.send_u_recv(x, s, d, reduce_op=kind, out_size=6).reshape([6, 3]),
             geometric.send_u_recv(x, s, paddle.minimum(d, s), reduce_op=kind).reshape([4, 3]),
         ],
-        gradient="x",
+        gradient=("x",),
         label=_kind,
         x=_NODES,
         s=_FROM,
@@ -34,7 +34,7 @@ for _kind in ("sum", "mean", "max", "min"):
             lambda x, e, s, d, kind=_kind, message=_message: geometric.send_ue_recv(
                 x, e, s, d, message_op=message, reduce_op=kind, out_size=5
             ).reshape([5, 3]),
-            gradient="x e",
+            gradient=("x", "e"),
             label=f"{_kind} of {_message}",
             x=_NODES,
             e=normal(5, 3, seed=1),
@@ -47,7 +47,7 @@ for _kind in ("max", "min"):
         lambda x, s, d, kind=_kind: geometric.send_u_recv(
             x, s, d, reduce_op=kind, out_size=5
         ).reshape([5, 2]),
-        gradient="x",
+        gradient=("x",),
         label=f"{_kind} with ties",
         x=floats([1.0, 2.0], [1.0, -2.0], [1.0, -2.0], [0.0, -2.0]),
         s=_FROM,
@@ -64,7 +64,7 @@ _add(
 _add(
     "send_ue_recv",
     lambda x, e, s, d: geometric.send_ue_recv(x, e, s, d, out_size=5).reshape([5, 2, 3]),
-    gradient="x e",
+    gradient=("x", "e"),
     label="broadcast",
     x=normal(4, 2, 3),
     e=normal(5, 1, 1, seed=1),
@@ -75,7 +75,7 @@ for _message in ("add", "sub", "mul", "div"):
     _add(
         "send_uv",
         lambda x, y, s, d, message=_message: geometric.send_uv(x, y, s, d, message_op=message),
-        gradient="x y",
+        gradient=("x", "y"),
         label=_message,
         x=normal(5, 3),
         y=normal(5, 3, seed=1),
@@ -89,7 +89,7 @@ for _kind in ("sum", "mean", "max", "min"):
         lambda x, kind=_kind: getattr(geometric, f"segment_{kind}")(
             x, paddle.assign(_SEGMENTS)
         ).reshape([4, 3]),
-        gradient="x",
+        gradient=("x",),
         label=_kind,
         x=normal(5, 3),
     )

@@ -20,7 +20,7 @@ _add(
         paddle.masked_select(x, paddle.assign(_MASK)).reshape([int(_MASK.sum())]),
         paddle.masked_select(x, paddle.assign(_MASK[:1])).reshape([3, int(_MASK[0].sum())]),
     ],
-    gradient="x",
+    gradient=("x",),
     x=_MATRIX,
 )
 TABLE.refuse(

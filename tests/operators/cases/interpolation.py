@@ -51,7 +51,7 @@ for _op, _mode, _input in (
     _add(
         _op,
         lambda x, mode=_mode: _all_ways(mode, x),
-        gradient="x",
+        gradient=("x",),
         limitation="the single element of an axis of length one is the first, as in Paddle to 3.2"
         if _mode in ("linear", "trilinear")
         else "",
@@ -65,14 +65,14 @@ for _op, _mode, _input in (
     _add(
         _op,
         lambda x, mode=_mode: _all_ways(mode, x, align_mode=1),
-        gradient="x",
+        gradient=("x",),
         label="align mode 1",
         x=_input,
     )
 _add(
     "nearest_interp",
     lambda x: _all_ways("nearest", x),
-    gradient="x",
+    gradient=("x",),
     label="volume",
     x=_VOLUME,
 )
@@ -82,7 +82,7 @@ _add(
         vision_by_operator.nearest_interp(x, [7, 9], align_corners=True),
         vision_by_operator.nearest_interp(x, [2, 3], align_corners=True),
     ],
-    gradient="x",
+    gradient=("x",),
     label="corners aligned",
     x=_IMAGE,
 )

@@ -44,7 +44,7 @@ _add(
         paddle.linalg.cholesky(x, upper=True),
         paddle.linalg.cholesky(y),
     ],
-    gradient="x y",
+    gradient=("x", "y"),
     x=_positive(3, 3),
     y=_positive(2, 4, 4, seed=1),
 )
@@ -60,7 +60,7 @@ _add(
         paddle.linalg.cholesky_solve(b, y, upper=False),
         paddle.linalg.cholesky_solve(b, z, upper=True),
     ],
-    gradient="b y z",
+    gradient=("b", "y", "z"),
     b=normal(3, 2),
     y=np.linalg.cholesky(_positive(3, 3)),
     z=np.linalg.cholesky(_positive(3, 3)).T.copy(),
@@ -68,28 +68,28 @@ _add(
 _add(
     "inverse",
     lambda x, y: [paddle.inverse(x), paddle.inverse(y)],
-    gradient="x y",
+    gradient=("x", "y"),
     x=_regular(3, 3),
     y=_regular(2, 4, 4, seed=1),
 )
 _add(
     "matrix_power",
     lambda x: [paddle.linalg.matrix_power(x, n) for n in (1, 2, 3, 5, -1, -2, 0)],
-    gradient="x",
+    gradient=("x",),
     x=_regular(2, 3, 3) * 0.3,
 )
 _add(
     "det",
     # Paddle 2 declares the matrices' shape for the result of a stack.
     lambda x, y: [paddle.linalg.det(x), paddle.sum(paddle.linalg.det(y))],
-    gradient="x y",
+    gradient=("x", "y"),
     x=_regular(3, 3),
     y=_regular(2, 4, 4, seed=1),
 )
 _add(
     "det",
     paddle.linalg.det,
-    gradient="x",
+    gradient=("x",),
     label="singular",
     x=np.asarray([[[1.0, 2.0], [2.0, 4.0]], [[1.0, 0.0], [0.0, 3.0]]], np.float32),
 )
@@ -100,7 +100,7 @@ _add(
         paddle.sum(paddle.linalg.slogdet(x)),
         paddle.sum(paddle.linalg.slogdet(y)),
     ],
-    gradient="x y",
+    gradient=("x", "y"),
     x=-_regular(3, 3),
     y=_regular(2, 4, 4, seed=1),
 )
@@ -115,7 +115,7 @@ _add("det", paddle.linalg.det, label="stack", x=_regular(2, 3, 3))
 _add(
     "slogdet_v2",
     lambda x: [*paddle._C_ops.slogdet_v2(x)],
-    gradient="x",
+    gradient=("x",),
     since=Since("3.3", "the operator does not exist"),
     x=_regular(2, 3, 3) * np.asarray([1.0, -1.0], np.float32).reshape(2, 1, 1),
 )
@@ -135,12 +135,12 @@ def _eigh(x: Any, triangle: str = "L") -> list[Any]:
     return [values, paddle.square(vectors), whole]
 
 
-_add("eigh", _eigh, gradient="x", x=_positive(4, 4))
-_add("eigh", lambda x: _eigh(x, "U"), gradient="x", label="upper", x=_positive(3, 3, seed=1))
+_add("eigh", _eigh, gradient=("x",), x=_positive(4, 4))
+_add("eigh", lambda x: _eigh(x, "U"), gradient=("x",), label="upper", x=_positive(3, 3, seed=1))
 _add(
     "eigh",
     lambda x: paddle.linalg.eigh(x)[0],
-    gradient="x",
+    gradient=("x",),
     label="stack",
     limitation=_STACKS,
     oracle=_eigenvalues,
@@ -155,13 +155,13 @@ _add(
 _add(
     "eigvalsh",
     lambda x: [paddle.linalg.eigvalsh(x), paddle.linalg.eigvalsh(x, "U")],
-    gradient="x",
+    gradient=("x",),
     x=_positive(4, 4),
 )
 _add(
     "eigvalsh",
     paddle.linalg.eigvalsh,
-    gradient="x",
+    gradient=("x",),
     label="stack",
     limitation=_STACKS,
     oracle=_eigenvalues,
@@ -178,14 +178,14 @@ def _svd(x: Any, full: bool = False) -> list[Any]:
     return found
 
 
-_add("svd", _svd, gradient="x", x=_rectangular(4, 3))
-_add("svd", _svd, gradient="x", label="wide", x=_rectangular(2, 3, 5, seed=1))
-_add("svd", _svd, gradient="x", label="square", x=_rectangular(3, 3, seed=2))
+_add("svd", _svd, gradient=("x",), x=_rectangular(4, 3))
+_add("svd", _svd, gradient=("x",), label="wide", x=_rectangular(2, 3, 5, seed=1))
+_add("svd", _svd, gradient=("x",), label="square", x=_rectangular(3, 3, seed=2))
 _add("svd", lambda x: _svd(x, True)[:2], label="full matrices", x=_rectangular(3, 3, seed=3))
 _add(
     "svdvals",
     lambda x, y: [paddle.linalg.svdvals(x), paddle.linalg.svdvals(y)],
-    gradient="x y",
+    gradient=("x", "y"),
     since=Since("3.0", "the function does not exist"),
     x=_rectangular(4, 3),
     y=_rectangular(2, 3, 5, seed=1),
@@ -197,9 +197,9 @@ def _qr(x: Any) -> list[Any]:
     return [paddle.abs(columns), paddle.abs(triangle), paddle.matmul(columns, triangle)]
 
 
-_add("qr", _qr, gradient="x", x=_regular(5, 3))
-_add("qr", _qr, gradient="x", label="square", x=_regular(2, 3, 3, seed=1))
-_add("qr", _qr, gradient="x", label="wide", x=_regular(3, 5, seed=2))
+_add("qr", _qr, gradient=("x",), x=_regular(5, 3))
+_add("qr", _qr, gradient=("x",), label="square", x=_regular(2, 3, 3, seed=1))
+_add("qr", _qr, gradient=("x",), label="wide", x=_regular(3, 5, seed=2))
 _add(
     "qr",
     lambda x: [
@@ -213,16 +213,22 @@ _add(
 _add(
     "lu",
     lambda x: [*paddle.linalg.lu(x, get_infos=True)],
-    gradient="x",
+    gradient=("x",),
     x=normal(4, 4),
 )
-_add("lu", lambda x: [*paddle.linalg.lu(x)], gradient="x", label="stack", x=normal(2, 3, 3, seed=1))
-_add("lu", lambda x: [*paddle.linalg.lu(x)], gradient="x", label="tall", x=normal(5, 3, seed=2))
-_add("lu", lambda x: [*paddle.linalg.lu(x)], gradient="x", label="wide", x=normal(3, 5, seed=3))
+_add(
+    "lu",
+    lambda x: [*paddle.linalg.lu(x)],
+    gradient=("x",),
+    label="stack",
+    x=normal(2, 3, 3, seed=1),
+)
+_add("lu", lambda x: [*paddle.linalg.lu(x)], gradient=("x",), label="tall", x=normal(5, 3, seed=2))
+_add("lu", lambda x: [*paddle.linalg.lu(x)], gradient=("x",), label="wide", x=normal(3, 5, seed=3))
 _add(
     "lu_unpack",
     lambda x: [*paddle.linalg.lu_unpack(*paddle.linalg.lu(x))],
-    gradient="x",
+    gradient=("x",),
     x=normal(4, 4),
 )
 _add(
@@ -247,7 +253,7 @@ _add(
 _add(
     "lu_solve",
     lambda b, x: paddle.linalg.lu_solve(b, *paddle.linalg.lu(x)),
-    gradient="b x",
+    gradient=("b", "x"),
     since=Since("3.1", "the function does not exist"),
     b=normal(2, 3, 2),
     x=_regular(2, 3, 3, seed=1),
@@ -255,7 +261,7 @@ _add(
 _add(
     "lu_solve",
     lambda b, x: paddle.linalg.lu_solve(b, *paddle.linalg.lu(x), trans="T"),
-    gradient="b x",
+    gradient=("b", "x"),
     label="transposed",
     limitation="Paddle's gradient is not that of the transposed matrix",
     since=Since("3.1", "the function does not exist"),
@@ -266,7 +272,7 @@ _add(
 _add(
     "solve",
     lambda x, y, z: [paddle.linalg.solve(x, y), paddle.linalg.solve(x, z)],
-    gradient="x y z",
+    gradient=("x", "y", "z"),
     x=_regular(3, 3),
     y=normal(3, 2, seed=1),
     z=normal(3, seed=2),
@@ -274,7 +280,7 @@ _add(
 _add(
     "solve",
     paddle.linalg.solve,
-    gradient="x y",
+    gradient=("x", "y"),
     label="stack",
     x=_regular(2, 3, 3),
     y=normal(2, 3, 4),
@@ -288,14 +294,14 @@ _add(
         paddle.linalg.triangular_solve(x, y, upper=False, transpose=True),
         paddle.linalg.triangular_solve(x, y, unitriangular=True),
     ],
-    gradient="x y",
+    gradient=("x", "y"),
     x=_regular(3, 3),
     y=normal(3, 2, seed=1),
 )
 _add(
     "triangular_solve",
     paddle.linalg.triangular_solve,
-    gradient="x y",
+    gradient=("x", "y"),
     label="stack",
     x=_regular(2, 3, 3),
     y=normal(2, 3, 2, seed=1),

@@ -16,14 +16,14 @@ _add = TABLE.add
 _add(
     "log_loss",
     lambda x, y: [F.log_loss(x, y), F.log_loss(x, y, epsilon=0.1)],
-    gradient="x",
+    gradient=("x",),
     x=floats([0.2], [0.5], [0.9], [0.0], [1.0]),
     y=floats([0.0], [1.0], [0.25], [0.0], [1.0]),
 )
 _add(
     "hinge_loss",
     lambda x, y: call("hinge_loss", [x, y], {"Logits": x, "Labels": y}, {"Loss": "float32"}),
-    gradient="x",
+    gradient=("x",),
     x=floats([0.2], [1.0], [-1.0], [2.0], [-0.5]),
     y=floats([0.0], [1.0], [0.0], [1.0], [1.0]),
 )
@@ -36,7 +36,7 @@ _add(
         F.ctc_loss(x, n, t, s, reduction="sum"),
         F.ctc_loss(x, n, t, s, reduction="sum", norm_by_times=True),
     ],
-    gradient="x",
+    gradient=("x",),
     x=normal(6, 3, 5),
     n=np.asarray([[1, 2, 2], [3, 3, 0], [4, 0, 0]], np.int32),
     t=np.asarray([6, 5, 3]),
@@ -45,7 +45,7 @@ _add(
 _add(
     "warpctc",
     lambda x, n, t, s: F.ctc_loss(x, n, t, s, blank=4, reduction="none").reshape([2, 1]),
-    gradient="x",
+    gradient=("x",),
     label="another blank, labels that do not fit",
     x=normal(4, 2, 5),
     n=np.asarray([[1, 1, 1], [3, 2, 0]], np.int32),
@@ -55,7 +55,7 @@ _add(
 _add(
     "warpctc",
     lambda x, n, t, s: F.ctc_loss(x, n, t, s, reduction="none").reshape([2, 1]),
-    gradient="x",
+    gradient=("x",),
     label="no labels",
     x=normal(3, 2, 4),
     n=np.asarray([[1, 2], [0, 0]], np.int32),
@@ -87,7 +87,7 @@ _add(
         F.rnnt_loss(x, n, t, s, reduction="none", fastemit_lambda=0.0).reshape([3]),
         F.rnnt_loss(x, n, t, s),
     ],
-    gradient="x",
+    gradient=("x",),
     x=_log_probabilities(3, 4, 3, 5),
     n=np.asarray([[1, 2], [3, 3], [4, 0]], np.int32),
     t=np.asarray([4, 3, 2], np.int32),
@@ -96,7 +96,7 @@ _add(
 _add(
     "warprnnt",
     lambda x, n, t, s: F.rnnt_loss(x, n, t, s, blank=4, fastemit_lambda=0.5),
-    gradient="x",
+    gradient=("x",),
     label="another blank",
     x=_log_probabilities(2, 4, 3, 5),
     n=np.asarray([[1, 2], [3, 0]], np.int32),
@@ -108,7 +108,7 @@ _add(
 _add(
     "hsigmoid_loss",
     lambda x, n, w, b: [F.hsigmoid_loss(x, n, 6, w, b), F.hsigmoid_loss(x, n, 6, w)],
-    gradient="x w b",
+    gradient=("x", "w", "b"),
     x=normal(4, 3),
     n=np.asarray([[0], [5], [2], [3]]),
     w=normal(5, 3, seed=1),
@@ -117,7 +117,7 @@ _add(
 _add(
     "hsigmoid_loss",
     lambda x, n, w, p, c: F.hsigmoid_loss(x, n, 6, w, path_table=p, path_code=c),
-    gradient="x w",
+    gradient=("x", "w"),
     label="own tree",
     x=normal(3, 3),
     n=np.asarray([[0], [1], [4]]),
@@ -128,7 +128,7 @@ _add(
 _add(
     "hsigmoid_loss",
     lambda x, n, w: F.hsigmoid_loss(x, n, 4, w),
-    gradient="x w",
+    gradient=("x", "w"),
     label="bounds",
     x=normal(3, 2) * 100,
     n=np.asarray([[0], [3], [1]]),
@@ -178,7 +178,7 @@ def _margin_operator(x: Any, n: Any, m1: float, m2: float, m3: float) -> Any:
     _, loss = operator(
         "margin_cross_entropy",
         {"Logits": x, "Label": n, "margin1": m1, "margin2": m2, "margin3": m3, "scale": 4.0},
-        "Softmax Loss",
+        ("Softmax", "Loss"),
     )
     loss.desc.set_shape([3, 1])
     return loss
@@ -190,7 +190,7 @@ _add(
         _margin_operator(x, n, 1.35, 0.3, 0.2),
         _margin_operator(x, n, 1.0, 0.0, 0.3),
     ],
-    gradient="x",
+    gradient=("x",),
     label="gradient",
     gpu_only=True,
     oracle=lambda x, n: [

@@ -15,7 +15,7 @@ TABLE = CaseTable()
 _add = TABLE.add
 
 _NEW = Since("3.0", "the operator is newer")
-_OUTPUTS = "out softmax softmax_lse seed_offset"
+_OUTPUTS = ("out", "softmax", "softmax_lse", "seed_offset")
 
 
 def _attend(q: Array, k: Array, v: Array, seen: Array, scale: float, added: Any = 0.0) -> Array:
@@ -76,7 +76,7 @@ _add(
         _unpadded(q, k, v, ends, causal=True, scale=1.0),
         _unpadded(q, k, v, ends, dropout=0.5, is_test=True),
     ],
-    gradient="q k v",
+    gradient=("q", "k", "v"),
     gpu_only=True,
     oracle=lambda q, k, v, ends: [
         _of_tokens(q, k, v, ends, False, 0.5),
@@ -88,7 +88,7 @@ _add(
 _add(
     "flash_attn_unpadded",
     lambda q, k, v, ends: _unpadded(q, k, v, ends, dropout=0.5),
-    gradient="v",
+    gradient=("v",),
     label="dropout",
     gpu_only=True,
     judge=judge_dropped_weights,
@@ -150,7 +150,7 @@ def _packed(
 _add(
     "flash_attn_varlen_qkvpacked",
     lambda x, ends: [_packed(x, ends), _packed(x, ends, scale=0.25, dropout=0.5, is_test=True)],
-    gradient="x",
+    gradient=("x",),
     gpu_only=True,
     since=_NEW,
     oracle=lambda x, ends: [
@@ -196,7 +196,7 @@ def _by_length(
             "causal": causal,
             "pre_cache_length": cache,
         },
-        "out",
+        ("out",),
     )[0]
 
 
@@ -300,7 +300,7 @@ _add(
         _flashmask(q, k, v, c, False),
         _flashmask(q, k, v, d, False),
     ],
-    gradient="q k v",
+    gradient=("q", "k", "v"),
     gpu_only=True,
     since=_NEW,
     oracle=lambda q, k, v, a, b, c, d: [
@@ -319,7 +319,7 @@ _add(
 _add(
     "flashmask_attention",
     lambda q, k, v, i: _flashmask(q, k, v, i, False, dropout=0.5),
-    gradient="v",
+    gradient=("v",),
     label="dropout",
     gpu_only=True,
     since=_NEW,
@@ -361,7 +361,7 @@ def _third(q: Any, k: Any, v: Any, causal: bool, factor: Any = None, **options: 
             "pack_gqa_": False,
             "sm_margin": 0,
         },
-        "out softmax_lse",
+        ("out", "softmax_lse"),
     )[0]
 
 
@@ -375,7 +375,7 @@ _ALL: dict[str, Any] = {name: normal(2, 4, 2, 3, seed=at) for at, name in enumer
 _add(
     "flash_attn_v3",
     lambda q, k, v: [_third(q, k, v, True), _third(q, k, v, False, scale=0.25)],
-    gradient="q k v",
+    gradient=("q", "k", "v"),
     gpu_only=True,
     since=Since("3.1", "the operator is newer"),
     oracle=lambda q, k, v: [_plain(q, k, v, True), _plain(q, k, v, False, 0.25)],
@@ -417,7 +417,7 @@ def _sparse(q: Any, k: Any, v: Any, o: Any, c: Any, keys: Any = None, mask: Any 
             "key_padding_mask": keys,
             "attn_mask": mask,
         },
-        "Out SparseDotSdd Softmax",
+        ("Out", "SparseDotSdd", "Softmax"),
         {
             "q": "Q",
             "k": "K",
@@ -444,7 +444,7 @@ def _sparse_oracle(
 _add(
     "sparse_attention",
     lambda q, k, v, o, c, p, m: [_sparse(q, k, v, o, c), _sparse(q, k, v, o, c, p, m)],
-    gradient="q k v",
+    gradient=("q", "k", "v"),
     gpu_only=True,
     since=_NEW,
     oracle=lambda q, k, v, o, c, p, m: [

@@ -26,7 +26,7 @@ _add(
         paddle.matmul(x, v),
         paddle.matmul(v, v),
     ],
-    gradient="x y w v",
+    gradient=("x", "y", "w", "v"),
     x=normal(2, 3, 4),
     y=normal(2, 3, 4, seed=1),
     w=normal(4, 5, seed=2),
@@ -35,22 +35,22 @@ _add(
 _add(
     "bmm",
     paddle.bmm,
-    gradient="x y",
+    gradient=("x", "y"),
     x=normal(2, 3, 4),
     y=normal(2, 4, 2, seed=1),
 )
-_add("mv", paddle.mv, gradient="x y", x=normal(3, 4), y=normal(4))
+_add("mv", paddle.mv, gradient=("x", "y"), x=normal(3, 4), y=normal(4))
 _add(
     "dot",
     lambda x, y: [paddle.dot(x, y), paddle.dot(x[0], y[0])],
-    gradient="x y",
+    gradient=("x", "y"),
     x=normal(3, 4),
     y=normal(3, 4, seed=1),
 )
 _add(
     "addmm",
     lambda a, x, y: [paddle.addmm(a, x, y), paddle.addmm(a, x, y, beta=0.5, alpha=2.0)],
-    gradient="a x y",
+    gradient=("a", "x", "y"),
     a=normal(3, 2),
     x=normal(3, 4, seed=1),
     y=normal(4, 2, seed=2),
@@ -61,14 +61,14 @@ for _op, _function in (("softmax", F.softmax), ("log_softmax", F.log_softmax)):
     _add(
         _op,
         lambda x, s, f=_function: [f(x), f(x, axis=1), f(x, axis=0), f(s)],
-        gradient="x",
+        gradient=("x",),
         x=normal(2, 3, 4) * 3,
         s=np.asarray(3.0, np.float32),
     )
 _add(
     "layer_norm",
     lambda x, w, b: [F.layer_norm(x, 4, w, b, epsilon=1e-12), F.layer_norm(x, [3, 4])],
-    gradient="x w b",
+    gradient=("x", "w", "b"),
     x=normal(2, 3, 4),
     w=uniform(4),
     b=normal(4),
@@ -84,14 +84,14 @@ _add(
         F.dropout(x, 0.5, training=False),
         F.dropout(x, 0.25, training=False, mode="downscale_in_infer"),
     ],
-    gradient="x",
+    gradient=("x",),
     x=normal(3, 4),
     zeros=np.zeros((3, 4), np.float32),
 )
 _add(
     "matmul",
     lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
-    gradient="q k v",
+    gradient=("q", "k", "v"),
     label="causal attention",
     since=Since("3.3", "the function writes an operator without a CPU kernel"),
     q=normal(2, 4, 2, 3),
@@ -108,7 +108,7 @@ _add(
         F.cross_entropy(x, n, reduction="sum"),
         *by_operator.cross_entropy(x, n.unsqueeze(-1), use_softmax=True),
     ],
-    gradient="x",
+    gradient=("x",),
     x=normal(3, 4),
     n=_LABELS,
 )
@@ -119,7 +119,7 @@ _add(
         F.cross_entropy(x, n, reduction="none"),
         F.cross_entropy(x, m, ignore_index=2),
     ],
-    gradient="x",
+    gradient=("x",),
     label="ignored labels",
     x=normal(3, 4),
     n=_IGNORED,
@@ -132,7 +132,7 @@ _add(
         F.cross_entropy(x, n, weight=w, reduction="none"),
         F.cross_entropy(x, n, label_smoothing=0.1),
     ],
-    gradient="x",
+    gradient=("x",),
     label="class weights and smoothing",
     x=normal(3, 4),
     n=_LABELS,
@@ -145,7 +145,7 @@ _add(
         F.cross_entropy(x, p, soft_label=True, weight=w, reduction="none"),
         F.cross_entropy(x.t(), p.t(), soft_label=True, axis=0),
     ],
-    gradient="x",
+    gradient=("x",),
     label="soft labels",
     limitation="soft labels must sum to 1: Paddle's gradient takes that for granted, ours does not",
     x=normal(3, 4),
@@ -155,7 +155,7 @@ _add(
 _add(
     "cross_entropy_with_softmax",
     lambda x, n: F.cross_entropy(x, n, axis=1),
-    gradient="x",
+    gradient=("x",),
     label="axis 1",
     x=normal(2, 3, 4),
     n=integers(2, 4, high=3),
@@ -166,7 +166,7 @@ _add(
         F.cross_entropy(x, n, use_softmax=False),
         *by_operator.cross_entropy(x, n.unsqueeze(-1), use_softmax=False),
     ],
-    gradient="x",
+    gradient=("x",),
     label="probabilities",
     x=uniform(3, 4, low=0.1, high=0.9),
     n=_LABELS,
@@ -174,7 +174,7 @@ _add(
 _add(
     "identity_loss",
     lambda x: [paddle.incubate.identity_loss(x, kind) for kind in ("sum", "mean", "none")],
-    gradient="x",
+    gradient=("x",),
     x=uniform(3, 4),
 )
 _add(
@@ -185,7 +185,7 @@ _add(
         F.nll_loss(x, m, weight=w),
         F.nll_loss(x, n, weight=w, reduction="none"),
     ],
-    gradient="x",
+    gradient=("x",),
     x=normal(3, 4),
     n=_LABELS,
     m=_IGNORED,
@@ -194,7 +194,7 @@ _add(
 _add(
     "nll_loss",
     lambda x, n: F.nll_loss(x, n),
-    gradient="x",
+    gradient=("x",),
     label="four axes",
     x=normal(2, 3, 2, 2),
     n=integers(2, 2, 2, high=3),
@@ -208,7 +208,7 @@ _add(
 _add(
     "label_smooth",
     lambda x, p: [F.label_smooth(x), F.label_smooth(x, p, epsilon=0.3)],
-    gradient="x",
+    gradient=("x",),
     label="gradient",
     since=Since("3.0", "the operator's outputs have no gradient in a static program"),
     x=np.eye(3, 4, dtype=np.float32),
@@ -217,21 +217,21 @@ _add(
 _add(
     "huber_loss",
     lambda x, y: [F.smooth_l1_loss(x, y), F.smooth_l1_loss(x, y, reduction="none", delta=0.5)],
-    gradient="x y",
+    gradient=("x", "y"),
     x=floats(0.0, 1.0, 2.0, -1.0, 0.5, 3.0),
     y=floats(0.0, 0.0, 0.0, 0.0, 0.0, 1.0),
 )
 _add(
     "bce_loss",
     lambda x, y: [F.binary_cross_entropy(x, y), F.binary_cross_entropy(x, y, reduction="none")],
-    gradient="x",
+    gradient=("x",),
     x=floats(0.1, 0.5, 0.9, 0.999),
     y=floats(0.0, 1.0, 0.25, 1.0),
 )
 _add(
     "bce_loss",
     lambda x, y: F.binary_cross_entropy(x, y, reduction="none"),
-    gradient="x",
+    gradient=("x",),
     label="bounds",
     x=floats(0.0, 1.0, 0.0, 1.0),
     y=floats(0.0, 1.0, 1.0, 0.0),
@@ -239,7 +239,7 @@ _add(
 _add(
     "mean_all",
     by_operator.mean_all,
-    gradient="x",
+    gradient=("x",),
     x=normal(2, 3),
 )
 _add(
@@ -249,14 +249,14 @@ _add(
         F.sigmoid_focal_loss(x, y),
         by_operator.normalized_sigmoid_cross_entropy(x, y, ignore_index=1),
     ],
-    gradient="x",
+    gradient=("x",),
     x=floats(-20.0, -1.0, 0.3, 2.0, 20.0),
     y=floats(0.0, 1.0, 0.0, 0.5, 1.0),
 )
 _add(
     "sigmoid_cross_entropy_with_logits",
     lambda x, y: F.binary_cross_entropy_with_logits(x, y, reduction="none"),
-    gradient="x",
+    gradient=("x",),
     label="zero",
     since=Since("3.0", "the kernel's gradient jumps at a logit of zero"),
     x=floats(0.0, 0.0),
@@ -265,7 +265,7 @@ _add(
 _add(
     "sigmoid_cross_entropy_with_logits",
     lambda x, y, p: F.binary_cross_entropy_with_logits(x, y, pos_weight=p),
-    gradient="x",
+    gradient=("x",),
     label="weight of positives",
     since=Since("3.0", "the kernel leaves the weight out where the logit is negative"),
     x=floats(-20.0, -1.0, 0.0, 2.0, 20.0),
@@ -282,14 +282,14 @@ _add(
         by_operator.kldiv_loss(x, y, "sum"),
         by_operator.kldiv_loss(x, y, "batchmean"),
     ],
-    gradient="x",
+    gradient=("x",),
     x=normal(2, 3),
     y=np.asarray([[0.0, 0.25, 0.75], [1.0, 0.5, -0.5]], np.float32),
 )
 _add(
     "kldiv_loss",
     lambda x, y: F.kl_div(x, y, reduction="sum", log_target=True),
-    gradient="x",
+    gradient=("x",),
     label="logarithmic target",
     since=Since("3.0", "the function has no log_target"),
     x=normal(2, 3),
@@ -298,7 +298,7 @@ _add(
 _add(
     "square",
     lambda x, y: [F.mse_loss(x, y), F.mse_loss(x, y, reduction="sum")],
-    gradient="x y",
+    gradient=("x", "y"),
     label="mean squared error",
     x=normal(2, 3),
     y=normal(2, 3, seed=1),
@@ -306,7 +306,7 @@ _add(
 _add(
     "abs",
     lambda x, y: F.l1_loss(x, y),
-    gradient="x",
+    gradient=("x",),
     label="l1 loss at zero",
     x=floats(1.0, 2.0, -1.0),
     y=floats(1.0, 0.0, 0.0),

@@ -83,8 +83,9 @@ def _is_tensor(value: Any) -> bool:
 def operator(
     name: str,
     arguments: Mapping[str, Any],
-    outputs: str,
+    outputs: Sequence[str],
     slots: Mapping[str, str] | None = None,
+    lists: Mapping[str, int] | None = None,
     shape: Sequence[int] | None = None,
     dtype: str | None = None,
     **only_of_program_desc: Any,
@@ -94,8 +95,9 @@ def operator(
     Args:
         name: of the operator, in phi and in ProgramDescs.
         arguments: in PIR's order, by phi's names; None for an operand left out.
-        outputs: result slots of a ProgramDesc, separated by blanks; ``State*2`` is a list of two.
+        outputs: result slots of a ProgramDesc.
         slots: phi name -> slot or attribute of a ProgramDesc, where they differ.
+        lists: result slot -> how many members its list has.
         shape: of the first result, where Paddle has no kernel to ask; that of the first operand
             by default.
         dtype: of the results of a ProgramDesc; that of the first operand by default.
@@ -114,12 +116,13 @@ def operator(
     first = next(iter(inputs.values()))
     tensor = first[0] if isinstance(first, (list, tuple)) else first
     dtype = dtype or tensor.dtype
-    made = {}
-    for output in outputs.split():
-        slot, _, count = output.partition("*")
-        made[slot] = [
-            helper.create_variable_for_type_inference(dtype) for _ in range(int(count or 1))
+    made = {
+        slot: [
+            helper.create_variable_for_type_inference(dtype)
+            for _ in range((lists or {}).get(slot, 1))
         ]
+        for slot in outputs
+    }
     helper.append_op(
         type=name, inputs=inputs, outputs=made, attrs={**attributes, **only_of_program_desc}
     )

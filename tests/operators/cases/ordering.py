@@ -22,14 +22,14 @@ for _op, _function in (("cummax", paddle.cummax), ("cummin", paddle.cummin)):
             *f(x, axis=-2, dtype="int32"),
             *f(i, axis=0),
         ],
-        gradient="x",
+        gradient=("x",),
         x=normal(3, 4),
         i=integers(4, 2, dtype="int32"),
     )
     _add(
         _op,
         lambda x, f=_function: [*f(x, axis=1)],
-        gradient="x",
+        gradient=("x",),
         label="ties",
         x=np.asarray([[1.0, 2.0, 2.0, 0.0, 2.0], [0.0, 0.0, -1.0, -1.0, 0.0]], np.float32),
     )
@@ -48,18 +48,18 @@ for _op, _function in (
 ):
     # Paddle's gradient of a scalar fails, or is 1 whatever comes in.
     _add(_op, _function, label="scalar", x=_SCALAR)
-_add("cumprod", lambda x: paddle.cumprod(x, 0), gradient="x", label="scalar", x=_SCALAR)
+_add("cumprod", lambda x: paddle.cumprod(x, 0), gradient=("x",), label="scalar", x=_SCALAR)
 _add(
     "cumprod",
     lambda x, i: [paddle.cumprod(x, 0), paddle.cumprod(x, -1), paddle.cumprod(i, 1)],
-    gradient="x",
+    gradient=("x",),
     x=uniform(3, 4),
     i=integers(2, 3, low=-3, dtype="int32"),
 )
 _add(
     "cumprod",
     lambda x: paddle.cumprod(x, 1),
-    gradient="x",
+    gradient=("x",),
     label="zeros",
     x=np.asarray([[2.0, 0.0, 3.0, -1.0], [0.0, 5.0, 0.0, 2.0], [1.5, 2.0, 3.0, 0.0]], np.float32),
 )
@@ -71,7 +71,7 @@ for _label, _exclusive, _reverse in (
     _add(
         "cumprod",
         lambda x, e=_exclusive, r=_reverse: paddle._C_ops.cumprod(x, 1, e, r),
-        gradient="x",
+        gradient=("x",),
         label=_label,
         since=Since("3.0", "the operator has neither attribute"),
         x=np.asarray([[2.0, 0.5, 3.0, -1.0], [0.0, 5.0, 0.5, 2.0]], np.float32),
@@ -89,7 +89,7 @@ _add(
         paddle.logcumsumexp(x, axis=0),
         paddle.logcumsumexp(x, axis=-1),
     ],
-    gradient="x",
+    gradient=("x",),
     x=normal(3, 4),
 )
 _add(
@@ -106,7 +106,7 @@ _add(
         *paddle.kthvalue(x, 1, axis=-2),
         *paddle.kthvalue(i, 2),
     ],
-    gradient="x",
+    gradient=("x",),
     x=normal(3, 4),
     i=np.asarray([[3, 1, 2], [9, 7, 8]], np.int32),
 )
@@ -118,7 +118,7 @@ _add(
         *paddle.mode(x, axis=-2, keepdim=True),
         *paddle.mode(i),
     ],
-    gradient="x",
+    gradient=("x",),
     x=np.asarray([[2.0, 1.0, 1.0, 2.0], [3.0, 1.0, 3.0, 3.0], [2.0, 5.0, 4.0, 3.0]], np.float32),
     i=integers(3, 6, high=3, dtype="int32"),
 )

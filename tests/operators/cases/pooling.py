@@ -24,7 +24,7 @@ _add(
         F.max_pool2d(x, 3, stride=2, padding="SAME"),
         F.max_pool2d(x, 3, stride=2, padding="VALID"),
     ],
-    gradient="x",
+    gradient=("x",),
     x=_IMAGE,
 )
 _add(
@@ -32,7 +32,7 @@ _add(
     lambda x: [
         vision_by_operator.pool2d(x, 1, kind, global_pooling=True) for kind in ("max", "avg")
     ],
-    gradient="x",
+    gradient=("x",),
     label="global",
     x=_IMAGE,
 )
@@ -42,7 +42,7 @@ _add(
         F.max_pool2d(x, 2, 2),
         F.max_pool2d(y, 3, stride=1, padding=1),
     ],
-    gradient="x y",
+    gradient=("x", "y"),
     label="ties",
     x=np.ones((1, 1, 4, 4), np.float32),
     y=_STEPS,
@@ -61,7 +61,7 @@ _add(
         F.adaptive_avg_pool2d(x, [3, 7]),
         F.adaptive_avg_pool2d(x, [4, None]),
     ],
-    gradient="x",
+    gradient=("x",),
     label="average",
     x=_IMAGE,
 )
@@ -72,7 +72,7 @@ _add(
         F.avg_pool2d(x, 3, stride=2, padding=1, data_format="NHWC"),
         F.adaptive_avg_pool2d(x, [4, 5], data_format="NHWC"),
     ],
-    gradient="x",
+    gradient=("x",),
     label="channels last",
     x=normal(2, 6, 7, 3),
 )
@@ -83,7 +83,7 @@ _add(
         F.max_pool1d(x, 2, 2, ceil_mode=True),
         F.adaptive_avg_pool1d(x, 4),
     ],
-    gradient="x",
+    gradient=("x",),
     label="one axis",
     x=normal(2, 3, 7),
 )
@@ -100,7 +100,7 @@ _add(
         F.adaptive_avg_pool3d(x, [2, 1, 3]),
         F.adaptive_avg_pool3d(x, [3, 5, 4]),
     ],
-    gradient="x",
+    gradient=("x",),
     x=_VOLUME,
 )
 _add(
@@ -108,7 +108,7 @@ _add(
     lambda x: [
         vision_by_operator.pool3d(x, 1, kind, global_pooling=True) for kind in ("max", "avg")
     ],
-    gradient="x",
+    gradient=("x",),
     label="global",
     x=_VOLUME,
 )
@@ -119,14 +119,14 @@ _add(
         F.avg_pool3d(x, 3, stride=2, padding=1, data_format="NDHWC"),
         F.adaptive_avg_pool3d(x, 3, data_format="NDHWC"),
     ],
-    gradient="x",
+    gradient=("x",),
     label="channels last",
     x=normal(2, 4, 5, 6, 2),
 )
 _add(
     "pool3d",
     lambda x: F.local_response_norm(x, 3, alpha=0.5, beta=0.6, k=2.0),
-    gradient="x",
+    gradient=("x",),
     label="local response normalisation",
     x=_IMAGE,
 )
@@ -143,7 +143,7 @@ _add(
         F.adaptive_max_pool2d(x, [3, 7]),
         F.adaptive_max_pool2d(x, 4),
     ],
-    gradient="x",
+    gradient=("x",),
     x=_IMAGE,
 )
 _add(
@@ -154,7 +154,7 @@ _add(
         *F.max_pool2d(y, 3, stride=1, padding=1, return_mask=True),
         *F.adaptive_max_pool2d(y, [4, 3], return_mask=True),
     ],
-    gradient="x y",
+    gradient=("x", "y"),
     label="indices",
     x=_IMAGE,
     y=_STEPS,
@@ -165,14 +165,14 @@ _add(
         *F.max_pool1d(x, 3, 2, padding=1, return_mask=True),
         *F.adaptive_max_pool1d(x, 4, return_mask=True),
     ],
-    gradient="x",
+    gradient=("x",),
     label="one axis",
     x=normal(2, 3, 7),
 )
 _add(
     "max_pool3d_with_index",
     lambda x: [F.adaptive_max_pool3d(x, [2, 5, 3]), F.adaptive_max_pool3d(x, 1)],
-    gradient="x",
+    gradient=("x",),
     x=_VOLUME,
 )
 _add(
@@ -182,7 +182,7 @@ _add(
         *F.max_pool3d(y, [3, 2, 3], stride=[2, 1, 2], padding=1, return_mask=True),
         *F.adaptive_max_pool3d(y, [3, 2, 4], return_mask=True),
     ],
-    gradient="x y",
+    gradient=("x", "y"),
     label="indices",
     x=_VOLUME,
     y=np.floor(normal(1, 2, 4, 5, 6) * 2),
@@ -195,14 +195,14 @@ _add(
         F.lp_pool2d(x, 2.0, 3, stride=2, ceil_mode=True),
         F.lp_pool1d(x[0], 4.0, 2),
     ],
-    gradient="x",
+    gradient=("x",),
     since=Since("3.0", "there is no such operator"),
     x=uniform(2, 3, 6, 7),
 )
 _add(
     "lp_pool2d",
     lambda x: F.lp_pool2d(x, 2.0, 2, data_format="NHWC"),
-    gradient="x",
+    gradient=("x",),
     label="channels last",
     since=Since("3.0", "there is no such operator"),
     x=uniform(2, 6, 7, 3),
@@ -213,7 +213,7 @@ _add(
         F.fractional_max_pool2d(x, [3, 4], random_u=0.3),
         *F.fractional_max_pool2d(x, 3, kernel_size=2, random_u=0.7, return_mask=True),
     ],
-    gradient="x",
+    gradient=("x",),
     since=Since("3.0", "there is no such operator"),
     x=_IMAGE,
 )
@@ -223,7 +223,7 @@ _add(
         F.fractional_max_pool3d(x, [3, 2, 4], random_u=0.3),
         *F.fractional_max_pool3d(x, 2, kernel_size=2, random_u=0.9, return_mask=True),
     ],
-    gradient="x",
+    gradient=("x",),
     since=Since("3.0", "there is no such operator"),
     x=_VOLUME,
 )

@@ -38,7 +38,7 @@ def _abs_max(
 
 
 for _kind in ("fake_quantize_abs_max", "fake_quantize_dequantize_abs_max"):
-    _gradient = "x" if "dequantize" in _kind else ""
+    _gradient = ("x",) if "dequantize" in _kind else ()
     _add(
         _kind,
         lambda x, kind=_kind: [*_abs_max(kind, x), *_abs_max(kind, x, bits=4)],
@@ -69,7 +69,7 @@ for _kind in (
     "fake_channel_wise_quantize_abs_max",
     "fake_channel_wise_quantize_dequantize_abs_max",
 ):
-    _gradient = "x" if "dequantize" in _kind else ""
+    _gradient = ("x",) if "dequantize" in _kind else ()
     _add(
         _kind,
         lambda x, kind=_kind: [
@@ -127,7 +127,7 @@ for _kind in (
             *_moving(kind, (x, s, a, n), 0.5, 4, False),
             *_moving(kind, (x, s, a, n), 0.9, 8, True),
         ],
-        gradient="x" if "dequantize" in _kind else "",
+        gradient=("x",) if "dequantize" in _kind else (),
         x=normal(3, 4),
         s=floats(1.5),
         a=floats(7.0),

@@ -45,7 +45,7 @@ def _rrelu(x: Array) -> Callable[[Sequence[Array]], None]:
 _add(
     "rrelu",
     lambda x: F.rrelu(x, 0.1, 0.4, training=True),
-    gradient="x",
+    gradient=("x",),
     label="training",
     judge=_rrelu(normal(*MANY)),
     x=normal(*MANY),
@@ -53,7 +53,7 @@ _add(
 _add(
     "rrelu",
     lambda x: F.rrelu(x, 0.1, 0.4, training=False),
-    gradient="x",
+    gradient=("x",),
     x=np.asarray([-2.0, -1.0, 0.0, -0.0, 1.0], np.float32),
 )
 
@@ -84,7 +84,7 @@ _add(
         F.gumbel_softmax(x, hard=True),
         F.gumbel_softmax(x, axis=0),
     ],
-    gradient="x",
+    gradient=("x",),
     judge=_gumbel(_LOGITS, 2.0),
     x=_LOGITS,
 )
@@ -101,7 +101,7 @@ def _gumbel_gradient(outputs: Sequence[Array]) -> None:
 _add(
     "gumbel_softmax",
     lambda x: F.gumbel_softmax(x, temperature=2.0),
-    gradient="x",
+    gradient=("x",),
     label="gradient",
     judge=_gumbel_gradient,
     x=_LOGITS[:20],
@@ -198,7 +198,7 @@ _add(
     "shuffle_batch",
     # A seed for the first time counts only where none is given.
     lambda x, s: [*_shuffle(x, s), _shuffle(x, s, 5)[1], _shuffle(x, s + 1)[1]],
-    gradient="x",
+    gradient=("x",),
     judge=_shuffled(normal(4, 15, 3)),
     x=normal(4, 15, 3),
     s=np.asarray([7]),
@@ -215,7 +215,7 @@ def _top_p(outputs: Sequence[Array]) -> None:
 
 
 def _sample(x: Any, p: Any, **more: Any) -> list[Any]:
-    return operator("top_p_sampling", {"x": x, "ps": p, **more}, "out ids", shape=[3000, 1])
+    return operator("top_p_sampling", {"x": x, "ps": p, **more}, ("out", "ids"), shape=[3000, 1])
 
 
 _NUCLEUS: dict[str, Any] = {
@@ -294,7 +294,7 @@ _add(
     "dropout",
     lambda x: [_dropout(x, 0.25, "upscale_in_train", seed=7)[0] for _ in range(2)],
     label="fixed seed",
-    gradient="x",
+    gradient=("x",),
     limitation="its seed makes Paddle drop the same elements in every run; here they are others",
     judge=_dropped_anew,
     x=np.ones(MANY, np.float32),
@@ -307,7 +307,7 @@ _add(
         *_dropout(x, 0.0, "upscale_in_train"),
         *_dropout(x, 1.0, "upscale_in_train"),
     ],
-    gradient="x",
+    gradient=("x",),
     label="masks",
     judge=_dropped(uniform(*MANY)),
     x=uniform(*MANY),

@@ -36,7 +36,7 @@ for _kind, _join in (
             _partial(kind, x, y, 1, 2),
             _partial(kind, x, y, 3, -1),
         ],
-        gradient="x y",
+        gradient=("x", "y"),
         gpu_only=True,
         oracle=lambda x, y, join=_join: [
             join(x[:, part], y[:, part]) for part in (slice(5), slice(1, 3), slice(3, 5))

@@ -131,8 +131,9 @@ def _rnn(
                 "seed": layers,
                 "is_test": is_test,
             },
-            f"Out DropoutState State*{len(states)} Reserve",
+            ("Out", "DropoutState", "State", "Reserve"),
             _SLOTS,
+            lists={"State": len(states)},
         )
         return results[:1] + results[2 : 2 + len(states)]
 
@@ -141,7 +142,7 @@ def _rnn(
         build,
         label=label,
         # Paddle has no gradient in test mode.
-        gradient="" if is_test else " ".join(["x", *states, *weights]),
+        gradient=() if is_test else ("x", *states, *weights),
         # From the far end, Paddle's gradient takes 0 for the state before the last step of a
         # sequence that ends early; forward takes the initial one.
         oracle=partial(_oracle, mode, layers) if sizes and directions == 2 else None,
@@ -187,11 +188,11 @@ _add(
             "seed": 0,
             "is_test": False,
         },
-        "Out DropoutState State Reserve",
+        ("Out", "DropoutState", "State", "Reserve"),
         _SLOTS,
     )[0],
     label="dropout between layers",
-    gradient="x one none bias",
+    gradient=("x", "one", "none", "bias"),
     judge=_judge_dropout,
     x=np.ones((20, 16, 8), np.float32),
     h=np.zeros((2, 16, 8), np.float32),
@@ -215,7 +216,7 @@ def _gru_unit(
             "gate_activation": gate,
             "origin_mode": origin,
         },
-        "Gate ResetHiddenPrev Hidden",
+        ("Gate", "ResetHiddenPrev", "Hidden"),
         {"input": "Input", "hidden_prev": "HiddenPrev", "weight": "Weight", "bias": "Bias"},
     )
 
@@ -234,7 +235,7 @@ _add(
         _gru_unit(x, h, w, b, activation=3)[-1],
         _gru_unit(x, h, w, b, activation=0, gate=2)[-1],
     ],
-    gradient="x h w b",
+    gradient=("x", "h", "w", "b"),
     **_UNIT,
 )
 
@@ -277,7 +278,7 @@ TABLE.refuse(
             "seed": 0,
             "is_test": False,
         },
-        "Out DropoutState State Reserve",
+        ("Out", "DropoutState", "State", "Reserve"),
         _SLOTS,
     )[3],
     "its dropout state and its reserve cannot be read",

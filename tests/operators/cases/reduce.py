@@ -36,7 +36,7 @@ def _reduction(op: str, function: Callable[..., Any]) -> None:
             function(x, axis=[0, 2], keepdim=True),
             function(scalar),
         ],
-        gradient="x",
+        gradient=("x",),
         x=uniform(2, 3, 4),
         scalar=np.asarray(3.0, np.float32),
     )
@@ -62,12 +62,12 @@ for _op, _function in (
     _add(
         _op,
         lambda x, f=_function: [f(x, axis=0), f(x)],
-        gradient="x",
+        gradient=("x",),
         label="ties",
         since=_TIES if _op in ("max", "min") else None,
         x=np.asarray([[1.0, 2.0, 0.0], [1.0, -1.0, 2.0], [0.5, 2.0, -1.0]], np.float32),
     )
-_add("prod", paddle.prod, gradient="x", label="zeros", x=floats(2.0, 0.0, 3.0, -1.0))
+_add("prod", paddle.prod, gradient=("x",), label="zeros", x=floats(2.0, 0.0, 3.0, -1.0))
 _add(
     "sum",
     lambda i, b, n: [paddle.sum(i), paddle.sum(b), paddle.sum(n, axis=0)],
@@ -85,7 +85,7 @@ _add(
 _add(
     "logsumexp",
     lambda x: paddle.logsumexp(x, axis=-1),
-    gradient="x",
+    gradient=("x",),
     label="large",
     tolerance=Tolerance(1e-4, "Paddle's gradient is exp(x - y), and y near 1000 is rounded"),
     x=np.asarray([[1000.0, 1000.0, -5.0], [-1000.0, -1001.0, -1000.0]], np.float32),
@@ -118,7 +118,7 @@ _add(
         *paddle.topk(x, 2, axis=0),
         *paddle.topk(x, 1, largest=False),
     ],
-    gradient="x",
+    gradient=("x",),
     x=normal(3, 4),
 )
 _add(
@@ -129,7 +129,7 @@ _add(
         paddle.cumsum(x, axis=-2),
         paddle.cumsum(i, axis=0),
     ],
-    gradient="x",
+    gradient=("x",),
     x=normal(2, 3),
     i=integers(4, dtype="int32"),
 )
@@ -141,11 +141,11 @@ _add(
         paddle.sort(x, axis=0, descending=True),
         paddle.argsort(x, descending=True),
     ],
-    gradient="x",
+    gradient=("x",),
     x=normal(3, 4),
 )
 
-_add("sqrt", lambda x: paddle.std(x), gradient="x", label="standard deviation", x=normal(3, 4))
+_add("sqrt", lambda x: paddle.std(x), gradient=("x",), label="standard deviation", x=normal(3, 4))
 
 # Attributes beside their defaults, and bounds.
 _add(
@@ -155,7 +155,7 @@ _add(
         by_operator.cumsum(x, 0, False, True),
         by_operator.cumsum(x, -1, True, True),
     ],
-    gradient="x",
+    gradient=("x",),
     label="directions",
     x=normal(3, 4),
 )
@@ -166,7 +166,7 @@ _add(
         paddle.sort(paddle.topk(x, 3, sorted=False)[0]),
         *paddle.topk(i, 1),
     ],
-    gradient="x",
+    gradient=("x",),
     label="attributes",
     x=normal(3, 4),
     i=np.asarray([[3, 1, 2], [7, 9, 8]], np.int32),
@@ -199,7 +199,7 @@ _add(
 _add(
     "prod",
     lambda x: [paddle.prod(x, axis=1), paddle.prod(x, axis=0, keepdim=True)],
-    gradient="x",
+    gradient=("x",),
     label="axes",
     x=uniform(3, 4) * np.asarray([1, -1, 1, -1], np.float32),
 )

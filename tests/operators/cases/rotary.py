@@ -36,7 +36,7 @@ def _rope(
             "position_ids": ids,
             "use_neox_rotary_style": neox,
         },
-        "out_q out_k out_v",
+        ("out_q", "out_k", "out_v"),
         **newer,
     )
     found = []
@@ -73,7 +73,7 @@ _STEPS = np.arange(3)
 _add(
     "fused_rotary_position_embedding",
     lambda q, k, v: [*_rope(q, k, v), *_rope(q, neox=False)],
-    gradient="q k v",
+    gradient=("q", "k", "v"),
     gpu_only=True,
     oracle=lambda q, k, v: [
         *(_turned(x, _angles(_STEPS, 4)) for x in (q, k, v)),
@@ -90,7 +90,7 @@ _add(
         *_rope(q, None, None, rows, columns, neox=False),
         *_rope(q, k, None, rows, columns, ids),
     ],
-    gradient="q k",
+    gradient=("q", "k"),
     gpu_only=True,
     oracle=lambda q, k, sin, cos, rows, columns, ids: [
         q * cos + _pairs(q) * sin,
@@ -114,7 +114,7 @@ _add(
         *_rope(q, ids=ids, rotary_emb_base=100.0, time_major=False),
         *_rope(q.transpose([1, 0, 2, 3]), time_major=True),
     ],
-    gradient="q",
+    gradient=("q",),
     gpu_only=True,
     since=_NEW,
     oracle=lambda q, ids: [
@@ -154,10 +154,10 @@ def _partial(x: Array, cos: Array, sin: Array) -> Array:
 _add(
     "fused_partial_rope",
     lambda x, c, s, d, t: [
-        operator("fused_partial_rope", {"x": x, "cos": c, "sin": s}, "out")[0],
-        operator("fused_partial_rope", {"x": x, "cos": d, "sin": t}, "out")[0],
+        operator("fused_partial_rope", {"x": x, "cos": c, "sin": s}, ("out",))[0],
+        operator("fused_partial_rope", {"x": x, "cos": d, "sin": t}, ("out",))[0],
     ],
-    gradient="x",
+    gradient=("x",),
     gpu_only=True,
     since=Since("3.3", "the operator is newer"),
     oracle=lambda x, c, s, d, t: [_partial(x, c, s), _partial(x, d, t)],

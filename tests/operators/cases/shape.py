@@ -32,7 +32,7 @@ _add(
 _add(
     "assign",
     lambda x, i: [paddle.assign(x), paddle.assign(i)],
-    gradient="x",
+    gradient=("x",),
     x=_CUBE,
     i=integers(3),
 )
@@ -46,7 +46,7 @@ _add(
         paddle.reshape(x[0, 0, 0], [1, 1]),
         i.reshape([4, 6]),
     ],
-    gradient="x",
+    gradient=("x",),
     x=_CUBE,
     i=_WHOLE,
 )
@@ -59,33 +59,33 @@ _add(
 _add(
     "flatten",
     lambda x, s: [paddle.flatten(x), paddle.flatten(x, 1), paddle.flatten(s)],
-    gradient="x",
+    gradient=("x",),
     x=_CUBE,
     s=np.asarray(2.0, np.float32),
 )
 _add(
     "squeeze",
     lambda x: [paddle.squeeze(x), paddle.squeeze(x, 0), paddle.squeeze(x, [1, -1])],
-    gradient="x",
+    gradient=("x",),
     x=normal(1, 3, 1),
 )
 _add(
     "unsqueeze",
     lambda x: [paddle.unsqueeze(x, 0), paddle.unsqueeze(x, [-1, 0]), paddle.unsqueeze(x, [1, 2])],
-    gradient="x",
+    gradient=("x",),
     x=normal(2, 3),
 )
 _add(
     "transpose",
     lambda x, i: [paddle.transpose(x, [2, 0, 1]), paddle.transpose(i, [1, 0, 2])],
-    gradient="x",
+    gradient=("x",),
     x=_CUBE,
     i=_WHOLE,
 )
 _add(
     "concat",
     lambda x, y, i: [paddle.concat([x, y, x], axis=-1), paddle.concat([i, i], axis=0)],
-    gradient="x y",
+    gradient=("x", "y"),
     x=normal(2, 3),
     y=normal(2, 1, seed=1),
     i=integers(2, 2),
@@ -93,19 +93,19 @@ _add(
 _add(
     "stack",
     lambda x, y: [paddle.stack([x, y]), paddle.stack([x, y], axis=-1), paddle.stack([x[0, 0]] * 2)],
-    gradient="x y",
+    gradient=("x", "y"),
     x=normal(2, 3),
     y=normal(2, 3, seed=1),
 )
 _add(
     "split",
     lambda x: [*paddle.split(x, [1, 3], axis=2), *paddle.split(x, [1, -1], axis=1)],
-    gradient="x",
+    gradient=("x",),
     x=_CUBE,
 )
-_add("split_with_num", lambda x: paddle.split(x, 2, axis=-1), gradient="x", x=_CUBE)
-_add("unstack", lambda x: paddle.unstack(x, axis=1), gradient="x", x=_CUBE)
-_add("unbind", lambda x: paddle.unbind(x, axis=-1), gradient="x", x=_CUBE)
+_add("split_with_num", lambda x: paddle.split(x, 2, axis=-1), gradient=("x",), x=_CUBE)
+_add("unstack", lambda x: paddle.unstack(x, axis=1), gradient=("x",), x=_CUBE)
+_add("unbind", lambda x: paddle.unbind(x, axis=-1), gradient=("x",), x=_CUBE)
 _add(
     "slice",
     lambda x, i: [
@@ -117,14 +117,14 @@ _add(
         x[:, 0:100],
         i[:, 1],
     ],
-    gradient="x",
+    gradient=("x",),
     x=_CUBE,
     i=_WHOLE,
 )
 _add(
     "slice",
     lambda x, i: [x[i[0]], x[:, i[1]]],
-    gradient="x",
+    gradient=("x",),
     label="one index, a tensor without axes",
     x=normal(4, 5, 6),
     i=np.array([3, 0]),
@@ -137,7 +137,7 @@ _add(
         (x[j : j + 3, :, i - 1 : i + 2] ** 2).sum([0, 2]),
         x[i - 1],
     ],
-    gradient="x",
+    gradient=("x",),
     label="constant lengths from computed starts",
     x=normal(4, 5, 6),
     i=np.array(3),
@@ -151,7 +151,7 @@ _add(
         (x[1, i[0] * 2 - 5 : i[0] * 2 - 3, j[0] : j[0] + 1] ** 2).sum(),
         (x[:, paddle.max(i) - 1 : paddle.max(i) + 1, 1:3] ** 2).sum(),
     ],
-    gradient="x",
+    gradient=("x",),
     label="a start that is an expression, beside an index and a slice",
     x=normal(4, 5, 6),
     i=np.array([3, 1]),
@@ -188,41 +188,41 @@ TABLE.refuse(
 _add(
     "strided_slice",
     lambda x: [x[:, ::2], x[:, :, ::-1], x[:, 2:0:-1, 1::2]],
-    gradient="x",
+    gradient=("x",),
     x=_CUBE,
 )
 _add(
     "expand",
     lambda x, i: [paddle.expand(x, [2, 3, 4]), paddle.expand(x, [5, -1, 4]), i.expand([2, 3])],
-    gradient="x",
+    gradient=("x",),
     x=normal(3, 1),
     i=integers(3),
 )
-_add("expand_as", lambda x, y: paddle.expand_as(x, y), gradient="x", x=normal(3, 1), y=_CUBE)
+_add("expand_as", lambda x, y: paddle.expand_as(x, y), gradient=("x",), x=normal(3, 1), y=_CUBE)
 _add(
     "tile",
     lambda x: [paddle.tile(x, [2, 1]), paddle.tile(x, [3]), paddle.tile(x, [2, 1, 2])],
-    gradient="x",
+    gradient=("x",),
     x=normal(2, 3),
 )
-_add("meshgrid", lambda x, y: paddle.meshgrid(x, y), gradient="x y", x=normal(3), y=normal(2))
-_add("flip", lambda x: [paddle.flip(x, [0]), paddle.flip(x, [-1, 1])], gradient="x", x=_CUBE)
+_add("meshgrid", lambda x, y: paddle.meshgrid(x, y), gradient=("x", "y"), x=normal(3), y=normal(2))
+_add("flip", lambda x: [paddle.flip(x, [0]), paddle.flip(x, [-1, 1])], gradient=("x",), x=_CUBE)
 _add(
     "roll",
     lambda x: [paddle.roll(x, 5), paddle.roll(x, [1, -1], axis=[0, 2]), paddle.roll(x, 0, axis=1)],
-    gradient="x",
+    gradient=("x",),
     x=_CUBE,
 )
 _add(
     "repeat_interleave",
     lambda x: [paddle.repeat_interleave(x, 2, axis=1), paddle.repeat_interleave(x, 3, axis=0)],
-    gradient="x",
+    gradient=("x",),
     x=_CUBE,
 )
 _add(
     "repeat_interleave",
     lambda x: paddle.repeat_interleave(x, 3, axis=-1),
-    gradient="x",
+    gradient=("x",),
     label="negative axis",
     since=Since("3.0", "the operator's shape inference corrupts memory"),
     x=_CUBE,
@@ -235,7 +235,7 @@ _add(
         F.pad(x, [2, 0, 1, 1], mode="replicate"),
         F.pad(x, [1, 0, 0, 2], value=1.5, data_format="NHWC"),
     ],
-    gradient="x",
+    gradient=("x",),
     x=normal(1, 2, 3, 4),
 )
 _add(
@@ -245,7 +245,7 @@ _add(
         for layout in ("NCDHW", "NDHWC")
         for mode in ("constant", "reflect", "replicate", "circular")
     ],
-    gradient="x",
+    gradient=("x",),
     label="volumes",
     x=normal(1, 3, 3, 4, 3),
 )
@@ -257,7 +257,7 @@ _add(
         F.pad(y, [1, 0, 3, 1], mode="circular"),
         F.pad(y, [1, 0, 2, 1], mode="circular", data_format="NHWC"),
     ],
-    gradient="x y",
+    gradient=("x", "y"),
     label="other ranks",
     x=normal(2, 3, 4),
     y=normal(1, 2, 3, 4),
@@ -265,16 +265,16 @@ _add(
 _add(
     "pad",
     lambda x: [F.pad(x, [1, 0, 2, 1], value=0.5), F.pad(x, [0, 1, 1, 0])],
-    gradient="x",
+    gradient=("x",),
     x=normal(2, 3),
 )
-_add("tril", lambda x: [paddle.tril(x), paddle.tril(x, 1)], gradient="x", x=_CUBE)
-_add("triu", lambda x: [paddle.triu(x), paddle.triu(x, -1)], gradient="x", x=_CUBE)
-_add("pixel_shuffle", lambda x: F.pixel_shuffle(x, 2), gradient="x", x=normal(1, 8, 2, 3))
+_add("tril", lambda x: [paddle.tril(x), paddle.tril(x, 1)], gradient=("x",), x=_CUBE)
+_add("triu", lambda x: [paddle.triu(x), paddle.triu(x, -1)], gradient=("x",), x=_CUBE)
+_add("pixel_shuffle", lambda x: F.pixel_shuffle(x, 2), gradient=("x",), x=normal(1, 8, 2, 3))
 _add(
     "pixel_shuffle",
     lambda x: F.pixel_shuffle(x, 2, data_format="NHWC"),
-    gradient="x",
+    gradient=("x",),
     label="channels last",
     x=normal(1, 2, 3, 8),
 )
@@ -303,7 +303,7 @@ _add("numel", lambda x: paddle.numel(x), x=_CUBE)
 _add(
     "assign_value_",
     lambda x: [paddle.assign(np.asarray([[1.5, 2.0, -1.0]], np.float32)) + x, paddle.rank(x)],
-    gradient="x",
+    gradient=("x",),
     x=normal(2, 3),
 )
 _add(
@@ -341,7 +341,7 @@ _add(
 _add(
     "gather",
     lambda x, n: paddle.gather(x, n),
-    gradient="x",
+    gradient=("x",),
     label="gradient",
     x=normal(3, 3, 4),
     n=np.asarray([2, 0, 2]),
@@ -349,7 +349,7 @@ _add(
 _add(
     "gather",
     lambda x, n, c: [paddle.gather(x, n, axis=1), paddle.gather(x, c, axis=2)],
-    gradient="x",
+    gradient=("x",),
     label="gradient along other axes",
     since=Since("3.1", "the kernel adds gradients of other elements"),
     x=normal(3, 3, 4),
@@ -367,7 +367,7 @@ _add(
 _add(
     "index_select",
     lambda x, n, i: [paddle.index_select(x, n), paddle.index_select(x, i, axis=-1)],
-    gradient="x",
+    gradient=("x",),
     x=_CUBE,
     n=np.asarray([1, 0, 1]),
     i=np.asarray([3, 3], np.int32),
@@ -375,7 +375,7 @@ _add(
 _add(
     "gather_nd",
     lambda x, n, m: [paddle.gather_nd(x, n), x[m]],
-    gradient="x",
+    gradient=("x",),
     x=_CUBE,
     n=np.asarray([[1], [0], [1]]),
     m=np.asarray([0, 1, 1]),
@@ -383,7 +383,7 @@ _add(
 _add(
     "gather_nd",
     lambda x, n, m: [paddle.gather_nd(x, n), paddle.gather_nd(x, m)],
-    gradient="x",
+    gradient=("x",),
     label="several axes",
     x=_CUBE,
     n=np.asarray([[1, 2], [0, 0], [1, 2]]),
@@ -395,28 +395,28 @@ _add(
         paddle.take_along_axis(x, n, 1),
         paddle.take_along_axis(x, n, 0, broadcast=False),
     ],
-    gradient="x",
+    gradient=("x",),
     x=normal(3, 4),
     n=integers(3, 2, high=3),
 )
 _add(
     "index_sample",
     lambda x, n: paddle.index_sample(x, n),
-    gradient="x",
+    gradient=("x",),
     x=normal(3, 4),
     n=integers(3, 2, high=4),
 )
 _add(
     "embedding",
     lambda x, w: [F.embedding(x, w), F.embedding(x, w, padding_idx=1)],
-    gradient="w",
+    gradient=("w",),
     x=np.asarray([[0, 1, 1], [4, 3, 1]]),
     w=normal(5, 3),
 )
 _add(
     "embedding",
     lambda x, w: F.embedding(x, w, padding_idx=-1),
-    gradient="w",
+    gradient=("w",),
     label="last row is padding",
     x=np.asarray([4, 0, 4, 2]),
     w=normal(5, 3),

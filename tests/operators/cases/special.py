@@ -10,20 +10,26 @@ from tests.operators.operator_case import CaseTable, Since, floats, integers, no
 TABLE = CaseTable()
 _add = TABLE.add
 
-_add("digamma", paddle.digamma, gradient="x", x=uniform(3, 4, low=0.3, high=6.0))
-_add("lgamma", paddle.lgamma, gradient="x", x=uniform(3, 4, low=0.3, high=9.0))
-_add("lgamma", paddle.lgamma, gradient="x", label="negative", x=floats(-0.5, -1.25, -2.6, 1.0, 2.0))
+_add("digamma", paddle.digamma, gradient=("x",), x=uniform(3, 4, low=0.3, high=6.0))
+_add("lgamma", paddle.lgamma, gradient=("x",), x=uniform(3, 4, low=0.3, high=9.0))
+_add(
+    "lgamma",
+    paddle.lgamma,
+    gradient=("x",),
+    label="negative",
+    x=floats(-0.5, -1.25, -2.6, 1.0, 2.0),
+)
 _add(
     "gammaln",
     lambda x: paddle.gammaln(x),
-    gradient="x",
+    gradient=("x",),
     since=Since("3.0", "the function does not exist"),
     x=uniform(3, 4, low=0.3, high=9.0),
 )
 _add(
     "gammaincc",
     lambda x, y: [paddle.gammaincc(x, y), paddle.gammainc(x, y)],
-    gradient="y",
+    gradient=("y",),
     since=Since("3.0", "the function does not exist"),
     x=uniform(3, 4, low=0.5, high=4.0),
     y=uniform(3, 4, low=0.5, high=4.0, seed=1),
@@ -31,10 +37,10 @@ _add(
 _add(
     "polygamma",
     lambda x: [paddle.polygamma(x, 1), paddle.polygamma(x, 2), paddle.polygamma(x, 3)],
-    gradient="x",
+    gradient=("x",),
     x=uniform(3, 4, low=0.6, high=5.0),
 )
-_add("erfinv", paddle.erfinv, gradient="x", x=floats(-0.95, -0.5, 0.0, 0.25, 0.7, 0.9))
+_add("erfinv", paddle.erfinv, gradient=("x",), x=floats(-0.95, -0.5, 0.0, 0.25, 0.7, 0.9))
 _add("erfinv", paddle.erfinv, label="bounds", x=floats(-1.5, -1.0, 1.0, 1.5, np.nan))
 for _op, _function in (
     ("i0", paddle.i0),
@@ -42,8 +48,8 @@ for _op, _function in (
     ("i1", paddle.i1),
     ("i1e", paddle.i1e),
 ):
-    _add(_op, _function, gradient="x", x=floats(-9.0, -2.5, -0.5, 0.25, 1.0, 7.9, 8.5))
-    _add(_op, _function, gradient="x", label="zero", x=floats(0.0, 1.0))
+    _add(_op, _function, gradient=("x",), x=floats(-9.0, -2.5, -0.5, 0.25, 1.0, 7.9, 8.5))
+    _add(_op, _function, gradient=("x",), label="zero", x=floats(0.0, 1.0))
 _add("nextafter", paddle.nextafter, x=floats(1.0, 1.0, -2.0, 5.0), y=floats(2.0, 0.0, -3.0, 5.0))
 _add(
     "nextafter",
@@ -55,7 +61,7 @@ _add(
 _add(
     "copysign",
     lambda x, y, i, j: [paddle.copysign(x, y), paddle.copysign(i, j)],
-    gradient="x y",
+    gradient=("x", "y"),
     since=Since("3.0", "the function does not exist"),
     x=floats(1.0, -2.0, 3.0, -4.0, 0.0, 2.0),
     y=floats(-1.0, -2.0, 0.0, -0.0, -1.0, np.inf),
@@ -65,7 +71,7 @@ _add(
 _add(
     "heaviside",
     paddle.heaviside,
-    gradient="x y",
+    gradient=("x", "y"),
     x=np.asarray([[-1.5, 0.0, 2.0], [-0.0, 0.0, np.nan]], np.float32),
     y=normal(3),
 )
@@ -76,17 +82,17 @@ _add(
     x=integers(5, low=-2, high=3, dtype="int32"),
     y=integers(5, dtype="int32", seed=1),
 )
-_add("angle", paddle.angle, gradient="x", x=floats(-1.5, 0.0, 2.0, -np.inf, np.inf))
+_add("angle", paddle.angle, gradient=("x",), x=floats(-1.5, 0.0, 2.0, -np.inf, np.inf))
 _add(
     "logit",
     lambda x: [paddle.logit(x), paddle.logit(x, 0.1)],
-    gradient="x",
+    gradient=("x",),
     x=floats(0.05, 0.2, 0.5, 0.75, 0.97),
 )
 _add(
     "logit",
     lambda x: paddle.logit(x, 0.25),
-    gradient="x",
+    gradient=("x",),
     label="bounds",
     x=floats(0.25, 0.75, 0.0, 1.0),
 )
@@ -95,7 +101,7 @@ _add("logit", lambda x: paddle.logit(x, 0.0), label="outside", x=floats(-0.5, 0.
 _add(
     "rint",
     lambda x: paddle._C_ops.rint(x),
-    gradient="x",
+    gradient=("x",),
     since=Since("3.1", "the operator does not exist"),
     x=floats(-1.5, -0.5, 0.5, 1.5, 2.5, 0.2),
 )

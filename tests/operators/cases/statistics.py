@@ -28,7 +28,7 @@ for _op in ("std", "var"):
             getattr(paddle._C_ops, f)(x, [-1], True, False, 1.0),
             getattr(paddle._C_ops, f)(x, [0, 2], False, True, 2.0),
         ],
-        gradient="x",
+        gradient=("x",),
         since=_MOMENTS,
         x=normal(3, 2, 4),
     )
@@ -44,7 +44,7 @@ _add(
         paddle._C_ops.nansum(x, [], "float32", False),
         paddle._C_ops.nansum(x, [-1], "float32", True),
     ],
-    gradient="x",
+    gradient=("x",),
     since=_MOMENTS,
     x=np.asarray([[1.0, np.nan, 3.0], [np.nan, -2.0, 0.5]], np.float32),
 )
@@ -57,14 +57,14 @@ _add(
         paddle.median(x, axis=0, keepdim=True),
         paddle.median(x, axis=-1),
     ],
-    gradient="x",
+    gradient=("x",),
     since=_MEDIAN,
     x=normal(3, 4, 5),
 )
 _add(
     "median",
     lambda x: [*paddle.median(x, axis=1, mode="min"), *paddle.median(x, 0, True, "min")],
-    gradient="x",
+    gradient=("x",),
     label="smaller",
     since=_MEDIAN,
     x=normal(3, 4),
@@ -72,7 +72,7 @@ _add(
 _add(
     "median",
     lambda x: paddle.median(x, axis=1),
-    gradient="x",
+    gradient=("x",),
     label="ties",
     since=_MEDIAN,
     x=np.asarray([[1.0, 2.0, 2.0, 2.0], [0.0, 1.0, 1.0, 3.0], [0.0, 1.0, 4.0, 5.0]], np.float32),
@@ -95,13 +95,13 @@ _add(
         paddle.nanmedian(x, axis=0, keepdim=True),
         paddle.nanmedian(x, axis=[0, 1]),
     ],
-    gradient="x",
+    gradient=("x",),
     x=_WITH_NAN,
 )
 _add(
     "nanmedian",
     lambda x: paddle.nanmedian(x, axis=[0, 2]),
-    gradient="x",
+    gradient=("x",),
     label="axes",
     x=normal(3, 2, 5),
 )
@@ -114,7 +114,7 @@ _add(
 _add(
     "nanmedian",
     lambda x: [*paddle.nanmedian(x, axis=1, mode="min")],
-    gradient="x",
+    gradient=("x",),
     label="smaller",
     since=Since("3.0", "the function has no mode"),
     x=_WITH_NAN,

@@ -14,10 +14,10 @@ _add = TABLE.add
 _add(
     "p_norm",
     lambda x: [paddle.norm(x), paddle.norm(x, 2, axis=1), paddle.norm(x, 2, axis=0, keepdim=True)],
-    gradient="x",
+    gradient=("x",),
     x=normal(3, 4),
 )
-_add("p_norm", lambda x: paddle.norm(x, 1, axis=1), gradient="x", label="one", x=normal(3, 4))
+_add("p_norm", lambda x: paddle.norm(x, 1, axis=1), gradient=("x",), label="one", x=normal(3, 4))
 _add(
     "p_norm",
     lambda x: [
@@ -25,14 +25,14 @@ _add(
         paddle.norm(x, -np.inf, axis=1),
         paddle.norm(x, np.inf, axis=0, keepdim=True),
     ],
-    gradient="x",
+    gradient=("x",),
     label="infinity",
     x=normal(3, 4),
 )
 _add(
     "p_norm",
     lambda x: [paddle.norm(x, np.inf, axis=1), paddle.norm(x, -np.inf, axis=1)],
-    gradient="x",
+    gradient=("x",),
     label="ties",
     x=np.asarray([[1.0, -3.0, 3.0, 1.0], [0.0, 0.0, 0.0, 0.0], [2.0, -2.0, 2.0, -1.0]], np.float32),
 )
@@ -45,7 +45,7 @@ _add(
 _add(
     "p_norm",
     lambda x: [paddle.norm(x, 0, axis=1), paddle.norm(x, 0, axis=0, keepdim=True)],
-    gradient="x",
+    gradient=("x",),
     label="count",
     x=np.asarray([[0.0, 2.0, -1.0], [0.0, 0.0, 5.0]], np.float32),
 )
@@ -53,7 +53,7 @@ for _label, _order in (("three", 3), ("one and a half", 1.5), ("minus two", -2),
     _add(
         "p_norm",
         lambda x, p=_order: [paddle.norm(x, p, axis=1), paddle.norm(x, p)],
-        gradient="x",
+        gradient=("x",),
         label=_label,
         x=uniform(3, 4) * np.asarray([1, -1, 1, -1], np.float32),
     )
@@ -61,7 +61,7 @@ for _label, _order in (("two at zero", 2), ("three at zero", 3)):
     _add(
         "p_norm",
         lambda x, p=_order: paddle.norm(x, p, axis=1),
-        gradient="x",
+        gradient=("x",),
         label=_label,
         x=np.asarray([[0.0, 0.0], [3.0, 4.0]], np.float32),
     )
@@ -71,7 +71,7 @@ _add(
         paddle.norm(x, "fro", axis=[0, 1]),
         paddle.norm(x, "fro", axis=[-1, 1], keepdim=True),
     ],
-    gradient="x",
+    gradient=("x",),
     x=normal(2, 3, 4),
 )
 for _label, _order in (
@@ -85,18 +85,18 @@ for _label, _order in (
     _add(
         "dist",
         lambda x, y, p=_order: paddle.dist(x, y, p),
-        gradient="x y",
+        gradient=("x", "y"),
         label=_label,
         x=normal(3, 4),
         y=normal(4, seed=1),
     )
-_add("l1_norm", by_operator.l1_norm, gradient="x", x=floats(-1.5, 0.0, 2.0, 3.0))
-_add("squared_l2_norm", by_operator.squared_l2_norm, gradient="x", x=normal(2, 3))
-_add("norm", lambda x: by_operator.norm(x, 1, 1e-10), gradient="x", x=normal(2, 3, 4))
+_add("l1_norm", by_operator.l1_norm, gradient=("x",), x=floats(-1.5, 0.0, 2.0, 3.0))
+_add("squared_l2_norm", by_operator.squared_l2_norm, gradient=("x",), x=normal(2, 3))
+_add("norm", lambda x: by_operator.norm(x, 1, 1e-10), gradient=("x",), x=normal(2, 3, 4))
 _add(
     "norm",
     lambda x: by_operator.norm(x, -1, 0.5),
-    gradient="x",
+    gradient=("x",),
     label="epsilon",
     x=normal(2, 3),
 )
@@ -111,13 +111,13 @@ _add(
 _add(
     "renorm",
     lambda x: [paddle.renorm(x, 2.0, 0, 1.0), paddle.renorm(x, 1.5, -1, 2.0)],
-    gradient="x",
+    gradient=("x",),
     x=normal(3, 2, 4),
 )
 _add(
     "renorm",
     lambda x: paddle.renorm(x, 2.0, 0, 1.0),
-    gradient="x",
+    gradient=("x",),
     label="within",
     x=np.asarray([[0.0, 0.0], [0.1, 0.2], [3.0, -4.0]], np.float32),
 )

@@ -153,7 +153,7 @@ TABLE.add(
 TABLE.add(
     "gather",
     lambda x, n: [paddle.gather(x, n), n * _FAR],
-    gradient="x",
+    gradient=("x",),
     label="ids that are computed with, too",
     x=normal(4, 3),
     n=np.asarray([2, 0, 2]),
@@ -161,7 +161,7 @@ TABLE.add(
 TABLE.add(
     "multiply",
     lambda x, n: F.embedding(n, x) * paddle.cast(n * _FAR, "float32").unsqueeze(-1),
-    gradient="x",
+    gradient=("x",),
     label="floats beside 64 bits",
     x=normal(4, 3),
     n=np.asarray([2, 0, 3]),
