@@ -7,11 +7,10 @@ a Gather with a constant index, whose gradient adds up what several places read.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from paddle_ipu.ops.context import TranslationContext, product
+from paddle_ipu.ops.context import Array, TranslationContext, product
 from paddle_ipu.ops.image_layout import (
     channels_back,
     channels_first,
@@ -19,8 +18,6 @@ from paddle_ipu.ops.image_layout import (
     pads_to_the_end,
 )
 from paddle_ipu.ops.registry import translator
-
-Array = np.ndarray[Any, Any]
 
 
 def _transposed(context: TranslationContext, x: str, perm: Sequence[int]) -> str:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from paddle_ipu.ops.context import TranslationContext
+from paddle_ipu.ops.context import Array, TranslationContext
 from paddle_ipu.ops.loss import negative_log_likelihood
 from paddle_ipu.ops.registry import translator
 
 
-def _paths(num_classes: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def _paths(num_classes: int) -> tuple[Array, Array]:
     """The inner nodes on the way to each class in the default tree, -1 past its end; and bits.
 
     Class c is leaf c + num_classes of a heap; the j-th node from the leaf is its number shifted

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from paddle_ipu.dialect import dialect
-from paddle_ipu.ops.context import TranslationContext
+from paddle_ipu.ops.context import Array, TranslationContext
 
-Folder = Callable[[TranslationContext], "np.ndarray[Any, Any]"]
+Folder = Callable[[TranslationContext], Array]
 _LARGEST = 64
 _DIVISIONS = ("divide", "floor_divide", "remainder")
 
@@ -42,12 +42,12 @@ def fold(context: TranslationContext) -> bool:
     return True
 
 
-def _by_zero(divisor: np.ndarray[Any, Any]) -> bool:
+def _by_zero(divisor: Array) -> bool:
     """Whether Paddle refuses to divide by it; the operator itself says so."""
     return divisor.dtype.kind in "iu" and not divisor.all()
 
 
-def _is_beyond(result: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> bool:
+def _is_beyond(result: Array, dtype: np.dtype[Any]) -> bool:
     """Whether floats are to be integers that cannot hold them; NumPy's result depends on the CPU,
     and the device has a rule."""
     if result.dtype.kind != "f" or dtype.kind not in "iu":
@@ -66,7 +66,7 @@ def _binary(function: Callable[..., Any]) -> Folder:
     return lambda context: np.asarray(function(context.static("x"), context.static("y")))
 
 
-def _scale(context: TranslationContext) -> np.ndarray[Any, Any]:
+def _scale(context: TranslationContext) -> Array:
     x = context.static("x")
     # Of integers both numbers are whole, of truth values both are too.
     factor = context.static("scale").reshape(()).astype(x.dtype)
@@ -76,7 +76,7 @@ def _scale(context: TranslationContext) -> np.ndarray[Any, Any]:
     return np.asarray((x + bias) * factor)
 
 
-def _slice(context: TranslationContext) -> np.ndarray[Any, Any]:
+def _slice(context: TranslationContext) -> Array:
     x = context.static("input")
     cut = [slice(None)] * x.ndim
     axes = context.attr("axes")
@@ -85,12 +85,12 @@ def _slice(context: TranslationContext) -> np.ndarray[Any, Any]:
     return np.squeeze(x[tuple(cut)], axis=tuple(context.attr("decrease_axis", ())))
 
 
-def _stack(context: TranslationContext) -> np.ndarray[Any, Any]:
+def _stack(context: TranslationContext) -> Array:
     arrays = [context.constants[id(value)] for value in context.values("x")]
     return np.stack(arrays, axis=context.attr("axis", 0))
 
 
-def _concat(context: TranslationContext) -> np.ndarray[Any, Any]:
+def _concat(context: TranslationContext) -> Array:
     arrays = [context.constants[id(value)] for value in context.values("x")]
     return np.concatenate(arrays, axis=int(context.static("axis").reshape(())))
 

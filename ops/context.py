@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 
 from paddle_ipu.dialect import dialect
@@ -27,7 +28,9 @@ def device_dtype(dtype: str, in_64_bits: bool = False) -> str:
 
 _WIDTHS = (ir.DataType.INT32, ir.DataType.INT64)
 
-Element = str | np.ndarray[Any, Any]
+Array = np.ndarray[Any, Any]
+
+Element = str | Array
 """An element of an array of tensors: a tensor, or a constant of the program."""
 
 
@@ -46,12 +49,12 @@ class TranslationContext:
         self.graphcore = _Namespace(builder.aiGraphcore, self)
         self.node: ir.Node = ir.Node(dialect.DOMAIN, "none", [])
         self.tensors: dict[int, str] = {}
-        self.constants: dict[int, np.ndarray[Any, Any]] = {}
+        self.constants: dict[int, Array] = {}
         self.arrays: dict[int, tuple[Element, ...]] = {}
         self.origins: dict[str, ir.Node] = {}
         self.extensions: dict[str, ir.Node] = {}
         self.operand_ranges: dict[str, list[OperandRange]] = {}
-        self._emitted: dict[tuple[Any, ...], str] = {}
+        self._emitted: dict[tuple[object, ...], str] = {}
         self.emit: Callable[[TranslationContext, Iterable[ir.Node]], None] = _cannot_emit
         self.is_nested = False
 
@@ -108,7 +111,7 @@ class TranslationContext:
         """An element of an array as a tensor."""
         return element if isinstance(element, str) else self.const(element)
 
-    def static(self, name: str) -> np.ndarray[Any, Any]:
+    def static(self, name: str) -> Array:
         """The constant value of operand `name`.
 
         Raises:
@@ -187,7 +190,7 @@ class TranslationContext:
 
     # -- emission ------------------------------------------------------------------------------
 
-    def const(self, array: Any, dtype: str | None = None) -> str:
+    def const(self, array: npt.ArrayLike, dtype: str | None = None) -> str:
         """A constant tensor, in `dtype` or in what its own is on the device."""
         array = np.asarray(array)
         target = np.dtype(dtype or self.device_dtype(array.dtype.name))
@@ -198,7 +201,7 @@ class TranslationContext:
             array = array.astype(target, copy=False)
         return self._constant(array)
 
-    def _check_fits(self, array: np.ndarray[Any, Any], limits: np.iinfo[Any]) -> None:
+    def _check_fits(self, array: Array, limits: np.iinfo[Any]) -> None:
         low, high = array.min().item(), array.max().item()
         if low < limits.min or high > limits.max:
             raise self.refuse(
@@ -214,7 +217,7 @@ class TranslationContext:
         """The int64 vector that Reshape, Slice, Expand and their like take."""
         return self._constant(np.asarray(list(dims), dtype=np.int64))
 
-    def _constant(self, array: np.ndarray[Any, Any]) -> str:
+    def _constant(self, array: Array) -> str:
         placement = (self.attr("ipu_index"), self.attr("ipu_stage"))
         key = (array.dtype.str, array.shape, array.tobytes(), placement)
         if array.size > 64:
@@ -262,7 +265,7 @@ class TranslationContext:
         self,
         op_type: str,
         inputs: Sequence[str],
-        attributes: Mapping[str, Any] | None = None,
+        attributes: Mapping[str, object] | None = None,
         num_outputs: int = 1,
     ) -> list[str]:
         """Emits an operator of the ``ai.paddle_ipu`` domain; the program is then not portable."""

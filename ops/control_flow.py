@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from paddle_ipu.dialect import dialect
 from paddle_ipu.ops.constant_folding import find_folder, fold
-from paddle_ipu.ops.context import TranslationContext
+from paddle_ipu.ops.context import Array, TranslationContext
 from paddle_ipu.ops.registry import translator
 
 _MOST_TURNS = 2**31 - 1
@@ -399,7 +398,7 @@ def _handed_on(
     return None
 
 
-def _truth(context: TranslationContext, condition: np.ndarray[Any, Any]) -> bool:
+def _truth(context: TranslationContext, condition: Array) -> bool:
     """A constant condition."""
     if condition.size != 1:
         raise context.refuse(

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from paddle_ipu.dialect import dialect
-from paddle_ipu.ops.context import TranslationContext, product
+from paddle_ipu.ops.context import Array, TranslationContext, product
 from paddle_ipu.ops.registry import translator
 
-Array = np.ndarray[Any, Any]
 
-
-def _as_result(context: TranslationContext, values: Any) -> Array:
+def _as_result(context: TranslationContext, values: npt.ArrayLike) -> Array:
     """`values` in the dtype of the node's result."""
     return np.asarray(values).astype(dialect.dtype_name(context.node.outputs[0]))
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from paddle_ipu.ops.context import TranslationContext
+from paddle_ipu.ops.context import Array, TranslationContext
 from paddle_ipu.ops.registry import translator
 
 
@@ -48,7 +47,7 @@ def prior_box(context: TranslationContext) -> list[str | None]:
     return _with_variances(context, boxes)
 
 
-def _with_variances(context: TranslationContext, boxes: Any) -> list[str | None]:
+def _with_variances(context: TranslationContext, boxes: Array) -> list[str | None]:
     variances = np.broadcast_to(np.asarray(_floats(context, "variances")), boxes.shape)
     return [context.const(boxes, "float32"), context.const(variances, "float32")]
 
@@ -216,7 +215,7 @@ def _rois(context: TranslationContext) -> list[str]:
     return [context.input(name) for name in ("x", "boxes", "boxes_num")]
 
 
-def _pooled(context: TranslationContext) -> dict[str, Any]:
+def _pooled(context: TranslationContext) -> dict[str, int | float]:
     return {
         "pooled_height": int(context.attr("pooled_height")),
         "pooled_width": int(context.attr("pooled_width")),
@@ -252,7 +251,7 @@ def deformable_conv(context: TranslationContext) -> str:
     inputs = [context.input(name) for name in names]
     if context.has("mask"):
         inputs.append(context.input("mask"))
-    attributes: dict[str, Any] = {
+    attributes: dict[str, object] = {
         name: [int(number) for number in context.attr(name)]
         for name in ("strides", "paddings", "dilations")
     }
@@ -267,7 +266,7 @@ def yolo_loss(context: TranslationContext) -> list[str | None]:
     inputs = [context.input(name) for name in ("x", "gt_box", "gt_label")]
     if context.has("gt_score"):
         inputs.append(context.input("gt_score"))
-    attributes: dict[str, Any] = {
+    attributes: dict[str, object] = {
         name: [int(number) for number in context.attr(name)] for name in ("anchors", "anchor_mask")
     }
     for name in ("class_num", "downsample_ratio", "use_label_smooth"):

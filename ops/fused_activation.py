@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from paddle_ipu.ops.context import TranslationContext
 
@@ -38,7 +37,7 @@ ACTIVATIONS: Mapping[str, Activation] = {
 }
 
 
-def activate(context: TranslationContext, x: str, name: Any) -> str:
+def activate(context: TranslationContext, x: str, name: str) -> str:
     """``activation(x)``; `x` itself for the identity.
 
     Raises:

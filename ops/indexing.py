@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from paddle_ipu.ops.context import TranslationContext, product
+from paddle_ipu.ops.context import Array, TranslationContext, product
 from paddle_ipu.ops.registry import translator
 from paddle_ipu.ops.result_types import written_as
 
@@ -112,7 +110,7 @@ def masked_select(context: TranslationContext) -> str:
 
 
 @translator("nonzero", emits=(), limits="the condition must be constant")
-def nonzero(context: TranslationContext) -> np.ndarray[Any, Any]:
+def nonzero(context: TranslationContext) -> Array:
     """The indices of the elements that are not zero."""
     _refuse_computed(context, "condition", "Use paddle.where with three arguments")
     return np.argwhere(context.static("condition")).astype(np.int64)

@@ -7,16 +7,15 @@ PopART trains it, which it does not do for a linear Resize.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from paddle_ipu.ops.context import TranslationContext
+from paddle_ipu.ops.context import Array, TranslationContext
 from paddle_ipu.ops.image_layout import is_channels_last
 from paddle_ipu.ops.registry import translator
 
-_Taps = list[tuple["np.ndarray[Any, Any]", "np.ndarray[Any, Any] | None"]]
+_Taps = list[tuple[Array, Array | None]]
 """Positions along an axis, one for each result, and their weights (None for ones)."""
 
 
@@ -82,15 +81,17 @@ def bicubic_interp(context: TranslationContext) -> str:
     return _interpolated(context, taps)
 
 
-def _cubic_inner(x: Any, a: float) -> Any:
+def _cubic_inner(x: Array, a: float) -> Array:
     return ((a + 2) * x - (a + 3)) * x * x + 1
 
 
-def _cubic_outer(x: Any, a: float) -> Any:
+def _cubic_outer(x: Array, a: float) -> Array:
     return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
 
 
-def _interpolated(context: TranslationContext, taps: Any) -> str:
+def _interpolated(
+    context: TranslationContext, taps: Callable[[int, int, np.float32], _Taps]
+) -> str:
     x = context.input("x")
     shape, last = context.shape(x), is_channels_last(context)
     spatial = list(range(1, len(shape) - 1)) if last else list(range(2, len(shape)))

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import numpy as np
+    from paddle_ipu.ops.context import Array, TranslationContext
 
-    from paddle_ipu.ops.context import TranslationContext
-
-Translator = Callable[["TranslationContext"], "str | Sequence[str | None] | np.ndarray[Any, Any]"]
+Translator = Callable[["TranslationContext"], "str | Sequence[str | None] | Array"]
 
 
 @dataclass(frozen=True, slots=True)

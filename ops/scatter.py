@@ -7,7 +7,6 @@ through as one. Places that shapes and attributes fix are a mask and a choice.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -15,8 +14,6 @@ from paddle_ipu.ops.context import TranslationContext, product
 from paddle_ipu.ops.moving_slices import Moving, bounds_at_run_time, onnx_bounds
 from paddle_ipu.ops.registry import translator
 from paddle_ipu.popart.shape_inference.shaping import slice_range
-
-Array = np.ndarray[Any, Any]
 
 
 def scattered(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from paddle_ipu.dialect import dialect
-from paddle_ipu.ops.context import TranslationContext, product
+from paddle_ipu.ops.context import Array, TranslationContext, product
 from paddle_ipu.ops.moving_slices import cut_at_run_time, onnx_bounds
 from paddle_ipu.ops.registry import translator
 
@@ -326,7 +325,7 @@ def triu(context: TranslationContext) -> str:
     return _triangle(context, np.triu)
 
 
-def _triangle(context: TranslationContext, part: Callable[..., np.ndarray[Any, Any]]) -> str:
+def _triangle(context: TranslationContext, part: Callable[..., Array]) -> str:
     x = context.input("x")
     kept = part(np.ones(context.shape(x)[-2:], dtype=bool), int(context.attr("diagonal", 0)))
     return str(context.onnx.where([context.const(kept), x, context.const_like(0.0, x)]))

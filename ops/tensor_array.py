@@ -7,11 +7,10 @@ constants, which is written out turn by turn where it writes to an array.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from paddle_ipu.ops.context import Element, TranslationContext
+from paddle_ipu.ops.context import Array, Element, TranslationContext
 from paddle_ipu.ops.registry import translator
 from paddle_ipu.ops.result_types import written_as
 
@@ -54,7 +53,7 @@ def array_write(context: TranslationContext) -> list[str | None]:
 
 
 @translator("array_read", emits=("Concat", "Gather", "Unsqueeze", "Reshape"))
-def array_read(context: TranslationContext) -> str | np.ndarray[Any, Any]:
+def array_read(context: TranslationContext) -> str | Array:
     """The element at ``i``; by an index of run time one of elements that have one shape."""
     elements, at = context.array("array"), _index(context)
     if at is None:
@@ -66,7 +65,7 @@ def array_read(context: TranslationContext) -> str | np.ndarray[Any, Any]:
 
 
 @translator("array_length", emits=())
-def array_length(context: TranslationContext) -> np.ndarray[Any, Any]:
+def array_length(context: TranslationContext) -> Array:
     """The number of elements."""
     return np.asarray([len(context.array("x"))], np.int64)
 

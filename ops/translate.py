@@ -19,7 +19,7 @@ from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import LoweringError, NotSupported, PaddleIpuError, UnsupportedOpError
 from paddle_ipu.ops import families  # noqa: F401 - registers the translators
 from paddle_ipu.ops.constant_folding import fold
-from paddle_ipu.ops.context import TranslationContext
+from paddle_ipu.ops.context import Array, TranslationContext
 from paddle_ipu.ops.registry import find_translator
 from paddle_ipu.ops.untranslated import reason_of
 from paddle_ipu.options.strategy import CustomOp
@@ -30,8 +30,8 @@ Kind = tuple[tuple[int, ...], str]
 Fallback = Callable[[ir.Node, Sequence[Kind | None]], Any]
 """Gives what runs an operator on the host, for the (shape, dtype) of each of its inputs."""
 
-Results = str | Sequence[str | None] | np.ndarray[Any, Any]
-ParameterReader = Callable[[str], np.ndarray[Any, Any]]
+Results = str | Sequence[str | None] | Array
+ParameterReader = Callable[[str], Array]
 
 
 @dataclass(slots=True)

@@ -7,11 +7,11 @@ can end the process. So every reference in a file is followed once, here, in Pyt
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from paddle_ipu.errors import InvalidProgramError, ModelFileError, NotSupported
 from paddle_ipu.frontend.desc_message import parse, tensor_of
 from paddle_ipu.frontend.op_versions import check_versions
+from paddle_ipu.frontend.program_types import BlockDesc, OpDesc, ProgramDesc
 
 NEWEST_VERSION = 3_003_999
 """The newest version of a saved program: major * 1000000 + minor * 1000 + patch; 0 is none."""
@@ -28,7 +28,7 @@ WITHOUT_FILE = frozenset({9, 10, 15, 17})
 """Feed lists, fetch lists, readers and raw variables: persistable, and nothing of them is saved."""
 
 
-def read_checked(content: bytes, where: str) -> Any:
+def read_checked(content: bytes, where: str) -> ProgramDesc:
     """The ``framework_pb2.ProgramDesc`` of a saved inference program.
 
     Args:
@@ -76,7 +76,7 @@ def _spoken(version: int) -> str:
     return f"{version // 1_000_000}.{version // 1000 % 1000}.{version % 1000}"
 
 
-def _contradictions(desc: Any) -> Iterator[str]:
+def _contradictions(desc: ProgramDesc) -> Iterator[str]:
     visible: list[set[str]] = []
     for number, block in enumerate(desc.blocks):
         # protobuf hands out bytes where a string is not UTF-8.
@@ -96,7 +96,7 @@ def _contradictions(desc: Any) -> Iterator[str]:
             yield from _operator(place, op, visible[number], number, len(desc.blocks))
 
 
-def _texts(block: Any) -> Iterator[Any]:
+def _texts(block: BlockDesc) -> Iterator[object]:
     yield from (var.name for var in block.vars)
     for op in block.ops:
         yield op.type
@@ -110,7 +110,7 @@ def _texts(block: Any) -> Iterator[Any]:
             yield from attribute.strings
 
 
-def _variables(number: int, block: Any) -> Iterator[str]:
+def _variables(number: int, block: BlockDesc) -> Iterator[str]:
     seen: set[str] = set()
     for var in block.vars:
         if not var.name or "\0" in var.name or var.name in seen:
@@ -128,7 +128,7 @@ def _variables(number: int, block: Any) -> Iterator[str]:
             yield f"variable {var.name!r} is persistable and no dense tensor"
 
 
-def _operator(place: str, op: Any, visible: set[str], number: int, blocks: int) -> Iterator[str]:
+def _operator(place: str, op: OpDesc, visible: set[str], number: int, blocks: int) -> Iterator[str]:
     if not op.type.isidentifier():
         yield f"{place} has the type {op.type!r}"
     for slots in (op.inputs, op.outputs):
@@ -157,7 +157,7 @@ def _operator(place: str, op: Any, visible: set[str], number: int, blocks: int) 
             yield f"{place} has the blocks {inner} in {attribute.name!r}"
 
 
-def _check_signature(desc: Any, where: str) -> None:
+def _check_signature(desc: ProgramDesc, where: str) -> None:
     feeds = [op for op in desc.blocks[0].ops if op.type == "feed"]
     fetches = [op for op in desc.blocks[0].ops if op.type == "fetch"]
     for op, slots in [(op, op.outputs) for op in feeds] + [(op, op.inputs) for op in fetches]:

@@ -11,7 +11,7 @@ one ``if``. A block writes variables of the blocks around it: those are the node
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import onnx_ir as ir
 
@@ -20,6 +20,7 @@ from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.frontend import control_flow
 from paddle_ipu.frontend.control_flow import Region
 from paddle_ipu.frontend.legacy_operator import EMPTY, Block, Operator
+from paddle_ipu.frontend.program_types import ProgramDesc
 
 IF, WHILE = "conditional_block", "while"
 BACKWARD = frozenset({"conditional_block_grad", "while_grad", "select_output"})
@@ -65,7 +66,7 @@ class Reader(Protocol):
         """Takes a node made from an operator."""
 
 
-def combined(desc: Any, operators: Sequence[Operator]) -> list[Operator]:
+def combined(desc: ProgramDesc, operators: Sequence[Operator]) -> list[Operator]:
     """The operators of a block, where a cond is one ``conditional_block`` with two blocks.
 
     The results of control flow are all that its blocks write of the variables around them.
@@ -116,7 +117,7 @@ def _condition(reader: Reader, operator: Operator, slot: str) -> tuple[str, ir.V
     return name, found
 
 
-def written_outside(desc: Any, block: int, around: Sequence[int] = ()) -> list[str]:
+def written_outside(desc: ProgramDesc, block: int, around: Sequence[int] = ()) -> list[str]:
     """The tensors of the blocks around it that a block writes, in the order of the writes.
 
     Raises:
@@ -293,7 +294,7 @@ def _add_while(reader: Reader, operator: Operator) -> None:
 def _write_false(reader: Reader, operator: Operator, name: str) -> None:
     """What the condition is behind the loop."""
     value = reader.write(name)
-    attributes: Mapping[str, Any] = {
+    attributes: Mapping[str, str | float | list[int]] = {
         "dtype": "bool",
         "shape": [max(dim, 1) for dim in dialect.dims_of(value)],
         "value": 0.0,

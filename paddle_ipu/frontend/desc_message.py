@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from paddle_ipu.errors import InvalidProgramError
+from paddle_ipu.frontend.program_types import ProgramDesc, TensorDesc, VarDesc, VarType
 
 _TENSOR_FIELD = 3
 
 
-def parse(program: Any) -> Any:
+def parse(program: Any) -> ProgramDesc:
     """The ``framework_pb2.ProgramDesc`` of a program.
 
     Args:
@@ -21,7 +22,7 @@ def parse(program: Any) -> Any:
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
     from paddle.base.proto import framework_pb2
 
-    desc = program
+    desc: ProgramDesc = program
     if not isinstance(program, framework_pb2.ProgramDesc):
         data = program if isinstance(program, bytes) else program.desc.serialize_to_string()
         try:
@@ -39,8 +40,17 @@ def parse(program: Any) -> Any:
     return desc
 
 
-def tensor_of(var: Any) -> Any:
-    """The TensorDesc of a variable: its ``data_type`` and ``dims``; None where it has none."""
+def tensor_of(var: VarDesc) -> TensorDesc | None:
+    """The ``TensorDesc`` of a dense tensor, None where the variable has none."""
+    return dense_tensor(var.type) if var.type.HasField(_dense_field(var.type)) else None
+
+
+def dense_tensor(kind: VarType) -> TensorDesc:
+    """The ``TensorDesc`` of a dense tensor's type."""
+    tensor: TensorDesc = getattr(kind, _dense_field(kind)).tensor
+    return tensor
+
+
+def _dense_field(kind: VarType) -> str:
     # Paddle 2.6 calls the field lod_tensor, Paddle 3 dense_tensor.
-    name = var.type.DESCRIPTOR.fields_by_number[_TENSOR_FIELD].name
-    return getattr(var.type, name).tensor if var.type.HasField(name) else None
+    return kind.DESCRIPTOR.fields_by_number[_TENSOR_FIELD].name

@@ -16,15 +16,24 @@ A form that is refused, int8 for instance, stays as it is, and compiling it says
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from paddle_ipu.dialect.annotations import ANNOTATIONS
-from paddle_ipu.frontend.desc_message import tensor_of
+from paddle_ipu.frontend.desc_message import dense_tensor, tensor_of
 from paddle_ipu.frontend.legacy_operator import FIELDS, plain_value
+from paddle_ipu.frontend.program_types import (
+    AttributeDesc,
+    OpDesc,
+    ProgramDesc,
+    VarDesc,
+)
+
+Message = TypeVar("Message")
+_Attribute: TypeAlias = bool | int | float | str | list[int]
 
 _KEPT = frozenset({"op_role", "op_callstack", "op_device", "op_namescope", *ANNOTATIONS})
 
-_ACTIVATIONS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+_ACTIVATIONS: Mapping[str, tuple[str, Mapping[str, _Attribute]]] = {
     "relu": ("relu", {}),
     "relu6": ("relu6", {"threshold": 6.0}),
     "sigmoid": ("sigmoid", {}),
@@ -40,7 +49,7 @@ _IDENTITY = ("", "identity", "linear")
 
 _ONEDNN = ("use_mkldnn", "use_onednn")
 
-_UNFUSED_ATTRIBUTES: Mapping[str, Any] = {
+_UNFUSED_ATTRIBUTES: Mapping[str, _Attribute] = {
     "fused_output_scale": 1.0,
     "fused_unsqueeze2_axes": [],
     "fused_reshape2_shape": [],
@@ -60,7 +69,7 @@ class _RefusedError(Exception):
     """This fused operator has no plain form here."""
 
 
-def expanded(desc: Any, for_translation: bool = False) -> Any:
+def expanded(desc: ProgramDesc, for_translation: bool = False) -> ProgramDesc:
     """A ProgramDesc without the fused operators that have a plain form.
 
     Args:
@@ -77,7 +86,7 @@ def expanded(desc: Any, for_translation: bool = False) -> Any:
     copy = _new(desc)
     copy.CopyFrom(desc)
     for block in copy.blocks:
-        plain: list[Any] = []
+        plain: list[OpDesc] = []
         variables = {var.name: var for var in block.vars}
         for op in block.ops:
             if for_translation:
@@ -103,17 +112,17 @@ def expanded(desc: Any, for_translation: bool = False) -> Any:
 class _Form:
     """One fused operator and the plain ones written for it."""
 
-    def __init__(self, variables: Mapping[str, Any], op: Any) -> None:
+    def __init__(self, variables: Mapping[str, VarDesc], op: OpDesc) -> None:
         self.type = str(op.type)
-        self.ops: list[Any] = []
-        self.variables: list[Any] = []
+        self.ops: list[OpDesc] = []
+        self.variables: list[VarDesc] = []
         self._variables = variables
-        self._declared: dict[str, Any] = {}
+        self._declared: dict[str, VarDesc] = {}
         self._op = op
         # Paddle's passes write some attributes twice; the last one counts.
         self.attributes = {attr.name: _plain(attr) for attr in op.attrs}
 
-    def copy(self) -> Any:
+    def copy(self) -> OpDesc:
         """The operator itself."""
         op = _new(self._op)
         op.CopyFrom(self._op)
@@ -175,7 +184,7 @@ class _Form:
         while variable.name in self._variables:
             variable.name += "_"
         variable.persistable = variable.need_check_feed = False
-        tensor = tensor_of(variable)
+        tensor = dense_tensor(variable.type)
         del tensor.dims[:]
         tensor.dims.extend(shape)
         self._declared[variable.name] = variable
@@ -187,7 +196,7 @@ class _Form:
         type_: str,
         inputs: Mapping[str, Sequence[str]],
         outputs: Mapping[str, Sequence[str]],
-        attributes: Mapping[str, Any],
+        attributes: Mapping[str, _Attribute],
     ) -> None:
         """A plain operator, with the marks of the fused one."""
         op = _new(self._op)
@@ -200,7 +209,7 @@ class _Form:
             _write(op.attrs.add(name=name, type=_kind(value)), value)
         self.ops.append(op)
 
-    def one(self, type_: str, x: str, out: str, **attributes: Any) -> None:
+    def one(self, type_: str, x: str, out: str, **attributes: _Attribute) -> None:
         """An operator from X to Out."""
         self.add(type_, {"X": [x]}, {"Out": [out]}, attributes)
 
@@ -234,18 +243,17 @@ class _Form:
         return self.activation(next((name for name in found if name not in _IDENTITY), ""))
 
 
-def _new(message: Any) -> Any:
+def _new(message: Message) -> Message:
     """An empty message of the same kind."""
-    kind: Any = type(message)
-    return kind()
+    return type(message)()
 
 
-def _plain(attr: Any) -> Any:
+def _plain(attr: AttributeDesc) -> Any:
     """The value; None for blocks, scalars and variables, which no fused operator has."""
     return plain_value(attr) if attr.type in FIELDS else None
 
 
-def _kind(value: Any) -> int:
+def _kind(value: _Attribute) -> int:
     if isinstance(value, bool):
         return 6
     if isinstance(value, list):
@@ -253,7 +261,7 @@ def _kind(value: Any) -> int:
     return {int: 0, float: 1, str: 2}[type(value)]
 
 
-def _write(attr: Any, value: Any) -> None:
+def _write(attr: AttributeDesc, value: _Attribute) -> None:
     if isinstance(value, bool):
         attr.b = value
     elif isinstance(value, int):

@@ -9,6 +9,7 @@ from typing import Any
 from paddle_ipu.dialect import dialect
 from paddle_ipu.dialect.annotations import ANNOTATIONS
 from paddle_ipu.errors import InvalidProgramError
+from paddle_ipu.frontend.program_types import AttributeDesc, OpDesc, Scalar
 
 EMPTY = "@EMPTY@"
 """How a ProgramDesc names a result nobody wants."""
@@ -112,7 +113,7 @@ COMMON = ("op_role", *ANNOTATIONS)
 """Attributes that any operator may have and that mean something on an IPU."""
 
 
-def parse(desc: Any) -> Operator:
+def parse(desc: OpDesc) -> Operator:
     """The operator that an ``OpDesc`` message describes.
 
     Raises:
@@ -152,13 +153,13 @@ FIELDS: Mapping[int, str] = {
 """``AttrType`` of framework.proto -> the field that holds the value."""
 
 
-def plain_value(attr: Any) -> Any:
+def plain_value(attr: AttributeDesc) -> Any:
     """An attribute's number, string or list of them; its kind is one of `FIELDS`."""
     value = getattr(attr, FIELDS[attr.type])
     return value if isinstance(value, (bool, int, float, str)) else list(value)
 
 
-def _value(op_type: str, attr: Any) -> Any:
+def _value(op_type: str, attr: AttributeDesc) -> Any:
     kind = attr.type
     if kind in FIELDS:
         return plain_value(attr)
@@ -180,5 +181,5 @@ def _value(op_type: str, attr: Any) -> Any:
     )
 
 
-def _scalar(scalar: Any) -> Any:
+def _scalar(scalar: Scalar) -> float:
     return {1: scalar.b, 2: scalar.i, 3: scalar.r}.get(scalar.type, scalar.r)

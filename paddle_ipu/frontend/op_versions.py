@@ -8,9 +8,9 @@ larger of 2.6.2's and 3.3.1's; an operator that is not here has version 0 in bot
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from paddle_ipu.errors import NotSupported
+from paddle_ipu.frontend.program_types import ProgramDesc
 from paddle_ipu.frontend.vocabulary import table
 
 KNOWN: Mapping[str, int] = {
@@ -80,11 +80,8 @@ KNOWN: Mapping[str, int] = {
 }
 
 
-def check_versions(desc: Any) -> None:
+def check_versions(desc: ProgramDesc) -> None:
     """Refuses a program that uses an operator of a version that came later.
-
-    Args:
-        desc: a ``framework_pb2.ProgramDesc``.
 
     Raises:
         NotSupported: it does. Operators outside the vocabulary are reported elsewhere.

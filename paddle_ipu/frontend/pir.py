@@ -15,7 +15,7 @@ operators of stacks are left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import onnx_ir as ir
@@ -26,6 +26,13 @@ from paddle_ipu.dialect.value_names import NAME_PREFIX
 from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.frontend import control_flow
 from paddle_ipu.frontend.control_flow import Region
+from paddle_ipu.frontend.program_types import (
+    PirBlock,
+    PirOperation,
+    PirProgram,
+    PirTensorType,
+    PirValue,
+)
 
 _DROPPED = frozenset(
     {"stop_gradient", "op_callstack", "struct_name", "place", "persistable", "op_role"}
@@ -42,7 +49,7 @@ _UNREAD = {"pd_op.rnn": 4}
 """Operands that nothing here reads: the dropout state, whose value Paddle does not save."""
 
 
-def read(program: Any, learning_rate_name: str | None = None) -> ir.Graph:
+def read(program: PirProgram, learning_rate_name: str | None = None) -> ir.Graph:
     """The dialect graph of a ``paddle.pir.Program``.
 
     Args:
@@ -78,12 +85,12 @@ class _Reader:
         self.nodes = self.region.nodes
         self._learning_rate_name = learning_rate_name
         self._outside = outside
-        self._values: dict[str, ir.Value | None] = {}
-        self._lists: dict[str, list[ir.Value | None]] = {}
+        self._values: dict[Hashable, ir.Value | None] = {}
+        self._lists: dict[Hashable, list[ir.Value | None]] = {}
         self._feeds: dict[str, ir.Value] = {}
         self._taken: set[str] = set() if outside is None else outside._taken
 
-    def add(self, op: Any) -> None:
+    def add(self, op: PirOperation) -> None:
         name = op.name()
         if name in (_IF, _WHILE):
             self._add_control_flow(op, name)
@@ -106,13 +113,13 @@ class _Reader:
         else:
             self._add_node(op, name)
 
-    def _split(self, op: Any) -> None:
+    def _split(self, op: PirOperation) -> None:
         """The members of a list; one that an operator made takes the name it got here."""
         parts = self._members(op.operand_source(0))
         for index, part in enumerate(parts):
             self._take(op, index, part)
 
-    def _take(self, op: Any, index: int, part: ir.Value | None) -> None:
+    def _take(self, op: PirOperation, index: int, part: ir.Value | None) -> None:
         """A member of a list becomes the result of that number."""
         result = op.result(index)
         self._values[result.id] = part
@@ -123,7 +130,7 @@ class _Reader:
             part.name = name
             self._taken.add(name)
 
-    def _find(self, value: Any) -> ir.Value | None:
+    def _find(self, value: PirValue) -> ir.Value | None:
         if not value.initialized():
             return None
         if value.id in self._values or self._outside is None:
@@ -132,12 +139,12 @@ class _Reader:
         self._values[value.id] = None if outer is None else self.region.capture(outer)
         return self._values[value.id]
 
-    def _is_list(self, value: Any) -> bool:
+    def _is_list(self, value: PirValue) -> bool:
         if value.id in self._lists:
             return True
         return self._outside is not None and self._outside._is_list(value)
 
-    def _members(self, value: Any) -> list[ir.Value | None]:
+    def _members(self, value: PirValue) -> list[ir.Value | None]:
         """The members of a list, which an operator outside may have made."""
         if value.id not in self._lists and self._outside is not None:
             outer = self._outside._members(value)
@@ -149,7 +156,7 @@ class _Reader:
     def _main(self) -> _Reader:
         return self if self._outside is None else self._outside._main()
 
-    def _add_input(self, op: Any, is_parameter: bool) -> None:
+    def _add_input(self, op: PirOperation, is_parameter: bool) -> None:
         attributes = op.attrs()
         name = attributes["parameter_name" if is_parameter else "name"]
         result = op.result(0)
@@ -176,7 +183,7 @@ class _Reader:
         self._values[result.id] = value
         self.inputs.append(value)
 
-    def _add_node(self, op: Any, name: str) -> None:
+    def _add_node(self, op: PirOperation, name: str) -> None:
         attributes = op.attrs()
         op_type = name.partition(".")[2]
         inputs, input_segments = self._gather(op)
@@ -206,7 +213,7 @@ class _Reader:
 
     # Blocks.
 
-    def _add_control_flow(self, op: Any, name: str) -> None:
+    def _add_control_flow(self, op: PirOperation, name: str) -> None:
         attributes = op.attrs()
         if _is_backward(op):
             read = dict(_gradients_read(op))
@@ -234,7 +241,7 @@ class _Reader:
         node.meta[dialect.CALLSTACK] = _callstack(op, attributes)
         self.nodes.append(node)
 
-    def _add_selection(self, op: Any) -> None:
+    def _add_selection(self, op: PirOperation) -> None:
         """Paddle's translation of a ProgramDesc selects between what conditional blocks gave."""
         attributes = op.attrs()
         values = [self._find(value) for value in op.operands_source()]
@@ -244,7 +251,7 @@ class _Reader:
             node.meta[dialect.CALLSTACK] = _callstack(op, attributes)
             self.nodes.append(node)
 
-    def _read_block(self, block: Any) -> Region:
+    def _read_block(self, block: PirBlock) -> Region:
         reader = _Reader(None, self)
         for number, argument in enumerate(block.args()):
             name = self._fresh(f"argument.{len(self.nodes)}.{number}")
@@ -256,7 +263,7 @@ class _Reader:
             reader.add(op)
         return reader.region
 
-    def _yielded(self, value: Any) -> ir.Value:
+    def _yielded(self, value: PirValue) -> ir.Value:
         found = self._find(value)
         if found is None:
             raise NotSupported(
@@ -265,11 +272,11 @@ class _Reader:
             )
         return found
 
-    def _knows(self, value: Any) -> bool:
+    def _knows(self, value: PirValue) -> bool:
         known = value.id in self._values and self._values[value.id] is not None
         return known or (self._outside is not None and self._outside._knows(value))
 
-    def _gather(self, op: Any) -> tuple[list[ir.Value | None], list[int] | None]:
+    def _gather(self, op: PirOperation) -> tuple[list[ir.Value | None], list[int] | None]:
         inputs: list[ir.Value | None] = []
         segments: list[int] = []
         has_list = False
@@ -289,7 +296,7 @@ class _Reader:
         return inputs, (segments if has_list else None)
 
     def _results(
-        self, op: Any, op_type: str, attributes: dict[str, Any]
+        self, op: PirOperation, op_type: str, attributes: dict[str, Any]
     ) -> tuple[list[ir.Value], list[int] | None]:
         outputs: list[ir.Value] = []
         segments: list[int] = []
@@ -331,7 +338,7 @@ class _Reader:
         return name
 
 
-def _is_backward(op: Any) -> bool:
+def _is_backward(op: PirOperation) -> bool:
     """Whether control flow takes values from forward's stacks, or holds backward's operators."""
     return any(
         inner.name() == _FROM_STACK
@@ -342,7 +349,7 @@ def _is_backward(op: Any) -> bool:
     )
 
 
-def _gradients_read(op: Any) -> Iterator[tuple[str, Any]]:
+def _gradients_read(op: PirOperation) -> Iterator[tuple[Hashable, PirValue]]:
     """(id, value) of all that control flow of backward reads as a gradient."""
     blocks = list(op.blocks())
     values = op.operands_source()
@@ -359,14 +366,14 @@ def _gradients_read(op: Any) -> Iterator[tuple[str, Any]]:
             yield from _gradients_read(inner)
 
 
-def _value(name: str, typed: Any) -> ir.Value:
+def _value(name: str, typed: PirValue) -> ir.Value:
     """The dialect's value for a tensor of PIR, or an array of tensors."""
     if typed.is_dense_tensor_array_type():
         return dialect.make_array(name, _dtype(typed))
     return dialect.make_value(name, list(typed.shape), _dtype(typed))
 
 
-def _dtype(typed: Any) -> str:
+def _dtype(typed: PirTensorType) -> str:
     name = str(typed.dtype).rpartition(".")[2].lower()
     if name not in dialect.DTYPES:
         raise NotSupported(
@@ -376,7 +383,7 @@ def _dtype(typed: Any) -> str:
     return name
 
 
-def _unsaid(op_type: str) -> Mapping[str, Any]:
+def _unsaid(op_type: str) -> Mapping[str, int]:
     """What an operator means in an older Paddle 3, and does not say."""
     if op_type.removesuffix("_") != "put_along_axis":
         return {}
@@ -387,7 +394,7 @@ def _unsaid(op_type: str) -> Mapping[str, Any]:
     return {"rounds_down": 0} if older else {}
 
 
-def _callstack(op: Any, attributes: Mapping[str, Any]) -> Sequence[str]:
+def _callstack(op: PirOperation, attributes: Mapping[str, Any]) -> Sequence[str]:
     """The user's stack; Paddle records none for control flow, which takes that of its body."""
     found: Sequence[str] = attributes.get("op_callstack", ())
     if found:
@@ -396,7 +403,7 @@ def _callstack(op: Any, attributes: Mapping[str, Any]) -> Sequence[str]:
     return next((stack for stack in nested if stack), ())
 
 
-def _input_names(op: Any, name: str) -> Sequence[str]:
+def _input_names(op: PirOperation, name: str) -> Sequence[str]:
     if name.startswith("custom_op."):
         # As a custom operator's author wrote them: X, Out@GRAD.
         return tuple(slot.lower().replace("@grad", "_grad") for slot in op.get_input_names())

@@ -132,7 +132,7 @@ class Operation:
         name: str,
         operands: Sequence[Value],
         results: Sequence[Value],
-        attributes: Mapping[str, Any],
+        attributes: Mapping[str, object],
         blocks: Sequence[Block],
     ) -> None:
         self._name = name
@@ -240,8 +240,9 @@ class _Parser:
         self._names: set[str] = set()
         self._path: list[str] = []
 
-    def document(self, document: Any) -> SavedPirProgram:
-        base = self._object(document).get("base_code")
+    def document(self, document: object) -> SavedPirProgram:
+        fields = self._object(document)
+        base = fields.get("base_code")
         if not isinstance(base, dict) or base.get("magic") != "pir":
             raise ModelFileError(
                 f"{self._where}: JSON, but no program of Paddle 3.x: base_code with the magic "
@@ -255,7 +256,7 @@ class _Parser:
                 f"up to {NEWEST_VERSION} (Paddle 3.3). Save the model with Paddle 3.3 or older, or "
                 "install a newer paddle_ipu."
             )
-        regions = self._array(self._object(document.get("program")).get("regions"), "regions")
+        regions = self._array(self._object(fields.get("program")).get("regions"), "regions")
         if len(regions) != 1:
             self._fail(f"has {len(regions)} main regions, expected 1")
         blocks = self._array(self._object(regions[0]).get("blocks"), "blocks")
@@ -265,20 +266,20 @@ class _Parser:
 
     # -- program ---------------------------------------------------------------------------------
 
-    def _block(self, block: Any) -> Block:
+    def _block(self, block: object) -> Block:
         fields = self._object(block)
         arguments = [self._define(each, "#") for each in self._array(fields.get("args"), "args")]
         for each in self._array(fields.get("kwargs", []), "kwargs"):
             arguments.append(self._define(each, "#"))
         ops = []
         for number, op in enumerate(self._array(fields.get("ops"), "ops")):
-            name = self._object(op).get("#")
-            self._path.append(f"operator {number} ({name})")
-            ops.append(self._operation(op))
+            parts = self._object(op)
+            self._path.append(f"operator {number} ({parts.get('#')})")
+            ops.append(self._operation(parts))
             self._path.pop()
         return Block(ops, arguments)
 
-    def _operation(self, op: Mapping[str, Any]) -> Operation:
+    def _operation(self, op: Mapping[str, object]) -> Operation:
         written = self._string(op.get("#"), "the name")
         if written == "p":
             return self._parameter(op)
@@ -306,7 +307,7 @@ class _Parser:
             attributes.setdefault("output_size", -1)
         return Operation(name, operands, results, attributes, blocks)
 
-    def _parameter(self, op: Mapping[str, Any]) -> Operation:
+    def _parameter(self, op: Mapping[str, object]) -> Operation:
         flags = self._array(op.get("A"), "A")
         of_result = self._array(op.get("OA", [1, 0, 1]), "OA")
         if len(flags) != 4 or len(of_result) != 3:
@@ -322,7 +323,7 @@ class _Parser:
         result.stop_gradient = attributes["stop_gradient"][0]
         return Operation("builtin.parameter", [], [result], attributes, [])
 
-    def _claim(self, name: Any, results: Sequence[Value]) -> str:
+    def _claim(self, name: object, results: Sequence[Value]) -> str:
         """The name of a parameter or feed, which only one may have."""
         claimed = self._string(name, "its name")
         if not claimed or claimed in self._names:
@@ -339,7 +340,7 @@ class _Parser:
         name: str,
         operands: Sequence[Value],
         results: Sequence[Value],
-        attributes: Mapping[str, Any],
+        attributes: Mapping[str, object],
     ) -> None:
         if name == "builtin.combine":
             members = self._members(results[0]) if len(results) == 1 else -1
@@ -370,7 +371,7 @@ class _Parser:
 
     # -- values and types --------------------------------------------------------------------------
 
-    def _define(self, value: Any, key: str) -> Value:
+    def _define(self, value: object, key: str) -> Value:
         fields = self._object(value)
         number = self._integer(fields.get(key), "a value's number")
         if number == 0 or number in self._values:
@@ -380,7 +381,7 @@ class _Parser:
         self._values[number] = Value(number, found, present)
         return self._values[number]
 
-    def _use(self, operand: Any) -> Value:
+    def _use(self, operand: object) -> Value:
         number = self._integer(self._object(operand).get("%"), "an operand's number")
         if number == 0:
             return Value(0, TensorType(), False)
@@ -388,7 +389,7 @@ class _Parser:
             self._fail(f"reads value {number}, which no operator before it defines")
         return self._values[number]
 
-    def _type(self, found: Any) -> TensorType | ListType:
+    def _type(self, found: object) -> TensorType | ListType:
         fields = self._object(found)
         name = self._string(fields.get("#"), "a type's name")
         if name == "NULL":
@@ -419,7 +420,7 @@ class _Parser:
 
     # -- attributes --------------------------------------------------------------------------------
 
-    def _attributes(self, attributes: Any) -> Iterator[tuple[str, Any]]:
+    def _attributes(self, attributes: object) -> Iterator[tuple[str, object]]:
         for each in self._array(attributes, "attributes"):
             fields = self._object(each)
             name = self._string(fields.get("N"), "an attribute's name")
@@ -427,7 +428,7 @@ class _Parser:
             if value is not None:
                 yield name, value
 
-    def _attribute(self, name: str, attribute: Any) -> Any:
+    def _attribute(self, name: str, attribute: object) -> object:
         fields = self._object(attribute)
         kind = self._string(fields.get("#"), f"the kind of attribute {name!r}")
         if kind == "NULL":
@@ -463,7 +464,7 @@ class _Parser:
             return None
         raise NotSupported(self._unheld(f"{what} is of kind {kind}"))
 
-    def _list(self, name: str, items: list[Any]) -> list[Any]:
+    def _list(self, name: str, items: list[object]) -> list[object]:
         alike = (
             all(isinstance(item, (bool, int, float)) for item in items),
             all(isinstance(item, str) for item in items),
@@ -486,28 +487,28 @@ class _Parser:
             self._fail(f"is of dialect {dialect!r}, which no version of Paddle writes")
         return f"{_DIALECTS[dialect]}.{name}"
 
-    def _object(self, found: Any) -> Mapping[str, Any]:
+    def _object(self, found: object) -> Mapping[str, object]:
         if not isinstance(found, dict):
             self._fail(f"has {_shown(found)} where an object is expected")
         return found
 
-    def _array(self, found: Any, what: str) -> Sequence[Any]:
+    def _array(self, found: object, what: str) -> Sequence[object]:
         if not isinstance(found, list):
             self._fail(f"{what} is {_shown(found)}, expected a list")
         return found
 
-    def _string(self, found: Any, what: str) -> str:
+    def _string(self, found: object, what: str) -> str:
         if not isinstance(found, str):
             self._fail(f"{what} is {_shown(found)}, expected a string")
         return found
 
-    def _integer(self, found: Any, what: str) -> int:
-        if type(found) is not int or found not in _INT64:
+    def _integer(self, found: object, what: str) -> int:
+        if isinstance(found, bool) or not isinstance(found, int) or found not in _INT64:
             self._fail(f"{what} is {_shown(found)}, expected an integer")
         return found
 
-    def _float(self, found: Any, what: str) -> float:
-        if type(found) not in (int, float):
+    def _float(self, found: object, what: str) -> float:
+        if isinstance(found, bool) or not isinstance(found, (int, float)):
             self._fail(f"{what} is {_shown(found)}, expected a number")
         try:
             return float(found)
@@ -522,6 +523,6 @@ class _Parser:
         )
 
 
-def _shown(found: Any) -> str:
+def _shown(found: object) -> str:
     text = repr(found)
     return text if len(text) <= 60 else f"{text[:57]}..."

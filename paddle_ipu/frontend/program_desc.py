@@ -25,9 +25,10 @@ from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.frontend import control_flow_desc, expand_fused, legacy_forms, legacy_operator
 from paddle_ipu.frontend.control_flow import Region
 from paddle_ipu.frontend.control_flow_desc import ARRAY
-from paddle_ipu.frontend.desc_message import parse
+from paddle_ipu.frontend.desc_message import dense_tensor, parse
 from paddle_ipu.frontend.legacy_operator import COMMON, EMPTY, Block, Operator, Variables
 from paddle_ipu.frontend.op_versions import check_versions
+from paddle_ipu.frontend.program_types import ProgramDesc, TensorDesc
 from paddle_ipu.frontend.vocabulary import table
 from paddle_ipu.frontend.vocabulary.row import Constant, Slot
 
@@ -99,7 +100,7 @@ class _Reader:
 
     def __init__(
         self,
-        desc: Any,
+        desc: ProgramDesc,
         learning_rate_name: str | None,
         number: int = 0,
         outside: _Reader | None = None,
@@ -174,7 +175,7 @@ class _Reader:
         variable = self._variables.get(name)
         return variable is not None and bool(variable.persistable)
 
-    def _tensor(self, name: str) -> Any:
+    def _tensor(self, name: str) -> TensorDesc:
         """The ``TensorDesc`` of a variable."""
         variable = self._variables.get(name)
         if variable is None:
@@ -183,7 +184,7 @@ class _Reader:
             )
         kind = variable.type
         if kind.type == _DENSE:
-            return _dense(kind).tensor
+            return dense_tensor(kind)
         if kind.type == _SELECTED_ROWS:
             return kind.selected_rows
         if kind.type == ARRAY:
@@ -209,7 +210,7 @@ class _Reader:
         variable.CopyFrom(self._variables[like])
         variable.name = self._unused(f"{like}.form")
         variable.persistable = variable.need_check_feed = False
-        tensor = _dense(variable.type).tensor
+        tensor = dense_tensor(variable.type)
         del tensor.dims[:]
         tensor.dims.extend(shape)
         self._variables[variable.name] = variable
@@ -232,7 +233,7 @@ class _Reader:
         if self._is_array(name):
             value = dialect.make_array(version, dtype)
         else:
-            value = dialect.make_value(version, tensor.dims, dtype)
+            value = dialect.make_value(version, list(tensor.dims), dtype)
         value.meta[dialect.VARIABLE] = name
         variable = self._variables.get(name)
         value.meta[dialect.STOPPED] = variable is not None and bool(variable.stop_gradient)
@@ -543,12 +544,7 @@ def _declared_order(op_type: str, slots: list[str], outputs: bool = False) -> li
     return sorted(slots, key=lambda slot: declared.index(slot) if slot in declared else len(slots))
 
 
-def _is_reference(value: Any) -> bool:
+def _is_reference(value: object) -> bool:
     """Whether an attribute names variables or blocks."""
     items = value if isinstance(value, list) else [value]
     return any(isinstance(item, (Block, Variables)) for item in items)
-
-
-def _dense(kind: Any) -> Any:
-    """``VarType.lod_tensor``, which Paddle 3 calls ``dense_tensor``."""
-    return getattr(kind, kind.DESCRIPTOR.fields_by_number[3].name)

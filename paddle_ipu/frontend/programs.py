@@ -16,31 +16,31 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 
-def is_pir(program: Any) -> bool:
+def is_pir(program: object) -> bool:
     """Whether it is a PIR program."""
     pir = sys.modules.get("paddle.pir")
     kind = getattr(pir, "Program", None)
     return kind is not None and isinstance(program, kind)
 
 
-def is_legacy(program: Any) -> bool:
+def is_legacy(program: object) -> bool:
     """Whether it is a ProgramDesc program."""
     framework = sys.modules.get("paddle.base.framework")
     return framework is not None and isinstance(program, framework.Program)
 
 
-def is_saved(program: Any) -> bool:
+def is_saved(program: object) -> bool:
     """Whether it is a program that was loaded for the IPU alone."""
     saved_model = sys.modules.get("paddle_ipu.frontend.saved_model")
     return saved_model is not None and isinstance(program, saved_model.SavedProgram)
 
 
-def is_program(program: Any) -> bool:
+def is_program(program: object) -> bool:
     """Whether it is a program of a kind that can be read."""
     return is_pir(program) or is_legacy(program) or is_saved(program)
 
 
-def learning_rate_name(program: Any) -> str | None:
+def learning_rate_name(program: object) -> str | None:
     """Name of the variable that a scheduler writes before each run, None without a scheduler."""
     if is_pir(program):
         name = getattr(program, "lr_name", None)

@@ -34,6 +34,7 @@ from paddle_ipu.frontend import (
 )
 from paddle_ipu.frontend.legacy_operator import DTYPES
 from paddle_ipu.frontend.parameter_files import Array
+from paddle_ipu.frontend.program_types import ProgramDesc
 
 _JSON = re.compile(rb"\s*\{\s*[\"}]")
 _PICKLE = b"\x80"
@@ -289,7 +290,7 @@ def read(files: ModelFiles) -> SavedModel:
         NotSupported: a PIR program with types the dialect cannot hold.
     """
     content = _program_bytes(files)
-    description: Any
+    description: ProgramDesc | pir_json.SavedPirProgram
     if _is_json(files, content):
         description = pir_json.parse(content, files.where)
         declared = _declared_by_pir(description)
@@ -354,12 +355,12 @@ def _declared_by_pir(program: pir_json.SavedPirProgram) -> dict[str, tuple[list[
     return declared
 
 
-def _declared_by_desc(desc: Any) -> dict[str, tuple[list[int], str]]:
+def _declared_by_desc(desc: ProgramDesc) -> dict[str, tuple[list[int], str]]:
     declared = {}
     for block in desc.blocks:
         for var in block.vars:
             if var.persistable and var.type.type not in check_program_desc.WITHOUT_FILE:
-                tensor = desc_message.tensor_of(var)
+                tensor = desc_message.dense_tensor(var.type)
                 dtype = DTYPES.get(tensor.data_type, f"dtype number {tensor.data_type} ")
                 declared[var.name] = (list(tensor.dims), dtype)
     return declared
@@ -417,7 +418,9 @@ def _output_names(graph: ir.Graph) -> list[str]:
     return [node.attributes["name"].as_string() for node in fetches]
 
 
-def _signature(description: Any, graph: ir.Graph) -> tuple[list[str], list[str]]:
+def _signature(
+    description: ProgramDesc | pir_json.SavedPirProgram, graph: ir.Graph
+) -> tuple[list[str], list[str]]:
     """The names of feeds and fetches, in the order of the file."""
     if not isinstance(description, pir_json.SavedPirProgram):
         return program_desc.signature(description)
