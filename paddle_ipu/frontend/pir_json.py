@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from paddle_ipu.errors import ModelFileError, NotSupported
-from paddle_ipu.frontend.operand_names import OPERAND_NAMES
+from paddle_ipu.frontend.operand_names import operand_names
 
 VERSIONS = {"3.0": 1, "3.1": 2, "3.2": 3, "3.3": 4}
 """Paddle as major.minor -> the version of the format that it writes; it reads older ones too."""
@@ -171,7 +171,7 @@ class Operation:
 
     def get_input_names(self) -> tuple[str, ...]:
         """The operands' names, a number for one of an operator that is not known."""
-        known = OPERAND_NAMES.get(self._name.partition(".")[2])
+        known = operand_names(self._name.partition(".")[2])
         if known is not None and len(known) == len(self._operands):
             return known
         return tuple(str(index) for index in range(len(self._operands)))
@@ -357,7 +357,7 @@ class _Parser:
             if not one or not isinstance(index, int) or index not in range(members):
                 self._fail(f"takes member {index} of a list of {members}")
         dialect, _, short = name.partition(".")
-        known = OPERAND_NAMES.get(short) if dialect == "pd_op" else None
+        known = operand_names(short) if dialect == "pd_op" else None
         if known is not None and len(known) != len(operands):
             self._fail(
                 f"has {len(operands)} operand(s), expected {len(known)}: "
