@@ -1,10 +1,10 @@
 """Which tensors of a pipeline stage are alive when: forward, kept for backward, backward.
 
-An operator's output is alive from the operator to its last reader. What gradients read
-(:mod:`paddle_ipu.cost_model.operator_table`) is kept until the gradient of its first reader is
-done; where forward is computed again, only what crosses the borders of the recomputed segments is
-kept and each segment's tensors come back one segment at a time. Views share their first input's
-memory.
+An operator's output is alive from the operator to its last reader. What gradients read (the
+`gradient` of an operator's row in :mod:`paddle_ipu.popart.operators`) is kept until the gradient
+of its first reader is done; where forward is computed again, only what crosses the borders of the
+recomputed segments is kept and each segment's tensors come back one segment at a time. Views share
+their first input's memory.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 
-from paddle_ipu.cost_model.operator_table import EVERYTHING, UNPRICED, row_of
-from paddle_ipu.cost_model.program import Operator, Program, Tensor, is_view
+from paddle_ipu.cost_model.program import Operator, Program, Tensor
+from paddle_ipu.popart.op_schema import ALL
 
 _NORMS = frozenset({"norm", "softmax"})
 _SEGMENTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
@@ -60,7 +60,7 @@ class Roots:
     def __init__(self, operators: Iterable[Operator]) -> None:
         self._roots: dict[str, tuple[Tensor, ...]] = {}
         for operator in operators:
-            if not is_view(operator) or not operator.read:
+            if not operator.is_view or not operator.read:
                 continue
             several = operator.op_type == "Concat"
             seen = operator.read if several else operator.read[:1]
@@ -77,9 +77,9 @@ def read_by_gradient(operator: Operator) -> list[Tensor]:
     """What an operator's gradient reads of forward, weights and constants left out."""
     if not operator.gradient:
         return []
-    row = row_of(operator.op_type) or UNPRICED
-    inputs = _picked(operator.inputs, row.inputs)
-    outputs = _picked(operator.outputs, row.outputs)
+    reads = operator.gradient_reads
+    inputs = _picked(operator.inputs, reads.inputs)
+    outputs = _picked(operator.outputs, reads.outputs)
     found = [t for t in (*inputs, *outputs) if t is not None and t.role in ("activation", "input")]
     # A sum reads nothing, a product what it multiplies with: not by constants or weights alone.
     if operator.op_type in ("Mul", "Div") and any(t.role == "constant" for t in operator.read):
@@ -93,7 +93,7 @@ def of_all_turns(tensor: Tensor) -> Tensor:
 
 
 def _picked(tensors: Sequence[Tensor | None], positions: tuple[int, ...]) -> list[Tensor | None]:
-    if positions == EVERYTHING:
+    if positions == ALL:
         return list(tensors)
     return [tensors[p] for p in positions if p < len(tensors)]
 
@@ -153,11 +153,15 @@ def stage_liveness(
     return result
 
 
+def _is_in_place(operator: Operator) -> bool:
+    return operator.cost is not None and operator.cost.kind in _IN_PLACE
+
+
 def _again(operator: Operator, recompute: str) -> bool:
-    row = row_of(operator.op_type)
-    if recompute != "NormOnly" or row is None:
+    cost = operator.cost
+    if recompute != "NormOnly" or cost is None:
         return False
-    return row.kind in _NORMS or (row.kind == "map" and len(operator.read) == 1)
+    return cost.kind in _NORMS or (cost.kind == "map" and len(operator.read) == 1)
 
 
 def _kept(operators: Sequence[Operator], roots: Roots, recompute: str) -> dict[str, Tensor]:
@@ -331,12 +335,11 @@ class _Walk:
                 and root.name not in self._kept
                 and root.name in self._alive.now
             ]
-            row = row_of(operator.op_type)
             # PopART writes the results of such operators over an operand that nobody else reads.
-            early = dead if row is not None and row.kind in _IN_PLACE else []
+            early = dead if _is_in_place(operator) else []
             for root in early[:1]:
                 total -= self._alive.drop(root.name)
-            if not is_view(operator):
+            if not operator.is_view:
                 for tensor in operator.outputs:
                     if tensor.role == "activation" and self._is_new(tensor):
                         held = self._kept.get(tensor.name, tensor)
@@ -380,8 +383,7 @@ class _Walk:
         for index in range(len(operators) - 1, -1, -1):
             operator = operators[index]
             if operator.gradient:
-                row = row_of(operator.op_type)
-                if row is not None and row.kind in _IN_PLACE:
+                if _is_in_place(operator):
                     total -= self._drop_gradients(operator)
                 new = 0.0
                 for tensor in operator.read:

@@ -10,7 +10,7 @@ With E elements of the output on the fullest tile, V of them a vector, B bytes a
     gather   every tile looks at every index; rows are exchanged
     matmul, conv   :mod:`paddle_ipu.cost_model.matmul_plan`; two more products backward
 
-An operator without a row receives all it reads and writes over the exchange.
+An operator without a cost row receives all it reads and writes over the exchange.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from math import ceil, log2, prod
 
 from paddle_ipu.cost_model.machines import Processor
 from paddle_ipu.cost_model.matmul_plan import AMP_WIDTH, Product
-from paddle_ipu.cost_model.operator_table import Row, row_of
 from paddle_ipu.cost_model.part_costs import NOTHING, Cost, PartCosts
 from paddle_ipu.cost_model.program import Operator, Tensor
 from paddle_ipu.cost_model.recurrent_cost import recurrent
+from paddle_ipu.popart.op_schema import READS_NOTHING, CostKind, OpCost
 
 _NORM_PASSES = (6.0, 11.0)
 _SOFTMAX_PASSES = (5.0, 4.0)
@@ -51,6 +51,7 @@ class Pricing(PartCosts):
         """The cycles of an operator, all its `times` together."""
         key = (
             operator.op_type,
+            operator.cost,
             tuple(None if t is None else (t.dims, t.dtype, t.role) for t in operator.inputs),
             tuple((t.dims, t.dtype) for t in operator.outputs),
             tuple(str(operator.attributes.get(name)) for name in _SHAPING),
@@ -66,15 +67,14 @@ class Pricing(PartCosts):
         return found
 
     def _price(self, operator: Operator) -> OperatorCost:
-        row = row_of(operator.op_type)
+        rule = operator.cost
         if not operator.outputs:
             return OperatorCost(NOTHING, NOTHING)
-        if row is None:
+        if rule is None:
             forward = self._unpriced(operator)
             backward = forward * 2.0 if operator.gradient else NOTHING
             return OperatorCost(forward * operator.times, backward * operator.times, priced=False)
-        formula = _FORMULAS[row.kind]
-        forward, backward = formula(self, operator, row)
+        forward, backward = _FORMULAS[rule.kind](self, operator, rule)
         times = operator.times
         return OperatorCost(forward * times, backward * times if operator.gradient else NOTHING)
 
@@ -87,20 +87,20 @@ _SHAPING = (
 
 # -- formulas -----------------------------------------------------------------------------------
 
-Formula = Callable[[Pricing, Operator, Row], tuple[Cost, Cost]]
+Formula = Callable[[Pricing, Operator, OpCost], tuple[Cost, Cost]]
 
 
-def _free(pricing: Pricing, operator: Operator, row: Row) -> tuple[Cost, Cost]:
+def _free(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, Cost]:
     return NOTHING, NOTHING
 
 
-def _cycles(row: Row, tensor: Tensor) -> float:
-    return row.half if tensor.item <= 2 else row.single
+def _cycles(rule: OpCost, tensor: Tensor) -> float:
+    return rule.half if tensor.item <= 2 else rule.single
 
 
-def _map(pricing: Pricing, operator: Operator, row: Row) -> tuple[Cost, Cost]:
+def _map(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, Cost]:
     out = operator.outputs[0]
-    cycles = _cycles(row, out)
+    cycles = _cycles(rule, out)
     forward = pricing.map(out.elements, out.item, cycles)
     tile = out.bytes / pricing.processor.tiles
     exchanged, full, reduced = 0.0, 0, NOTHING
@@ -116,7 +116,7 @@ def _map(pricing: Pricing, operator: Operator, row: Row) -> tuple[Cost, Cost]:
     if exchanged:
         forward = forward + pricing.move(exchanged, copied=False)
     backward = NOTHING
-    if row.inputs or row.outputs:
+    if operator.gradient_reads != READS_NOTHING:
         gradients = sum(t.role != "constant" and t.elements > 1 for t in operator.read)
         backward = pricing.map(out.elements, out.item, cycles + 1.0) * max(1, gradients)
     return forward, backward + reduced
@@ -128,51 +128,51 @@ def _sum(pricing: Pricing, tensor: Tensor) -> Cost:
     return pricing.map(tensor.elements, tensor.item, 1.0, sets=2) + Cost(sync=sync)
 
 
-def _reduce(pricing: Pricing, operator: Operator, row: Row) -> tuple[Cost, Cost]:
+def _reduce(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, Cost]:
     read = operator.read[0] if operator.read else operator.outputs[0]
     sync = 2.0 * pricing.processor.sync_cycles
-    forward = pricing.map(read.elements, read.item, _cycles(row, read), sets=2) + Cost(sync=sync)
-    return forward, pricing.map(read.elements, read.item, _cycles(row, read))
+    forward = pricing.map(read.elements, read.item, _cycles(rule, read), sets=2) + Cost(sync=sync)
+    return forward, pricing.map(read.elements, read.item, _cycles(rule, read))
 
 
-def _move(pricing: Pricing, operator: Operator, row: Row) -> tuple[Cost, Cost]:
+def _move(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, Cost]:
     cost = pricing.move(float(operator.outputs[0].bytes))
     return cost, cost
 
 
-def _norm(pricing: Pricing, operator: Operator, row: Row) -> tuple[Cost, Cost]:
+def _norm(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, Cost]:
     x = operator.outputs[0]
     sync = Cost(sync=2.0 * pricing.processor.sync_cycles)
     inference = operator.op_type == "BatchNormalization" and len(operator.outputs) < 5
-    passes = (2.0 if inference else _NORM_PASSES[0]) * _cycles(row, x)
+    passes = (2.0 if inference else _NORM_PASSES[0]) * _cycles(rule, x)
     forward = pricing.map(x.elements, x.item, passes, sets=4) + sync
     return forward, pricing.map(x.elements, x.item, _NORM_PASSES[1], sets=6) + sync * 2.0
 
 
-def _softmax(pricing: Pricing, operator: Operator, row: Row) -> tuple[Cost, Cost]:
+def _softmax(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, Cost]:
     x = operator.outputs[0]
     sync = Cost(sync=2.0 * pricing.processor.sync_cycles)
-    forward = pricing.map(x.elements, x.item, _SOFTMAX_PASSES[0] + _cycles(row, x), sets=4)
+    forward = pricing.map(x.elements, x.item, _SOFTMAX_PASSES[0] + _cycles(rule, x), sets=4)
     return forward + sync, pricing.map(x.elements, x.item, _SOFTMAX_PASSES[1], sets=3) + sync
 
 
-def _pool(pricing: Pricing, operator: Operator, row: Row) -> tuple[Cost, Cost]:
+def _pool(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, Cost]:
     x, out = operator.read[0], operator.outputs[0]
     window = prod(operator.attributes.get("kernel_shape") or (1,))
     halo = pricing.move(float(x.bytes), copied=False)
-    forward = pricing.map(out.elements, out.item, window * _cycles(row, out) / 2.0) + halo
-    backward = pricing.map(x.elements, x.item, window * _cycles(row, x) / 2.0) + halo
+    forward = pricing.map(out.elements, out.item, window * _cycles(rule, out) / 2.0) + halo
+    backward = pricing.map(x.elements, x.item, window * _cycles(rule, x) / 2.0) + halo
     return forward, backward
 
 
-def _gather(pricing: Pricing, operator: Operator, row: Row) -> tuple[Cost, Cost]:
+def _gather(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, Cost]:
     indices = operator.read[1].elements if len(operator.read) > 1 else 1
     cost = pricing.move(float(operator.outputs[0].bytes))
     cost = cost + Cost(compute=indices * _CYCLES_AN_INDEX)
     return cost, cost + Cost(compute=indices * _CYCLES_AN_INDEX)
 
 
-def _scatter(pricing: Pricing, operator: Operator, row: Row) -> tuple[Cost, Cost]:
+def _scatter(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, Cost]:
     indices = operator.read[1].elements if len(operator.read) > 1 else 1
     last = operator.read[-1]
     cost = pricing.move(float(last.bytes + operator.outputs[0].bytes))
@@ -180,22 +180,22 @@ def _scatter(pricing: Pricing, operator: Operator, row: Row) -> tuple[Cost, Cost
     return cost, cost
 
 
-def _sort(pricing: Pricing, operator: Operator, row: Row) -> tuple[Cost, Cost]:
+def _sort(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, Cost]:
     x = operator.read[0]
     length = max(2, x.dims[-1] if x.dims else 2)
     steps = ceil(log2(length)) ** 2
-    forward = pricing.map(x.elements, x.item, _cycles(row, x) * steps)
+    forward = pricing.map(x.elements, x.item, _cycles(rule, x) * steps)
     forward = forward + pricing.move(float(x.bytes)) * steps
     return forward, pricing.move(float(x.bytes))
 
 
-def _loss(pricing: Pricing, operator: Operator, row: Row) -> tuple[Cost, Cost]:
+def _loss(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, Cost]:
     x = operator.read[0]
     forward = pricing.map(x.elements, x.item, 1.0) + _sum(pricing, operator.outputs[0])
     return forward, pricing.map(x.elements, x.item, 2.0)
 
 
-def _matmul(pricing: Pricing, operator: Operator, row: Row) -> tuple[Cost, Cost]:
+def _matmul(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, Cost]:
     product = matmul_product(operator)
     forward = pricing.product(product, operator)
     return forward, _backward_products(pricing, operator, product, 1.0)
@@ -251,7 +251,7 @@ def matmul_product(operator: Operator) -> Product:
     )
 
 
-def _conv(pricing: Pricing, operator: Operator, row: Row) -> tuple[Cost, Cost]:
+def _conv(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, Cost]:
     product, backward = conv_products(operator)
     forward = pricing.product(product, operator)
     if len(operator.read) > 2:
@@ -308,8 +308,9 @@ def conv_products(operator: Operator) -> tuple[Product, Sequence[Product]]:
     return forward, backward
 
 
-_FORMULAS: dict[str, Formula] = {
+_FORMULAS: dict[CostKind, Formula] = {
     "free": _free,
+    "view": _free,
     "map": _map,
     "random": _map,
     "reduce": _reduce,

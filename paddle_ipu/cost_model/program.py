@@ -10,7 +10,6 @@ from typing import Any
 
 import onnx_ir as ir
 
-from paddle_ipu.cost_model.operator_table import row_of
 from paddle_ipu.popart.annotations import (
     AVAILABLE_MEMORY,
     MATMUL_FACTOR,
@@ -21,8 +20,15 @@ from paddle_ipu.popart.annotations import (
 )
 from paddle_ipu.popart.dataflow import DataFlow
 from paddle_ipu.popart.enums import RecomputeType
-from paddle_ipu.popart.optimizer import SGD, Adam, Adaptive
-from paddle_ipu.popart.options import SessionOptions
+from paddle_ipu.popart.op_schema import (
+    READS_EVERYTHING,
+    READS_NOTHING,
+    GradientReads,
+    OpCost,
+    OpSchema,
+)
+from paddle_ipu.popart.optimizer import SGD, Adam, Adaptive, Optimizer
+from paddle_ipu.popart.options import SessionOptions, TensorLocationSettings
 from paddle_ipu.popart.paddle_optimizer import MASTER, RULES, PaddleOptimizer
 from paddle_ipu.popart.program import (
     device_dtype,
@@ -31,6 +37,7 @@ from paddle_ipu.popart.program import (
     tensors_with_gradient,
     variable_writes,
 )
+from paddle_ipu.popart.schema import schema_of_node
 from paddle_ipu.popart.shape_inference.constants import constant_of
 
 Role = str
@@ -71,6 +78,7 @@ class Operator:
     """One operator of the forward graph.
 
     Attributes:
+        schema: its row, None of an operator that the table does not have.
         times: how often a run of the graph runs it; more than once in loops.
         gradient: backward has a gradient of it.
         checkpoint: its outputs are kept where the rest is computed again.
@@ -82,6 +90,7 @@ class Operator:
 
     name: str
     op_type: str
+    schema: OpSchema | None
     inputs: tuple[Tensor | None, ...]
     outputs: tuple[Tensor, ...]
     attributes: Mapping[str, Any]
@@ -99,6 +108,23 @@ class Operator:
     def read(self) -> list[Tensor]:
         """The inputs that are there."""
         return [tensor for tensor in self.inputs if tensor is not None]
+
+    @property
+    def cost(self) -> OpCost | None:
+        """How it is priced; None where only by the bytes that it reads and writes."""
+        return None if self.schema is None else self.schema.cost
+
+    @property
+    def gradient_reads(self) -> GradientReads:
+        """What its gradient reads: everything where the table does not have the operator."""
+        if self.schema is None:
+            return READS_EVERYTHING
+        return self.schema.gradient or READS_NOTHING
+
+    @property
+    def is_view(self) -> bool:
+        """Whether its output is its first input's memory."""
+        return self.cost is not None and self.cost.kind == "view"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +204,7 @@ def read_program(
     model: ir.Model,
     flow: DataFlow,
     options: SessionOptions,
-    optimizer: Any = None,
+    optimizer: Optimizer | PaddleOptimizer | None = None,
     *,
     loss: str | None = None,
     ipus: int = 1,
@@ -235,10 +261,10 @@ def _settings(
     accumulator = options.accumulatorTensorLocationSettings
     activation = options.activationTensorLocationSettings
 
-    def on_chip(settings: Any) -> bool:
+    def on_chip(settings: TensorLocationSettings) -> bool:
         return str(settings.location.storage.name) != "OffChip"
 
-    def sharded(settings: Any) -> bool:
+    def sharded(settings: TensorLocationSettings) -> bool:
         return str(settings.location.replicatedTensorSharding.name) == "On"
 
     return Settings(
@@ -263,7 +289,9 @@ def _settings(
     )
 
 
-def _state(optimizer: Any, trained: Sequence[Tensor]) -> tuple[dict[str, int], str]:
+def _state(
+    optimizer: Optimizer | PaddleOptimizer | None, trained: Sequence[Tensor]
+) -> tuple[dict[str, int], str]:
     """Bytes of optimizer state by trained weight, and the update rule's name."""
     if isinstance(optimizer, PaddleOptimizer):
         return _paddle_state(optimizer, {t.name: t for t in trained})
@@ -367,6 +395,7 @@ class _Reader:
         return Operator(
             name=outputs[0].name if outputs else str(node.name),
             op_type=node.op_type,
+            schema=schema_of_node(node),
             inputs=tuple(
                 None if v is None else self.tensors[str(v.name)] for v in (*node.inputs, *given)
             ),
@@ -434,9 +463,3 @@ def _placed(operators: Iterable[Operator], options: SessionOptions) -> tuple[Ope
         placed.append(replace(operator, ipu=ipu, stage=stage))
     placed.reverse()
     return tuple(placed)
-
-
-def is_view(operator: Operator) -> bool:
-    """True where an operator's output is its first input's memory."""
-    row = row_of(operator.op_type)
-    return row is not None and row.view

@@ -10,15 +10,15 @@ A step of a layer with G gates (LSTM 4, GRU 3, plain 1), N rows, I inputs and H 
 from __future__ import annotations
 
 from paddle_ipu.cost_model.matmul_plan import Product
-from paddle_ipu.cost_model.operator_table import Row
 from paddle_ipu.cost_model.part_costs import Cost, PartCosts
 from paddle_ipu.cost_model.program import Operator
+from paddle_ipu.popart.op_schema import OpCost
 
 _FORWARD_MAPS = 2.0
 _BACKWARD_MAPS = 4.0
 
 
-def recurrent(pricing: PartCosts, operator: Operator, row: Row) -> tuple[Cost, Cost]:
+def recurrent(pricing: PartCosts, operator: Operator, rule: OpCost) -> tuple[Cost, Cost]:
     """Forward and backward of LSTM, GRU, RNN and Recurrent, of ONNX's or Poplar's layout."""
     x, weight = operator.read[0], operator.read[1]
     steps, rows, inputs = x.dims
@@ -28,7 +28,7 @@ def recurrent(pricing: PartCosts, operator: Operator, row: Row) -> tuple[Cost, C
     columns = weight.dims[0] * hidden if joined else weight.dims[1]
     width, item = inputs + hidden, x.item
     partial = 2 if operator.half_partials and item <= 2 else 4
-    activation = row.half if item <= 2 else row.single
+    activation = rule.half if item <= 2 else rule.single
 
     def maps(count: float) -> Cost:
         return pricing.map(rows * columns, item, count)

@@ -9,10 +9,11 @@ narrow it to INT32, so values must fit, but not in a Paddle program on the IPU M
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
 import onnx_ir as ir
 
@@ -54,9 +55,73 @@ class Attribute:
     """
 
     kind: AttributeKind
-    default: Any = None
+    default: int | float | str | Sequence[int | float | str] | None = None
     required: bool = False
     argument: str | None = None
+
+
+CostKind = Literal[
+    "free", "view", "map", "move", "reduce", "matmul", "conv", "norm", "softmax", "pool", "gather",
+    "scatter", "random", "sort", "loss", "recurrent",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class OpCost:
+    """How :mod:`paddle_ipu.cost_model.operator_cost` prices an operator.
+
+    Cycles are those of poplibs' cycle estimators.
+
+    Attributes:
+        kind: the formula. "free" moves and computes nothing. A "view" is its first input's memory
+            in another shape: Poplar's reshape, slice, concat, dimShuffle and broadcast make no
+            copy, and who reads the tensor in another order pays for its exchange. A "map" computes
+            each element from those in its place, smaller operands broadcast.
+        half: cycles of a worker for each vector of 4 half elements.
+        single: cycles of a worker for each vector of 2 float elements.
+        nonlinearity: ``RecomputationType.NormOnly`` computes it again where it follows a norm.
+    """
+
+    kind: CostKind
+    half: float = 1.0
+    single: float = 1.0
+    nonlinearity: bool = False
+
+
+def activation(half: float, single: float) -> OpCost:
+    """A map that is a nonlinearity."""
+    return OpCost("map", half, single, nonlinearity=True)
+
+
+FREE, MOVE, VIEW = OpCost("free"), OpCost("move"), OpCost("view")
+UNPRICED = None
+"""Of an operator of which nothing better is known than the bytes that it reads and writes."""
+
+ALL = (-1,)
+"""Every input, or every output."""
+
+
+@dataclass(frozen=True, slots=True)
+class GradientReads:
+    """Which tensors of an operator its gradient reads, so that they are kept for backward.
+
+    Attributes:
+        inputs: positions of inputs, or `ALL`.
+        outputs: positions of outputs, or `ALL`.
+    """
+
+    inputs: tuple[int, ...] = ()
+    outputs: tuple[int, ...] = ()
+
+
+READS_NOTHING = GradientReads()
+READS_INPUT = GradientReads(inputs=(0,))
+READS_OPERANDS = GradientReads(inputs=(0, 1))
+READS_OUTPUT = GradientReads(outputs=(0,))
+READS_INPUT_AND_OUTPUT = GradientReads(inputs=(0,), outputs=(0,))
+READS_EVERYTHING = GradientReads(ALL, ALL)
+NO_GRADIENT = None
+"""Of an operator that no gradient flows through, such as Detach."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +136,8 @@ class OpSchema:
         input_dtypes: allowed element types by position, the last repeated.
         constant_inputs: positions whose value must be known when the graph is built.
         portable: PopART itself has it.
-        differentiable: a gradient flows through it; none flows through Detach.
+        cost: or `UNPRICED`; predictions count and name such operators.
+        gradient: what its gradient reads, or `NO_GRADIENT`.
         implemented: False where PopART's builder writes the operator and its sessions refuse it.
     """
 
@@ -87,13 +153,19 @@ class OpSchema:
     infer: Infer
     version: int = 1
     portable: bool = True
-    differentiable: bool = True
+    cost: OpCost | None = UNPRICED
+    gradient: GradientReads | None = READS_EVERYTHING
     counted: bool = False
     implemented: bool = True
     identifier: str = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "identifier", f"{self.domain}.{self.op_type}:{self.version}")
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether each element follows from those of all operands in its place, broadcast."""
+        return self.cost is not None and self.cost.kind == "map"
 
     def check_arity(self, inputs: int, outputs: int) -> None:
         """Raises unless the operator takes so many inputs and gives so many outputs."""
@@ -179,47 +251,78 @@ def schemas_of_opset(domain: str, opset: int) -> list[OpSchema]:
 
 
 Types = frozenset[ir.DataType]
+Attributes = Iterable[tuple[str, Attribute]]
 
 
-def _row(
-    domain: str,
-    op_type: str,
-    inputs: int | tuple[int, int | None],
-    infer: Infer,
-    dtypes: Types | tuple[Types, ...] = NUMBERS,
-    attributes: Iterable[tuple[str, Attribute]] = (),
-    *,
-    name: str | None = None,
-    outputs: int | tuple[int, int | None] = 1,
-    constants: tuple[int, ...] = (),
-    version: int | tuple[int, ...] = 1,
-    differentiable: bool = True,
-    counted: bool = False,
-    implemented: bool = True,
-) -> None:
-    low, high = (inputs, inputs) if isinstance(inputs, int) else inputs
-    # Those that must be given come first, as in PopART's bindings.
-    written = MappingProxyType(dict(sorted(attributes, key=lambda item: not item[1].required)))
-    for one in (version,) if isinstance(version, int) else version:
-        register(
-            OpSchema(
-                domain=domain,
-                op_type=op_type,
-                builder_name=name or op_type.lower(),
-                min_inputs=low,
-                max_inputs=high,
-                outputs=(outputs, outputs) if isinstance(outputs, int) else outputs,
-                attributes=written,
-                input_dtypes=dtypes if isinstance(dtypes, tuple) else (dtypes,),
-                constant_inputs=constants,
-                infer=infer,
-                version=one,
-                portable=domain != PADDLE_IPU,
-                differentiable=differentiable,
-                counted=counted,
-                implemented=implemented,
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """A domain of operators, by the name that nodes have of it."""
+
+    name: str
+
+    def row(
+        self,
+        op_types: str | tuple[str, ...],
+        inputs: int | tuple[int, int | None],
+        infer: Infer,
+        dtypes: Types | tuple[Types, ...],
+        cost: OpCost | None,
+        gradient: GradientReads | None,
+        attributes: Attributes = (),
+        *,
+        name: str | None = None,
+        outputs: int | tuple[int, int | None] = 1,
+        constants: tuple[int, ...] = (),
+        version: int | tuple[int, ...] = 1,
+        counted: bool = False,
+        implemented: bool = True,
+    ) -> None:
+        """Registers the row of an operator, or equal rows of several.
+
+        Args:
+            op_types: its type, or theirs.
+            inputs: how many there are, or the fewest and the most, None for any number.
+            infer: the rule that types the outputs.
+            dtypes: the element types of all inputs, or of each, the last repeated.
+            name: of the builder method; the type in lower case by default.
+            outputs: how many there are, or the fewest and the most.
+            version: the operator set that defined this form, or those that defined equal ones.
+
+        The other arguments are attributes of :class:`OpSchema`.
+
+        Raises:
+            ValueError: a form, or its builder method's name, is registered already.
+        """
+        low, high = (inputs, inputs) if isinstance(inputs, int) else inputs
+        # Those that must be given come first, as in PopART's bindings.
+        written = MappingProxyType(dict(sorted(attributes, key=lambda item: not item[1].required)))
+        types = (op_types,) if isinstance(op_types, str) else op_types
+        versions = (version,) if isinstance(version, int) else version
+        for op_type, one in itertools.product(types, versions):
+            register(
+                OpSchema(
+                    domain=self.name,
+                    op_type=op_type,
+                    builder_name=name or op_type.lower(),
+                    min_inputs=low,
+                    max_inputs=high,
+                    outputs=(outputs, outputs) if isinstance(outputs, int) else outputs,
+                    attributes=written,
+                    input_dtypes=dtypes if isinstance(dtypes, tuple) else (dtypes,),
+                    constant_inputs=constants,
+                    infer=infer,
+                    version=one,
+                    portable=self.name != PADDLE_IPU,
+                    cost=cost,
+                    gradient=gradient,
+                    counted=counted,
+                    implemented=implemented,
+                )
             )
-        )
+
+
+onnx_row, graphcore_row = Domain(ONNX).row, Domain(GRAPHCORE).row
+paddle_ipu_row = Domain(PADDLE_IPU).row
 
 
 def int_(name: str, default: int | None = None, required: bool = False) -> tuple[str, Attribute]:
@@ -240,25 +343,3 @@ def ints(name: str, required: bool = False) -> tuple[str, Attribute]:
 def reduction() -> tuple[str, Attribute]:
     """How a loss is reduced; ``Mean`` by default."""
     return "reduction", Attribute("enum", "Mean")
-
-
-def onnx_row(*args: Any, **keywords: Any) -> None:
-    """A row of ``ai.onnx``."""
-    _row(ONNX, *args, **keywords)
-
-
-def graphcore_row(*args: Any, **keywords: Any) -> None:
-    """A row of ``ai.graphcore``."""
-    _row(GRAPHCORE, *args, **keywords)
-
-
-def paddle_ipu_row(*args: Any, **keywords: Any) -> None:
-    """A row of ``ai.paddle_ipu``, which only the IPU Model lowers."""
-    _row(PADDLE_IPU, *args, **keywords)
-
-
-def family(row: Callable[..., None], names: str, *args: Any, **keywords: Any) -> None:
-    """Rows that differ only in type and version: ``"Abs:6 Equal:7,11"``."""
-    for entry in names.split():
-        op_type, versions = entry.split(":")
-        row(op_type, *args, version=tuple(map(int, versions.split(","))), **keywords)

@@ -27,7 +27,7 @@ from paddle_ipu.popart.schema import (
 from paddle_ipu.popart.tensorinfo import dtype_from_string
 
 OpMethod = Callable[..., Any]
-REQUIRED: Any = object()
+REQUIRED = object()
 """The default of an argument that has none."""
 
 
@@ -46,26 +46,26 @@ class Emitter(Protocol):
         """Appends one node and returns the ids of its outputs."""
 
 
-def _integer(value: Any) -> int:
+def _integer(value: object) -> int:
     # bool counts as an integer, as it does for pybind11.
     if isinstance(value, (int, np.integer, np.bool_)):
         return int(value)
     raise TypeError
 
 
-def _number(value: Any) -> float:
+def _number(value: object) -> float:
     if isinstance(value, (int, float, np.integer, np.floating)):
         return float(value)
     raise TypeError
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, str):
         return value
     raise TypeError
 
 
-def _items(value: Any) -> Sequence[Any]:
+def _items(value: object) -> Sequence[object]:
     if isinstance(value, (list, tuple, np.ndarray)):
         return list(value)
     raise TypeError
@@ -116,7 +116,7 @@ class Parameter(NamedTuple):
 
     name: str
     kind: str
-    default: Any
+    default: object
 
 
 def parameters_of(schema: OpSchema) -> list[Parameter]:
@@ -177,7 +177,7 @@ def _make_method(schema: OpSchema) -> OpMethod:
     fixed_count, as_list = schema.outputs[0], returns_list(schema)
     sparse_at = position.get("is_value_sparse")
 
-    def incompatible(given: Sequence[Any], keywords: dict[str, Any], why: str) -> TypeError:
+    def incompatible(given: Sequence[object], keywords: dict[str, object], why: str) -> TypeError:
         invoked = ", ".join(
             [repr(value) for value in given] + [f"{k}={v!r}" for k, v in keywords.items()]
         )
@@ -186,7 +186,7 @@ def _make_method(schema: OpSchema) -> OpMethod:
             f"types are supported: {signature}. Invoked with: {invoked}. {why}"
         )
 
-    def method(self: _Namespace, *given: Any, **keywords: Any) -> Any:
+    def method(self: _Namespace, *given: object, **keywords: object) -> str | list[str] | None:
         values = list(defaults)
         if len(given) > len(values):
             raise incompatible(given, keywords, f"At most {len(values)} arguments are taken.")
@@ -201,7 +201,7 @@ def _make_method(schema: OpSchema) -> OpMethod:
         for at, value in enumerate(values):
             if value is REQUIRED:
                 raise incompatible(given, keywords, f"'{names[at]}' is missing.")
-        inputs: Sequence[str] = () if args_at is None else values[args_at]
+        inputs = () if args_at is None else values[args_at]
         if not isinstance(inputs, (list, tuple)) or not all(type(i) is str for i in inputs):
             raise incompatible(given, keywords, "'args' must be a list of tensor ids.")
         written = []
@@ -219,11 +219,10 @@ def _make_method(schema: OpSchema) -> OpMethod:
                 written.append(made)
         if sparse_at is not None and values[sparse_at]:
             raise incompatible(given, keywords, "Sparse constants are not supported.")
-        count, debug_context = fixed_count, values[debug_at]
-        if count_at is not None:
-            count = values[count_at]
-            if not isinstance(count, int) or count < 0:
-                raise incompatible(given, keywords, "'num_outputs' must be a number of outputs.")
+        count = fixed_count if count_at is None else values[count_at]
+        if not isinstance(count, int) or count < 0:
+            raise incompatible(given, keywords, "'num_outputs' must be a number of outputs.")
+        debug_context = values[debug_at]
         if not isinstance(debug_context, str):
             raise incompatible(given, keywords, "'debugContext' must be a string.")
         outputs = self._builder.emit(schema, inputs, written, count, debug_context, self.version)
@@ -309,7 +308,7 @@ class AiGraphcoreOpset1(_Namespace):
         args: Sequence[str],
         axis_size: int,
         axis: int = -1,
-        reduction: Any = ScatterReduction.Sum,
+        reduction: ScatterReduction | str = ScatterReduction.Sum,
         enable_index_broadcast: int = 1,
         debugContext: str = "",
     ) -> Any:
@@ -350,7 +349,7 @@ class AiGraphcoreOpset1(_Namespace):
             "outPads": outPads,
             "strides": strides,
         }
-        written: dict[str, Any] = {
+        written: dict[str, object] = {
             name: list(itertools.chain.from_iterable(rows)) for name, rows in given.items() if rows
         }
         written["availableMemoryProportions"] = list(availableMemoryProportions) or None

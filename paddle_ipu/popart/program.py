@@ -15,6 +15,7 @@ from paddle_ipu.popart.dataflow import InputShapeInfo
 from paddle_ipu.popart.enums import ReplicatedStreamMode
 from paddle_ipu.popart.graph_types import read_model, type_graph
 from paddle_ipu.popart.names import SCALED_STATE, reservedPrefixes
+from paddle_ipu.popart.op_schema import NO_GRADIENT
 from paddle_ipu.popart.options import LOSS_SCALE_UPDATE_FACTOR
 from paddle_ipu.popart.schema import schema_of_node
 from paddle_ipu.popart.tensorinfo import TensorInfo, info_of
@@ -219,7 +220,7 @@ def tensors_with_gradient(graph: ir.Graph, loss: str) -> set[str]:
         if found.isdisjoint(str(value.name) for value in node.outputs):
             continue
         schema = schema_of_node(node)
-        if schema is not None and not schema.differentiable:
+        if schema is not None and schema.gradient is NO_GRADIENT:
             continue
         skipped = _RUNNING_STATISTICS if node.op_type == "BatchNormalization" else ()
         found.update(

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
 
-from paddle_ipu.cost_model.operator_table import row_of
 from paddle_ipu.cost_model.report.terminal import duration
 from paddle_ipu.instances import processor
+from paddle_ipu.popart.schema import all_schemas
 
 if TYPE_CHECKING:
     from paddle_ipu.xla.step.step_trace import Recording
@@ -38,9 +38,12 @@ _FAMILIES = {
     "sort": "sorting",
     "loss": "loss",
     "move": "rearrangement",
+    "view": "rearrangement",
     "free": "rearrangement",
 }
-"""Kinds of the predictor's operator table -> families."""
+"""Kinds of the predictor's formulas -> families."""
+
+_KINDS = {row.op_type: row.cost.kind for row in all_schemas() if row.cost is not None}
 
 _OTHERS = {
     "LSTM": "recurrent",
@@ -235,8 +238,8 @@ def family_of(op_type: str) -> str:
     """The family of a PopART operator."""
     if op_type in _OTHERS:
         return _OTHERS[op_type]
-    row = row_of(op_type)
-    return "other operators" if row is None else _FAMILIES[row.kind]
+    kind = _KINDS.get(op_type)
+    return "other operators" if kind is None else _FAMILIES[kind]
 
 
 def nodes_at(graph: ir.Graph, path: Sequence[tuple[str, int]]) -> list[ir.Node]:

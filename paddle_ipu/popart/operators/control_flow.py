@@ -1,11 +1,16 @@
-"""Rows of the operators that run subgraphs: If, Loop and Scan of ai.onnx, Call of ai.graphcore."""
+"""Rows of the operators that run subgraphs: If, Loop and Scan of ai.onnx, Call of ai.graphcore.
+
+What subgraphs compute is priced operator by operator.
+"""
 
 from __future__ import annotations
 
 from paddle_ipu.popart.op_schema import (
     ANY,
     BOOLS,
+    FREE,
     INTS,
+    READS_NOTHING,
     Attribute,
     graphcore_row,
     int_,
@@ -20,39 +25,23 @@ def _graph(name: str) -> tuple[str, Attribute]:
 
 
 onnx_row(
-    "If",
-    1,
-    control_flow.if_,
-    BOOLS,
+    "If", 1, control_flow.if_, BOOLS, FREE, READS_NOTHING,
     [_graph("else_branch"), _graph("then_branch")],
-    name="logical_if",
-    outputs=(1, None),
-    version=(1, 11),
-)
+    version=(1, 11), name="logical_if", outputs=(1, None),
+)  # fmt: skip
 for _version, _fewest in ((1, 3), (11, 2)):
     onnx_row(
-        "Loop",
-        (_fewest, None),
-        control_flow.loop,
-        (INTS, BOOLS, ANY),
-        [_graph("body")],
-        outputs=(1, None),
-        version=_version,
-    )
+        "Loop", (_fewest, None), control_flow.loop, (INTS, BOOLS, ANY), FREE, READS_NOTHING,
+        [_graph("body")], version=_version, outputs=(1, None),
+    )  # fmt: skip
 onnx_row(
-    "Scan",
-    (1, None),
-    control_flow.scan,
-    ANY,
+    "Scan", (1, None), control_flow.scan, ANY, FREE, READS_NOTHING,
     [
-        _graph("body"),
-        int_("num_scan_inputs", required=True),
-        ints("scan_input_axes"),
-        ints("scan_input_directions"),
-        ints("scan_output_axes"),
-        ints("scan_output_directions"),
-    ],
-    outputs=(1, None),
-    version=(9, 11),
-)
-graphcore_row("Call", (1, None), control_flow.call, ANY, [_graph("callee")], outputs=(1, None))
+        _graph("body"), int_("num_scan_inputs", required=True), ints("scan_input_axes"),
+        ints("scan_input_directions"), ints("scan_output_axes"), ints("scan_output_directions"),
+    ], version=(9, 11), outputs=(1, None),
+)  # fmt: skip
+graphcore_row(
+    "Call", (1, None), control_flow.call, ANY, FREE, READS_NOTHING,
+    [_graph("callee")], outputs=(1, None),
+)  # fmt: skip

@@ -7,9 +7,19 @@ from paddle_ipu.popart.op_schema import (
     BOOLS,
     FLOATS,
     INTS,
+    MOVE,
+    NO_GRADIENT,
     NUMBERS,
+    READS_INPUT,
+    READS_NOTHING,
+    READS_OPERANDS,
+    READS_OUTPUT,
+    UNPRICED,
+    VIEW,
     Attribute,
-    family,
+    GradientReads,
+    OpCost,
+    activation,
     float_,
     graphcore_row,
     int_,
@@ -19,95 +29,81 @@ from paddle_ipu.popart.op_schema import (
 from paddle_ipu.popart.shape_inference import elementwise, loss, nn, reduce, shaping
 from paddle_ipu.popart.shape_inference.context import same_as_first
 
-family(graphcore_row, "Gelu:1 GeluErf:1 Log1p:1 Expm1:1 Swish:1", 1, same_as_first, FLOATS)
-family(graphcore_row, "Round:1 NearbyInt:1", 1, same_as_first, FLOATS)
-family(graphcore_row, "Detach:1 Nop:1", 1, same_as_first, ANY, differentiable=False)
-graphcore_row("CopyVarUpdate", 2, shaping.copy_var_update, ANY, differentiable=False)
-graphcore_row("Scale", 1, same_as_first, NUMBERS, [float_("scale")])
+# Tanh's cycles and those of the polynomial around it. Erf is computed one element at a time.
+graphcore_row("Gelu", 1, same_as_first, FLOATS, activation(11, 19), READS_INPUT)
+graphcore_row("GeluErf", 1, same_as_first, FLOATS, OpCost("map", 68, 40), READS_INPUT)
+graphcore_row("Log1p", 1, same_as_first, FLOATS, OpCost("map", 180, 180), READS_INPUT)
+graphcore_row("Expm1", 1, same_as_first, FLOATS, OpCost("map", 4, 6), READS_OUTPUT)
+graphcore_row("Swish", 1, same_as_first, FLOATS, activation(7, 13), READS_INPUT)
+graphcore_row(("Round", "NearbyInt"), 1, same_as_first, FLOATS, OpCost("map", 2, 2), READS_NOTHING)
+graphcore_row(("Detach", "Nop"), 1, same_as_first, ANY, VIEW, NO_GRADIENT)
+graphcore_row("CopyVarUpdate", 2, shaping.copy_var_update, ANY, MOVE, NO_GRADIENT)
+graphcore_row("Scale", 1, same_as_first, NUMBERS, OpCost("map"), READS_NOTHING, [float_("scale")])
 graphcore_row(
-    "ScaledAdd",
-    (2, 4),
-    elementwise.binary,
-    NUMBERS,
+    "ScaledAdd", (2, 4), elementwise.binary, NUMBERS, OpCost("map"), READS_NOTHING,
     [float_("scale0", 1.0), float_("scale1", 1.0)],
-)
-family(graphcore_row, "Atan2:1", 2, elementwise.binary, FLOATS)
-family(graphcore_row, "Fmod:1 Remainder:1", 2, elementwise.binary, NUMBERS)
-family(
-    graphcore_row,
-    "BitwiseAnd:1 BitwiseOr:1 BitwiseXor:1 BitwiseXnor:1",
-    2,
-    elementwise.binary,
-    INTS,
-    differentiable=False,
-)
-graphcore_row("BitwiseNot", 1, same_as_first, INTS, differentiable=False)
+)  # fmt: skip
 graphcore_row(
-    "GroupNormalization",
-    3,
-    nn.group_normalization,
-    FLOATS,
-    [int_("num_groups", required=True), float_("epsilon", 1e-5)],
-    outputs=3,
+    "Atan2", 2, elementwise.binary, FLOATS, OpCost("map", 30, 272),
+    GradientReads(inputs=(0, 1), outputs=(0,)),
+)  # fmt: skip
+graphcore_row(
+    ("Fmod", "Remainder"), 2, elementwise.binary, NUMBERS, OpCost("map", 21, 10), READS_OPERANDS
 )
 graphcore_row(
-    "BatchNormalization",
-    5,
-    nn.batch_normalization,
-    FLOATS,
-    [float_("epsilon", 1e-5), float_("momentum", 0.9)],
-    outputs=(1, 5),
-)
+    ("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseXnor"), 2, elementwise.binary, INTS,
+    OpCost("map", 4, 4), NO_GRADIENT,
+)  # fmt: skip
+graphcore_row("BitwiseNot", 1, same_as_first, INTS, OpCost("map", 4, 4), NO_GRADIENT)
 graphcore_row(
-    "ShapedDropout",
-    1,
-    elementwise.shaped_dropout,
-    FLOATS,
+    "GroupNormalization", 3, nn.group_normalization, FLOATS, OpCost("norm"),
+    GradientReads(inputs=(0, 1), outputs=(1, 2)),
+    [int_("num_groups", required=True), float_("epsilon", 1e-5)], outputs=3,
+)  # fmt: skip
+graphcore_row(
+    "BatchNormalization", 5, nn.batch_normalization, FLOATS, OpCost("norm"),
+    GradientReads(inputs=(0, 1), outputs=(3, 4)),
+    [float_("epsilon", 1e-5), float_("momentum", 0.9)], outputs=(1, 5),
+)  # fmt: skip
+# The mask is drawn again from the same seed in backward.
+graphcore_row(
+    "ShapedDropout", 1, elementwise.shaped_dropout, FLOATS, OpCost("random", 3, 3), READS_NOTHING,
     [ints("shape", required=True), float_("ratio", 0.5)],
-)
-graphcore_row("Reshape", 1, shaping.reshape_by_attribute, ANY, [ints("shape", required=True)])
+)  # fmt: skip
 graphcore_row(
-    "Slice",
-    1,
-    shaping.slice_by_attributes,
-    ANY,
+    "Reshape", 1, shaping.reshape_by_attribute, ANY, VIEW, READS_NOTHING,
+    [ints("shape", required=True)],
+)  # fmt: skip
+graphcore_row(
+    "Slice", 1, shaping.slice_by_attributes, ANY, VIEW, READS_NOTHING,
     [ints("ends", required=True), ints("starts", required=True), ints("axes")],
-)
-graphcore_row("TensorRemap", 1, same_as_first, ANY, [int_("remap_type", required=True)])
+)  # fmt: skip
 graphcore_row(
-    "Nll",
-    2,
-    loss.nll,
-    (FLOATS, ANY),
-    [
-        reduction(),
-        int_("ignoreIndex"),
-        ("inputIsLogProbability", Attribute("bool", False)),
-    ],
+    "TensorRemap", 1, same_as_first, ANY, MOVE, READS_NOTHING, [int_("remap_type", required=True)]
+)
+graphcore_row(
+    "Nll", 2, loss.nll, (FLOATS, ANY), OpCost("loss"), READS_OPERANDS,
+    [reduction(), int_("ignoreIndex"), ("inputIsLogProbability", Attribute("bool", False))],
     name="nllloss",
-)
-graphcore_row("L1", 1, loss.reduced_loss, FLOATS, [float_("lambda"), reduction()], name="l1loss")
-graphcore_row("IdentityLoss", 1, loss.reduced_loss, FLOATS, [reduction()])
-graphcore_row("Reverse", 1, shaping.reverse, ANY, [ints("dimensions", required=True)])
+)  # fmt: skip
 graphcore_row(
-    "Sort",
-    1,
-    reduce.sort,
-    NUMBERS,
-    [int_("axis", -1), int_("descending", 0), int_("stable", 0)],
-    outputs=2,
+    "L1", 1, loss.reduced_loss, FLOATS, OpCost("loss"), READS_INPUT,
+    [float_("lambda"), reduction()], name="l1loss",
+)  # fmt: skip
+graphcore_row(
+    "IdentityLoss", 1, loss.reduced_loss, FLOATS, OpCost("loss"), READS_INPUT, [reduction()]
 )
 graphcore_row(
-    "ReplicatedAllReduce",
-    1,
-    same_as_first,
-    NUMBERS | BOOLS,
+    "Reverse", 1, shaping.reverse, ANY, VIEW, READS_NOTHING, [ints("dimensions", required=True)]
+)
+graphcore_row(
+    "Sort", 1, reduce.sort, NUMBERS, OpCost("sort", 8, 8), GradientReads(outputs=(1,)),
+    [int_("axis", -1), int_("descending", 0), int_("stable", 0)], outputs=2,
+)  # fmt: skip
+graphcore_row(
+    "ReplicatedAllReduce", 1, same_as_first, NUMBERS | BOOLS, UNPRICED, NO_GRADIENT,
     [
-        (
-            "__collectiveOperator",
-            Attribute("enum", argument="collectiveOperator"),
-        ),
+        ("__collectiveOperator", Attribute("enum", argument="collectiveOperator")),
         ("__collectiveCommGroup", Attribute("comm", argument="commGroup")),
     ],
-    differentiable=False,
-)
+)  # fmt: skip

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from paddle_ipu.popart.op_schema import FLOATS, INTS, Attribute, graphcore_row, int_, onnx_row
+from paddle_ipu.popart.op_schema import (
+    FLOATS,
+    INTS,
+    READS_EVERYTHING,
+    Attribute,
+    OpCost,
+    graphcore_row,
+    int_,
+    onnx_row,
+)
 from paddle_ipu.popart.shape_inference import recurrent
 
 _ACTIVATIONS = [
@@ -13,32 +22,24 @@ _ACTIVATIONS = [
     ("direction", Attribute("string", "forward")),
     ("hidden_size", Attribute("int")),
 ]
+# A gate's sigmoid or tanh.
+_COST = OpCost("recurrent", 6, 12)
 _DTYPES = (FLOATS, FLOATS, FLOATS, FLOATS, INTS, FLOATS)
 
 onnx_row(
-    "LSTM",
-    (3, 8),
-    recurrent.lstm,
-    _DTYPES,
-    [*_ACTIVATIONS, int_("input_forget", 0)],
-    outputs=(1, 3),
-    version=7,
-)
+    "LSTM", (3, 8), recurrent.lstm, _DTYPES, _COST, READS_EVERYTHING,
+    [*_ACTIVATIONS, int_("input_forget", 0)], version=7, outputs=(1, 3),
+)  # fmt: skip
 onnx_row(
-    "GRU",
-    (3, 6),
-    recurrent.gru,
-    _DTYPES,
-    [*_ACTIVATIONS, int_("linear_before_reset", 0)],
-    outputs=(1, 2),
-    version=7,
-)
-onnx_row("RNN", (3, 6), recurrent.rnn, _DTYPES, _ACTIVATIONS, outputs=(1, 2), version=7)
+    "GRU", (3, 6), recurrent.gru, _DTYPES, _COST, READS_EVERYTHING,
+    [*_ACTIVATIONS, int_("linear_before_reset", 0)], version=7, outputs=(1, 2),
+)  # fmt: skip
+onnx_row(
+    "RNN", (3, 6), recurrent.rnn, _DTYPES, _COST, READS_EVERYTHING,
+    _ACTIVATIONS, version=7, outputs=(1, 2),
+)  # fmt: skip
 graphcore_row(
-    "LSTM",
-    (2, 5),
-    recurrent.poplar_lstm,
-    (FLOATS, FLOATS, FLOATS, FLOATS, INTS),
-    [("output_full_sequence", Attribute("int", 1, argument="outputFullSequence"))],
-    outputs=2,
-)
+    "LSTM", (2, 5), recurrent.poplar_lstm, (FLOATS, FLOATS, FLOATS, FLOATS, INTS),
+    _COST, READS_EVERYTHING,
+    [("output_full_sequence", Attribute("int", 1, argument="outputFullSequence"))], outputs=2,
+)  # fmt: skip

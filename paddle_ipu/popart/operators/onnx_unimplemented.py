@@ -6,21 +6,28 @@ session refuses a program with one of them: "No class for ai.onnx.Hardmax:11".
 
 from __future__ import annotations
 
-from typing import Any
-
 import onnx
 
-from paddle_ipu.popart.op_schema import ANY, Attribute, AttributeKind, onnx_row, schema_of
+from paddle_ipu.popart.op_schema import (
+    ANY,
+    NO_GRADIENT,
+    UNPRICED,
+    Attribute,
+    AttributeKind,
+    onnx_row,
+    schema_of,
+)
 from paddle_ipu.popart.shape_inference.by_onnx import infer
 
-_NAMES = """
-    BitShift Compress ConcatFromSequence ConvInteger DequantizeLinear Det DynamicQuantizeLinear
-    EyeLike GatherElements GatherND GlobalLpPool Hardmax LpNormalization LpPool MatMulInteger
-    MaxRoiPool MaxUnpool MeanVarianceNormalization Multinomial NonMaxSuppression NonZero QLinearConv
-    QLinearMatMul QuantizeLinear Range ReverseSequence ScatterND SequenceAt SequenceConstruct
-    SequenceEmpty SequenceErase SequenceInsert SequenceLength Size SplitToSequence StringNormalizer
-    TfIdfVectorizer Unique Xor
-""".split()
+_NAMES = (
+    "BitShift", "Compress", "ConcatFromSequence", "ConvInteger", "DequantizeLinear", "Det",
+    "DynamicQuantizeLinear", "EyeLike", "GatherElements", "GatherND", "GlobalLpPool", "Hardmax",
+    "LpNormalization", "LpPool", "MatMulInteger", "MaxRoiPool", "MaxUnpool",
+    "MeanVarianceNormalization", "Multinomial", "NonMaxSuppression", "NonZero", "QLinearConv",
+    "QLinearMatMul", "QuantizeLinear", "Range", "ReverseSequence", "ScatterND", "SequenceAt",
+    "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength",
+    "Size", "SplitToSequence", "StringNormalizer", "TfIdfVectorizer", "Unique", "Xor",
+)  # fmt: skip
 _BUILDER_NAMES = {"Xor": "logical_xor"}
 _FIRST_OPSET, _LAST_OPSET = 6, 11
 # PopART's builder has no argument for it.
@@ -35,7 +42,7 @@ _KINDS: dict[str, AttributeKind] = {
 }
 
 
-def _attribute(known: Any) -> Attribute:
+def _attribute(known: onnx.defs.OpSchema.Attribute) -> Attribute:
     kind = _KINDS[str(known.type).rpartition(".")[2]]
     default = known.default_value
     value = onnx.helper.get_attribute_value(default) if default.name else None
@@ -60,17 +67,11 @@ def _add(name: str) -> None:
             key: _attribute(item) for key, item in known.attributes.items() if key != _LEFT_OUT
         }
         onnx_row(
-            name,
-            (known.min_input, _count(known.max_input)),
-            infer,
-            ANY,
+            name, (known.min_input, _count(known.max_input)), infer, ANY, UNPRICED, NO_GRADIENT,
             sorted(attributes.items(), key=lambda item: (not item[1].required, item[0])),
-            name=_BUILDER_NAMES.get(name),
-            outputs=(known.min_output, _count(known.max_output)),
-            version=known.since_version,
-            differentiable=False,
-            implemented=False,
-        )
+            name=_BUILDER_NAMES.get(name), outputs=(known.min_output, _count(known.max_output)),
+            version=known.since_version, implemented=False,
+        )  # fmt: skip
 
 
 for _name in _NAMES:

@@ -5,8 +5,14 @@ from __future__ import annotations
 from paddle_ipu.popart.op_schema import (
     FLOATS,
     INTS,
+    MOVE,
     NUMBERS,
+    READS_EVERYTHING,
+    READS_INPUT_AND_OUTPUT,
+    READS_NOTHING,
+    UNPRICED,
     Attribute,
+    OpCost,
     float_,
     int_,
     onnx_row,
@@ -17,65 +23,38 @@ from paddle_ipu.popart.shape_inference.nn import local_response_normalization, r
 _MODE = ("mode", Attribute("string", "nearest"))
 
 onnx_row(
-    "Resize",
-    (3, 4),
-    resize.resize,
-    (NUMBERS, FLOATS, FLOATS, INTS),
+    "Resize", (3, 4), resize.resize, (NUMBERS, FLOATS, FLOATS, INTS), MOVE, READS_NOTHING,
     [
         ("coordinate_transformation_mode", Attribute("string", "half_pixel")),
-        float_("cubic_coeff_a", -0.75),
-        int_("exclude_outside", 0),
-        float_("extrapolation_value", 0.0),
-        _MODE,
+        float_("cubic_coeff_a", -0.75), int_("exclude_outside", 0),
+        float_("extrapolation_value", 0.0), _MODE,
         ("nearest_mode", Attribute("string", "round_prefer_floor")),
-    ],
-    constants=(1, 2, 3),
-    version=11,
-)
-onnx_row("Resize", 2, resize.scaled, (NUMBERS, FLOATS), [_MODE], constants=(1,), version=10)
-onnx_row("Upsample", 2, resize.scaled, (NUMBERS, FLOATS), [_MODE], constants=(1,), version=9)
+    ], version=11, constants=(1, 2, 3),
+)  # fmt: skip
 onnx_row(
-    "Upsample",
-    2,
-    resize.scaled,
-    (NUMBERS, FLOATS),
-    [_MODE],
-    constants=(1,),
-    version=10,
-    implemented=False,
-)
+    "Resize", 2, resize.scaled, (NUMBERS, FLOATS), MOVE, READS_NOTHING,
+    [_MODE], version=10, constants=(1,),
+)  # fmt: skip
 onnx_row(
-    "Upsample",
-    1,
-    resize.scaled_by_attribute,
-    NUMBERS,
-    [("scales", Attribute("floats", required=True)), _MODE],
-    version=7,
-    implemented=False,
-)
+    "Upsample", 2, resize.scaled, (NUMBERS, FLOATS), MOVE, READS_NOTHING,
+    [_MODE], version=9, constants=(1,),
+)  # fmt: skip
 onnx_row(
-    "LRN",
-    1,
-    local_response_normalization,
-    FLOATS,
+    "Upsample", 2, resize.scaled, (NUMBERS, FLOATS), MOVE, READS_NOTHING,
+    [_MODE], version=10, constants=(1,), implemented=False,
+)  # fmt: skip
+onnx_row(
+    "Upsample", 1, resize.scaled_by_attribute, NUMBERS, MOVE, READS_NOTHING,
+    [("scales", Attribute("floats", required=True)), _MODE], version=7, implemented=False,
+)  # fmt: skip
+onnx_row(
+    "LRN", 1, local_response_normalization, FLOATS, OpCost("norm", 10, 20), READS_INPUT_AND_OUTPUT,
+    [int_("size", required=True), float_("alpha", 1e-4), float_("beta", 0.75), float_("bias", 1.0)],
+)  # fmt: skip
+onnx_row(
+    "RoiAlign", 3, roi_align, (FLOATS, FLOATS, INTS), UNPRICED, READS_EVERYTHING,
     [
-        int_("size", required=True),
-        float_("alpha", 1e-4),
-        float_("beta", 0.75),
-        float_("bias", 1.0),
-    ],
-)
-onnx_row(
-    "RoiAlign",
-    3,
-    roi_align,
-    (FLOATS, FLOATS, INTS),
-    [
-        ("mode", Attribute("string", "avg")),
-        int_("output_height", 1),
-        int_("output_width", 1),
-        int_("sampling_ratio", 0),
-        float_("spatial_scale", 1.0),
-    ],
-    version=10,
-)
+        ("mode", Attribute("string", "avg")), int_("output_height", 1), int_("output_width", 1),
+        int_("sampling_ratio", 0), float_("spatial_scale", 1.0),
+    ], version=10,
+)  # fmt: skip

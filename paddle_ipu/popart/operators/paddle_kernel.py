@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from paddle_ipu.dialect.dialect import POPART_DTYPES
-from paddle_ipu.popart.op_schema import ANY, Attribute, paddle_ipu_row
+from paddle_ipu.popart.op_schema import ANY, READS_EVERYTHING, UNPRICED, Attribute, paddle_ipu_row
 from paddle_ipu.popart.shape_inference.context import InferenceContext
 from paddle_ipu.popart.tensorinfo import TensorInfo
 
@@ -26,13 +26,9 @@ def _as_told(ctx: InferenceContext) -> list[TensorInfo]:
 
 
 paddle_ipu_row(
-    "CpuKernel",
-    (0, None),
-    _as_told,
-    ANY,
+    "CpuKernel", (0, None), _as_told, ANY, UNPRICED, READS_EVERYTHING,
     [
         ("operator", Attribute("string", required=True)),
         ("results", Attribute("strings", required=True)),
-    ],
-    outputs=(1, None),
-)
+    ], outputs=(1, None),
+)  # fmt: skip

@@ -29,14 +29,15 @@ from jax.ad_checkpoint import checkpoint_name
 from paddle_ipu.popart.annotations import RECOMPUTE
 from paddle_ipu.popart.enums import RecomputeType
 from paddle_ipu.popart.program import dims_of
+from paddle_ipu.popart.schema import all_schemas
 from paddle_ipu.xla.lowerings.index_ranges import IndexRange, IndexRanges
 
 _NORMS = frozenset({
     "BatchNormalization", "GroupNormalization", "InstanceNormalization", "LpNormalization",
 })  # fmt: skip
-_ACTIVATIONS = frozenset({
-    "Elu", "Gelu", "LeakyRelu", "Relu", "Selu", "Sigmoid", "Softplus", "Swish", "Tanh",
-})  # fmt: skip
+_ACTIVATIONS = frozenset(
+    row.op_type for row in all_schemas() if row.cost is not None and row.cost.nonlinearity
+)
 
 _KEPT = "kept"
 _PLACES = 128

@@ -10,15 +10,16 @@ from hypothesis import strategies as st
 
 from paddle_ipu.cost_model.constants import EXCHANGE_EFFICIENCY
 from paddle_ipu.cost_model.cycles import predict_cycles
+from paddle_ipu.cost_model.liveness import read_by_gradient
 from paddle_ipu.cost_model.machines import MACHINES, PROCESSORS
 from paddle_ipu.cost_model.matmul_plan import Product, amp_cycles, plan_product
 from paddle_ipu.cost_model.memory import livenesses
 from paddle_ipu.cost_model.operator_cost import Pricing
-from paddle_ipu.cost_model.operator_table import ROWS, UNPRICED, WITHOUT_ROW, row_of
 from paddle_ipu.cost_model.prediction import predict
 from paddle_ipu.cost_model.program import Operator, Program, Tensor
 from paddle_ipu.cost_model.report.terminal import summary
-from paddle_ipu.popart.op_schema import all_schemas
+from paddle_ipu.popart.op_schema import READS_EVERYTHING
+from paddle_ipu.popart.schema import schema_of
 from tests.unit.cost_model.programs import chain
 
 GC200 = PROCESSORS["GC200"]
@@ -26,12 +27,6 @@ GC200 = PROCESSORS["GC200"]
 POD4, BOW4, POD16 = (
     replace(MACHINES[name], host_bandwidth=1e15) for name in ("POD4", "Bow-Pod4", "POD16")
 )
-
-
-def test_every_operator_has_a_row_or_is_known_to_have_none() -> None:
-    types = {schema.op_type for schema in all_schemas() if schema.implemented}
-    assert types - set(ROWS) == set(WITHOUT_ROW)
-    assert not WITHOUT_ROW & set(ROWS)
 
 
 def test_the_amp_units_cycles_by_hand() -> None:
@@ -102,10 +97,11 @@ def test_a_map_of_half_by_hand() -> None:
 
 
 def test_an_operator_without_a_row_is_named_and_priced_by_its_bytes() -> None:
-    assert row_of("Svd") is None and UNPRICED.inputs == (-1,)
+    svd = schema_of("ai.paddle_ipu", "Svd")
+    assert svd is not None and svd.cost is None and svd.gradient == READS_EVERYTHING
     x = Tensor("x", (64, 64), "float32", "activation", 4, 4096)
     program = chain(1, training=False)
-    odd = Operator("odd", "Svd", (x,), (replace(x, name="y"),), {})
+    odd = Operator("odd", "Svd", svd, (x,), (replace(x, name="y"),), {})
     program = replace(program, operators=(*program.operators, odd))
     prediction = predict(program, POD4)
     found = prediction.cycles
@@ -114,6 +110,16 @@ def test_an_operator_without_a_row_is_named_and_priced_by_its_bytes() -> None:
     assert told in summary(prediction).splitlines()
     row = next(row for row in found.operators if row.op_type == "Svd")
     assert not row.priced and row.forward == Pricing(GC200).move(2 * 4096 * 4).cycles
+
+
+def test_an_operator_without_gradient_keeps_nothing_for_backward() -> None:
+    x = Tensor("x", (64, 64), "float32", "activation", 4, 4096)
+    drawn = schema_of("ai.paddle_ipu", "Poisson")
+    poisson = Operator("y", "Poisson", drawn, (x,), (replace(x, name="y"),), {}, gradient=True)
+    svd = schema_of("ai.paddle_ipu", "Svd")
+    other = Operator("y", "Svd", svd, (x,), (replace(x, name="y"),), {}, gradient=True)
+    assert read_by_gradient(poisson) == []
+    assert [tensor.name for tensor in read_by_gradient(other)] == ["x", "y"]
 
 
 def _even(accumulation: int) -> tuple[Program, float, float]:

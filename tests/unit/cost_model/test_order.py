@@ -13,6 +13,7 @@ from paddle_ipu.cost_model.placement import Cuts, place
 from paddle_ipu.cost_model.plan import plan
 from paddle_ipu.cost_model.prediction import Prediction, predict
 from paddle_ipu.cost_model.program import Operator, Program, Tensor
+from paddle_ipu.popart.schema import schema_of
 from tests.unit.cost_model.programs import chain
 
 POD16 = replace(MACHINES["POD16"], host_bandwidth=1e15)
@@ -35,7 +36,10 @@ def tensor(name: str, *dims: int, role: str = "activation") -> Tensor:
 
 
 def cost(op_type: str, out: Tensor, *read: Tensor, **attributes: object) -> tuple[Cost, Cost]:
-    operator = Operator("op", op_type, read, (out,), attributes, gradient=True, half_partials=True)
+    operator = Operator(
+        "op", op_type, schema_of("", op_type), read, (out,), attributes,
+        gradient=True, half_partials=True,
+    )  # fmt: skip
     found = PRICING.cost_of(operator)
     assert found.priced
     return found.forward, found.backward
@@ -90,7 +94,7 @@ def test_a_depthwise_convolution_is_cheaper_than_a_dense_one_but_not_by_its_prod
 def test_small_groups_fill_the_amp_unit_together() -> None:
     x, out = tensor("x", 8, 64, 28, 28), tensor("y", 8, 64, 28, 28)
     weight = tensor("w", 64, 4, 3, 3, role="weight")
-    operator = Operator("c", "Conv", (x, weight), (out,), {"group": 16})
+    operator = Operator("c", "Conv", schema_of("", "Conv"), (x, weight), (out,), {"group": 16})
     product, _ = conv_products(operator)
     # Groups of 4 channels: four make 16.
     assert (product.groups, product.combined) == (4, 4)

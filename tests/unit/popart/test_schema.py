@@ -7,6 +7,7 @@ import dataclasses
 import onnx
 import pytest
 
+from paddle_ipu.popart.op_schema import ALL, NO_GRADIENT, OpCost
 from paddle_ipu.popart.opsets import AiOnnxOpset11, operator_methods, signature_of
 from paddle_ipu.popart.schema import all_schemas, register, schema_of
 
@@ -62,8 +63,26 @@ def test_rows_of_ai_onnx_agree_with_onnx() -> None:
         assert row.version == onnx_row.since_version, row.identifier
 
 
-def test_a_differentiable_mark_is_on_what_popart_differentiates() -> None:
-    stops = {row.op_type for row in all_schemas() if not row.differentiable}
+def test_what_a_gradient_reads_is_among_the_operands_and_results() -> None:
+    for row in all_schemas():
+        if row.gradient is not NO_GRADIENT:
+            for read, most in (
+                (row.gradient.inputs, row.max_inputs),
+                (row.gradient.outputs, row.outputs[1]),
+            ):
+                assert read == ALL or most is None or max(read, default=-1) < most, row.identifier
+
+
+def test_forms_of_one_operator_have_one_cost() -> None:
+    costs: dict[str, set[OpCost | None]] = {}
+    for row in all_schemas():
+        if row.implemented:
+            costs.setdefault(row.op_type, set()).add(row.cost)
+    assert [op_type for op_type, found in costs.items() if len(found) > 1] == []
+
+
+def test_a_gradient_flows_through_what_popart_differentiates() -> None:
+    stops = {row.op_type for row in all_schemas() if row.gradient is NO_GRADIENT}
     assert {"Equal", "Not", "ArgMax", "Shape", "Constant", "Detach", "Nop"} <= stops
     assert stops.isdisjoint({"MatMul", "TopK", "Where", "Gather", "Max", "Nll", "Sign"})
 
