@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import onnx_ir as ir
 
+from paddle_ipu.popart.schema import schema_of_node
 from paddle_ipu.popart.shape_inference.constants import constant_of
 from paddle_ipu.xla.lowerings import scope_names
 from paddle_ipu.xla.lowerings.node_values import STANDARD, permutation, seen, static_dims
@@ -82,7 +83,7 @@ class _Search:
             self._ask(node.inputs[0], own)
             return
         rows = self._only(node)
-        rule = None if rows is None else _RULES.get((node.domain, node.op_type))
+        rule = None if rows is None else _rule(node)
         if rows is None or rule is None:
             return
         needs = rule(node, rows)
@@ -232,23 +233,24 @@ def through_reshape(dims: tuple[int, ...], reshaped: tuple[int, ...], rows: Rows
 
 
 def _rules() -> Mapping[tuple[str, str], _Rule]:
-    unary = (
-        "Abs Cast Ceil Cos Dropout Elu Erf Exp Floor Identity LeakyRelu Log Neg Reciprocal Relu "
-        "Selu Sigmoid Sign Sin Softplus Softsign Sqrt Tanh"
-    )
-    found: dict[str, _Rule] = dict.fromkeys(unary.split(), _of_itself)
+    found: dict[str, _Rule] = {"Dropout": _of_itself, "Identity": _of_itself}
     found |= dict.fromkeys("Add Sub Mul Div Pow Max Min Where".split(), _elementwise)
     reductions = "ReduceMean ReduceSum ReduceMax ReduceMin ReduceSumSquare ReduceL2 ReduceLogSumExp"
     found |= dict.fromkeys(reductions.split(), _reduction)
     found |= {"MatMul": _product, "Softmax": _softmax, "Transpose": _transpose}
     found["Reshape"] = _reshape
-    own: dict[str, _Rule] = dict.fromkeys("Gelu GeluErf Scale Swish".split(), _of_itself)
-    own["GroupNormalization"] = _norm
     standard = {(domain, name): rule for domain in STANDARD for name, rule in found.items()}
-    return standard | {("ai.graphcore", name): rule for name, rule in own.items()}
+    return standard | {("ai.graphcore", "GroupNormalization"): _norm}
 
 
 _RULES = _rules()
+
+
+def _rule(node: ir.Node) -> _Rule | None:
+    schema = schema_of_node(node)
+    if schema is not None and schema.elementwise and len(node.inputs) == 1:
+        return _of_itself
+    return _RULES.get((node.domain, node.op_type))
 
 
 # -- the copy -----------------------------------------------------------------------------------

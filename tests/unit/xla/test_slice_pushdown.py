@@ -7,11 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paddle_ipu import popart
+from paddle_ipu.popart.schema import NEWEST_OPSETS, schemas_of_opset
 from paddle_ipu.xla.rewrites import inference_rewrites
 from paddle_ipu.xla.rewrites.slice_pushdown import Rows, through_reshape
 from tests.unit.xla.inference_sessions import chosen, run, session_of
@@ -172,6 +174,32 @@ def row_of_what_is_broadcast(p: Program) -> list[str]:
 @case(4, 4)
 def slice_of_a_slice_stops_at_the_first(p: Program) -> list[str]:
     return [p.sliced(p.sliced(p.linear(p.linear(p.x)), 1, 5), 2, 3)]
+
+
+ELEMENTWISE = [
+    row
+    for domain in ("ai.onnx", "ai.graphcore")
+    for row in schemas_of_opset(domain, NEWEST_OPSETS[domain])
+    if row.elementwise and row.min_inputs == 1 and ir.DataType.FLOAT in row.input_dtypes[0]
+]
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "Cast": {"to": "INT32"},
+    "IncrementMod": {"increment": 0.5, "modulus": 0.75},
+    "Scale": {"scale": 3.0},
+}
+
+
+@case(*[1] * len(ELEMENTWISE))
+def rows_of_every_elementwise_operator(p: Program) -> list[str]:
+    found = []
+    for row in ELEMENTWISE:
+        # From 0 to 1, where all of them have values, or from 1 on.
+        x = p.onnx.sigmoid([p.linear(p.x)])
+        x = p.onnx.reciprocal([x]) if row.op_type == "Acosh" else x
+        operators = p.onnx if row.domain == "ai.onnx" else p.builder.aiGraphcore
+        y = getattr(operators, row.builder_name)([x], **ARGUMENTS.get(row.op_type, {}))
+        found.append(p.sliced(p.onnx.cast([y], "FLOAT"), 1, 2))
+    return found
 
 
 @case(5, 5)
