@@ -116,6 +116,7 @@ class GradientReads:
 
 READS_NOTHING = GradientReads()
 READS_INPUT = GradientReads(inputs=(0,))
+READS_INDICES = GradientReads(inputs=(1,))
 READS_OPERANDS = GradientReads(inputs=(0, 1))
 READS_OUTPUT = GradientReads(outputs=(0,))
 READS_INPUT_AND_OUTPUT = GradientReads(inputs=(0,), outputs=(0,))

@@ -7,11 +7,11 @@ from paddle_ipu.popart.op_schema import (
     INTS,
     NO_GRADIENT,
     NUMBERS,
+    READS_INDICES,
     READS_NOTHING,
     UNPRICED,
     VIEW,
     Attribute,
-    GradientReads,
     OpCost,
     graphcore_row,
     int_,
@@ -21,36 +21,33 @@ from paddle_ipu.popart.shape_inference import indexing
 
 graphcore_row(
     "ScatterReduce", (2, 3), indexing.scatter_reduce, (ANY, INTS, ANY), OpCost("scatter"),
-    GradientReads(inputs=(1,)),
+    READS_INDICES,
     [
         int_("axis_size", required=True), int_("axis", -1), ("reduction", Attribute("enum", "sum")),
         int_("group_size", 1), int_("enable_index_broadcast", 1),
     ], name="groupedscatterreduce",
 )  # fmt: skip
 graphcore_row(
-    "GroupedGather", 2, indexing.grouped_gather, (ANY, INTS), OpCost("gather"),
-    GradientReads(inputs=(1,)),
+    "GroupedGather", 2, indexing.grouped_gather, (ANY, INTS), OpCost("gather"), READS_INDICES,
     [int_("axis", 0), int_("group_size", 1)],
 )  # fmt: skip
 _SIZED = [ints("axes", required=True), ints("sizes", required=True)]
 graphcore_row(
     "DynamicSlice", (2, 3), indexing.dynamic_slice, (ANY, INTS, ANY), OpCost("gather"),
-    GradientReads(inputs=(1,)),
+    READS_INDICES,
     [*_SIZED, int_("noOverlap", 0)],
 )  # fmt: skip
 graphcore_row(
-    "DynamicUpdate", 3, indexing.dynamic_update, (ANY, INTS, ANY), OpCost("scatter"),
-    GradientReads(inputs=(1,)),
+    "DynamicUpdate", 3, indexing.dynamic_update, (ANY, INTS, ANY), OpCost("scatter"), READS_INDICES,
     [*_SIZED, int_("noOverlap", 0)],
 )  # fmt: skip
 graphcore_row(
-    "DynamicZero", 2, indexing.dynamic_zero, (ANY, INTS), OpCost("scatter"),
-    GradientReads(inputs=(1,)),
+    "DynamicZero", 2, indexing.dynamic_zero, (ANY, INTS), OpCost("scatter"), READS_INDICES,
     _SIZED,
 )  # fmt: skip
 graphcore_row(
     "DynamicAdd", 3, indexing.dynamic_update, (NUMBERS, INTS, NUMBERS), OpCost("scatter"),
-    GradientReads(inputs=(1,)),
+    READS_INDICES,
     _SIZED,
 )  # fmt: skip
 graphcore_row(

@@ -9,10 +9,10 @@ from paddle_ipu.popart.op_schema import (
     MOVE,
     NO_GRADIENT,
     NUMBERS,
+    READS_INDICES,
     READS_NOTHING,
     VIEW,
     Attribute,
-    GradientReads,
     OpCost,
     int_,
     ints,
@@ -40,7 +40,7 @@ onnx_row(
     constants=(1, 2, 3, 4),
 )  # fmt: skip
 onnx_row(
-    "Gather", 2, shaping.gather, (ANY, INTS), OpCost("gather"), GradientReads(inputs=(1,)),
+    "Gather", 2, shaping.gather, (ANY, INTS), OpCost("gather"), READS_INDICES,
     [int_("axis", 0)], version=11,
 )  # fmt: skip
 onnx_row("Expand", 2, shaping.expand, (ANY, INTS), VIEW, READS_NOTHING, version=8, constants=(1,))
@@ -72,11 +72,10 @@ onnx_row(
     [("value", Attribute("tensor", required=True))], version=9, constants=(0,),
 )  # fmt: skip
 onnx_row(
-    "Scatter", 3, indexing.scatter, (ANY, INTS, ANY), OpCost("scatter"), GradientReads(inputs=(1,)),
+    "Scatter", 3, indexing.scatter, (ANY, INTS, ANY), OpCost("scatter"), READS_INDICES,
     [int_("axis", 0)], version=(9, 11),
 )  # fmt: skip
 onnx_row(
-    "ScatterElements", 3, indexing.scatter, (ANY, INTS, ANY), OpCost("scatter"),
-    GradientReads(inputs=(1,)),
+    "ScatterElements", 3, indexing.scatter, (ANY, INTS, ANY), OpCost("scatter"), READS_INDICES,
     [int_("axis", 0)], version=11,
 )  # fmt: skip
