@@ -13,47 +13,47 @@ from tests.popart_stand_in.core import ENUMS
 # -- operators: argument names, order, types and defaults of the bindings -------------------------
 
 _SAME = "(args)"
-ONNX_OPERATORS = {
+_ONNX = {
     **dict.fromkeys(
-        "abs acos acosh add asin asinh atan atanh ceil clip cos cosh div equal erf exp expand "
-        "floor globalaveragepool globalmaxpool greater identity less log logical_and logical_not "
-        "isnan logical_or matmul max mean min mul neg pow prelu reciprocal relu reshape round "
-        "shape sigmoid sign sin sinh slice softplus softsign sqrt sub sum tan tanh tile "
-        "where".split(),
+        "Abs Acos Acosh Add Asin Asinh Atan Atanh Ceil Clip Cos Cosh Div Equal Erf Exp Expand "
+        "Floor GlobalAveragePool GlobalMaxPool Greater Identity Less Log And Not "
+        "IsNaN Or MatMul Max Mean Min Mul Neg Pow PRelu Reciprocal Relu Reshape Round "
+        "Shape Sigmoid Sign Sin Sinh Slice Softplus Softsign Sqrt Sub Sum Tan Tanh Tile "
+        "Where".split(),
         _SAME,
     ),
-    **dict.fromkeys("argmax argmin".split(), "(args, axis:int=0, keepdims:int=1)"),
+    **dict.fromkeys("ArgMax ArgMin".split(), "(args, axis:int=0, keepdims:int=1)"),
     **dict.fromkeys(
-        "reducel1 reducel2 reducelogsum reducelogsumexp reducemax reducemean reducemin reduceprod "
-        "reducesum reducesumsquare".split(),
+        "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd "
+        "ReduceSum ReduceSumSquare".split(),
         "(args, axes:ints=None, keepdims:int=1)",
     ),
-    **dict.fromkeys("flatten logsoftmax softmax".split(), "(args, axis:int=1)"),
-    **dict.fromkeys("transpose".split(), "(args, perm:ints=[])"),
-    "averagepool": (
+    **dict.fromkeys("Flatten LogSoftmax Softmax".split(), "(args, axis:int=1)"),
+    **dict.fromkeys("Transpose".split(), "(args, perm:ints=[])"),
+    "AveragePool": (
         "(args, kernel_shape:ints, ceil_mode:int=0, count_include_pad:int=0, pads:ints=[], "
         "strides:ints=[])"
     ),
-    "batchnormalization": "(args, num_outputs, epsilon:float=1e-05, momentum:float=0.9) -> list",
-    "cast": "(args, to:str)",
-    "concat": "(args, axis:int)",
-    "constant": "(value:array, is_value_sparse:bool=False)",
-    "constantofshape": "(args, value:array)",
-    "conv": (
+    "BatchNormalization": "(args, num_outputs, epsilon:float=1e-05, momentum:float=0.9) -> list",
+    "Cast": "(args, to:str)",
+    "Concat": "(args, axis:int)",
+    "Constant": "(value:array, is_value_sparse:bool=False)",
+    "ConstantOfShape": "(args, value:array)",
+    "Conv": (
         "(args, dilations:ints=[], group:int=1, kernel_shape:ints=[], pads:ints=[], "
         "strides:ints=[])"
     ),
-    "convtranspose": (
+    "ConvTranspose": (
         "(args, dilations:ints=[], group:int=1, kernel_shape:ints=[], output_padding:ints=[], "
         "output_shape:ints=[], pads:ints=[], strides:ints=[])"
     ),
-    "cumsum": "(args, exclusive:int=0, reverse:int=0)",
-    "depthtospace": "(args, blocksize:int, mode:str='DCR')",
-    "dropout": "(args, num_outputs, ratio:float=0.5) -> list",
-    "elu": "(args, alpha:float=1.0)",
-    "gather": "(args, axis:int=0)",
-    "scatter": "(args, axis:int=0)",
-    "scatterelements": "(args, axis:int=0)",
+    "CumSum": "(args, exclusive:int=0, reverse:int=0)",
+    "DepthToSpace": "(args, blocksize:int, mode:str='DCR')",
+    "Dropout": "(args, num_outputs, ratio:float=0.5) -> list",
+    "Elu": "(args, alpha:float=1.0)",
+    "Gather": "(args, axis:int=0)",
+    "Scatter": "(args, axis:int=0)",
+    "ScatterElements": "(args, axis:int=0)",
     **{
         layer: (
             "(args, num_outputs, activation_alpha:floats=[], activation_beta:floats=[], "
@@ -61,146 +61,139 @@ ONNX_OPERATORS = {
             f"hidden_size:int=None{last}) -> list"
         )
         for layer, last in (
-            ("gru", ", linear_before_reset:int=0"),
-            ("lstm", ", input_forget:int=0"),
-            ("rnn", ""),
+            ("GRU", ", linear_before_reset:int=0"),
+            ("LSTM", ", input_forget:int=0"),
+            ("RNN", ""),
         )
     },
-    "instancenormalization": "(args, epsilon:float=1e-05)",
-    "isinf": "(args, detect_negative:int=1, detect_positive:int=1)",
-    "gemm": "(args, alpha:float=1.0, beta:float=1.0, transA:int=0, transB:int=0)",
-    "hardsigmoid": "(args, alpha:float=0.2, beta:float=0.5)",
-    "leakyrelu": "(args, alpha:float=0.01)",
-    "logical_if": "(args, num_outputs, else_branch:graph, then_branch:graph) -> list",
-    "loop": "(args, num_outputs, body:graph) -> list",
-    "maxpool": (
+    "InstanceNormalization": "(args, epsilon:float=1e-05)",
+    "IsInf": "(args, detect_negative:int=1, detect_positive:int=1)",
+    "Gemm": "(args, alpha:float=1.0, beta:float=1.0, transA:int=0, transB:int=0)",
+    "HardSigmoid": "(args, alpha:float=0.2, beta:float=0.5)",
+    "LeakyRelu": "(args, alpha:float=0.01)",
+    "If": "(args, num_outputs, else_branch:graph, then_branch:graph) -> list",
+    "Loop": "(args, num_outputs, body:graph) -> list",
+    "MaxPool": (
         "(args, num_outputs, kernel_shape:ints, ceil_mode:int=0, dilations:ints=[], pads:ints=[], "
         "storage_order:int=0, strides:ints=[]) -> list"
     ),
-    "mod": "(args, fmod:int=0)",
-    "onehot": "(args, axis:int=-1)",
-    "pad": "(args, mode:str='constant')",
-    "randomnormal": ("(shape:ints, dtype:int=1, mean:float=0.0, scale:float=1.0, seed:float=None)"),
-    "randomnormallike": (
+    "Mod": "(args, fmod:int=0)",
+    "OneHot": "(args, axis:int=-1)",
+    "Pad": "(args, mode:str='constant')",
+    "RandomNormal": ("(shape:ints, dtype:int=1, mean:float=0.0, scale:float=1.0, seed:float=None)"),
+    "RandomNormalLike": (
         "(args, dtype:int=None, mean:float=0.0, scale:float=1.0, seed:float=None)"
     ),
-    "randomuniform": ("(shape:ints, dtype:int=1, high:float=1.0, low:float=0.0, seed:float=None)"),
-    "randomuniformlike": ("(args, dtype:int=None, high:float=1.0, low:float=0.0, seed:float=None)"),
-    "resize": (
+    "RandomUniform": ("(shape:ints, dtype:int=1, high:float=1.0, low:float=0.0, seed:float=None)"),
+    "RandomUniformLike": ("(args, dtype:int=None, high:float=1.0, low:float=0.0, seed:float=None)"),
+    "Resize": (
         "(args, coordinate_transformation_mode:str='half_pixel', cubic_coeff_a:float=-0.75, "
         "exclude_outside:int=0, extrapolation_value:float=0.0, mode:str='nearest', "
         "nearest_mode:str='round_prefer_floor')"
     ),
-    "roialign": (
+    "RoiAlign": (
         "(args, mode:str='avg', output_height:int=1, output_width:int=1, sampling_ratio:int=0, "
         "spatial_scale:float=1.0)"
     ),
-    "lrn": "(args, size:int, alpha:float=0.0001, beta:float=0.75, bias:float=1.0)",
-    "scan": (
+    "LRN": "(args, size:int, alpha:float=0.0001, beta:float=0.75, bias:float=1.0)",
+    "Scan": (
         "(args, num_outputs, body:graph, num_scan_inputs:int, scan_input_axes:ints=[], "
         "scan_input_directions:ints=[], scan_output_axes:ints=[], "
         "scan_output_directions:ints=[]) -> list"
     ),
-    "selu": "(args, alpha:float=1.67326, gamma:float=1.0507)",
-    "shrink": "(args, bias:float=0.0, lambd:float=0.5)",
-    "spacetodepth": "(args, blocksize:int)",
-    "split": "(args, num_outputs, axis:int=0, split:ints=[]) -> list",
-    "squeeze": "(args, axes:ints=[])",
-    "thresholdedrelu": "(args, alpha:float=1.0)",
-    "topk": "(args, axis:int=-1, largest:int=1, sorted:int=1) -> list",
-    "unsqueeze": "(args, axes:ints)",
+    "Selu": "(args, alpha:float=1.67326, gamma:float=1.0507)",
+    "Shrink": "(args, bias:float=0.0, lambd:float=0.5)",
+    "SpaceToDepth": "(args, blocksize:int)",
+    "Split": "(args, num_outputs, axis:int=0, split:ints=[]) -> list",
+    "Squeeze": "(args, axes:ints=[])",
+    "ThresholdedRelu": "(args, alpha:float=1.0)",
+    "TopK": "(args, axis:int=-1, largest:int=1, sorted:int=1) -> list",
+    "Unsqueeze": "(args, axes:ints)",
 }
-GRAPHCORE_OPERATORS = {
+_GRAPHCORE = {
     **dict.fromkeys(
-        "atan2 bitwiseand bitwisenot bitwiseor bitwisexnor bitwisexor "
-        "copyvarupdate detach expm1 fmod gelu geluerf log1p nearbyint nop remainder round "
-        "swish".split(),
+        "Atan2 BitwiseAnd BitwiseNot BitwiseOr BitwiseXnor BitwiseXor "
+        "CopyVarUpdate Detach Expm1 Fmod Gelu GeluErf Log1p NearbyInt Nop Remainder Round "
+        "Swish".split(),
         _SAME,
     ),
-    "batchnormalization": "(args, num_outputs, epsilon:float=1e-05, momentum:float=0.9) -> list",
-    "abort": _SAME,
-    "bucketize": "(args, right:int=0)",
-    "reducemedian": "(args, axes:ints=[], keepdims:int=1) -> list",
-    "call": "(args, num_outputs, callee:graph) -> list",
-    "ctcbeamsearchdecoder": "(args, blank:int=0, beam_width:int=100, top_paths:int=1) -> list",
-    "ctcloss": (
+    "BatchNormalization": "(args, num_outputs, epsilon:float=1e-05, momentum:float=0.9) -> list",
+    "Abort": _SAME,
+    "Bucketize": "(args, right:int=0)",
+    "ReduceMedian": "(args, axes:ints=[], keepdims:int=1) -> list",
+    "Call": "(args, num_outputs, callee:graph) -> list",
+    "CtcBeamSearchDecoder": "(args, blank:int=0, beam_width:int=100, top_paths:int=1) -> list",
+    "Ctc": (
         "(args, reduction:reduction=Mean, blank:int=0, outDataType:str='UNDEFINED', "
         "zeroInfinity:bool=False)"
     ),
-    "depthtospace": "(args, blocksize:int, mode:str='DCR')",
-    "incrementmod": "(args, increment:float, modulus:float)",
-    "init": "(shape:ints, data_type:int, init_type:int, batch_axis:int=-1)",
-    "normalize_image": "(args, scale:float)",
-    "printtensor": (
+    "DepthToSpace": "(args, blocksize:int, mode:str='DCR')",
+    "IncrementMod": "(args, increment:float, modulus:float)",
+    "Init": "(shape:ints, data_type:int, init_type:int, batch_axis:int=-1)",
+    "NormalizeImage": "(args, scale:float)",
+    "PrintTensor": (
         "(args, print_gradient:int=1, title:str='', summariseThreshold:int=1000, edgeItems:int=3, "
         "maxLineWidth:int=75, digits:int=8, floatFormat:int=0, separator:str=' ', "
         "openBracket:str='[', closeBracket:str=']')"
     ),
-    "replicatedreducescatter": "(args, collectiveOperator:collective=None, commGroup:group=None)",
-    "splinebasis": "(args, degree:int=1) -> list",
-    "splineweighting": _SAME,
-    "groupnormalization": "(args, num_groups:int, epsilon:float=1e-05) -> list",
-    "identityloss": "(args, reduction:reduction=Mean)",
-    "l1loss": "(args, lambda:float, reduction:reduction=Mean)",
-    "lstm": "(args, outputFullSequence:int=1) -> list",
-    "nllloss": (
+    "ReplicatedReduceScatter": "(args, collectiveOperator:collective=None, commGroup:group=None)",
+    "SplineBasis": "(args, degree:int=1) -> list",
+    "SplineWeighting": _SAME,
+    "GroupNormalization": "(args, num_groups:int, epsilon:float=1e-05) -> list",
+    "IdentityLoss": "(args, reduction:reduction=Mean)",
+    "L1": "(args, lambda:float, reduction:reduction=Mean)",
+    "LSTM": "(args, outputFullSequence:int=1) -> list",
+    "Nll": (
         "(args, reduction:reduction=Mean, ignoreIndex:int=None, inputIsLogProbability:bool=False)"
     ),
-    "replicatedallreduce": "(args, collectiveOperator:collective=None, commGroup:group=None)",
-    "groupedscatterreduce": (
+    "ReplicatedAllReduce": "(args, collectiveOperator:collective=None, commGroup:group=None)",
+    "ScatterReduce": (
         "(args, axis_size:int, axis:int=-1, reduction:scatter=sum, group_size:int=1, "
         "enable_index_broadcast:int=1)"
     ),
-    "groupedgather": "(args, axis:int=0, group_size:int=1)",
-    "dynamicslice": "(args, axes:ints, sizes:ints, noOverlap:int=0)",
-    "dynamicupdate": "(args, axes:ints, sizes:ints, noOverlap:int=0)",
-    "dynamiczero": "(args, axes:ints, sizes:ints)",
-    "dynamicadd": "(args, axes:ints, sizes:ints)",
-    "subsample": "(args, strides:ints)",
-    "sequenceslice": "(args, zeroUnused:int=0)",
-    "reshape": "(args, shape:ints)",
-    "reverse": "(args, dimensions:ints)",
-    "scale": "(args, scale:float)",
-    "shapeddropout": "(args, shape:ints, ratio:float=0.5)",
-    "slice": "(args, ends:ints, starts:ints, axes:ints=[])",
-    "tensorremap": "(args, remap_type:int)",
-    "scaledadd": "(args, scale0:float=1.0, scale1:float=1.0)",
-    "sort": "(args, axis:int=-1, descending:int=0, stable:int=0) -> list",
+    "GroupedGather": "(args, axis:int=0, group_size:int=1)",
+    "DynamicSlice": "(args, axes:ints, sizes:ints, noOverlap:int=0)",
+    "DynamicUpdate": "(args, axes:ints, sizes:ints, noOverlap:int=0)",
+    "DynamicZero": "(args, axes:ints, sizes:ints)",
+    "DynamicAdd": "(args, axes:ints, sizes:ints)",
+    "Subsample": "(args, strides:ints)",
+    "SequenceSlice": "(args, zeroUnused:int=0)",
+    "Reshape": "(args, shape:ints)",
+    "Reverse": "(args, dimensions:ints)",
+    "Scale": "(args, scale:float)",
+    "ShapedDropout": "(args, shape:ints, ratio:float=0.5)",
+    "Slice": "(args, ends:ints, starts:ints, axes:ints=[])",
+    "TensorRemap": "(args, remap_type:int)",
+    "ScaledAdd": "(args, scale0:float=1.0, scale1:float=1.0)",
+    "Sort": "(args, axis:int=-1, descending:int=0, stable:int=0) -> list",
 }
-# Operator types that are not the method's name with a capital at each word are listed here.
-_TYPES = {
-    ("ai.onnx", "logical_and"): "And",
-    ("ai.onnx", "logical_or"): "Or",
-    ("ai.onnx", "logical_not"): "Not",
-    ("ai.graphcore", "nllloss"): "Nll",
-    ("ai.graphcore", "groupedscatterreduce"): "ScatterReduce",
-    ("ai.graphcore", "l1loss"): "L1",
-    ("ai.graphcore", "identityloss"): "IdentityLoss",
-    ("ai.graphcore", "ctcloss"): "Ctc",
-    ("ai.graphcore", "ctcbeamsearchdecoder"): "CtcBeamSearchDecoder",
-    ("ai.onnx", "logical_if"): "If",
-    ("ai.graphcore", "normalize_image"): "NormalizeImage",
+_METHODS = {
+    "And": "logical_and",
+    "Not": "logical_not",
+    "Or": "logical_or",
+    "If": "logical_if",
+    "Ctc": "ctcloss",
+    "NormalizeImage": "normalize_image",
+    "L1": "l1loss",
+    "Nll": "nllloss",
+    "ScatterReduce": "groupedscatterreduce",
 }
-_CAMEL = (
-    "LogSoftmax LeakyRelu HardSigmoid MatMul ConstantOfShape ReduceMean ReduceSum ReduceMax "
-    "ReduceMin ReduceProd ReduceSumSquare ReduceL1 ReduceL2 ReduceLogSumExp ReduceLogSum ArgMax "
-    "IsNaN IsInf BitwiseAnd BitwiseOr BitwiseXor BitwiseNot BitwiseXnor "
-    "ArgMin TopK OneHot CumSum MaxPool AveragePool GlobalAveragePool GlobalMaxPool "
-    "BatchNormalization GeluErf GroupNormalization ScaledAdd ReplicatedAllReduce NearbyInt "
-    "InstanceNormalization ShapedDropout TensorRemap LSTM GRU RNN LRN RoiAlign ReduceMedian "
-    "CopyVarUpdate "
-    "ConvTranspose RandomNormal RandomNormalLike RandomUniform RandomUniformLike "
-    "PRelu ThresholdedRelu DepthToSpace "
-    "ScatterElements GroupedGather DynamicSlice DynamicUpdate DynamicZero DynamicAdd SequenceSlice "
-    "SpaceToDepth IncrementMod PrintTensor ReplicatedReduceScatter SplineBasis SplineWeighting"
-)
-_TYPE_BY_LOWER = {name.lower(): name for name in _CAMEL.split()}
+"""Builder methods whose name is not the operator's type in lower case."""
+
+
+def _method(op_type: str) -> str:
+    return _METHODS.get(op_type, op_type.lower())
+
+
+ONNX_OPERATORS = {_method(op_type): text for op_type, text in _ONNX.items()}
+GRAPHCORE_OPERATORS = {_method(op_type): text for op_type, text in _GRAPHCORE.items()}
+_TYPES = {("ai.onnx", _method(op_type)): op_type for op_type in _ONNX}
+_TYPES |= {("ai.graphcore", _method(op_type)): op_type for op_type in _GRAPHCORE}
 
 
 def operator_type(domain: str, method: str) -> str:
     """The ONNX operator type of a builder method."""
-    named = _TYPES.get((domain, method)) or _TYPE_BY_LOWER.get(method)
-    return named or method.capitalize()
+    return _TYPES[domain, method]
 
 
 class Argument(NamedTuple):
