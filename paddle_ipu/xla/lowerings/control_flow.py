@@ -17,7 +17,7 @@ from jax import lax
 
 from paddle_ipu.errors import LoweringError
 from paddle_ipu.xla.lowerings.arrays import integers, where_in_program
-from paddle_ipu.xla.lowerings.index_ranges import first_found
+from paddle_ipu.xla.lowerings.range_checks import first_found
 from paddle_ipu.xla.lowerings.registry import Attributes, BlockContext, LoweringContext, lowering
 from paddle_ipu.xla.precision.integers import allowed_if, is_wide, narrowed, widened
 

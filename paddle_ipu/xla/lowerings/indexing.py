@@ -40,8 +40,8 @@ def gather(context: LoweringContext, inputs: Sequence[Any], attributes: Attribut
         return lax.index_in_dim(data, position, axis, keepdims=False)
     data = jnp.asarray(data)
     indices = _from_the_front(jnp.asarray(indices), data.shape[axis])
-    if context.hands_on and axis == 0:
-        rows, context.handed_on[0] = rows_and_table(data, indices, (data.shape, data.dtype))
+    if context.may_rebind and axis == 0:
+        rows, context.rebound[0] = rows_and_table(data, indices, (data.shape, data.dtype))
         return rows
     rows = jnp.take(data, indices, axis=axis, mode="clip")
     if axis == 0 and data.ndim == 2 and not context.training:

@@ -100,7 +100,7 @@ def matmul(context: LoweringContext, inputs: Sequence[Any], attributes: Attribut
     # As matrices, [B, S, H] x [H, O] has one product each way; over three axes the gradient of
     # the weights would copy the incoming gradient.
     rows = x.reshape(-1, x.shape[-1]) if x.ndim > 2 else x
-    table = context.turned[1] if context.turned else None
+    table = context.transposed[1] if context.transposed else None
     if table is not None and _pays_to_turn(rows.shape[0], table):
         rows, table = together((rows, table))
         return _projected(rows, table).reshape(*x.shape[:-1], weights.shape[1])

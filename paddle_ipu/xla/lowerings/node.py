@@ -1,16 +1,18 @@
-"""A node of a PopART graph with the lowering that answers for it."""
+"""A node of a PopART graph with its lowering."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import jax
 import numpy as np
 
-from paddle_ipu.xla.lowerings.index_ranges import Watch
-from paddle_ipu.xla.lowerings.registry import Lowering
+from paddle_ipu.xla.lowerings.range_checks import Checks
+from paddle_ipu.xla.lowerings.registry import Array, Lowering, Operand
+
+Kind = TypeVar("Kind")
 
 
 class Block(Protocol):
@@ -18,7 +20,7 @@ class Block(Protocol):
 
     Attributes:
         inputs: ids of its own inputs.
-        outputs: ids of what it gives.
+        outputs: ids of its outputs.
         captured: ids of the tensors around it that it reads.
         graph: its nodes, as the step evaluates them.
     """
@@ -30,21 +32,21 @@ class Block(Protocol):
 
     def run(
         self,
-        around: Mapping[str, Any],
+        around: Mapping[str, Operand],
         training: bool,
-        arguments: Sequence[Any],
+        arguments: Sequence[Operand],
         key: jax.Array,
-        ranges: Watch | None,
-    ) -> list[Any]:
-        """What the subgraph gives for `arguments`, its inputs in order."""
+        ranges: Checks | None,
+    ) -> list[Array]:
+        """Its outputs for `arguments`, its inputs in order."""
 
-    def origin(self, output: int) -> Any:
+    def origin(self, output: int) -> str | np.ndarray[Any, Any] | None:
         """What an output is without evaluating: an input's id, a constant, else None."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoweredNode:
-    """A node with its rule and its attributes as plain Python values.
+    """A node with its lowering and its attributes as plain Python values.
 
     Attributes:
         random_index: the number of this node among those that draw random numbers; None for one
@@ -52,7 +54,8 @@ class LoweredNode:
         constants: initializers that the operator takes as constants, by input.
         blocks: its subgraphs, by attribute.
         captured: what the subgraphs read of the graph around them, at the end of `inputs`.
-        bounds: inputs that say how far it goes, in which 64-bit numbers may be beyond 32 bits.
+        bounds: inputs that are limits, such as a number of iterations, in which 64-bit numbers may
+            be beyond 32 bits.
         partials: the type of partial sums that the node itself asks for, ``FLOAT`` or ``HALF``.
         indices: inputs that only say which elements are meant.
         in_64_bits: it computes with integers of 64 bits.
@@ -75,3 +78,11 @@ class LoweredNode:
     scope: str = ""
     indices: tuple[int, ...] = ()
     in_64_bits: bool = False
+
+    def own(self, operands: Sequence[Operand]) -> Sequence[Operand]:
+        """Its operands without those that only its subgraphs read."""
+        return operands[: len(operands) - len(self.captured)]
+
+    def of_inputs(self, known: Mapping[str, Kind]) -> list[Kind | None]:
+        """What is known of each input by its tensor id; None for nothing."""
+        return [known.get(name) if name else None for name in self.inputs]

@@ -17,6 +17,9 @@ from paddle_ipu.popart.shape_inference.constants import constant_of
 STANDARD = ("", "ai.onnx")
 """Domains of ONNX's operators."""
 
+RANDOM_INDEX = "paddle_ipu.random_index"
+"""Where the ``meta`` of a node has its number among those that draw, if not that of its place."""
+
 
 def constants(node: ir.Node) -> dict[int, np.ndarray[Any, Any]]:
     """Initializers, and what follows from them, at the inputs that must be constant.

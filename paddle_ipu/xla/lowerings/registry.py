@@ -9,19 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import numpy as np
 
 from paddle_ipu.errors import LoweringError
-from paddle_ipu.popart.operand_ranges import OperandRange
-from paddle_ipu.xla.lowerings.index_ranges import BlockRanges, IndexRange, Watch
+from paddle_ipu.xla.lowerings.range_checks import BlockRangeChecks, Checks, RangeCheck
 from paddle_ipu.xla.lowerings.residuals import Rematerialization
 from paddle_ipu.xla.precision.settings import Precision
 
 Attributes = Mapping[str, Any]
 Array = jax.Array | np.ndarray[Any, Any]
+Operand = Array | None
+"""None stands for an optional input that is left out."""
+
 Lowering = Callable[["LoweringContext", Sequence[Any], Attributes], Any]
 
 REPLICA_AXIS = "replicas"
@@ -35,12 +37,25 @@ _RANDOM: set[tuple[str, str]] = set()
 _EFFECTS: set[tuple[str, str]] = set()
 
 
+class HostKernel(Protocol):
+    """An operator's kernel on the host; ``paddle_ipu.compiler.cpu_kernels`` has Paddle's."""
+
+    def forward(self, *operands: Any) -> Sequence[Any]:
+        """The operator's results."""
+
+    def backward(self, operands: Any, gradients: Any) -> Sequence[Any]:
+        """Gradients of the floating-point operands, from those of such results."""
+
+    def gradient_program(self) -> Any:
+        """Builds what `backward` runs."""
+
+
 @dataclass(frozen=True, slots=True)
 class BlockContext:
     """A subgraph of the operator that is lowered.
 
     Attributes:
-        run: (its inputs, a random key, what watches its indices) -> its outputs.
+        run: (its inputs, a random key, what collects its range checks) -> its outputs.
         origin: number of an output -> the id of the input that it is, or its constant value, or
             None where it is computed.
         inputs: ids of its inputs.
@@ -48,8 +63,8 @@ class BlockContext:
         wide_outputs: which of its outputs have.
     """
 
-    run: Callable[[Sequence[Any], jax.Array, Watch | None], list[Any]]
-    origin: Callable[[int], Any]
+    run: Callable[[Sequence[Operand], jax.Array, Checks | None], list[Array]]
+    origin: Callable[[int], str | np.ndarray[Any, Any] | None]
     inputs: Sequence[str]
     wide_inputs: Sequence[bool] = ()
     wide_outputs: Sequence[bool] = ()
@@ -60,16 +75,16 @@ class Lookup:
     """Rows of a matrix that a Gather has read.
 
     Attributes:
-        rows: what it made, which keeps its id.
+        rows: its result; held, so that no other array has its id.
         table: the matrix's tensor id.
         data: the matrix.
         indices: which rows, none below zero.
     """
 
-    rows: Any
+    rows: jax.Array
     table: str | None
-    data: Any
-    indices: Any
+    data: jax.Array
+    indices: jax.Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,22 +99,22 @@ class LoweringContext:
         rng_key: gives this operator's own random key of the current micro-batch; raises where
             the lowering was not registered as random.
         num_outputs: how many outputs the node declares.
-        sources: for each input, what a Reshape made it of; None where it comes from another
-            operator.
-        turned: for each input, the matrix of which it is the Transpose; None where it is of none.
-        logits: for each input, what a Softmax over the last axis made it of; None without one.
-        lookups: what Gathers of this graph have read, by the id of the array that they made of it.
-        rematerializations: for each input, how backward makes it again; None where it keeps it.
-        hands_on: the operator may give later readers of its first input, a large weight, what they
-            read; it goes to `handed_on`.
-        handed_on: number of an input -> what later readers of the same tensor are given.
-        rematerialized: number of a result -> how backward may make it again; the lowering says so.
-        kernel: of an operator that runs on the host, its kernel; see
-            ``paddle_ipu.compiler.cpu_kernels``.
-        is_watched: the program says what the operator takes, and `watch` sees to that.
+        sources: for each input, the operand of the Reshape that made it; None where it comes from
+            another operator.
+        transposed: for each input, the matrix of which it is the Transpose; None without one.
+        logits: for each input, the operand of the Softmax over the last axis that made it; None
+            without one.
+        lookups: what Gathers of this graph have read, by the id of their result.
+        rematerializations: for each input, how backward makes it again; None where it is kept.
+        may_rebind: the lowering may replace the array of its first input, a large weight, for later
+            readers, by `rebound`.
+        rebound: number of an input -> the array for later readers of the same tensor.
+        rematerialized: number of a result -> how backward may make it again, by the lowering.
+        kernel: of an operator that runs on the host, its kernel.
+        is_checked: the program says what the operator takes, so that `within` need not.
         blocks: the operator's subgraphs, by attribute.
         input_ids: tensor ids of the inputs, None for an omitted one.
-        ranges: watches indices, by `within`.
+        ranges: collects range checks, by `within`.
         dtypes: for each input, ``float16`` or ``bfloat16`` where it is one; its array is float32.
         precision: what the session's options say about rounding and sums.
         partials: the type of partial sums that the node itself asks for, ``FLOAT`` or ``HALF``.
@@ -116,19 +131,19 @@ class LoweringContext:
     training: bool
     rng_key: Callable[[], jax.Array]
     num_outputs: int = 1
-    sources: Sequence[Any] = ()
-    turned: Sequence[Any] = ()
-    logits: Sequence[Any] = ()
+    sources: Sequence[Operand] = ()
+    transposed: Sequence[Operand] = ()
+    logits: Sequence[Operand] = ()
     lookups: dict[int, Lookup] = field(default_factory=dict)
     rematerializations: Sequence[Rematerialization | None] = ()
-    hands_on: bool = False
-    handed_on: dict[int, Any] = field(default_factory=dict)
+    may_rebind: bool = False
+    rebound: dict[int, Array] = field(default_factory=dict)
     rematerialized: dict[int, Rematerialization] = field(default_factory=dict)
     dtypes: Sequence[str | None] = ()
-    kernel: Any = None
-    is_watched: bool = False
+    kernel: HostKernel | None = None
+    is_checked: bool = False
     blocks: Mapping[str, BlockContext] = field(default_factory=dict)
-    ranges: Watch | None = None
+    ranges: Checks | None = None
     input_ids: Sequence[str | None] = ()
     precision: Precision = Precision()
     partials: str | None = None
@@ -147,7 +162,7 @@ class LoweringContext:
         return self.is_half and (self.partials == "HALF" if self.partials else by_option)
 
     def within(
-        self, what: str, indices: Any, low: int, high: int, ignored: int | None = None
+        self, what: str, indices: Array, low: int, high: int, ignored: int | None = None
     ) -> None:
         """Has the run raise IndexRangeError for an index that is not in `low` to `high`.
 
@@ -159,33 +174,25 @@ class LoweringContext:
             indices: integers of any shape.
             ignored: a number that is no index.
         """
-        if self.ranges is not None and not self.is_watched:
-            taken = IndexRange(self.name, self.op_type, what, low, high, ignored)
-            self.ranges.add(taken, indices)
+        if self.ranges is not None and not self.is_checked:
+            check = RangeCheck(self.name, self.op_type, what, low, high, ignored)
+            self.ranges.add(check, indices)
 
-    def watch(self, taken: OperandRange, numbers: Any) -> None:
-        """Has the run raise OperandValueError for one of `numbers` that the program refuses."""
-        if self.ranges is not None:
-            found = IndexRange(
-                self.name, self.op_type, taken.what, taken.low, taken.high, nonzero=taken.nonzero
-            )
-            self.ranges.add(found, numbers)
+    def block_ranges(self) -> BlockRangeChecks:
+        """What collects the range checks in one of the operator's subgraphs."""
+        return BlockRangeChecks([] if self.ranges is None else self.ranges.inside)
 
-    def block_ranges(self) -> BlockRanges:
-        """What watches the indices in one of the operator's subgraphs."""
-        return BlockRanges([] if self.ranges is None else self.ranges.inside)
-
-    def within_blocks(self, before: BlockRanges, found: jax.Array) -> None:
+    def within_blocks(self, before: BlockRangeChecks, found: jax.Array) -> None:
         """Has the run raise IndexRangeError for what was found in the subgraphs.
 
         Args:
             before: made by `block_ranges` before the subgraphs were evaluated.
-            found: what the ones that watched them found.
+            found: by those that were made for the subgraphs.
         """
-        if self.ranges is not None and before.watches:
+        if self.ranges is not None and before.has_checks:
             self.ranges.add_block(self.op_type, self.name, found)
 
-    def static(self, inputs: Sequence[Any], index: int, what: str) -> np.ndarray[Any, Any]:
+    def static(self, inputs: Sequence[Operand], index: int, what: str) -> np.ndarray[Any, Any]:
         """The constant input `index`, called `what` in the error if it is not constant."""
         value = inputs[index]
         if isinstance(value, (jax.core.Tracer, jax.Array)) or value is None:

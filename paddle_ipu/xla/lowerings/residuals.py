@@ -52,6 +52,11 @@ def on_cpu() -> bool:
     return jax.default_backend() == "cpu"
 
 
+def large_weights(weights: Mapping[str, Any]) -> set[str]:
+    """Those of some weights of which a copy is worth avoiding; none but on the CPU."""
+    return {n for n, array in weights.items() if array.nbytes >= LARGE} if on_cpu() else set()
+
+
 def due(kept: Kept, gradient: Any) -> tuple[Kept, Any]:
     """What backward kept and a gradient, for use once the gradient is there.
 

@@ -13,7 +13,7 @@ the gradients of a tensor with several readers; inside the subgraphs of If, Loop
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,10 @@ import numpy as np
 
 from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart.options import LOSS_SCALE_UPDATE_FACTOR
+from paddle_ipu.xla.lowerings.node import LoweredNode
+from paddle_ipu.xla.lowerings.registry import Array, Operand
 from paddle_ipu.xla.precision import half
+from paddle_ipu.xla.step.node_lowering import Evaluate
 
 if TYPE_CHECKING:
     from paddle_ipu.popart.options import SessionOptions
@@ -43,7 +46,7 @@ _VIEWS = frozenset({
     "Concat", "Expand", "Flatten", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose",
     "Unsqueeze",
 })  # fmt: skip
-"""Operators whose gradient only views what they were given."""
+"""Operators whose gradient only views that of their results."""
 
 _LARGEST_HALF_SCALE = 2.0**15
 """The largest power of two in half: a loss in half, or a half weight's gradient, takes no more."""
@@ -182,6 +185,23 @@ class GradientWatch:
         self._shared = shared
         self._dtypes = dtypes
         self.found = False
+
+    def of_operands(
+        self, node: LoweredNode, operands: Sequence[Operand], evaluate: Evaluate
+    ) -> Sequence[Array]:
+        """Wraps a node: counts the gradients that it gives its operands."""
+        counted = [
+            operand if name is None else self.operand(node.op_type, name, operand)
+            for name, operand in zip(node.inputs, operands, strict=True)
+        ]
+        return evaluate(node, counted)
+
+    def of_results(
+        self, node: LoweredNode, operands: Sequence[Operand], evaluate: Evaluate
+    ) -> Sequence[Array]:
+        """Wraps a node: counts the sums of the gradients of its results."""
+        results = evaluate(node, operands)
+        return [self.tensor(n, r) for n, r in zip(node.outputs, results, strict=False)]
 
     def operand(self, op_type: str, name: str, array: Any) -> Any:
         """A tensor as an operator reads it: the gradient that this operator gives it."""

@@ -21,7 +21,7 @@ from paddle_ipu.errors import popart_exception, popart_runtime_error
 from paddle_ipu.instances import heartbeat
 from paddle_ipu.popart.operand_ranges import OperandRange
 from paddle_ipu.xla import process
-from paddle_ipu.xla.lowerings import index_ranges, residuals
+from paddle_ipu.xla.lowerings import range_checks, residuals
 from paddle_ipu.xla.lowerings.effects import ABORTED
 from paddle_ipu.xla.precision import half, integers
 from paddle_ipu.xla.rewrites import fused_products, inference_rewrites, kernel_layout
@@ -35,8 +35,9 @@ from paddle_ipu.xla.step import (
     stored_step,
 )
 from paddle_ipu.xla.step.finite_checks import raise_unless_finite
-from paddle_ipu.xla.step.graph import GraphSettings, LoweredGraph
-from paddle_ipu.xla.step.lowering_errors import told_of_loops
+from paddle_ipu.xla.step.graph import LoweredGraph
+from paddle_ipu.xla.step.lowering_errors import explaining_loops
+from paddle_ipu.xla.step.node_lowering import GraphSettings
 from paddle_ipu.xla.step.optimizer_state import OptimizerState, owned
 from paddle_ipu.xla.step.recomputation import Segment
 from paddle_ipu.xla.step.stale_weights import stale_reads
@@ -270,7 +271,7 @@ class Executable:
         """Has `progress` called with the percent of the graph's operators that are traced."""
         graph = self._step.graph
         count = max(1, len(graph.nodes))
-        graph.told = None if progress is None else lambda number: progress(100 * number / count)
+        graph.progress = None if progress is None else lambda number: progress(100 * number / count)
 
     def trace(self) -> None:
         """Traces the step; the first half of a compilation."""
@@ -301,7 +302,7 @@ class Executable:
             nullcontext() if on_cpu else jax.default_matmul_precision("highest"),
             self._integers(),
         ):
-            with told_of_loops():
+            with explaining_loops():
                 traced = function.trace(*self._arguments())
             return traced.lower(lowering_platforms=None if platform is None else (platform,))
 
@@ -467,7 +468,7 @@ class Executable:
         step, compiled = self._step, self.compiled.compiled
         if not updating:
             step, compiled = self._still, self._step_without_updates()
-        index_ranges.check_fed_bounds(step.fed_ranges, feeds)
+        range_checks.check_feeds(step.fed_checks, feeds)
         counters = np.asarray(self._seed_words(0), np.uint32)
         if self._instances is None:
             run = compiled
@@ -489,13 +490,13 @@ class Executable:
                 self._step.state.replace(state)
         if finite is not None:
             raise_unless_finite(np.asarray(finite), step)
-        extremes = anchors.pop(index_ranges.NAME, None)
+        extremes = anchors.pop(range_checks.NAME, None)
         results = {name: np.asarray(array) for name, array in anchors.items()}
         program = self.program
         batches = program.batches_per_step
         if extremes is not None:
             updates = batches if step.changes else 0
-            index_ranges.check_bounds(step.ranges, np.asarray(extremes), program.turn, updates)
+            range_checks.check_extremes(step.checks, np.asarray(extremes), program.turn, updates)
         low, high = self._seed_words(batches * program.accumulation_factor)
         self.seed = low | high << 32
         return results

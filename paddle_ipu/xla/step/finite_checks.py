@@ -1,13 +1,60 @@
-"""What a step that checks floats says of the first operator that gave NaN or infinity."""
+"""Floating-point checks: whether each operator's results are finite, and the error of a run.
+
+Flags leave the step beside its results; the host raises for the first that is false.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from paddle_ipu.errors import NumericalError
-from paddle_ipu.xla.step.traced_step import Step
+from paddle_ipu.xla.lowerings.node import LoweredNode
+from paddle_ipu.xla.lowerings.node_values import is_float
+from paddle_ipu.xla.lowerings.registry import Array, Operand
+from paddle_ipu.xla.step.node_lowering import Evaluate
+
+if TYPE_CHECKING:
+    from paddle_ipu.xla.step.traced_step import Step
+
+
+@dataclass(slots=True)
+class FiniteFlags:
+    """Flags of a graph's operators, collected while JAX traces.
+
+    Attributes:
+        nodes: the operators that give floats on the device.
+        flags: whether all results of each of them are finite, bool [].
+    """
+
+    nodes: list[LoweredNode] = field(default_factory=list)
+    flags: list[jax.Array] = field(default_factory=list)
+
+    def observed(
+        self, node: LoweredNode, operands: Sequence[Operand], evaluate: Evaluate
+    ) -> Sequence[Array]:
+        """Wraps a node: looks at its results."""
+        results = evaluate(node, operands)
+        floats = [r for r in results if isinstance(r, jax.Array) and is_float(r)]
+        if floats:
+            self.nodes.append(node)
+            self.flags.append(all_finite(floats))
+        return results
+
+    def stacked(self) -> jax.Array:
+        """The flags, bool [operators]."""
+        return jnp.stack(self.flags) if self.flags else jnp.ones((0,), bool)
+
+
+def all_finite(tree: Any) -> jax.Array:
+    """Whether all floats of a tree of arrays are finite, bool []."""
+    leaves = [leaf for leaf in jax.tree.leaves(tree) if is_float(leaf)]
+    return jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in leaves]).all()
 
 
 def raise_unless_finite(finite: np.ndarray[Any, Any], step: Step) -> None:

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from paddle_ipu.errors import LoweringError, PaddleIpuError, popart_exception
 from paddle_ipu.xla.lowerings.node import LoweredNode
+from paddle_ipu.xla.lowerings.registry import Array, Operand
+from paddle_ipu.xla.step.node_lowering import Evaluate
+
+
+def named_in_errors(
+    node: LoweredNode, operands: Sequence[Operand], evaluate: Evaluate
+) -> Sequence[Array]:
+    """Wraps a node: errors of its lowering name it."""
+    with naming_operator(node, node.own(operands)):
+        return evaluate(node, operands)
 
 
 @contextmanager
-def told_where(node: LoweredNode, operands: Sequence[Any]) -> Iterator[None]:
+def naming_operator(node: LoweredNode, operands: Sequence[Operand]) -> Iterator[None]:
     """Has errors of a lowering name the operator.
 
     Raises:
@@ -25,12 +34,12 @@ def told_where(node: LoweredNode, operands: Sequence[Any]) -> Iterator[None]:
     except (PaddleIpuError, popart_exception):
         raise
     except Exception as error:
-        given = ", ".join(
+        kinds = ", ".join(
             f"{x.dtype}{list(x.shape)}" if hasattr(x, "dtype") else type(x).__name__
             for x in operands
         )
         failed = LoweringError(
-            f"{node.domain}.{node.op_type} ({node.name}) of {given or 'no operands'} cannot be "
+            f"{node.domain}.{node.op_type} ({node.name}) of {kinds or 'no operands'} cannot be "
             f"lowered: {type(error).__name__}: {error}. This is a fault of paddle_ipu; please "
             "report it, with the program."
         )
@@ -39,7 +48,7 @@ def told_where(node: LoweredNode, operands: Sequence[Any]) -> Iterator[None]:
 
 
 @contextmanager
-def told_of_loops() -> Iterator[None]:
+def explaining_loops() -> Iterator[None]:
     """JAX's error about the gradient of a loop, in the words of the program's author."""
     try:
         yield

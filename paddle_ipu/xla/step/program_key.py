@@ -47,12 +47,12 @@ _NUMBERS = frozenset(
         ir.AttributeType.STRINGS,
     }
 )
-_TOLD_BY_TRACING = (
-    "program", "graph", "state", "segments", "checked", "ranges", "fed_ranges", "watch",
+_SET_BY_TRACING = (
+    "program", "graph", "state", "segments", "checked", "checks", "fed_checks", "watch",
 )  # fmt: skip
 """Fields of a step that have their own place in the key, or no value before it is traced."""
 
-_NOT_ITS = ("_kernels", "_drew", "told")
+_NOT_IN_KEY = ("_drew", "progress")
 """Attributes of a lowered graph that decide nothing about the step."""
 
 _INSTALLED = ("jaxlib", "onnx-ir", "paddlepaddle", "paddlepaddle-gpu")
@@ -75,7 +75,7 @@ def program_key(step: Step, devices: Sequence[Any]) -> str:
     digest = Digest()
     digest.add("program", surroundings(), source_digest(), [device.id for device in devices])
     program, state = step.program, step.state
-    digest.add(_fields(program, ("graph",)), _fields(step, _TOLD_BY_TRACING))
+    digest.add(_fields(program, ("graph",)), _fields(step, _SET_BY_TRACING))
     digest.add(state.shapes, state.device_shapes(), [state.dtype(name) for name in state.shapes])
     digest.add(program.graph, step.graph)
     return digest.hexdigest()
@@ -148,7 +148,7 @@ class Digest:
         elif isinstance(item, ir.Graph):
             self._graph(item)
         elif isinstance(item, LoweredGraph):
-            known = {n: v for n, v in vars(item).items() if n not in _NOT_ITS}
+            known = {n: v for n, v in vars(item).items() if n not in _NOT_IN_KEY}
             self.add("lowered", known)
         elif isinstance(item, np.dtype):
             self._name("dtype", type(item), item.str, item.name)

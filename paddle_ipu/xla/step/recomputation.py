@@ -30,7 +30,9 @@ from paddle_ipu.popart.annotations import RECOMPUTE
 from paddle_ipu.popart.enums import RecomputeType
 from paddle_ipu.popart.program import dims_of
 from paddle_ipu.popart.schema import all_schemas
-from paddle_ipu.xla.lowerings.index_ranges import IndexRange, IndexRanges
+from paddle_ipu.xla.lowerings.node import LoweredNode
+from paddle_ipu.xla.lowerings.registry import Operand
+from paddle_ipu.xla.step.side_values import SideValues
 
 _NORMS = frozenset({
     "BatchNormalization", "GroupNormalization", "InstanceNormalization", "LpNormalization",
@@ -303,64 +305,55 @@ def _bytes(value: ir.Value) -> int:
     return int(np.prod(dims, dtype=np.int64)) * 4
 
 
-Run = Callable[..., Mapping[str, Any]]
-"""(node, tensors, taps, what was heard, index ranges) -> the node's results by name."""
+Run = Callable[[LoweredNode, Mapping[str, Operand]], Mapping[str, Operand]]
+"""(a node, tensors by name) -> the tensors that the node adds or replaces."""
 
 
 def evaluate(
     segment: Segment,
-    nodes: Sequence[Any],
-    env: Mapping[str, Any],
-    taps: Mapping[str, jax.Array],
-    run: Run,
-    heard: list[Any] | None,
-    ranges: IndexRanges | None,
-) -> dict[str, Any]:
+    nodes: Sequence[LoweredNode],
+    env: Mapping[str, Operand],
+    side: SideValues,
+    evaluator: Callable[[SideValues], Run],
+) -> dict[str, Operand]:
     """The results of a segment that is evaluated again in backward.
 
     What is traced inside leaves it as a result of the checkpointed function only: flags and
-    extremes of indices too. Constants stay constants.
+    extremes too. Constants stay constants.
 
     Args:
         nodes: its operators.
         env: the tensors in front of it.
-        run: evaluates one operator.
-        heard: gets the flags of its operators.
-        ranges: gets the ranges of its indices.
+        side: goes in and out beside the tensors; the segment's own flags and checks are added.
+        evaluator: gives what evaluates one of the operators, for the side values of the segment.
     """
     made = {name for node in nodes for name in node.outputs}
     read = {name for node in nodes for name in node.inputs if name is not None and name not in made}
-    arrays = {name: env[name] for name in read if isinstance(env[name], jax.Array)}
+    arrays = {name: x for name in read if isinstance(x := env[name], jax.Array)}
     constants = {name: env[name] for name in read if name not in arrays}
-    fixed: dict[str, Any] = {}
-    told: list[Any] = []
-    taken: list[IndexRange] = []
+    fixed: dict[str, Operand] = {}
+    own = side.of_segment({})
 
     def once(
         arrays: Mapping[str, jax.Array], taps: Mapping[str, jax.Array]
     ) -> tuple[dict[str, jax.Array], list[jax.Array], list[jax.Array]]:
-        inside: dict[str, Any] = {**constants, **arrays}
-        flags: list[tuple[Any, jax.Array]] = []
-        watched = IndexRanges()
+        nonlocal own
+        own = side.of_segment(taps)
+        run = evaluator(own)
+        inside: dict[str, Operand] = {**constants, **arrays}
         for node in nodes:
-            results = run(node, inside, taps, flags, None if ranges is None else watched)
-            for name, array in results.items():
+            for name, array in run(node, inside).items():
                 is_kept = name in segment.kept and isinstance(array, jax.Array)
                 inside[name] = _named(array) if is_kept else array
         results = {name: inside[name] for name in segment.results if name in inside}
         traced = {n: array for n, array in results.items() if isinstance(array, jax.Array)}
         fixed.update((n, array) for n, array in results.items() if n not in traced)
-        told[:], taken[:] = [node for node, _ in flags], watched.ranges
-        return traced, [flag for _, flag in flags], watched.extremes
+        return traced, own.flags, own.extremes
 
     policy = jax.checkpoint_policies.save_only_these_names(_KEPT)
-    own = {name: tap for name, tap in taps.items() if name in made}
-    traced, flags, extremes = jax.checkpoint(once, policy=policy)(arrays, own)
-    if heard is not None:
-        heard += zip(told, flags, strict=True)
-    if ranges is not None:
-        ranges.ranges += taken
-        ranges.extremes += extremes
+    taps = {name: tap for name, tap in side.taps.items() if name in made}
+    traced, flags, extremes = jax.checkpoint(once, policy=policy)(arrays, taps)
+    side.add(own, flags, extremes)
     return {**fixed, **traced}
 
 

@@ -14,9 +14,9 @@ forward to backward, weights are not: a backward reads the newer ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import jax
 import jax.numpy as jnp
@@ -24,11 +24,13 @@ from jax import lax
 
 from paddle_ipu.errors import popart_exception
 from paddle_ipu.xla.lowerings import node_values
-from paddle_ipu.xla.lowerings.index_ranges import Watch
 from paddle_ipu.xla.lowerings.node import LoweredNode
+from paddle_ipu.xla.lowerings.registry import Array, Operand
 from paddle_ipu.xla.precision import half
+from paddle_ipu.xla.step.node_lowering import Evaluate
+from paddle_ipu.xla.step.operand_origins import OperandOrigins
 
-Tree = dict[str, Any]
+Tree = dict[str, jax.Array]
 Reads = Mapping[str, Mapping[str, tuple[int, int]]]
 """First result of a node -> weight it reads -> updates that its forward and its backward miss."""
 
@@ -149,38 +151,51 @@ def _backward(kept: None, gradient: jax.Array) -> tuple[jax.Array, jax.Array]:
 with_gradient_of.defvjp(_forward, _backward)
 
 
-def evaluated_with(
-    old: Mapping[str, tuple[jax.Array, jax.Array]],
-    node: LoweredNode,
-    inputs: Sequence[Any],
-    narrow: half.Narrow,
-    apply: Callable[[LoweredNode, Sequence[Any], Watch | None], Sequence[Any]],
-    ranges: Watch | None,
-) -> tuple[Sequence[Any], list[Any]]:
-    """(a node's results, its inputs) with weights of earlier updates.
+@dataclass(frozen=True, slots=True)
+class StaleReads:
+    """Has nodes compute with weights of earlier updates.
 
-    The results are those of the weights that its forward reads, their gradients those of the
-    weights that its backward reads.
-
-    Args:
-        old: weight -> what forward reads, what backward reads.
-        apply: evaluates the node.
+    Attributes:
+        versions: the weights of a micro-batch.
+        narrow: which tensors are half.
+        origins: what tensors were made of.
+        without_checks: evaluates a node without range checks.
     """
-    ahead, behind, carried = list(inputs), list(inputs), list(inputs)
-    for index, name in enumerate(node.inputs):
-        if name is None or name not in old:
-            continue
-        forward, backward = (
-            narrow.operand(name, narrow.source(name, array)) for array in old[name]
-        )
-        ahead[index] = forward
-        behind[index] = with_gradient_of(backward, inputs[index])
-        carried[index] = with_gradient_of(forward, inputs[index])
-    ahead = [lax.stop_gradient(x) if isinstance(x, jax.Array) else x for x in ahead]
-    values = apply(node, ahead, ranges)
-    routes = apply(node, behind, None)
-    results = [
-        with_gradient_of(lax.stop_gradient(value), route) if node_values.is_float(value) else value
-        for value, route in zip(values, routes, strict=True)
-    ]
-    return results, carried
+
+    versions: WeightVersions
+    narrow: half.Narrow
+    origins: OperandOrigins
+    without_checks: Evaluate
+
+    def replaced(
+        self, node: LoweredNode, operands: Sequence[Operand], evaluate: Evaluate
+    ) -> Sequence[Array]:
+        """Wraps a node: it reads earlier weights where its stage misses updates.
+
+        The results are those of the weights that its forward reads, their gradients those of the
+        weights that its backward reads.
+        """
+        old = self.versions.read(node)
+        if not old:
+            return evaluate(node, operands)
+        of_forward, of_backward, carried = list(operands), list(operands), list(operands)
+        for index, name in enumerate(node.inputs):
+            if name is None or name not in old:
+                continue
+            forward, backward = (
+                self.narrow.operand(name, self.narrow.source(name, array)) for array in old[name]
+            )
+            of_forward[index] = forward
+            of_backward[index] = with_gradient_of(backward, operands[index])
+            carried[index] = with_gradient_of(forward, operands[index])
+        fixed = [lax.stop_gradient(x) if isinstance(x, jax.Array) else x for x in of_forward]
+        values = evaluate(node, fixed)
+        routes = self.without_checks(node, of_backward)
+        results = [
+            with_gradient_of(lax.stop_gradient(value), route)
+            if node_values.is_float(value)
+            else value
+            for value, route in zip(values, routes, strict=True)
+        ]
+        self.origins.record(node, carried, results)
+        return results

@@ -1,7 +1,7 @@
 """Compiled steps in the executable cache: found by their program or by what was traced, and kept.
 
 An entry under the traced step's key holds the executable. One under the program's key says which
-that is and what tracing would have told, so that a program that is found there is not traced.
+that is and what tracing would have found, so that a program that is found there is not traced.
 An executable is JAX's own serialisation, read after the cache has checked its digest; names and
 shapes of arguments and results are those of the program at hand.
 """
@@ -20,7 +20,7 @@ import jax
 from jax.experimental import serialize_executable
 
 from paddle_ipu.xla import process
-from paddle_ipu.xla.lowerings.index_ranges import IndexRange
+from paddle_ipu.xla.lowerings.range_checks import RangeCheck
 from paddle_ipu.xla.step.executable_cache import ExecutableCache
 from paddle_ipu.xla.step.graph import LoweredGraph
 from paddle_ipu.xla.step.program_key import NoKeyError, program_key, traced_key
@@ -62,7 +62,7 @@ def obtain(
     """The compiled step: the one in the cache, else a new one, which the cache then has.
 
     Args:
-        step: what to compile; where it is not traced, what tracing tells is put into it.
+        step: what to compile; where it is not traced, what tracing would set is put into it.
         arguments: the step's arguments as specs.
         devices: JAX's, on which it runs.
         folder: of the cache.
@@ -131,16 +131,18 @@ def _by_program(
     found = cache.load(key)
     if found is None:
         return None
-    told, _ = found
-    loaded = _load(cache, told["step"], arguments, devices, _structure(told["results"]))
+    description, _ = found
+    loaded = _load(
+        cache, description["step"], arguments, devices, _structure(description["results"])
+    )
     if loaded is None:
         return None
     by_result = {node.outputs[0]: node for node in step.graph.nodes if node.outputs}
-    step.checked = [by_result[name] for name in told["checked"]]
-    step.ranges = tuple(_range(row) for row in told["ranges"])
-    step.fed_ranges = tuple((name, _range(row)) for name, row in told["fed_ranges"])
+    step.checked = [by_result[name] for name in description["checked"]]
+    step.checks = tuple(_check(row) for row in description["checks"])
+    step.fed_checks = tuple((name, _check(row)) for name, row in description["fed_checks"])
     compiled, temporary = loaded
-    return CompiledStep(compiled, temporary, told["draws"], "loaded")
+    return CompiledStep(compiled, temporary, description["draws"], "loaded")
 
 
 def _form(structure: Any) -> list[list[str] | int | None]:
@@ -166,24 +168,24 @@ def _remember(
             "results": _form(results),
             "draws": draws,
             "checked": [node.outputs[0] for node in step.checked],
-            "ranges": [_row(found) for found in step.ranges],
-            "fed_ranges": [(name, _row(found)) for name, found in step.fed_ranges],
+            "checks": [_row(found) for found in step.checks],
+            "fed_checks": [(name, _row(found)) for name, found in step.fed_checks],
         },
         b"",
     )
 
 
-def _row(found: IndexRange) -> list[Any]:
-    ignored = None if found.ignored is None else int(found.ignored)
-    inside = None if found.inside is None else [_row(each) for each in found.inside]
-    low, high = int(found.low), int(found.high)
-    return [found.node, found.op_type, found.what, low, high, ignored, inside, found.nonzero]
+def _row(check: RangeCheck) -> list[Any]:
+    ignored = None if check.ignored is None else int(check.ignored)
+    inside = None if check.inside is None else [_row(each) for each in check.inside]
+    low, high = int(check.low), int(check.high)
+    return [check.node, check.op_type, check.what, low, high, ignored, inside, check.nonzero]
 
 
-def _range(row: Sequence[Any]) -> IndexRange:
+def _check(row: Sequence[Any]) -> RangeCheck:
     node, op_type, what, low, high, ignored, blocks, nonzero = row
-    inside = None if blocks is None else [_range(each) for each in blocks]
-    return IndexRange(node, op_type, what, low, high, ignored, inside, nonzero)
+    inside = None if blocks is None else [_check(each) for each in blocks]
+    return RangeCheck(node, op_type, what, low, high, ignored, inside, nonzero)
 
 
 # -- by what was traced -----------------------------------------------------------------------

@@ -23,18 +23,20 @@ from paddle_ipu.popart.program import (
     device_dtype,
     dims_of,
 )
-from paddle_ipu.xla.lowerings import index_ranges, scope_names
+from paddle_ipu.xla.lowerings import range_checks, scope_names
 from paddle_ipu.xla.lowerings.node import LoweredNode
-from paddle_ipu.xla.lowerings.node_values import is_float
 from paddle_ipu.xla.lowerings.registry import REPLICA_AXIS
 from paddle_ipu.xla.optimizers import optimizer
 from paddle_ipu.xla.precision import half, integers, stochastic
 from paddle_ipu.xla.rewrites import kernel_layout
 from paddle_ipu.xla.step import instance_collectives
 from paddle_ipu.xla.step.automatic_loss_scaling import COUNTS, GradientWatch
+from paddle_ipu.xla.step.evaluation import Differentiation
+from paddle_ipu.xla.step.finite_checks import FiniteFlags, all_finite
 from paddle_ipu.xla.step.graph import LoweredGraph
 from paddle_ipu.xla.step.optimizer_state import OptimizerState
 from paddle_ipu.xla.step.recomputation import Segment
+from paddle_ipu.xla.step.side_values import SideValues
 from paddle_ipu.xla.step.stale_weights import Reads, WeightVersions
 from paddle_ipu.xla.step.step_program import GRADIENT_PREFIX, Anchor, StepProgram
 
@@ -44,6 +46,8 @@ Scale = float | jax.Array
 # What stochastic rounding of sums of gradients and of updates draws its random numbers by.
 _SUM, _UPDATE = 1, 2
 _NO_COUNTS = np.zeros(2, np.float32)
+_FINITE = "__finite__"
+"""Of the flags of finite results, among a micro-batch's anchors."""
 
 
 @dataclass(slots=True)
@@ -58,8 +62,8 @@ class Step:
         segments: what backward computes again; empty where it computes nothing again.
         checked: the operators whose results are looked at with floating-point checks, in the order
             of the flags; known once the step is traced.
-        ranges: of the indices that are watched; known once the step is traced.
-        fed_ranges: of those that are fed, for the host to judge before a run; known then too.
+        checks: range checks that the step keeps extremes for; known once the step is traced.
+        fed_checks: those that the host does before a run; known then too.
         stale: what reads weights of earlier updates, in a pipeline.
         watch: counts the gradients for automatic loss scaling; known once the step is traced.
         updating: whether weights, those that the graph writes too, and state change.
@@ -71,8 +75,8 @@ class Step:
     trained: tuple[str, ...] = ()
     segments: Sequence[Segment] = ()
     checked: list[LoweredNode] = field(default_factory=list)
-    ranges: Sequence[index_ranges.IndexRange] = ()
-    fed_ranges: Sequence[index_ranges.FedRange] = ()
+    checks: Sequence[range_checks.RangeCheck] = ()
+    fed_checks: Sequence[range_checks.FedCheck] = ()
     stale: Reads = field(default_factory=dict)
     watch: GradientWatch | None = None
     updating: bool = True
@@ -106,7 +110,7 @@ class Step:
             return jax.random.fold_in(low, counters[1] + micro_batch)
 
         def batch(carry: tuple[Any, ...], turn: tuple[Any, Tree]) -> tuple[Any, Any]:
-            weights, state, history, sound = carry
+            weights, state, history, valid = carry
             index, feeds = turn
             versions = WeightVersions(self.stale, weights, history)
             updater = program.updater
@@ -116,19 +120,19 @@ class Step:
             )
             if not self.updating:
                 return carry, (anchors, finite)
-            watched = anchors.get(index_ranges.NAME)
-            if watched is not None:
-                sound &= self._everywhere(index_ranges.all_exist(self.ranges, watched))
-                written = _unless(sound, written, {name: weights[name] for name in written})
+            extremes = anchors.get(range_checks.NAME)
+            if extremes is not None:
+                valid &= self._everywhere(range_checks.all_valid(self.checks, extremes))
+                written = _unless(valid, written, {name: weights[name] for name in written})
             weights = {**weights, **written}
             if program.updater is not None:
                 rounding = self._rounding(key(index * micro, 0), _UPDATE)
                 with rounding, jax.named_scope(scope_names.UPDATE):
                     new_weights, new_state = self._update(
-                        None if watched is None else sound, weights, gradients, state, scalars
+                        None if extremes is None else valid, weights, gradients, state, scalars
                     )
                 if finite is not None:
-                    ok = _all_finite((gradients, new_weights))
+                    ok = all_finite((gradients, new_weights))
                     finite = jnp.concatenate(
                         [finite.reshape(-1, finite.shape[-1]),
                          jnp.broadcast_to(ok, (micro * program.replicas, 1))], axis=1)  # fmt: skip
@@ -138,8 +142,8 @@ class Step:
                         for a in program.anchors if a.tensor in new_weights
                     })  # fmt: skip
                 adapted = self._adapted(new_state, anchors, scalars, index)
-                weights, state = new_weights, _unless(sound, adapted, new_state)
-            return (weights, state, versions.later(), sound), (anchors, finite)
+                weights, state = new_weights, _unless(valid, adapted, new_state)
+            return (weights, state, versions.later(), valid), (anchors, finite)
 
         start = weights, state, WeightVersions.start(self.stale, weights), jnp.asarray(True)
         carry, (anchors, finite) = _loop(
@@ -152,8 +156,8 @@ class Step:
             # One bad batch undoes the whole run.
             carry = _unless(jnp.all(finite), carry, (weights, state))
         kept = {a.tensor: self._keep(a, anchors[a.tensor], carry[0]) for a in program.anchors}
-        if index_ranges.NAME in anchors:
-            kept[index_ranges.NAME] = anchors[index_ranges.NAME]
+        if range_checks.NAME in anchors:
+            kept[range_checks.NAME] = anchors[range_checks.NAME]
         return carry[0], carry[1], kept, finite
 
     def without_weights(
@@ -343,32 +347,31 @@ class Step:
         def forward(
             trained: Tree, taps: Tree, counter: jax.Array, frozen: Tree
         ) -> tuple[jax.Array, tuple[Tree, Tree]]:
-            heard: list[tuple[LoweredNode, jax.Array]] = []
-            ranges = index_ranges.IndexRanges(feeds if self._can_be_judged_before else {})
+            finite = FiniteFlags()
+            checks = range_checks.RangeChecks(feeds if self._can_check_feeds else {})
             env = graph.evaluate(
                 {**frozen, **trained, **feeds},
                 training=program.updater is not None,
                 key=key,
-                taps=taps,
-                listen=_flag if program.check_floats else None,
-                heard=heard,
-                ranges=ranges,
-                stale=versions if versions.reads else None,
-                watch=self._watch(counter),
-                segments=self.segments,
-                trained=self.trained,
+                side=SideValues(taps, finite if program.check_floats else None, checks),
+                backward=Differentiation(
+                    trained=self.trained,
+                    segments=self.segments,
+                    stale=versions if versions.reads else None,
+                    watch=self._watch(counter),
+                ),
             )
-            self.checked, flags = [node for node, _ in heard], [flag for _, flag in heard]
-            self.ranges, self.fed_ranges = tuple(ranges.ranges), tuple(ranges.fed)
+            self.checked = finite.nodes
+            self.checks, self.fed_checks = tuple(checks.checks), tuple(checks.fed)
             results = {name: graph.narrow.stored(name, self._array(name, env)) for name in wanted}
             written = {
                 name: half.kept(self._array(tensor, env), stored[name])
                 for name, tensor in program.writes.items()
             }
             if program.check_floats:
-                results["__finite__"] = jnp.stack(flags) if flags else jnp.ones((0,), bool)
-            if ranges.ranges:
-                results[index_ranges.NAME] = ranges.stacked()
+                results[_FINITE] = finite.stacked()
+            if checks.checks:
+                results[range_checks.NAME] = checks.stacked()
             if program.loss is None:
                 return jnp.zeros(()), (results, written)
             loss = jnp.asarray(env[program.loss]).reshape(())
@@ -381,7 +384,7 @@ class Step:
         frozen = {name: array for name, array in weights.items() if name not in trained}
         if program.updater is None:
             _, (anchors, written) = forward(trained, {}, jnp.asarray(_NO_COUNTS), frozen)
-            finite = anchors.pop("__finite__", None)
+            finite = anchors.pop(_FINITE, None)
             return {}, written, anchors, finite
         taps = self._taps([name for name in tapped if name not in trained], weights)
         (_, (anchors, written)), (gradients, tap_gradients, counts) = jax.value_and_grad(
@@ -391,7 +394,7 @@ class Step:
             anchors[COUNTS] = counts
             for name in filter(self._is_own, (a.tensor for a in program.anchors)):
                 anchors[name] = jnp.asarray(scale, jnp.float32)
-        finite = anchors.pop("__finite__", None)
+        finite = anchors.pop(_FINITE, None)
         for name in tapped:
             gradient = gradients[name] if name in gradients else tap_gradients[name]
             if program.updater.unscales_anchors:
@@ -405,8 +408,8 @@ class Step:
             return jnp.asarray(self.graph.widths.of_tensor(name, env[name]))
 
     @property
-    def _can_be_judged_before(self) -> bool:
-        """Whether a wrong index that is fed is all that a run with it would show."""
+    def _can_check_feeds(self) -> bool:
+        """Whether nothing but its error would tell a run with a wrong index in a feed."""
         program = self.program
         micro_batches = program.batches_per_step * program.accumulation_factor
         return (
@@ -442,7 +445,7 @@ class Step:
 
     def _update(
         self,
-        sound: jax.Array | None,
+        valid: jax.Array | None,
         weights: Tree,
         gradients: Tree,
         state: Tree,
@@ -456,7 +459,7 @@ class Step:
         }
         gradients = {**gradients, **untouched}
         new_weights, new_state = optimizer.apply_if(
-            self.program.updater, sound, weights, gradients, self.state.expanded(state), scalars
+            self.program.updater, valid, weights, gradients, self.state.expanded(state), scalars
         )
         return new_weights, {name: new_state[name] for name in state}
 
@@ -479,9 +482,9 @@ class Step:
         return kept[0] if kept.shape[0] == 1 else kept
 
 
-def _unless(sound: jax.Array, new: Any, old: Any) -> Any:
+def _unless(valid: jax.Array, new: Any, old: Any) -> Any:
     """The new arrays where all is well, else the old ones."""
-    return jax.tree.map(lambda n, o: n if n is o else integers.selected(sound, n, o), new, old)
+    return jax.tree.map(lambda n, o: n if n is o else integers.selected(valid, n, o), new, old)
 
 
 def _divided(gradients: Tree, scale: Scale) -> Tree:
@@ -498,14 +501,3 @@ def _loop(
     if turns == 1:
         return body(carry, (items[0][0], items[1]))
     return lax.scan(body, carry, items)
-
-
-def _flag(node: LoweredNode, outputs: Sequence[Any]) -> jax.Array | None:
-    """Whether all results of an operator are finite; None where none is a float on the device."""
-    floats = [o for o in outputs if isinstance(o, jax.Array) and is_float(o)]
-    return _all_finite(floats) if floats else None
-
-
-def _all_finite(tree: Any) -> jax.Array:
-    leaves = [leaf for leaf in jax.tree.leaves(tree) if is_float(leaf)]
-    return jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in leaves]).all()

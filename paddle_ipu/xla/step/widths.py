@@ -13,7 +13,9 @@ import onnx_ir as ir
 
 from paddle_ipu.popart import integer_widths
 from paddle_ipu.xla.lowerings.node import LoweredNode
+from paddle_ipu.xla.lowerings.registry import Array, Operand
 from paddle_ipu.xla.precision import integers
+from paddle_ipu.xla.step.node_lowering import Evaluate
 
 
 class Widths:
@@ -38,11 +40,24 @@ class Widths:
         gives = any(value.name in self.in_64_bits for value in node.outputs)
         return reads or (gives and not integer_widths.gives_places(node))
 
-    def allowed_for(self, node: LoweredNode) -> AbstractContextManager[Any]:
-        """Lets JAX have integers of 64 bits for the operators with such, and for no others."""
+    def converted(
+        self, node: LoweredNode, operands: Sequence[Operand], evaluate: Evaluate
+    ) -> Sequence[Array]:
+        """Wraps a node: its operands are indices of 32 bits, and others all of one width."""
+        return evaluate(node, self.of_operands(node, operands))
+
+    def traced(
+        self, node: LoweredNode, operands: Sequence[Operand], evaluate: Evaluate
+    ) -> Sequence[Array]:
+        """Wraps a node: JAX has 64-bit integers if the node has, and its results their widths."""
+        # Constants are computed with NumPy; like the device it says nothing of overflows.
+        with jax.named_scope(node.scope), self._allowed_for(node), np.errstate(all="ignore"):
+            return self.of_results(node, evaluate(node, operands))
+
+    def _allowed_for(self, node: LoweredNode) -> AbstractContextManager[object]:
         return integers.allowed(node.in_64_bits) if self.in_64_bits else nullcontext()
 
-    def of_tensor(self, name: str, array: Any) -> Any:
+    def of_tensor(self, name: str, array: Operand) -> Any:
         """A tensor's array, of integers with as many bits as the tensor has; constants as is."""
         if array is None or name not in self._is_wide:
             return array
@@ -51,8 +66,8 @@ class Widths:
         is_constant = isinstance(array, np.ndarray)
         return array if is_constant or not integers.is_wide(array) else array.astype(np.int32)
 
-    def of_results(self, node: LoweredNode, results: Sequence[Any]) -> Sequence[Any]:
-        """What an operator gave, but for constants in the widths of its results."""
+    def of_results(self, node: LoweredNode, results: Sequence[Array]) -> Sequence[Array]:
+        """An operator's results, but for constants in the widths of its results."""
         if not self.in_64_bits:
             return results
         return [
@@ -60,12 +75,12 @@ class Widths:
             for name, result in zip(node.outputs, results, strict=False)
         ]
 
-    def of_operands(self, node: LoweredNode, inputs: Sequence[Any]) -> list[Any]:
-        """Inputs as an operator takes them: indices in 32 bits, others all of one width."""
-        found = list(inputs)
+    def of_operands(self, node: LoweredNode, operands: Sequence[Operand]) -> list[Operand]:
+        """Operands as an operator takes them: indices in 32 bits, others all of one width."""
+        found = list(operands)
         if not self.in_64_bits:
             return found
-        for index, (name, array) in enumerate(zip(node.inputs, inputs, strict=True)):
+        for index, (name, array) in enumerate(zip(node.inputs, operands, strict=True)):
             if node.in_64_bits and isinstance(array, np.ndarray):
                 # JAX knows a constant by its identity, and with as many bits as it saw first.
                 found[index] = array.copy() if integers.is_wide(array) else array

@@ -11,6 +11,7 @@ import pytest
 
 from paddle_ipu.popart.builder import Builder
 from paddle_ipu.xla.step.graph import LoweredGraph
+from paddle_ipu.xla.step.side_values import SideValues
 
 BATCH, SEQUENCE, WIDTH = 2, 64, 128
 
@@ -68,7 +69,9 @@ def test_a_tap_on_the_merged_rows_has_their_gradient() -> None:
 
     def of_tap(tap: jax.Array) -> jax.Array:
         key = jax.random.key(0)
-        return graph.evaluate(_inputs(), training=True, key=key, taps={merged: tap})[out][0, 0, 0]
+        return graph.evaluate(_inputs(), training=True, key=key, side=SideValues({merged: tap}))[
+            out
+        ][0, 0, 0]
 
     gradient = jax.grad(of_tap)(np.zeros((BATCH * SEQUENCE, WIDTH), np.float32))
     step = np.zeros_like(gradient)

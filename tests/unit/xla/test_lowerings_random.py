@@ -73,4 +73,4 @@ def test_an_operator_that_is_not_registered_as_random_has_no_key() -> None:
     node: Any = SimpleNamespace(name="draw", domain="ai.onnx", op_type="Add", random_index=None)
     graph = LoweredGraph(ir.Graph([], [], nodes=[], opset_imports={"": 11}))
     with pytest.raises(LoweringError, match=r"ai.onnx.Add \(draw\) draws random numbers"):
-        graph._key_of(jax.random.key(0), node)()
+        graph.random_key(jax.random.key(0), node)

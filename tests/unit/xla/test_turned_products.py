@@ -11,6 +11,7 @@ import pytest
 from paddle_ipu.popart.builder import Builder
 from paddle_ipu.xla.lowerings import linear
 from paddle_ipu.xla.step.graph import LoweredGraph
+from paddle_ipu.xla.step.side_values import SideValues
 
 WIDTH, WORDS = 8, 64
 
@@ -77,7 +78,7 @@ def test_the_gradient_of_the_transpose_itself(monkeypatch: pytest.MonkeyPatch) -
     def product(tap: Any) -> Any:
         values = {"x": x, "table": table}
         key = jax.random.key(0)
-        return graph.evaluate(values, training=True, key=key, taps={turned: tap})[out]
+        return graph.evaluate(values, training=True, key=key, side=SideValues({turned: tap}))[out]
 
     _, backward = jax.vjp(product, np.zeros((WIDTH, WORDS), np.float32))
     np.testing.assert_allclose(backward(incoming)[0], x.T @ incoming, rtol=1e-5, atol=1e-5)
