@@ -1,15 +1,16 @@
 """What a pass is, what it works on, and how passes are run; their order is in ``pipeline``.
 
-A pass is a class with a ``name`` and ``run(compilation) -> bool``, True when it changed something.
-The pipeline checks the graph after each pass: producers stand before consumers and every value a
-later stage needs is still there.
+A pass is a class with a ``name`` and ``run(program) -> bool``, True when it changed something.
+The graph is checked after each pass: producers stand before consumers and every value a later stage
+needs is still there. Passes over the paddle dialect work on a :class:`Compilation`; those over the
+graph of an inference program are in ``xla/rewrites``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import onnx_ir as ir
 
@@ -17,7 +18,22 @@ from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import PaddleIpuError, PassError
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 
-GraphListener = Callable[[str, ir.Graph], None]
+GraphListener = Callable[[str, ir.Graph, bool], None]
+"""(name of a pass, the graph behind it, whether it changed something)."""
+
+
+class HasGraph(Protocol):
+    """What a pass works on.
+
+    Attributes:
+        graph: what it rewrites.
+    """
+
+    graph: ir.Graph
+
+
+Program = TypeVar("Program", bound=HasGraph)
+Rewritten = TypeVar("Rewritten", bound=HasGraph, contravariant=True)
 
 
 @dataclass(slots=True)
@@ -85,19 +101,59 @@ class Compilation:
         return None
 
 
-class Pass(Protocol):
-    """One rewriting of the graph."""
+class GraphPass(Protocol[Rewritten]):
+    """One rewriting of a graph."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Of the pass: what it does, as verb and object."""
 
-    def run(self, compilation: Compilation) -> bool:
+    def run(self, program: Rewritten, /) -> bool:
         """Rewrites the graph; True when something changed."""
 
 
+Pass = GraphPass[Compilation]
+"""A pass over the paddle dialect."""
+
+
+class OrderedPass(GraphPass[Rewritten], Protocol[Rewritten]):
+    """A pass that says which state of the graph it needs, and which it leaves."""
+
+    @property
+    def requires(self) -> Sequence[str]:
+        """What earlier passes have to ensure."""
+
+    @property
+    def ensures(self) -> Sequence[str]:
+        """What holds behind it."""
+
+
+def in_order(*passes: OrderedPass[Rewritten]) -> tuple[OrderedPass[Rewritten], ...]:
+    """The passes, each of which has what it requires from those in front of it.
+
+    Raises:
+        ValueError: a pass stands there twice, or lacks what it requires.
+    """
+    names, ensured = set[str](), set[str]()
+    for step in passes:
+        if step.name in names:
+            raise ValueError(f"pass {step.name} stands in a pipeline twice")
+        if lacking := sorted({*step.requires} - ensured):
+            raise ValueError(
+                f"pass {step.name} requires {', '.join(lacking)}; no pass before it ensures that"
+            )
+        names.add(step.name)
+        ensured.update(step.ensures)
+    return passes
+
+
 def run_passes(
-    passes: Sequence[Pass], compilation: Compilation, listen: GraphListener | None = None
+    passes: Sequence[GraphPass[Program]], program: Program, listen: GraphListener | None = None
 ) -> list[str]:
     """Runs `passes` in order and returns the names of those that changed the graph.
+
+    Args:
+        listen: called behind each pass.
 
     Raises:
         PassError: a pass failed other than by an error for the user, or left a broken graph.
@@ -106,9 +162,8 @@ def run_passes(
     done: list[str] = []
     for step in passes:
         try:
-            if step.run(compilation):
-                changed.append(step.name)
-            _check(compilation.graph)
+            has_changed = step.run(program)
+            _check(program.graph)
         except PaddleIpuError:
             raise
         except Exception as error:
@@ -118,13 +173,15 @@ def run_passes(
                 "that went in."
             ) from error
         done.append(step.name)
+        if has_changed:
+            changed.append(step.name)
         if listen is not None:
-            listen(step.name, compilation.graph)
+            listen(step.name, program.graph, has_changed)
     return changed
 
 
 def _check(graph: ir.Graph) -> None:
-    known: set[int] = {id(value) for value in graph.inputs}
+    known = {id(value) for value in (*graph.inputs, *graph.initializers.values())}
     for node in graph:
         for value in node.inputs:
             if value is not None and id(value) not in known:

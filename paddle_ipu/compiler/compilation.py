@@ -285,6 +285,7 @@ def _paddle_program(
         kernels=translated.translation.kernels,
         operand_ranges=translated.translation.operand_ranges,
         progress=between(progress, 25, 99),
+        rewritten=translated.dump.rewritten,
         while_compiling=while_compiling,
         prediction=lambda: (program_of(translated, values), choice_of(values).machine),
     )

@@ -1,7 +1,8 @@
 """Writes what a compilation goes through, for people to look at.
 
-``PADDLE_IPU_DUMP=<folder>`` writes the paddle dialect after every pass and the PopART program, as
-ONNX files that Netron shows; ``onnx_dump_path`` and ``IPU_ONNX_DUMP_PATH`` write the last one only.
+``PADDLE_IPU_DUMP=<folder>`` writes the paddle dialect after every pass, the PopART program, and
+what each pass of ``xla/rewrites`` makes of that where it changes something, as ONNX files that
+Netron shows; ``onnx_dump_path`` and ``IPU_ONNX_DUMP_PATH`` write the PopART program only.
 """
 
 from __future__ import annotations
@@ -41,8 +42,25 @@ class Dump:
             source = dialect.source_of(node)
             if source:
                 node.metadata_props["source"] = source
+        self._write(self._folder, name, graph)
+
+    def rewritten(self, name: str, graph: ir.Graph) -> None:
+        """Writes the graph of a session's program, without the numbers of its weights.
+
+        Args:
+            name: of the pass that changed it.
+        """
+        if self._folder is None:
+            return
+        copy = graph.clone()
+        weights = [value for value in copy.initializers.values() if not value.is_graph_input()]
+        copy.initializers.clear()
+        copy.inputs.extend(weights)
+        self._write(self._folder, name, copy)
+
+    def _write(self, folder: Path, name: str, graph: ir.Graph) -> None:
         model = ir.Model(graph, ir_version=10, producer_name="paddle_ipu")
-        ir.save(model, self._folder / f"{next(self._steps):02d}_{name}.onnx")
+        ir.save(model, folder / f"{next(self._steps):02d}_{name}.onnx")
 
     def program(self, builder: Any) -> None:
         """Writes the PopART program."""

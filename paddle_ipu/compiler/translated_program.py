@@ -58,6 +58,7 @@ class TranslatedProgram:
     optimizer: Any
     chosen: Any
     portability_issues: Mapping[str, str]
+    dump: Dump
 
 
 Cuts = Callable[[StrategyValues, "Compilation", Sequence[Any], int], Sequence[int]]
@@ -106,7 +107,7 @@ def translate_program(
     passed = between(progress, 5, 40)
     done = itertools.count(1)
 
-    def listen(name: str, graph: Any) -> None:
+    def listen(name: str, graph: Any, changed: bool) -> None:
         dump.graph(name, graph)
         passed(100 * next(done) / len(passes))
 
@@ -139,7 +140,7 @@ def translate_program(
     }
     return TranslatedProgram(
         declared, declared_dtypes, dynamic, compilation, written, translation, anchors, optimizer,
-        chosen, portability_issues,
+        chosen, portability_issues, dump,
     )  # fmt: skip
 
 

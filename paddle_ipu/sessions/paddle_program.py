@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import onnx_ir as ir
+
 from paddle_ipu.cost_model.machines import Machine
 from paddle_ipu.cost_model.program import Program
 from paddle_ipu.popart.operand_ranges import OperandRange
@@ -25,6 +27,7 @@ class PaddleProgram:
         kernels: first result of an ``ai.paddle_ipu.CpuKernel`` -> what runs it.
         operand_ranges: first result of an operator -> the numbers it takes; others raise.
         progress: told by ``prepareDevice`` how many percent of it are done, in whole numbers.
+        rewritten: called with the name of each pass over the graph that changed it, and the graph.
         while_compiling: called with the session in another thread while XLA compiles.
         prediction: gives the program with its lines, and the machine, that reports are about;
             None for the model as the session has it, on the machine that its options name.
@@ -33,5 +36,6 @@ class PaddleProgram:
     kernels: Mapping[str, Any] = field(default_factory=dict)
     operand_ranges: Mapping[str, Sequence[OperandRange]] = field(default_factory=dict)
     progress: Callable[[int], None] | None = None
+    rewritten: Callable[[str, ir.Graph], None] | None = None
     while_compiling: Callable[[Any], None] = _nothing
     prediction: Callable[[], tuple[Program, Machine]] | None = None

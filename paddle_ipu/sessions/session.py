@@ -54,7 +54,8 @@ from paddle_ipu.sessions.updater import updater_of
 from paddle_ipu.sessions.weights import NO_ENGINE
 from paddle_ipu.xla import process
 from paddle_ipu.xla.precision.settings import Precision
-from paddle_ipu.xla.rewrites.inference_rewrites import Rewriting, rewritten
+from paddle_ipu.xla.rewrites.inference_graph import InferenceGraph
+from paddle_ipu.xla.rewrites.pipeline import rewrite
 from paddle_ipu.xla.step.automatic_loss_scaling import AutomaticLossScaling
 from paddle_ipu.xla.step.executable import Executable
 from paddle_ipu.xla.step.recomputation import Recomputation
@@ -175,19 +176,19 @@ class _Session(SessionFacts, SessionReports):
         weights = {name: kinds.pop(name) for name in self._graph.initializers if name in kinds}
         writes = self._writes
         precision, replicas = Precision.of(options), self.replicationFactor
-        rewriting = Rewriting(self._graph)
+        program = InferenceGraph(
+            self._graph,
+            weights,
+            self.dataFlow.anchors(),
+            checks_floats=bool(options.enableFloatingPointChecks),
+            is_replicated=replicas > 1,
+            unstable_softmax=precision.unstable_softmax,
+        )
         if updater is None and not writes and self._instances == 1:
-            rewriting = rewritten(
-                self._graph,
-                weights,
-                self.dataFlow.anchors(),
-                checks_floats=bool(options.enableFloatingPointChecks),
-                is_replicated=replicas > 1,
-                unstable_softmax=precision.unstable_softmax,
-            )
+            program = rewrite(program, self._paddle.rewritten if self._paddle else None)
         in_64_bits = frozenset(self._in_64_bits)
-        if self._paddle is not None and rewriting.graph is not self._graph:
-            in_64_bits |= computed_in_64_bits(rewriting.graph)
+        if self._paddle is not None and program.graph is not self._graph:
+            in_64_bits |= computed_in_64_bits(program.graph)
         anchors = []
         for anchor in self.dataFlow.anchors():
             kind = self.dataFlow.art(anchor)
@@ -197,7 +198,7 @@ class _Session(SessionFacts, SessionReports):
         running = options.meanAccumulationAndReplicationReductionStrategy.name == "Running"
         return Executable(
             StepProgram(
-                graph=rewriting.graph,
+                graph=program.graph,
                 inputs=kinds,
                 weights=weights,
                 writes=writes,
@@ -217,11 +218,7 @@ class _Session(SessionFacts, SessionReports):
                 precision=precision,
                 automatic_loss_scaling=self._automatic_loss_scaling(),
                 recomputation=Recomputation(options.autoRecomputation.name, self._stages or {}),
-                kernels=rewriting.kernels,
-                folded=rewriting.folded,
-                fused=rewriting.fused,
-                attentions=rewriting.attentions,
-                softmaxes=rewriting.softmaxes,
+                layouts=program.layouts,
                 in_64_bits=in_64_bits,
                 integers_of_paddle=self._paddle is not None,
             ),

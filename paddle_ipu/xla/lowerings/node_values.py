@@ -17,6 +17,9 @@ from paddle_ipu.popart.shape_inference.constants import constant_of
 STANDARD = ("", "ai.onnx")
 """Domains of ONNX's operators."""
 
+ATTRIBUTES = "paddle_ipu.attributes"
+"""Where the ``meta`` of a node that a pass has made has attributes that are no ONNX values."""
+
 RANDOM_INDEX = "paddle_ipu.random_index"
 """Where the ``meta`` of a node has its number among those that draw, if not that of its place."""
 
@@ -72,7 +75,7 @@ def attributes(node: ir.Node) -> dict[str, Any]:
             continue
         value = attribute.value
         plain[name] = value.numpy() if isinstance(value, ir.TensorProtocol) else value
-    return plain
+    return plain | node.meta.get(ATTRIBUTES, {})
 
 
 def seen(graph: ir.Graph, kept: Collection[str]) -> set[str]:

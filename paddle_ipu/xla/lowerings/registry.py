@@ -26,6 +26,9 @@ Operand = Array | None
 
 Lowering = Callable[["LoweringContext", Sequence[Any], Attributes], Any]
 
+REWRITTEN = "paddle_ipu.xla"
+"""The domain of operators that passes of ``xla/rewrites`` put into a graph."""
+
 REPLICA_AXIS = "replicas"
 """JAX's name for the replicas of a step in lockstep."""
 
@@ -211,7 +214,7 @@ def lowering(
     """Registers a function as the lowering of `op_types` in `domain`; a second one raises.
 
     Args:
-        domain: ``ai.onnx``, ``ai.graphcore`` or ``ai.paddle_ipu``.
+        domain: ``ai.onnx``, ``ai.graphcore``, ``ai.paddle_ipu`` or :data:`REWRITTEN`.
         op_types: the operators.
         random: it draws from ``context.rng_key``.
         effect: it does something on the host, whether its outputs are wanted or not.
@@ -248,5 +251,5 @@ def has_effect(domain: str, op_type: str) -> bool:
 
 
 def lowered_operators() -> list[tuple[str, str]]:
-    """(domain, type) of every operator with a lowering, sorted."""
-    return sorted(_LOWERINGS)
+    """(domain, type) of every operator of PopART with a lowering, sorted."""
+    return sorted(key for key in _LOWERINGS if key[0] != REWRITTEN)

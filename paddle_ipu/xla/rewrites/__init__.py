@@ -1,1 +1,1 @@
-"""What the weights of an inference program allow: rewritings of its graph, one a file."""
+"""Passes over the graph of an inference program whose weights no run changes, one a file."""

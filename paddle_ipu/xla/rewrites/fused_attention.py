@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
 from paddle_ipu.xla.kernels import library
 from paddle_ipu.xla.kernels.attention import AttentionSpec, Strides
 from paddle_ipu.xla.lowerings import fused_attention
-from paddle_ipu.xla.lowerings.node import LoweredNode
 from paddle_ipu.xla.lowerings.node_values import (
     STANDARD,
     is_float32,
@@ -24,7 +24,14 @@ from paddle_ipu.xla.lowerings.node_values import (
     seen,
     static_dims,
 )
+from paddle_ipu.xla.lowerings.registry import REWRITTEN, lowering
+from paddle_ipu.xla.rewrites.replacement import Replacement
 from paddle_ipu.xla.rewrites.views import View, row_major, scaled, view_of
+
+if TYPE_CHECKING:
+    from paddle_ipu.xla.rewrites.inference_graph import InferenceGraph
+
+lowering(REWRITTEN, "Attention")(fused_attention.attention)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,26 +54,30 @@ class FusedAttention:
     shape: tuple[int, ...]
     spec: AttentionSpec
 
-    @property
-    def read(self) -> frozenset[str]:
-        """The tensors that it reads, which may lie far in front of the products' own inputs."""
-        return frozenset(name for name in self.inputs if name is not None)
 
-    @property
-    def made(self) -> frozenset[str]:
-        """Results of all operators that are done in it."""
-        return self.dropped | {self.result}
+class FuseAttention:
+    """Has a kernel do attention: products of Q, K and V, and the softmax between them."""
 
-    def lowered(self, node: LoweredNode) -> LoweredNode:
-        """The node of the product by V with all of attention done."""
-        return replace(
-            node,
-            rule=fused_attention.attention,
-            inputs=self.inputs,
-            outputs=(self.result,),
-            attributes={"spec": self.spec, "shape": self.shape},
-            constants={},
-        )
+    name = "fuse_attention"
+    requires = ("unread rows left out",)
+    ensures = ("attention fused",)
+
+    def run(self, program: InferenceGraph, /) -> bool:
+        """Nothing where softmax is unstable, as the kernel's is not."""
+        if not program.allows_kernels or program.unstable_softmax:
+            return False
+        attentions = fuse(program.graph, program.anchors)
+        replacement = Replacement(program.graph)
+        for item in attentions:
+            replacement.put(
+                "Attention",
+                item.inputs,
+                item.result,
+                named_by=item.product,
+                dropped=item.dropped,
+                attributes={"spec": item.spec, "shape": item.shape},
+            )
+        return bool(attentions)
 
 
 def fuse(graph: ir.Graph, kept: Collection[str]) -> list[FusedAttention]:

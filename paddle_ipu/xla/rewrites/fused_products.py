@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
@@ -18,7 +18,6 @@ import onnx_ir as ir
 from paddle_ipu.xla.kernels import library
 from paddle_ipu.xla.kernels.library import Spec
 from paddle_ipu.xla.lowerings import fused_product
-from paddle_ipu.xla.lowerings.node import LoweredNode
 from paddle_ipu.xla.lowerings.node_values import (
     STANDARD,
     gives_its_input,
@@ -26,7 +25,15 @@ from paddle_ipu.xla.lowerings.node_values import (
     seen,
     static_dims,
 )
+from paddle_ipu.xla.lowerings.registry import REWRITTEN, lowering
 from paddle_ipu.xla.rewrites.folded_norms import FoldedNorm
+from paddle_ipu.xla.rewrites.replacement import Replacement
+
+if TYPE_CHECKING:
+    from paddle_ipu.xla.rewrites.inference_graph import InferenceGraph
+
+lowering(REWRITTEN, "Conv")(fused_product.convolution)
+lowering(REWRITTEN, "MatMul")(fused_product.product)
 
 Array = np.ndarray[Any, Any]
 _ACTIVATIONS = {(domain, "Relu") for domain in STANDARD} | {
@@ -63,18 +70,6 @@ class FusedProduct:
     spec: Spec
     packed: int
 
-    def lowered(self, node: LoweredNode) -> LoweredNode:
-        """The product's node with everything that follows done."""
-        is_product = node.op_type == "MatMul"
-        return replace(
-            node,
-            rule=fused_product.product if is_product else fused_product.convolution,
-            inputs=(self.x, self.kernel, self.bias, self.addend),
-            outputs=(self.result,),
-            attributes={"spec": tuple(int(number) for number in self.spec.numbers)},
-            constants={},
-        )
-
     def pack(self, array: Array, found: Array) -> None:
         """Writes the kernel, which is as a model has it, packed into `found`."""
         library.pack(self.spec, array, found)
@@ -91,12 +86,39 @@ def are_alike(mine: FusedProduct | None, other: FusedProduct | None) -> bool:
     return library.are_alike(mine.spec, other.spec)
 
 
+class FuseProducts:
+    """Has oneDNN do products by constant weights with what follows each of them at once."""
+
+    name = "fuse_products"
+    requires = ("norms folded", "kernels transposed", "attention fused")
+    ensures = ("products fused",)
+
+    def run(self, program: InferenceGraph, /) -> bool:
+        """The weights are packed on the device then, and no longer transposed."""
+        if not program.allows_kernels:
+            return False
+        layouts = program.layouts
+        products = fuse(program.graph, program.free_weights, program.anchors, layouts.folded)
+        replacement = Replacement(program.graph)
+        for product in products:
+            replacement.put(
+                replacement.maker(product.product).op_type,
+                (product.x, product.kernel, product.bias, product.addend),
+                product.result,
+                named_by=product.product,
+                dropped=product.dropped,
+                attributes={"spec": tuple(int(number) for number in product.spec.numbers)},
+            )
+        kernels = layouts.kernels - {product.kernel for product in products}
+        program.layouts = replace(layouts, kernels=kernels, fused=tuple(products))
+        return bool(products)
+
+
 def fuse(
     graph: ir.Graph,
     weights: Collection[str],
     kept: Collection[str],
     folded: Sequence[FoldedNorm],
-    taken: Collection[str] = (),
 ) -> list[FusedProduct]:
     """The products of a graph that oneDNN takes; none where it cannot be used.
 
@@ -105,11 +127,10 @@ def fuse(
         weights: those that no run changes and no result shows.
         kept: tensors that are results, or are looked at.
         folded: norms that are in the weights.
-        taken: results of operators that are done with others already.
     """
     if library.version() is None:
         return []
-    search = _Search(weights, seen(graph, kept), {norm.result: norm for norm in folded}, {*taken})
+    search = _Search(weights, seen(graph, kept), {norm.result: norm for norm in folded})
     found = (search.of(node) for node in graph)
     return [product for product in found if product is not None]
 
@@ -130,7 +151,7 @@ class _Search:
     weights: Collection[str]
     kept: Collection[str]
     folded: Mapping[str, FoldedNorm]
-    taken: set[str]
+    done: set[str] = field(default_factory=set)
 
     def of(self, node: ir.Node) -> FusedProduct | None:
         if node.domain not in STANDARD or node.op_type not in ("Conv", "MatMul"):
@@ -160,7 +181,7 @@ class _Search:
         )
         packed = library.packed(spec)
         if packed is None:
-            self.taken.difference_update((*chain.between, str(chain.end.name)))
+            self.done.difference_update((*chain.between, str(chain.end.name)))
             return None
         product, result = str(node.outputs[0].name), str(chain.end.name)
         return FusedProduct(
@@ -185,8 +206,8 @@ class _Search:
         if len(node.outputs) != 1 or not is_float32(node.outputs[0]):
             return False
         out = node.outputs[0]
-        if out.name in self.taken:
-            # The sum of two products is done with the first of them; that of scores, in attention.
+        if out.name in self.done:
+            # The sum of two products is done with the first of them.
             return False
         norm = self.folded.get(str(out.name))
         if gives_its_input(node):
@@ -214,7 +235,7 @@ class _Search:
                 return False
         else:
             return False
-        self.taken.add(str(out.name))
+        self.done.add(str(out.name))
         chain.between.append(str(end.name))
         chain.end = out
         return True

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx_ir as ir
@@ -18,6 +19,9 @@ from paddle_ipu.popart.schema import schema_of_node
 from paddle_ipu.popart.shape_inference.constants import constant_of
 from paddle_ipu.xla.lowerings import scope_names
 from paddle_ipu.xla.lowerings.node_values import STANDARD, permutation, seen, static_dims
+
+if TYPE_CHECKING:
+    from paddle_ipu.xla.rewrites.inference_graph import InferenceGraph
 
 _WORTHWHILE = frozenset({"MatMul", "GroupNormalization", "Softmax"})
 """What XLA would not leave out by itself."""
@@ -45,11 +49,27 @@ Needs = list[Rows | None]
 _Rule = Callable[[ir.Node, Rows], Needs | None]
 
 
+class PushSlices:
+    """Leaves out rows that a Slice behind them throws away."""
+
+    name = "push_slices"
+    requires = ()
+    ensures = ("unread rows left out",)
+
+    def run(self, program: InferenceGraph, /) -> bool:
+        """Nothing where every operator's result is looked at."""
+        if program.checks_floats:
+            return False
+        before = program.graph
+        program.graph = without_unread_rows(before, program.anchors)
+        return program.graph is not before
+
+
 def without_unread_rows(graph: ir.Graph, kept: Collection[str]) -> ir.Graph:
     """A copy of the graph that leaves them out; the graph itself where there are none.
 
     Args:
-        graph: a PopART graph of inference whose tensors are typed.
+        graph: a graph of inference whose tensors are typed, as ``replacement.copied`` gives it.
         kept: tensors that are results, or are looked at.
     """
     found = _Search(seen(graph, kept))
@@ -259,9 +279,6 @@ def _rule(node: ir.Node) -> _Rule | None:
 def _rewritten(graph: ir.Graph, found: _Search) -> ir.Graph:
     copy = graph.clone()
     mine = dict(zip(graph, copy, strict=True))
-    for number, node in enumerate(tuple(copy)):
-        # Nodes that are added must not change how the others are called.
-        node.meta[scope_names.KEY] = scope_names.of_node(node.op_type, number)
     makers = {value for node in found.narrowed for value in node.outputs[:1]}
     made: dict[tuple[str, Rows], ir.Value] = {}
     for node in graph:

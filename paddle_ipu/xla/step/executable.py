@@ -24,8 +24,6 @@ from paddle_ipu.xla import process
 from paddle_ipu.xla.lowerings import range_checks, residuals
 from paddle_ipu.xla.lowerings.effects import ABORTED
 from paddle_ipu.xla.precision import half, integers
-from paddle_ipu.xla.rewrites import fused_products, inference_rewrites, kernel_layout
-from paddle_ipu.xla.rewrites.folded_norms import FoldedNorm
 from paddle_ipu.xla.step import (
     constant_upload,
     instance_collectives,
@@ -105,11 +103,6 @@ class Executable:
         loss = [program.loss] if program.loss else []
         self._needed = (*tensors, *loss, *program.writes.values())
         graph.keep(self._needed)
-        graph.nodes = inference_rewrites.lowered(
-            graph.nodes,
-            program.folded,
-            (*program.attentions, *program.softmaxes, *program.fused),
-        )
         self._step = Step(program, graph, OptimizerState({}, ()))
         if program.updater is not None and program.loss is not None:
             reached = graph.reaching(program.loss)
@@ -134,12 +127,8 @@ class Executable:
     def upload(self, weights: Mapping[str, np.ndarray[Any, Any]],
                state: Mapping[str, np.ndarray[Any, Any]]) -> None:  # fmt: skip
         """Copies host arrays to the device; those not named stay as they are."""
-        kernels = self.program.kernels
-        found = {
-            name: kernel_layout.turned(array) if name in kernels else array
-            for name, array in self._folded(weights).items()
-        }
-        packed = self.program.packed
+        found = self.program.layouts.on_device(weights, self._model_weights)
+        packed = self.program.layouts.packed
         whole = {
             name: array if name in packed else np.broadcast_to(array, self.program.on_device(name))
             for name, array in found.items()
@@ -152,19 +141,6 @@ class Executable:
         for name, array in state.items():
             self._step.state.put(name, array)
 
-    def _folded(
-        self, weights: Mapping[str, np.ndarray[Any, Any]]
-    ) -> Mapping[str, np.ndarray[Any, Any]]:
-        """The weights with norms folded into them; a norm's others are those uploaded before."""
-        norms = [n for n in self.program.folded if not weights.keys().isdisjoint(n.members)]
-        found = dict(weights)
-        for norm in norms:
-            own = {name: weights[name] for name in norm.members if name in weights}
-            # The caller's arrays may change, and the host's weights be read, later.
-            self._model_weights.update((name, np.array(array)) for name, array in own.items())
-            found.update(norm.folded(self._model_weights))
-        return found
-
     def share(self, other: Executable, names: Mapping[str, str]) -> None:
         """Takes the arrays of another executable, whose runs change none, for its own.
 
@@ -173,22 +149,15 @@ class Executable:
             names: weight of this one -> weight of the other, of which those are taken that are the
                 same on the device.
         """
-        mine, theirs = self._by_changed, other._by_changed
-        layouts, others = self.program.packed, other.program.packed
+        layouts, others = self.program.layouts, other.program.layouts
         for own, name in names.items():
             array, held = other.weights.get(name), self.weights.get(own)
-            if array is None or held is None or mine.get(own) != theirs.get(name):
-                continue
-            if not fused_products.are_alike(layouts.get(own), others.get(name)):
+            if array is None or held is None or not layouts.are_alike(own, others, name):
                 continue
             if (array.shape, array.dtype) == (held.shape, held.dtype):
                 self.weights[own] = array
                 if own in self._model_weights:
                     self._model_weights[own] = other._model_weights[name]
-
-    @property
-    def _by_changed(self) -> Mapping[str, FoldedNorm]:
-        return {name: norm for norm in self.program.folded for name in norm.changed}
 
     def upload_initial_state(self) -> None:
         """Gives state that the host has not set what it is before the first step."""
@@ -234,18 +203,11 @@ class Executable:
     def host_weights(self) -> Tree:
         """Weight id -> array as the host reads it: replica 0's where each has its own."""
         program = self.program
-        if program.replicas == 1 and not (program.kernels or program.folded or program.fused):
+        if program.replicas == 1 and program.layouts.are_plain:
             return self.weights
         own = program.writes if program.replicas > 1 else ()
         found = {name: a[0] if name in own else a for name, a in self.weights.items()}
-        turned = {name: kernel_layout.on_host(found[name]) for name in program.kernels}
-        changed = {name: self._model_weights[name] for name in self._by_changed}
-        plain = {
-            name: product.on_host(found[name], program.weights[name][0])
-            for name, product in program.packed.items()
-            if name not in changed
-        }
-        return {**found, **turned, **plain, **changed}
+        return program.layouts.on_host(found, program.weights, self._model_weights)
 
     @property
     def state(self) -> Tree:

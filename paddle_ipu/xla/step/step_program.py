@@ -9,10 +9,7 @@ import onnx_ir as ir
 
 from paddle_ipu.xla.optimizers.optimizer import Updater
 from paddle_ipu.xla.precision.settings import Precision
-from paddle_ipu.xla.rewrites.folded_norms import FoldedNorm
-from paddle_ipu.xla.rewrites.fused_attention import FusedAttention
-from paddle_ipu.xla.rewrites.fused_products import FusedProduct
-from paddle_ipu.xla.rewrites.row_softmax import RowSoftmax
+from paddle_ipu.xla.rewrites.weight_layouts import WeightLayouts
 from paddle_ipu.xla.step.automatic_loss_scaling import AutomaticLossScaling
 from paddle_ipu.xla.step.recomputation import Recomputation
 
@@ -61,10 +58,7 @@ class StepProgram:
         precision: how half is rounded and summed.
         automatic_loss_scaling: adapts the loss scale while training.
         recomputation: what backward computes again instead of keeping it.
-        kernels: weights that are on the device as ``kernel_layout.py`` turns them.
-        folded: norms that are in the weights on the device.
-        fused: products that oneDNN does with what follows them; their weights are packed.
-        attentions: those that a kernel does; so are `softmaxes`.
+        layouts: how weights are on the device, where that is not as in the model.
         in_64_bits: tensors of the graph and its subgraphs that are integers of 64 bits.
         integers_of_paddle: casts to integers are those of C, as in Paddle's CPU kernels.
     """
@@ -88,18 +82,9 @@ class StepProgram:
     precision: Precision = Precision()
     automatic_loss_scaling: AutomaticLossScaling | None = None
     recomputation: Recomputation = field(default_factory=Recomputation)
-    kernels: frozenset[str] = frozenset()
-    folded: Sequence[FoldedNorm] = ()
-    fused: Sequence[FusedProduct] = ()
-    attentions: Sequence[FusedAttention] = ()
-    softmaxes: Sequence[RowSoftmax] = ()
+    layouts: WeightLayouts = WeightLayouts()
     in_64_bits: frozenset[str] = frozenset()
     integers_of_paddle: bool = False
-
-    @property
-    def packed(self) -> Mapping[str, FusedProduct]:
-        """Weights that are packed on the device -> the product that reads them."""
-        return {product.kernel: product for product in self.fused}
 
     @property
     def all_replicas(self) -> int:
@@ -128,12 +113,7 @@ class StepProgram:
 
     def on_device(self, name: str) -> tuple[int, ...]:
         """Shape of a weight on the device, where replicas have their own of those written."""
-        shape = self.weights[name][0]
-        if name in self.kernels:
-            return (*shape[2:], shape[1], shape[0])
-        packed = self.packed.get(name)
-        if packed is not None:
-            return (packed.packed,)
+        shape = self.layouts.shape(name, self.weights[name][0])
         return (*self.replica_dims, *shape) if name in self.writes else shape
 
     def turn(self, number: int) -> str:

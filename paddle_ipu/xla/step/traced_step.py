@@ -101,7 +101,9 @@ class Step:
         program = self.program
         batches, micro = program.batches_per_step, program.accumulation_factor
         counters = self._of_first_instance(counters)
-        kernels = {name: kernel_layout.turned_back(weights[name]) for name in program.kernels}
+        kernels = {
+            name: kernel_layout.turned_back(weights[name]) for name in program.layouts.kernels
+        }
         weights = {**weights, **kernels}
 
         def key(micro_batch: Any, replica: Any) -> jax.Array:

@@ -23,5 +23,5 @@ def test_every_batch_size_gives_the_results_of_paddles_predictor(tmp_path: Path)
         assert found.shape == expected.shape
         assert np.linalg.norm(found - expected) < 1e-6 * np.linalg.norm(expected)
     for program in predictor._model._programs.values():
-        folded = program.backend.session._executable.program.folded
+        folded = program.backend.session._executable.program.layouts.folded
         assert len(folded) == 4

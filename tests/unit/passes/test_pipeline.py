@@ -48,7 +48,7 @@ def test_the_passes_that_changed_something_are_returned_and_all_are_heard(
 ) -> None:
     heard: list[str] = []
     changed = run_passes(
-        PIPELINE, _two_nodes(compilation_of), lambda name, graph: heard.append(name)
+        PIPELINE, _two_nodes(compilation_of), lambda name, graph, changed: heard.append(name)
     )
     assert heard == [step.name for step in PIPELINE]
     assert changed == ["bind_micro_batch"]

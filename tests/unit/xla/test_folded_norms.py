@@ -74,7 +74,7 @@ class _Network:
 
     @property
     def folded(self) -> list[str]:
-        return [norm.kernel for norm in self.session._executable.program.folded]
+        return [norm.kernel for norm in self.session._executable.program.layouts.folded]
 
     def run(self) -> dict[str, Any]:
         anchors = self.session.initAnchorArrays()

@@ -235,7 +235,7 @@ class Made:
 
     @property
     def fused(self) -> Any:
-        return self.session._executable.program.fused
+        return self.session._executable.program.layouts.fused
 
     def run(self) -> dict[str, Array]:
         return run(self.session, self.program.feeds)

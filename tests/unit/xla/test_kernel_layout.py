@@ -68,7 +68,7 @@ def _convolved(kernel: Any, strides: tuple[int, int], pads: tuple[int, int, int,
 
 def test_only_kernels_that_nothing_else_reads_are_turned() -> None:
     session, names, _ = _session()
-    assert session._executable.program.kernels == {names["kernel"]}
+    assert session._executable.program.layouts.kernels == {names["kernel"]}
     assert session._executable.weights[names["kernel"]].shape == (3, 2, 4, 6)
 
 

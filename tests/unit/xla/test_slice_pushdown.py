@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from paddle_ipu import popart
 from paddle_ipu.popart.schema import NEWEST_OPSETS, schemas_of_opset
-from paddle_ipu.xla.rewrites import inference_rewrites
+from paddle_ipu.xla.rewrites import slice_pushdown
 from paddle_ipu.xla.rewrites.slice_pushdown import Rows, through_reshape
 from tests.unit.xla.inference_sessions import chosen, run, session_of
 
@@ -306,7 +306,7 @@ def test_rows_that_are_computed(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     made = Made(make)
     assert sorted(made.rows) == sorted(rows)
     results = made.run()
-    monkeypatch.setattr(inference_rewrites, "without_unread_rows", lambda graph, kept: graph)
+    monkeypatch.setattr(slice_pushdown, "without_unread_rows", lambda graph, kept: graph)
     whole = Made(make)
     assert set(whole.rows) == {ROWS}
     for own, wanted in zip(results, whole.run(), strict=True):

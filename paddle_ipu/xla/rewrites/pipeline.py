@@ -1,0 +1,46 @@
+"""The passes that every inference program goes through whose weights no run changes, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import onnx_ir as ir
+
+from paddle_ipu.passes.pass_base import OrderedPass, in_order, run_passes
+from paddle_ipu.xla.rewrites.folded_norms import FoldNorms
+from paddle_ipu.xla.rewrites.fused_attention import FuseAttention
+from paddle_ipu.xla.rewrites.fused_products import FuseProducts
+from paddle_ipu.xla.rewrites.inference_graph import InferenceGraph
+from paddle_ipu.xla.rewrites.kernel_layout import TransposeKernels
+from paddle_ipu.xla.rewrites.replacement import copied
+from paddle_ipu.xla.rewrites.row_softmax import FuseSoftmax
+from paddle_ipu.xla.rewrites.slice_pushdown import PushSlices
+
+PIPELINE: tuple[OrderedPass[InferenceGraph], ...] = in_order(
+    PushSlices(),
+    TransposeKernels(),
+    FoldNorms(),
+    FuseAttention(),
+    FuseSoftmax(),
+    FuseProducts(),
+)
+
+
+def rewrite(
+    program: InferenceGraph, listen: Callable[[str, ir.Graph], None] | None = None
+) -> InferenceGraph:
+    """A program rewritten; the graph that it was made of stays as it is.
+
+    Args:
+        program: as a session has it.
+        listen: called with the name of each pass that changed something, and the graph.
+    """
+    rewritten = replace(program, graph=copied(program.graph))
+
+    def report(name: str, graph: ir.Graph, changed: bool) -> None:
+        if changed and listen is not None:
+            listen(name, graph)
+
+    run_passes(PIPELINE, rewritten, report)
+    return rewritten
