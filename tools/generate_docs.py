@@ -29,6 +29,7 @@ from paddle_ipu.options.table import (
 from tools.machines_page import machines_page
 from tools.old_api_page import old_api_page
 from tools.operators_page import operators_page
+from tools.passes_page import passes_page
 from tools.poprun_page import poprun_page
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -146,6 +147,7 @@ PAGES: dict[str, tuple[str, Callable[[], str]]] = {
     "options": ("docs/options.md", options_page),
     "machines": ("docs/machines.md", machines_page),
     "operators": ("docs/operators.md", operators_page),
+    "passes": ("docs/passes.md", passes_page),
     "patches": ("docs/patches.md", patches_page),
     "old_api": ("docs/old_api.md", old_api_page),
     "poprun_options": ("docs/poprun_options.md", poprun_page),

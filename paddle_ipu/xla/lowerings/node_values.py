@@ -75,7 +75,8 @@ def attributes(node: ir.Node) -> dict[str, Any]:
             continue
         value = attribute.value
         plain[name] = value.numpy() if isinstance(value, ir.TensorProtocol) else value
-    return plain | node.meta.get(ATTRIBUTES, {})
+    plain.update(node.meta.get(ATTRIBUTES, {}))
+    return plain
 
 
 def seen(graph: ir.Graph, kept: Collection[str]) -> set[str]:

@@ -35,7 +35,7 @@ def naming_operator(node: LoweredNode, operands: Sequence[Operand]) -> Iterator[
         raise
     except Exception as error:
         kinds = ", ".join(
-            f"{x.dtype}{list(x.shape)}" if hasattr(x, "dtype") else type(x).__name__
+            type(x).__name__ if x is None else f"{x.dtype}{list(x.shape)}"
             for x in operands
         )
         failed = LoweringError(

@@ -29,5 +29,7 @@ def range_checked(
             node.name, node.op_type, accepted.what, accepted.low, accepted.high,
             nonzero=accepted.nonzero,
         )  # fmt: skip
-        checks.add(check, operands[accepted.operand])
+        integers = operands[accepted.operand]
+        assert integers is not None
+        checks.add(check, integers)
     return evaluate(node, operands)

@@ -343,8 +343,9 @@ def evaluate(
         inside: dict[str, Operand] = {**constants, **arrays}
         for node in nodes:
             for name, array in run(node, inside).items():
-                is_kept = name in segment.kept and isinstance(array, jax.Array)
-                inside[name] = _named(array) if is_kept else array
+                if name in segment.kept and isinstance(array, jax.Array):
+                    array = checkpoint_name(array, _KEPT)  # type: ignore[no-untyped-call]
+                inside[name] = array
         results = {name: inside[name] for name in segment.results if name in inside}
         traced = {n: array for n, array in results.items() if isinstance(array, jax.Array)}
         fixed.update((n, array) for n, array in results.items() if n not in traced)
@@ -355,8 +356,3 @@ def evaluate(
     traced, flags, extremes = jax.checkpoint(once, policy=policy)(arrays, taps)
     side.add(own, flags, extremes)
     return {**fixed, **traced}
-
-
-def _named(array: jax.Array) -> jax.Array:
-    found: jax.Array = checkpoint_name(array, _KEPT)  # type: ignore[no-untyped-call]
-    return found

@@ -488,6 +488,26 @@ def test_every_pass_is_dumped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert {node.domain for node in first} == {"paddle"}
 
 
+def test_passes_over_the_graph_of_a_session_are_dumped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make() -> tuple[list[str], dict[str, Any], Any]:
+        x = paddle.static.data("x", [2, 6, 8], "float32")
+        return ["x"], {"first": paddle.nn.Linear(8, 4)(x)[:, 0]}, None
+
+    monkeypatch.setenv("PADDLE_IPU_DUMP", str(tmp_path))
+    both = pair(build(make), is_training=False)
+    (path,) = tmp_path.glob("program0/*_push_slices.onnx")
+    assert int(path.name[:2]) == len(PIPELINE) + 2
+    model = onnx.load(str(path))
+    assert not model.graph.initializer
+    (product,) = [node for node in model.graph.node if node.op_type == "MatMul"]
+    shapes = {v.name: v.type.tensor_type.shape.dim for v in model.graph.value_info}
+    assert [dim.dim_value for dim in shapes[product.output[0]]] == [2, 1, 4]
+    feed = {"x": np.random.default_rng(0).normal(size=(2, 6, 8)).astype(np.float32)}
+    np.testing.assert_allclose(both.on_ipu(feed)[0], both.on_cpu(feed)[0], rtol=1e-5, atol=1e-6)
+
+
 def test_a_dump_does_not_write_into_earlier_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

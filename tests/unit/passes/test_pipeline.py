@@ -8,7 +8,7 @@ import paddle
 import pytest
 
 from paddle_ipu.errors import NotSupported, PassError
-from paddle_ipu.passes.pass_base import Compilation, run_passes
+from paddle_ipu.passes.pass_base import Compilation, in_order, run_passes
 from paddle_ipu.passes.pipeline import PIPELINE
 
 Read = Callable[..., Compilation]
@@ -36,6 +36,23 @@ class _Refusing:
 
     def run(self, compilation: Compilation) -> bool:
         raise NotSupported("not this")
+
+
+class _Ordered:
+    def __init__(self, name: str, requires: tuple[str, ...], ensures: tuple[str, ...]) -> None:
+        self.name, self.requires, self.ensures = name, requires, ensures
+
+    def run(self, compilation: Compilation) -> bool:
+        return False
+
+
+def test_a_pass_has_what_it_requires_in_front_of_it() -> None:
+    first, second = _Ordered("first", (), ("shapes",)), _Ordered("second", ("shapes",), ())
+    assert in_order(first, second) == (first, second)
+    with pytest.raises(ValueError, match="pass second requires shapes; no pass before it ensures"):
+        in_order(second, first)
+    with pytest.raises(ValueError, match="pass first stands in a pipeline twice"):
+        in_order(first, second, first)
 
 
 def _two_nodes(compilation_of: Read) -> Compilation:
