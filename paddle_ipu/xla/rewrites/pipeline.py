@@ -28,19 +28,19 @@ PIPELINE: tuple[OrderedPass[InferenceGraph], ...] = in_order(
 
 
 def rewrite(
-    program: InferenceGraph, listen: Callable[[str, ir.Graph], None] | None = None
+    program: InferenceGraph, report: Callable[[str, ir.Graph], None] | None = None
 ) -> InferenceGraph:
     """A program rewritten; the graph that it was made of stays as it is.
 
     Args:
         program: as a session has it.
-        listen: called with the name of each pass that changed something, and the graph.
+        report: called with the name of each pass that changed something, and the graph.
     """
     rewritten = replace(program, graph=copied(program.graph))
 
-    def report(name: str, graph: ir.Graph, changed: bool) -> None:
-        if changed and listen is not None:
-            listen(name, graph)
+    def behind(name: str, graph: ir.Graph, changed: bool) -> None:
+        if changed and report is not None:
+            report(name, graph)
 
-    run_passes(PIPELINE, rewritten, report)
+    run_passes(PIPELINE, rewritten, behind)
     return rewritten

@@ -328,24 +328,38 @@ class Instances:
         return np.frombuffer(found, array.dtype).reshape(self.count, *array.shape).copy()
 
 
-def summed(tree: Any) -> Any:
-    """In a step: the sums of what all instances have."""
-    return _psum(tree, INSTANCE_AXIS)
+# -- in a step ------------------------------------------------------------------------------------
 
 
-def true_everywhere(flags: jax.Array) -> Any:
-    """In a step: what is true on all instances."""
-    return _pmin(flags.astype(jnp.int32), INSTANCE_AXIS).astype(jnp.bool_)
+def summed(tree: Any, instances: int) -> Any:
+    """The sums of what all instances have."""
+    return tree if instances == 1 else _psum(tree, INSTANCE_AXIS)
 
 
-def own_index() -> jax.Array:
-    """In a step: the number of this instance."""
-    return lax.axis_index(INSTANCE_AXIS).astype(jnp.uint32)
+def true_everywhere(flags: jax.Array, instances: int) -> jax.Array:
+    """What is true on all instances."""
+    if instances == 1:
+        return flags
+    lowest: jax.Array = _pmin(flags.astype(jnp.int32), INSTANCE_AXIS)
+    return lowest.astype(jnp.bool_)
 
 
-def of_first(array: jax.Array) -> Any:
-    """In a step: the integers that instance 0 has."""
-    return _psum(jnp.where(lax.axis_index(INSTANCE_AXIS) == 0, array, 0), INSTANCE_AXIS)
+def first_replica(instances: int, replicas: int) -> int | jax.Array:
+    """The number of this instance's first replica. All instances compile the same program."""
+    return 0 if instances == 1 else lax.axis_index(INSTANCE_AXIS).astype(jnp.uint32) * replicas
+
+
+def of_first(counters: jax.Array, instances: int) -> jax.Array:
+    """Instance 0's integers: by them sums and updates are rounded alike on all instances."""
+    if instances == 1:
+        return counters
+    first: jax.Array = _psum(
+        jnp.where(lax.axis_index(INSTANCE_AXIS) == 0, counters, 0), INSTANCE_AXIS
+    )
+    return first
+
+
+# -- between steps --------------------------------------------------------------------------------
 
 
 def _bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -1,21 +1,19 @@
 """One step as JAX traces it: forward, gradient, accumulation and update, without side effects.
 
 One run is ``batches_per_step`` batches of ``accumulation_factor`` micro-batches for each of
-``replicas``. These loops are ``lax.scan``; a loop of one turn is left out. Replicas take turns too:
-one micro-batch's activations are alive at a time, unless operators exchange values of replicas.
+``replicas``; ``accumulation.py`` has one batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from paddle_ipu.popart.options import LOSS_SCALE_UPDATE_FACTOR
 from paddle_ipu.popart.program import (
@@ -25,11 +23,19 @@ from paddle_ipu.popart.program import (
 )
 from paddle_ipu.xla.lowerings import range_checks, scope_names
 from paddle_ipu.xla.lowerings.node import LoweredNode
-from paddle_ipu.xla.lowerings.registry import REPLICA_AXIS
 from paddle_ipu.xla.optimizers import optimizer
-from paddle_ipu.xla.precision import half, integers, stochastic
+from paddle_ipu.xla.precision import half, integers
 from paddle_ipu.xla.rewrites import kernel_layout
 from paddle_ipu.xla.step import instance_collectives
+from paddle_ipu.xla.step.accumulation import (
+    Accumulation,
+    Number,
+    Results,
+    Scale,
+    Tree,
+    looped,
+    rounding,
+)
 from paddle_ipu.xla.step.automatic_loss_scaling import COUNTS, GradientWatch
 from paddle_ipu.xla.step.evaluation import Differentiation
 from paddle_ipu.xla.step.finite_checks import FiniteFlags, all_finite
@@ -40,11 +46,8 @@ from paddle_ipu.xla.step.side_values import SideValues
 from paddle_ipu.xla.step.stale_weights import Reads, WeightVersions
 from paddle_ipu.xla.step.step_program import GRADIENT_PREFIX, Anchor, StepProgram
 
-Tree = dict[str, Any]
-Scale = float | jax.Array
-
-# What stochastic rounding of sums of gradients and of updates draws its random numbers by.
-_SUM, _UPDATE = 1, 2
+_UPDATE = 2
+"""What stochastic rounding of updates draws its random numbers by."""
 _NO_COUNTS = np.zeros(2, np.float32)
 _FINITE = "__finite__"
 """Of the flags of finite results, among a micro-batch's anchors."""
@@ -100,13 +103,13 @@ class Step:
     ) -> tuple[Tree, Tree, Tree, jax.Array | None]:
         program = self.program
         batches, micro = program.batches_per_step, program.accumulation_factor
-        counters = self._of_first_instance(counters)
+        counters = instance_collectives.of_first(counters, program.instances)
         kernels = {
             name: kernel_layout.turned_back(weights[name]) for name in program.layouts.kernels
         }
         weights = {**weights, **kernels}
 
-        def key(micro_batch: Any, replica: Any) -> jax.Array:
+        def key(micro_batch: Number, replica: Number) -> jax.Array:
             first = counters[0] + micro_batch * program.all_replicas + replica
             low = jax.random.fold_in(jax.random.key(0), first)
             return jax.random.fold_in(low, counters[1] + micro_batch)
@@ -117,19 +120,26 @@ class Step:
             versions = WeightVersions(self.stale, weights, history)
             updater = program.updater
             scale = 1.0 if updater is None else self._loss_scale(scalars, state)
-            gradients, written, anchors, finite = self._accumulate(
-                weights, feeds, lambda k, r: key(index * micro + k, r), scale, versions
+            accumulation = Accumulation(
+                program,
+                self.trained,
+                self.graph.in_lockstep,
+                self.updating,
+                partial(self._micro_batch, scale=scale, versions=versions),
+                lambda k, r: key(index * micro + k, r),
             )
+            gradients, written, anchors, finite = accumulation.run(weights, feeds, scale)
             if not self.updating:
                 return carry, (anchors, finite)
             extremes = anchors.get(range_checks.NAME)
             if extremes is not None:
-                valid &= self._everywhere(range_checks.all_valid(self.checks, extremes))
+                in_range = range_checks.all_valid(self.checks, extremes)
+                valid &= instance_collectives.true_everywhere(in_range, program.instances)
                 written = _unless(valid, written, {name: weights[name] for name in written})
             weights = {**weights, **written}
             if program.updater is not None:
-                rounding = self._rounding(key(index * micro, 0), _UPDATE)
-                with rounding, jax.named_scope(scope_names.UPDATE):
+                drawn = rounding(program, key(index * micro, 0), _UPDATE)
+                with drawn, jax.named_scope(scope_names.UPDATE):
                     new_weights, new_state = self._update(
                         None if extremes is None else valid, weights, gradients, state, scalars
                     )
@@ -148,12 +158,12 @@ class Step:
             return (weights, state, versions.later(), valid), (anchors, finite)
 
         start = weights, state, WeightVersions.start(self.stale, weights), jnp.asarray(True)
-        carry, (anchors, finite) = _loop(
+        carry, (anchors, finite) = looped(
             batch, start, batches, (jnp.arange(batches, dtype=jnp.uint32), feeds)
         )
         carry = carry[:2]
         if finite is not None:
-            finite = self._everywhere(finite)
+            finite = instance_collectives.true_everywhere(finite, program.instances)
         if finite is not None and self.changes:
             # One bad batch undoes the whole run.
             carry = _unless(jnp.all(finite), carry, (weights, state))
@@ -181,146 +191,13 @@ class Step:
         rule, updater = self.program.automatic_loss_scaling, self.program.updater
         if rule is None or updater is None:
             return state
-        counts = self._over_instances(anchors.pop(COUNTS).reshape(-1, 2).sum(axis=0))
+        own = anchors.pop(COUNTS).reshape(-1, 2).sum(axis=0)
+        counts = instance_collectives.summed(own, self.program.instances)
         factor, scaling = state[LOSS_SCALE_UPDATE_FACTOR], updater.loss_scale(scalars, state)
         return {
             **state,
             LOSS_SCALE_UPDATE_FACTOR: rule.next_factor(factor, scaling, counts, batch),
         }
-
-    def _accumulate(
-        self,
-        weights: Tree,
-        feeds: Tree,
-        key: Callable[[Any, Any], jax.Array],
-        scale: Scale,
-        versions: WeightVersions,
-    ) -> tuple[Tree, Tree, Tree, jax.Array | None]:
-        """Gradients of one batch, summed or averaged over its micro-batches and replicas; what
-        the graph has written; the batch's anchors."""
-        program = self.program
-        micro, replicas = program.accumulation_factor, program.replicas
-        first_replica = self._first_replica()
-        if micro * program.all_replicas == 1:
-            gradients, written, anchors, finite = self._micro_batch(
-                weights, feeds, key(0, 0), scale, versions
-            )
-            return _divided(gradients, scale), written, anchors, finite
-
-        def once(
-            total: Tree, written: Tree, fed: Tree, index: Any, replica: Any
-        ) -> tuple[Tree, Tree, tuple[Tree, jax.Array | None]]:
-            own = key(index, first_replica + replica)
-            gradients, after, anchors, finite = self._micro_batch(
-                {**weights, **written}, fed, own, scale, versions
-            )
-            with self._rounding(own, _SUM):
-                total = self._added(total, gradients, index * replicas + replica)
-            return total, after if self.updating else written, (anchors, finite)
-
-        def in_lockstep(
-            carry: tuple[Tree, Tree], index: Any, alike: Tree, items: tuple[jax.Array, Tree]
-        ) -> tuple[Any, Any]:
-            """One micro-batch of all replicas at the same time."""
-            total, written = carry
-
-            def one_replica(replica: jax.Array, fed: Tree, own: Tree) -> Any:
-                return self._micro_batch(
-                    {**weights, **own},
-                    {**fed, **alike},
-                    key(index, first_replica + replica),
-                    scale,
-                    versions,
-                )
-
-            together = jax.vmap(one_replica, axis_name=REPLICA_AXIS)
-            gradients, after, anchors, finite = together(*items, written)
-            for replica in range(replicas):
-                own = {name: array[replica] for name, array in gradients.items()}
-                with self._rounding(key(index, first_replica + replica), _SUM):
-                    total = self._added(total, own, index * replicas + replica)
-            return (total, after if self.updating else written), (anchors, finite)
-
-        def turn(carry: tuple[Tree, Tree], item: tuple[jax.Array, Tree]) -> tuple[Any, Any]:
-            total, written = carry
-            index, fed = item
-            if replicas == 1:
-                total, written, kept = once(total, written, fed, index, 0)
-                return (total, written), kept
-            alike = {name: fed[name] for name in program.broadcast}
-            each = {name: array for name, array in fed.items() if name not in alike}
-            numbers = jnp.arange(replicas, dtype=jnp.uint32)
-            if self.graph.in_lockstep:
-                return in_lockstep(carry, index, alike, (numbers, each))
-
-            def one_replica(total: Tree, item: tuple[jax.Array, Tree, Tree]) -> tuple[Any, Any]:
-                replica, own, fed = item
-                total, own, kept = once(total, own, {**fed, **alike}, index, replica)
-                return total, (own, kept)
-
-            total, (written, kept) = lax.scan(one_replica, total, (numbers, written, each))
-            return (total, written), kept
-
-        updater = program.updater
-        dtype = None if updater is None else updater.accumulator_dtype
-        zeros = {
-            name: jnp.zeros_like(weights[name], dtype or weights[name].dtype)
-            for name in self.trained
-        }
-        before = {name: weights[name] for name in program.writes}
-        (total, written), (anchors, finite) = _loop(
-            turn, (zeros, before), micro, (jnp.arange(micro, dtype=jnp.uint32), feeds)
-        )
-        total = self._joined(total)
-        divided = program.mean and not program.running_mean
-        whole = scale * (micro * program.all_replicas) if divided else scale
-        return _divided(total, whole), written, anchors, finite
-
-    def _joined(self, total: Tree) -> Tree:
-        """The gradients of this instance's micro-batches with those of the other instances."""
-        if self.program.instances == 1:
-            return total
-        share = 1.0 / self.program.instances
-        running = self.program.mean and self.program.running_mean
-        sums = self._over_instances({name: half.widened(t) for name, t in total.items()})
-        return {
-            name: half.kept(array * share if running else array, total[name])
-            for name, array in sums.items()
-        }
-
-    def _over_instances(self, tree: Any) -> Any:
-        """The sum of what all instances have."""
-        return tree if self.program.instances == 1 else instance_collectives.summed(tree)
-
-    def _everywhere(self, flags: jax.Array) -> jax.Array:
-        """What is true on all instances."""
-        return flags if self.program.instances == 1 else instance_collectives.true_everywhere(flags)
-
-    def _first_replica(self) -> Any:
-        """The number of this instance's first replica. All instances compile the same program."""
-        if self.program.instances == 1:
-            return 0
-        return instance_collectives.own_index() * self.program.replicas
-
-    def _of_first_instance(self, counters: jax.Array) -> jax.Array:
-        """Instance 0's counters: sums and updates are rounded alike on all instances."""
-        return counters if self.program.instances == 1 else instance_collectives.of_first(counters)
-
-    def _rounding(self, key: jax.Array, what: int) -> AbstractContextManager[None]:
-        """Rounds what is traced inside as the session's options say."""
-        wanted = self.program.precision.stochastic_rounding
-        return stochastic.drawing_from(jax.random.fold_in(key, what) if wanted else None)
-
-    def _added(self, total: Tree, gradients: Tree, number: jax.Array) -> Tree:
-        """The gradients of `number` micro-batches, `total`, with those of one more."""
-        with jax.named_scope(scope_names.ACCUMULATION):
-            if not (self.program.mean and self.program.running_mean):
-                return {n: half.kept(half.widened(t) + gradients[n], t) for n, t in total.items()}
-            share = 1.0 / (number.astype(jnp.float32) + 1.0)
-            return {
-                name: half.kept(half.widened(t) * (1.0 - share) + gradients[name] * share, t)
-                for name, t in total.items()
-            }
 
     def _of_each_replica(self, name: str, weights: Tree) -> jax.Array:
         """A weight with the dimension of the replicas, which those that are written have."""
@@ -331,7 +208,8 @@ class Step:
 
     def _micro_batch(
         self, weights: Tree, feeds: Tree, key: jax.Array, scale: Scale, versions: WeightVersions
-    ) -> tuple[Tree, Tree, Tree, jax.Array | None]:
+    ) -> Results:
+        """Gradients of one micro-batch's loss, times `scale`, and what else it computes."""
         program = self.program
         stored = weights
         graph = self.graph
@@ -387,7 +265,7 @@ class Step:
         if program.updater is None:
             _, (anchors, written) = forward(trained, {}, jnp.asarray(_NO_COUNTS), frozen)
             finite = anchors.pop(_FINITE, None)
-            return {}, written, anchors, finite
+            return Results({}, written, anchors, finite)
         taps = self._taps([name for name in tapped if name not in trained], weights)
         (_, (anchors, written)), (gradients, tap_gradients, counts) = jax.value_and_grad(
             forward, argnums=(0, 1, 2), has_aux=True
@@ -402,7 +280,7 @@ class Step:
             if program.updater.unscales_anchors:
                 gradient = gradient / scale
             anchors[GRADIENT_PREFIX + name] = graph.narrow.stored(name, gradient)
-        return gradients, written, anchors, finite
+        return Results(gradients, written, anchors, finite)
 
     def _array(self, name: str, env: Tree) -> jax.Array:
         """A tensor's array, also of a constant."""
@@ -487,19 +365,3 @@ class Step:
 def _unless(valid: jax.Array, new: Any, old: Any) -> Any:
     """The new arrays where all is well, else the old ones."""
     return jax.tree.map(lambda n, o: n if n is o else integers.selected(valid, n, o), new, old)
-
-
-def _divided(gradients: Tree, scale: Scale) -> Tree:
-    """Gradients without a factor; in float32, which keeps what half would lose."""
-    if not isinstance(scale, jax.Array) and scale == 1.0:
-        return gradients
-    return {name: array.astype(jnp.float32) / scale for name, array in gradients.items()}
-
-
-def _loop(
-    body: Callable[[Any, Any], tuple[Any, Any]], carry: Any, turns: int, items: tuple[Any, Any]
-) -> tuple[Any, Any]:
-    """``lax.scan``, without the loop where there is one turn."""
-    if turns == 1:
-        return body(carry, (items[0][0], items[1]))
-    return lax.scan(body, carry, items)
