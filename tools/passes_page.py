@@ -6,9 +6,10 @@ import inspect
 from collections.abc import Sequence
 
 from paddle_ipu.passes.check_micro_batch import CheckMicroBatch
-from paddle_ipu.passes.pass_base import GraphPass
+from paddle_ipu.passes.pass_base import OrderedPass, Pass
 from paddle_ipu.passes.pipeline import PIPELINE
 from paddle_ipu.xla.rewrites import pipeline as inference
+from paddle_ipu.xla.rewrites.inference_graph import InferenceGraph
 
 _INTRO = """\
 # Passes
@@ -47,7 +48,7 @@ def passes_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _cells(step: GraphPass[object]) -> list[str]:
+def _cells(step: Pass | OrderedPass[InferenceGraph]) -> list[str]:
     """Name, file and the first sentence of what a pass says of itself."""
     kind = type(step)
     module = kind.__module__.removeprefix("paddle_ipu.").replace(".", "/")

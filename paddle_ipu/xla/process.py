@@ -125,16 +125,16 @@ def is_left_alone(name: str) -> bool:
         OptionError: it names something that is not changed.
     """
     names = {change.name for change in CHANGES}
-    told = {part.strip() for part in os.environ.get(SETTING, "").split(",")} - {""}
-    if unknown := sorted(told - names):
+    listed = {part.strip() for part in os.environ.get(SETTING, "").split(",")} - {""}
+    if unknown := sorted(listed - names):
         raise OptionError(
             f"{SETTING} names {', '.join(map(repr, unknown))}; it takes, with commas between, "
             f"{', '.join(sorted(names))}."
         )
     # The older name of one of them.
     if os.environ.get("PADDLE_IPU_KEEP_MEMORY") == "0":
-        told |= {"memory", "threads"}
-    return name in told
+        listed |= {"memory", "threads"}
+    return name in listed
 
 
 @cache

@@ -1,9 +1,9 @@
-"""What backward needs of forward: how long it is kept, and when it is taken.
+"""What backward needs of forward: how long it is kept, and when backward may read it.
 
 XLA's CPU backend starts whatever can start. What backward makes of forward's results alone, such as
 a transpose, would be made in forward and kept until a gradient comes; elementwise results would be
 kept together with what they are made of, for either reader to fuse with. Barriers name what is kept
-and make backward wait for its gradient. They cost nothing where they stand.
+and make backward wait for its gradient. They cost nothing at run time.
 """
 
 from __future__ import annotations
@@ -60,16 +60,16 @@ def large_weights(weights: Mapping[str, Any]) -> set[str]:
 def due(kept: Kept, gradient: Any) -> tuple[Kept, Any]:
     """What backward kept and a gradient, for use once the gradient is there.
 
-    Only the larger of the arrays are tied: XLA's time to compile grows with what goes through
-    barriers, which also hides from it which gradients are zero.
+    Only the larger of the arrays go through a barrier: XLA's time to compile grows with those that
+    do, and a barrier hides from it which gradients are zero.
     """
     if not on_cpu():
         return kept, gradient
     arrays, structure = jax.tree.flatten((kept, gradient))
     largest = max(array.nbytes for array in arrays)
-    tied = [i for i, array in enumerate(arrays) if array.nbytes * _LEAST >= largest]
-    joined = lax.optimization_barrier([arrays[i] for i in tied])  # type: ignore[no-untyped-call]
-    for i, array in zip(tied, joined, strict=True):
+    chosen = [i for i, array in enumerate(arrays) if array.nbytes * _LEAST >= largest]
+    joined = lax.optimization_barrier([arrays[i] for i in chosen])  # type: ignore[no-untyped-call]
+    for i, array in zip(chosen, joined, strict=True):
         arrays[i] = array
     found: tuple[Kept, Any] = jax.tree.unflatten(structure, arrays)
     return found
@@ -86,7 +86,7 @@ def together(arrays: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
 
 
 def _together_forward(arrays: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    # What has no gradient must not be given one; an empty residual tells.
+    # An array without a gradient must not get one; its residual is None.
     return tuple(a.value for a in arrays), tuple(() if a.perturbed else None for a in arrays)
 
 

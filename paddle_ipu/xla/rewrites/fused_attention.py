@@ -1,4 +1,4 @@
-"""Attention, gain softmax(scale Q Kᵀ + mask) V, found in a graph to be done by a kernel of its own.
+"""Fuses attention, gain softmax(scale Q Kᵀ + mask) V, into one operator with a kernel of its own.
 
 XLA writes the scores of all heads to memory between two products, and Q, K, V and the result once
 more with rows and heads exchanged. The kernel of ``kernels/avx512/attention.cc`` reads and writes

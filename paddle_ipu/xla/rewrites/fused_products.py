@@ -2,7 +2,7 @@
 
 A convolution or a matrix product, its bias or folded norm, an addition and an activation are
 several passes over memory for XLA and one for oneDNN, which also keeps the weights in a layout of
-its own. ``kernels/`` does the work; this finds what can be done so.
+its own. ``kernels/`` has the calls.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ class FusedProduct:
     spec: Spec
     packed: int
 
-    def pack(self, array: Array, found: Array) -> None:
-        """Writes the kernel, which is as a model has it, packed into `found`."""
-        library.pack(self.spec, array, found)
+    def pack(self, array: Array, room: Array) -> None:
+        """Writes the kernel, which is as a model has it, packed into `room`."""
+        library.pack(self.spec, array, room)
 
     def on_host(self, array: Any, shape: tuple[int, ...]) -> Array:
         """The kernel as a model of `shape` has it, unpacked."""

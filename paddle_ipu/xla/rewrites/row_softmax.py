@@ -1,4 +1,4 @@
-"""Softmax over rows that lie behind each other, found in a graph to be done by a kernel of its own.
+"""Softmax over contiguous rows, lowered to a kernel of its own.
 
 XLA takes four passes and may wake threads between them. The kernel of
 ``kernels/avx512/softmax.cc`` does all of a row while it is near the core.

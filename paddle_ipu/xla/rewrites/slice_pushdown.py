@@ -293,7 +293,7 @@ def _rewritten(graph: ir.Graph, found: _Search) -> ir.Graph:
             assert value is not None
             key = str(value.name), rows
             if key not in made:
-                made[key] = _taken(copy, own, value, rows)
+                made[key] = _sliced(copy, own, value, rows)
             own.replace_input_with(index, made[key])
         if node in found.narrowed:
             rows, result = found.rows[node], own.outputs[0]
@@ -306,7 +306,7 @@ def _rewritten(graph: ir.Graph, found: _Search) -> ir.Graph:
     return copy
 
 
-def _taken(graph: ir.Graph, reader: ir.Node, value: ir.Value, rows: Rows) -> ir.Value:
+def _sliced(graph: ir.Graph, reader: ir.Node, value: ir.Value, rows: Rows) -> ir.Value:
     """Rows of a tensor, by a Slice in front of the node that reads them."""
     dims = list(static_dims(value))
     dims[rows.axis] = rows.count
@@ -314,9 +314,9 @@ def _taken(graph: ir.Graph, reader: ir.Node, value: ir.Value, rows: Rows) -> ir.
     end = rows.start + rows.step * (rows.count - 1) + 1
     numbers = {"starts": rows.start, "ends": end, "axes": rows.axis, "steps": rows.step}
     constants = [_constant(graph, reader, f"{name}/{n}", [i]) for n, i in numbers.items()]
-    taken = ir.Value(name=name, shape=ir.Shape(dims), type=value.type)
-    _put(graph, reader, ir.Node("", "Slice", [value, *constants], outputs=[taken], name=name))
-    return taken
+    part = ir.Value(name=name, shape=ir.Shape(dims), type=value.type)
+    _put(graph, reader, ir.Node("", "Slice", [value, *constants], outputs=[part], name=name))
+    return part
 
 
 def _constant(graph: ir.Graph, reader: ir.Node, name: str, numbers: Sequence[int]) -> ir.Value:

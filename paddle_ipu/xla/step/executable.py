@@ -23,23 +23,20 @@ from paddle_ipu.popart.operand_ranges import OperandRange
 from paddle_ipu.xla import process
 from paddle_ipu.xla.lowerings import range_checks, residuals
 from paddle_ipu.xla.lowerings.effects import ABORTED
+from paddle_ipu.xla.lowerings.registry import HostKernel
 from paddle_ipu.xla.precision import half, integers
 from paddle_ipu.xla.step import (
     constant_upload,
     instance_collectives,
     memory,
-    recomputation,
     step_trace,
     stored_step,
 )
 from paddle_ipu.xla.step.finite_checks import raise_unless_finite
-from paddle_ipu.xla.step.graph import LoweredGraph
 from paddle_ipu.xla.step.lowering_errors import explaining_loops
-from paddle_ipu.xla.step.node_lowering import GraphSettings
-from paddle_ipu.xla.step.optimizer_state import OptimizerState, owned
-from paddle_ipu.xla.step.recomputation import Segment
-from paddle_ipu.xla.step.stale_weights import stale_reads
-from paddle_ipu.xla.step.step_program import GRADIENT_PREFIX, StepProgram
+from paddle_ipu.xla.step.optimizer_state import owned
+from paddle_ipu.xla.step.step_construction import make_step, segments_of
+from paddle_ipu.xla.step.step_program import StepProgram
 from paddle_ipu.xla.step.stored_step import CompiledStep
 from paddle_ipu.xla.step.traced_step import Step
 
@@ -63,16 +60,15 @@ class Executable:
     """
 
     program: StepProgram
-    kernels: Mapping[str, Any] = field(default_factory=dict)
+    kernels: Mapping[str, HostKernel] = field(default_factory=dict)
     operand_ranges: Mapping[str, Sequence[OperandRange]] = field(default_factory=dict)
     weights: Tree = field(default_factory=dict)
     seed: int = 0
     _step: Step = field(init=False)
-    _still: Step = field(init=False)
-    _needed: tuple[str, ...] = ()
+    _without_updates: Step = field(init=False)
     _traced: Any = None
     _compiled: CompiledStep | None = None
-    _compiled_still: CompiledStep | None = None
+    _compiled_without_updates: CompiledStep | None = None
     _fits_state: bool = True
     _cache_path: str | None = None
     _instances: instance_collectives.Instances | None = None
@@ -89,38 +85,11 @@ class Executable:
         program = self.program
         if program.instances > 1:
             self._instances = instance_collectives.joined()
-        settings = GraphSettings(
-            precision=program.precision,
-            replicas=program.replicas,
-            instances=program.instances,
-            in_64_bits=program.in_64_bits,
-            integers_of_paddle=program.integers_of_paddle,
-            kernels=self.kernels,
-            operand_ranges=self.operand_ranges,
-        )
-        graph = LoweredGraph(program.graph, settings)
-        tensors = [a.tensor.removeprefix(GRADIENT_PREFIX) for a in program.anchors]
-        loss = [program.loss] if program.loss else []
-        self._needed = (*tensors, *loss, *program.writes.values())
-        graph.keep(self._needed)
-        self._step = Step(program, graph, OptimizerState({}, ()))
-        if program.updater is not None and program.loss is not None:
-            reached = graph.reaching(program.loss)
-            self._step.trained = tuple(w for w in program.updater.weights if w in reached)
-            shapes = {name: kind[0] for name, kind in program.weights.items()}
-            updater = program.updater
-            own = {name: array.shape for name, array in self._own_state.items()}
-            self._step.state = OptimizerState(
-                {**updater.state_shapes(shapes), **own}, updater.alike, updater.state_dtypes()
-            )
-            if program.stages:
-                self._step.stale = stale_reads(
-                    graph, program.loss, self._step.trained, program.stages
-                )
-        # What fails on the host would have taken them with it.
-        self._donates = self._instances is not None or not graph.calls_host
-        # Weights that stand still need no gradients but those that are fetched, and are never old.
-        self._still = replace(self._step, updating=False, trained=(), stale={})
+        self._step = make_step(program, self.kernels, self.operand_ranges)
+        # A failure on the host would lose donated weights.
+        self._donates = self._instances is not None or not self._step.graph.calls_host
+        # Without updates only fetched gradients are needed, and no weight is stale.
+        self._without_updates = replace(self._step, updating=False, trained=(), stale={})
 
     # -- arrays --------------------------------------------------------------------------------
 
@@ -146,8 +115,8 @@ class Executable:
 
         Args:
             other: with its weights on the device.
-            names: weight of this one -> weight of the other, of which those are taken that are the
-                same on the device.
+            names: weight of this one -> weight of the other, shared where both are the same
+                on the device.
         """
         layouts, others = self.program.layouts, other.program.layouts
         for own, name in names.items():
@@ -164,16 +133,10 @@ class Executable:
         updater = self.program.updater
         if updater is None or self._step.state.is_complete:
             return
-        initial = {**updater.initial_state(self.weights), **self._own_state}
+        initial = {**updater.initial_state(self.weights), **self.program.own_state}
         for name, array in initial.items():
             if name not in self._step.state:
                 self._step.state.put(name, array)
-
-    @property
-    def _own_state(self) -> Mapping[str, np.ndarray[Any, Any]]:
-        """Initial state that is the step's, not the optimizer's."""
-        rule = self.program.automatic_loss_scaling
-        return {} if rule is None else rule.initial_state
 
     @property
     def leaves_weights(self) -> bool:
@@ -248,7 +211,7 @@ class Executable:
         return str(self._lowered_for(platform, self._step).as_text())
 
     def _lowered_for(self, platform: str | None, step: Step) -> Any:
-        step.segments = self._segments(step)
+        step.segments = segments_of(step)
         whole_step: Any = step.whole_step
         if self._instances is not None:
             whole_step = self._instances.step(whole_step, self.program.writes)
@@ -259,7 +222,7 @@ class Executable:
         else:
             function = jax.jit(whole_step, donate_argnums=(0, 1) if self._donates else ())
         on_cpu = (platform or jax.default_backend()) == "cpu"
-        # Accelerators round the factors of float32 products unless told otherwise.
+        # Accelerators round the factors of float32 products by default.
         with (
             nullcontext() if on_cpu else jax.default_matmul_precision("highest"),
             self._integers(),
@@ -303,14 +266,6 @@ class Executable:
             return True
         return False
 
-    def _segments(self, step: Step) -> list[Segment]:
-        program, graph = self.program, step.graph
-        if not step.trained:
-            return []
-        return recomputation.plan(
-            program.graph, graph.nodes, program.recomputation, self._needed, graph.runs_on_host
-        )
-
     def compile(self, cache_path: str | None = None) -> None:
         """Compiles the step, or loads it from the cache, in which case it need not be traced.
 
@@ -332,7 +287,7 @@ class Executable:
 
     def _obtain(self, step: Step) -> CompiledStep:
         def lower() -> Any:
-            if step is self._still:
+            if step is self._without_updates:
                 return self._lowered_for(None, step)
             if self._traced is None:
                 self.trace()
@@ -383,7 +338,7 @@ class Executable:
         """Records the runs that happen inside, on the step and on the one without updates."""
 
         def texts() -> list[str]:
-            steps = [self._compiled, self._compiled_still]
+            steps = [self._compiled, self._compiled_without_updates]
             return [str(step.compiled.as_text()) for step in steps if step is not None]
 
         return step_trace.recording(texts)
@@ -400,7 +355,7 @@ class Executable:
             updating: whether weights and optimizer state change.
 
         Raises:
-            OperandValueError: an operator was given a number that it does not take; weights and
+            OperandValueError: an operator read a number that is out of its range; weights and
                 state are as before the batch with it.
             NumericalError: floats are checked and an operator gave NaN or infinity; weights and
                 state are as before the run.
@@ -426,10 +381,10 @@ class Executable:
         if not self._fits_state:
             self.compile(self._cache_path)
             self._fits_state = True
-            self._compiled_still = None
+            self._compiled_without_updates = None
         step, compiled = self._step, self.compiled.compiled
         if not updating:
-            step, compiled = self._still, self._step_without_updates()
+            step, compiled = self._without_updates, self._step_without_updates()
         range_checks.check_feeds(step.fed_checks, feeds)
         counters = np.asarray(self._seed_words(0), np.uint32)
         if self._instances is None:
@@ -446,7 +401,7 @@ class Executable:
             with process.DeferredSignals():
                 weights, state, anchors, finite = run(*arguments)
                 if not self._donates:
-                    # What fails on the host says so here, and the old ones are still there.
+                    # A failure on the host is raised here, while the old ones are still there.
                     _wait_for((weights, state))
                 self.weights = weights
                 self._step.state.replace(state)
@@ -458,7 +413,9 @@ class Executable:
         batches = program.batches_per_step
         if extremes is not None:
             updates = batches if step.changes else 0
-            range_checks.check_extremes(step.checks, np.asarray(extremes), program.turn, updates)
+            range_checks.check_extremes(
+                step.checks, np.asarray(extremes), program.micro_batch, updates
+            )
         low, high = self._seed_words(batches * program.accumulation_factor)
         self.seed = low | high << 32
         return results
@@ -487,9 +444,9 @@ class Executable:
             state.replace(self._instances.from_instance(root, state.arrays()))
 
     def _step_without_updates(self) -> Any:
-        if self._compiled_still is None:
-            self._compiled_still = self._obtain(self._still)
-        return self._compiled_still.compiled
+        if self._compiled_without_updates is None:
+            self._compiled_without_updates = self._obtain(self._without_updates)
+        return self._compiled_without_updates.compiled
 
     def _seed_words(self, later: int) -> tuple[int, int]:
         """Low and high word of the seed, some micro-batches later."""

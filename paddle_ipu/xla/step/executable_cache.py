@@ -41,7 +41,7 @@ _DIGEST = hashlib.sha256().digest_size
 _ENTRY, _UNFINISHED, _LOCK = ".ipuexe", ".unfinished", "lock"
 _ABANDONED_SECONDS = 3600.0
 _POLL_SECONDS = 0.05
-_TELL_AFTER_SECONDS = 1.0
+_REPORT_AFTER_SECONDS = 1.0
 _UNITS = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
@@ -265,7 +265,7 @@ class ExecutableCache:
                     fcntl.lockf(lock_file.descriptor, fcntl.LOCK_UN, 1, place)
 
     def _wait_for(self, lock_file: _LockFile, place: int) -> bool:
-        start, told = time.monotonic(), False
+        start, reported = time.monotonic(), False
         while True:
             try:
                 fcntl.lockf(lock_file.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
@@ -278,9 +278,9 @@ class ExecutableCache:
                     return False
             else:
                 return True
-            if not told and time.monotonic() - start > _TELL_AFTER_SECONDS:
+            if not reported and time.monotonic() - start > _REPORT_AFTER_SECONDS:
                 _LOG.info("Waiting for another process that compiles the same program.")
-                told = True
+                reported = True
             time.sleep(_POLL_SECONDS)
 
 

@@ -79,15 +79,16 @@ def raise_unless_finite(finite: np.ndarray[Any, Any], step: Step) -> None:
     node = None
     if flags.all():
         # The last column, the same for all micro-batches, is that of the update after them.
-        where, turn = "a gradient or an updated weight", batch * micro + micro - 1
+        where, number = "a gradient or an updated weight", batch * micro + micro - 1
     else:
         row = int(np.argmin(flags.all(axis=1)))
-        node, turn = step.checked[int(np.argmin(flags[row]))], batch * micro + row
+        node, number = step.checked[int(np.argmin(flags[row]))], batch * micro + row
         where = f"operator {node.op_type} ({node.name})"
     error = NumericalError(
-        f"floating-point checks are on and {where} gave NaN or infinity in {program.turn(turn)}. "
-        "Weights and optimizer state were left as before this run. Check the feeds and the "
-        "learning rate; paddle_ipu.verify compares every operator with Paddle's CPU kernels."
+        f"floating-point checks are on and {where} gave NaN or infinity in "
+        f"{program.micro_batch(number)}. Weights and optimizer state were left as before this run. "
+        "Check the feeds and the learning rate; paddle_ipu.verify compares every operator with "
+        "Paddle's CPU kernels."
     )
     error.node = None if node is None else node.name
     raise error

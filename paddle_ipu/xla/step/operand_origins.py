@@ -22,7 +22,7 @@ class OperandOrigins:
         logits: result of a Softmax over the last axis -> its operand.
         rematerializations: tensor -> how backward makes it again.
         lookups: what Gathers have read, by the id of their result.
-        rebound: weights whose array later readers are to be given, since :meth:`pop_rebound`.
+        rebound: weight -> the array for its later readers, since the last :meth:`pop_rebound`.
     """
 
     hidden: Collection[str] = ()
@@ -69,11 +69,11 @@ class OperandOrigins:
                 self.rematerializations[node.outputs[index]] = remake
 
     def rebind(self, node: LoweredNode, arrays: Mapping[int, Array]) -> None:
-        """Records the arrays, by number of an input, that later readers are to be given."""
+        """Records arrays for the later readers of a node's operands, by number of the operand."""
         self.rebound.update((str(node.inputs[index]), array) for index, array in arrays.items())
 
     def pop_rebound(self) -> dict[str, Array]:
-        """Tensor -> the array that later readers are to be given."""
+        """Weight -> the array for its later readers, recorded since the last call."""
         rebound, self.rebound = self.rebound, {}
         return rebound
 

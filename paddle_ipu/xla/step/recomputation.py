@@ -2,7 +2,7 @@
 
 Backward needs the results of forward's operators. Those between two cuts of the program are not
 kept: each such segment is evaluated under ``jax.checkpoint``, which keeps what the segment reads,
-and evaluates it a second time when its gradient is due. Operators stand in program order; a cut is
+and evaluates it a second time when its gradient is due. Operators are in program order; a cut is
 a position in it.
 
     NoRecompute   the operators that the builder marks as recomputed, nothing without marks

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
 from paddle_ipu.xla.optimizers.optimizer import Updater
@@ -87,12 +89,18 @@ class StepProgram:
     integers_of_paddle: bool = False
 
     @property
+    def own_state(self) -> Mapping[str, np.ndarray[Any, Any]]:
+        """State before the first batch that is the step's, not the optimizer's."""
+        rule = self.automatic_loss_scaling
+        return {} if rule is None else rule.initial_state
+
+    @property
     def all_replicas(self) -> int:
         """Replicas of all processes."""
         return self.replicas * self.instances
 
     @property
-    def turn_dims(self) -> tuple[int, ...]:
+    def batch_dims(self) -> tuple[int, ...]:
         """(batches, micro-batches), without ones."""
         dims = (self.batches_per_step, self.accumulation_factor)
         return tuple(dim for dim in dims if dim > 1)
@@ -105,18 +113,18 @@ class StepProgram:
     @property
     def loop_dims(self) -> tuple[int, ...]:
         """(batches, micro-batches, replicas), without ones."""
-        return self.turn_dims + self.replica_dims
+        return self.batch_dims + self.replica_dims
 
     def feed_dims(self, name: str) -> tuple[int, ...]:
         """Leading dimensions of an array that is fed: (batches, micro-batches, replicas)."""
-        return self.turn_dims if name in self.broadcast else self.loop_dims
+        return self.batch_dims if name in self.broadcast else self.loop_dims
 
     def on_device(self, name: str) -> tuple[int, ...]:
         """Shape of a weight on the device, where replicas have their own of those written."""
         shape = self.layouts.shape(name, self.weights[name][0])
         return (*self.replica_dims, *shape) if name in self.writes else shape
 
-    def turn(self, number: int) -> str:
+    def micro_batch(self, number: int) -> str:
         """Words for one of a run's micro-batches, counted with the replicas as the last axis."""
         micro_batch, replica = divmod(number, self.replicas)
         return f"micro-batch {micro_batch}" + (

@@ -152,7 +152,7 @@ def _form(structure: Any) -> list[list[str] | int | None]:
 
 
 def _structure(form: Sequence[list[str] | int | None]) -> Any:
-    """What :func:`_form` was given."""
+    """The structure of which :func:`_form` made JSON."""
     results = [dict.fromkeys(item, 0) if isinstance(item, list) else item for item in form]
     return jax.tree.structure(tuple(results))
 
@@ -168,8 +168,8 @@ def _remember(
             "results": _form(results),
             "draws": draws,
             "checked": [node.outputs[0] for node in step.checked],
-            "checks": [_row(found) for found in step.checks],
-            "fed_checks": [(name, _row(found)) for name, found in step.fed_checks],
+            "checks": [_row(check) for check in step.checks],
+            "fed_checks": [(name, _row(check)) for name, check in step.fed_checks],
         },
         b"",
     )

@@ -346,7 +346,7 @@ class Step:
     def _keep(self, anchor: Anchor, value: jax.Array, weights: Tree) -> jax.Array:
         """What an anchor's kind keeps of values with loop dimensions in front."""
         program = self.program
-        dims = program.turn_dims
+        dims = program.batch_dims
         if anchor.tensor in weights and anchor.kind == "final":
             return self._of_each_replica(anchor.tensor, weights)
         if anchor.kind == "all" or not dims:

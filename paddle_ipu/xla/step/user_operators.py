@@ -39,7 +39,7 @@ def register_function(
 
 
 def _without_doubles(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """A function beside integers of 64 bits, where JAX's floats have as many unless told."""
+    """A function beside integers of 64 bits, where JAX's floats would have as many."""
 
     def run(*inputs: Any, **attributes: Any) -> Any:
         return jax.tree.map(_in_float32, forward(*inputs, **attributes))
@@ -69,10 +69,10 @@ def result_kinds(
             function = _without_doubles(forward)
             found = jax.eval_shape(lambda *inputs: function(*inputs, **_plain(attributes)), *specs)
     except Exception as error:
-        given = ", ".join("None" if s is None else f"{s.dtype}{list(s.shape)}" for s in specs)
+        operands = ", ".join("None" if s is None else f"{s.dtype}{list(s.shape)}" for s in specs)
         raise LoweringError(
             f"custom operator {name}: the function given to register_custom_op failed for inputs "
-            f"({given}) and attributes {_plain(attributes)}: {error}"
+            f"({operands}) and attributes {_plain(attributes)}: {error}"
         ) from error
     results = list(found) if isinstance(found, (tuple, list)) else [found]
     for number, result in enumerate(results):
@@ -132,16 +132,16 @@ def _with_derivative(
                 f"custom operator {context.domain}.{context.op_type}: backward failed; it is "
                 f"called as backward(inputs, outputs, gradients, **{attributes}): {error}"
             ) from error
-        given = [] if found is None else found if isinstance(found, (tuple, list)) else [found]
-        if len(given) != len(inputs):
+        each = [] if found is None else found if isinstance(found, (tuple, list)) else [found]
+        if len(each) != len(inputs):
             raise LoweringError(
-                f"custom operator {context.domain}.{context.op_type}: backward gave {len(given)} "
+                f"custom operator {context.domain}.{context.op_type}: backward gave {len(each)} "
                 f"gradient(s) for {len(inputs)} input(s); give one for each, None for an input "
                 "that has none."
             )
         return tuple(
             _gradient_of(context, number, item, array)
-            for number, (item, array) in enumerate(zip(given, inputs, strict=True))
+            for number, (item, array) in enumerate(zip(each, inputs, strict=True))
         )
 
     run.defvjp(with_residuals, derivative)
@@ -176,7 +176,7 @@ def _with_jax_derivative(
 
     def with_pullback(*inputs: Any) -> Any:
         try:
-            return jax.vjp(lambda *given: forward(*given, **attributes), *inputs)
+            return jax.vjp(lambda *operands: forward(*operands, **attributes), *inputs)
         except Exception as error:
             # What is only fetched needs none.
             failed.append(error)

@@ -69,7 +69,7 @@ def train(kind: str, options: popart.SessionOptions, device: object, weight_seed
     session.setUpdating(False)
     session.run(popart.PyStepIO(feeds, anchors))
     executable = session._executable
-    steps = (executable.compiled, executable._compiled_still)
+    steps = (executable.compiled, executable._compiled_without_updates)
     modules = [origins(str(step.compiled.as_text()))[0] for step in steps]
     return {**found, "losses": np.stack(losses), "modules": np.asarray(modules)}
 
