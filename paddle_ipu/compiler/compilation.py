@@ -6,27 +6,22 @@ Read (``frontend``), rewrite (``passes``), translate (``ops``), hand to a sessio
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import TYPE_CHECKING
 
-from paddle_ipu.compiler.predicted_program import (
-    best_cuts,
-    check_fits,
-    choice_of,
-    is_machine_named,
-    program_of,
-)
+import onnx_ir as ir
+
+from paddle_ipu.compiler.machine_choice import choice_of
+from paddle_ipu.compiler.predicted_program import check_fits, program_of
 from paddle_ipu.compiler.progress import Percent, between
+from paddle_ipu.compiler.session_arguments import data_flow, session_options, session_patterns
 from paddle_ipu.compiler.translated_program import (
+    Source,
     TranslatedProgram,
-    data_flow,
     is_gradient,
     origin_finder,
-    place_of,
     scope_weights,
-    session_options,
-    session_patterns,
     translate_program,
 )
 from paddle_ipu.dialect import dialect
@@ -37,7 +32,9 @@ from paddle_ipu.errors import (
 from paddle_ipu.ops.context import device_dtype
 from paddle_ipu.ops.translate import Translation
 from paddle_ipu.options.strategy import StrategyValues
-from paddle_ipu.passes.pass_base import Compilation, Pass
+from paddle_ipu.passes.pass_base import Compilation
+from paddle_ipu.popart.optimizer import Optimizer
+from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.runtime import scope as scopes
 from paddle_ipu.runtime import shared_runs, target_selection
 from paddle_ipu.runtime.feeds import Feed
@@ -47,30 +44,27 @@ from paddle_ipu.runtime.random_seed import Seed, fixed_seed
 from paddle_ipu.runtime.weights import adapted_loss_scale
 from paddle_ipu.runtime.weights.owner import IpuBackend, has_other_owner
 from paddle_ipu.runtime.weights.state_upload import StateUpload
+from paddle_ipu.sessions.devices import DeviceInfo
 from paddle_ipu.sessions.paddle_program import PaddleProgram
+from paddle_ipu.sessions.session import Session
+from paddle_ipu.sessions.weights import SessionWeights
 from paddle_ipu.xla import process
 
-_LOG = logging.getLogger("paddle_ipu")
+if TYPE_CHECKING:
+    import paddle
 
 
 @process.collection_put_off()
 def compiled_for_ipu(
-    program: Any,
-    scope: Any,
-    values: StrategyValues,
-    feed_list: Sequence[Any],
-    fetch_list: Sequence[Any],
-    backend: IpuBackend,
-    progress: Percent,
-    first_passes: Sequence[Pass] | None,
+    source: Source, scope: paddle.static.Scope, backend: IpuBackend, progress: Percent
 ) -> IpuProgram:
     """Reads, rewrites, translates and compiles a program; its weights go to the device.
 
     Args:
-        values: the strategy's, consistent.
+        source: the program; it stays as it is.
+        scope: holds its parameters.
         backend: takes the session; of this program alone.
-        progress: told how many percent are done.
-        first_passes: as for ``translate_program``.
+        progress: called with the percentage done.
 
     Raises:
         NotSupported, InvalidProgramError, FeedError, FetchError, OperandValueError: as
@@ -78,26 +72,27 @@ def compiled_for_ipu(
     """
     popart = target_selection.select()
     in_64_bits = target_selection.is_ours(popart)
+    program, values = source.program, source.values
     translated = translate_program(
-        popart, program, values, feed_list, fetch_list, between(progress, 0, 25), first_passes,
-        scope_weights(scope, in_64_bits), best_cuts, in_64_bits,
-    )  # fmt: skip
-    if target_selection.is_ours(popart) and is_machine_named(values):
+        popart, source, scope_weights(scope, in_64_bits), between(progress, 0, 25), in_64_bits
+    )
+    if target_selection.is_ours(popart) and choice_of(values).named:
         check_fits(translated, values)
     compilation, translation = translated.compilation, translated.translation
     anchors, optimizer, chosen = translated.anchors, translated.optimizer, translated.chosen
     own_rule = chosen is not None and chosen.is_paddles
     rate = _learning_rate(program, scope, optimizer)
     device = target_selection.acquire(popart, int(values["num_ipus"]), int(values["tiles_per_ipu"]))
-    first = None if chosen is None else chosen.make(optimizer, rate() if rate else 0.0)
+    first = None
+    if chosen is not None and optimizer is not None:
+        first = chosen.make(optimizer, rate() if rate else 0.0)
     states = {} if chosen is None else chosen.states
-    # Made-up data leaves the Scope alone; what another program has too, that one gives back first.
+    # Synthetic data leaves the Scope alone; state that another program has is read from it first.
     waits = bool(values["synthetic_data_mode"]) or has_other_owner(scope, states)
     early = StateUpload(scope, {} if waits else states)
+    paddle_program = _paddle_program(translated, values, early, progress)
     try:
-        session = _session(
-            program, popart, device, translated, values, anchors, first, early, progress
-        )
+        session = _session(popart, source, translated, device, first, paddle_program)
         with adapted_loss_scale.started(scope, optimizer):
             backend.attach(
                 popart,
@@ -114,7 +109,6 @@ def compiled_for_ipu(
     except BaseException as error:
         if isinstance(error, (LoweringError, OperandValueError)):
             attach_source(error, _describer(translation))
-        # Nobody else could give it back.
         if backend.is_attached:
             backend.reset()
         else:
@@ -155,14 +149,17 @@ def compiled_for_ipu(
     return compiled
 
 
-def _asserts(graph: Any) -> Iterator[str]:
+def _asserts(graph: ir.Graph) -> Iterator[str]:
     """Operators that stop a run, those in blocks too, each with the user's line."""
     for node in graph:
         if node.op_type == "assert":
-            # Paddle 3 does not say where one was written, but where its condition was.
-            maker = node.inputs[0].producer()
-            known = dialect.source_of(node) or maker is None
-            yield dialect.describe(node) if known else f"assert of {dialect.describe(maker)}"
+            # Paddle 3 does not record the line of an assert, but that of its condition.
+            condition = node.inputs[0]
+            maker = None if condition is None else condition.producer()
+            if dialect.source_of(node) or maker is None:
+                yield dialect.describe(node)
+            else:
+                yield f"assert of {dialect.describe(maker)}"
         for block in dialect.blocks(node):
             yield from _asserts(block)
 
@@ -170,7 +167,7 @@ def _asserts(graph: Any) -> Iterator[str]:
 def _describer(translation: Translation) -> Callable[[str], str]:
     """Gives Paddle's operator and the user's line for the name of a PopART node."""
     nodes = {str(node.name): node for node in translation.origins.values()}
-    return lambda name: place_of(nodes[name]) if name in nodes else name
+    return lambda name: dialect.describe(nodes[name]) if name in nodes else name
 
 
 # -- names --------------------------------------------------------------------------------------
@@ -218,12 +215,14 @@ def _fetch_dtype(compilation: Compilation, name: str) -> str:
 # -- optimizer ----------------------------------------------------------------------------------
 
 
-def _learning_rate(program: Any, scope: Any, optimizer: Any) -> Callable[[], float] | None:
+def _learning_rate(
+    program: paddle.static.Program, scope: paddle.static.Scope, optimizer: PaddleOptimizer | None
+) -> Callable[[], float] | None:
     """Gives the learning rate of the next run: the scheduler's, else the variable's."""
     if optimizer is None or not optimizer.learning_rate_name:
         return None
     if getattr(program, "lr_scheduler", None) is not None:
-        # Asked of the program each time: it may be given another one.
+        # Read anew each time: the program may get another scheduler.
         return lambda: float(program.lr_scheduler())
     name = optimizer.learning_rate_name
     scopes.read(scope, [name])
@@ -234,26 +233,26 @@ def _learning_rate(program: Any, scope: Any, optimizer: Any) -> Callable[[], flo
 
 
 def _session(
-    program: Any,
-    popart: Any,
-    device: Any,
+    popart: ModuleType,
+    source: Source,
     translated: TranslatedProgram,
-    values: StrategyValues,
-    anchors: Mapping[str, str],
-    optimizer: Any,
-    early: StateUpload,
-    progress: Percent,
-) -> Any:
+    device: DeviceInfo,
+    optimizer: Optimizer | PaddleOptimizer | None,
+    paddle_program: PaddleProgram,
+) -> Session:
+    """The prepared session of a program; Graphcore's has the same interface."""
+    values = source.values
     translation, compilation = translated.translation, translated.compilation
     arguments = {
         "fnModel": target_selection.model_of(popart, translation.builder),
-        "dataFlow": data_flow(popart, values, anchors),
+        "dataFlow": data_flow(popart, values, translated.anchors),
         "deviceInfo": device,
         "patterns": session_patterns(popart, values),
         "userOptions": session_options(popart, values),
     }
     if target_selection.is_ours(popart):
-        arguments["paddleProgram"] = _paddle_program(translated, values, early, progress)
+        arguments["paddleProgram"] = paddle_program
+    session: Session
     if compilation.training:
         session = popart.TrainingSession(
             loss=translation.tensors[str(compilation.loss)], optimizer=optimizer, **arguments
@@ -264,7 +263,7 @@ def _session(
         session.prepareDevice(False)
         return session
     session.prepareDevice()
-    seed = fixed_seed(program, values)
+    seed = fixed_seed(source.program, values)
     if seed is not None:
         session.setRandomSeed(seed)
     return session
@@ -273,12 +272,12 @@ def _session(
 def _paddle_program(
     translated: TranslatedProgram, values: StrategyValues, early: StateUpload, progress: Percent
 ) -> PaddleProgram:
-    """What a session of ours is told beside PopART's arguments."""
+    """What a session of ours takes beside PopART's arguments."""
 
-    def while_compiling(session: Any) -> None:
+    def while_compiling(session: SessionWeights) -> None:
         early.send(session)
-        if not is_machine_named(values):
-            # What the log then says of a GC200 need not be waited for.
+        if not choice_of(values).named:
+            # This logs a line about a GC200 at most, for which compiling does not wait.
             check_fits(translated, values)
 
     return PaddleProgram(

@@ -16,6 +16,8 @@ from paddle_ipu.runtime.ipu_program import IpuProgram
 from paddle_ipu.runtime.weights.owner import IpuBackend
 
 if TYPE_CHECKING:
+    import paddle
+
     from paddle_ipu.passes.pass_base import Pass
 
 
@@ -29,7 +31,12 @@ class IpuCompiledProgram:
         ipu_strategy: a ``paddle.static.IpuStrategy``; one with default options where None.
     """
 
-    def __init__(self, program: Any = None, scope: Any = None, ipu_strategy: Any = None) -> None:
+    def __init__(
+        self,
+        program: paddle.static.Program | None = None,
+        scope: paddle.static.Scope | None = None,
+        ipu_strategy: paddle.static.IpuStrategy | None = None,
+    ) -> None:
         import paddle
 
         self._program = paddle.static.default_main_program() if program is None else program
@@ -54,6 +61,22 @@ class IpuCompiledProgram:
             )
         self._backend = IpuBackend(self._ipu_strategy._ipu_strategy)
         self._first_passes: Sequence[Pass] | None = None
+
+    @classmethod
+    def with_first_passes(
+        cls,
+        program: paddle.static.Program,
+        scope: paddle.static.Scope,
+        ipu_strategy: paddle.static.IpuStrategy,
+        passes: Sequence[Pass],
+    ) -> IpuCompiledProgram:
+        """For this package's own frontends: a compiler that runs some passes before all others.
+
+        Without it a program is as the user declared it, and options must not contradict its batch.
+        """
+        compiler = cls(program, scope, ipu_strategy)
+        compiler._first_passes = passes
+        return compiler
 
     def compile(self, feed_list: Sequence[Any], fetch_list: Sequence[Any]) -> IpuProgram:
         """Compiles the program and puts the scope's weights on the device.
@@ -86,11 +109,10 @@ class IpuCompiledProgram:
             self._backend = IpuBackend(self._ipu_strategy._ipu_strategy)
         try:
             from paddle_ipu.compiler.compilation import compiled_for_ipu
+            from paddle_ipu.compiler.translated_program import Source
 
-            compiled = compiled_for_ipu(
-                self._program, self._scope, values, feed_list, fetch_list, self._backend,
-                progress, self._first_passes,
-            )  # fmt: skip
+            source = Source(self._program, values, feed_list, fetch_list, self._first_passes)
+            compiled = compiled_for_ipu(source, self._scope, self._backend, progress)
             try:
                 progress(100)
             except BaseException:

@@ -2,8 +2,8 @@
 
 The half for Paddle's CPU compiles as always. A source that includes headers of Graphcore's SDK is
 left out where there is none. Processes that build the same operators do so one after the other.
-``paddle::Tensor(paddle::PlaceType::kCPU, shape)``, which Paddle 3.3 declares and does not have, is
-given back to it.
+``paddle::Tensor(paddle::PlaceType::kCPU, shape)``, which Paddle 3.3 declares but does not define,
+is defined in a header.
 """
 
 from __future__ import annotations
@@ -57,30 +57,30 @@ def loading(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def load(*args: Any, **keywords: Any) -> Any:
-        given = signature.bind(*args, **keywords).arguments
-        name = given["name"]
-        folder = given.get("build_directory") or _default_folder()
-        given["sources"] = _buildable(name, given["sources"])
-        if given.get("extra_ldflags"):
-            given["extra_ldflags"] = _linkable(name, given["extra_ldflags"])
-        with _alone(name, folder):
-            if _lacks_constructors(given["sources"]):
+        arguments = signature.bind(*args, **keywords).arguments
+        name = arguments["name"]
+        folder = arguments.get("build_directory") or _default_folder()
+        arguments["sources"] = _buildable(name, arguments["sources"])
+        if arguments.get("extra_ldflags"):
+            arguments["extra_ldflags"] = _linkable(name, arguments["extra_ldflags"])
+        with _build_lock(name, folder):
+            if _lacks_constructors(arguments["sources"]):
                 flags = ["-include", _constructors_in(folder)]
-                given["extra_cxx_cflags"] = [*(given.get("extra_cxx_cflags") or ()), *flags]
-            return original(**given)
+                arguments["extra_cxx_cflags"] = [*(arguments.get("extra_cxx_cflags") or ()), *flags]
+            return original(**arguments)
 
     return load
 
 
 def _default_folder() -> str:
-    """Where Paddle builds when it is not told."""
+    """Where Paddle builds by default."""
     cache = os.path.join(os.path.expanduser("~"), ".cache", "paddle_extensions")
     return os.environ.get("PADDLE_EXTENSION_DIR", cache)
 
 
 @contextlib.contextmanager
-def _alone(name: str, folder: str) -> Iterator[None]:
-    """Keeps other processes from building `name` in the same folder meanwhile.
+def _build_lock(name: str, folder: str) -> Iterator[None]:
+    """Keeps other processes from building `name` in the same folder at the same time.
 
     Paddle writes ``<name>_setup.py`` and builds in place, so that ranks of one job, which all load
     the operators of one script, would write into each other's files. It makes the folder after a
@@ -160,7 +160,7 @@ def _sdk_header(source: str, seen: frozenset[str] = frozenset()) -> str | None:
 
 
 def _text(path: str) -> str:
-    """What is in a source file; nothing where it cannot be read: the compiler says why."""
+    """The text of a source file; "" where it cannot be read: the compiler reports why."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()

@@ -1,8 +1,8 @@
 """Operators that run on Paddle's CPU kernels inside a compiled step.
 
 With the option ``cpu_fallback``, an operator without a translator is copied into a Paddle program
-of its own. The compiled step hands it host arrays and goes on with what Paddle's executor gives;
-in training Paddle's own backward operators give the gradients.
+of its own. The compiled step runs it by Paddle's executor on host arrays; in training Paddle's own
+backward operators compute the gradients.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 
 from paddle_ipu.compiler.kernel_requirements import check_kernels
@@ -22,15 +23,19 @@ from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import NotSupported, PaddleIpuError
 from paddle_ipu.frontend.legacy_operator import EMPTY, Operator, Variables
 
+if TYPE_CHECKING:
+    import paddle
+
 Array = np.ndarray[Any, Any]
 Kind = tuple[tuple[int, ...], str]
+"""(shape, dtype)."""
 
 _NARROW = {"int64": "int32", "float64": "float32"}
 _HALF = ("float16", "bfloat16")
 _PIR_CONSTANTS = frozenset({"pd_op.full", "pd_op.full_int_array"})
 _COMBINE = "builtin.combine"
 _DRAWS = 5
-"""Runs that tell an operator that draws at random, even a single element, from others."""
+"""Runs after which an operator that draws even a single element has shown another one."""
 _FEED = "operand_{}"
 _GRADIENT = "gradient_{}"
 
@@ -60,16 +65,18 @@ class CpuKernel:
     _forward: _Program | None = field(default=None, repr=False)
     _backward: _Program | None = field(default=None, repr=False)
     _make_backward: Callable[[], _Program] | None = field(default=None, repr=False)
-    _ones: Sequence[Any] = field(default=(), repr=False)
+    _ones: Sequence[Array] = field(default=(), repr=False)
 
-    def forward(self, *operands: Any) -> tuple[Array, ...]:
+    def forward(self, *operands: npt.ArrayLike) -> tuple[Array, ...]:
         """The results that are not None, in the device's dtypes."""
         self.calls += 1
         kinds = [kind for kind in self.results if kind is not None]
         assert self._forward is not None
         return self._run(self._forward, operands, kinds)
 
-    def backward(self, operands: Sequence[Any], gradients: Sequence[Any]) -> tuple[Array, ...]:
+    def backward(
+        self, operands: Sequence[npt.ArrayLike], gradients: Sequence[npt.ArrayLike]
+    ) -> tuple[Array, ...]:
         """Gradients of the floating operands, by Paddle's backward operators.
 
         Args:
@@ -112,7 +119,7 @@ class CpuKernel:
         )
 
     def _run(
-        self, program: _Program, arrays: Sequence[Any], kinds: Sequence[Kind]
+        self, program: _Program, arrays: Sequence[npt.ArrayLike], kinds: Sequence[Kind]
     ) -> tuple[Array, ...]:
         started = time.perf_counter()
         try:
@@ -139,7 +146,7 @@ def kernel_of(node: ir.Node, kinds: Sequence[Kind | None], in_64_bits: bool = Fa
     Args:
         node: the operator.
         kinds: for each of its inputs (shape, dtype on the device), None for an omitted one.
-        in_64_bits: int64 is int64 on the device, else int32.
+        in_64_bits: whether int64 is int64 on the device; else it is int32.
 
     Returns:
         A kernel that has run once, on ones, to learn the shapes of its results.
@@ -213,23 +220,23 @@ class _Program:
 
     Attributes:
         operands: numbers of the node's inputs it reads, in order.
-        feeds: (name, dtype) in the order of the arrays it is given.
+        feeds: (name, dtype) in the order of the arrays of :meth:`run`.
         fetches: variables, in the order of its results.
-        running: the mode in which Paddle runs it.
+        running: a context in which Paddle runs it.
         missing: index of a result that Paddle does not compute -> its index among the feeds, of
             whose shape zeros stand for it.
     """
 
-    program: Any
+    program: paddle.static.Program
     operands: Sequence[int]
     feeds: Sequence[tuple[str, str]]
-    fetches: Sequence[Any]
-    running: Callable[[], Any]
+    fetches: Sequence[paddle.pir.Value | paddle.static.Variable]
+    running: Callable[[], AbstractContextManager[None]]
     missing: Mapping[int, int] = field(default_factory=dict)
-    _executor: Any = None
-    _scope: Any = None
+    _executor: paddle.static.Executor | None = None
+    _scope: paddle.static.Scope | None = None
 
-    def run(self, arrays: Sequence[Any]) -> list[Array]:
+    def run(self, arrays: Sequence[npt.ArrayLike]) -> list[Array]:
         """What the program gives for arrays in the order of `feeds`."""
         import paddle
 
@@ -284,7 +291,7 @@ def _copy_pir(node: ir.Node, kinds: Sequence[Kind | None], backward: bool) -> _P
         made = copy.add(op)
         results = [result for value in made.results() for result in _members(value)]
         if not backward:
-            return _Program(program, copy.operands, copy.feeds, results, _as_it_is)
+            return _Program(program, copy.operands, copy.feeds, results, nullcontext)
         return _with_gradients(program, copy.operands, copy.feeds, copy.data, results, node)
 
 
@@ -296,7 +303,7 @@ class _PirCopy:
 
         self.operands: list[int] = []
         self.feeds: list[tuple[str, str]] = []
-        self.data: list[Any] = []
+        self.data: list[paddle.pir.Value] = []
         self._node = node
         self._kinds = kinds
         self._next = 0
@@ -304,7 +311,8 @@ class _PirCopy:
         self._options = paddle.pir.CloneOptions(False, True, False)
         self._known: set[str] = set()
 
-    def add(self, op: Any) -> Any:
+    def add(self, op: paddle.pir.Operation) -> paddle.pir.Operation:
+        """Copies the operator into the current program."""
         for source in op.operands_source():
             if not source.initialized():
                 self._next += 1
@@ -320,7 +328,7 @@ class _PirCopy:
                 self._operand(source)
         return op.clone(self._mapping, self._options)
 
-    def _operand(self, value: Any) -> None:
+    def _operand(self, value: paddle.pir.Value) -> None:
         import paddle
 
         index, self._next = self._next, self._next + 1
@@ -343,7 +351,8 @@ class _PirCopy:
         self.data.append(data)
 
 
-def _members(value: Any) -> list[Any]:
+def _members(value: paddle.pir.Value) -> list[paddle.pir.Value]:
+    """The values of a list, a value by itself, nothing of an omitted result."""
     import paddle
 
     if not value.initialized():
@@ -357,7 +366,7 @@ def _members(value: Any) -> list[Any]:
 # -- ProgramDesc --------------------------------------------------------------------------------
 
 
-def _is_legacy(source: Any) -> bool:
+def _is_legacy(source: object) -> bool:
     return isinstance(source, Operator)
 
 
@@ -442,21 +451,21 @@ def _on_cpu(dtype: str) -> str:
 _NOT_COPIED = frozenset({"op_callstack", "op_role", "op_role_var", "op_namescope", "op_device"})
 
 
-# -- both ---------------------------------------------------------------------------------------
+# -- both kinds of program -----------------------------------------------------------------------
 
 
 def _with_gradients(
-    program: Any,
+    program: paddle.static.Program,
     operands: Sequence[int],
     feeds: Sequence[tuple[str, str]],
-    data: Sequence[Any],
-    results: Sequence[Any],
+    data: Sequence[paddle.pir.Value | paddle.static.Variable],
+    results: Sequence[paddle.pir.Value | paddle.static.Variable],
     node: ir.Node,
-    running: Callable[[], Any] | None = None,
+    running: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> _Program:
     import paddle
 
-    with (running or _as_it_is)(), paddle.static.program_guard(program, paddle.static.Program()):
+    with running(), paddle.static.program_guard(program, paddle.static.Program()):
         wanted = [value for value, (_, dtype) in zip(data, feeds, strict=True) if _floats(dtype)]
         targets = [value for value in results if _floats(_dtype(value))]
         given = [
@@ -483,12 +492,12 @@ def _with_gradients(
         operands,
         [*feeds, *((_GRADIENT.format(at), _dtype(value)) for at, value in enumerate(targets))],
         [gradient for gradient in gradients if gradient is not None],
-        running or _as_it_is,
+        running,
         {at: floats[at] for at, gradient in enumerate(gradients) if gradient is None},
     )
 
 
-def _dtype(value: Any) -> str:
+def _dtype(value: paddle.pir.Value | paddle.static.Variable) -> str:
     name = str(value.dtype).rpartition(".")[2].lower()
     return {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}.get(
         name, name
@@ -499,16 +508,9 @@ def _floats(dtype: str) -> bool:
     return "float" in dtype
 
 
-@contextmanager
-def _as_it_is() -> Iterator[None]:
-    yield
-
-
-@contextmanager
-def _old_programs() -> Iterator[None]:
+def _old_programs() -> AbstractContextManager[None]:
     """Paddle 3 builds and runs ProgramDesc programs with PIR switched off."""
     from paddle import pir_utils
 
-    guard = getattr(pir_utils, "OldIrGuard", _as_it_is)
-    with guard():
-        yield
+    guard: AbstractContextManager[None] = getattr(pir_utils, "OldIrGuard", nullcontext)()
+    return guard

@@ -1,4 +1,4 @@
-"""What custom operators mean on the IPU Model, in Python.
+"""Custom operators on the IPU Model, defined in Python.
 
 A custom operator of Paddle has a C++ half for the CPU, and for hardware a C++ half for PopART. The
 IPU Model takes a function on JAX arrays instead; the derivative is JAX's unless one is given.
@@ -7,7 +7,7 @@ IPU Model takes a function on JAX arrays instead; the derivative is JAX's unless
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from paddle_ipu.errors import LoweringError, OptionError
@@ -34,7 +34,7 @@ def register_custom_op(
     domain: str = "custom.ops",
     version: int = 1,
 ) -> None:
-    """Says what a custom operator computes on the IPU Model.
+    """Defines what a custom operator computes on the IPU Model.
 
     Args:
         paddle_op: the operator's name in Paddle programs.
@@ -48,8 +48,8 @@ def register_custom_op(
             `paddle_op` by default.
 
     Raises:
-        OptionError: a name that is none, is taken, or is that of an operator PopART or this package
-            has; a function that cannot be called.
+        OptionError: an empty name, one that is registered already, or that of an operator of PopART
+            or of this package; a function that cannot be called.
     """
     for what, name in (("paddle_op", paddle_op), ("popart_op", popart_op), ("domain", domain)):
         if not (isinstance(name, str) and name) and not (what == "popart_op" and name is None):
@@ -109,23 +109,26 @@ def register_custom_op(
     _REGISTERED[paddle_op] = custom
 
 
-def _user_operators() -> Any:
-    # It imports JAX, which predictions do without.
+def _user_operators() -> ModuleType:
+    # It imports JAX, which predictions do not need.
     from paddle_ipu.xla.step import user_operators
 
     return user_operators
 
 
 def registered_custom_ops() -> Mapping[str, CustomOp]:
-    """Paddle operator -> the PopART operator that a function was registered for."""
+    """Paddle operator -> the PopART operator of its registered function."""
     return MappingProxyType(_REGISTERED)
 
 
 def known_custom_ops(mapped: Mapping[str, CustomOp]) -> dict[str, CustomOp]:
-    """The custom operators that the IPU Model can run, a strategy's mappings before all others."""
-    found = {**_REGISTERED, **mapped}
+    """The custom operators that the IPU Model can run.
+
+    Args:
+        mapped: a strategy's mappings, which take precedence over registered functions.
+    """
     return {
         name: custom
-        for name, custom in found.items()
+        for name, custom in {**_REGISTERED, **mapped}.items()
         if schema_of(custom.domain, custom.popart_op) is not None
     }

@@ -1,24 +1,22 @@
-"""A PopART program on its way to an ONNX file: names and dtypes of its ends, checks, the files."""
+"""The ONNX file of a PopART program: names and dtypes of its inputs and outputs, checks, files."""
 
 from __future__ import annotations
 
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from paddle_ipu import popart
-from paddle_ipu.compiler.predicted_program import best_cuts
-from paddle_ipu.compiler.translated_program import translate_program
+from paddle_ipu.compiler.translated_program import Source, WeightsOf, translate_program
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import FetchError, InvalidProgramError, ModelFileError
 from paddle_ipu.ops.translate import Translation
-from paddle_ipu.passes.check_micro_batch import CheckMicroBatch
 from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
 from paddle_ipu.passes.pass_base import Compilation
 from paddle_ipu.popart.graph_types import DATA_SUFFIX, INLINE_LIMIT, number_names_in_file
@@ -29,9 +27,6 @@ if TYPE_CHECKING:
 
 _SMALL = 1024
 """Bytes of the smallest weight that goes there."""
-
-WeightsOf = Callable[[Mapping[str, Any], Any], Callable[[str], Any]]
-"""Given the weights by name and the optimizer, gives what gives the array of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +85,14 @@ class ExportReport:
 
 @dataclass(slots=True)
 class ExportedModel:
-    """A model on its way out.
+    """A model to be written.
 
     Attributes:
         model: the PopART program.
-        translation: how it answers for the Paddle program.
-        compilation: the passes' result.
+        translation: its tensors for the names of the Paddle program.
+        compilation: the dialect graph behind all passes.
         declared: feed -> dtype in the Paddle program.
-        anchors: fetch -> the tensor that answers it.
+        anchors: fetch -> tensor.
     """
 
     model: ir.Model
@@ -107,7 +102,7 @@ class ExportedModel:
     anchors: Mapping[str, str]
 
     def users(self, operators: Sequence[str]) -> str:
-        """Where the first of some operators stands in the Paddle program."""
+        """The user's line of the first of some operators, as the end of a sentence."""
         types = {name.partition(" (")[0] for name in operators}
         for tensor, node in self.translation.origins.items():
             maker = self._makers.get(tensor)
@@ -120,7 +115,7 @@ class ExportedModel:
         return {str(value.name): node for node in self.model.graph for value in node.outputs}
 
     def restore_inputs(self) -> None:
-        """Has inputs of the dtypes of the Paddle program, cast to what an IPU has instead."""
+        """Gives inputs the dtypes of the Paddle program; a cast makes what an IPU has instead."""
         import onnx_ir as ir
 
         graph = self.model.graph
@@ -169,12 +164,12 @@ class ExportedModel:
             for name, value, dtype in results
         ]
 
-    def _fetched_dtype(self, fetch: str) -> Any:
+    def _fetched_dtype(self, fetch: str) -> ir.DataType | None:
         value = self.compilation.value(fetch)
         return None if value is None else _dtype(dialect.dtype_name(value))
 
 
-def _dtype(name: str) -> Any:
+def _dtype(name: str) -> ir.DataType:
     import ml_dtypes
     import onnx_ir as ir
 
@@ -182,18 +177,17 @@ def _dtype(name: str) -> Any:
     return ir.DataType.from_numpy(found)
 
 
-def _copied(graph: ir.Graph, value: ir.Value, name: str, dtype: Any) -> ir.Value:
+def _copied(graph: ir.Graph, value: ir.Value, name: str, dtype: ir.DataType | None) -> ir.Value:
     """A tensor under another name, cast where a dtype is given that it does not have."""
     import onnx_ir as ir
 
-    cast = dtype is not None and dtype != value.dtype
-    node = ir.node(
-        "Cast" if cast else "Identity", [value], {"to": int(dtype)} if cast else {},
-        name=f"{name}/output",
-    )  # fmt: skip
+    if dtype is None or dtype == value.dtype:
+        node, kind = ir.node("Identity", [value], name=f"{name}/output"), value.type
+    else:
+        node = ir.node("Cast", [value], {"to": int(dtype)}, name=f"{name}/output")
+        kind = ir.TensorType(dtype)
     copy = node.outputs[0]
-    copy.name, copy.shape = name, value.shape
-    copy.type = ir.TensorType(dtype) if cast else value.type
+    copy.name, copy.shape, copy.type = name, value.shape, kind
     graph.append(node)
     return copy
 
@@ -208,18 +202,13 @@ def _rename(graph: ir.Graph, value: ir.Value, name: str) -> None:
 
 
 def model_to_export(
-    program: Any,
-    feeds: Sequence[str],
-    fetches: Sequence[str],
-    weights_of: WeightsOf,
-    values: Any,
-    option: str = "micro_batch_size",
-    in_64_bits: bool = False,
+    source: Source, weights_of: WeightsOf, in_64_bits: bool = False
 ) -> ExportedModel:
     """The PopART program of a Paddle program.
 
     Args:
-        option: what the user calls the option of the rows.
+        source: the program; it stays as it is.
+        weights_of: reads the weights.
         in_64_bits: int64 is INT64; else INT32, as PopART has it.
 
     Raises:
@@ -227,13 +216,9 @@ def model_to_export(
         NotSupported: operators without a translator.
         FeedError, FetchError: names that are not in the program, or gradients.
     """
-    if not fetches:
+    if not source.fetches:
         raise FetchError("export: fetch_list is empty; name what the model is to give.")
-    checked = (CheckMicroBatch(option),)
-    translated = translate_program(
-        popart, program, values, feeds, fetches, lambda percent: None, checked, weights_of,
-        best_cuts, in_64_bits,
-    )  # fmt: skip
+    translated = translate_program(popart, source, weights_of, in_64_bits=in_64_bits)
     for name, anchor in translated.anchors.items():
         if anchor.startswith(GRADIENT_PREFIX):
             raise FetchError(
@@ -253,6 +238,11 @@ def model_to_export(
 
 
 def target_of(path: str | os.PathLike[str]) -> Path:
+    """The file to write.
+
+    Raises:
+        ModelFileError: it is a folder, or in a folder that does not exist.
+    """
     target = Path(path)
     if target.is_dir():
         raise ModelFileError(f"{target} is a folder; give the name of the .onnx file.")
@@ -262,6 +252,17 @@ def target_of(path: str | os.PathLike[str]) -> Path:
 
 
 def write(exported: ExportedModel, target: Path, external_data_from: int) -> ExportReport:
+    """Writes a model.
+
+    Args:
+        exported: the model.
+        target: the file.
+        external_data_from: bytes of weights from which on they go to a file beside it.
+
+    Raises:
+        ModelFileError: the file cannot be written.
+        InvalidProgramError: the model is not valid ONNX.
+    """
     import onnx
     import onnx_ir as ir
 

@@ -1,6 +1,6 @@
-"""What Paddle's CPU kernels need of the processor where it is more than Paddle itself needs.
+"""Paddle's CPU kernels that need more of the processor than Paddle itself does.
 
-Paddle runs such a kernel unasked, and the process dies of an illegal instruction.
+Paddle runs such a kernel without a check, and the process dies of an illegal instruction.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def check_kernels(nodes: Iterable[ir.Node], reader: str) -> None:
 
     Args:
         nodes: operators of the dialect.
-        reader: who is about to run Paddle's kernels, for the message.
+        reader: what is about to run Paddle's kernels, for the message.
 
     Raises:
         NotSupported: naming the first such operator.
@@ -40,7 +40,7 @@ def check_kernels(nodes: Iterable[ir.Node], reader: str) -> None:
 
 
 def processor_features() -> frozenset[str]:
-    """What the processor can do, by Linux's names; none where nothing tells.
+    """The processor's features, by Linux's names; empty where they are unknown.
 
     ``ONEDNN_MAX_CPU_ISA``, which caps oneDNN's kernels and ours, hides AVX-512 here too.
     """

@@ -11,39 +11,54 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from paddle_ipu.compiler.exported_model import (
-    ExportReport,
-    WeightsOf,
-    model_to_export,
-    target_of,
-    write,
-)
-from paddle_ipu.compiler.translated_program import array_weights, scope_weights
+from paddle_ipu.compiler.exported_model import ExportReport, model_to_export, target_of, write
+from paddle_ipu.compiler.translated_program import Source, WeightsOf, array_weights, scope_weights
 from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.frontend import programs, saved_model
-from paddle_ipu.options.strategy import check_consistent
+from paddle_ipu.options.strategy import StrategyValues, check_consistent
+from paddle_ipu.passes.check_micro_batch import CheckMicroBatch
 from paddle_ipu.popart import standard_operators
 from paddle_ipu.runtime.weights.owner import update_scopes
 
+if TYPE_CHECKING:
+    import paddle
+
 __all__ = ["ExportReport", "export"]
 
-_Source = tuple[Any, list[str], list[str], list[str], WeightsOf]
-"""(program, feeds, fetches, names of the outputs, what reads the weights)."""
+
+@dataclass(frozen=True, slots=True)
+class _Exported:
+    """What is exported.
+
+    Attributes:
+        program: of any kind that ``IpuCompiledProgram`` takes.
+        feeds: names of the inputs.
+        fetches: names of the outputs in the program.
+        names: the outputs' default names in the file.
+        weights: reads the weights.
+    """
+
+    program: paddle.static.Program
+    feeds: list[str]
+    fetches: list[str]
+    names: list[str]
+    weights: WeightsOf
 
 
 def export(
-    source: Any,
+    source: paddle.static.Program | paddle.nn.Layer | str | os.PathLike[str],
     path: str | os.PathLike[str],
     feed_list: Sequence[Any] | None = None,
     fetch_list: Sequence[Any] | None = None,
     *,
     input_spec: Sequence[Any] | None = None,
     output_names: Sequence[str] | None = None,
-    scope: Any = None,
-    ipu_strategy: Any = None,
+    scope: paddle.static.Scope | None = None,
+    ipu_strategy: paddle.static.IpuStrategy | None = None,
     batch_size: int | None = None,
     standard_only: bool = False,
     external_data_from: int = 64 * 2**20,
@@ -76,17 +91,17 @@ def export(
         ModelFileError: the saved model cannot be read, or the file cannot be written.
     """
     target = target_of(path)
-    program, feeds, fetches, names, weights = _program_of(
-        source, feed_list, fetch_list, input_spec, scope, standard_only
-    )
+    found = _program_of(source, feed_list, fetch_list, input_spec, scope, standard_only)
+    feeds, fetches = found.feeds, found.fetches
     if output_names is None:
-        names = _distinct(names, feeds)
+        names = _distinct(found.names, feeds)
     else:
         names = _checked(output_names, fetches, feeds)
+    # The check names the option that the user sets.
+    check = CheckMicroBatch("batch_size" if ipu_strategy is None else "micro_batch_size")
     options = _options(ipu_strategy, batch_size)
-    option = "batch_size" if ipu_strategy is None else "micro_batch_size"
     exported = model_to_export(
-        program, feeds, fetches, weights, options, option, in_64_bits=standard_only
+        Source(found.program, options, feeds, fetches, (check,)), found.weights, standard_only
     )
     model = exported.model
     if standard_only:
@@ -108,13 +123,13 @@ def export(
 
 
 def _program_of(
-    source: Any,
+    source: paddle.static.Program | paddle.nn.Layer | str | os.PathLike[str],
     feed_list: Sequence[Any] | None,
     fetch_list: Sequence[Any] | None,
     input_spec: Sequence[Any] | None,
-    scope: Any,
+    scope: paddle.static.Scope | None,
     in_64_bits: bool,
-) -> _Source:
+) -> _Exported:
     if programs.is_program(source) and not programs.is_saved(source):
         if feed_list is None or fetch_list is None:
             raise InvalidProgramError(
@@ -124,7 +139,8 @@ def _program_of(
         if input_spec is not None:
             raise InvalidProgramError("export: input_spec is for layers; a program has feed_list.")
         fetches = _names(fetch_list)
-        return source, _names(feed_list), fetches, fetches, _of_scope(scope, in_64_bits)
+        weights = _of_scope(scope, in_64_bits)
+        return _Exported(source, _names(feed_list), fetches, fetches, weights)
     if isinstance(source, (str, os.PathLike)):
         return _saved(os.fspath(source), feed_list, fetch_list, in_64_bits)
     if callable(getattr(source, "forward", None)) or hasattr(source, "get_concrete_program"):
@@ -145,7 +161,7 @@ def _names(items: Sequence[Any]) -> list[str]:
     return [item if isinstance(item, str) else name_of(item) for item in items]
 
 
-def _of_scope(scope: Any, in_64_bits: bool) -> WeightsOf:
+def _of_scope(scope: paddle.static.Scope | None, in_64_bits: bool) -> WeightsOf:
     import paddle
 
     update_scopes()
@@ -157,15 +173,15 @@ def _saved(
     feed_list: Sequence[Any] | None,
     fetch_list: Sequence[Any] | None,
     in_64_bits: bool,
-) -> _Source:
+) -> _Exported:
     model = saved_model.read(saved_model.locate(prefix, None, None, prefer=(".json", ".pdmodel")))
     program = model.program("it is exported")
     feeds = list(program.feed_names) if feed_list is None else _names(feed_list)
     fetches = [str(target.name) for target in program.fetch_targets]
     chosen = fetches if fetch_list is None else _names(fetch_list)
     names = list(program.output_names) if fetch_list is None else chosen
-    # A file that was mapped stays so when its folder goes away.
-    return program, feeds, chosen, names, array_weights(model.parameters, in_64_bits)
+    # A mapped file stays readable when its folder is removed.
+    return _Exported(program, feeds, chosen, names, array_weights(model.parameters, in_64_bits))
 
 
 def _checked(names: Sequence[str], fetches: Sequence[str], feeds: Sequence[str]) -> list[str]:
@@ -190,8 +206,8 @@ def _distinct(names: Sequence[str], feeds: Sequence[str]) -> list[str]:
 
 
 @contextlib.contextmanager
-def _saved_layer(layer: Any, input_spec: Sequence[Any] | None) -> Iterator[str]:
-    """Saves a layer as Paddle does, as it is in evaluation; gives the path without suffix."""
+def _saved_layer(layer: paddle.nn.Layer, input_spec: Sequence[Any] | None) -> Iterator[str]:
+    """Saves a layer in evaluation mode by ``paddle.jit.save``; gives the path without suffix."""
     import paddle
 
     layers = layer.sublayers(include_self=True) if hasattr(layer, "sublayers") else []
@@ -228,7 +244,9 @@ def _dynamic_mode() -> Iterator[None]:
             paddle.enable_static()
 
 
-def _options(ipu_strategy: Any, batch_size: int | None) -> Any:
+def _options(
+    ipu_strategy: paddle.static.IpuStrategy | None, batch_size: int | None
+) -> StrategyValues:
     import paddle
 
     if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
@@ -242,7 +260,7 @@ def _options(ipu_strategy: Any, batch_size: int | None) -> Any:
         raise InvalidProgramError(
             "export: give either ipu_strategy, whose micro_batch_size counts, or batch_size."
         )
-    values = strategy._ipu_strategy.snapshot()
+    values: StrategyValues = strategy._ipu_strategy.snapshot()
     check_consistent(values)
     return values
 

@@ -2,7 +2,7 @@
 
 PopART's is what an IPU build of Paddle used: popart.SGD for sgd and momentum, popart.Adam for adam,
 adamw, adamax and lamb, popart.Adaptive for adagrad, adadelta and rmsprop. Unlike there, decay,
-clips, learning rates of single parameters and RMSProp's learning rate are not lost on the way.
+clips, learning rates of single parameters and RMSProp's learning rate are all kept.
 """
 
 from __future__ import annotations
@@ -10,9 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 from paddle_ipu.errors import NotSupported
+from paddle_ipu.popart.enums import DataType, WeightDecayMode
+from paddle_ipu.popart.optimizer import SGD, Adam, Adaptive, Optimizer
+from paddle_ipu.popart.optimizer_values import ClipNormSettings
 from paddle_ipu.popart.options import LOSS_SCALE_UPDATE_FACTOR
 from paddle_ipu.popart.paddle_optimizer import (
     FAMILIES,
@@ -29,7 +33,8 @@ from paddle_ipu.runtime.weights.state_binding import (
     VelocityBinding,
 )
 
-Make = Callable[[PaddleOptimizer, float], Any]
+Make = Callable[[PaddleOptimizer, float], Optimizer | PaddleOptimizer]
+"""Makes a session's optimizer of what the program says and a learning rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,7 @@ class ChosenOptimizer:
     """An optimizer for a session.
 
     Attributes:
-        make: makes it, of the description and a learning rate.
+        make: makes it of what the program says and a learning rate.
         states: variables of the Scope that it changes -> what the device has for them.
         is_paddles: it follows Paddle's own rule, which no hardware runs.
     """
@@ -48,7 +53,7 @@ class ChosenOptimizer:
 
 
 def choose(
-    popart: Any,
+    popart: ModuleType,
     optimizer: PaddleOptimizer,
     weights: Mapping[str, str],
     written: Collection[str],
@@ -95,7 +100,7 @@ def choose(
 
 
 def _common(described: PaddleOptimizer, rate: float) -> dict[str, tuple[float, bool]]:
-    """What all of PopART's optimizers are given; only what may change is not constant."""
+    """Values of all of PopART's optimizers; those that may change are not constant."""
     scaling = (described.loss_scaling, not described.automatic_loss_scaling)
     return {"defaultLearningRate": (rate, False), "lossScaling": scaling}
 
@@ -109,7 +114,7 @@ def _scale_state(optimizer: PaddleOptimizer) -> dict[str, StateBinding]:
 
 
 def _own_states(optimizer: PaddleOptimizer) -> dict[str, StateBinding]:
-    """The same arrays on both sides."""
+    """State of Paddle's own rule, which the device has in the same arrays."""
     states = {}
     for update in optimizer.updates:
         for state, name in update.states.items():
@@ -146,12 +151,16 @@ class _Popart:
     """PopART's optimizer for a program.
 
     Args:
+        popart: the module of the session.
+        optimizer: what the program says.
+        weights: parameter -> weight tensor.
         kept: weights that the program does not update, and PopART otherwise would.
+        options: the strategy's values.
     """
 
     def __init__(
         self,
-        popart: Any,
+        popart: ModuleType,
         optimizer: PaddleOptimizer,
         weights: Mapping[str, str],
         kept: Collection[str],
@@ -170,13 +179,16 @@ class _Popart:
         self._usual = kinds.most_common(1)[0][0] if kinds else (1.0, 0.0)
 
     def chosen(self) -> ChosenOptimizer:
-        make = {"SGD": self._sgd, "Adam": self._adam, "Adaptive": self._adaptive}[self._family]
+        makers: Mapping[str, Callable[[float], Optimizer]] = {
+            "SGD": self._sgd, "Adam": self._adam, "Adaptive": self._adaptive,
+        }  # fmt: skip
+        make = makers[self._family]
 
-        def with_specifics(described: PaddleOptimizer, rate: float) -> Any:
-            found = make(rate)
+        def with_specifics(described: PaddleOptimizer, rate: float) -> Optimizer:
+            optimizer = make(rate)
             for name, values in self._specifics(rate).items():
-                found.insertSpecific(name, values)
-            return found
+                optimizer.insertSpecific(name, values)
+            return optimizer
 
         states = self._states() | _scale_state(self._optimizer)
         return ChosenOptimizer(with_specifics, states, False)
@@ -202,7 +214,7 @@ class _Popart:
         return rule
 
     def _one_setting(self) -> Mapping[str, float]:
-        """The numbers that PopART has once for all weights, or that all weights share here."""
+        """The numbers that PopART has once for all weights, where all weights share them."""
         own = {"l2", "coeff", "weight_decay", "lr_ratio"}
         found = [
             {name: number for name, number in update.settings.items() if name not in own}
@@ -231,7 +243,7 @@ class _Popart:
                 "loss_scaling is PopART's"
             )
 
-    def _clip_settings(self) -> list[Any]:
+    def _clip_settings(self) -> list[ClipNormSettings]:
         settings = self._popart.ClipNormSettings
         groups = []
         for index, clip in enumerate(self._optimizer.clips):
@@ -277,14 +289,15 @@ class _Popart:
         factor, decay = self._usual
         return {**_common(self._optimizer, rate * factor), "defaultWeightDecay": (decay, False)}
 
-    def _sgd(self, rate: float) -> Any:
+    def _sgd(self, rate: float) -> SGD:
         values = self._common(rate)
         values["defaultMomentum"] = (self._settings.get("mu", 0.0), True)
         if self._settings.get("use_nesterov"):
             values["nesterov"] = (1.0, True)
-        return self._popart.SGD(values, clip_norm_settings=self._clips)
+        made: SGD = self._popart.SGD(values, clip_norm_settings=self._clips)
+        return made
 
-    def _adam(self, rate: float) -> Any:
+    def _adam(self, rate: float) -> Adam:
         modes = self._popart.AdamMode
         corrected = self._optimizer.bias_correction
         mode = {
@@ -297,7 +310,7 @@ class _Popart:
             "defaultEps": (self._settings["epsilon"], True),
             "defaultMaxWeightNorm": (float(self._options["max_weight_norm"]), True),
         }
-        return self._popart.Adam(
+        made: Adam = self._popart.Adam(
             values,
             mode=mode,
             weight_decay_mode=self._decay_mode(),
@@ -306,8 +319,9 @@ class _Popart:
             clip_norm_settings=self._clips,
             scaled_optimizer_state=self._optimizer.scaled_state,
         )
+        return made
 
-    def _adaptive(self, rate: float) -> Any:
+    def _adaptive(self, rate: float) -> Adaptive:
         modes = self._popart.AdaptiveMode
         centered = bool(self._settings.get("centered"))
         mode = {
@@ -320,7 +334,7 @@ class _Popart:
             "defaultMomentum": (self._settings.get("momentum", 0.0), True),
             "defaultEps": (self._settings["epsilon"], True),
         }
-        return self._popart.Adaptive(
+        made: Adaptive = self._popart.Adaptive(
             values,
             mode=mode,
             weight_decay_mode=self._decay_mode(),
@@ -328,16 +342,18 @@ class _Popart:
             accl2_type=self._type(2),
             accl3_type=self._type(3),
         )
+        return made
 
-    def _decay_mode(self) -> Any:
-        modes = self._popart.WeightDecayMode
+    def _decay_mode(self) -> WeightDecayMode:
+        modes: type[WeightDecayMode] = self._popart.WeightDecayMode
         asked = self._options["weight_decay_mode"]
         if not asked:
             asked = "decay" if self._rule in ("adamw", "lamb") else "l2_regularization"
         return modes.Decay if asked == "decay" else modes.L2Regularization
 
-    def _type(self, number: int) -> Any:
-        return getattr(self._popart.DataType, self._options[f"accl{number}_type"])
+    def _type(self, number: int) -> DataType:
+        found: DataType = getattr(self._popart.DataType, self._options[f"accl{number}_type"])
+        return found
 
     # -- state ---------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""How far a compilation is: what ``compilation_progress_logger`` is told, and a bar for it."""
+"""The progress of a compilation: calls of ``compilation_progress_logger``, and a bar for it."""
 
 from __future__ import annotations
 
@@ -21,27 +21,33 @@ _REDRAW = 0.2
 _PATIENCE = 2.0
 
 Percent = Callable[[float], None]
+"""Called with the percentage of a compilation that is done."""
+
+
+def no_progress(percent: float) -> None:
+    """For a compilation whose progress nobody follows."""
 
 
 class CompileProgress:
-    """Tells a logger of a compilation: 0 first, only ever more, the total at the end.
+    """Calls a logger during a compilation: first with 0, then only ever more, last with the total.
 
     Args:
         logger: called with (progress, total); what it raises ends the compilation. If the
-            compilation fails, its method ``close`` is called where it has one.
-        total: what it is told for the whole.
+            compilation fails, its method ``close`` is called where it has one. None logs every
+            tenth of 100 at level DEBUG.
+        total: the progress of a compilation that is done.
     """
 
-    def __init__(self, logger: Callable[[int, int], Any] | None, total: int) -> None:
+    def __init__(self, logger: Callable[[int, int], object] | None, total: int) -> None:
         self._logger = _log_tenths if logger is None else logger
         self._total = 100 if logger is None else total
-        self._told = -1
+        self._logged = -1
 
     def __call__(self, percent: float) -> None:
-        """The compilation is `percent` done; it is so only behind the end of it."""
+        """Logs the progress; the total only for 100 percent."""
         done = min(int(percent / 100 * self._total), self._total - (percent < 100))
-        if done > self._told:
-            self._told = done
+        if done > self._logged:
+            self._logged = done
             self._logger(done, self._total)
 
     def failed(self) -> None:
@@ -57,7 +63,7 @@ def _log_tenths(done: int, total: int) -> None:
 
 
 def between(progress: Percent, first: float, last: float) -> Percent:
-    """The progress of a part of what `progress` is told of, from `first` to `last` percent."""
+    """The progress of a part, 0 to 100, as that of the whole from `first` to `last` percent."""
     return lambda percent: progress(first + (last - first) * min(percent, 100.0) / 100)
 
 

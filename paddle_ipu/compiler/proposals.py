@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from paddle_ipu.compiler.predicted_program import predicted_program
+from paddle_ipu.compiler.translated_program import Source
 from paddle_ipu.cost_model.machines import Machine
 from paddle_ipu.cost_model.operator_cost import Pricing
 from paddle_ipu.cost_model.plan import PLANNED, Candidate, Plan
@@ -18,20 +19,13 @@ from paddle_ipu.cost_model.prediction import predict
 from paddle_ipu.cost_model.program import Program
 from paddle_ipu.cost_model.report.strategy_text import Call, strategy_calls
 from paddle_ipu.errors import PaddleIpuError, popart_exception
-from paddle_ipu.options.strategy import StrategyValues, check_consistent
+from paddle_ipu.options.strategy import check_consistent
+
+if TYPE_CHECKING:
+    import paddle
 
 _MOST_TRANSLATED = 32
 """How often a program is translated at most."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """A Paddle program as it is given to ``compile``."""
-
-    program: Any
-    values: StrategyValues
-    feeds: Sequence[Any]
-    fetches: Sequence[Any]
 
 
 @dataclass(frozen=True)
@@ -144,7 +138,7 @@ class _Translation:
             **{name: getattr(planned.settings, name) for name in PLANNED}
         )
 
-    def _translated(self, strategy: Any, planned: Program) -> Program:
+    def _translated(self, strategy: paddle.static.IpuStrategy, planned: Program) -> Program:
         self.count += 1
         source = self._source
         try:
@@ -156,7 +150,7 @@ class _Translation:
             raise
 
 
-def _new_strategy() -> Any:
+def _new_strategy() -> paddle.static.IpuStrategy:
     import paddle
 
     return paddle.static.IpuStrategy()

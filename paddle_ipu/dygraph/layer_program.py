@@ -227,8 +227,7 @@ def compiled(
     first_passes: Sequence[Any] = (),
 ) -> IpuProgram:
     """The program for the IPU."""
-    compiler = IpuCompiledProgram(program, scope=scope, ipu_strategy=strategy)
-    compiler._first_passes = first_passes
+    compiler = IpuCompiledProgram.with_first_passes(program, scope, strategy, first_passes)
     return compiler.compile(feeds, fetches)
 
 

@@ -239,10 +239,9 @@ class Model:
                 return found
             if self._first is not None and not self._first.backend.is_attached:
                 raise BackendUnavailableError(_GONE)
-            compiler = IpuCompiledProgram(
-                self._program, scope=self._scope, ipu_strategy=self._strategy
+            compiler = IpuCompiledProgram.with_first_passes(
+                self._program, self._scope, self._strategy, (BindFeeds(micro),)
             )
-            compiler._first_passes = (BindFeeds(micro),)
             feeds = [known.name for known in self.inputs]
             try:
                 with last_program_stays():

@@ -1,9 +1,8 @@
-"""What a session asks of its options, its device and the placement of its operators."""
+"""Checks of a session's options, device, element types and optimizer."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 import onnx_ir as ir
 
@@ -11,6 +10,7 @@ from paddle_ipu.errors import popart_exception
 from paddle_ipu.instances.instance import this_instance
 from paddle_ipu.popart.annotations import RECOMPUTE
 from paddle_ipu.popart.enums import RecomputationType, RecomputeType
+from paddle_ipu.popart.optimizer import Optimizer
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.popart.placement import virtual_graph_mode
@@ -26,7 +26,7 @@ def replication_factor(options: SessionOptions) -> int:
 
 
 def check_options(options: SessionOptions, training: bool, num_ipus: int) -> None:
-    """Checks what options and device say about each other.
+    """Checks that options and device agree.
 
     Raises:
         popart_exception: they contradict each other.
@@ -98,7 +98,7 @@ def instances_of(options: SessionOptions) -> int:
 
 
 def check_recomputation(graph: ir.Graph, options: SessionOptions) -> None:
-    """Checks that operators are marked as recomputed only where nothing else says what is.
+    """Checks that operators are marked as recomputed only where no option chooses them.
 
     Raises:
         popart_exception: they are marked, and an option or the pipeline chooses, too.
@@ -134,7 +134,7 @@ def check_types(graph: ir.Graph, options: SessionOptions) -> None:
     values = [*graph.inputs, *graph.initializers.values()]
     values += [value for node in graph for value in node.outputs]
     for value in values:
-        if value.dtype in _WIDE_INTEGERS and not _only_said(value):
+        if value.dtype in _WIDE_INTEGERS and not _is_static(value):
             raise popart_exception(
                 f"The data type {value.dtype.name} is not supported in Poplar: tensor "
                 f"'{value.name}'. Cast it to a type of 32 bits, or set "
@@ -142,8 +142,8 @@ def check_types(graph: ir.Graph, options: SessionOptions) -> None:
             )
 
 
-def check_clips(options: SessionOptions, optimizer: Any) -> None:
-    """Checks that the clips of PopART's optimizers have a place in the schedule.
+def check_clips(options: SessionOptions, optimizer: Optimizer | PaddleOptimizer | None) -> None:
+    """Checks that the schedule of updates admits the clips of PopART's optimizers.
 
     Raises:
         popart_exception: a pipeline's updates, each by itself, cannot wait for a norm of all.
@@ -159,9 +159,11 @@ def check_clips(options: SessionOptions, optimizer: Any) -> None:
 
 
 def check_loss_scaling(
-    options: SessionOptions, optimizer: Any, differentiated: Collection[str]
+    options: SessionOptions,
+    optimizer: Optimizer | PaddleOptimizer | None,
+    differentiated: Collection[str],
 ) -> None:
-    """Checks what automatic loss scaling asks of a session in which it is enabled.
+    """Checks the requirements of automatic loss scaling, where it is enabled.
 
     Args:
         options: of the session.
@@ -196,8 +198,8 @@ def check_loss_scaling(
         )
 
 
-def _only_said(value: ir.Value) -> bool:
-    """Whether a tensor is a constant that operators take when they are built, like a shape."""
+def _is_static(value: ir.Value) -> bool:
+    """Whether a tensor is a constant that operators read when they are built, like a shape."""
     if not (value.is_initializer() or constant_of(value) is not None):
         return False
     schemas = [(use.idx, schema_of_node(use.node)) for use in value.uses()]

@@ -1,4 +1,4 @@
-"""Devices: the IPU Model, the CPU and offline targets; there is no hardware here to acquire."""
+"""Devices: the IPU Model, the CPU and offline targets; hardware is Graphcore's SDK's."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class DeviceInfo:
         )
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -1,10 +1,10 @@
-"""What a session of ours is told of the Paddle program that it runs."""
+"""The Paddle program behind a session of ours."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
 
@@ -12,9 +12,8 @@ from paddle_ipu.cost_model.machines import Machine
 from paddle_ipu.cost_model.program import Program
 from paddle_ipu.popart.operand_ranges import OperandRange
 
-
-def _nothing(_: Any) -> None:
-    """Is done where there is nothing to do."""
+if TYPE_CHECKING:
+    from paddle_ipu.sessions.weights import SessionWeights
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +25,7 @@ class PaddleProgram:
     Attributes:
         kernels: first result of an ``ai.paddle_ipu.CpuKernel`` -> what runs it.
         operand_ranges: first result of an operator -> the numbers it takes; others raise.
-        progress: told by ``prepareDevice`` how many percent of it are done, in whole numbers.
+        progress: called by ``prepareDevice`` with the percentage done, in whole numbers.
         rewritten: called with the name of each pass over the graph that changed it, and the graph.
         while_compiling: called with the session in another thread while XLA compiles.
         prediction: gives the program with its lines, and the machine, that reports are about;
@@ -37,5 +36,5 @@ class PaddleProgram:
     operand_ranges: Mapping[str, Sequence[OperandRange]] = field(default_factory=dict)
     progress: Callable[[int], None] | None = None
     rewritten: Callable[[str, ir.Graph], None] | None = None
-    while_compiling: Callable[[Any], None] = _nothing
+    while_compiling: Callable[[SessionWeights], None] = lambda session: None
     prediction: Callable[[], tuple[Program, Machine]] | None = None

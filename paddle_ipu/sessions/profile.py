@@ -1,6 +1,6 @@
 """What ``session.getReport()`` gives: the names of Graphcore's ``pva`` library, predicted numbers.
 
-Only what the prediction knows is there. Every tile of an IPU is told as full as its fullest one.
+Only what the prediction knows is there. Every tile of an IPU counts as full as its fullest one.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class Compilation:
 
 @dataclass(frozen=True)
 class Execution:
-    """What a run takes."""
+    """The cycles of a run."""
 
     _report: Prediction
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import onnx_ir as ir
 
@@ -17,7 +16,10 @@ from paddle_ipu.cost_model.report.directory import text_of
 from paddle_ipu.cost_model.report.refusal import check_before_compiling
 from paddle_ipu.errors import popart_runtime_error
 from paddle_ipu.popart.dataflow import DataFlow
+from paddle_ipu.popart.optimizer import Optimizer
 from paddle_ipu.popart.options import SessionOptions
+from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
+from paddle_ipu.sessions.devices import DeviceInfo
 from paddle_ipu.sessions.paddle_program import PaddleProgram
 from paddle_ipu.sessions.profile import Report
 
@@ -28,15 +30,15 @@ _NO_EXECUTION = (
 
 
 class SessionReports:
-    """What a session tells of its program; it gives the attributes without a value."""
+    """Reports of a session, which sets the attributes without a value."""
 
     name: str
     dataFlow: DataFlow
     _options: SessionOptions
     _model: ir.Model
     _loss: str | None
-    _optimizer: Any
-    _device: Any
+    _optimizer: Optimizer | PaddleOptimizer | None
+    _device: DeviceInfo
     _prepared: bool
     _predicted: Prediction | None = None
     _paddle: PaddleProgram | None = None
@@ -68,8 +70,8 @@ class SessionReports:
 
     def _prediction(self) -> Prediction:
         if self._predicted is None:
-            told = None if self._paddle is None else self._paddle.prediction
-            program, machine = (told or self._read_program)()
+            read = None if self._paddle is None else self._paddle.prediction
+            program, machine = (read or self._read_program)()
             self._predicted = make_report(program, machine, name=self.name)
         return self._predicted
 
@@ -96,7 +98,7 @@ class SessionReports:
     def _check_memory(self) -> None:
         """Refuses a program that the machine of ``POPLAR_TARGET_OPTIONS`` cannot hold.
 
-        Who compiled the program from another one has checked it.
+        For a Paddle program the compiler has checked it.
 
         Raises:
             OutOfMemoryException: by the IPU Model's prediction it does not fit.

@@ -20,7 +20,9 @@ import onnx_ir as ir
 from paddle_ipu.errors import popart_exception, popart_runtime_error
 from paddle_ipu.popart.dataflow import DataFlow, InputShapeInfo
 from paddle_ipu.popart.integer_widths import computed_in_64_bits
+from paddle_ipu.popart.optimizer import Optimizer
 from paddle_ipu.popart.options import SessionOptions
+from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.popart.patterns import Patterns
 from paddle_ipu.popart.placement import check_placement
 from paddle_ipu.popart.program import (
@@ -35,7 +37,7 @@ from paddle_ipu.popart.program import (
     tensors_with_gradient,
     variable_writes,
 )
-from paddle_ipu.popart.stepio import PyStepIOCallback, element_details
+from paddle_ipu.popart.stepio import PyStepIO, PyStepIOCallback, element_details
 from paddle_ipu.popart.synthetic_data import synthetic_inputs
 from paddle_ipu.popart.tensorinfo import TensorInfo
 from paddle_ipu.sessions.checks import (
@@ -47,12 +49,14 @@ from paddle_ipu.sessions.checks import (
     instances_of,
     replication_factor,
 )
-from paddle_ipu.sessions.facts import SessionFacts
+from paddle_ipu.sessions.devices import DeviceInfo
+from paddle_ipu.sessions.extensions import SessionExtensions
 from paddle_ipu.sessions.paddle_program import PaddleProgram
 from paddle_ipu.sessions.report import SessionReports
 from paddle_ipu.sessions.updater import updater_of
 from paddle_ipu.sessions.weights import NO_ENGINE
 from paddle_ipu.xla import process
+from paddle_ipu.xla.optimizers.optimizer import Updater
 from paddle_ipu.xla.precision.settings import Precision
 from paddle_ipu.xla.rewrites.inference_graph import InferenceGraph
 from paddle_ipu.xla.rewrites.pipeline import rewrite
@@ -62,6 +66,9 @@ from paddle_ipu.xla.step.recomputation import Recomputation
 from paddle_ipu.xla.step.step_program import Anchor, StepProgram
 
 Array = np.ndarray[Any, Any]
+Model = ir.Model | bytes | str
+"""A builder's model, by reference; a serialised one; or the name of a file."""
+StepIO = PyStepIO | PyStepIOCallback
 
 _GRADIENT = "Gradient___"
 _FORWARD_ONLY = "implicitPipeliningFwdOnly"
@@ -70,11 +77,11 @@ _WORD = 0xFFFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class _Arguments:
-    """What sessions of both kinds are made of, by PopART's names."""
+    """The arguments of sessions of both kinds, by PopART's names."""
 
-    fnModel: Any
+    fnModel: Model
     dataFlow: DataFlow
-    deviceInfo: Any
+    deviceInfo: DeviceInfo | None
     inputShapeInfo: InputShapeInfo | None
     patterns: Patterns | None
     userOptions: SessionOptions | None
@@ -82,22 +89,27 @@ class _Arguments:
     paddleProgram: PaddleProgram | None
 
 
-class _Session(SessionFacts, SessionReports):
+class Session(SessionExtensions, SessionReports):
     """What inference and training sessions share."""
 
-    def __init__(self, given: _Arguments, loss: str | None = None, optimizer: Any = None) -> None:
+    def __init__(
+        self,
+        arguments: _Arguments,
+        loss: str | None = None,
+        optimizer: Optimizer | PaddleOptimizer | None = None,
+    ) -> None:
         kind = "TrainingSession" if loss is not None else "InferenceSession"
-        if given.deviceInfo is None:
+        if arguments.deviceInfo is None:
             raise popart_exception(f"Must pass a valid deviceInfo to {kind}::createFromOnnxModel")
         process.prepare()
-        self.name = given.name
-        self._device = given.deviceInfo
-        self.dataFlow = given.dataFlow
-        self._options = given.userOptions or SessionOptions()
-        self._paddle = given.paddleProgram
+        self.name = arguments.name
+        self._device = arguments.deviceInfo
+        self.dataFlow = arguments.dataFlow
+        self._options = arguments.userOptions or SessionOptions()
+        self._paddle = arguments.paddleProgram
         self._differentiated: set[str] = set()
-        (given.patterns or Patterns()).check()
-        model = load_model(given.fnModel, given.inputShapeInfo)
+        (arguments.patterns or Patterns()).check()
+        model = load_model(arguments.fnModel, arguments.inputShapeInfo)
         self._model, self._graph = model, model.graph
         self._broadcast = broadcast_inputs(model)
         self._tensors = tensors_of(self._graph)
@@ -106,7 +118,7 @@ class _Session(SessionFacts, SessionReports):
         super().__init__()
         self._io_checked = False
         self._updating = True
-        self._reported = -1
+        self._reported_percent = -1
         self._check()
         self._writes = variable_writes(self._graph, training=self._loss is not None)
         self._in_64_bits: Collection[str] = ()
@@ -114,7 +126,7 @@ class _Session(SessionFacts, SessionReports):
             changed = (*self._writes, *self._writes.values())
             fetched = self.dataFlow.anchors()
             self._in_64_bits = computed_in_64_bits(self._graph, changed, fetched)
-        self._executable: Any = self._build()
+        self._executable = self._build()
         self._executable.seed = secrets.randbits(64)
 
     # -- construction --------------------------------------------------------------------------
@@ -164,7 +176,7 @@ class _Session(SessionFacts, SessionReports):
             )
             raise popart_exception(f"Anchor tensor `{anchor}' not in Ir Tensors. Note: {why}.")
 
-    def _build(self) -> Any:
+    def _build(self) -> Executable:
         options = self._options
         updater = self._updater()
         state = saved_state(self._graph)
@@ -226,7 +238,7 @@ class _Session(SessionFacts, SessionReports):
             operand_ranges=self._paddle.operand_ranges if self._paddle else {},
         )
 
-    def _automatic_loss_scaling(self) -> Any:
+    def _automatic_loss_scaling(self) -> AutomaticLossScaling | None:
         options = self._options
         if not options.automaticLossScalingSettings.enabled:
             return None
@@ -235,7 +247,7 @@ class _Session(SessionFacts, SessionReports):
         clipped = any(self._tensors[str(name)].dtype is ir.DataType.FLOAT16 for name in kept)
         return AutomaticLossScaling.of(options, self.dataFlow.batchesPerStep(), clipped)
 
-    def _updater(self) -> Any:
+    def _updater(self) -> Updater | None:
         if self._loss is None:
             return None
         replicas = self.replicationFactor * self._instances
@@ -265,10 +277,12 @@ class _Session(SessionFacts, SessionReports):
             OptionError, ReportError: autoReport options that make no sense, or whose folder cannot
                 be written to; an unknown machine, or one with too few IPUs.
         """
-        self._reported = -1
-        self._report(5)
+        self._reported_percent = -1
+        self._report_progress(5)
         if self._paddle is not None and self._paddle.progress is not None:
-            self._executable.tell_of_tracing(lambda percent: self._report(5 + 0.4 * percent))
+            self._executable.tell_of_tracing(
+                lambda percent: self._report_progress(5 + 0.4 * percent)
+            )
         try:
             self._prepare()
         finally:
@@ -280,20 +294,20 @@ class _Session(SessionFacts, SessionReports):
             self._write_auto_report()
         cache = self._options.cachePath if self._options.enableEngineCaching else None
         if cache is None or not self._options.compileEngine:
-            # A program that the cache has need not be traced.
+            # A cached program need not be traced.
             self._executable.trace()
-            self._report(50)
+            self._report_progress(50)
         if not self._options.compileEngine:
             return
-        # XLA leaves Python's lock alone, and often a processor.
-        with ThreadPoolExecutor(2, "paddle_ipu-upload") as beside:
-            uploaded = beside.submit(self._upload_initialisers)
-            done = beside.submit(self._paddle.while_compiling, self) if self._paddle else None
+        # XLA compiles without Python's lock, and often leaves a processor idle.
+        with ThreadPoolExecutor(2, "paddle_ipu-upload") as pool:
+            uploaded = pool.submit(self._upload_initialisers)
+            done = pool.submit(self._paddle.while_compiling, self) if self._paddle else None
             self._executable.compile(cache)
             self._same_on_device.update(uploaded.result())
             if done is not None:
                 done.result()
-        self._report(100)
+        self._report_progress(100)
         self._prepared = True
 
     def _upload_initialisers(self) -> list[str]:
@@ -302,12 +316,12 @@ class _Session(SessionFacts, SessionReports):
         self._executable.upload(arrays, {})
         return list(arrays)
 
-    def _report(self, percent: float) -> None:
+    def _report_progress(self, percent: float) -> None:
         # What is traced again is not reported again.
         progress = None if self._paddle is None else self._paddle.progress
-        if progress is not None and int(percent) > self._reported:
-            self._reported = int(percent)
-            progress(self._reported)
+        if progress is not None and int(percent) > self._reported_percent:
+            self._reported_percent = int(percent)
+            progress(self._reported_percent)
 
     def loadEngineAndConnectStreams(self) -> None:
         """Nothing is left to do once a program is compiled; popart_runtime_error before."""
@@ -321,11 +335,11 @@ class _Session(SessionFacts, SessionReports):
         self._executable.seed = int(seed)
 
     def getRandomSeed(self) -> int:
-        """The seed of the next micro-batch: setting it goes on with the same random numbers."""
+        """The seed of the next micro-batch; setting it continues with the same random numbers."""
         return int(self._executable.seed)
 
     def getRNGState(self) -> list[int]:
-        """What the device's random numbers go on from, as 32-bit words.
+        """The state of the device's random numbers, as 32-bit words.
 
         On the IPU Model these are the two words of the seed of the next micro-batch.
 
@@ -337,7 +351,7 @@ class _Session(SessionFacts, SessionReports):
         return [seed & _WORD, seed >> 32]
 
     def setRNGState(self, state: Collection[int]) -> None:
-        """Takes what ``getRNGState`` gave, in this or another process.
+        """Restores what ``getRNGState`` returned, in this or another process.
 
         Raises:
             popart_exception: not prepared, without ``enableLoadAndOffloadRNGState``, or words
@@ -399,7 +413,7 @@ class _Session(SessionFacts, SessionReports):
         return tuple(dim for dim in dims if dim > 1)
 
     def setUpdating(self, updating: bool) -> None:
-        """Says whether runs change weights and optimizer state; PopART has no such switch.
+        """Sets whether runs change weights and optimizer state; PopART has none.
 
         The step without updates is compiled by the first run that needs it.
         """
@@ -407,9 +421,9 @@ class _Session(SessionFacts, SessionReports):
 
     def run(
         self,
-        *arguments: Any,
+        *arguments: str | StepIO,
         programHandle: str | None = None,
-        stepio: Any = None,
+        stepio: StepIO | None = None,
         debugName: str = "",
     ) -> None:
         """``run(stepio, debugName="")`` or ``run(programHandle, stepio, debugName="")``.
@@ -421,8 +435,8 @@ class _Session(SessionFacts, SessionReports):
             popart_runtime_error: not prepared, weights never uploaded in training, an input or
                 output missing or of a wrong size or dtype.
         """
-        given = (programHandle, *arguments, stepio)
-        stepio, updating = self._program_of([value for value in given if value is not None])
+        everything = (programHandle, *arguments, stepio)
+        io, updating = self._program_of([value for value in everything if value is not None])
         self._require_prepared("run")
         self._require_weights("run")
         self._executable.upload_initial_state()
@@ -431,63 +445,63 @@ class _Session(SessionFacts, SessionReports):
         program = self._executable.program
         if self._synthetic:
             # No stream to or from the host is open: nothing is read and nothing is written.
-            self._let_go()
-            self._executable.run(self._made_up, updating)
+            self._release_host_copies()
+            self._executable.run(self._synthetic_inputs, updating)
             return
-        callbacks = isinstance(stepio, PyStepIOCallback)
         first = not self._io_checked
-        if first and not callbacks:
-            stepio.check_inputs(program.inputs)
-        if callbacks:
-            feeds = stepio.step_inputs(program.inputs, program.loop_dims, program.broadcast)
+        if isinstance(io, PyStepIOCallback):
+            feeds = io.step_inputs(program.inputs, program.loop_dims, program.broadcast)
         else:
+            if first:
+                io.check_inputs(program.inputs)
             feeds = {}
             for name, (shape, dtype) in program.inputs.items():
                 details = self._details(shape) if first else ""
-                feeds[name] = stepio.input(
+                feeds[name] = io.input(
                     name, (*program.feed_dims(name), *shape), dtype, first, details
                 )
             for expected in self._expected_outputs:
-                stepio.check_output(*expected)
+                io.check_output(*expected)
         self._io_checked = True
-        self._let_go()
-        found = self._executable.run(feeds, updating)
-        if callbacks:
-            stepio.step_outputs({name: self._in_turn(name, found[name]) for name in found})
+        self._release_host_copies()
+        results = self._executable.run(feeds, updating)
+        if isinstance(io, PyStepIOCallback):
+            io.step_outputs({name: self._by_micro_batch(name, results[name]) for name in results})
             return
-        for name, array in found.items():
-            stepio.output(name, array)
+        for name, array in results.items():
+            io.output(name, array)
 
-    def _program_of(self, arguments: Sequence[Any]) -> tuple[Any, bool]:
+    def _program_of(self, arguments: Sequence[str | StepIO]) -> tuple[StepIO, bool]:
         """(the step I/O, whether the step updates) of the arguments of ``run``."""
         if not 1 <= len(arguments) <= 3:
             raise TypeError(
                 f"run takes (stepio, debugName) or (programHandle, stepio, debugName), got "
                 f"{len(arguments)} arguments"
             )
-        if not isinstance(arguments[0], str):
-            return arguments[0], self._updating
-        options = self._options
-        if arguments[0] != _FORWARD_ONLY or not options.createImplicitPipeliningFwdOnlyProgram:
-            raise popart_exception(f"[Devicex::run] Program {arguments[0]} not found.")
-        return arguments[1], False
+        handle = arguments[0] if isinstance(arguments[0], str) else None
+        if handle is not None and (
+            handle != _FORWARD_ONLY or not self._options.createImplicitPipeliningFwdOnlyProgram
+        ):
+            raise popart_exception(f"[Devicex::run] Program {handle} not found.")
+        stepio = next(argument for argument in arguments if not isinstance(argument, str))
+        return stepio, self._updating if handle is None else False
 
-    def _in_turn(self, anchor: str, array: Array) -> tuple[Array, list[int]]:
-        """An anchor's values one after another, and the micro-batch that each was made in."""
+    def _by_micro_batch(self, anchor: str, array: Array) -> tuple[Array, list[int]]:
+        """An anchor's values one after another, and the micro-batch of each."""
         kind = self.dataFlow.art(anchor)
-        turns = kind.micro_batches(self.dataFlow.batchesPerStep(), self.accumulationFactor)
-        times = [turn for turn in turns for _ in range(self.replicationFactor)]
+        numbers = kind.micro_batches(self.dataFlow.batchesPerStep(), self.accumulationFactor)
+        micro_batches = [number for number in numbers for _ in range(self.replicationFactor)]
         own = dims_of(self._tensors[anchor.removeprefix(_GRADIENT)])
-        return array.reshape(len(times), *own), times
+        return array.reshape(len(micro_batches), *own), micro_batches
 
     @cached_property
-    def _made_up(self) -> dict[str, Array]:
+    def _synthetic_inputs(self) -> dict[str, Array]:
         executable, mode = self._executable, self._options.syntheticDataMode
         return synthetic_inputs(mode, executable.program.inputs, executable.program.feed_dims)
 
     @cached_property
     def _expected_outputs(self) -> list[tuple[str, tuple[int, ...], str, str]]:
-        """Each anchor with its shape and dtype, and PopART's words about their number."""
+        """(anchor, shape, dtype, the end of PopART's message about a wrong number of elements)."""
         expected = []
         for anchor in self.dataFlow.anchors():
             details = self._details(dims_of(self._tensors[anchor.removeprefix(_GRADIENT)]))
@@ -502,15 +516,15 @@ class _Session(SessionFacts, SessionReports):
         )
 
 
-class InferenceSession(_Session):
+class InferenceSession(Session):
     """Runs a program forward. Arguments and their order are PopART's, but for the last."""
 
     def __init__(
         self,
-        fnModel: Any,
+        fnModel: Model,
         dataFlow: DataFlow,
-        deviceInfo: Any,
-        inputShapeInfo: Any = None,
+        deviceInfo: DeviceInfo | None,
+        inputShapeInfo: InputShapeInfo | None = None,
         patterns: Patterns | None = None,
         userOptions: SessionOptions | None = None,
         name: str = "inference",
@@ -529,7 +543,7 @@ class InferenceSession(_Session):
         return set(self._tensors)
 
 
-class TrainingSession(_Session):
+class TrainingSession(Session):
     """Runs a program forward and backward and updates its weights.
 
     Arguments and their order are PopART's, but for the last; `optimizer` may also be a
@@ -539,12 +553,12 @@ class TrainingSession(_Session):
 
     def __init__(
         self,
-        fnModel: Any,
+        fnModel: Model,
         dataFlow: DataFlow,
         loss: str,
-        optimizer: Any,
-        deviceInfo: Any,
-        inputShapeInfo: Any = None,
+        optimizer: Optimizer | PaddleOptimizer,
+        deviceInfo: DeviceInfo | None,
+        inputShapeInfo: InputShapeInfo | None = None,
         patterns: Patterns | None = None,
         userOptions: SessionOptions | None = None,
         name: str = "training",
@@ -565,7 +579,7 @@ class TrainingSession(_Session):
         return set(self._tensors)
 
     def broadcastWeights(self, rootRank: int = 0) -> None:
-        """Gives every instance the weights and optimizer state of instance `rootRank`.
+        """Copies the weights and optimizer state of instance `rootRank` to all instances.
 
         All instances must call it. The first run of a distributed program does so by itself, with
         those of instance 0.
@@ -581,10 +595,12 @@ class TrainingSession(_Session):
                 "instances, numbered from 0"
             )
         self._executable.upload_initial_state()
-        self._let_go()
+        self._release_host_copies()
         self._executable.broadcast(rootRank)
 
-    def updateOptimizerFromHost(self, optimizer: Any) -> None:
+    def updateOptimizerFromHost(self, optimizer: Optimizer | PaddleOptimizer) -> None:
         """Takes an optimizer of the same kind with other values, for instance a learning rate."""
-        self._executable.program.updater.replace(optimizer)
+        updater = self._executable.program.updater
+        assert updater is not None
+        updater.replace(optimizer)
         self._optimizer = optimizer

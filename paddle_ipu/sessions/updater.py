@@ -1,17 +1,16 @@
-"""Which part of the IPU Model updates a training session's weights."""
+"""The updater of a training session's weights, by its optimizer."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 import onnx_ir as ir
 
-from paddle_ipu.popart.optimizer import SGD, Adam, Adaptive
+from paddle_ipu.popart.optimizer import SGD, Adam, Adaptive, Optimizer
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.popart.program import device_dtype, is_float, variable_writes
-from paddle_ipu.xla.optimizers.optimizer import PaddleUpdater
+from paddle_ipu.xla.optimizers.optimizer import PaddleUpdater, Updater
 from paddle_ipu.xla.optimizers.popart_adam import AdamUpdater
 from paddle_ipu.xla.optimizers.popart_adaptive import AdaptiveUpdater
 from paddle_ipu.xla.optimizers.popart_optimizer import Reduction
@@ -19,13 +18,13 @@ from paddle_ipu.xla.optimizers.popart_sgd import SGDUpdater
 
 
 def updater_of(
-    optimizer: Any,
+    optimizer: Optimizer | PaddleOptimizer | None,
     graph: ir.Graph,
     differentiated: Collection[str],
     options: SessionOptions,
     accumulation_factor: int,
     replicas: int,
-) -> Any:
+) -> Updater:
     """The updater of an optimizer, for the weights of a graph that no operator writes.
 
     Args:
@@ -34,10 +33,10 @@ def updater_of(
         differentiated: ids of the tensors that the loss has a gradient of.
         options: of the session.
         accumulation_factor: micro-batches of an update.
-        replicas: of all instances together.
+        replicas: those of all instances.
 
     Raises:
-        TypeError: it is no optimizer.
+        TypeError: it is not an optimizer.
     """
     writes = variable_writes(graph, training=True)
     weights = {

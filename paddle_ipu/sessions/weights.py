@@ -1,18 +1,19 @@
 """A session's weights and optimizer state, on the host and on the device.
 
 The host's values are those of the model, until ``weightsToHost`` or ``writeWeights`` replaces them,
-and ``weightsFromHost`` takes them to the device. Two kinds are let go, as a second copy of a model
-may not fit: what ``writeWeights`` brought, once it is on the device, and what ``weightsToHost``
-fetched, once it was read and the next run began. The device then keeps its own values.
+and ``weightsFromHost`` uploads them. A second copy of a model may not fit, so two kinds of host
+values are released: those of ``writeWeights``, once they are on the device, and those that
+``weightsToHost`` fetched, once they were read and the next run begins.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception, popart_runtime_error
@@ -20,8 +21,11 @@ from paddle_ipu.popart.enums import SyntheticDataMode
 from paddle_ipu.popart.graph_types import write_model
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.program import load_model, model_with
-from paddle_ipu.popart.stepio import require_fit
+from paddle_ipu.popart.stepio import PyWeightsIO, require_fit
 from paddle_ipu.popart.wide_integers import narrowed
+
+if TYPE_CHECKING:
+    from paddle_ipu.xla.step.executable import Executable
 
 Array = np.ndarray[Any, Any]
 
@@ -31,33 +35,34 @@ NO_ENGINE = (
 
 
 class SessionWeights:
-    """What a session does with weights and state; it gives the attributes without a value."""
+    """Weights and state of a session, which sets the attributes without a value."""
 
     _graph: ir.Graph
     _options: SessionOptions
     _loss: str | None
-    _executable: Any
+    _executable: Executable
 
     def __init__(self) -> None:
-        self._host: dict[str, Any] = {
+        self._host: dict[str, npt.ArrayLike] = {
             name: value.const_value.numpy()
             for name, value in self._graph.initializers.items()
             if value.const_value is not None
         }
-        # Of the host's values: those the device has too, those that may be read, those let go.
+        # Names of host values: equal to the device's; of the last snapshot, and of these those
+        # copied out of the device's memory and those read; replaced by writeWeights.
         self._same_on_device: set[str] = set()
         self._fetched: set[str] = set()
         self._copied: set[str] = set()
         self._read: set[str] = set()
         self._written: set[str] = set()
-        # State that once was on the host; the host's value of other state is the initial one.
+        # State that the host has had; other state has its initial value there.
         self._known_state: set[str] = set()
         self._uploaded = False
         self._prepared = False
-        self._letting_go = threading.Lock()
+        self._release_lock = threading.Lock()
 
     def weightsFromHost(self) -> None:
-        """Takes the host's weights and optimizer state to the device."""
+        """Uploads the host's weights and optimizer state to the device."""
         self._require_prepared("weightsFromHost")
         executable = self._executable
         kinds = executable.program.weights
@@ -76,9 +81,9 @@ class SessionWeights:
         self._uploaded = True
 
     def sendState(self, name: str, array: Array) -> None:
-        """Takes optimizer state to the device at once, not compiled yet as it may be.
+        """Uploads optimizer state at once, even before the step is compiled; PopART has none.
 
-        ``weightsFromHost`` then leaves it there. PopART has no such function.
+        ``weightsFromHost`` then leaves it there.
 
         Raises:
             popart_runtime_error: no such state, or an array of another size or type.
@@ -91,7 +96,7 @@ class SessionWeights:
         self._known_state.add(name)
 
     def sentState(self, name: str) -> Array:
-        """What :meth:`sendState` sent, as long as no run has begun."""
+        """State that :meth:`sendState` sent, as long as no run has begun."""
         return np.asarray(self._executable.state[name])
 
     def _changed_by_runs(self) -> set[str]:
@@ -114,7 +119,7 @@ class SessionWeights:
         executable = self._executable
         executable.upload_initial_state()
         snapshot = {**executable.host_weights, **executable.state}
-        # What was trained on made-up data does not leave the device.
+        # What was trained on synthetic data does not leave the device.
         kept = self._host if self._synthetic else {}
         self._host.update({name: array for name, array in snapshot.items() if name not in kept})
         self._fetched = set(snapshot)
@@ -124,9 +129,9 @@ class SessionWeights:
         self._read, self._written = set(), set()
 
     def someWeightsToHost(self, names: Collection[str]) -> None:
-        """``weightsToHost`` for some weights only, which ``readWeights`` then reads.
+        """``weightsToHost`` for some weights, which ``readWeights`` then reads; PopART has none.
 
-        PopART has no such function; with the optimizer's state, a snapshot is three times as large.
+        With the optimizer's state, a snapshot is three times as large.
         """
         self._require_prepared("weightsToHost")
         self._require_weights("weightsToHost")
@@ -164,10 +169,10 @@ class SessionWeights:
             )
         self.weightsFromHost()
 
-    def readWeights(self, weightsIo: Any) -> None:
+    def readWeights(self, weightsIo: PyWeightsIO) -> None:
         """Copies the snapshot into the arrays of a ``PyWeightsIO``.
 
-        What was read is dropped by the next ``run``; call ``weightsToHost`` to read it again.
+        The next ``run`` drops what was read; call ``weightsToHost`` to read it again.
 
         Raises:
             popart_runtime_error: no such tensor in a snapshot, or an array of another size or type.
@@ -182,8 +187,8 @@ class SessionWeights:
             np.copyto(array, source.reshape(array.shape), casting="same_kind")
             self._read.add(name)
 
-    def writeWeights(self, weightsIo: Any) -> None:
-        """Replaces the host's values; ``weightsFromHost`` then takes them to the device.
+    def writeWeights(self, weightsIo: PyWeightsIO) -> None:
+        """Replaces the host's values; ``weightsFromHost`` then uploads them.
 
         The arrays are kept by reference until then.
 
@@ -249,11 +254,11 @@ class SessionWeights:
             arrays.update((name, self._host[name]) for name in arrays if name in self._host)
         write_model(model_with(self._graph, arrays), filename)
 
-    def _let_go(self) -> None:
-        """Before a run, which reuses the memory that a snapshot refers to."""
+    def _release_host_copies(self) -> None:
+        """Releases or copies a snapshot before a run, which reuses the memory it refers to."""
         if not self._fetched and self._executable.leaves_weights:
             return
-        with self._letting_go:
+        with self._release_lock:
             for name in list(self._fetched):
                 if name in self._read and not self._synthetic:
                     del self._host[name]

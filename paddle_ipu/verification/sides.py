@@ -130,14 +130,17 @@ class Ipu:
             strategy.set_options({"random_seed": (case.seed + turn) % 2**64})
         if precision != AS_COMPILED:
             strategy.set_precision_config(enable_fp16=precision == IN_HALF)
-        compiled = IpuCompiledProgram(case.copy.program, scope=self._scope, ipu_strategy=strategy)
+        program = case.copy.program
         if precision != AS_COMPILED:
-            compiled._first_passes = (ConvertToFloat32(),)
+            compiler = IpuCompiledProgram.with_first_passes(
+                program, self._scope, strategy, (ConvertToFloat32(),)
+            )
         elif one_micro_batch:
             # Parts of a program have feeds of their own.
-            compiled._first_passes = ()
-        self._program = compiled.compile(list(case.feed(0)), self._fetches)
-        self._backend = compiled._backend
+            compiler = IpuCompiledProgram.with_first_passes(program, self._scope, strategy, ())
+        else:
+            compiler = IpuCompiledProgram(program, self._scope, strategy)
+        self._program = compiler.compile(list(case.feed(0)), self._fetches)
         self._scales: dict[str, float] = {}
         for name, fetch in self._program.fetches.items():
             if fetch.scale != 1.0:
@@ -160,12 +163,12 @@ class Ipu:
 
     def variables(self, names: Sequence[str]) -> State:
         """What the scope's variables hold now."""
-        self._backend.weights_to_host()
+        self._program.weights_to_host()
         return _read(self._scope, names)
 
     def close(self) -> None:
         """Gives the device back."""
-        self._backend.detach()
+        self._program.backend.detach()
 
 
 class Cpu:

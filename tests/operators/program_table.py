@@ -1,14 +1,14 @@
-"""Every row of the operator case table as a named program, for ``write_program_forms``."""
+"""Every row of the operator case table as a named program, for ``tools.program_forms``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from paddle_ipu.compiler.write_program_forms import NamedProgram
 from tests.operators.built_case import build_case, lacks
 from tests.operators.operator_case import OperatorCase
 from tests.operators.operator_cases import CASES
+from tools.program_forms.named_program import NamedProgram
 
 
 def named_program(case: OperatorCase) -> NamedProgram:

@@ -9,12 +9,12 @@ import numpy as np
 import onnx_ir as ir
 import paddle
 
-from paddle_ipu.compiler.default_translation import translate_by_default
 from paddle_ipu.dialect import dialect
 from paddle_ipu.frontend import programs
 from tests.operators.built_case import BuiltCase, build_case, compile_case, static_mode
 from tests.operators.compare import assert_same
 from tests.operators.operator_case import Array, OperatorCase
+from tools.program_forms.default_translation import translate_by_default
 
 
 def operators_of(built: BuiltCase) -> set[str]:

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from paddle_ipu import popart
-from paddle_ipu.compiler.default_translation import DefaultTranslation, translate_by_default
 from paddle_ipu.ops import families  # noqa: F401 - registers the translators
 from paddle_ipu.ops.registry import Row, translated_operators
 from tests.operators.built_case import build_case, lacks
 from tests.operators.operator_case import Array, OperatorCase
 from tests.operators.operator_cases import cases_by_operator
+from tools.program_forms.default_translation import DefaultTranslation, translate_by_default
 
 # A dev extra, which an environment made before it was one lacks.
 onnxruntime = pytest.importorskip("onnxruntime")

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from paddle_ipu.runtime import scope as scopes
-from paddle_ipu.sessions.arrays import SessionArrays
+from paddle_ipu.sessions.extensions import SessionExtensions
 from paddle_ipu.sessions.weights import SessionWeights
 
 Row = tuple[float, ...]
@@ -53,7 +53,7 @@ _SEAMS = (
     (SessionWeights, "readWeights"),
     (SessionWeights, "weightsFromHost"),
     (SessionWeights, "weightsToHost"),
-    (SessionArrays, "runArrays"),
+    (SessionExtensions, "runArrays"),
 )
 """Where a signal may arrive: before and after each call of these."""
 

@@ -17,9 +17,9 @@ from typing import Any
 import paddle
 import pytest
 
-from paddle_ipu.compiler.write_program_forms import main
 from tests.conftest import ROOT
 from tests.operators.operator_cases import CASES
+from tools.program_forms.__main__ import main
 
 TABLES = ("tests.operators.program_table:PROGRAMS", "tests.versions.training_programs:PROGRAMS")
 OTHER = os.environ.get("PADDLE_IPU_PADDLE26_PYTHON", "")
@@ -146,7 +146,7 @@ def forms(made_once: Callable[..., Path]) -> tuple[dict[str, Any], dict[str, Any
 def _write_forms(folder: Path) -> None:
     arguments = [word for table in TABLES for word in ("--programs", table)] + ["--out"]
     with subprocess.Popen(
-        [OTHER, "-m", "paddle_ipu.compiler.write_program_forms", *arguments, folder / "other.json"],
+        [OTHER, "-m", "tools.program_forms", *arguments, folder / "other.json"],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stderr=subprocess.PIPE,

@@ -12,7 +12,7 @@ from tests.journeys.training import tiny_bert
 from tests.journeys.training.side_by_side import Built, mlp
 
 if TYPE_CHECKING:
-    from paddle_ipu.compiler.write_program_forms import NamedProgram
+    from tools.program_forms.named_program import NamedProgram
 
 _L2 = paddle.regularizer.L2Decay
 VARIANTS: dict[str, Callable[[Any], Any]] = {
@@ -60,7 +60,7 @@ BUILDERS: Mapping[str, Callable[[], Built]] = {
 
 
 def _named(build: Callable[[], Built]) -> NamedProgram:
-    from paddle_ipu.compiler.write_program_forms import NamedProgram
+    from tools.program_forms.named_program import NamedProgram
 
     built = build()
     return NamedProgram(built.main, built.feeds, built.fetches, training=True)
@@ -69,4 +69,4 @@ def _named(build: Callable[[], Built]) -> NamedProgram:
 PROGRAMS: Mapping[str, Callable[[], NamedProgram]] = {
     name: partial(_named, build) for name, build in BUILDERS.items()
 }
-"""The same for ``write_program_forms``."""
+"""The same for ``tools.program_forms``."""

@@ -35,8 +35,9 @@ class Updater(Protocol):
     weights: tuple[str, ...]
     """The weights that are updated."""
 
-    accumulator_dtype: str | None
-    """Element type that gradients of micro-batches are summed in, None for the weight's."""
+    @property
+    def accumulator_dtype(self) -> str | None:
+        """Element type that gradients of micro-batches are summed in, None for the weight's."""
 
     alike: Sequence[tuple[str, ...]]
     """State arrays of one element that stay equal once they are: every update does the same."""

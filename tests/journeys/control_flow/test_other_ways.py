@@ -10,8 +10,8 @@ import paddle
 import pytest
 
 import paddle_ipu
-from paddle_ipu.compiler.write_program_forms import NamedProgram, form_of
 from tests.journeys.training.side_by_side import Built, build, initialised, strategy
+from tools.program_forms.named_program import NamedProgram, form_of
 
 NN = paddle.static.nn
 X = np.random.default_rng(3).standard_normal((2, 3)).astype(np.float32)

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from paddle_ipu.compiler.default_translation import DefaultTranslation
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.popart.program import read_by_subgraphs
+from tools.program_forms.default_translation import DefaultTranslation
 
 Form = dict[str, Any]
 _FEW = 16

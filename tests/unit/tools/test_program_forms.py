@@ -10,10 +10,11 @@ from typing import Any
 import paddle
 import pytest
 
-from paddle_ipu.compiler.program_form import Form
-from paddle_ipu.compiler.write_program_forms import NamedProgram, form_of, main
 from tests.operators.built_case import lacks
 from tests.operators.operator_case import OperatorCase, Since, normal
+from tools.program_forms.__main__ import main
+from tools.program_forms.named_program import NamedProgram, form_of
+from tools.program_forms.program_form import Form
 
 pytestmark = pytest.mark.usefixtures("static_mode")
 
@@ -87,7 +88,7 @@ def test_the_optimizer_is_told_by_weight() -> None:
 
 
 def test_a_table_of_ones_own_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = "paddle_ipu.compiler.write_program_forms"
+    module = "tools.program_forms.__main__"
     monkeypatch.setattr(f"{module}.OWN", PROGRAMS, raising=False)
     out = tmp_path / "forms.json"
     assert main(["--out", str(out), "--programs", f"{module}:OWN"]) == 0

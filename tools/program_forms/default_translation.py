@@ -1,4 +1,4 @@
-"""A Paddle program translated with the options of a new strategy, and no session made of it."""
+"""Translates a Paddle program with the options of a new strategy; no session is made."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class DefaultTranslation:
-    """A PopART program with what became of the Paddle program's names.
+    """A PopART program, and its tensors for the names of the Paddle program.
 
     Attributes:
         compilation: the dialect graph after all passes, with the optimizer in training.
@@ -32,7 +32,7 @@ class DefaultTranslation:
 
 
 def translate_by_default(
-    program: Any,
+    program: paddle.static.Program,
     feeds: Sequence[str],
     fetches: Sequence[Any],
     parameter: Callable[[str], Array],
