@@ -17,7 +17,7 @@ from paddle_ipu.cli.measured_runs import measured_script
 from paddle_ipu.cli.scripts import run_script, taking_over
 from paddle_ipu.compiler.machine_choice import ipus_of
 from paddle_ipu.compiler.predicted_program import predicted_program
-from paddle_ipu.compiler.translated_program import Source
+from paddle_ipu.compiler.source import Source
 from paddle_ipu.cost_model.choice import choose_machine
 from paddle_ipu.cost_model.machines import MACHINES, Machine
 from paddle_ipu.cost_model.program import Program

@@ -131,10 +131,11 @@ class Recorder:
             )
         feeds = [case.feed(0) for case in self.cases]
         wanted = self._wanted
-        return verify.report_on(
-            replace(self.cases[0], feeds=feeds), len(feeds), wanted.against, wanted.rtol,
-            wanted.atol, wanted.max_drift, wanted.every_operator,
-        )  # fmt: skip
+        report = VerificationReport(
+            wanted.rtol, wanted.atol, len(feeds), against=wanted.against, max_drift=wanted.max_drift
+        )
+        verify.fill(report, replace(self.cases[0], feeds=feeds), wanted.every_operator)
+        return report
 
 
 def verify_script(path: str, arguments: Sequence[str], wanted: Wanted) -> VerificationReport:

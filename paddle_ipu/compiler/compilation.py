@@ -16,8 +16,8 @@ from paddle_ipu.compiler.machine_choice import choice_of
 from paddle_ipu.compiler.predicted_program import check_fits, program_of
 from paddle_ipu.compiler.progress import Percent, between
 from paddle_ipu.compiler.session_arguments import data_flow, session_options, session_patterns
+from paddle_ipu.compiler.source import Source
 from paddle_ipu.compiler.translated_program import (
-    Source,
     TranslatedProgram,
     is_gradient,
     origin_finder,

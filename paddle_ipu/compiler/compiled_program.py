@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from paddle_ipu.compiler.progress import progress_of
+from paddle_ipu.compiler.source import Source
 from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.frontend import programs
 from paddle_ipu.options.strategy import check_consistent
@@ -109,7 +110,6 @@ class IpuCompiledProgram:
             self._backend = IpuBackend(self._ipu_strategy._ipu_strategy)
         try:
             from paddle_ipu.compiler.compilation import compiled_for_ipu
-            from paddle_ipu.compiler.translated_program import Source
 
             source = Source(self._program, values, feed_list, fetch_list, self._first_passes)
             compiled = compiled_for_ipu(source, self._scope, self._backend, progress)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from paddle_ipu import popart
-from paddle_ipu.compiler.translated_program import Source, WeightsOf, translate_program
+from paddle_ipu.compiler.source import Source
+from paddle_ipu.compiler.translated_program import WeightsOf, translate_program
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import FetchError, InvalidProgramError, ModelFileError
 from paddle_ipu.ops.translate import Translation

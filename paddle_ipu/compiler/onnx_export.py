@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from paddle_ipu.compiler.exported_model import ExportReport, model_to_export, target_of, write
-from paddle_ipu.compiler.translated_program import Source, WeightsOf, array_weights, scope_weights
+from paddle_ipu.compiler.source import Source
+from paddle_ipu.compiler.translated_program import WeightsOf, array_weights, scope_weights
 from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.frontend import programs, saved_model

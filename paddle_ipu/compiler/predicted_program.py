@@ -11,8 +11,8 @@ from paddle_ipu import popart
 from paddle_ipu.compiler.average_sharding import zeros
 from paddle_ipu.compiler.machine_choice import choice_with_all_tiles, ipus_of
 from paddle_ipu.compiler.session_arguments import data_flow, session_options
+from paddle_ipu.compiler.source import Source
 from paddle_ipu.compiler.translated_program import (
-    Source,
     TranslatedProgram,
     origin_finder,
     translate_program,

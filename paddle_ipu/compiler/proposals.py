@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paddle_ipu.compiler.predicted_program import predicted_program
-from paddle_ipu.compiler.translated_program import Source
+from paddle_ipu.compiler.source import Source
 from paddle_ipu.cost_model.machines import Machine
 from paddle_ipu.cost_model.operator_cost import Pricing
 from paddle_ipu.cost_model.plan import PLANNED, Candidate, Plan

@@ -20,6 +20,7 @@ from paddle_ipu.compiler.custom_ops import known_custom_ops
 from paddle_ipu.compiler.dump import Dump
 from paddle_ipu.compiler.optimizer_choice import ChosenOptimizer
 from paddle_ipu.compiler.progress import Percent, between, no_progress
+from paddle_ipu.compiler.source import Source
 from paddle_ipu.dialect import dialect
 from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.errors import FeedError, FetchError, InvalidProgramError
@@ -28,7 +29,7 @@ from paddle_ipu.ops.translate import Translation, translate
 from paddle_ipu.options.strategy import StrategyValues
 from paddle_ipu.passes.check_micro_batch import CheckMicroBatch
 from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
-from paddle_ipu.passes.pass_base import Compilation, Pass, run_passes
+from paddle_ipu.passes.pass_base import Compilation, run_passes
 from paddle_ipu.passes.pipeline import PIPELINE
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.popart.program import tensors_with_gradient
@@ -47,26 +48,6 @@ ArrayOf = Callable[[str], Array]
 
 WeightsOf = Callable[[Mapping[str, ir.Value], PaddleOptimizer | None], ArrayOf]
 """Given the weights by name and the optimizer, gives the array of each."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """A Paddle program and how it is to be compiled.
-
-    Attributes:
-        program: a PIR or ProgramDesc program, or a ``SavedProgram``.
-        values: the strategy's options, consistent.
-        feeds: names or variables that every run feeds.
-        fetches: names or variables that runs may fetch.
-        first_passes: run before those of ``PIPELINE``; None for a program as the user declared it,
-            whose batch the options must not contradict.
-    """
-
-    program: paddle.static.Program
-    values: StrategyValues
-    feeds: Sequence[Any]
-    fetches: Sequence[Any]
-    first_passes: Sequence[Pass] | None = None
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Why an operator gave NaN or infinity: what it was given, and what to do about it."""
+"""Why an operator's result is NaN or infinite: its operands, and what to do about it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from paddle_ipu.verification.ranges import HALF_LARGEST
 Array = np.ndarray[Any, Any]
 Operands = Mapping[str, Array]
 Cause = tuple[str, str]
-"""(what the operator was given, what to do)."""
+"""(what its operands are, what to do)."""
 
 _LOGS = frozenset({"log", "log2", "log10"})
 _ROOTS = frozenset({"sqrt", "rsqrt"})
@@ -54,8 +54,13 @@ def forward_cause(operator: str, operands: Operands, in_half: bool, in_full: Arr
     if found is not None:
         return found
     if in_half:
-        return f"It overflows half, which ends at {HALF_LARGEST:g}. {_told(operands)}", _HALF_ADVICE
-    return _told(operands), "Keep the magnitudes down, or keep its operands in the range it is for."
+        return (
+            f"It overflows half, which ends at {HALF_LARGEST:g}. {_magnitudes(operands)}",
+            _HALF_ADVICE,
+        )
+    return _magnitudes(
+        operands
+    ), "Keep the magnitudes down, or keep its operands in the range it is for."
 
 
 def backward_cause(
@@ -78,11 +83,13 @@ def backward_cause(
                 f"{largest:.4g}, half ends at {HALF_LARGEST:g}.",
                 "Lower the loss scale.",
             )
-    return _told(operands), "Lower the loss scale and the learning rate, or clip what goes in."
+    return _magnitudes(
+        operands
+    ), "Lower the loss scale and the learning rate, or clip what goes in."
 
 
 def derivative_cause(operator: str, operands: Operands) -> Cause | None:
-    """Where an operator's derivative is infinite for what it was given; None where it is not."""
+    """Why an operator's derivative is infinite for its operands; None where it is not."""
     kind = operator.removesuffix("_")
     x = operands.get("x")
     if x is None or not x.size:
@@ -197,11 +204,11 @@ def _count(count: int, array: Array) -> str:
     return f"{count} of {array.size} elements"
 
 
-def _told(operands: Operands) -> str:
+def _magnitudes(operands: Operands) -> str:
     """The magnitudes of what an operator reads."""
-    told = [
+    parts = [
         f"{name} up to {float(np.abs(np.asarray(array, np.float64)).max()):.4g}"
         for name, array in operands.items()
         if array.size
     ]
-    return f"It was given {', '.join(told)}." if told else ""
+    return f"It was given {', '.join(parts)}." if parts else ""

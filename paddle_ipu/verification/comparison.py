@@ -138,32 +138,32 @@ def compare(
     drift = float(np.sqrt((errors**2).sum()))
     if max_drift is None:
         allowed = np.zeros_like(finite) if exact else atol + rtol * finite
-        turns = (error > allowed).reshape(len(a), -1).any(axis=1)
+        differs = (error > allowed).reshape(len(a), -1).any(axis=1)
     else:
         typical = whole / np.sqrt(b.size)
         allowed = max_drift * np.maximum(finite, typical) + floor / np.sqrt(b.size)
-        turns = errors > max_drift * norms + floor
+        differs = errors > max_drift * norms + floor
     out = error > allowed
     relative = error[finite > 0] / finite[finite > 0]
     worst = np.unravel_index(int(np.argmax(error - allowed)), error.shape)
     is_alike = by_drift or first.dtype == other.dtype
-    noises = [_noise(expected, nudged, turn) for turn in range(len(b))] if nudged else []
+    noises = [_noise(expected, nudged, number) for number in range(len(b))] if nudged else []
     excess = np.maximum(error - allowed, 0.0)
     only_rounds = bool(
         noises
-        and turns.any()
+        and differs.any()
         and is_alike
         and all(
-            not excess[turn, ...][of_turn == 0].any()
+            not excess[number, ...][noise == 0].any()
             if exact
-            else rounding.is_rounding(excess[turn, ...], of_turn)
-            for turn, of_turn in enumerate(noises)
+            else rounding.is_rounding(excess[number, ...], noise)
+            for number, noise in enumerate(noises)
         )
     )
     noise_of_all = float(np.sqrt(sum(float(np.square(array).sum()) for array in noises)))
     return Comparison(
         **common,
-        ok=is_alike and (only_rounds or not turns.any()),
+        ok=is_alike and (only_rounds or not differs.any()),
         rounding=only_rounds,
         noise=noise_of_all / whole if whole else 0.0,
         max_abs=float(error.max()),
@@ -175,9 +175,10 @@ def compare(
         index=tuple(int(i) for i in worst[1:]),
         got=float(a[worst]),
         expected=float(b[worst]),
-        micro_batch=int(np.argmax(turns)) if turns.any() else None,
+        micro_batch=int(np.argmax(differs)) if differs.any() else None,
     )
 
 
-def _noise(expected: Sequence[Array], nudged: Sequence[Sequence[Array]], turn: int) -> Array:
-    return rounding.noise(expected[turn], [run[turn] for run in nudged])
+def _noise(expected: Sequence[Array], nudged: Sequence[Sequence[Array]], number: int) -> Array:
+    """The noise of one micro-batch."""
+    return rounding.noise(expected[number], [run[number] for run in nudged])

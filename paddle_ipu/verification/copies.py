@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from paddle_ipu.errors import NotSupported
 from paddle_ipu.frontend import programs
@@ -10,11 +10,15 @@ from paddle_ipu.verification.pir_copy import PirCopy
 from paddle_ipu.verification.program_copy import ProgramCopy
 from paddle_ipu.verification.program_desc_copy import ProgramDescCopy
 
+if TYPE_CHECKING:
+    import paddle
 
-def copy_of(program: Any, *, without_dropout: bool = False) -> ProgramCopy:
+
+def copy_of(program: paddle.static.Program, *, without_dropout: bool = False) -> ProgramCopy:
     """A copy of a program; the program stays as it is.
 
     Args:
+        program: a PIR or ProgramDesc program, or a ``SavedProgram``.
         without_dropout: put the copy's dropouts, and their gradients, into test mode.
 
     Raises:

@@ -22,43 +22,40 @@ class Examination:
     """What both sides gave for one micro-batch.
 
     Attributes:
-        turn: its number, counted over the runs.
-        state: the variables it started from.
-        feed: what it was fed.
+        micro_batch: its number, counted over the runs.
+        state: the variables before it.
+        feed: its feeds.
         got, expected: name -> its one array; gradients under the names that fetch them.
-        in_full: those of the side that computes in float32; empty where none is known to.
         in_half: True when a forward value of the IPU's is float16.
     """
 
-    turn: int
+    micro_batch: int
     state: State
     feed: Mapping[str, Array]
     got: Results
     expected: Results
-    in_full: Results
     in_half: bool
 
 
-def examine(case: Case, sides: tuple[str, str], turn: int, state: State) -> Examination:
+def examine(case: Case, sides: tuple[str, str], micro_batch: int, state: State) -> Examination:
     """Runs one micro-batch on both sides from the same variables."""
     names = [str(value.name) for _, value in case.forward.results]
     gradients = [*case.forward.gradients, *case.forward.backward.values()] if case.training else []
-    feed = case.micro_batch(turn)
-    expected = _run(case, sides[1], names, gradients, turn, state)
-    got = _run(case, sides[0], names, gradients, turn, state)
+    expected = _run(case, sides[1], names, gradients, micro_batch, state)
+    got = _run(case, sides[0], names, gradients, micro_batch, state)
     in_half = any(got[name][0].dtype.name == "float16" for name in names)
-    return Examination(turn, state, feed, got, expected, expected, in_half)
+    return Examination(micro_batch, state, case.feed_of(micro_batch), got, expected, in_half)
 
 
 def _run(
-    case: Case, side: str, names: list[str], gradients: list[str], turn: int, state: State
+    case: Case, side: str, names: list[str], gradients: list[str], micro_batch: int, state: State
 ) -> Results:
-    feed = case.micro_batch(turn)
+    feed = case.feed_of(micro_batch)
     if side == ON_CPU:
         values = Cpu(case, names, state, as_computed=True).run(feed)
         return {name: [array] for name, array in values.items()}
     wanted = [*names, *gradients]
-    ipu = Ipu(case, wanted, state, precision=side, one_micro_batch=True, turn=turn)
+    ipu = Ipu(case, wanted, state, precision=side, one_micro_batch=True, micro_batch=micro_batch)
     try:
         return ipu.run(feed)
     finally:
@@ -81,31 +78,29 @@ def tabulate(case: Case, examined: Examination, report: VerificationReport) -> N
 
 
 def _alone(case: Case, examined: Examination, report: VerificationReport) -> dict[str, Comparison]:
-    """Result -> the IPU's beside what Paddle's kernel makes of what the operator read there."""
-    import paddle
-
+    """Result -> the IPU's beside that of Paddle's kernel for the operands on the IPU."""
     names = [str(value.name) for _, value in case.forward.results]
     got = {name: examined.got[name][0] for name in names}
     dtypes = {name: examined.expected[name][0].dtype.name for name in names}
-    program, operands = cut(paddle, case.copy, got, dtypes)
+    program, operands = cut(case.copy, got, dtypes)
     parts = replace(case, copy=copy_of(program), training=False)
     cpu = Cpu(parts, names, examined.state, as_computed=True)
     feed = {**examined.feed, **operands}
 
-    def judged(name: str, runs: Sequence[Mapping[str, Array]]) -> Comparison:
+    def compared(name: str, runs: Sequence[Mapping[str, Array]]) -> Comparison:
         return compare(
             name, got=[got[name]], expected=[runs[0][name]],
             nudged=[[run[name]] for run in runs[1:]], rtol=report.rtol, atol=report.atol,
         )  # fmt: skip
 
     runs = [cpu.run(feed)]
-    rows = {name: judged(name, runs) for name in names}
+    rows = {name: compared(name, runs) for name in names}
     doubtful = [name for name, row in rows.items() if not row.ok]
     if doubtful:
         for seed in range(RUNS):
             cpu.restore(nudged(examined.state, seed))
             runs.append(cpu.run(nudged(feed, seed)))
-        rows.update((name, judged(name, runs)) for name in doubtful)
+        rows.update((name, compared(name, runs)) for name in doubtful)
     return rows
 
 
@@ -122,7 +117,7 @@ def _scales(case: Case, ranges: list[ValueRange]) -> list[float]:
 
 
 def _reference(examined: Examination, name: str) -> list[Array]:
-    return examined.in_full.get(name) or examined.got[name]
+    return examined.expected.get(name) or examined.got[name]
 
 
 def _with_ranges(

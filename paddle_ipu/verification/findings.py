@@ -1,4 +1,4 @@
-"""What may keep a loss from going down: each suspicion is tried out before it is told."""
+"""What may keep a loss from going down; a run confirms each finding before it is reported."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from paddle_ipu.verification.run_history import RunHistory, follow
 from paddle_ipu.verification.sides import Array, Case
 
 _LOST = 0.1
-"""Share of gradient values that are lost to half before it is told."""
+"""Share of gradient values lost to half from which on it is reported."""
 _GROWTH = 0.5
 """Of the first loss: what it may go up by before the learning rate is suspected."""
 _GAIN = 30.0
@@ -107,7 +107,7 @@ def lost_gradients(case: Case, examined: Examination) -> Finding | None:
 
 
 def _full(examined: Examination, raw: str) -> Array:
-    found = examined.in_full.get(raw)
+    found = examined.expected.get(raw)
     return np.zeros(1) if found is None else found[0]
 
 

@@ -1,7 +1,7 @@
-"""Every forward operator by itself, so that a wrong one shows, or a wrong derivative.
+"""Programs in which every forward operator is by itself: finds a wrong one, or a wrong derivative.
 
 A result of a whole program has the errors of all operators before it, magnified. In :func:`cut`
-every operator is fed what it read on the IPU; what Paddle's kernel makes of that is right for it.
+every operator is fed what it read on the IPU; the result of Paddle's kernel is right for it.
 
 Gradients of a whole program mix the derivatives of all operators behind. In :func:`isolate` each
 differentiable operand becomes a parameter of its own that holds the CPU's value, and the loss is
@@ -13,11 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from paddle_ipu.verification.program_copy import ProgramCopy, added_to
+
+if TYPE_CHECKING:
+    import paddle
 
 Array = np.ndarray[Any, Any]
 
@@ -32,29 +35,29 @@ class Isolated:
         state: variable -> value.
     """
 
-    program: Any
+    program: paddle.static.Program
     feed: Mapping[str, Array]
     state: Mapping[str, Array]
 
 
 def cut(
-    paddle: Any,
     copy: ProgramCopy,
     results: Mapping[str, Array],
     dtypes: Mapping[str, str],
-) -> tuple[Any, dict[str, Array]]:
+) -> tuple[paddle.static.Program, dict[str, Array]]:
     """Cuts the forward part of a program between its operators.
 
     Args:
-        paddle: Paddle's module.
         copy: the program; it stays as it is.
         results: name -> what operators are to read in place of each result.
         dtypes: name -> the dtype that Paddle has for it.
 
     Returns:
-        (the program, its feeds beside the original ones: one for each place where an operator
-        reads a result, since operators may write over what they read).
+        (the program, its feeds beside the original ones: one for each operand that is a result,
+        since operators may write over what they read).
     """
+    import paddle
+
     parts = copy.pruned(list(results), training=False)
     fed: dict[str, Array] = {}
     operands = [
@@ -71,7 +74,6 @@ def cut(
 
 
 def isolate(
-    paddle: Any,
     copy: ProgramCopy,
     feed: Mapping[str, Array],
     results: Mapping[str, Array],
@@ -80,7 +82,6 @@ def isolate(
     """Cuts a program between its operators.
 
     Args:
-        paddle: Paddle's module.
         copy: the program; it stays as it is.
         feed: one micro-batch.
         results: name -> the CPU's value of each result of the forward part.
@@ -89,6 +90,8 @@ def isolate(
     Returns:
         None where no result is differentiable.
     """
+    import paddle
+
     parts = copy.pruned(list(results), training=False)
     known = {**state, **results}
     new_state = dict(state)

@@ -7,7 +7,6 @@ not finite either; an infinity that softmax turns into a 0, as in a mask, is not
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -20,18 +19,18 @@ from paddle_ipu.verification.examination import Examination
 from paddle_ipu.verification.sides import Array, Case, Results, State
 
 
-def first_turn(results: Results) -> int | None:
+def first_micro_batch(results: Results) -> int | None:
     """The first micro-batch in which anything is not finite."""
-    turns = [
-        turn
+    numbers = [
+        number
         for arrays in results.values()
-        for turn, array in enumerate(arrays)
+        for number, array in enumerate(arrays)
         if not _is_finite(array)
     ]
-    return min(turns, default=None)
+    return min(numbers, default=None)
 
 
-def in_variables(case: Case, variables: State, turn: int) -> NotFinite | None:
+def in_variables(case: Case, variables: State, micro_batch: int) -> NotFinite | None:
     """The first trained variable or state that is not finite after a micro-batch's update."""
     optimizer = case.forward.optimizer
     for update in () if optimizer is None else optimizer.updates:
@@ -41,7 +40,7 @@ def in_variables(case: Case, variables: State, turn: int) -> NotFinite | None:
                 continue
             return NotFinite(
                 _kind(array), "update", f"rule {update.rule}",
-                case.forward.sources.get(update.parameter, ""), name, turn, *_counts(array),
+                case.forward.sources.get(update.parameter, ""), name, micro_batch, *_counts(array),
                 "Its gradient is finite.",
                 "Lower the learning rate; in half keep epsilon above 6e-8 and weights in float32 "
                 "(multi_precision).",
@@ -62,7 +61,7 @@ class _Search:
         self._case, self._examined = case, examined
         self._forward = case.forward
         self._got = {name: arrays[0] for name, arrays in examined.got.items()}
-        self._full = {name: arrays[0] for name, arrays in examined.in_full.items()}
+        self._full = {name: arrays[0] for name, arrays in examined.expected.items()}
         self._values: dict[str, Array] = {**examined.state, **examined.feed, **self._got}
         self._compared = frozenset(self._values)
         self._numbers = {str(value.name): number for number, value in self._forward.results}
@@ -91,13 +90,13 @@ class _Search:
         return [self._forward_origin(name) for name in found]
 
     def _forward_origin(self, name: str) -> NotFinite:
-        array, turn = self._values[name], self._examined.turn
+        array, micro_batch = self._values[name], self._examined.micro_batch
         number = self._numbers.get(name)
         if number is None:
             phase = "feed" if name in self._examined.feed else "weight"
             at = tuple(int(i) for i in np.argwhere(~np.isfinite(np.asarray(array, np.float64)))[0])
             return NotFinite(
-                _kind(array), phase, "", "", name, turn, *_counts(array),
+                _kind(array), phase, "", "", name, micro_batch, *_counts(array),
                 f"The first stands at {list(at)}.",
                 "Look at what made this row." if phase == "feed" else "Start from finite values.",
             )  # fmt: skip
@@ -107,8 +106,8 @@ class _Search:
             self._full.get(name),
         )  # fmt: skip
         return NotFinite(
-            _kind(array), "forward", str(node.op_type), dialect.source_of(node), name, turn,
-            *_counts(array), reason, advice,
+            _kind(array), "forward", str(node.op_type), dialect.source_of(node), name,
+            micro_batch, *_counts(array), reason, advice,
         )  # fmt: skip
 
     def _operands(self, node: ir.Node) -> Mapping[str, Array]:
@@ -126,7 +125,7 @@ class _Search:
     # -- backward ----------------------------------------------------------------------------------
 
     def backward(self) -> list[NotFinite]:
-        """Blames the derivative that is the first to give something that is not finite."""
+        """The first derivative, in the order of backward, whose result is not finite."""
         of_value = dict(self._forward.backward)
         of_value.update((parameter, raw) for raw, parameter in self._forward.gradients.items())
         gradients = {v: self._got[raw] for v, raw in of_value.items() if raw in self._got}
@@ -137,26 +136,28 @@ class _Search:
             for name in read_by(node, self._compared):
                 if name not in gradients or _is_finite(gradients[name]):
                     continue
-                readers = [r for r in self._readers(name) if self._is_given_finite(r, gradients)]
+                readers = [
+                    r for r in self._readers(name) if self._has_finite_gradient(r, gradients)
+                ]
                 if node not in readers:
                     continue
                 array, raw = gradients[name], of_value[name]
-                blamed = self._blamed(readers)
-                if hidden := self._hidden(blamed):
+                origin = self._origin(readers)
+                if hidden := self._hidden(origin):
                     return self.forward(hidden)
                 reason, advice = causes.backward_cause(
-                    str(blamed.op_type), self._operands(blamed),
+                    str(origin.op_type), self._operands(origin),
                     self._examined.in_half, self._full.get(raw), self._case.loss_scale,
                 )  # fmt: skip
                 return [NotFinite(
-                    _kind(array), "backward", str(blamed.op_type), dialect.source_of(blamed), name,
-                    self._examined.turn, *_counts(array), reason, advice,
+                    _kind(array), "backward", str(origin.op_type), dialect.source_of(origin), name,
+                    self._examined.micro_batch, *_counts(array), reason, advice,
                 )]  # fmt: skip
         return []
 
     def _hidden(self, node: ir.Node) -> list[str]:
-        """The operands whose not being finite no result shows, where the derivative has no other
-        reason: a ReLU makes 0 of NaN, and the gradient of the weight before it has it still."""
+        """Operands that are not finite though no result shows it, if nothing else explains the
+        derivative: a ReLU turns NaN into 0, and the gradient of the weight before it keeps it."""
         if causes.derivative_cause(str(node.op_type), self._operands(node)) is not None:
             return []
         return [name for name in read_by(node, self._compared) if self.is_bad(name)]
@@ -166,7 +167,7 @@ class _Search:
         node = self._forward.nodes[self._numbers[name]]
         return NotFinite(
             _kind(array), "loss", str(node.op_type), dialect.source_of(node), name,
-            self._examined.turn, *_counts(array),
+            self._examined.micro_batch, *_counts(array),
             f"Backward starts from the loss scale, {scale:g}, which half does not hold.",
             "Lower the loss scale to 32768 at most.",
         )  # fmt: skip
@@ -176,11 +177,11 @@ class _Search:
             if name in read_by(node, self._compared):
                 yield node
 
-    def _is_given_finite(self, node: ir.Node, gradients: Mapping[str, Array]) -> bool:
-        given = [gradients[str(v.name)] for v in node.outputs if str(v.name) in gradients]
-        return bool(given) and all(map(_is_finite, given))
+    def _has_finite_gradient(self, node: ir.Node, gradients: Mapping[str, Array]) -> bool:
+        own = [gradients[str(v.name)] for v in node.outputs if str(v.name) in gradients]
+        return bool(own) and all(map(_is_finite, own))
 
-    def _blamed(self, readers: Sequence[ir.Node]) -> ir.Node:
+    def _origin(self, readers: Sequence[ir.Node]) -> ir.Node:
         for node in readers:
             if causes.derivative_cause(str(node.op_type), self._operands(node)) is not None:
                 return node
@@ -196,7 +197,7 @@ def _is_finite(array: Array) -> bool:
     return array.dtype.kind not in "fV" or bool(np.isfinite(np.asarray(array, np.float32)).all())
 
 
-def _kind(array: Any) -> str:
+def _kind(array: Array) -> str:
     return "NaN" if np.isnan(np.asarray(array, np.float32)).any() else "infinity"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
@@ -16,6 +16,10 @@ from paddle_ipu.passes.support.state_writes import IN_PLACE
 from paddle_ipu.passes.support.update_operators import OPTIMIZER_OPS
 from paddle_ipu.verification.program_copy import DROPOUT, Operand, not_a_variable
 
+if TYPE_CHECKING:
+    import paddle
+    from paddle.pir import Operation, Program, Value
+
 _PARAMETER, _DATA = "builtin.parameter", "pd_op.data"
 # Adamax leaves the power of its beta to an operator of its own, whose result nobody reads.
 _ADVANCES_A_POWER = "scale_"
@@ -25,25 +29,25 @@ _COMBINE, _SPLIT = "builtin.combine", "builtin.split"
 class PirCopy:
     """A copy of a ``paddle.pir.Program``."""
 
-    def __init__(self, program: Any, learning_rate_name: str | None) -> None:
+    def __init__(self, program: Program, learning_rate_name: str | None) -> None:
         """Takes a program that is a copy already, with names on every value."""
         self.program = program
         self._learning_rate_name = learning_rate_name
-        self._values: dict[str, Any] = {}
+        self._values: dict[str, Value] = {}
         for name, value in named_values(program):
             self._values.setdefault(name, value)
-        self._original: Any = None
-        self._mapping: Any = None
+        self._original: Program | None = None
+        self._mapping: paddle.pir.IrMapping | None = None
 
     @classmethod
-    def of(cls, program: Any, without_dropout: bool) -> PirCopy:
+    def of(cls, program: Program, without_dropout: bool) -> PirCopy:
         """Copies a program."""
         import paddle
 
         mapping = paddle.pir.IrMapping()
         duplicate = program.clone(mapping)
         if hasattr(duplicate, "lr_scheduler"):
-            # With it the executor would write the rate to the global scope, whatever its scope is.
+            # With it the executor would write the rate to the global scope.
             del duplicate.lr_scheduler
         if without_dropout:
             _switch_dropout_off(duplicate)
@@ -55,7 +59,7 @@ class PirCopy:
     def read(self) -> ir.Graph:
         return pir.read(self.program, self._learning_rate_name)
 
-    def fetch_name(self, item: Any) -> str:
+    def fetch_name(self, item: Value) -> str:
         import paddle
 
         if not isinstance(item, paddle.pir.Value):
@@ -65,10 +69,11 @@ class PirCopy:
                 f"fetch_list holds a variable of another program, made by "
                 f"{item.get_defining_op().name()}. Fetch a variable of the program to verify."
             )
+        assert self._mapping is not None
         wanted = self._mapping.look_up(item).id
         return next(name for name, value in named_values(self.program) if value.id == wanted)
 
-    def value(self, name: str) -> Any | None:
+    def value(self, name: str) -> Value | None:
         return self._values.get(name)
 
     def is_differentiable(self, name: str) -> bool:
@@ -79,7 +84,7 @@ class PirCopy:
         _prune(made.program, [made._values[name] for name in names], training)
         return made
 
-    def as_computed(self, name: str) -> Any:
+    def as_computed(self, name: str) -> Value:
         import paddle
 
         value = self._values[name]
@@ -88,9 +93,9 @@ class PirCopy:
             return value
         with paddle.static.program_guard(self.program):
             paddle.pir.set_insertion_point_after(producer)
-            taken = paddle.assign(value)
+            copy = paddle.assign(value)
             paddle.pir.set_insertion_point_to_block_end(self.program.global_block())
-        return taken
+        return copy
 
     def operands(self) -> Iterator[Operand]:
         names = {value.id: name for name, value in named_values(self.program)}
@@ -117,11 +122,11 @@ class PirCopy:
                 found[name] = list(op.result(0).shape)
         return found
 
-    def running(self) -> AbstractContextManager[Any]:
+    def running(self) -> AbstractContextManager[None]:
         return nullcontext()
 
 
-def name_values(program: Any) -> None:
+def name_values(program: Program) -> None:
     """Gives every result that has no name one, as an attribute of its operator."""
     lists: dict[int, str] = {}
     for number, op in enumerate(program.global_block().ops):
@@ -136,7 +141,7 @@ def name_values(program: Any) -> None:
                 lists[op.result(index).id] = op.str_attr(attribute)
 
 
-def named_values(program: Any) -> Iterator[tuple[str, Any]]:
+def named_values(program: Program) -> Iterator[tuple[str, Value]]:
     """(name in the dialect, value) of a program with names on every value.
 
     A member of a list that is taken out again comes twice, under one name.
@@ -162,22 +167,22 @@ def named_values(program: Any) -> Iterator[tuple[str, Any]]:
             yield name, result
 
 
-def _is_list(value: Any) -> bool:
+def _is_list(value: Value) -> bool:
     return value.initialized() and value.type().as_vec_type() is not None
 
 
-def _is_differentiable(value: Any) -> bool:
+def _is_differentiable(value: Value) -> bool:
     return not value.stop_gradient and str(value.dtype).lower().endswith("float32")
 
 
-def _switch_dropout_off(program: Any) -> None:
+def _switch_dropout_off(program: Program) -> None:
     for op in program.global_block().ops:
         name = op.name().rpartition(".")[2]
         if name.removesuffix("_grad") in DROPOUT:
             op.set_bool_attr("is_test", True)
 
 
-def _prune(program: Any, wanted: Sequence[Any], training: bool) -> None:
+def _prune(program: Program, wanted: Sequence[Value], training: bool) -> None:
     block = program.global_block()
     kept = {value.id for value in wanted}
     for op in reversed(block.ops):
@@ -188,7 +193,7 @@ def _prune(program: Any, wanted: Sequence[Any], training: bool) -> None:
             block.remove_op(op)
 
 
-def _is_root(op: Any, training: bool) -> bool:
+def _is_root(op: Operation, training: bool) -> bool:
     name = op.name().rpartition(".")[2]
     if name in IN_PLACE:
         return True
@@ -198,6 +203,6 @@ def _is_root(op: Any, training: bool) -> bool:
     return name in SIDE_EFFECTS or (training and name in OPTIMIZER_OPS)
 
 
-def _is_overwritten(value: Any) -> bool:
+def _is_overwritten(value: Value) -> bool:
     """True when an operator writes its result over this value."""
     return any(op.name().endswith("_") for op in value.all_used_ops())

@@ -1,4 +1,4 @@
-"""What stands between a Paddle program and an IPU, found without compiling it.
+"""What keeps a Paddle program from running on an IPU, found without compiling it.
 
 The program is read, rewritten and translated as ``compile`` would, but what stops a compilation
 becomes a finding here, and the next operator is looked at.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
@@ -28,6 +28,9 @@ from paddle_ipu.passes.extract_forward import is_backward
 from paddle_ipu.passes.pass_base import Compilation, run_passes
 from paddle_ipu.passes.pipeline import PIPELINE
 from paddle_ipu.passes.support.update_operators import is_update
+
+if TYPE_CHECKING:
+    import paddle
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
 
@@ -53,14 +56,14 @@ _ARITHMETIC = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing a porter should know.
+    """One thing that matters for porting the program.
 
     Attributes:
         kind: a key of `KINDS`.
         what: the operator, feed or option.
         message: what is wrong with it, and what to do.
-        places: ``file:line`` of the user's calls, each once.
-        count: how many operators of the program are concerned.
+        places: ``file:line`` of the user's calls, without repetition.
+        count: how many operators of the program it concerns.
     """
 
     kind: str
@@ -98,7 +101,7 @@ class PortingReport:
 
     @property
     def portable(self) -> bool:
-        """True when, as far as was seen, Graphcore's SDK runs the program too."""
+        """True when, as far as can be seen here, Graphcore's SDK runs the program too."""
         return self.compiles and all(found.kind != "not portable" for found in self.findings)
 
     @property
@@ -150,12 +153,12 @@ _PLACES = 5
 
 
 def check_program(
-    program: Any,
+    program: paddle.static.Program,
     *,
     name: str = "program",
     feeds: Sequence[str] | None = None,
     fetches: Sequence[str] | None = None,
-    ipu_strategy: Any = None,
+    ipu_strategy: paddle.static.IpuStrategy | None = None,
     half: bool = False,
 ) -> PortingReport:
     """Looks for everything that keeps a program off an IPU.
@@ -191,7 +194,7 @@ def check_program(
 
 
 def _dynamic_shapes(graph: ir.Graph) -> list[Finding]:
-    """Feeds with more than a dynamic batch; they are given sizes of 1, so that the rest is seen."""
+    """Feeds with more than a dynamic batch; they get sizes of 1, so that the rest is checked."""
     found = []
     for value in graph.inputs:
         dims = dialect.dims_of(value)
@@ -216,7 +219,7 @@ def _forward_graph(
     feeds: Sequence[str] | None,
     fetches: Sequence[str] | None,
 ) -> list[Finding]:
-    """Leaves the forward graph; what a pass refuses is a finding."""
+    """Runs the passes, which leave the forward graph; what one refuses is a finding."""
     declared = [str(v.name) for v in graph.inputs if v.meta[dialect.ROLE] == dialect.FEED]
     leaves = _leaves(graph)
     compilation = Compilation(
@@ -232,7 +235,7 @@ def _forward_graph(
         except PaddleIpuError as error:
             found.append(Finding("program", step.name.replace("_", " "), str(error)))
             if step.name == "extract_optimizer":
-                # What forward needs is seen without the optimizer too.
+                # The forward part is checked without the optimizer too.
                 compilation.options = values.changed(is_training=False)
                 compilation.fetches = leaves
     return found
@@ -263,7 +266,7 @@ def _behind_forward(graph: ir.Graph) -> set[int]:
 
 
 def _translated(graph: ir.Graph, values: StrategyValues) -> list[Finding]:
-    """Translates every operator; what is refused is a finding, and so is what is not portable."""
+    """Translates every operator; a refusal is a finding, and so is what is not portable."""
     inputs = {str(value.name): value for value in graph.inputs}
     fallback = bool(values["cpu_fallback"])
     refused: dict[tuple[str, str, str], list[ir.Node]] = {}
@@ -278,7 +281,7 @@ def _translated(graph: ir.Graph, values: StrategyValues) -> list[Finding]:
             key = ("unsupported", op_type, reason_of(op_type))
         refused.setdefault(key, []).append(node)
 
-    def zeros(name: str) -> Any:
+    def zeros(name: str) -> np.ndarray[Any, Any]:
         value = inputs[name]
         # A view of one zero: weights take no memory here.
         zero = np.zeros((), dialect.dtype_name(value))
@@ -302,13 +305,13 @@ def _translated(graph: ir.Graph, values: StrategyValues) -> list[Finding]:
 
 
 def _on_device(node: ir.Node) -> bool:
-    """Whether a device has the types of what an operator gives."""
+    """Whether a device has the dtypes of an operator's results."""
     given = (value for value in node.outputs if value.dtype is not None)
     return all(dialect.dtype_name(value) in dialect.POPART_DTYPES for value in given)
 
 
 def _without_place(node: ir.Node, error: Exception) -> str:
-    """The message without the operator's name and line, which the finding has itself."""
+    """The message without the operator's name and line, which the finding has."""
     return str(error).removeprefix(f"{dialect.describe(node)}: ")
 
 
@@ -324,7 +327,7 @@ def _places(nodes: Iterable[ir.Node]) -> list[str]:
 
 
 def _place(node: ir.Node) -> str:
-    """The user's line; for a constant, of which Paddle may know none, that of what reads it."""
+    """The user's line; for a constant without one, that of an operator that reads it."""
     if (place := dialect.source_of(node)) or node.op_type not in dialect.CONSTANT_OPS:
         return place
     readers = (dialect.source_of(use.node) for value in node.outputs for use in value.uses())
@@ -332,7 +335,7 @@ def _place(node: ir.Node) -> str:
 
 
 def _wide_integers(graph: ir.Graph) -> list[Finding]:
-    """64-bit feeds, which are checked at the host, and arithmetic, which may overflow."""
+    """64-bit feeds, which the host checks, and arithmetic, which may overflow."""
     found = [
         Finding(
             "int64",

@@ -1,7 +1,7 @@
 """What a copy of a Paddle program is to verify, whichever kind of program it is.
 
-Every value of a copy has a name, and it is the one the dialect has for it: what the IPU side
-fetches by name the CPU side finds among Paddle's values.
+Every value of a copy has the name that the dialect has for it, so that both sides fetch by the
+same names.
 """
 
 from __future__ import annotations
@@ -9,11 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import onnx_ir as ir
 
 from paddle_ipu.errors import FetchError
+
+if TYPE_CHECKING:
+    import paddle
+
+    Value: TypeAlias = paddle.pir.Value | paddle.base.framework.Variable
+    """Paddle's value: that of a PIR program, or the variable of a ProgramDesc program."""
 
 DROPOUT = frozenset({"dropout", "fused_dropout_add"})
 """Operators that test mode keeps from drawing, in Paddle's program as in the dialect."""
@@ -32,7 +38,7 @@ class Operand:
 
     name: str
     differentiable: bool
-    replace: Callable[[Any], None]
+    replace: Callable[[Value], None]
     is_written: bool = False
 
 
@@ -44,19 +50,19 @@ class ProgramCopy(Protocol):
             runs it writes the rate into its scope.
     """
 
-    program: Any
+    program: paddle.static.Program
 
     def read(self) -> ir.Graph:
         """The dialect graph."""
 
-    def fetch_name(self, item: Any) -> str:
+    def fetch_name(self, item: Value) -> str:
         """The name of a variable of the program that was copied.
 
         Raises:
             FetchError: it is a variable of another program.
         """
 
-    def value(self, name: str) -> Any | None:
+    def value(self, name: str) -> Value | None:
         """Paddle's value of that name, None where the dialect alone has it."""
 
     def is_differentiable(self, name: str) -> bool:
@@ -68,7 +74,7 @@ class ProgramCopy(Protocol):
         Without training it has no loss either.
         """
 
-    def as_computed(self, name: str) -> Any:
+    def as_computed(self, name: str) -> Value:
         """A value that is what `name` was before an operator wrote over it; it may be added."""
 
     def operands(self) -> Iterator[Operand]:
@@ -80,13 +86,13 @@ class ProgramCopy(Protocol):
     def variables(self) -> Mapping[str, Sequence[int]]:
         """Name of a parameter or state -> its shape."""
 
-    def running(self) -> AbstractContextManager[Any]:
-        """The mode in which Paddle's executor takes the program."""
+    def running(self) -> AbstractContextManager[None]:
+        """A block in which Paddle's executor can run the program."""
 
 
 @contextmanager
 def added_to(copy: ProgramCopy, prefix: str) -> Iterator[None]:
-    """Has Paddle's functions add operators to a copy; names they make begin with `prefix`."""
+    """A block whose calls of Paddle add operators to a copy; their names begin with `prefix`."""
     import paddle
 
     with (
@@ -97,7 +103,7 @@ def added_to(copy: ProgramCopy, prefix: str) -> Iterator[None]:
         yield
 
 
-def not_a_variable(item: Any) -> FetchError:
+def not_a_variable(item: object) -> FetchError:
     """The error about an entry of ``fetch_list`` that is neither a name nor a variable."""
     return FetchError(
         f"fetch_list holds a value of type {type(item).__name__}; expected names or variables of "

@@ -2,8 +2,8 @@
 
 A ProgramDesc writes a variable again and again; the dialect calls its versions ``x@1``, ``x@2``,
 ..., ``x``. The copy has variables of these names, so that each can be fetched at the end of a run.
-Persistable variables, which live on in the scope, and what nested blocks use too stay as they are;
-their versions are taken between two operators instead.
+Persistable variables, which live on in the scope, and variables that nested blocks use stay as they
+are; their versions are copied between two operators instead.
 """
 
 from __future__ import annotations
@@ -12,16 +12,19 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
 from paddle_ipu.dialect import dialect
 from paddle_ipu.frontend import program_desc, programs
 from paddle_ipu.frontend.legacy_operator import EMPTY
-from paddle_ipu.frontend.saved_model import SavedTensor
+from paddle_ipu.frontend.saved_model import SavedProgram, SavedTensor
 from paddle_ipu.passes.support.roles import BACKWARD, FORWARD, LOSS, OP_ROLE, OPTIMIZE
 from paddle_ipu.verification.program_copy import DROPOUT, Operand, not_a_variable
+
+if TYPE_CHECKING:
+    from paddle.base.framework import Block, Operator, Program, Variable
 
 _SIDE_EFFECTS = frozenset({"print", "py_func", "assert"})
 
@@ -30,14 +33,14 @@ class ProgramDescCopy:
     """A copy of a ``paddle.base.framework.Program``."""
 
     def __init__(
-        self, program: Any, learning_rate_name: str | None, feeds_written: frozenset[str]
+        self, program: Program, learning_rate_name: str | None, feeds_written: frozenset[str]
     ) -> None:
-        """Takes a program that is a copy already, in which versions are told apart."""
+        """Takes a program that is a copy already, with a variable for each version."""
         self.program = program
         self._feeds_written = feeds_written
         self._block = program.global_block()
         self._learning_rate_name = learning_rate_name
-        self._versions: dict[str, tuple[str, Any]] = {}
+        self._versions: dict[str, tuple[str, Operator]] = {}
         self._has_gradient: dict[str, bool] = {}
         for op, variable, name in _versions(program):
             if variable != name:
@@ -46,7 +49,7 @@ class ProgramDescCopy:
             self._has_gradient[variable] = so_far and _has_gradient(op)
 
     @classmethod
-    def of(cls, program: Any, without_dropout: bool) -> ProgramDescCopy:
+    def of(cls, program: Program, without_dropout: bool) -> ProgramDescCopy:
         """Copies a program."""
         duplicate = program.clone()
         if hasattr(duplicate, "lr_scheduler"):
@@ -68,11 +71,11 @@ class ProgramDescCopy:
             for name in op.output_arg_names
         }
         feeds_written = frozenset(_fed(block) & written)
-        _tell_versions_apart(duplicate)
+        _separate_versions(duplicate)
         return cls(duplicate, programs.learning_rate_name(program), feeds_written)
 
     @classmethod
-    def of_saved(cls, program: Any, without_dropout: bool) -> ProgramDescCopy | None:
+    def of_saved(cls, program: SavedProgram, without_dropout: bool) -> ProgramDescCopy | None:
         """Copies a ``SavedProgram``; None where it is not a ProgramDesc."""
         from paddle.base.framework import Program
         from paddle.base.proto import framework_pb2
@@ -87,11 +90,11 @@ class ProgramDescCopy:
         graph = program_desc.read(self.program, self._learning_rate_name)
         for value in graph.inputs:
             if value.name in self._feeds_written:
-                # Nothing writes the copy's feed, which would hide what the program does.
+                # Nothing writes the copy's feed, and the program's is written.
                 value.meta[dialect.WRITTEN_AGAIN] = True
         return graph
 
-    def fetch_name(self, item: Any) -> str:
+    def fetch_name(self, item: Variable | SavedTensor) -> str:
         from paddle.base.framework import Variable
 
         if not isinstance(item, (Variable, SavedTensor)):
@@ -99,7 +102,7 @@ class ProgramDescCopy:
         # By name, as Paddle's executor does: scripts fetch from clones by the variables they have.
         return str(item.name)
 
-    def value(self, name: str) -> Any | None:
+    def value(self, name: str) -> Variable | None:
         variable, _ = self._versions.get(name, (name, None))
         return self._block.vars.get(variable)
 
@@ -112,22 +115,22 @@ class ProgramDescCopy:
         _prune(made._block, {str(made._variable(name).name) for name in names}, training)
         return made
 
-    def _variable(self, name: str) -> Any:
+    def _variable(self, name: str) -> Variable:
         variable = self.value(name)
         assert variable is not None, name
         return variable
 
-    def as_computed(self, name: str) -> Any:
+    def as_computed(self, name: str) -> Variable:
         variable = self._variable(name)
         _, writer = self._versions.get(name, (name, None))
         if writer is None:
             return variable
-        taken = _variable_like(self._block, variable, name)
+        copy = _variable_like(self._block, variable, name)
         place = next(i for i, op in enumerate(self._block.ops) if op is writer)
         self._block._insert_op_without_sync(
-            place + 1, type="assign", inputs={"X": variable}, outputs={"Out": taken}
+            place + 1, type="assign", inputs={"X": variable}, outputs={"Out": copy}
         )
-        return taken
+        return copy
 
     def operands(self) -> Iterator[Operand]:
         newest: dict[str, str] = {}
@@ -157,15 +160,15 @@ class ProgramDescCopy:
             if variable.persistable and _is_dense(variable)
         }
 
-    def running(self) -> AbstractContextManager[Any]:
+    def running(self) -> AbstractContextManager[None]:
         """Paddle 3 runs ProgramDesc programs with PIR switched off."""
         from paddle import pir_utils
 
-        guard = getattr(pir_utils, "OldIrGuard", nullcontext)
-        return guard()
+        guard: AbstractContextManager[None] = getattr(pir_utils, "OldIrGuard", nullcontext)()
+        return guard
 
 
-def _fed(block: Any) -> set[str]:
+def _fed(block: Block) -> set[str]:
     """What ``static.data`` declares, feed operators write, or is read though nothing writes it."""
     found = {name for name, variable in block.vars.items() if variable.desc.need_check_feed()}
     written: set[str] = set()
@@ -182,7 +185,7 @@ def _fed(block: Any) -> set[str]:
     }
 
 
-def _versions(program: Any) -> Iterator[tuple[Any, str, str]]:
+def _versions(program: Program) -> Iterator[tuple[Operator, str, str]]:
     """(operator, variable that it writes, the dialect's name for what it writes there)."""
     block = program.global_block()
     writes = Counter(name for op in block.ops for name in op.output_arg_names)
@@ -203,7 +206,7 @@ def _versions(program: Any) -> Iterator[tuple[Any, str, str]]:
                 yield op, name, f"{name}@{written[name]}"
 
 
-def _tell_versions_apart(program: Any) -> None:
+def _separate_versions(program: Program) -> None:
     """Gives each version of a variable a variable of its own, where that can be done."""
     block = program.global_block()
     nested = {
@@ -231,7 +234,7 @@ def _tell_versions_apart(program: Any) -> None:
                 op.desc._rename_output(name, version)
 
 
-def _variable_like(block: Any, variable: Any, name: str) -> Any:
+def _variable_like(block: Block, variable: Variable, name: str) -> Variable:
     return block.create_var(
         name=name,
         shape=variable.shape,
@@ -242,13 +245,13 @@ def _variable_like(block: Any, variable: Any, name: str) -> Any:
     )
 
 
-def _is_dense(variable: Any) -> bool:
+def _is_dense(variable: Variable) -> bool:
     from paddle.base import core
 
     return bool(variable.type == core.VarDesc.VarType.LOD_TENSOR)
 
 
-def _is_float(variable: Any) -> bool:
+def _is_float(variable: Variable) -> bool:
     from paddle.base import core
 
     return (
@@ -258,26 +261,26 @@ def _is_float(variable: Any) -> bool:
     )
 
 
-def _has_gradient(op: Any) -> bool:
+def _has_gradient(op: Operator) -> bool:
     from paddle.base import core
 
     return bool(core.has_non_empty_grad_op_maker(op.type))
 
 
-def _replace(op: Any, slot: str, index: int, made: Any) -> None:
+def _replace(op: Operator, slot: str, index: int, made: Variable) -> None:
     names = list(op.input(slot))
     names[index] = made.name
     op.desc.set_input(slot, names)
 
 
-def _switch_dropout_off(program: Any) -> None:
+def _switch_dropout_off(program: Program) -> None:
     for block in program.blocks:
         for op in block.ops:
             if op.type.removesuffix("_grad") in DROPOUT:
                 op.desc._set_bool_attr("is_test", True)
 
 
-def _make_gradients_dense(program: Any) -> None:
+def _make_gradients_dense(program: Program) -> None:
     """Has embeddings compute whole gradients, not the rows they touched: those can be compared."""
     from paddle.base import core
 
@@ -291,7 +294,7 @@ def _make_gradients_dense(program: Any) -> None:
                 variable.desc.set_type(kinds.LOD_TENSOR)
 
 
-def _prune(block: Any, wanted: set[str], training: bool) -> None:
+def _prune(block: Block, wanted: set[str], training: bool) -> None:
     needed = set(wanted)
     for index in reversed(range(len(block.ops))):
         op = block.ops[index]
@@ -303,12 +306,12 @@ def _prune(block: Any, wanted: set[str], training: bool) -> None:
             block._remove_op(index, sync=False)
 
 
-def _role(op: Any) -> int:
-    # Paddle's own passes make operators without a role; they are for inference.
+def _role(op: Operator) -> int:
+    # Operators that Paddle's own passes make, for inference, have no role.
     return int(op.attr(OP_ROLE)) if op.has_attr(OP_ROLE) else FORWARD
 
 
-def _is_root(block: Any, op: Any, training: bool) -> bool:
+def _is_root(block: Block, op: Operator, training: bool) -> bool:
     if op.type in _SIDE_EFFECTS:
         return True
     if not training and _role(op) & (BACKWARD | OPTIMIZE):

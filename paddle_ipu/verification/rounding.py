@@ -67,7 +67,7 @@ def _nudged(array: Array, random: np.random.Generator) -> Array:
 
 
 def noise(expected: Array, runs: Sequence[Array]) -> Array:
-    """s_i of each element; where a nudged run is not finite it tells nothing."""
+    """s_i of each element; nudged results that are not finite do not count."""
     y = np.asarray(expected, np.float64)
     squares = np.zeros(y.shape)
     for run in runs:

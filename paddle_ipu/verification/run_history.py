@@ -1,4 +1,4 @@
-"""What becomes of a program over several runs, on either side."""
+"""Several runs of a program on either side, one after the other."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from paddle_ipu.verification.sides import (
 
 @dataclass(slots=True)
 class RunHistory:
-    """What all runs of one side gave.
+    """The results of all runs of one side.
 
     Attributes:
-        results: of every micro-batch, over the runs.
-        variables: what training and the forward part write, after the last run.
-        steps: how training went; of one run, and on the CPU, nothing.
+        results: name -> an array for every micro-batch of all runs.
+        variables: those that training and the forward part write, after the last run.
+        steps: training by steps, on the IPU; empty for a single run.
     """
 
     results: Results
@@ -39,8 +39,10 @@ def follow(case: Case, side: str, fetches: Sequence[str], steps: int) -> RunHist
     """Runs one side.
 
     Args:
+        case: what is verified.
         side: ``ON_CPU``, or the precision of the IPU side.
         fetches: names, raw gradients too.
+        steps: the number of runs.
     """
     history = RunHistory({name: [] for name in fetches})
     updated = updated_names(case)
@@ -62,23 +64,23 @@ def _follow_cpu(
     case: Case, fetches: Sequence[str], steps: int, history: RunHistory, updated: Sequence[str]
 ) -> None:
     cpu = Cpu(case, fetches, case.state)
-    run_micro_batches(cpu, case, updated, range(steps * case.turns), history)
+    run_micro_batches(cpu, case, updated, range(steps * case.run_length), history)
 
 
 def run_micro_batches(
-    cpu: Cpu, case: Case, updated: Sequence[str], turns: Iterable[int], history: RunHistory
+    cpu: Cpu, case: Case, updated: Sequence[str], micro_batches: Iterable[int], history: RunHistory
 ) -> None:
-    """Runs micro-batches on Paddle's CPU kernels, from what the scope holds.
+    """Runs micro-batches on Paddle's CPU kernels, from the variables of the scope.
 
     Args:
-        updated: the variables that are read behind the last one.
-        turns: their numbers, counted over the runs.
-        history: is given the results and variables.
+        updated: the variables that are read after the last one.
+        micro_batches: their numbers, counted over the runs.
+        history: takes the results and variables.
     """
-    for turn in turns:
+    for micro_batch in micro_batches:
         if case.accumulates:
             cpu.restore(_without(case.state, updated))
-        for name, array in cpu.run(case.micro_batch(turn)).items():
+        for name, array in cpu.run(case.feed_of(micro_batch)).items():
             history.results[name].append(array)
     history.variables = cpu.variables(updated)
 
@@ -110,7 +112,7 @@ def _follow_ipu(
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of the IPU, for which Paddle can be asked again from the same variables.
+    """One run of the IPU, which Paddle can repeat from the same variables.
 
     Attributes:
         step: its number.
@@ -125,33 +127,33 @@ class Run:
 
 
 def runs(case: Case, history: RunHistory, steps: int) -> Iterator[Run]:
-    """The IPU's runs of a history one by one; where there were several they are made again."""
+    """The IPU's runs of a history one by one; several are run again."""
     if steps == 1:
         after = {**case.state, **history.variables}
         yield Run(0, case.state, after, history.results)
         return
-    moving = moving_variables(case)
+    changing = changing_variables(case)
     ipu = Ipu(case, list(history.results), case.state)
     before = case.state
     try:
         for step in range(steps):
             results = ipu.run(case.feed(step))
-            after = {**before, **ipu.variables(moving)}
+            after = {**before, **ipu.variables(changing)}
             yield Run(step, before, after, results)
             before = after
     finally:
         ipu.close()
 
 
-def moving_variables(case: Case) -> list[str]:
+def changing_variables(case: Case) -> list[str]:
     """The variables that a run may change."""
-    moving = list(bisection.updated_variables(case.forward))
+    changing = list(bisection.updated_variables(case.forward))
     optimizer = case.forward.optimizer
     if optimizer is not None and optimizer.loss_scale is not None:
-        moving += optimizer.loss_scale.variables
+        changing += optimizer.loss_scale.variables
     if optimizer is not None:
-        moving.append(optimizer.loss_scale_variable)
-    return [name for name in moving if name in case.state]
+        changing.append(optimizer.loss_scale_variable)
+    return [name for name in changing if name in case.state]
 
 
 def _step(case: Case, results: Results, before: Sequence[Array], after: Sequence[Array]) -> StepRow:
@@ -180,27 +182,27 @@ def _without(state: State, names: Collection[str]) -> State:
     return {name: array for name, array in state.items() if name not in names}
 
 
-def state_before(case: Case, side: str, turn: int) -> State:
+def state_before(case: Case, side: str, micro_batch: int) -> State:
     """The variables before a micro-batch, counted over the runs."""
-    if turn == 0:
+    if micro_batch == 0:
         return dict(case.state)
-    moving = moving_variables(case)
+    changing = changing_variables(case)
     state = dict(case.state)
     if side == ON_CPU:
         written = list(bisection.written_variables(case.forward))
         kept = written if case.accumulates else list(state)
         cpu = Cpu(case, case.fetches, state)
-        for earlier in range(turn):
+        for earlier in range(micro_batch):
             cpu.restore(_without(state, kept))
-            cpu.run(case.micro_batch(earlier))
+            cpu.run(case.feed_of(earlier))
         return {**state, **cpu.variables(kept)}
-    steps, rest = divmod(turn, case.turns)
+    steps, rest = divmod(micro_batch, case.run_length)
     if steps:
-        state.update(_after(case, side, state, moving, [case.feed(n) for n in range(steps)]))
+        state.update(_after(case, side, state, changing, [case.feed(n) for n in range(steps)]))
     if rest and not case.accumulates:
-        first = steps * case.turns
-        feeds = [case.micro_batch(n) for n in range(first, turn)]
-        state.update(_after(case, side, state, moving, feeds, first))
+        first = steps * case.run_length
+        feeds = [case.feed_of(n) for n in range(first, micro_batch)]
+        state.update(_after(case, side, state, changing, feeds, first))
     return state
 
 
@@ -208,18 +210,18 @@ def _after(
     case: Case,
     precision: str,
     state: State,
-    moving: Sequence[str],
+    changing: Sequence[str],
     feeds: Sequence[Mapping[str, Array]],
     first: int | None = None,
 ) -> State:
-    """The moving variables after runs; of one micro-batch each from `first` on, where given."""
+    """The changing variables after runs; of one micro-batch each from `first` on, where given."""
     ipu = Ipu(
         case, case.fetches, state, precision=precision, one_micro_batch=first is not None,
-        turn=first or 0,
+        micro_batch=first or 0,
     )  # fmt: skip
     try:
         for feed in feeds:
             ipu.run(feed)
-        return ipu.variables(moving)
+        return ipu.variables(changing)
     finally:
         ipu.close()

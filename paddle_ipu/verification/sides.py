@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from paddle_ipu.runtime import scope as scopes
 from paddle_ipu.runtime.weights.adapted_loss_scale import scale_in
 from paddle_ipu.verification.bisection import Forward
 from paddle_ipu.verification.program_copy import ProgramCopy
+
+if TYPE_CHECKING:
+    import paddle
 
 Array = np.ndarray[Any, Any]
 State = dict[str, Array]
@@ -40,8 +43,11 @@ class Case:
         feeds: those of each run, in the dtypes the program declares; the last run's are those of
             every later one.
         fetches: names of the user's fetches.
-        state: the scope's variables; nobody writes on these arrays.
-        turns: micro-batches of a run.
+        state: the scope's variables; these arrays are never written.
+        strategy: a ``paddle.static.IpuStrategy``.
+        forward: the forward part of the program.
+        training: whether a run updates weights.
+        run_length: micro-batches of a run.
         accumulates: True when several micro-batches share one update.
         on_cpu: True when the other side is Paddle's CPU kernels.
         seed: of the random numbers of the first micro-batch; each later one counts on.
@@ -50,11 +56,11 @@ class Case:
     copy: ProgramCopy
     feeds: Sequence[Mapping[str, Array]]
     fetches: Sequence[str]
-    strategy: Any
+    strategy: paddle.static.IpuStrategy
     state: State
     forward: Forward
     training: bool
-    turns: int
+    run_length: int
     accumulates: bool
     on_cpu: bool = True
     seed: int = 0
@@ -63,11 +69,13 @@ class Case:
         """The feeds of one run."""
         return self.feeds[min(step, len(self.feeds) - 1)]
 
-    def micro_batch(self, turn: int) -> dict[str, Array]:
+    def feed_of(self, micro_batch: int) -> dict[str, Array]:
         """The feeds of one micro-batch, counted over the runs."""
-        step, index = divmod(turn, self.turns)
+        step, index = divmod(micro_batch, self.run_length)
         return {
-            name: array.reshape(self.turns, -1, *array.shape[1:])[index] if array.ndim else array
+            name: array.reshape(self.run_length, -1, *array.shape[1:])[index]
+            if array.ndim
+            else array
             for name, array in self.feed(step).items()
         }
 
@@ -87,7 +95,7 @@ class Case:
         return adapted * (1.0 if variable is None else float(variable.item()))
 
 
-def filled_scope(state: State) -> Any:
+def filled_scope(state: State) -> paddle.static.Scope:
     """A new scope with copies of the arrays."""
     import paddle
 
@@ -97,7 +105,7 @@ def filled_scope(state: State) -> Any:
     return scope
 
 
-def _read(scope: Any, names: Sequence[str]) -> State:
+def _read(scope: paddle.static.Scope, names: Sequence[str]) -> State:
     return {name: np.array(array) for name, array in scopes.read(scope, names).items()}
 
 
@@ -115,19 +123,24 @@ class Ipu:
         *,
         precision: str = AS_COMPILED,
         one_micro_batch: bool = False,
-        turn: int = 0,
+        micro_batch: int = 0,
     ) -> None:
-        """`one_micro_batch` is for runs of a single one, whatever the strategy says.
+        """Compiles the program.
 
-        `turn` counts the micro-batches before the first run: random numbers go on from them.
+        Args:
+            case: what is verified.
+            fetches: names, raw gradients too.
+            state: the variables before the first run.
+            precision: ``AS_COMPILED``, or one throughout.
+            one_micro_batch: every run is of a single one, whatever the strategy says.
+            micro_batch: the number of the first one, from which random numbers continue.
         """
         self._fetches = list(fetches)
         self._scope = filled_scope(state)
-        # Compiling writes on a strategy, and this one is the user's.
-        take = for_one_micro_batch if one_micro_batch else copied
-        strategy = take(case.strategy)
+        # Compiling changes a strategy, and this one is the user's.
+        strategy = (for_one_micro_batch if one_micro_batch else copied)(case.strategy)
         if not case.on_cpu:
-            strategy.set_options({"random_seed": (case.seed + turn) % 2**64})
+            strategy.set_options({"random_seed": (case.seed + micro_batch) % 2**64})
         if precision != AS_COMPILED:
             strategy.set_precision_config(enable_fp16=precision == IN_HALF)
         program = case.copy.program
@@ -177,12 +190,12 @@ class Cpu:
     def __init__(
         self, case: Case, fetches: Sequence[str], state: State, as_computed: bool = False
     ) -> None:
-        """Fetches as the executor does; or, `as_computed`, before in-place operators write."""
+        """Fetches as the executor does, or `as_computed`: before in-place operators write."""
         import paddle
 
         pruned = case.copy.pruned(fetches, case.training)
-        take = pruned.as_computed if as_computed else pruned.value
-        self._fetches = {name: take(name) for name in fetches}
+        fetch = pruned.as_computed if as_computed else pruned.value
+        self._fetches = {name: fetch(name) for name in fetches}
         self._copy, self._declared = pruned, pruned.feeds()
         self._executor = paddle.static.Executor(paddle.CPUPlace())
         self._scope = filled_scope(state)

@@ -81,10 +81,10 @@ def _left_out(rows: Sequence[OperatorRow], shown: Sequence[OperatorRow]) -> str:
     """How many operators are not shown, by verdict."""
     counts = Counter(row.verdict for row in rows)
     counts.subtract(row.verdict for row in shown)
-    told = [
+    parts = [
         f"{counts[verdict]} more {words}" for verdict, words in _MORE.items() if counts[verdict]
     ]
-    return f" ({', '.join(told)})" if told else ""
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def notable(rows: Sequence[OperatorRow], most: int) -> list[OperatorRow]:

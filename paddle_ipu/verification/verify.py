@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import onnx_ir as ir
@@ -39,10 +39,10 @@ from paddle_ipu.verification.examination import (
     tabulate,
 )
 from paddle_ipu.verification.isolation import isolate
-from paddle_ipu.verification.judgement import judge, nothing_is_rounding
 from paddle_ipu.verification.program_copy import ProgramCopy
 from paddle_ipu.verification.report import VerificationReport
 from paddle_ipu.verification.rounding import RUNS, nudged
+from paddle_ipu.verification.rounding_check import mark_rounding, unmark_rounding
 from paddle_ipu.verification.run_history import (
     RunHistory,
     follow,
@@ -64,6 +64,9 @@ from paddle_ipu.verification.sides import (
     filled_scope,
 )
 
+if TYPE_CHECKING:
+    import paddle
+
 Feeds = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 _SIDES = {
@@ -74,13 +77,13 @@ _SIDES = {
 
 
 def verify(
-    program: Any,
+    program: paddle.static.Program,
     feed: Feeds,
     fetch_list: Sequence[Any],
     *,
     against: Literal["cpu", "fp32", "fp16"] = "cpu",
-    scope: Any = None,
-    ipu_strategy: Any = None,
+    scope: paddle.static.Scope | None = None,
+    ipu_strategy: paddle.static.IpuStrategy | None = None,
     steps: int = 1,
     rtol: float = 1e-5,
     atol: float = 1e-6,
@@ -156,34 +159,32 @@ def verify(
     case = prepare(
         program, feeds, fetch_list, scope, ipu_strategy, without_dropout, on_cpu=against == "cpu"
     )
-    report = report_on(case, max(steps, len(feeds)), against, rtol, atol, max_drift, every_operator)
+    steps = max(steps, len(feeds))
+    report = VerificationReport(rtol, atol, steps, against=against, max_drift=max_drift)
+    fill(report, case, every_operator)
     if raise_on_mismatch and not (report.ok and report.finite):
         raise VerificationError(f"verify: {report.explanation()}", report)
     return report
 
 
-def report_on(
-    case: Case,
-    steps: int,
-    against: str,
-    rtol: float,
-    atol: float,
-    max_drift: float,
-    every_operator: bool,
-) -> VerificationReport:
-    """Verifies what was prepared; the arguments are those of :func:`verify`."""
-    report = VerificationReport(rtol, atol, steps, against=against, max_drift=max_drift)
+def fill(report: VerificationReport, case: Case, every_operator: bool) -> None:
+    """Verifies a case.
+
+    Args:
+        report: has the tolerances, the number of steps and the other side, and takes the results.
+        case: of :func:`prepare`.
+        every_operator: as for :func:`verify`.
+    """
     with owner.last_program_stays():
-        _verify(case, report, every_operator or against != "cpu")
-    return report
+        _verify(case, report, every_operator or report.against != "cpu")
 
 
 def prepare(
-    program: Any,
+    program: paddle.static.Program,
     feeds: Sequence[Mapping[str, Any]],
     fetch_list: Sequence[Any],
-    scope: Any = None,
-    strategy: Any = None,
+    scope: paddle.static.Scope | None = None,
+    strategy: paddle.static.IpuStrategy | None = None,
     without_dropout: bool = False,
     on_cpu: bool = True,
 ) -> Case:
@@ -201,7 +202,6 @@ def prepare(
         _check_rule_of_paddle(values)
     micro_batches = int(values["accumulation_factor"] * values["replicated_graph_count"])
     accumulates = training and micro_batches > 1
-    turns = int(values["batches_per_step"]) * micro_batches
     fetches = [item if isinstance(item, str) else duplicate.fetch_name(item) for item in fetch_list]
     forward = bisection.read_forward(graph, duplicate, list(feeds[0]), fetches, values)
     if on_cpu:
@@ -216,7 +216,7 @@ def prepare(
         state=state_of(program, duplicate, scope, forward),
         forward=forward,
         training=training,
-        turns=turns,
+        run_length=int(values["batches_per_step"]) * micro_batches,
         accumulates=accumulates,
         on_cpu=on_cpu,
         seed=_seed(program, values),
@@ -254,7 +254,7 @@ def _check_known_to_paddle(duplicate: ProgramCopy, fetches: Sequence[str]) -> No
             )
 
 
-def _strategy_for(graph: ir.Graph, feed: Mapping[str, Any]) -> Any:
+def _strategy_for(graph: ir.Graph, feed: Mapping[str, Any]) -> paddle.static.IpuStrategy:
     import paddle
 
     rows = [
@@ -271,7 +271,7 @@ def _strategy_for(graph: ir.Graph, feed: Mapping[str, Any]) -> Any:
     return strategy
 
 
-def _seed(program: Any, values: StrategyValues) -> int:
+def _seed(program: paddle.static.Program, values: StrategyValues) -> int:
     from paddle.base import core
 
     seed = fixed_seed(program, values)
@@ -289,7 +289,12 @@ def _declared(graph: ir.Graph, feed: Mapping[str, Any]) -> dict[str, Array]:
     return arrays
 
 
-def state_of(program: Any, duplicate: ProgramCopy, scope: Any, forward: bisection.Forward) -> State:
+def state_of(
+    program: paddle.static.Program,
+    duplicate: ProgramCopy,
+    scope: paddle.static.Scope,
+    forward: bisection.Forward,
+) -> State:
     """Copies of the program's variables in a scope, with the scheduler's present rate.
 
     With automatic loss scaling also the variable that keeps its scale.
@@ -326,7 +331,7 @@ def _verify(case: Case, report: VerificationReport, every_operator: bool) -> Non
     report.history = got.steps
     _compare_histories(case, report, got, expected)
     if case.on_cpu:
-        judge(case, report, got)
+        mark_rounding(case, report, got)
     examined = None if report.finite else _explain_what_is_not_finite(case, report, sides, got)
     for finding in (
         findings.learning_rate(case, sides[0], report.steps, got.steps),
@@ -337,9 +342,9 @@ def _verify(case: Case, report: VerificationReport, every_operator: bool) -> Non
     is_rounding = report.verdict == "rounding"
     if every_operator or is_rounding or not report.ok or examined is not None:
         _compare_operators(case, report, sides, examined)
-        # A fault may drown in the noise of what is behind it; by itself an operator has little.
+        # The noise of later operators may hide a fault; an operator by itself has little noise.
         if any(row.verdict == DIVERGES for row in report.operators):
-            nothing_is_rounding(report)
+            unmark_rounding(report)
     else:
 
         def later() -> None:
@@ -390,20 +395,20 @@ def _compare_histories(
 def _explain_what_is_not_finite(
     case: Case, report: VerificationReport, sides: tuple[str, str], got: RunHistory
 ) -> Examination | None:
-    """Says where it comes from; gives the micro-batch that was examined for it, if one was."""
-    turn = not_finite.first_turn(got.results)
-    if turn is None:
-        last = report.steps * case.turns - 1
+    """Finds where it comes from; returns the micro-batch that was examined for it, if one was."""
+    micro_batch = not_finite.first_micro_batch(got.results)
+    if micro_batch is None:
+        last = report.steps * case.run_length - 1
         found = not_finite.in_variables(case, got.variables, last)
         report.not_finite += [] if found is None else [found]
         return None
-    state = state_before(case, sides[0], turn)
-    found = not_finite.in_variables(case, state, turn - 1) if turn else None
+    state = state_before(case, sides[0], micro_batch)
+    found = not_finite.in_variables(case, state, micro_batch - 1) if micro_batch else None
     if found is not None:
         report.not_finite.append(found)
         return None
     try:
-        examined = examine(case, sides, turn, state)
+        examined = examine(case, sides, micro_batch, state)
     except PaddleIpuError as error:
         report.notes.append(f"the operators could not be run one by one: {error}")
         return None
@@ -433,17 +438,17 @@ def _compare_operators(
     """Fills the table from the micro-batch examined, else the first with a difference."""
     if examined is None:
         rows = (*report.fetches, *report.gradients)
-        turn = min((row.micro_batch for row in rows if row.micro_batch is not None), default=0)
+        number = min((row.micro_batch for row in rows if row.micro_batch is not None), default=0)
         try:
-            examined = examine(case, sides, turn, state_before(case, sides[1], turn))
+            examined = examine(case, sides, number, state_before(case, sides[1], number))
         except PaddleIpuError as error:
             report.notes.append(f"the operators could not be compared one by one: {error}")
             return
-    if examined.turn:
+    if examined.micro_batch:
         whose = "the CPU's" if case.on_cpu and not report.not_finite else "the IPU's"
         report.notes.append(
-            f"operators are compared on micro-batch {examined.turn}, from {whose} weights at that "
-            "point"
+            f"operators are compared on micro-batch {examined.micro_batch}, from {whose} weights "
+            "at that point"
         )
     there = replace(case, state=examined.state)
     tabulate(there, examined, report)
@@ -463,13 +468,11 @@ def _compare_operators(
 
 
 def _compare_derivatives(case: Case, report: VerificationReport, examined: Examination) -> None:
-    import paddle
-
     results = {name: arrays[0] for name, arrays in examined.expected.items()}
-    alone = isolate(paddle, case.copy, examined.feed, results, examined.state)
+    alone = isolate(case.copy, examined.feed, results, examined.state)
     if alone is None:
         return
-    # On one IPU: what was added to the program has no place.
+    # On one IPU: the added operators are not placed.
     strategy = for_one_micro_batch(case.strategy)
     strategy.set_graph_config(
         num_ipus=1,
@@ -478,7 +481,7 @@ def _compare_derivatives(case: Case, report: VerificationReport, examined: Exami
         enable_manual_shard=False,
     )
     scope = filled_scope(dict(alone.state))
-    parts = replace(prepare(alone.program, [alone.feed], [], scope, strategy), turns=1)
+    parts = replace(prepare(alone.program, [alone.feed], [], scope, strategy), run_length=1)
     parameters = parts.forward.gradients
     got, expected, others = _gradients_alone(parts, list(parameters))
     report.derivatives = bisection.derivative_rows(

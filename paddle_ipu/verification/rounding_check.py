@@ -1,11 +1,11 @@
 """Whether what is out of tolerance is rounding: every run of the IPU beside Paddle's, from the
 variables that the IPU had before it.
 
-So a difference of one run, which the next ones magnify, counts once, and in the run that made it.
-Fetches, gradients and what forward writes are judged by Paddle's nudged runs
-(:mod:`~paddle_ipu.verification.rounding`). Weights and states of an optimizer are first judged by
-what Paddle's optimizer makes of the IPU's own gradients: Adam's first step turns the sign of a
-gradient of 1e-9 into a whole step, and that is no fault of the update.
+A difference of one run, which the next ones magnify, then counts in that run alone. Fetches,
+gradients and what forward writes are compared with Paddle's nudged runs
+(:mod:`~paddle_ipu.verification.rounding`). Weights and states of an optimizer are first compared
+with those that Paddle's optimizer computes of the IPU's own gradients: Adam's first step turns the
+sign of a gradient of 1e-9 into a whole step, and that is no fault of the update.
 """
 
 from __future__ import annotations
@@ -30,60 +30,62 @@ from paddle_ipu.verification.sides import Array, Case, Cpu
 
 
 @dataclass(slots=True)
-class _Suspect:
-    """A tensor out of tolerance: whether each run so far was rounding, and the noise of all."""
+class _Difference:
+    """A tensor out of tolerance: whether every run so far was rounding, and their largest noise."""
 
     is_rounding: bool = True
     noise: float = 0.0
 
-    def judge(self, row: Comparison) -> None:
+    def add(self, row: Comparison) -> None:
         self.is_rounding = self.is_rounding and row.ok
         self.noise = max(self.noise, row.noise)
 
 
-def judge(case: Case, report: VerificationReport, history: RunHistory) -> None:
+def mark_rounding(case: Case, report: VerificationReport, history: RunHistory) -> None:
     """Marks the rows of a report that are out of tolerance by no more than rounding.
 
     Args:
-        history: what the IPU gave.
+        case: what is verified.
+        report: its rows are changed in place.
+        history: the IPU's results.
     """
     rows = (*report.fetches, *report.gradients, *report.updates)
-    suspects = {row.name: _Suspect() for row in rows if not row.ok}
-    if not suspects:
+    differences = {row.name: _Difference() for row in rows if not row.ok}
+    if not differences:
         return
     fetches = list(history.results)
     updated = updated_names(case)
     cpu = Cpu(case, fetches, case.state)
     trained = _trained(case)
-    wanted = sorted(trained & suspects.keys())
+    wanted = sorted(trained & differences.keys())
     optimizer = _Optimizer(case, history, wanted) if wanted else None
     for run in runs(case, history, report.steps):
-        found = _Beside(case, report, run, cpu, fetches, updated)
-        # Gradients before what is made of them: what a wrong one makes is no rounding.
-        for name in suspects.keys() - trained:
-            suspects[name].judge(found.row(name))
+        found = _ReferenceRun(case, report, run, cpu, fetches, updated)
+        # Gradients first: what follows from a wrong one is not rounding.
+        for name in differences.keys() - trained:
+            differences[name].add(found.row(name))
         are_right = all(
-            suspects[name].is_rounding for name in suspects if name in case.forward.gradients
+            differences[name].is_rounding for name in differences if name in case.forward.gradients
         )
         by_optimizer = optimizer.rows(report, run) if optimizer and are_right else {}
-        for name in suspects.keys() & trained:
+        for name in differences.keys() & trained:
             row = by_optimizer.get(name)
-            suspects[name].judge(row if row is not None and row.ok else found.row(name))
+            differences[name].add(row if row is not None and row.ok else found.row(name))
     for part in (report.fetches, report.gradients, report.updates):
-        part[:] = [_judged(row, suspects.get(row.name)) for row in part]
+        part[:] = [_marked(row, differences.get(row.name)) for row in part]
 
 
-def nothing_is_rounding(report: VerificationReport) -> None:
-    """Takes back what :func:`judge` marked: some operator is wrong for what it reads."""
+def unmark_rounding(report: VerificationReport) -> None:
+    """Takes back what :func:`mark_rounding` marked: some operator is wrong for its operands."""
     for part in (report.fetches, report.gradients, report.updates):
         part[:] = [replace(row, ok=False, rounding=False) if row.rounding else row for row in part]
 
 
-def _judged(row: Comparison, suspect: _Suspect | None) -> Comparison:
-    if row.ok or suspect is None:
+def _marked(row: Comparison, difference: _Difference | None) -> Comparison:
+    if row.ok or difference is None:
         return row
-    is_rounding = suspect.is_rounding
-    return replace(row, ok=is_rounding, rounding=is_rounding, noise=suspect.noise)
+    is_rounding = difference.is_rounding
+    return replace(row, ok=is_rounding, rounding=is_rounding, noise=difference.noise)
 
 
 def _trained(case: Case) -> set[str]:
@@ -95,7 +97,7 @@ def _trained(case: Case) -> set[str]:
     )
 
 
-class _Beside:
+class _ReferenceRun:
     """One run of the IPU beside Paddle's from the same variables."""
 
     def __init__(
@@ -129,9 +131,9 @@ class _Beside:
             case = replace(case, feeds=feeds, state=nudged(case.state, seed))
         self._cpu.restore(case.state)
         history = RunHistory({name: [] for name in self._fetches})
-        first = self._run.step * case.turns
-        turns = range(first, first + case.turns)
-        run_micro_batches(self._cpu, case, self._updated, turns, history)
+        first = self._run.step * case.run_length
+        micro_batches = range(first, first + case.run_length)
+        run_micro_batches(self._cpu, case, self._updated, micro_batches, history)
         return history
 
     def _compare(self, name: str, expected: RunHistory) -> Comparison:
@@ -148,10 +150,10 @@ class _Beside:
 
 
 class _Optimizer:
-    """Paddle's optimizer alone, which is fed raw gradients."""
+    """Paddle's optimizer by itself, which is fed raw gradients."""
 
     def __init__(self, case: Case, history: RunHistory, names: Sequence[str]) -> None:
-        """`names` are those of the variables that are wanted."""
+        """Cuts the program; `names` are those of the variables to compare."""
         import paddle
 
         self._names = names
@@ -171,16 +173,16 @@ class _Optimizer:
             if operand.name in values:
                 operand.replace(values[operand.name])
         self._case = replace(case, copy=copy_of(parts.program))
-        # Without fetches everything goes that the updates do not need: forward and backward.
+        # Without fetches, forward and backward are pruned: the updates do not need them.
         self._cpu = Cpu(self._case, [], case.state)
 
     def rows(self, report: VerificationReport, run: Run) -> dict[str, Comparison]:
-        """The IPU's variables after a run beside what Paddle makes of the IPU's gradients."""
-        made = [self._updated(run, seed) for seed in (None, *range(RUNS))]
+        """The IPU's variables after a run beside Paddle's updates by the IPU's gradients."""
+        runs = [self._updated(run, seed) for seed in (None, *range(RUNS))]
         return {
             name: compare(
-                name, got=[run.after[name]], expected=[made[0][name]],
-                nudged=[[arrays[name]] for arrays in made[1:]], rtol=report.rtol, atol=report.atol,
+                name, got=[run.after[name]], expected=[runs[0][name]],
+                nudged=[[arrays[name]] for arrays in runs[1:]], rtol=report.rtol, atol=report.atol,
             )
             for name in self._names
         }  # fmt: skip
@@ -188,8 +190,8 @@ class _Optimizer:
     def _updated(self, run: Run, seed: int | None) -> Mapping[str, Array]:
         state = run.before if seed is None else nudged(run.before, seed)
         self._cpu.restore(state)
-        for turn in range(self._case.turns):
-            feed = self._case.micro_batch(run.step * self._case.turns + turn)
-            feed |= {self._feeds[name]: run.results[name][turn] for name in self._feeds}
+        for index in range(self._case.run_length):
+            feed = self._case.feed_of(run.step * self._case.run_length + index)
+            feed |= {self._feeds[name]: run.results[name][index] for name in self._feeds}
             self._cpu.run(feed if seed is None else nudged(feed, seed))
         return self._cpu.variables(self._names)
