@@ -108,7 +108,7 @@ def adam(
     return weights, first, second, count
 
 
-def lowered_step(config: Config) -> Any:
+def lowered_step(config: Config) -> jax.stages.Lowered:
     """The step traced and lowered for the shapes of `config`, not compiled."""
     weights = {
         name: jax.ShapeDtypeStruct(shape, jnp.float32) for name, shape in shapes(config).items()
@@ -119,7 +119,7 @@ def lowered_step(config: Config) -> Any:
     }
     count = jax.ShapeDtypeStruct((), jnp.float32)
 
-    def bert_step(*arguments: Any) -> Any:
+    def bert_step(*arguments: Weights | jax.Array) -> tuple[Weights | jax.Array, ...]:
         return _step(config, *arguments)
 
     return jax.jit(bert_step, donate_argnums=(0, 1, 2, 3)).lower(

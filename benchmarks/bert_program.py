@@ -32,7 +32,7 @@ def _attribute(name: str) -> paddle.ParamAttr:
     return paddle.ParamAttr(name=name, initializer=nn.initializer.Constant(0.0))
 
 
-def _linear(config: Config, name: str, x: Any) -> Any:
+def _linear(config: Config, name: str, x: paddle.static.Variable) -> paddle.static.Variable:
     rows, columns = shapes(config)[f"{name}.weight"]
     layer = nn.Linear(
         rows,
@@ -43,7 +43,7 @@ def _linear(config: Config, name: str, x: Any) -> Any:
     return layer(x)
 
 
-def _norm(config: Config, name: str, x: Any) -> Any:
+def _norm(config: Config, name: str, x: paddle.static.Variable) -> paddle.static.Variable:
     layer = nn.LayerNorm(
         config.hidden,
         epsilon=NORM_EPSILON,
@@ -53,14 +53,16 @@ def _norm(config: Config, name: str, x: Any) -> Any:
     return layer(x)
 
 
-def _parameter(config: Config, name: str) -> Any:
+def _parameter(config: Config, name: str) -> paddle.static.Variable:
     return paddle.create_parameter(shapes(config)[name], "float32", attr=_attribute(name))
 
 
-def _encoder_layer(config: Config, name: str, x: Any, mask: Any) -> Any:
+def _encoder_layer(
+    config: Config, name: str, x: paddle.static.Variable, mask: paddle.static.Variable
+) -> paddle.static.Variable:
     split = [config.batch, config.sequence, config.heads, config.hidden // config.heads]
 
-    def heads(part: str) -> Any:
+    def heads(part: str) -> paddle.static.Variable:
         projected = paddle.reshape(_linear(config, f"{name}.{part}", x), split)
         return paddle.transpose(projected, [0, 2, 1, 3])
 
@@ -80,13 +82,14 @@ Place = Callable[[int], AbstractContextManager[Any]]
 
 def make_loss(
     config: Config, feeds: dict[str, Any], place: Place = lambda layer: nullcontext()
-) -> Any:
+) -> paddle.static.Variable:
     """MLM plus NSP loss of a batch, a scalar.
 
     Args:
         config: the model.
         feeds: the batch of `bert_config.make_batch`.
-        place: what a layer is written in, -1 for the embedding and `config.layers` for the heads.
+        place: the block that a layer is built in, -1 for the embedding and `config.layers` for the
+            heads.
     """
     word = _parameter(config, "embedding.word")
     with place(-1):
@@ -101,7 +104,12 @@ def make_loss(
         return _heads(config, x, word, feeds)
 
 
-def _heads(config: Config, x: Any, word: Any, feeds: dict[str, Any]) -> Any:
+def _heads(
+    config: Config,
+    x: paddle.static.Variable,
+    word: paddle.static.Variable,
+    feeds: dict[str, paddle.static.Variable],
+) -> paddle.static.Variable:
     rows = paddle.reshape(x, [config.batch * config.sequence, config.hidden])
     masked = paddle.gather(rows, feeds["masked"])
     masked = _norm(config, "mlm.norm", functional.gelu(_linear(config, "mlm.dense", masked)))
@@ -148,7 +156,7 @@ def prepare(
     scope = paddle.static.global_scope()
     for name, array in initial_weights(config):
         scope.find_var(name).get_tensor().set(array, paddle.CPUPlace())
-    program: Any = main
+    program = main
     if on_ipu:
         program, phases = _compile(main, feeds, loss, cache_path)
         times |= phases
@@ -162,7 +170,10 @@ def prepare(
 
 
 def _compile(
-    main: Any, feeds: list[str], loss: Any, cache_path: str | None
+    main: paddle.static.Program,
+    feeds: list[str],
+    loss: paddle.static.Variable,
+    cache_path: str | None,
 ) -> tuple[Any, dict[str, float]]:
     """The compiled program; seconds in all and at each report of progress."""
     import paddle_ipu  # noqa: F401  (activates it where the installation has not)

@@ -13,7 +13,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -115,7 +115,7 @@ class _Engine:
     def __init__(self, name: str, config: Config) -> None:
         self._name = name
         self._config = config
-        self._step: Any = None
+        self._step: Callable[[], float] | None = None
 
     def __call__(self, do: str, cache_path: str | None = None) -> Answer:
         if do == "prepare":
@@ -171,7 +171,7 @@ def _measure_peak(do: str) -> Answer:
     import jax.numpy as jnp
     import numpy as np
 
-    def best(multiply: Any) -> float:
+    def best(multiply: Callable[[], object]) -> float:
         seconds = []
         for _ in range(10):
             start = time.perf_counter()

@@ -14,9 +14,16 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from worker import Answer, Worker, serve
+
+if TYPE_CHECKING:
+    import numpy as np
+    from inference_models import Arrays
+    from paddle import inference
+
+    Run = Callable[[], np.ndarray]
 
 TUNED = {"OMP_NUM_THREADS": "2", "MKL_DEBUG_CPU_TYPE": "5"}
 PLAIN_PADDLE = {"PADDLE_IPU_AUTOLOAD": "0"}
@@ -79,7 +86,7 @@ def _arguments() -> argparse.Namespace:
 # -- in a worker --------------------------------------------------------------------------------
 
 
-def _config(prefix: Path) -> Any:
+def _config(prefix: Path) -> inference.Config:
     from paddle import inference
 
     program = next(p for p in map(prefix.with_suffix, (".json", ".pdmodel")) if p.exists())
@@ -88,11 +95,11 @@ def _config(prefix: Path) -> Any:
     return config
 
 
-def _by_handles(predictor: Any, feeds: Any) -> Callable[[], Any]:
+def _by_handles(predictor: inference.Predictor, feeds: Arrays) -> Run:
     inputs = {name: predictor.get_input_handle(name) for name in feeds}
     output = predictor.get_output_handle(predictor.get_output_names()[0])
 
-    def run() -> Any:
+    def run() -> np.ndarray:
         for name, array in feeds.items():
             inputs[name].copy_from_cpu(array)
         predictor.run()
@@ -101,7 +108,7 @@ def _by_handles(predictor: Any, feeds: Any) -> Callable[[], Any]:
     return run
 
 
-def _on_ipu(prefix: Path, batch: int, feeds: Any) -> Callable[[], Any]:
+def _on_ipu(prefix: Path, batch: int, feeds: Arrays) -> Run:
     from paddle import inference
 
     import paddle_ipu  # noqa: F401  (activates it where the installation has not)
@@ -111,7 +118,7 @@ def _on_ipu(prefix: Path, batch: int, feeds: Any) -> Callable[[], Any]:
     return _by_handles(inference.create_predictor(config), feeds)
 
 
-def _on_cpu(prefix: Path, feeds: Any, tuned: bool) -> Callable[[], Any]:
+def _on_cpu(prefix: Path, feeds: Arrays, tuned: bool) -> Run:
     from paddle import inference
 
     config = _config(prefix)
@@ -154,7 +161,7 @@ def _onnx(prefix: Path, batch: int) -> Path:
     return path
 
 
-def _in_onnxruntime(prefix: Path, batch: int, feeds: Any) -> Callable[[], Any]:
+def _in_onnxruntime(prefix: Path, batch: int, feeds: Arrays) -> Run:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -172,7 +179,7 @@ class _Engine:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._run: Any = None
+        self._run: Run | None = None
 
     def __call__(self, do: str, model: str = "", batch: int = 0, prefix: str = "",
                  seconds: float = 0.0, result: str = "") -> Answer:  # fmt: skip
@@ -199,7 +206,7 @@ class _Engine:
         np.save(result, first)
         return {"create": created, "first": time.perf_counter() - start}
 
-    def _prepared(self, model: str, batch: int, prefix: Path, feeds: Any) -> Callable[[], Any]:
+    def _prepared(self, model: str, batch: int, prefix: Path, feeds: Arrays) -> Run:
         if self._name == "paddle_ipu":
             return _on_ipu(prefix, batch, feeds)
         if self._name == "jax":

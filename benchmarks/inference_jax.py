@@ -119,6 +119,6 @@ def prepare(name: str, prefix: Path, feeds: Arrays) -> Callable[[], Any]:
     return lambda: np.asarray(compiled(weights, given))
 
 
-def _on_device(array: Any) -> jax.Array:
+def _on_device(array: np.ndarray) -> jax.Array:
     """Kernels of convolutions channels last, everything else as it is."""
     return jnp.asarray(array.transpose(2, 3, 1, 0) if array.ndim == 4 else array)

@@ -22,16 +22,18 @@ WORDS = 2073
 SEQUENCE, HEADS, HIDDEN, LAYERS, VOCABULARY = 128, 12, 768, 12, 30522
 
 
-def _named(name: str) -> Any:
+def _named(name: str) -> paddle.ParamAttr:
     return paddle.ParamAttr(name=name)
 
 
-def _linear(name: str, x: Any, rows: int, columns: int) -> Any:
+def _linear(
+    name: str, x: paddle.static.Variable, rows: int, columns: int
+) -> paddle.static.Variable:
     weight, bias = _named(f"{name}.weight"), _named(f"{name}.bias")
     return nn.Linear(rows, columns, weight_attr=weight, bias_attr=bias)(x)
 
 
-def _norm(name: str, x: Any) -> Any:
+def _norm(name: str, x: paddle.static.Variable) -> paddle.static.Variable:
     scale, bias = _named(f"{name}.scale"), _named(f"{name}.bias")
     return nn.LayerNorm(HIDDEN, epsilon=NORM_EPSILON, weight_attr=scale, bias_attr=bias)(x)
 
@@ -70,8 +72,8 @@ def _bert(layers: int = LAYERS) -> tuple[list[Any], Any]:
     return [tokens, types], _linear("classes", pooled, HIDDEN, 2)
 
 
-def _layer(name: str, x: Any) -> Any:
-    def heads(part: str) -> Any:
+def _layer(name: str, x: paddle.static.Variable) -> paddle.static.Variable:
+    def heads(part: str) -> paddle.static.Variable:
         projected = _linear(f"{name}.{part}", x, HIDDEN, HIDDEN)
         split = paddle.reshape(projected, [-1, SEQUENCE, HEADS, HIDDEN // HEADS])
         return paddle.transpose(split, [0, 2, 1, 3])

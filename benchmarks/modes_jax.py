@@ -47,13 +47,13 @@ def prepare(config: Config, mode: Mode) -> tuple[Callable[[], float], dict[str, 
         second: Weights,
         count: jax.Array,
         feeds: dict[str, jax.Array],
-    ) -> Any:
-        def turn(total: Weights, batch: dict[str, jax.Array]) -> tuple[Weights, jax.Array]:
+    ) -> tuple[Weights, Weights, Weights, jax.Array, jax.Array]:
+        def micro_batch(total: Weights, batch: dict[str, jax.Array]) -> tuple[Weights, jax.Array]:
             loss, gradients = jax.value_and_grad(mean_loss)(weights, batch)
             return jax.tree.map(jnp.add, total, gradients), loss
 
         zeros = jax.tree.map(jnp.zeros_like, weights)
-        total, losses = lax.scan(turn, zeros, feeds)
+        total, losses = lax.scan(micro_batch, zeros, feeds)
         gradients = jax.tree.map(lambda g: g / mode.accumulation, total)
         return *adam(weights, gradients, first, second, count), jnp.mean(losses)
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import paddle
 from bert_config import BETA1, BETA2, EPSILON, LEARNING_RATE, Config, initial_weights, make_batch
 from bert_program import make_loss
 from training_mode import Mode, as_one_batch, fed_step
+
+if TYPE_CHECKING:
+    from paddle_ipu.runtime.ipu_program import IpuProgram
 
 STANDARD = 1
 """``RecomputationType.Standard``: backward computes again what is between layers' results."""
@@ -38,7 +41,7 @@ def prepare(config: Config, mode: Mode, on_ipu: bool) -> tuple[Callable[[], floa
         config, feeds = as_one_batch(config, mode)
     main, loss = _build(config, mode, on_ipu)
     executor = paddle.static.Executor(paddle.CPUPlace())
-    program: Any = main
+    program = main
     found: dict[str, Any] = {}
     if on_ipu:
         start = time.perf_counter()
@@ -88,7 +91,9 @@ def _build(config: Config, mode: Mode, on_ipu: bool) -> tuple[Any, Any]:
     return main, loss
 
 
-def _compile(main: Any, feeds: list[str], loss: Any, mode: Mode) -> Any:
+def _compile(
+    main: paddle.static.Program, feeds: list[str], loss: paddle.static.Variable, mode: Mode
+) -> IpuProgram:
     strategy = paddle.static.IpuStrategy()
     strategy.set_graph_config(
         num_ipus=mode.ipus * mode.replicas,

@@ -62,7 +62,7 @@ class Row:
     note: str = ""
 
 
-def bert(**changes: Any) -> Program:
+def bert(**changes: object) -> Program:
     """BERT pretraining with the published phase 1 strategy, where nothing else is said."""
     settings = Settings(**(PRESETS["pod16-phase1"] | changes))
     settings.check()

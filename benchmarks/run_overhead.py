@@ -14,6 +14,7 @@ import pstats
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from worker import Answer, Worker, serve
@@ -24,6 +25,8 @@ CASES: dict[str, tuple[list[int], int]] = {
     "sum of 16 feeds [1]": ([1], 16),
     "sum of 16 feeds [4, 4]": ([4, 4], 16),
 }
+Run = Callable[[], Any]
+
 ENGINES = {"paddle_ipu": {}, "paddle": {"PADDLE_IPU_AUTOLOAD": "0"}, "jax": {}}
 _TITLES = {
     "paddle_ipu": "paddle_ipu us",
@@ -64,7 +67,7 @@ def _feed(shape: list[int], count: int) -> dict[str, Any]:
     return {f"x{index}": np.full(shape, index + 1, np.float32) for index in range(count)}
 
 
-def _paddle_run(on_ipu: bool, shape: list[int], count: int) -> Any:
+def _paddle_run(on_ipu: bool, shape: list[int], count: int) -> Run:
     import paddle
 
     paddle.enable_static()
@@ -72,7 +75,7 @@ def _paddle_run(on_ipu: bool, shape: list[int], count: int) -> Any:
     with paddle.static.program_guard(main, paddle.static.Program()):
         inputs = [paddle.static.data(name, shape, "float32") for name in _feed(shape, count)]
         y = inputs[0] + 1.0 if count == 1 else paddle.add_n(inputs)
-    program: Any = main
+    program = main
     if on_ipu:
         import paddle_ipu  # noqa: F401  (activates it where the installation has not)
 
@@ -85,7 +88,7 @@ def _paddle_run(on_ipu: bool, shape: list[int], count: int) -> Any:
     return lambda: executor.run(program, feed=feed, fetch_list=[y])[0]
 
 
-def _jax_run(shape: list[int], count: int) -> Any:
+def _jax_run(shape: list[int], count: int) -> Run:
     import jax
     import numpy as np
 
@@ -100,7 +103,7 @@ class _Engine:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._runs: dict[str, Any] = {}
+        self._runs: dict[str, Run] = {}
 
     def __call__(self, do: str, case: str, runs: int = 0, lines: int = 0) -> Answer:
         if do == "prepare":
@@ -122,7 +125,7 @@ class _Engine:
         return {"seconds": seconds}
 
 
-def _profile(run: Any, runs: int, lines: int) -> str:
+def _profile(run: Run, runs: int, lines: int) -> str:
     profiler = cProfile.Profile()
     profiler.enable()
     for _ in range(runs):

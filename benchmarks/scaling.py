@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from multiprocessing.connection import Client, Listener
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,7 @@ def _serve(engine: str, address: str, coordinator: str) -> None:
         step, found = scaling_program.prepare(TINY, batch)
     loss = step()
     connection.send({"rank": rank, "loss": loss, "cpu": time.process_time(), **found})
-    together: Any = None
+    together: Callable[[], None] | None = None
     while True:
         try:
             what, count = connection.recv()

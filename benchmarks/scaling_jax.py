@@ -38,8 +38,12 @@ def prepare(
     shared, own = jax.NamedSharding(mesh, jax.P()), jax.NamedSharding(mesh, jax.P(AXIS))
 
     def step(
-        weights: Weights, first: Weights, second: Weights, count: Any, rows: dict[str, Any]
-    ) -> Any:
+        weights: Weights,
+        first: Weights,
+        second: Weights,
+        count: jax.Array,
+        rows: dict[str, jax.Array],
+    ) -> tuple[Weights, Weights, Weights, jax.Array, jax.Array]:
         rows = {name: array[0] for name, array in rows.items()}
         loss, gradients = jax.value_and_grad(lambda w: loss_of(config, w, rows))(weights)
         gradients = lax.pmean(gradients, AXIS)
@@ -53,7 +57,7 @@ def prepare(
         check_vma=False,
     )
 
-    def everywhere(array: Any) -> Any:
+    def everywhere(array: Array) -> jax.Array:
         return jax.make_array_from_process_local_data(shared, np.asarray(array))
 
     weights = {name: everywhere(array) for name, array in initial_weights(config)}
@@ -90,7 +94,7 @@ def collective(config: Config, mesh: jax.sharding.Mesh) -> Callable[[], None]:
         name: jax.make_array_from_process_local_data(own, np.ones((1, *shape), np.float32))
         for name, shape in shapes(config).items()
     }
-    summed: Any = jax.jit(
+    summed = jax.jit(
         jax.shard_map(
             lambda tree: jax.tree.map(lambda a: a[0], lax.psum(tree, AXIS)),
             mesh=mesh,

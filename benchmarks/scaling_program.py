@@ -64,7 +64,7 @@ def collective(config: Config) -> Callable[[], None]:
 
     together = instance_collectives.joined()
     gradients = {name: jnp.ones((1, *shape)) for name, shape in shapes(config).items()}
-    summed: Any = jax.jit(
+    summed = jax.jit(
         jax.shard_map(
             instance_collectives.summed,
             mesh=together.mesh,

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-Ask = Callable[[int], Any]
+Array = np.ndarray[Any, Any]
+Ask = Callable[[int], Array]
 """Asks the request of that number."""
 
 BERT_AIM = 0.9
@@ -81,7 +82,7 @@ def _median(turns: list[dict[str, float]]) -> dict[str, float]:
     return {name: statistics.median(turn[name] for turn in turns) for name in turns[0]}
 
 
-def _compare(ask: Ask, expected: Any, requests: int, clients: int) -> dict[str, int]:
+def _compare(ask: Ask, expected: Array, requests: int, clients: int) -> dict[str, int]:
     """Asks so many requests; counts answers, and those that are another request's or wrong."""
     counts = [[0, 0] for _ in range(clients)]
 

@@ -22,8 +22,9 @@ class Served:
         requests: distinct requests of one row each.
     """
 
-    def __init__(self, outputs: Any, main: Any, startup: Any, requests: list[Feed]) -> None:
-        self._main, self._output, self.requests = main, outputs, requests
+    def __init__(self, output: paddle.static.Variable, main: paddle.static.Program,
+                 startup: paddle.static.Program, requests: list[Feed]) -> None:  # fmt: skip
+        self._main, self._output, self.requests = main, output, requests
         self._scope = paddle.static.Scope()
         self._executor = paddle.static.Executor(paddle.CPUPlace())
         with paddle.static.scope_guard(self._scope):

@@ -13,7 +13,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -96,7 +96,7 @@ class _Engine:
 
     def __init__(self, engine: str, config: Config, mode: Mode) -> None:
         self._engine, self._config, self._mode = engine, config, mode
-        self._step: Any = None
+        self._step: Callable[[], float] | None = None
 
     def __call__(self, do: str) -> Answer:
         if do == "prepare":

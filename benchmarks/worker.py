@@ -53,11 +53,11 @@ class Worker:
             text=True,
         )
 
-    def ask(self, **request: Any) -> Answer:
+    def ask(self, **request: object) -> Answer:
         """Sends a request and waits for its answer.
 
         Raises:
-            RuntimeError: the worker died; what it said stands on standard error.
+            RuntimeError: the worker died; its message is on standard error.
         """
         assert self._process.stdin is not None and self._process.stdout is not None
         try:

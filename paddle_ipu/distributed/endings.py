@@ -13,8 +13,8 @@ from typing import Any
 from paddle_ipu.distributed.mpi_process import Failure, signal_name
 
 _PATIENCE = 5.0
-"""Seconds that mpirun has for ending the others where an instance failed."""
-_TOLD_TO_END = 128 + signal.SIGTERM
+"""Seconds that mpirun has to end the others when an instance failed."""
+_TERMINATED = 128 + signal.SIGTERM
 
 
 class Endings:
@@ -35,8 +35,8 @@ class Endings:
         self._failed_at: float | None = None
         self.lost_hosts: list[str] = []
 
-    def hear(self, number: int, note: dict[str, Any]) -> None:
-        """Takes in what another host's cleaner says: an age, as clocks of hosts differ."""
+    def add_remote(self, number: int, note: dict[str, Any]) -> None:
+        """Adds a note of another host, which has an age: clocks of hosts differ."""
         self._add(number, {**note, "at": self._clock() - note["age"]})
 
     def _add(self, number: int, note: dict[str, Any]) -> None:
@@ -45,12 +45,12 @@ class Endings:
             if note["code"] and self._failed_at is None:
                 self._failed_at = self._clock()
 
-    def lose(self, host: str) -> None:
-        """Takes in that a host is out of reach: what happens there cannot be seen any more."""
+    def add_lost_host(self, host: str) -> None:
+        """Adds a host that is out of reach."""
         self.lost_hosts.append(host)
 
-    def look(self) -> None:
-        """Reads what this host's guards noted."""
+    def read_local(self) -> None:
+        """Reads the notes of this host's guards."""
         for file in self._folder.glob("ended-*"):
             self._add(int(file.name.partition("-")[2]), json.loads(file.read_text("utf-8")))
 
@@ -58,7 +58,7 @@ class Endings:
         """Whether a host is lost, or an instance failed and mpirun did not end the others."""
         if self.lost_hosts:
             return True
-        self.look()
+        self.read_local()
         return self._failed_at is not None and self._clock() - self._failed_at > _PATIENCE
 
     def code(self) -> int:
@@ -86,21 +86,21 @@ class Endings:
         return Failure(number, how, last_lines(number))
 
     def _noted(self) -> dict[int, dict[str, Any]]:
-        """What is known now; threads of other hosts' cleaners may be adding to it."""
+        """A copy of the notes; threads of other hosts' cleaners may be adding to them."""
         with self._lock:
             return dict(self._notes)
 
 
 def _first(notes: Mapping[int, Mapping[str, Any]]) -> int | None:
-    """The instance that failed first; those that were told to end because of it come after.
+    """The instance that failed first; those that ended by SIGTERM because of it come after.
 
-    What is told to end soon after may seem earlier, by the time that a note takes from host to
-    host. SIGKILL follows SIGTERM by a second or more.
+    They may seem earlier by the time that a note takes from host to host. SIGKILL follows SIGTERM
+    by a second or more.
     """
     failed = [number for number, note in notes.items() if note["code"]]
 
     def order(number: int) -> tuple[bool, float]:
         note = notes[number]
-        return note["code"] == _TOLD_TO_END, note["at"]
+        return note["code"] == _TERMINATED, note["at"]
 
     return min(failed, key=order, default=None)

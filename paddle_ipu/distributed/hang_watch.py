@@ -51,10 +51,10 @@ class ThisHost:
     host: str = "localhost"
 
     def ask(self) -> None:
-        """Needs no question."""
+        """Does nothing: the answer is read at once."""
 
     def answer(self) -> Beats:
-        """Who counts now."""
+        """The counts of its instances."""
         return cleaner.beats(self.folder)
 
 
@@ -91,8 +91,7 @@ class _Asked:
 class Watch:
     """Watches the instances of all hosts.
 
-    Times are those of one clock, ``poprun``'s own: an answer tells what was so after its question,
-    however long it took, and clocks of other hosts are not asked.
+    All times are of ``poprun``'s own clock: an answer is about some time after its question.
 
     Args:
         sources: the hosts.
@@ -109,21 +108,21 @@ class Watch:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._hosts, self._patience, self._clock = hosts, patience, clock
-        self._since = self._looked = clock()
+        self._since = self._polled = clock()
         self._asked = [_Asked(source, self._since) for source in sources]
-        self._seen = (0,) * len(hosts)
+        self._counts = (0,) * len(hosts)
         self._used: list[float] = []
 
     def hang(self) -> Hang | None:
-        """Who hangs; None as long as some instance goes on. Call it every second or more often."""
-        self._look()
+        """A hang, None as long as some instance goes on. Call it every second or more often."""
+        self._poll()
         now = self._clock()
-        stood, self._looked = now - self._looked > _GAP, now
+        stopped, self._polled = now - self._polled > _GAP, now
         beats = {number: b for asked in self._asked for number, b in asked.beats.items()}
         read = [beats.get(number, _NONE) for number in range(len(self._hosts))]
         found = tuple(count for count, _, _ in read)
-        if found != self._seen or not self._used or stood:
-            self._seen, self._since = found, now
+        if found != self._counts or not self._used or stopped:
+            self._counts, self._since = found, now
             self._used = [used for _, _, used in read]
         still = now - self._since
         if still < self._patience:
@@ -134,10 +133,10 @@ class Watch:
                 return None
             return Hang((), f"{', '.join(silent)} did not say for {still:.0f} s how far its "
                             "instances are, and no other has begun a run meanwhile")  # fmt: skip
-        return self._who([(state, used) for _, state, used in read])
+        return self._diagnosis([(state, used) for _, state, used in read])
 
-    def _look(self) -> None:
-        """Takes in the answers that have come, and asks who has answered."""
+    def _poll(self) -> None:
+        """Reads the answers, and asks each source that has answered again."""
         for asked in self._asked:
             if asked.at is None:
                 asked.at = self._clock()
@@ -146,32 +145,36 @@ class Watch:
             if answer is not None:
                 asked.beats, asked.known, asked.at = answer, asked.at, None
 
-    def _who(self, processes: Sequence[tuple[str, float]]) -> Hang:
-        """Who hangs where nobody has gone on; by (state of the process, seconds it has used)."""
-        instances = range(len(self._seen))
-        fewest, most = min(self._seen), max(self._seen)
+    def _diagnosis(self, processes: Sequence[tuple[str, float]]) -> Hang:
+        """The hang when no instance has begun a run.
+
+        Args:
+            processes: (state of the process, seconds of processors used) of each instance.
+        """
+        instances = range(len(self._counts))
+        fewest, most = min(self._counts), max(self._counts)
         text = f"no instance has begun a run for {self._patience:.0f} s"
         if fewest < most:
-            behind = tuple(number for number in instances if self._seen[number] == fewest)
+            behind = tuple(number for number in instances if self._counts[number] == fewest)
             return Hang(
                 behind,
-                f"{self._named(behind)}: {text}; begun there are {fewest}, elsewhere up to {most}",
+                f"{self._names(behind)}: {text}; begun there are {fewest}, elsewhere up to {most}",
             )
         each = f"each has begun {fewest}"
         stopped = tuple(number for number in instances if processes[number][0] in ("T", "t"))
         if stopped:
             return Hang(
-                stopped, f"{self._named(stopped)}: {text}, {each}, and there the process is stopped"
+                stopped, f"{self._names(stopped)}: {text}, {each}, and there the process is stopped"
             )
         used = [now - at for (_, now), at in zip(processes, self._used, strict=True)]
         busy = tuple(number for number in instances if used[number] > self._patience / 2)
         if len(busy) == 1:
             return Hang(
-                busy, f"{self._named(busy)}: {text}, {each}, and it computes while others wait"
+                busy, f"{self._names(busy)}: {text}, {each}, and it computes while others wait"
             )
         return Hang((), f"{text}, and none is behind the others: {each}")
 
-    def _named(self, instances: tuple[int, ...]) -> str:
+    def _names(self, instances: tuple[int, ...]) -> str:
         named = ", ".join(
             f"{number} on {host}" if (host := self._hosts[number]) else f"{number}"
             for number in instances

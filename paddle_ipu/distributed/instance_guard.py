@@ -41,19 +41,19 @@ def note(folder: Path, number: str, code: int, pid: int) -> None:
 def main(words: list[str]) -> int:
     """Runs the program; returns its code, or ends by the signal that ended it."""
     folder, number, *program = words
-    # Where the daemon that started this process dies, the instance ends, too.
+    # The instance ends when the daemon that started this process dies.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     environment = {name: v for name, v in os.environ.items() if name != "IPUOF_CONFIG_PATH"}
     running: list[subprocess.Popen[bytes]] = []
     early: list[int] = []
 
-    def pass_on(signal_number: int, frame: FrameType | None) -> None:
+    def forward(signal_number: int, frame: FrameType | None) -> None:
         early.append(signal_number)
         for process in running:
             process.send_signal(signal_number)
 
-    for passed in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(passed, pass_on)
+    for number_of_signal in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number_of_signal, forward)
     try:
         process = subprocess.Popen(program, env=environment)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Runs ``mpirun``: passes on what instances print, remembers their last lines, ends them all."""
+"""Runs ``mpirun``: forwards the output of instances, keeps their last lines, ends them all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import IO, Any
+from types import FrameType
+from typing import IO
 
 from paddle_ipu.distributed.hang_watch import Hang, Watch
 
@@ -50,8 +51,8 @@ class MpiProcess:
     Attributes:
         only: the instance whose output is shown; None shows that of all.
         keep_tags: whether what is shown begins with the instance's tag.
-        watch: ends the instances where they hang; None lets them.
-        hang: who hung.
+        watch: ends the instances where they hang; None does not look.
+        hang: the instances that hung.
         is_over: whether mpirun is to be ended, as it goes on though an instance failed.
     """
 
@@ -76,12 +77,13 @@ class MpiProcess:
         A signal that asks ``poprun`` to end ends every instance; so does the death of ``poprun``.
 
         Args:
-            started: is given the process's id.
+            command: the words of the command line.
+            environment: of the process.
+            started: called with the process's id.
 
         Returns:
             The exit code; 128 + the signal that ended it; `HUNG`.
         """
-        # From the first moment on, in which instances may be there already.
         with self._ending():
             process = self._process = subprocess.Popen(
                 command,
@@ -96,7 +98,7 @@ class MpiProcess:
                 _end(process)
             started(process.pid)
             readers = [
-                threading.Thread(target=self._pass_on, args=(stream, to), daemon=True)
+                threading.Thread(target=self._forward, args=(stream, to), daemon=True)
                 for stream, to in ((process.stdout, sys.stdout), (process.stderr, sys.stderr))
             ]
             for reader in readers:
@@ -129,11 +131,11 @@ class MpiProcess:
     def _ending(self) -> Iterator[None]:
         """Turns signals that ask to end into the end of all instances."""
 
-        def end(number: int, frame: Any) -> None:
+        def end(number: int, frame: FrameType | None) -> None:
             process, is_first = self._process, not self._signal
             self._signal = self._signal or number
             if process is not None:
-                # Asked twice: at once.
+                # The second signal kills.
                 (_end if is_first else _kill_group)(process)
 
         asked = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)
@@ -144,7 +146,7 @@ class MpiProcess:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _pass_on(self, stream: IO[bytes], to: IO[str]) -> None:
+    def _forward(self, stream: IO[bytes], to: IO[str]) -> None:
         for line in stream:
             match = _TAG.match(line)
             if match is None:
@@ -194,7 +196,7 @@ def signal_name(number: int) -> str:
 
 
 def discard(to: IO[str]) -> None:
-    """Has nothing come of what is written to a stream that nobody reads any more."""
+    """Redirects a stream that nobody reads any more to the null device."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, to.fileno())
     os.close(null)
@@ -206,8 +208,8 @@ def _write(to: IO[str], line: bytes) -> None:
         to.buffer.write(line)  # type: ignore[attr-defined]
         to.flush()
     except BrokenPipeError:
-        # Nobody reads any more, as behind `| head`: what instances still print is read on, or they
-        # would wait for it for ever, and they are ended as the signal would end a program.
+        # Nobody reads any more, as behind `| head`. The instances end as by SIGPIPE; their output
+        # is still read, or they would block.
         discard(to)
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGPIPE)
 

@@ -1,4 +1,4 @@
-"""Which partition a launch runs on: found, reset, made or made anew, and removed afterwards."""
+"""The partition of a launch: found, reset, made or made anew, and removed afterwards."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from paddle_ipu.errors import LaunchError, VipuConnectionError, VipuError
 from paddle_ipu.instances.vipu_client import VipuClient, body, configured_host
 from paddle_ipu.instances.vipu_state import is_power_of_two
 
-Say = Callable[[str, str], None]
-AtTheEnd = Callable[[str, int, str], None]
+Log = Callable[[str, str], None]
+"""Writes a line of a level, E, W, I or D."""
+PostLater = Callable[[str, int, str], None]
 
 
-def client_for(arguments: Arguments, say: Say) -> VipuClient:
+def client_for(arguments: Arguments, log: Log) -> VipuClient:
     """The service that the options name, else the one that ``vipu`` is set up for."""
     host = arguments.text("vipu-server-host")
     if host is None:
         host = configured_host()
         if host is not None:
-            say("I", f"V-IPU server address picked up from 'vipu': {host}")
+            log("I", f"V-IPU server address picked up from 'vipu': {host}")
     port, timeout = arguments.count("vipu-server-port"), arguments.count("vipu-server-timeout")
     return VipuClient(host or "127.0.0.1", port, float(timeout))
 
@@ -31,32 +32,32 @@ def client_for(arguments: Arguments, say: Say) -> VipuClient:
 @contextmanager
 def chosen(
     arguments: Arguments,
-    say: Say,
+    log: Log,
     launch: str,
-    at_the_end: AtTheEnd,
+    post_later: PostLater,
     remote: Sequence[str] = (),
 ) -> Iterator[Partition]:
     """The partition, for as long as the program runs.
 
     Args:
         launch: a text for this launch alone, by which the service knows what belongs to it.
-        at_the_end: is given the host, the port and the body of a request to the service that is to
-            be sent once ``poprun`` has ended, however it did.
+        post_later: is given the host, the port and the body of a request to the service that is to
+            be sent once ``poprun`` has ended, whatever the reason.
         remote: the other hosts.
 
     Raises:
         LaunchError: the service does not answer, or there is no partition that fits.
     """
-    client = client_for(arguments, say)
+    client = client_for(arguments, log)
     if remote and client.host in LOCAL:
         raise LaunchError(
             f"the V-IPU server's host is {client.host}, which is another one on {remote[0]}, whose "
             "instances must reach it, too: give --vipu-server-host an address that all hosts know "
             "(and `paddle-ipu vipu-server` as --host)"
         )
-    at_the_end(client.host, client.port, body("end_launch", {"launch": launch}))
+    post_later(client.host, client.port, body("end_launch", {"launch": launch}))
     try:
-        found = _found_or_made(client, arguments, say, launch)
+        found = _found_or_made(client, arguments, log, launch)
     except VipuConnectionError as error:
         raise LaunchError(
             f"{error}\nCheck --vipu-server-host and --vipu-server-port, and whether the V-IPU "
@@ -77,14 +78,14 @@ def chosen(
     finally:
         try:
             for name in client.call("end_launch", launch=launch):
-                say("I", f"Partition {name} removed")
+                log("I", f"Partition {name} removed")
         except VipuError as error:
             if found["launch"]:
-                say("W", f"partition {found['name']} was not removed: {error}")
+                log("W", f"partition {found['name']} was not removed: {error}")
 
 
 def _found_or_made(
-    client: VipuClient, arguments: Arguments, say: Say, launch: str
+    client: VipuClient, arguments: Arguments, log: Log, launch: str
 ) -> dict[str, Any]:
     """The partition as data."""
     partitions = {entry["name"]: entry for entry in client.call("partitions")}
@@ -98,7 +99,7 @@ def _found_or_made(
                 "`vipu list partitions` shows them."
             )
         name = next(iter(partitions))
-        say("I", f"Partition {name} is used because it is the only one available")
+        log("I", f"Partition {name} is used because it is the only one available")
     found = partitions.get(name)
     if found is None and not update:
         listed = ", ".join(partitions) or "none"
@@ -108,8 +109,8 @@ def _found_or_made(
         )
     problem = None if found is None else unfit(found, arguments)
     if found is not None and problem is None:
-        say("I", f"Partition {name} already exists and is in state PS_{found['state']}")
-        return _reset(client, arguments, found, say)
+        log("I", f"Partition {name} already exists and is in state PS_{found['state']}")
+        return _reset(client, arguments, found, log)
     if not update:
         raise LaunchError(
             f"partition {name} does not fit: {problem}. Change the options, or let poprun make it "
@@ -117,8 +118,8 @@ def _found_or_made(
         )
     if found is not None:
         client.call("remove", name=name)
-        say("I", f"Partition {name} removed, as {problem}")
-    return _made(client, arguments, name, say, launch)
+        log("I", f"Partition {name} removed, as {problem}")
+    return _made(client, arguments, name, log, launch)
 
 
 def _device(arguments: Arguments) -> int:
@@ -153,7 +154,7 @@ def unfit(partition: dict[str, Any], arguments: Arguments) -> str | None:
 
 
 def _reset(
-    client: VipuClient, arguments: Arguments, partition: dict[str, Any], say: Say
+    client: VipuClient, arguments: Arguments, partition: dict[str, Any], log: Log
 ) -> dict[str, Any]:
     wanted = arguments.flag("reset-partition")
     if wanted is None:
@@ -161,15 +162,15 @@ def _reset(
     name = partition["name"]
     if not wanted:
         if partition["reconfigurable"]:
-            say("I", f"The reconfigurable partition {name} is OK")
+            log("I", f"The reconfigurable partition {name} is OK")
         return partition
     found: dict[str, Any] = client.call("reset", name=name)
-    say("I", f"Partition {name} reset")
+    log("I", f"Partition {name} reset")
     return found
 
 
 def _made(
-    client: VipuClient, arguments: Arguments, name: str, say: Say, launch: str
+    client: VipuClient, arguments: Arguments, name: str, log: Log, launch: str
 ) -> dict[str, Any]:
     sync = (arguments.text("sync-type") or "").lower().removeprefix("st_").replace("_", "-")
     attempts = arguments.count("vipu-partition-attempts")
@@ -191,8 +192,8 @@ def _made(
         except VipuError as error:
             if attempt == attempts:
                 raise
-            say("W", f"attempt {attempt} of {attempts} to make partition {name}: {error}")
+            log("W", f"attempt {attempt} of {attempts} to make partition {name}: {error}")
         else:
-            say("I", f"Partition {name} made: {found['size']} IPUs, {found['gcds']} GCDs")
+            log("I", f"Partition {name} made: {found['size']} IPUs, {found['gcds']} GCDs")
             return found
     raise AssertionError(attempts)

@@ -7,15 +7,19 @@ Scripts write ``import popdist``; the package installs that name, too.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any
+from types import ModuleType
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from paddle_ipu.errors import OptionError, popart_exception
 from paddle_ipu.instances import ipuof
 from paddle_ipu.instances.instance import this_instance
 
 Array = np.ndarray[Any, Any]
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _REDUCTIONS: dict[str, Callable[[Array], Array]] = {
     "sum": lambda values: values.sum(axis=0),
@@ -82,8 +86,8 @@ def checkNumIpusPerReplica(numIpusPerReplica: int) -> None:
 def getDeviceId(ipusPerReplica: int = 0) -> int:
     """The number of this instance's device among those that it sees, as ``gc-info -l`` has them.
 
-    It sees the IPUs of its GCD: single ones first, then the pairs, and so on. Its device is the one
-    that has all IPUs of its replicas; instances that share a GCD have one behind another.
+    It sees the IPUs of its GCD: single ones first, then the pairs, and so on. Its device has all
+    IPUs of its replicas; instances that share a GCD have consecutive devices.
 
     Args:
         ipusPerReplica: IPUs of a replica; 0 asks ``poprun``.
@@ -120,8 +124,8 @@ def getDeviceId(ipusPerReplica: int = 0) -> int:
     return before + place
 
 
-def _collectives() -> Any:
-    # It imports JAX, which one instance by itself need not.
+def _collectives() -> ModuleType:
+    # It imports JAX, which a single instance does not need.
     from paddle_ipu.xla.step import instance_collectives
 
     return instance_collectives
@@ -147,13 +151,13 @@ def isBackendInitialized() -> bool:
 
 
 def execute_on_instances(
-    instances: Collection[int], func: Callable[..., Any], *args: Any, **kwargs: Any
-) -> Any:
+    instances: Collection[int], func: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> T | None:
     """Calls a function on some instances only.
 
     Returns:
-        What it returns there, None on the others. Nobody waits: where the others need the result,
-        for instance a file, follow it with :func:`barrier`.
+        Its result there, None on the others, which do not wait: where they need the result, for
+        instance a file, call :func:`barrier` next.
 
     Raises:
         OptionError: there is no such instance.
@@ -167,10 +171,13 @@ def execute_on_instances(
     return func(*args, **kwargs) if getInstanceIndex() in instances else None
 
 
-def allGather(value: Any) -> Array:
-    """What every instance gave, [instances, *shape]; all must call it with like shapes.
+def allGather(value: npt.ArrayLike) -> Array:
+    """The values of all instances, [instances, *shape]; all must call it with equal shapes.
 
     PopDist has no such function; programs use mpi4py or Horovod for it.
+
+    Args:
+        value: a number or an array.
 
     Raises:
         BackendUnavailableError: the instances cannot be connected.
@@ -182,8 +189,8 @@ def allGather(value: Any) -> Array:
     return gathered
 
 
-def allReduce(value: Any, reduction: str = "mean") -> Array:
-    """The values of all instances put together, for instance a metric; all must call it.
+def allReduce(value: npt.ArrayLike, reduction: str = "mean") -> Array:
+    """The values of all instances reduced to one, for instance a metric; all must call it.
 
     Args:
         value: a number or an array, of one shape on all instances.

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from paddle_ipu.distributed import popdist
 from paddle_ipu.popart.enums import DeviceConnectionType
+from paddle_ipu.popart.options import SessionOptions
+
+if TYPE_CHECKING:
+    from paddle_ipu.sessions.devices import DeviceInfo
 
 
-def configureSessionOptions(options: Any) -> None:
-    """Has a session take this instance's share of the replicas.
+def configureSessionOptions(options: SessionOptions) -> None:
+    """Sets a session's replication options for this instance's share of the replicas.
 
     Args:
         options: ``popart.SessionOptions``; its replication settings are overwritten.
@@ -24,7 +28,7 @@ def configureSessionOptions(options: Any) -> None:
 
 def getDevice(
     connectionType: DeviceConnectionType = DeviceConnectionType.Always, ipusPerReplica: int = 0
-) -> Any:
+) -> DeviceInfo:
     """The device of this instance, with the IPUs of all its replicas.
 
     Args:

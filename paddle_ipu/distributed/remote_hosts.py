@@ -1,4 +1,4 @@
-"""Other hosts by SSH, without a terminal: whether they let us in, and who cleans up on each."""
+"""Other hosts by SSH, without a terminal: the check of access, and the cleaner on each."""
 
 from __future__ import annotations
 
@@ -48,49 +48,49 @@ def is_this_host(host: str) -> bool:
 
 
 def check_all(hosts: Sequence[str]) -> None:
-    """Asks hosts for nothing, several at a time; see `check`."""
+    """Checks several hosts at a time; see `check`."""
     with ThreadPoolExecutor(min(max(len(hosts), 1), _AT_ONCE)) as pool:
         for _ in pool.map(check, hosts):
             pass
 
 
 def check(host: str) -> None:
-    """Asks a host for nothing, as mpirun will, without a terminal.
+    """Runs ``true`` on a host by SSH without a terminal, as mpirun runs its daemon.
 
     Raises:
         LaunchError: it does not answer, its key is unknown, or it refuses ours.
     """
     try:
-        said = subprocess.run(
+        result = subprocess.run(
             [*_SSH, host, "true"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
             check=False,
         )  # fmt: skip
     except FileNotFoundError:
         raise LaunchError(f"ssh is not installed, and host {host} is reached by it") from None
-    if said.returncode == 0:
+    if result.returncode == 0:
         return
-    if "Host key verification failed" in said.stderr:
+    if "Host key verification failed" in result.stderr:
         advice = f"Its key belongs into ~/.ssh/known_hosts: log in once with `ssh {host}`."
-    elif "Permission denied" in said.stderr:
+    elif "Permission denied" in result.stderr:
         advice = (
             f"Add this host's public key to ~/.ssh/authorized_keys on {host}; passwords are not "
             "supported."
         )
     else:
         advice = f"Check that `ssh {host} true` works from here."
-    reason = said.stderr.strip().splitlines()
-    why = reason[-1] if reason else f"ssh ended with code {said.returncode}"
+    reason = result.stderr.strip().splitlines()
+    why = reason[-1] if reason else f"ssh ended with code {result.returncode}"
     raise LaunchError(f"host {host} cannot be reached: {why} {advice}")
 
 
 class Cleaner:
-    """The process that cleans up behind ``poprun`` on one host, even where ``poprun`` is killed.
+    """The process that cleans up after ``poprun`` on one host, even when ``poprun`` is killed.
 
     Args:
         host: another host; None is this one.
-        ended: is given an instance of the other host, and how it ended: what its guard noted, with
-            ``age``, the seconds since.
-        lost: is given the host where the process, or the way to it, is gone.
+        ended: called with an instance of the other host and the note of its guard, with ``age``,
+            the seconds since.
+        lost: called with the host when the process, or the connection to it, is gone.
 
     Attributes:
         host: its name.
@@ -108,10 +108,10 @@ class Cleaner:
     ) -> None:
         program = [sys.executable, "-I", "-S", str(cleaner.__file__)]
         command = program if host is None else [*_SSH, host, shlex.join([*program, "folder"])]
-        self._again = program if host is None else [*_SSH, host, shlex.join(program)]
+        self._repeat_command = program if host is None else [*_SSH, host, shlex.join(program)]
         self.host = host or "localhost"
         self._lines: list[str] = []
-        self._heard = threading.Condition()
+        self._answered = threading.Condition()
         self._answers: dict[str, str] = {}
         self._closing = self._gone = False
         self._process = subprocess.Popen(
@@ -126,15 +126,15 @@ class Cleaner:
         )
         answer = self._line()
         if not answer:
-            _, said = self._process.communicate()
-            why = (said or "it said nothing").strip().splitlines()[-1]
+            _, errors = self._process.communicate()
+            why = (errors or "it said nothing").strip().splitlines()[-1]
             raise LaunchError(
                 f"host {host} cannot run {sys.executable} with this package: {why}. All hosts of a "
                 "launch must have the same files in the same places."
             )
         self.folder = answer.rstrip("\n")
         if host is not None and not self.folder.startswith("/"):
-            # It goes into paths that are removed in the end.
+            # It becomes part of paths that are removed at the end.
             self._process.communicate()
             raise LaunchError(
                 f"host {host} prints {self.folder!r} where a program is run by SSH. What a login "
@@ -152,14 +152,14 @@ class Cleaner:
                 number, _, note = rest.partition(" ")
                 ended(int(number), json.loads(note))
             else:
-                with self._heard:
+                with self._answered:
                     self._answers[what] = rest
-                    self._heard.notify_all()
+                    self._answered.notify_all()
         if not self._closing:
             lost(self.host)
-            with self._heard:
+            with self._answered:
                 self._gone = True
-                self._heard.notify_all()
+                self._answered.notify_all()
 
     def _line(self) -> str:
         assert self._process.stdout is not None
@@ -167,31 +167,31 @@ class Cleaner:
 
     def _write(self, line: str) -> None:
         assert self._process.stdin is not None
-        # Where it is gone, what it was to do is done in the end.
+        # If it is gone, :meth:`__exit__` runs the lines again.
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(f"{line}\n")
             self._process.stdin.flush()
 
-    def _keep(self, line: str) -> None:
+    def _record(self, line: str) -> None:
         self._lines.append(line)
         self._write(line)
 
     def remember(self, what: str, value: object) -> None:
-        """Has it end a ``session`` or all that is ``marked``, or remove a ``folder``."""
-        self._keep(f"{what} {value}")
+        """Adds a task for the end: end a ``session`` or what is ``marked``, remove a ``folder``."""
+        self._record(f"{what} {value}")
 
     def remember_to_post(self, host: str, port: int, body: str) -> None:
-        """Has it send a request to a V-IPU service."""
-        self._keep(f"post {json.dumps([host, port, body])}")
+        """Adds a request that it sends to a V-IPU service at the end."""
+        self._record(f"post {json.dumps([host, port, body])}")
 
     def _wait_for(self, what: str) -> str | None:
-        """The answer of a kind; None where none comes any more, or not in time."""
-        with self._heard:
-            self._heard.wait_for(lambda: what in self._answers or self._gone, _PATIENCE)
+        """The answer of a kind; None if the process is gone or the time is over."""
+        with self._answered:
+            self._answered.wait_for(lambda: what in self._answers or self._gone, _PATIENCE)
             return self._answers.pop(what, None)
 
     def end_processes(self) -> None:
-        """Ends the processes that it remembers, and waits for that."""
+        """Ends the recorded processes, and waits for that."""
         self._write("now")
         self._wait_for("done")
 
@@ -202,24 +202,26 @@ class Cleaner:
             LaunchError: the host has none, or does not say.
         """
         self._write("port")
-        said = self._wait_for("port")
-        if said is None:
-            said = f"it did not answer. Check that the connection of `ssh {self.host}` lasts"
-        if not said.isdecimal():
-            raise LaunchError(f"host {self.host} has no port for the instances to meet at: {said}.")
-        return int(said)
+        answer = self._wait_for("port")
+        if answer is None:
+            answer = f"it did not answer. Check that the connection of `ssh {self.host}` lasts"
+        if not answer.isdecimal():
+            raise LaunchError(
+                f"host {self.host} has no port for the instances to meet at: {answer}."
+            )
+        return int(answer)
 
     def ask(self) -> None:
         """Asks how far the instances of the host are."""
         self._write("beats")
 
     def answer(self) -> dict[int, tuple[int, str, float]] | None:
-        """What it said since it was asked, as `cleaner.beats`; None where it has not, yet."""
-        with self._heard:
-            said = self._answers.pop("beats", None)
-        if said is None:
+        """Its answer to :meth:`ask`, as of `cleaner.beats`; None as long as there is none."""
+        with self._answered:
+            answer = self._answers.pop("beats", None)
+        if answer is None:
             return None
-        return {int(number): tuple(beat) for number, beat in json.loads(said).items()}
+        return {int(number): tuple(beat) for number, beat in json.loads(answer).items()}
 
     def __enter__(self) -> Cleaner:
         return self
@@ -239,6 +241,6 @@ class Cleaner:
             lines = [*self._lines, *([f"folder {self.folder}"] if self.folder else [])]
             with contextlib.suppress(subprocess.TimeoutExpired):
                 subprocess.run(
-                    self._again, input="\n".join(lines) + "\n", text=True, capture_output=True,
-                    check=False, start_new_session=True, timeout=_PATIENCE,
+                    self._repeat_command, input="\n".join(lines) + "\n", text=True,
+                    capture_output=True, check=False, start_new_session=True, timeout=_PATIENCE,
                 )  # fmt: skip

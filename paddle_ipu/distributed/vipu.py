@@ -62,13 +62,15 @@ def build_parser() -> argparse.ArgumentParser:
     for verb in ("reset", "remove"):
         _object(verbs, verb, f"{verb} a partition").add_argument("name")
     for subparser in verbs.choices.values():
-        # Scripts give the host behind the verb, too.
+        # Scripts write the host after the verb, too.
         subparser.add_argument("-H", "--api-host", default=argparse.SUPPRESS, help="as above")
     return parser
 
 
-def _object(verbs: Any, verb: str, summary: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = verbs.add_parser(verb, help=summary)
+def _object(
+    verbs: argparse._SubParsersAction[argparse.ArgumentParser], verb: str, summary: str
+) -> argparse.ArgumentParser:
+    parser = verbs.add_parser(verb, help=summary)
     parser.add_argument("what", choices=["partition"])
     return parser
 
@@ -94,7 +96,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _done(client: VipuClient, arguments: argparse.Namespace) -> str:
-    """Does what the arguments ask for, and says what there is to say."""
+    """Does what the arguments ask for; returns the text to print."""
     if arguments.verb is None:
         return str(client.call("version"))
     if arguments.verb == "list":

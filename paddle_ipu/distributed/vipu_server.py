@@ -1,6 +1,6 @@
 """The V-IPU service: partitions of IPU Models over HTTP, one call a request, in JSON.
 
-It listens on loopback unless told otherwise: whoever reaches it may make and remove partitions.
+It listens on loopback by default: whoever can reach it may make and remove partitions.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class _Handler(BaseHTTPRequestHandler):
         """One call."""
         try:
             name, arguments = self._request()
-            answer: Any = {"result": self._call(name, arguments)}
+            answer: dict[str, object] = {"result": self._call(name, arguments)}
             status = 200
         except VipuError as error:
             answer, status = {"error": str(error)}, 409
@@ -108,7 +108,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise ValueError(f"the call must be one of {', '.join(_CALLS)}")
         return str(name), arguments
 
-    def _call(self, name: str, arguments: dict[str, Any]) -> Any:
+    def _call(self, name: str, arguments: dict[str, Any]) -> object:
         if name == "version":
             return version()
         method = getattr(self.server.state, name)
@@ -124,8 +124,8 @@ class _Handler(BaseHTTPRequestHandler):
             raise ValueError(f"{name} needs {', '.join(missing)}")
         return method(**arguments)
 
-    def log_message(self, format: str, *args: Any) -> None:
-        """Says nothing: what matters is in the answer."""
+    def log_message(self, format: str, *args: object) -> None:
+        """Logs nothing: the answer has what matters."""
 
 
 def _is_address(host: str) -> bool:

@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     mine = chosen[number::shares]
     with given.out.open("w") as out:
 
-        def write(**record: Any) -> None:
+        def write(**record: object) -> None:
             out.write(json.dumps(record) + "\n")
             out.flush()
 
@@ -58,12 +58,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name, program in mine:
             kernels.forced = True
             texts, refusal = _lowered(program)
-            write(name=name, kernels=ON, **_told(texts, refusal))
+            write(name=name, kernels=ON, **_record(texts, refusal))
             if any(map(has_own_call, texts)):
                 kernels.forced = False
                 texts, refusal = _lowered(program)
             # Kernels change only the nodes that they take, so a step without one is the same.
-            write(name=name, kernels=OFF, **_told(texts, refusal))
+            write(name=name, kernels=OFF, **_record(texts, refusal))
     return 0
 
 
@@ -99,7 +99,7 @@ def _lowered(program: Callable[[Path], object]) -> tuple[list[str], str]:
     return [normal_form(text) for text in texts], refusal
 
 
-def _told(texts: list[str], refusal: str) -> dict[str, Any]:
+def _record(texts: list[str], refusal: str) -> dict[str, Any]:
     text = "\n".join([*texts, refusal])
     packed = base64.b64encode(zlib.compress(text.encode())).decode()
     return {"digest": digest_of(text), "steps": len(texts), "refusal": refusal, "text": packed}

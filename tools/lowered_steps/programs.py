@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import paddle
 
@@ -25,6 +25,9 @@ from tests.operators.operator_cases import CASES
 from tests.unit.inference import folded_network, transformers
 from tests.versions.training_programs import BUILDERS, VARIANTS
 from tools.lowered_steps.sessions import sessions
+
+if TYPE_CHECKING:
+    from paddle_ipu.runtime.ipu_program import IpuProgram
 
 Program = Callable[[Path], object]
 Options = Mapping[str, Any]
@@ -202,7 +205,7 @@ def _evaluate(options: Options, _folder: Path) -> None:
     paddle.static.Executor(paddle.IPUPlace()).run(program, feed=feed, fetch_list=built.fetches)
 
 
-def _compile(build: Callable[[], Built], options: Options) -> Any:
+def _compile(build: Callable[[], Built], options: Options) -> IpuProgram:
     built = build()
     graph = ("num_ipus", "is_training", "micro_batch_size", "enable_manual_shard")
     made = strategy(
@@ -212,10 +215,11 @@ def _compile(build: Callable[[], Built], options: Options) -> Any:
     compiler = paddle.static.IpuCompiledProgram(
         built.main, scope=initialised(built), ipu_strategy=made
     )
-    return compiler.compile(built.feeds, built.fetches)
+    program: IpuProgram = compiler.compile(built.feeds, built.fetches)
+    return program
 
 
-def _predict(config: Any, feeds: Mapping[str, Any]) -> None:
+def _predict(config: paddle.inference.Config, feeds: Mapping[str, Any]) -> None:
     from examples.inference.predictors import run
 
     config.enable_ipu(1, len(next(iter(feeds.values()))))
@@ -236,7 +240,9 @@ def _predict_model(make: Callable[[], Model], folder: Path) -> None:
     _predict(config_of(prefix), model.fed(built))
 
 
-def _variable(program: Any, name: str) -> Any:
+def _variable(
+    program: paddle.static.Program, name: str
+) -> paddle.pir.Value | paddle.static.Variable:
     block = program.global_block()
     if hasattr(block, "has_var"):
         return block.var(name)

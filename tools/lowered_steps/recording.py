@@ -1,4 +1,4 @@
-"""Has JAX's lowered steps written down in place of compiled; the package's CPU kernels forced."""
+"""Records the text of JAX's lowered steps instead of compiling them; forces the CPU kernels."""
 
 from __future__ import annotations
 
@@ -6,16 +6,27 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 from unittest.mock import patch
 
 import jax
 import numpy as np
+import numpy.typing as npt
 
 SETTING = "PADDLE_IPU_ONEDNN"
 """The variable that turns the package's kernels off where it is 0; its module names it so."""
+
+
+Array = np.ndarray[Any, Any]
+Kernel = Callable[..., Any]
+
+
+class _Spec(Protocol):
+    """The weights of a kernel, as the package describes them."""
+
+    weights_shape: tuple[int, ...]
 
 
 class KernelsNotFoundError(RuntimeError):
@@ -25,10 +36,10 @@ class KernelsNotFoundError(RuntimeError):
 class _Uncompiled:
     """Stands for a compiled step: every number that it gives is zero, every truth value true."""
 
-    def __init__(self, lowered: Any) -> None:
+    def __init__(self, lowered: jax.stages.Lowered) -> None:
         self._results = lowered.out_info
 
-    def __call__(self, *_arguments: Any) -> Any:
+    def __call__(self, *_arguments: object) -> object:
         return jax.tree.map(_array, self._results)
 
     def memory_analysis(self) -> None:
@@ -39,10 +50,11 @@ class _Uncompiled:
         return ""
 
 
-def _array(kind: Any) -> Any:
+def _array(kind: jax.ShapeDtypeStruct) -> jax.Array:
     # Truth values say whether numbers are finite.
     fill = np.ones if np.dtype(kind.dtype) == bool else np.zeros
-    return jax.device_put(fill(kind.shape, kind.dtype))
+    made: jax.Array = jax.device_put(fill(kind.shape, kind.dtype))
+    return made
 
 
 @contextmanager
@@ -50,7 +62,11 @@ def recording() -> Iterator[list[str]]:
     """The text of every step that is lowered inside, in the order in which they would compile."""
     found: list[str] = []
 
-    def compile_step(lowered: Any, compiler_options: Any = None, **_others: Any) -> Any:
+    def compile_step(
+        lowered: jax.stages.Lowered,
+        compiler_options: Mapping[str, object] | None = None,
+        **_others: object,
+    ) -> _Uncompiled:
         options = sorted((compiler_options or {}).items())
         constants = [_described(array) for array in lowered._lowering.const_args]
         head = f"// compiler options {options}\n// constants {constants}\n"
@@ -61,7 +77,7 @@ def recording() -> Iterator[list[str]]:
         yield found
 
 
-def _described(array: Any) -> str:
+def _described(array: npt.ArrayLike) -> str:
     found = np.asarray(array)
     return f"{found.dtype}{list(found.shape)} {found.tobytes().hex()}"
 
@@ -75,10 +91,9 @@ class Kernels:
     """
 
     forced: bool = False
-    _originals: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
     def take_over(self, package: str) -> None:
-        """Puts itself in front of the kernels' functions, wherever the package has them by name.
+        """Replaces the kernels' functions by ones that obey `forced`, wherever they are imported.
 
         Raises:
             KernelsNotFoundError: no module of the package that is imported has them all.
@@ -93,11 +108,11 @@ class Kernels:
                 raise KernelsNotFoundError(f"{library.__name__} has no {name}")
             self._replace(modules, original, self._either(original, replacement))
 
-    def _either(self, original: Callable[..., Any], other: Callable[..., Any]) -> Any:
+    def _either(self, original: Kernel, other: Kernel) -> Kernel:
         return lambda *given: (other if self.forced else original)(*given)
 
     @staticmethod
-    def _replace(modules: list[ModuleType], original: Any, replacement: Any) -> None:
+    def _replace(modules: list[ModuleType], original: Kernel, replacement: Kernel) -> None:
         for module in modules:
             for name in [name for name, value in vars(module).items() if value is original]:
                 setattr(module, name, replacement)
@@ -107,15 +122,15 @@ def _is_in(name: str, package: str) -> bool:
     return name == package or name.startswith(f"{package}.")
 
 
-def _pack(_spec: Any, weights: Any, found: Any) -> None:
-    found[:] = np.asarray(weights, np.float32).reshape(-1)
+def _pack(_spec: _Spec, weights: npt.ArrayLike, packed: Array) -> None:
+    packed[:] = np.asarray(weights, np.float32).reshape(-1)
 
 
-def _unpack(_spec: Any, array: Any, shape: tuple[int, ...]) -> Any:
+def _unpack(_spec: _Spec, array: npt.ArrayLike, shape: tuple[int, ...]) -> Array:
     return np.asarray(array, np.float32).reshape(shape)
 
 
-_FORCED: Mapping[str, Callable[..., Any]] = {
+_FORCED: Mapping[str, Kernel] = {
     "version": lambda: "0.0.0",
     "why_not": lambda: None,
     "has_attention": lambda: True,

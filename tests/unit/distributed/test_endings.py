@@ -51,8 +51,8 @@ def test_who_failed_first(tmp_path: Path) -> None:
     (tmp_path / "ended-0").write_text('{"code": 0, "pid": 1, "host": "a", "at": 1.0}')
     assert not endings.is_over()
     # The others are ended because of instance 2, whichever is heard of first.
-    endings.hear(1, {"code": 143, "pid": 2, "host": "b", "age": 0.1})
-    endings.hear(2, {"code": 7, "pid": 3, "host": "b", "age": 0.0})
+    endings.add_remote(1, {"code": 143, "pid": 2, "host": "b", "age": 0.1})
+    endings.add_remote(2, {"code": 7, "pid": 3, "host": "b", "age": 0.0})
     now[0] = 4.0
     assert not endings.is_over()
     now[0] = 6.0
@@ -73,9 +73,9 @@ def test_hosts_whose_clocks_differ(tmp_path: Path) -> None:
     """
     endings = Endings(tmp_path, 3, lambda: 5000.0)
     (tmp_path / "ended-0").write_text('{"code": 1, "pid": 1, "host": "a", "at": 4999.0}')
-    endings.look()
-    endings.hear(2, {"code": 3, "pid": 1, "host": "c", "age": 0.5})
-    endings.hear(1, {"code": 137, "pid": 9, "host": "b", "age": 2.0})
+    endings.read_local()
+    endings.add_remote(2, {"code": 3, "pid": 1, "host": "c", "age": 0.5})
+    endings.add_remote(1, {"code": 137, "pid": 9, "host": "b", "age": 2.0})
     failure = endings.failure(lambda number: [])
     assert failure is not None
     assert (failure.instance, endings.code()) == (1, 137)
@@ -83,16 +83,16 @@ def test_hosts_whose_clocks_differ(tmp_path: Path) -> None:
 
 def test_an_instance_that_nobody_saw_end(tmp_path: Path) -> None:
     endings = Endings(tmp_path, 2)
-    endings.hear(0, {"code": 0, "pid": 1, "host": "a", "age": 1.0})
+    endings.add_remote(0, {"code": 0, "pid": 1, "host": "a", "age": 1.0})
     failure = endings.failure(lambda number: [])
     assert failure is not None
     assert (failure.instance, failure.how) == (1, "was lost: nobody saw its end")
     assert endings.code() == 1
-    endings.hear(1, {"code": 0, "pid": 1, "host": "b", "age": 1.0})
+    endings.add_remote(1, {"code": 0, "pid": 1, "host": "b", "age": 1.0})
     assert endings.failure(lambda number: []) is None
     assert endings.code() == 0
     killed = Endings(tmp_path, 2)
-    killed.hear(1, {"code": 137, "pid": 5, "host": "b", "age": 1.0})
+    killed.add_remote(1, {"code": 137, "pid": 5, "host": "b", "age": 1.0})
     failure = killed.failure(lambda number: [])
     assert failure is not None
     assert failure.how == "was killed by SIGKILL (process 5 on b)"
