@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from paddle_ipu.compiler.kernel_requirements import check_kernels
+from paddle_ipu.compiler.paddle_modes import static_mode
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import NotSupported, PaddleIpuError
 from paddle_ipu.frontend.legacy_operator import EMPTY, Operator, Variables
@@ -246,7 +247,7 @@ class _Program:
         if self._executor is None:
             self._executor = paddle.static.Executor(paddle.CPUPlace())
             self._scope = paddle.static.Scope()
-        with _static_mode(), self.running():
+        with static_mode(), self.running():
             found = iter(
                 self._executor.run(
                     self.program, feed=feed, fetch_list=list(self.fetches), scope=self._scope
@@ -259,19 +260,6 @@ class _Program:
             else np.asarray(next(found))
             for index in range(count)
         ]
-
-
-@contextmanager
-def _static_mode() -> Iterator[None]:
-    import paddle
-
-    dynamic = paddle.in_dynamic_mode()
-    paddle.enable_static()
-    try:
-        yield
-    finally:
-        if dynamic:
-            paddle.disable_static()
 
 
 # -- PIR ----------------------------------------------------------------------------------------
@@ -287,7 +275,7 @@ def _copy_pir(node: ir.Node, kinds: Sequence[Kind | None], backward: bool) -> _P
         )
     program = paddle.static.Program()
     copy = _PirCopy(node, kinds)
-    with _static_mode(), paddle.static.program_guard(program, paddle.static.Program()):
+    with static_mode(), paddle.static.program_guard(program, paddle.static.Program()):
         made = copy.add(op)
         results = [result for value in made.results() for result in _members(value)]
         if not backward:
@@ -389,7 +377,7 @@ def _copy_legacy(node: ir.Node, kinds: Sequence[Kind | None], backward: bool) ->
         if name is not None:
             indices.setdefault(name, index)
     program = Program()
-    with _old_programs(), _static_mode():
+    with _old_programs(), static_mode():
         block = program.global_block()
         data: dict[str, Any] = {}
         operands, feeds = [], []

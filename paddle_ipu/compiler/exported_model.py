@@ -8,9 +8,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import ml_dtypes
 import numpy as np
+import onnx
+import onnx_ir as ir
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from paddle_ipu import popart
 from paddle_ipu.compiler.source import Source
@@ -22,9 +25,6 @@ from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
 from paddle_ipu.passes.pass_base import Compilation
 from paddle_ipu.popart.graph_types import DATA_SUFFIX, INLINE_LIMIT, number_names_in_file
 from paddle_ipu.popart.standard_operators import OPSET, not_standard
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 _SMALL = 1024
 """Bytes of the smallest weight that goes there."""
@@ -117,8 +117,6 @@ class ExportedModel:
 
     def restore_inputs(self) -> None:
         """Gives inputs the dtypes of the Paddle program; a cast makes what an IPU has instead."""
-        import onnx_ir as ir
-
         graph = self.model.graph
         for feed, tensor in self.translation.feeds.items():
             value = next(v for v in graph.inputs if v.name == tensor)
@@ -171,17 +169,12 @@ class ExportedModel:
 
 
 def _dtype(name: str) -> ir.DataType:
-    import ml_dtypes
-    import onnx_ir as ir
-
     found = np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
     return ir.DataType.from_numpy(found)
 
 
 def _copied(graph: ir.Graph, value: ir.Value, name: str, dtype: ir.DataType | None) -> ir.Value:
     """A tensor under another name, cast where a dtype is given that it does not have."""
-    import onnx_ir as ir
-
     if dtype is None or dtype == value.dtype:
         node, kind = ir.node("Identity", [value], name=f"{name}/output"), value.type
     else:
@@ -264,9 +257,6 @@ def write(exported: ExportedModel, target: Path, external_data_from: int) -> Exp
         ModelFileError: the file cannot be written.
         InvalidProgramError: the model is not valid ONNX.
     """
-    import onnx
-    import onnx_ir as ir
-
     beside = target.name + DATA_SUFFIX
     model = exported.model
     _strip(model)
@@ -301,9 +291,6 @@ def write(exported: ExportedModel, target: Path, external_data_from: int) -> Exp
 
 def _reads(target: Path, data: str) -> bool:
     """Whether an ONNX file that is there has weights in that file beside it."""
-    import onnx
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-
     if not (target.is_file() and Path(target.parent, data).is_file()):
         return False
     try:
@@ -320,16 +307,12 @@ def _reads(target: Path, data: str) -> bool:
 
 def _strip(model: ir.Model) -> None:
     """Leaves out what PopART records on nodes, which ONNX's operators do not have."""
-    import onnx_ir as ir
-
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
         for name in [name for name in node.attributes if name.startswith("__")]:
             node.attributes.pop(name)
 
 
 def _report(exported: ExportedModel, target: Path, data: Path | None, weights: int) -> ExportReport:
-    import onnx_ir as ir
-
     model = exported.model
     opset = int(model.graph.opset_imports[""])
     counted = Counter(

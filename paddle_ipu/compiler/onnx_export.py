@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from paddle_ipu.compiler.exported_model import ExportReport, model_to_export, target_of, write
+from paddle_ipu.compiler.paddle_modes import dynamic_mode, static_mode
 from paddle_ipu.compiler.source import Source
 from paddle_ipu.compiler.translated_program import WeightsOf, array_weights, scope_weights
 from paddle_ipu.dialect.value_names import name_of
@@ -213,7 +214,7 @@ def _saved_layer(layer: paddle.nn.Layer, input_spec: Sequence[Any] | None) -> It
 
     layers = layer.sublayers(include_self=True) if hasattr(layer, "sublayers") else []
     training = [each for each in layers if each.training]
-    with tempfile.TemporaryDirectory() as folder, _dynamic_mode():
+    with tempfile.TemporaryDirectory() as folder, dynamic_mode():
         prefix = os.path.join(folder, "model")
         try:
             if training:
@@ -231,20 +232,6 @@ def _saved_layer(layer: paddle.nn.Layer, input_spec: Sequence[Any] | None) -> It
         yield prefix
 
 
-@contextlib.contextmanager
-def _dynamic_mode() -> Iterator[None]:
-    import paddle
-
-    is_static = not paddle.in_dynamic_mode()
-    if is_static:
-        paddle.disable_static()
-    try:
-        yield
-    finally:
-        if is_static:
-            paddle.enable_static()
-
-
 def _options(
     ipu_strategy: paddle.static.IpuStrategy | None, batch_size: int | None
 ) -> StrategyValues:
@@ -254,7 +241,8 @@ def _options(
         raise InvalidProgramError(f"export: batch_size is {batch_size!r}, expected 1 or more.")
     strategy = ipu_strategy
     if strategy is None:
-        with _static_mode():
+        # In dynamic mode a strategy would take over the layers of paddle.jit.to_static.
+        with static_mode():
             strategy = paddle.static.IpuStrategy()
         strategy.set_graph_config(is_training=False, micro_batch_size=batch_size or 1)
     elif batch_size is not None:
@@ -264,18 +252,3 @@ def _options(
     values: StrategyValues = strategy._ipu_strategy.snapshot()
     check_consistent(values)
     return values
-
-
-@contextlib.contextmanager
-def _static_mode() -> Iterator[None]:
-    # In dynamic mode a strategy would take over the layers of paddle.jit.to_static.
-    import paddle
-
-    is_dynamic = paddle.in_dynamic_mode()
-    if is_dynamic:
-        paddle.enable_static()
-    try:
-        yield
-    finally:
-        if is_dynamic:
-            paddle.disable_static()

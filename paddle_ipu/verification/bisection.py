@@ -1,4 +1,4 @@
-"""Finds where two runs of one program part: which values to compare, and the verdict on each."""
+"""The forward part of a program, and the table of its operators with a verdict on each."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ RANDOM_OPS = frozenset(
         "uniform_random_batch_size_like", "uniform_random_inplace",
     }
 )  # fmt: skip
-"""Operators whose result is drawn anew in every run; those without a translator keep the name that
-ProgramDesc programs have for them."""
+"""Operators that draw random numbers in every run, by their names in the dialect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,15 @@ def read_forward(
     fetches: Sequence[str],
     options: Mapping[str, Any],
 ) -> Forward:
-    """The forward part of a program; passes rewrite its `graph`."""
+    """The forward part of a program.
+
+    Args:
+        graph: the dialect graph of `copy`; passes rewrite it.
+        copy: the program.
+        feeds: names.
+        fetches: names.
+        options: the strategy's values.
+    """
     sources = {
         str(parameter.name): dialect.source_of(node)
         for node in graph
@@ -198,9 +205,12 @@ def drift_table(
     """A row for each result, in program order.
 
     Args:
-        alone: result -> the IPU's beside Paddle's for the same operands, which tells a wrong
-            operator from one that is given errors. Without it an operator is wrong where it
-            differs though all that it reads agrees.
+        forward: of the program.
+        got, expected: result -> an array for every micro-batch.
+        rtol, atol, max_drift: as for ``compare``.
+        alone: result -> the IPU's beside Paddle's for the same operands, which separates a wrong
+            operator from one whose operands have errors. Without it an operator is wrong where it
+            differs though all its operands agree.
     """
     drifts: dict[str, float] = {}
     differing: set[str] = set()
@@ -216,17 +226,17 @@ def drift_table(
         verdict, read = AGREES, set(read_by(node, compared))
         by_itself = alone.get(name)
         if not result.ok:
-            given_wrong = bool(differing.intersection(read))
+            reads_differing = bool(differing.intersection(read))
             if by_itself is None:
-                verdict = FOLLOWS if given_wrong else DIVERGES
+                verdict = FOLLOWS if reads_differing else DIVERGES
             elif by_itself.ok:
-                verdict = FOLLOWS if given_wrong else ROUNDS
+                verdict = FOLLOWS if reads_differing else ROUNDS
             else:
                 verdict = DIVERGES
             if verdict != ROUNDS:
                 differing.add(name)
-        given = max((drifts.get(operand, 0.0) for operand in read), default=0.0)
-        gain = result.drift / given if 0 < given < np.inf else 0.0
+        largest = max((drifts.get(operand, 0.0) for operand in read), default=0.0)
+        gain = result.drift / largest if 0 < largest < np.inf else 0.0
         drifts[name] = result.drift
         rows.append(
             OperatorRow(
@@ -287,8 +297,8 @@ def derivative_rows(
 def _operand(reader: ir.Node, parameter: str, numbers: Mapping[str, int]) -> tuple[ir.Node, str]:
     """(the operator of the program that an operand is for, the operand there).
 
-    What the dialect puts before an operator, such as a reshape, is named after the operand and
-    is not in the program.
+    Operators that the dialect adds before one, such as a reshape, are named after the operand and
+    are not in the program.
     """
     behind = [(reader, parameter)]
     for node, name in behind:

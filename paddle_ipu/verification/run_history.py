@@ -47,7 +47,8 @@ def follow(case: Case, side: str, fetches: Sequence[str], steps: int) -> RunHist
     history = RunHistory({name: [] for name in fetches})
     updated = updated_names(case)
     if side == ON_CPU:
-        _follow_cpu(case, fetches, steps, history, updated)
+        cpu = Cpu(case, fetches, case.state)
+        run_micro_batches(cpu, case, updated, range(steps * case.run_length), history)
     else:
         _follow_ipu(case, side, fetches, steps, history, updated)
     return history
@@ -58,13 +59,6 @@ def updated_names(case: Case) -> list[str]:
     if case.accumulates and case.on_cpu:
         return list(bisection.written_variables(case.forward))
     return list(bisection.updated_variables(case.forward))
-
-
-def _follow_cpu(
-    case: Case, fetches: Sequence[str], steps: int, history: RunHistory, updated: Sequence[str]
-) -> None:
-    cpu = Cpu(case, fetches, case.state)
-    run_micro_batches(cpu, case, updated, range(steps * case.run_length), history)
 
 
 def run_micro_batches(
