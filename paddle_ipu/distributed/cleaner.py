@@ -1,8 +1,8 @@
-"""Outlives ``poprun`` however that ends, and then ends what it started and removes its folders.
+"""Outlives ``poprun``, and then ends the processes that it started and removes its folders.
 
 Runs as a program of its own, which imports nothing but the standard library: one on each host of a
-launch, on others by SSH. Its standard input is the only thing that ties it to ``poprun``: lines say
-what there is to do once it is closed, by ``poprun`` or by its death.
+launch, on others by SSH. Its standard input alone connects it to ``poprun``. Each line is a task,
+most of them for when the input is closed, by ``poprun`` or by its death.
 
 =================  =====================================================================
 ``session ID``     end the processes of a session
@@ -10,15 +10,15 @@ what there is to do once it is closed, by ``poprun`` or by its death.
 ``folder PATH``    remove a folder
 ``post JSON``      send ``[host, port, body]`` to a V-IPU service
 ``now``            end the processes at once, and answer ``done``
-``beats``          answer ``beats JSON``: how far each instance of this host is
+``beats``          answer ``beats JSON``: the progress of each instance of this host
 ``port``           answer ``port NUMBER``, one that is free at all addresses of this host, or why
                    there is none
 =================  =====================================================================
 
 The first line of its output is empty. The argument ``folder`` has it make a folder for temporary
 files, which it removes: then the first line is its path, and lines ``ended NUMBER JSON`` repeat
-what the guards of instances note there, with ``age``, the seconds since, for ``at``: no other
-host knows this one's clock.
+the notes of the instances' guards, with ``age``, in seconds, in place of ``at``: clocks of hosts
+differ.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def members(session: int) -> list[int]:
 
 
 def marked(text: str) -> list[int]:
-    """The processes that have a variable, which all that they start have, too."""
+    """The processes that have an environment variable, which their children inherit."""
     wanted, found = text.encode(), []
     for entry in _processes():
         with contextlib.suppress(OSError):
@@ -70,31 +70,31 @@ def marked(text: str) -> list[int]:
 
 
 def end_session(session: int) -> None:
-    """Ends every process of a session: asks its leader, then kills who is left."""
+    """Ends every process of a session: SIGTERM to its leader, then to all, then SIGKILL."""
     if not members(session):
         return
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(session, signal.SIGTERM)
     last = time.monotonic() + _GRACE
-    # Where the leader is gone, nobody passes the signal on.
+    # The leader forwards the signal; without it :func:`end` sends it to all.
     while session in members(session) and time.monotonic() < last:
         time.sleep(_GLANCE)
     end(lambda: members(session))
 
 
-def end(who: Callable[[], list[int]]) -> None:
-    """Ends processes, and those that they start meanwhile: asks them, then kills who is left."""
+def end(processes: Callable[[], list[int]]) -> None:
+    """Ends processes, and those that they start meanwhile: SIGTERM, then SIGKILL."""
     for number in (signal.SIGTERM, signal.SIGKILL):
-        told: set[int] = set()
+        signalled: set[int] = set()
         last = time.monotonic() + _GRACE
         while time.monotonic() < last:
-            left = who()
+            left = processes()
             if not left:
                 return
-            for process in set(left) - told:
+            for process in set(left) - signalled:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(process, number)
-            told.update(left)
+            signalled.update(left)
             time.sleep(_GLANCE)
 
 
@@ -113,14 +113,14 @@ def post(host: str, port: int, body: str) -> None:
 
 
 def beats(folder: Path) -> dict[int, tuple[int, str, float]]:
-    """How far the instances are that count in a folder.
+    """The progress of the instances that count their runs in a folder.
 
     Returns:
         Instance -> (runs that it has begun, the state of its process by the kernel's letter, ""
         where it is gone, seconds of processors that it has used).
     """
     found = {}
-    # Who cleans up must not end by this.
+    # An error here must not end the cleaner.
     with contextlib.suppress(OSError):
         for file in folder.iterdir():
             if file.name.isdecimal():
@@ -140,7 +140,7 @@ def _process(number: int) -> tuple[str, float]:
 
 
 def free_port(address: str = "") -> int:
-    """A port that nobody listens at now, at one address of this host or ("") at all of them.
+    """A port that is free now at one address of this host, or ("") at all of them.
 
     Raises:
         OSError: there is none.
@@ -156,11 +156,12 @@ def free_port(address: str = "") -> int:
 
 
 def clean(lines: Iterable[str], answer: Callable[[str], None], folder: str = "") -> None:
-    """Reads what there is to do until the input ends, and does it.
+    """Reads tasks until the input ends, then does them.
 
     Args:
-        answer: is given the answers.
-        folder: where the instances of this host count.
+        lines: the input.
+        answer: called with each answer.
+        folder: where the instances of this host count their runs.
     """
     found: dict[str, list[str]] = {"session": [], "marked": [], "folder": [], "post": []}
 
@@ -172,7 +173,7 @@ def clean(lines: Iterable[str], answer: Callable[[str], None], folder: str = "")
 
     for line in lines:
         if not line.endswith("\n"):
-            # Cut off with the connection: half a path is another folder.
+            # The connection broke within the line: half a path is another folder.
             break
         what, _, value = line.rstrip("\n").partition(" ")
         if what == "now":
@@ -195,29 +196,29 @@ def clean(lines: Iterable[str], answer: Callable[[str], None], folder: str = "")
 
 
 class _Notes:
-    """Passes on what guards note in a folder."""
+    """Writes the notes of guards in a folder to standard output."""
 
     def __init__(self, folder: str) -> None:
-        self._folder, self._lock, self._said = folder, threading.Lock(), set[str]()
+        self._folder, self._lock, self._written = folder, threading.Lock(), set[str]()
 
-    def pass_on(self) -> None:
-        """Says what has not been said."""
+    def write_new(self) -> None:
+        """Writes the notes that were not written yet."""
         with self._lock:
             for path in sorted(Path(self._folder).glob("ended-*")) if self._folder else ():
-                if path.name not in self._said:
-                    self._said.add(path.name)
+                if path.name not in self._written:
+                    self._written.add(path.name)
                     note = json.loads(path.read_text(encoding="utf-8"))
                     note["age"] = time.monotonic() - note.pop("at")
-                    _say(f"ended {path.name[6:]} {json.dumps(note)}")
+                    _write(f"ended {path.name[6:]} {json.dumps(note)}")
 
     def watch(self) -> None:
-        """Goes on saying."""
+        """Writes new notes for ever."""
         while True:
-            self.pass_on()
+            self.write_new()
             time.sleep(_OFTEN)
 
 
-def _say(text: str) -> None:
+def _write(text: str) -> None:
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
@@ -229,14 +230,14 @@ def main(words: list[str]) -> None:
         signal.signal(ignored, signal.SIG_IGN)
     folder = tempfile.mkdtemp(prefix="poprun-") if "folder" in words else ""
     try:
-        _say(folder)
+        _write(folder)
         notes = _Notes(folder)
         if folder:
             threading.Thread(target=notes.watch, daemon=True).start()
 
         def answer(text: str) -> None:
-            notes.pass_on()
-            _say(text)
+            notes.write_new()
+            _write(text)
 
         clean(sys.stdin, answer, folder)
     finally:

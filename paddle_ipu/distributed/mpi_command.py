@@ -23,7 +23,7 @@ _FORWARDED_PREFIXES = ("POPLAR_", "POPART_", "POPXL_", "PADDLE_IPU_", "PVTI_", "
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """The partition of a launch, as instances are told of it.
+    """The partition of a launch.
 
     Attributes:
         name: of the partition.
@@ -44,7 +44,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """All that the command line of ``mpirun`` depends on.
+    """Everything that the command line of ``mpirun`` depends on.
 
     Attributes:
         arguments: of ``poprun``.
@@ -104,7 +104,7 @@ def command(launch: Launch) -> list[str]:
 
 
 def global_words(arguments: Arguments) -> list[str]:
-    """``--mpi-global-args`` without what ``poprun`` says itself."""
+    """``--mpi-global-args`` without the words that ``poprun`` adds itself."""
     words = arguments.words("mpi-global-args")
     kept, skip = [], False
     for word in words:
@@ -149,15 +149,15 @@ def _instance(launch: Launch, number: int) -> list[str]:
         words += ["-x", f"{name}={value}"]
     if not launch.is_local:
         names = [n for n in launch.environment if n in _FORWARDED or _is_forwarded(n)]
-        given = {word.partition("=")[0] for word in _exported(arguments, number)}
+        exported = {word.partition("=")[0] for word in _exported(arguments, number)}
         for name in names:
-            if name not in given and name not in environment_of(launch, number):
+            if name not in exported and name not in environment_of(launch, number):
                 words += ["-x", name]
     words += arguments.words("mpi-local-args")
     words += arguments.words_of_instance(number)
     words += _bound(launch, number)
     if not launch.is_local:
-        # It takes IPUOF_CONFIG_PATH away, too, which the other host may set.
+        # It also unsets IPUOF_CONFIG_PATH, which the other host may set.
         guard = [sys.executable, "-I", "-S", str(instance_guard.__file__)]
         folder = launch.folders.get(launch.host(number), launch.environment[heartbeat.FOLDER])
         words += [*guard, folder, str(number)]

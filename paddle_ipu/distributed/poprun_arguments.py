@@ -28,20 +28,20 @@ _FRAMEWORK_CACHES = ("POPTORCH_CACHE_DIR", "POPART_CACHE_DIR", "POPXL_CACHE_DIR"
 
 @dataclass(slots=True)
 class Arguments:
-    """What a command line says.
+    """A command line, parsed.
 
     Attributes:
-        given: option name -> its value as text, of those that were given; a list of texts for
+        options: name -> value as text, of the options on the command line; a list of texts for
             options that add up.
         program: the program and its arguments.
     """
 
-    given: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
     program: list[str] = field(default_factory=list)
 
     def text(self, name: str) -> str | None:
-        """The value of an option that takes a text; its default where it was not given."""
-        value = self.given.get(name, OPTIONS[name].default)
+        """The value of an option that takes a text, or its default."""
+        value = self.options.get(name, OPTIONS[name].default)
         return None if value is None else str(value)
 
     def number(self, name: str) -> int | None:
@@ -56,21 +56,21 @@ class Arguments:
         return found
 
     def flag(self, name: str) -> bool | None:
-        """The value of a yes-or-no option or a switch; None where it was not given and decides."""
+        """The value of a yes-or-no option or a switch; None without a value and a default."""
         if OPTIONS[name].kind == "switch":
-            return name in self.given
+            return name in self.options
         text = self.text(name)
         return None if text is None else text in TRUE
 
     def words(self, name: str) -> list[str]:
         """Arguments for mpirun, as words."""
-        return [word for text in self.given.get(name, ()) for word in split_words(name, text)]
+        return [word for text in self.options.get(name, ()) for word in split_words(name, text)]
 
     def words_of_instance(self, number: int) -> list[str]:
         """Arguments for mpirun about one instance, as words."""
         name = "instance-mpi-local-args"
         found: list[str] = []
-        for text in self.given.get(name, ()):
+        for text in self.options.get(name, ()):
             index, _, rest = text.partition(":")
             if int(index) == number:
                 found += split_words(name, rest)
@@ -78,8 +78,8 @@ class Arguments:
 
     @property
     def placement(self) -> str:
-        """The process placement, whichever option gave it."""
-        if "numa-aware" in self.given:
+        """The process placement, by whichever option sets it."""
+        if "numa-aware" in self.options:
             return "spreadnuma" if self.flag("numa-aware") else "disabled"
         return str(self.text("process-placement"))
 
@@ -94,9 +94,9 @@ class Arguments:
         return self._all_hosts()[self.count("num-instances") :]
 
     def _all_hosts(self) -> list[str]:
-        if "hostfile" in self.given:
-            return hosts_in_file(Path(self.given["hostfile"]))
-        return host_list(self.given["host"]) if "host" in self.given else []
+        if "hostfile" in self.options:
+            return hosts_in_file(Path(self.options["hostfile"]))
+        return host_list(self.options["host"]) if "host" in self.options else []
 
 
 def split_words(name: str, text: str) -> list[str]:
@@ -140,7 +140,7 @@ def read(words: Sequence[str]) -> Arguments:
         if option.kind == "switch":
             if has_value:
                 raise LaunchError(f"option {spelling} takes no value, got {value!r}")
-            found.given[option.name] = "yes"
+            found.options[option.name] = "yes"
             continue
         if not has_value:
             if position == len(words):
@@ -150,8 +150,8 @@ def read(words: Sequence[str]) -> Arguments:
         _keep(found, option, value)
     found.program = list(words[position:])
     _check_exclusive(found)
-    if "import-config" in found.given:
-        found = _merged(_imported(Path(found.given["import-config"])), found)
+    if "import-config" in found.options:
+        found = _merged(_imported(Path(found.options["import-config"])), found)
         _check_exclusive(found)
     return found
 
@@ -167,9 +167,9 @@ def _unknown(spelling: str) -> str:
 def _keep(found: Arguments, option: PoprunOption, value: str) -> None:
     checked = _checked(option, value)
     if option.kind in ("words", "repeated"):
-        found.given.setdefault(option.name, []).append(checked)
+        found.options.setdefault(option.name, []).append(checked)
     else:
-        found.given[option.name] = checked
+        found.options[option.name] = checked
 
 
 def _checked(option: PoprunOption, value: str) -> str:
@@ -200,12 +200,12 @@ def _checked(option: PoprunOption, value: str) -> str:
 
 def _check_exclusive(arguments: Arguments) -> None:
     for first, second in EXCLUSIVE:
-        if first in arguments.given and second in arguments.given:
+        if first in arguments.options and second in arguments.options:
             raise LaunchError(f"--{first} and --{second} cannot be used at the same time")
 
 
 def check(arguments: Arguments, environment: Mapping[str, str]) -> None:
-    """What options say about each other and about the environment.
+    """Checks that options agree with each other and with the environment.
 
     Raises:
         LaunchError: they contradict one another.
@@ -238,7 +238,7 @@ def check(arguments: Arguments, environment: Mapping[str, str]) -> None:
         raise LaunchError(
             f"--only-output-from-instance={shown}: instances are numbered from 0 to {last}"
         )
-    for text in arguments.given.get("instance-mpi-local-args", ()):
+    for text in arguments.options.get("instance-mpi-local-args", ()):
         if int(text.partition(":")[0]) > last:
             raise LaunchError(
                 f"--instance-mpi-local-args {text}: instances are numbered from 0 to {last}"
@@ -261,7 +261,7 @@ def _assigned(arguments: Arguments, environment: Mapping[str, str]) -> list[tupl
 
 
 def _check_cache(arguments: Arguments, environment: Mapping[str, str]) -> None:
-    if not arguments.given.get("executable-cache-path"):
+    if not arguments.options.get("executable-cache-path"):
         return
     for name, value in _assigned(arguments, environment):
         if name in _FRAMEWORK_CACHES and value:
@@ -272,7 +272,7 @@ def _check_cache(arguments: Arguments, environment: Mapping[str, str]) -> None:
 
 
 def _check_autoreport(arguments: Arguments, environment: Mapping[str, str]) -> None:
-    if "autoreport-dir" not in arguments.given:
+    if "autoreport-dir" not in arguments.options:
         return
     for name, value in _assigned(arguments, environment):
         if name == "POPLAR_ENGINE_OPTIONS" and "autoReport.directory" in value:
@@ -313,21 +313,21 @@ def _imported(path: Path) -> Arguments:
 
 def _merged(stored: Arguments, typed: Arguments) -> Arguments:
     """The stored arguments, with those of the command line instead where it has them."""
-    given = {**stored.given, **typed.given}
+    options = {**stored.options, **typed.options}
     for first, second in EXCLUSIVE:
         # One of a pair on the command line replaces the other one in the file.
         for kept, dropped in ((first, second), (second, first)):
-            if kept in typed.given and dropped not in typed.given:
-                given.pop(dropped, None)
-    return Arguments(given, typed.program or stored.program)
+            if kept in typed.options and dropped not in typed.options:
+                options.pop(dropped, None)
+    return Arguments(options, typed.program or stored.program)
 
 
 def export(arguments: Arguments, now: float | None = None) -> Path | None:
-    """Writes what ``--export-config`` asks for.
+    """Writes the file of ``--export-config``.
 
     Args:
         arguments: options and program.
-        now: seconds since 1970, the time that a new name gets.
+        now: seconds since 1970, for the name of a new file.
 
     Returns:
         The file; None where none was asked for.
@@ -335,13 +335,13 @@ def export(arguments: Arguments, now: float | None = None) -> Path | None:
     Raises:
         LaunchError: it cannot be written.
     """
-    if "export-config" not in arguments.given:
+    if "export-config" not in arguments.options:
         return None
-    path = Path(arguments.given["export-config"])
+    path = Path(arguments.options["export-config"])
     if path.exists() and not arguments.flag("overwrite-config"):
         stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
         path = path.with_name(f"{path.name}.{stamp}")
-    options = {name: value for name, value in arguments.given.items() if name not in _NOT_STORED}
+    options = {name: value for name, value in arguments.options.items() if name not in _NOT_STORED}
     text = json.dumps({"options": options, "program": arguments.program}, indent=2)
     try:
         path.write_text(text + "\n", encoding="utf-8")

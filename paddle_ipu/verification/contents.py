@@ -9,8 +9,8 @@ from paddle_ipu.verification.comparison import Comparison
 from paddle_ipu.verification.ranges import ScaleRow, ValueRange
 
 AGREES, ROUNDS, DIVERGES, FOLLOWS = "agrees", "rounding", "diverges", "follows"
-"""Verdicts on an operator. ``rounding`` and ``follows`` are out of tolerance, but right for what
-they read; what ``follows`` is behind one that diverges."""
+"""Verdicts on an operator. ``rounding`` and ``follows`` are out of tolerance, but right for their
+operands; one that ``follows`` reads, directly or not, one that ``diverges``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +23,15 @@ class OperatorRow:
         source: ``file:line`` of the user's call.
         result: its result, both sides having run the whole program up to here; in a table of
             derivatives, the derivative with respect to the operand of that name.
-        verdict: ``agrees``; ``rounding``: out of tolerance by what errors of rounding in what it
-            reads become; ``diverges``: Paddle's kernel makes something else of what it reads, or,
-            beside another precision, everything it reads agrees; ``follows`` one that diverges.
+        verdict: ``agrees``; ``rounding``: out of tolerance by no more than rounding errors of its
+            operands; ``diverges``: Paddle's kernel computes something else of the same operands,
+            or, beside another precision, all operands agree; ``follows`` one that diverges.
         values: the range of the result on the side that is compared with.
-        gain: the result's drift over the largest drift among what the operator reads; how much it
-            makes of errors that it is given.
+        gain: the result's drift over the largest drift among its operands: how much the operator
+            magnifies errors.
         gradient: the loss's gradient with respect to the result, where both sides have it.
         gradient_values: its range as backward has it, times the loss scale.
-        alone: beside the CPU, the result and what Paddle's kernel makes of the operands that the
+        alone: beside the CPU, the result and that of Paddle's kernel for the operands that the
             operator read on the IPU.
     """
 
@@ -53,7 +53,7 @@ class OperatorRow:
 
 @dataclass(frozen=True, slots=True)
 class NotFinite:
-    """Where the first NaN, or the first infinity, comes from.
+    """The origin of the first NaN, or of the first infinity.
 
     Attributes:
         kind: ``NaN`` or ``infinity``.
@@ -63,7 +63,7 @@ class NotFinite:
         tensor: name of the tensor that holds it.
         micro_batch: counted over the steps.
         count, size: how many elements of how many.
-        reason: what the operator was given.
+        reason: what is wrong with the operands.
         advice: what to do.
     """
 
@@ -96,7 +96,7 @@ class NotFinite:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that explains a loss that does not go down.
+    """An explanation of a loss that does not go down.
 
     Attributes:
         title: in a few words.
@@ -134,7 +134,7 @@ SIDES = {
     "fp32": ("the program as compiled", "itself in float32"),
     "fp16": ("the program in half", "itself as compiled"),
 }
-"""By what ``against`` says: what is compared, and what with."""
+"""By ``against``: what is compared, and with what."""
 
 
 @dataclass(slots=True)
@@ -156,7 +156,7 @@ class ReportContents:
         max_drift: beside another precision, the norm of an error may be this share of the norm.
         not_finite: where NaN and infinity come from, when a fetch, a gradient or a weight has one.
         findings: what may keep the loss from going down.
-        history: in training over several steps, how loss, gradients and weights went.
+        history: in training over several steps, loss and norms of gradients and weights.
         loss_scale: the factor that backward's gradients have on the device.
         scales: what loss scales do to gradients in half.
     """

@@ -65,7 +65,7 @@ def test_every_spelling_is_read(option: PoprunOption) -> None:
         if option.name == "import-config":
             continue
         found = program(f"{spelling}={sample(option)}")
-        assert found.given == program(spelling, sample(option)).given
+        assert found.options == program(spelling, sample(option)).options
         assert found.program == ["python3", "train.py", "--lr", "1"]
         with pytest.raises(LaunchError, match=f"argument for option {spelling} is missing"):
             read([spelling])
@@ -256,14 +256,14 @@ def test_config_files(tmp_path: Path) -> None:
     assert export(stored) == file
     before = file.read_text(encoding="utf-8")
     loaded = read([f"--import-config={file}"])
-    without = {name: v for name, v in stored.given.items() if name != "export-config"}
-    assert {n: v for n, v in loaded.given.items() if n != "import-config"} == without
+    without = {name: v for name, v in stored.options.items() if name != "export-config"}
+    assert {n: v for n, v in loaded.options.items() if n != "import-config"} == without
     assert loaded.program == ["python3", "train.py", "--lr", "1"]
     other = read(
         [f"--import-config={file}", "--num-instances=4", "--hostfile=f", "python3", "other.py"]
     )
     assert other.count("num-instances") == 4
-    assert "host" not in other.given
+    assert "host" not in other.options
     assert other.program == ["python3", "other.py"]
     assert file.read_text(encoding="utf-8") == before
     again = export(stored, now=0.0)
