@@ -52,7 +52,7 @@ def _arguments() -> argparse.Namespace:
     add("--layers", type=int, default=12, help="default 12")
     add("--hidden", type=int, default=768, help="a multiple of 64, the width of a head")
     add("--vocabulary", type=int, default=30400, help="default 30400")
-    add("--workers", type=int, default=1, help="processes of the loader (default 1)")
+    add("--workers", type=int, default=1, help="threads of the loader (default 1)")
     add("--only", default=",".join(ENGINES), metavar="ENGINES", help="of " + ", ".join(ENGINES))
     add("--json", metavar="FILE", help="keep every number")
     add("--worker", help=argparse.SUPPRESS)

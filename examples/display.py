@@ -1,13 +1,15 @@
-"""What the examples show while they run: lines, a compile bar, a step bar, a plot of the losses."""
+"""What the examples show while they run: lines, a compile bar, a step bar, plots of the losses."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import BinaryIO, Self
 
 from rich.console import Console
 from rich.progress import (
@@ -27,8 +29,8 @@ def say(console: Console, text: str = "") -> None:
 class CompileBar:
     """Progress of an IPU compilation; give it to ``compilation_progress_logger``.
 
-    When it is left, a line with the elapsed time stays. Without a call in between nothing was
-    compiled, and nothing is printed.
+    On exit a line with the elapsed time is printed. If it was never called, nothing was compiled
+    and nothing is printed.
     """
 
     def __init__(self, console: Console, what: str) -> None:
@@ -40,7 +42,7 @@ class CompileBar:
             TimeElapsedColumn(),
             console=console,
             transient=True,
-            # A quiet one would take what the program writes elsewhere, and not show it.
+            # On a quiet console the bar would swallow what the program writes to its streams.
             disable=not console.is_terminal or console.quiet,
         )
         self._what = what
@@ -75,12 +77,13 @@ class CompileBar:
 
 
 class StepBar:
-    """Runs of one pass over the data, with a report at the right end that changes as it goes.
+    """Steps done out of all steps, with a report at the right end that changes on the way.
 
-    A terminal sees the bar move; a file or a pipe gets the finished line.
+    On a terminal the bar moves; a file or a pipe gets the finished line. With ``stays`` off
+    nothing is left of it at the end.
     """
 
-    def __init__(self, console: Console, what: str, steps: int) -> None:
+    def __init__(self, console: Console, what: str, steps: int, *, stays: bool = True) -> None:
         self._console = console
         self._bar = Progress(
             TextColumn(what),
@@ -88,12 +91,13 @@ class StepBar:
             MofNCompleteColumn(),
             TextColumn("{task.fields[report]}", markup=False),
             console=console,
+            transient=not stays,
             disable=console.quiet,
         )
         self._task = self._bar.add_task(what, total=steps, report="")
 
     def advance(self, report: str, steps: int = 1) -> None:
-        """So many more steps are done."""
+        """Count ``steps`` more as done and show ``report``."""
         self._bar.update(self._task, advance=steps, report=report)
 
     def __enter__(self) -> Self:
@@ -109,45 +113,66 @@ class StepBar:
         self._bar.stop()
 
 
-def plot_losses(
-    path: Path,
-    steps: Sequence[float],
-    losses: Sequence[float],
-    points: Mapping[str, tuple[float, float]] | None = None,
-    *,
-    y_label: str = "loss",
-    window: int = 20,
-) -> None:
-    """Write a PNG of a training's loss by step, with its moving average.
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes of a plot.
+
+    Attributes:
+        label: of the y axis.
+        curves: label -> values, one for each step.
+        levels: label -> value of a dashed horizontal line, such as what chance gives.
+        points: label -> value to mark at the last step, such as the test loss.
+    """
+
+    label: str
+    curves: Mapping[str, Sequence[float]]
+    levels: Mapping[str, float] = field(default_factory=dict)
+    points: Mapping[str, float] = field(default_factory=dict)
+
+
+def plot(target: Path | BinaryIO, steps: Sequence[float], *panels: Panel, window: int = 20) -> None:
+    """Write a PNG of curves by step, one panel below the other.
 
     Args:
-        points: label -> (step, value), single measurements to mark, such as the test loss.
-        window: how many values the moving average takes in.
+        target: a path, or a stream to write to.
+        steps: the weight update of each value.
+        window: values in the moving average that is drawn over each curve; 1 draws the curve alone.
 
     Raises:
-        ValueError: there is no loss, or not as many as steps.
+        ValueError: a curve is empty, or has not as many values as there are steps.
     """
-    if not losses or len(steps) != len(losses):
-        raise ValueError(
-            f"losses: expected as many as the {len(steps)} steps, and not none, got {len(losses)}"
-        )
-    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # it tells of its font cache
+    for panel in panels:
+        for name, values in panel.curves.items():
+            if not values or len(values) != len(steps):
+                raise ValueError(
+                    f"{name}: expected as many as the {len(steps)} steps, and not none, "
+                    f"got {len(values)}"
+                )
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # it reports its font cache
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8, 4), layout="constrained")
-    axes = figure.subplots()
-    axes.plot(steps, losses, color="tab:blue", alpha=0.3, linewidth=0.7)
-    means = [
-        sum(losses[max(0, i + 1 - window) : i + 1]) / min(i + 1, window) for i in range(len(losses))
-    ]
-    axes.plot(steps, means, color="tab:blue", label=f"training, mean of {window} steps")
-    for colour, (label, (step, value)) in zip(
-        ("k", "tab:red", "tab:green"), (points or {}).items(), strict=False
-    ):
-        axes.plot([step], [value], "*", color=colour, markersize=11, label=label)
-    axes.set_xlabel("weight update")
-    axes.set_ylabel(y_label)
-    axes.set_ylim(bottom=0)
-    axes.grid(alpha=0.3)
-    axes.legend(loc="upper right")
-    figure.savefig(path, dpi=100)
+    figure = Figure(figsize=(8, 2 + 2 * len(panels)), layout="constrained")
+    colours = cycle(("tab:blue", "tab:green", "tab:orange", "tab:purple"))
+    rows = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, panel in zip(rows, panels, strict=True):
+        for (name, values), colour in zip(panel.curves.items(), colours, strict=False):
+            if window > 1:
+                axes.plot(steps, values, color=colour, alpha=0.3, linewidth=0.7)
+                name = f"{name}, mean of {window}"
+            axes.plot(steps, moving_average(values, window), color=colour, label=name)
+        for name, value in panel.levels.items():
+            axes.axhline(value, color="tab:red", linestyle="--", label=name)
+        for name, value in panel.points.items():
+            axes.plot(steps[-1:], [value], "k*", markersize=11, label=name)
+        axes.set_ylabel(panel.label)
+        axes.set_ylim(bottom=0)
+        axes.grid(alpha=0.3)
+        axes.legend(loc="upper right")
+    rows[-1].set_xlabel("weight update")
+    figure.savefig(target, format="png", dpi=100)
+
+
+def moving_average(values: Sequence[float], window: int) -> list[float]:
+    """The mean of each value and up to ``window - 1`` before it."""
+    parts = (values[max(0, end - window) : end] for end in range(1, len(values) + 1))
+    return [sum(part) / len(part) for part in parts]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from examples.bert.presets import Preset
-from examples.bert.session import Feeds, Session, StepValues
+from examples.bert.samples import Arrays
+from examples.bert.stages import networks
+from examples.bert.stages.device import Device, DeviceProgram
+from examples.bert.stages.settings import Settings
 
 TOLERANCE = 1e-5  # relative, for every loss of every step
 
@@ -31,30 +34,32 @@ class Difference:
         return abs(self.ipu - self.cpu) / abs(self.cpu) if self.cpu else float("inf")
 
 
-def comparable(preset: Preset) -> Preset:
-    """The preset without dropout and accumulation, where both devices compute the same numbers."""
-    model = replace(preset.model, dropout=0.0)
-    return replace(preset, model=model, accumulation=1, num_ipus=1)
+def comparable(settings: Settings) -> Settings:
+    """Without dropout and accumulation, where both devices compute the same numbers."""
+    return replace(
+        settings,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        grad_acc_factor=1,
+        num_ipus=1,
+    )
 
 
-def differences(cpu: Iterable[StepValues], ipu: Iterable[StepValues]) -> list[Difference]:
-    """Both losses of every step, step by step."""
-    rows = []
-    for step, (one, other) in enumerate(zip(cpu, ipu, strict=True), start=1):
-        rows.append(Difference(step, "MLM", one.mlm_loss, other.mlm_loss))
-        rows.append(Difference(step, "NSP", one.nsp_loss, other.nsp_loss))
-    return rows
-
-
-def verify(preset: Preset, batches: list[Feeds], console: Console) -> bool:
+def verify(settings: Settings, batches: Sequence[Arrays], console: Console) -> bool:
     """Run ``batches`` on both devices and print the losses; True if they agree."""
-    runs = {}
-    for device in ("cpu", "ipu"):
+    devices: tuple[Device, ...] = ("cpu", "ipu")
+    losses: dict[Device, list[Mapping[str, float]]] = {}
+    for device in devices:
         with console.status(f"running {len(batches)} steps, device {device}"):
-            session = Session(preset, "cpu" if device == "cpu" else "ipu")
-            session.compile()
-            runs[device] = [session.step(batch) for batch in batches]
-    rows = differences(runs["cpu"], runs["ipu"])
+            program = DeviceProgram(settings, networks.pretraining, device, settings.max_steps)
+            program.compile()
+            steps = [program.step(dict(batch)) for batch in batches]
+        losses[device] = [{n: float(np.mean(v)) for n, v in values.items()} for values in steps]
+    rows = [
+        Difference(step, name, cpu[f"loss/{name}"], ipu[f"loss/{name}"])
+        for step, (cpu, ipu) in enumerate(zip(losses["cpu"], losses["ipu"], strict=True), start=1)
+        for name in ("MLM", "NSP")
+    ]
     return print_differences(rows, console)
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from examples.bert.files import write_json
+from examples.bert.files import DataError, write_json
 from examples.bert.sample_files import HDF5_SUFFIXES, TFRECORD_SUFFIXES, write_samples
 from examples.bert.samples import make_pass, split_articles
-from examples.bert.text import read_articles
 from examples.bert.vocabulary import encode_documents, train_vocabulary
+from examples.text import read_articles
 
 SETTINGS_FILE = "settings.json"  # written last: its presence says that the folder is complete
 HELD_OUT_FILE = "held_out.hdf5"
@@ -92,24 +92,21 @@ def prepare(
     return find_files(folder)
 
 
-def find_files(folder: Path) -> PretrainingFiles:
-    """The sample files of ``folder``: "training" in the name, or "held_out" or "test".
+def find_files(path: Path) -> PretrainingFiles:
+    """The sample files of a folder, "training" or "held_out" or "test" in their names; or one file.
 
     Raises:
-        FileNotFoundError: there is no such folder, or no training file in it.
+        DataError: there is no such folder, or no training file in it.
     """
-    if not folder.is_dir():
-        raise FileNotFoundError(f"{folder}: expected a folder of sample files, there is none")
     endings = HDF5_SUFFIXES + TFRECORD_SUFFIXES
-    files = sorted(path for ending in endings for path in folder.glob(f"*{ending}"))
-    training = tuple(path for path in files if "training" in path.name)
+    found = [path] if path.is_file() else sorted(path.glob("*"))
+    files = [file for file in found if file.suffix in endings]
+    training = tuple(file for file in files if "training" in file.name)
     if not training:
-        raise FileNotFoundError(
-            f'{folder}: expected {", ".join(endings)} files with "training" in their names, '
-            "found none; "
-            "leave out --input-dir to prepare data from gensim's text"
+        raise DataError(
+            f'{path}: expected files with "training" in their names that end in one of '
+            f"{', '.join(endings)}, found none; python -m examples.bert.prepare makes them"
         )
-    held_out = [
-        p for p in files if p not in training and ("held_out" in p.name or "test" in p.name)
-    ]
+    others = [file for file in files if file not in training]
+    held_out = [file for file in others if "held_out" in file.name or "test" in file.name]
     return PretrainingFiles(training, held_out[0] if held_out else None)

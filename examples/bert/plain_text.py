@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from examples.bert.files import DataError
-from examples.bert.text import Article, split_sentences
+from examples.text import Article, split_sentences
 
 
 def find_texts(paths: Sequence[Path]) -> list[Path]:

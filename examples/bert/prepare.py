@@ -15,7 +15,7 @@ from examples.bert.files import DataError
 from examples.bert.folder_lock import only_run_in
 from examples.bert.plain_text import find_texts, read_texts
 from examples.bert.sample_making import Corpus, MadeFile, SampleSettings, make_corpus
-from examples.bert.text import Article, read_articles
+from examples.text import Article, read_articles
 
 DESCRIPTION = """\
 Make pretraining data of plain text: a vocabulary, and samples (pairs of segments with masked

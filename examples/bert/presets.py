@@ -1,127 +1,129 @@
-"""The sizes and hyper-parameters ``--preset`` chooses from."""
+"""The sizes and hyper-parameters that ``--preset`` of ``make bert`` chooses from."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
-from examples.bert.model import BertConfig
-from examples.bert.weights import Start
-
-OptimizerName = Literal["lamb", "adamw", "adam"]
+from examples.bert.stages.presets import PRESETS as PUBLISHED
+from examples.bert.stages.settings import Settings
 
 
 @dataclass(frozen=True)
 class Preset:
     """One complete setting of the pretraining.
 
-    ``passes`` is the number of training files to prepare, each a pass over the text with pairs and
-    masks of its own. ``text_share`` is the share of the articles that are used. Rows of a weight
-    update are ``micro_batch * accumulation``.
+    Attributes:
+        about: what it is for, for ``--help``.
+        settings: of the training.
+        passes: training files to prepare, each a pass over the text with pairs and masks of its
+            own.
+        text_share: share of the articles that are used.
+        held_out_share: share of these that are in no training file.
     """
 
     about: str
-    model: BertConfig
+    settings: Settings
     passes: int
-    micro_batch: int
-    steps: int
-    warmup: int
-    learning_rate: float
-    optimizer: OptimizerName
-    accumulation: int = 1
-    weight_decay: float = 0.01
-    beta2: float = 0.999
-    epsilon: float = 1e-6
-    num_ipus: int = 1
-    start: Start = "published"
     text_share: float = 1.0
     held_out_share: float = 0.06
-    save_steps: int = 1000
-    seed: int = 1984
 
-    @property
-    def batch_size(self) -> int:
-        """Sequences a weight update sees."""
-        return self.micro_batch * self.accumulation
 
+# Float32 throughout, and Adam and Lamb with their bias correction.
+_COMMON: dict[str, Any] = {
+    "ignore_index": 0,
+    "weight_decay": 0.01,
+    "decay_biases": False,
+    "use_no_bias_optimizer": False,
+    "num_ipus": 1,
+    "enable_grad_acc": True,
+    "auto_recomputation": 0,
+    "seed": 1984,
+    "num_workers": 2,
+    "save_steps": 1000,
+    "keep_checkpoints": 100,
+}
 
 PRESETS: dict[str, Preset] = {
     "smoke": Preset(
         about="a few steps of a toy network on a few articles; finishes in seconds, learns little",
-        model=BertConfig(
-            vocabulary_rows=400,
-            hidden=32,
-            layers=1,
-            heads=2,
-            sequence_length=32,
-            max_predictions=5,
-            max_positions=32,
-            dropout=0.0,
+        settings=Settings(
+            **_COMMON,
+            vocab_size=400,
+            hidden_size=32,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            seq_len=32,
+            max_predictions_per_seq=5,
+            max_position_embeddings=32,
+            hidden_dropout_prob=0.0,
+            micro_batch_size=8,
+            max_steps=12,
+            warmup_steps=4,
+            learning_rate=2e-3,
+            optimizer="adamw",
         ),
         passes=1,
-        micro_batch=8,
-        steps=12,
-        warmup=4,
-        learning_rate=2e-3,
-        optimizer="adamw",
         text_share=0.1,
         held_out_share=0.1,
     ),
     "small": Preset(
         about="the default: learns words from their context within minutes on two cores",
-        model=BertConfig(
-            vocabulary_rows=4000,
-            hidden=128,
-            layers=2,
-            heads=2,
-            sequence_length=64,
-            max_predictions=10,
-            max_positions=64,
-            dropout=0.0,
+        settings=Settings(
+            **_COMMON,
+            vocab_size=4000,
+            hidden_size=128,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            seq_len=64,
+            max_predictions_per_seq=10,
+            max_position_embeddings=64,
+            hidden_dropout_prob=0.0,
+            micro_batch_size=32,
+            max_steps=2500,
+            warmup_steps=150,
+            learning_rate=1.5e-3,
+            optimizer="adamw",
+            initial_weights="neighbours",
         ),
         passes=6,
-        micro_batch=32,
-        steps=2500,
-        warmup=150,
-        learning_rate=1.5e-3,
-        optimizer="adamw",
-        start="neighbours",
     ),
     "small-lamb": Preset(
-        about="a small network with phase 1's shape, optimizer, dropout and start",
-        model=BertConfig(
-            vocabulary_rows=4000,
-            hidden=128,
-            layers=2,
-            heads=2,
-            sequence_length=128,
-            max_predictions=20,
+        about="a small network with phase 1's shape, optimizer, dropout and initial weights",
+        settings=Settings(
+            **_COMMON,
+            vocab_size=4000,
+            hidden_size=128,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            seq_len=128,
+            max_predictions_per_seq=20,
+            hidden_dropout_prob=0.1,
+            attention_probs_dropout_prob=0.1,
+            micro_batch_size=32,
+            grad_acc_factor=8,
+            max_steps=400,
+            warmup_steps=100,
+            learning_rate=0.006,
+            optimizer="lamb",
         ),
         passes=6,
-        micro_batch=32,
-        accumulation=8,
-        steps=400,
-        warmup=100,
-        learning_rate=0.006,
-        optimizer="lamb",
     ),
     "base-phase1": Preset(
-        about="BERT-Base, phase 1 as published for 4 IPUs: 65536 sequences an update",
-        model=BertConfig(
-            vocabulary_rows=30400,
-            hidden=768,
-            layers=12,
-            heads=12,
-            sequence_length=128,
-            max_predictions=20,
+        about="BERT-Base, phase 1 as published for 4 IPUs: 65536 sequences an update; in float32",
+        settings=replace(
+            Settings(**PUBLISHED["pod4-phase1"]),
+            **_COMMON
+            | {
+                "num_ipus": 4,
+                "ipu_enable_fp16": False,
+                "scale_loss": 1.0,
+                "available_mem_proportion": 0.0,
+                "serialize_factor": 1,
+                "checkpoint_outputs": False,
+                "enable_engine_caching": False,
+            },
         ),
         passes=10,
-        micro_batch=32,
-        accumulation=2048,
-        steps=7038,
-        warmup=2000,
-        learning_rate=0.006,
-        optimizer="lamb",
-        num_ipus=4,
     ),
 }

@@ -1,4 +1,4 @@
-"""Pretrain BERT on real English text, on the IPU or on Paddle's CPU executor."""
+"""`make bert`: pretrain BERT on real English text, on the IPU or on Paddle's CPU executor."""
 
 from __future__ import annotations
 
@@ -7,28 +7,26 @@ import hashlib
 import json
 import math
 import sys
-import time
 from collections.abc import Sequence
-from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 
-import paddle
 from rich.console import Console
 
+from examples import command
 from examples.bert.compare import comparable, verify
 from examples.bert.data import DataSettings, PretrainingFiles, find_files, prepare
-from examples.bert.files import DataError
-from examples.bert.folder_lock import only_run_in
-from examples.bert.layout import fixed_batches, hide_every_masked_word, move_masked_to_front
+from examples.bert.held_out import evaluate_held_out, report
 from examples.bert.loader import PretrainingLoader
-from examples.bert.plot import plot_losses
 from examples.bert.presets import PRESETS, Preset
-from examples.bert.progress import CompileBar, TrainingBar
-from examples.bert.sample_files import read_samples
-from examples.bert.session import Session, StepValues
-from examples.bert.unigram import UnigramReference, unigram_reference
+from examples.bert.run_pretrain import pretrain
+from examples.bert.stages.device import Device
+from examples.bert.stages.log import plot_log
+from examples.bert.stages.script import EXIT_CODES, run
+from examples.bert.stages.settings import Settings
+from examples.bert.stages.start import PRETRAINING_HEADS
+from examples.display import say
 
 DESCRIPTION = """\
 Pretrain BERT (masked words and next sentence) with a static Paddle program.
@@ -39,17 +37,15 @@ were held out is printed beside the entropy of the masked words' frequencies: a 
 only which words are common stops there, one that reads the context ends below.
 """
 
-EPILOG = """\
+EPILOG = f"""\
 what it writes into the output folder:
-  data/...                  vocabulary and samples, hdf5 in the layout of NVIDIA's BERT data
-  step_N.*, final_step_N.*  checkpoints of paddle.static.save
-  log.jsonl                 losses, accuracies, latencies, throughput, every --logging-steps
-  losses.png                the loss curves
+  data/...             vocabulary and samples, hdf5 in the layout of NVIDIA's BERT data
+  step_N/              checkpoints: weights, optimizer state, position in the data
+  final_step_N.pdparams  the weights at the end
+  log.jsonl            losses, accuracies, latencies, throughput, every --logging-steps
+  losses.png           the loss curves
 
-exit codes:
-  0 done; 1 the losses differ (--verify) or training diverged; 2 wrong arguments or missing data;
-  130 interrupted, after naming the last checkpoint
-
+{EXIT_CODES}
 examples:
   python -m examples.bert.pretrain                   the default, minutes on two cores
   python -m examples.bert.pretrain --preset smoke    a few seconds, to see that it runs
@@ -57,61 +53,58 @@ examples:
   python -m examples.bert.pretrain --preset base-phase1 --input-dir wikipedia_hdf5
 """
 
+SMOOTHED_STEPS = 50  # of the moving averages in the plot
 
-@dataclass
-class Curve:
-    """The losses of every step so far, and the checkpoint written last."""
-
-    mlm: list[float] = field(default_factory=list)
-    nsp: list[float] = field(default_factory=list)
-    checkpoint: Path | None = None
-
-
-class DivergedError(ArithmeticError):
-    """A loss stopped being a number."""
+# Arguments that change the preset's settings.
+CHANGES = {
+    "steps": "max_steps",
+    "micro_batch": "micro_batch_size",
+    "accumulation": "grad_acc_factor",
+    "learning_rate": "learning_rate",
+    "num_ipus": "num_ipus",
+    "seed": "seed",
+    "save_steps": "save_steps",
+    "logging_steps": "logging_steps",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    options = parse(arguments)
-    console = Console()
-    if (options.device == "ipu" or options.verify) and not paddle.is_compiled_with_ipu():
-        say(
-            console,
-            "This Paddle has no IPU backend: install paddle_ipu beside it, or use --device cpu.",
+    options, preset = parse(arguments)
+
+    def work(settings: Settings, device: Device, console: Console) -> int:
+        if options.input_dir is not None:
+            files = find_files(options.input_dir)
+        else:
+            with console.status("preparing the text"):
+                files = prepared_files(options.output, preset, console)
+        if options.verify:
+            return verify_devices(settings, files, options.verify_steps, console)
+        program = pretrain(settings, device, files.training, console, PRETRAINING_HEADS)
+        held_out = evaluate_held_out(program, files, console)
+        reference = report(settings.vocab_size, files, held_out, console)
+        plot_log(
+            options.output,
+            {"entropy of the masked words": reference.entropy, "a coin": math.log(2.0)},
+            {"held-out articles": held_out[0]["loss/MLM"]} if held_out else {},
+            window=max(1, SMOOTHED_STEPS // settings.logging_steps),
         )
-        return 2
-    try:
-        with only_run_in(options.output, "--output"):
-            return work(options, console)
-    except DataError as error:
-        say(console, str(error))
-        return 2
+        return 0
+
+    device: Device = "ipu" if options.verify else options.device
+    return run(preset.settings, device, work, "--output")
 
 
-def work(options: argparse.Namespace, console: Console) -> int:
-    """Verify or pretrain, as the options say; the exit code."""
-    try:
-        preset = chosen_preset(options)
-        files = pretraining_files(options, preset, console)
-    except (ValueError, FileNotFoundError, ModuleNotFoundError) as error:
-        say(console, str(error))
-        return 2
-    paddle.enable_static()
-    if options.verify:
-        return verify_devices(preset, files, options.verify_steps, console)
-    return pretrain(preset, files, options, console)
+def parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, Preset]:
+    """The command line's options, and the preset with the changes that they ask for.
 
-
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line's options."""
+    Exits with code 2 and a usage line where an argument is wrong.
+    """
     presets = "\n".join(f"  {name:<12} {preset.about}" for name, preset in PRESETS.items())
-    parser = argparse.ArgumentParser(
-        prog="python -m examples.bert.pretrain",
-        description=DESCRIPTION,
-        epilog=f"presets:\n{presets}\n\n{EPILOG}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command.parser_of(
+        "examples.bert.pretrain", DESCRIPTION, f"presets:\n{presets}\n\n{EPILOG}", "out/bert"
     )
+    command.add_device(parser)
     add = parser.add_argument
     add(
         "--preset",
@@ -119,15 +112,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         default="small",
         help="sizes and hyper-parameters (default: small)",
     )
-    add("--device", choices=("ipu", "cpu"), default="ipu", help="where to train (default: ipu)")
-    add(
-        "--output",
-        type=Path,
-        default=Path("out/bert"),
-        help="folder to write into (default: out/bert)",
-    )
     add("--input-dir", type=Path, help='hdf5 files to use instead, "training" in their names')
-    add("--load", type=Path, metavar="PREFIX", help="start from a checkpoint's weights")
+    add("--load", metavar="PREFIX", help="start from a checkpoint's weights")
+    add("--resume", action="store_true", help="go on from the newest checkpoint in --output")
     add("--verify", action="store_true", help="compare the first steps of both devices and stop")
     add("--verify-steps", type=int, default=5, metavar="N", help="how many steps (default: 5)")
     add("--steps", type=int, help="weight updates, instead of the preset's")
@@ -135,253 +122,94 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add(
         "--accumulation", type=int, help="micro-batches in a weight update, instead of the preset's"
     )
-    add("--learning-rate", type=float, help="peak learning rate, instead of the preset's")
+    add(
+        "--learning-rate",
+        "--learning_rate",
+        type=float,
+        help="peak learning rate, instead of the preset's",
+    )
     add("--num-ipus", type=int, help="IPUs of one replica, instead of the preset's")
     add("--seed", type=int, help="of weights, data and dropout, instead of the preset's")
     add("--save-steps", type=int, help="steps between checkpoints, instead of the preset's")
     add(
         "--logging-steps", type=int, default=10, help="steps between lines of the log (default: 10)"
     )
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    try:
+        return options, chosen_preset(options)
+    except ValueError as error:
+        parser.error(str(error))
 
 
 def chosen_preset(options: argparse.Namespace) -> Preset:
-    """The preset with the command line's changes."""
+    """The preset with the command line's changes.
+
+    Raises:
+        ValueError: an argument is out of its range; the message names it.
+    """
+    command.check_positive(options, *(name for name in CHANGES if name != "seed"), "verify_steps")
     preset = PRESETS[options.preset]
-    names = (
-        "steps",
-        "micro_batch",
-        "accumulation",
-        "learning_rate",
-        "num_ipus",
-        "seed",
-        "save_steps",
+    values = {ours: getattr(options, name) for name, ours in CHANGES.items()}
+    settings = replace(
+        preset.settings,
+        **{name: value for name, value in values.items() if value is not None},
+        output_dir=str(options.output),
+        input_files=str(options.input_dir or ""),
+        enable_load_params=options.load is not None,
+        load_params_path=options.load or "",
+        resume=options.resume,
+        overwrite=not options.resume,
     )
-    changes = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
-    for name in (*names[:5], "save_steps"):
-        if changes.get(name, 1) <= 0:
-            flag = "--" + name.replace("_", "-")
-            raise ValueError(f"{flag}: expected more than 0, got {changes[name]}")
-    for name in ("logging_steps", "verify_steps"):
-        if getattr(options, name) <= 0:
-            flag = "--" + name.replace("_", "-")
-            raise ValueError(f"{flag}: expected more than 0, got {getattr(options, name)}")
-    preset = replace(preset, **changes)
-    if preset.model.layers < preset.num_ipus - 1:
+    ipus, layers = settings.num_ipus, settings.num_hidden_layers
+    if layers < ipus - 1:
         raise ValueError(
-            f"--num-ipus: expected at most {preset.model.layers + 1} for {preset.model.layers} "
-            f"encoder layers, beside the embedding's IPU, got {preset.num_ipus}"
+            f"--num-ipus: expected at most {layers + 1} for {layers} encoder layers, beside the "
+            f"embedding's IPU, got {ipus}"
         )
-    stages = preset.num_ipus + 1 if preset.num_ipus > 1 else 1
-    if options.device == "ipu" and preset.accumulation < stages:
+    stages = ipus + 1 if ipus > 1 else 1
+    if options.device == "ipu" and settings.grad_acc_factor < stages:
         raise ValueError(
-            f"--accumulation: expected at least the {stages} pipeline stages of {preset.num_ipus} "
-            f"IPUs, got {preset.accumulation}"
+            f"--accumulation: expected at least the {stages} pipeline stages of {ipus} IPUs, "
+            f"got {settings.grad_acc_factor}"
         )
-    if preset.warmup >= preset.steps:
-        preset = replace(preset, warmup=preset.steps // 10)
-    return comparable(preset) if options.verify else preset
+    if settings.warmup_steps >= settings.max_steps:
+        settings = replace(settings, warmup_steps=settings.max_steps // 10)
+    if options.verify:
+        settings = comparable(settings)
+    return replace(preset, settings=settings)
 
 
-def pretraining_files(
-    options: argparse.Namespace, preset: Preset, console: Console
-) -> PretrainingFiles:
-    """The files of ``--input-dir``, or those prepared in the output folder."""
-    if options.input_dir is not None:
-        return find_files(options.input_dir)
-    model = preset.model
+def prepared_files(output: Path, preset: Preset, console: Console) -> PretrainingFiles:
+    """The samples of the text that gensim installs, made in the output folder unless there."""
+    wanted = preset.settings
     settings = DataSettings(
-        model.vocabulary_rows,
-        model.sequence_length,
-        model.max_predictions,
+        wanted.vocab_size,
+        wanted.seq_len,
+        wanted.max_predictions_per_seq,
         preset.passes,
         preset.text_share,
         preset.held_out_share,
-        preset.seed,
+        wanted.seed,
     )
     digest = hashlib.sha256(json.dumps(asdict(settings), sort_keys=True).encode()).hexdigest()[:8]
-    folder = (
-        options.output
-        / "data"
-        / f"seq{model.sequence_length}-vocab{model.vocabulary_rows}-{digest}"
-    )
-    with console.status("preparing the text"):
-        return prepare(settings, folder, lambda line: say(console, line))
+    folder = output / "data" / f"seq{wanted.seq_len}-vocab{wanted.vocab_size}-{digest}"
+    return prepare(settings, folder, lambda line: say(console, line))
 
 
-def training_data(preset: Preset, files: PretrainingFiles, workers: int = 2) -> PretrainingLoader:
-    """The endless batches of a preset."""
-    model = preset.model
-    return PretrainingLoader(
-        files.training,
-        model.max_predictions,
-        model.max_positions - 1,
-        preset.batch_size,
-        preset.seed,
-        workers=workers,
-        vocabulary_rows=model.vocabulary_rows,
-    )
-
-
-def verify_devices(preset: Preset, files: PretrainingFiles, steps: int, console: Console) -> int:
-    """Compare both devices; exit code 0 if they agree, 1 if not."""
-    batches = list(islice(training_data(preset, files, workers=0), steps))
-    return 0 if verify(preset, batches, console) else 1
-
-
-def pretrain(
-    preset: Preset, files: PretrainingFiles, options: argparse.Namespace, console: Console
+def verify_devices(
+    settings: Settings, files: PretrainingFiles, steps: int, console: Console
 ) -> int:
-    """Train, evaluate on the held-out articles, save and plot; the exit code."""
-    begin = time.perf_counter()
-    output: Path = options.output
-    output.mkdir(parents=True, exist_ok=True)
-    curve = Curve()
-    try:
-        # The loader's processes fill their memory while the program is compiled.
-        with training_data(preset, files) as data:
-            with CompileBar(console) if options.device == "ipu" else nullcontext() as bar:
-                session = Session(preset, options.device, bar)
-                if options.load is not None:
-                    session.load(options.load)
-                session.compile()
-            train(session, data, curve, output, options.logging_steps, console)
-    except DataError as error:
-        say(console, str(error))
-        return 2
-    except KeyboardInterrupt:
-        where = f"last checkpoint: {curve.checkpoint}" if curve.checkpoint else "no checkpoint yet"
-        say(console, f"interrupted after {len(curve.mlm)} steps; {where}")
-        return 130
-    except DivergedError as error:
-        say(console, str(error))
-        return 1
-    held_out = evaluate(session, files, console)
-    reference = held_out_report(preset, files, held_out, console)
-    plot_losses(
-        output / "losses.png",
-        curve.mlm,
-        curve.nsp,
-        reference.entropy,
-        held_out[0].mlm_loss if held_out else None,
-    )
-    say(
-        console,
-        f"checkpoint {curve.checkpoint}, loss plot {output / 'losses.png'}; "
-        f"{time.perf_counter() - begin:.0f} s after the data was ready",
-    )
-    return 0
-
-
-def say(console: Console, text: str) -> None:
-    """Print text as it is: paths keep their brackets, long lines stay whole."""
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-def train(
-    session: Session,
-    data: PretrainingLoader,
-    curve: Curve,
-    output: Path,
-    logging_steps: int,
-    console: Console,
-) -> None:
-    """All steps of the preset, with log and checkpoints; ``curve`` grows as it runs."""
-    preset = session.preset
-    samples = data.samples
-    with (
-        (output / "log.jsonl").open("w", encoding="utf-8") as log,
-        TrainingBar(console, preset.steps) as bar,
-    ):
-        for step in range(1, preset.steps + 1):
-            start = time.perf_counter()
-            feeds = next(data)
-            ready = time.perf_counter()
-            values = session.step(feeds)
-            end = time.perf_counter()
-            if not (math.isfinite(values.mlm_loss) and math.isfinite(values.nsp_loss)):
-                raise DivergedError(
-                    f"step {step}: expected finite losses, "
-                    f"got MLM {values.mlm_loss}, NSP {values.nsp_loss}; "
-                    "lower --learning-rate"
-                )
-            curve.mlm.append(values.mlm_loss)
-            curve.nsp.append(values.nsp_loss)
-            throughput = preset.batch_size / (end - start)
-            bar.advance_step(values, throughput, session.learning_rate)
-            if step % logging_steps == 0 or step == preset.steps:
-                record = {
-                    "epoch": step * preset.batch_size // samples,
-                    "global_step": step,
-                    "loss/MLM": values.mlm_loss,
-                    "loss/NSP": values.nsp_loss,
-                    "accuracy/MLM": values.mlm_accuracy,
-                    "accuracy/NSP": values.nsp_accuracy,
-                    "latency/read": ready - start,
-                    "latency/train": end - ready,
-                    "latency/e2e": end - start,
-                    "throughput": throughput,
-                    "learning_rate": session.learning_rate,
-                }
-                print(json.dumps(record), file=log, flush=True)
-            if step % preset.save_steps == 0 and step < preset.steps:
-                save(session, curve, output / f"step_{step}")
-    save(session, curve, output / f"final_step_{preset.steps}")
-
-
-def save(session: Session, curve: Curve, prefix: Path) -> None:
-    """Write a checkpoint and remember it, once it is whole."""
-    session.save(prefix)
-    curve.checkpoint = prefix
-
-
-def evaluate(session: Session, files: PretrainingFiles, console: Console) -> list[StepValues]:
-    """Held-out values with the usual masks and with all words hidden; empty without a file."""
-    if files.held_out is None:
-        return []
-    preset = session.preset
-    model = preset.model
-    feeds = move_masked_to_front(
-        read_samples(files.held_out), model.max_predictions, model.max_positions - 1
-    )
-    sets = [fixed_batches(f, preset.micro_batch) for f in (feeds, hide_every_masked_word(feeds))]
-    if not sets[0]:
-        say(console, f"{files.held_out}: fewer samples than a micro-batch of {preset.micro_batch}")
-        return []
-    with console.status("evaluating on the held-out articles"):
-        return session.evaluate(sets)
-
-
-def held_out_report(
-    preset: Preset, files: PretrainingFiles, held_out: list[StepValues], console: Console
-) -> UnigramReference:
-    """Print the held-out losses beside what word frequencies alone give; returns the latter."""
-    training = [read_samples(path)["masked_lm_ids"] for path in files.training]
-    words = training[0] if files.held_out is None else read_samples(files.held_out)["masked_lm_ids"]
-    reference = unigram_reference(training, words, preset.model.vocabulary_rows)
-    if not held_out:
-        say(console, "no held-out articles were evaluated")
-        return reference
-    usual, hidden = held_out
-    hardest = max(usual.mlm_loss, hidden.mlm_loss)
-    bar = min(reference.entropy, reference.held_out)
-    side = "below" if hardest < bar else "NOT below"
-    lines = (
-        "on the held-out articles:",
-        f"  MLM loss {usual.mlm_loss:.3f}, accuracy {usual.mlm_accuracy:.1%} "
-        "(80 % of the masked words hidden, 10 % replaced, 10 % kept)",
-        f"  MLM loss {hidden.mlm_loss:.3f}, accuracy {hidden.mlm_accuracy:.1%} "
-        "(all masked words hidden)",
-        f"  NSP loss {usual.nsp_loss:.3f}, accuracy {usual.nsp_accuracy:.1%}",
-        "knowing only which words are common:",
-        f"  entropy of the masked words' frequencies {reference.entropy:.3f}, "
-        f"their cross-entropy on the held-out articles {reference.held_out:.3f}",
-        f"the network ends {side} it, by {abs(bar - hardest):.3f} nats with all masked words hidden"
-        if hardest == hidden.mlm_loss
-        else f"the network ends {side} it, by {abs(bar - hardest):.3f} nats",
-    )
-    say(console, "\n".join(lines))
-    return reference
+    """Compare both devices; exit code 0 if they agree, 1 if not."""
+    with PretrainingLoader(
+        files.training,
+        settings.max_predictions_per_seq,
+        settings.max_position_embeddings - 1,
+        settings.step_rows,
+        settings.seed,
+        workers=0,
+        vocabulary_rows=settings.vocab_size,
+    ) as batches:
+        return 0 if verify(settings, list(islice(batches, steps)), console) else 1
 
 
 if __name__ == "__main__":

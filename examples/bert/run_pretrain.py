@@ -8,16 +8,18 @@ from pathlib import Path
 
 from rich.console import Console
 
+from examples.bert.data import find_files
 from examples.bert.files import DataError
 from examples.bert.loader import PretrainingLoader
-from examples.bert.sample_files import HDF5_SUFFIXES, TFRECORD_SUFFIXES, describe_samples
+from examples.bert.sample_files import describe_samples
 from examples.bert.stages import networks
 from examples.bert.stages.arguments import parse
 from examples.bert.stages.device import Device, DeviceProgram
-from examples.bert.stages.script import EXIT_CODES, run, say
+from examples.bert.stages.script import EXIT_CODES, run
 from examples.bert.stages.settings import Settings
 from examples.bert.stages.start import PRETRAINING_HEADS, load_start
 from examples.bert.stages.training import Work, train
+from examples.display import say
 
 DESCRIPTION = f"""\
 Pretrain BERT, masked words and next sentence, on the hdf5 or tfrecord files of --input_files that
@@ -37,24 +39,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run(settings, device, work)
 
 
-def work(settings: Settings, device: Device, console: Console) -> None:
-    """Train to the end and write the parameters."""
-    files = training_files(settings)
-    samples = 0
-    for path in files:
-        shape = describe_samples(path)
-        samples += shape.samples
-        if shape.sequence_length > settings.max_position_embeddings:
-            raise DataError(
-                f"{path}: expected samples of at most --max_position_embeddings "
-                f"{settings.max_position_embeddings} tokens, got {shape.sequence_length}"
-            )
-        if shape.sequence_length != settings.seq_len:
-            raise DataError(
-                f"{path}: expected samples of --seq_len {settings.seq_len} tokens, got "
-                f"{shape.sequence_length}"
-            )
-    say(console, f"{settings.input_files}: {samples} samples in {len(files)} files")
+def work(settings: Settings, device: Device, console: Console) -> int:
+    """Train on the files of ``--input_files``; the exit code."""
+    if not settings.input_files:
+        raise DataError("--input_files: expected a folder of hdf5 or tfrecord files, got none")
+    pretrain(settings, device, find_files(Path(settings.input_files)).training, console)
+    return 0
+
+
+def pretrain(
+    settings: Settings,
+    device: Device,
+    files: Sequence[Path],
+    console: Console,
+    optional: tuple[str, ...] = (),
+) -> DeviceProgram:
+    """Train to the end, or on from a checkpoint, and write the parameters; the trained program.
+
+    Args:
+        files: of training samples.
+        optional: beginnings of the parameters that a checkpoint to start from may lack.
+
+    Raises:
+        DataError: a file does not fit, or cannot be used.
+    """
+    # The data: how many samples there are, and so how many steps.
+    samples = count_samples(files, settings)
+    source = settings.input_files or files[0].parent
+    say(console, f"{source}: {samples} samples in {len(files)} files")
     total = settings.max_steps
     if total < 0:
         total = max(1, samples * settings.epochs // settings.step_rows)
@@ -71,9 +83,13 @@ def work(settings: Settings, device: Device, console: Console) -> None:
             start=position,
         )
 
+    # The network with its optimizer as a program, and the weights that it starts from.
     program = DeviceProgram(settings, networks.pretraining, device, total)
-    optional = PRETRAINING_HEADS if settings.tf_checkpoint else ()
+    if settings.tf_checkpoint:
+        optional = PRETRAINING_HEADS
     load_start(program, settings, optional, lambda text: say(console, text))
+
+    # Compile, train, write checkpoints, log and plot.
     path = train(
         program,
         Work(
@@ -89,26 +105,30 @@ def work(settings: Settings, device: Device, console: Console) -> None:
         console,
     )
     say(console, f"parameters {path}, loss plot {Path(settings.output_dir) / 'losses.png'}")
+    return program
 
 
-def training_files(settings: Settings) -> list[Path]:
-    """The data files of ``--input_files``: a folder's, or the one file.
+def count_samples(files: Sequence[Path], settings: Settings) -> int:
+    """The samples of all files, whose shapes are checked.
 
     Raises:
-        DataError: there are none with "training" in their names.
+        DataError: the samples of a file are not of ``--seq_len`` tokens.
     """
-    if not settings.input_files:
-        raise DataError("--input_files: expected a folder of hdf5 or tfrecord files, got none")
-    given = Path(settings.input_files)
-    endings = HDF5_SUFFIXES + TFRECORD_SUFFIXES
-    found = [given] if given.is_file() else sorted(given.glob("*"))
-    files = [p for p in found if p.suffix in endings and "training" in p.name]
-    if not files:
-        raise DataError(
-            f'{given}: expected files with "training" in their names that end in one of '
-            f"{', '.join(endings)}, found none; python -m examples.bert.prepare makes them"
-        )
-    return files
+    samples = 0
+    for path in files:
+        shape = describe_samples(path)
+        samples += shape.samples
+        if shape.sequence_length > settings.max_position_embeddings:
+            raise DataError(
+                f"{path}: expected samples of at most --max_position_embeddings "
+                f"{settings.max_position_embeddings} tokens, got {shape.sequence_length}"
+            )
+        if shape.sequence_length != settings.seq_len:
+            raise DataError(
+                f"{path}: expected samples of --seq_len {settings.seq_len} tokens, got "
+                f"{shape.sequence_length}"
+            )
+    return samples
 
 
 if __name__ == "__main__":

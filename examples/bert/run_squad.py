@@ -6,17 +6,14 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.progress import track
 
 from examples.bert.files import DataError, write_json
-from examples.bert.progress import CompileBar
 from examples.bert.squad import SquadData, SquadFeatures, make_features, read_squad
 from examples.bert.squad_batches import prediction_batches, squad_feeds, training_batches
 from examples.bert.squad_predictions import ANSWERS_FILE, predict, write_predictions
@@ -24,11 +21,12 @@ from examples.bert.squad_score import Scores, score
 from examples.bert.stages import networks
 from examples.bert.stages.arguments import parse
 from examples.bert.stages.device import Device, DeviceProgram, Feeds
-from examples.bert.stages.script import EXIT_CODES, run, say
+from examples.bert.stages.script import EXIT_CODES, run
 from examples.bert.stages.settings import Settings
 from examples.bert.stages.start import SQUAD_HEAD, load_start
 from examples.bert.stages.training import Work, train
 from examples.bert.vocabulary import check_fits, load_vocabulary
+from examples.display import CompileBar, StepBar, say
 
 DESCRIPTION = f"""\
 Fine-tune BERT on SQuAD 1.1 or 2.0, or validate it (--is_training False, or a preset named
@@ -52,15 +50,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run(settings, device, work)
 
 
-def work(settings: Settings, device: Device, console: Console) -> None:
-    """Train or validate; with ``--questions``, one after the other."""
+def work(settings: Settings, device: Device, console: Console) -> int:
+    """Train or validate; with ``--questions``, one after the other. The exit code."""
     data, features = read(settings, console)
     if settings.is_training:
         program = fine_tune(settings, device, features, console)
         if settings.questions:
-            validate(inference(settings), device, data, features, console, program)
+            validate(settings.for_inference(), device, data, features, console, program)
     else:
         validate(settings, device, data, features, console)
+    return 0
 
 
 def read(settings: Settings, console: Console) -> tuple[SquadData, SquadFeatures]:
@@ -170,22 +169,6 @@ def squad_record(values: Mapping[str, float]) -> dict[str, float]:
     return {"loss": values["loss"], "accuracy": accuracy}
 
 
-def inference(settings: Settings) -> Settings:
-    """The settings to validate what was trained with these."""
-    return replace(
-        settings,
-        is_training=False,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-        enable_grad_acc=False,
-        batches_per_step=1,
-        micro_batch_size=settings.micro_batch_size,
-        num_ipus=1,
-        num_replica=1,
-        batch_size=0,
-    )
-
-
 def validate(
     settings: Settings,
     device: Device,
@@ -212,19 +195,17 @@ def validate(
             "--load_params_path, or by --tf_checkpoint, got none"
         )
     if device == "ipu":
-        with CompileBar(console) as bar:
+        with CompileBar(console, "the validation program") as bar:
             program.compile(bar)
     logits: dict[str, list[Logits]] = {"start_logits": [], "end_logits": []}
     begin = time.perf_counter()
-    for feeds, used in track(
-        list(prediction_batches(features, settings.step_rows)),
-        "validating",
-        console=console,
-        disable=not console.is_terminal,
-    ):
-        del feeds["start_labels"], feeds["end_labels"]
-        for name, values in program.step(feeds).items():
-            logits[name].append(values.reshape(-1, settings.seq_len)[:used])
+    count = -(-len(features) // settings.step_rows)
+    with StepBar(console, "validating", count, stays=False) as steps:
+        for feeds, used in prediction_batches(features, settings.step_rows):
+            del feeds["start_labels"], feeds["end_labels"]
+            for name, values in program.step(feeds).items():
+                logits[name].append(values.reshape(-1, settings.seq_len)[:used])
+            steps.advance("")
     seconds = time.perf_counter() - begin
     predictions = predict(
         data.questions,

@@ -22,13 +22,13 @@ import numpy as np
 from examples.bert.files import DataError, cannot_write, write_json, writing
 from examples.bert.sample_files import write_samples
 from examples.bert.samples import make_pass, split_articles
-from examples.bert.text import Article
 from examples.bert.vocabulary import (
     encode_documents,
     load_vocabulary,
     save_vocabulary,
     train_vocabulary,
 )
+from examples.text import Article
 
 REPORT_FILE = "prepared.json"
 HELD_OUT = "held_out"

@@ -108,55 +108,42 @@ def _features(path: Path, number: int, record: bytes) -> dict[str, Any]:
 @cache
 def _example_type() -> Any:
     """The message type tf.Example, of tensorflow/core/example/example.proto and feature.proto."""
+    package = "paddle_ipu.tf"
     file = descriptor_pb2.FileDescriptorProto(
-        name="paddle_ipu/example.proto", package="paddle_ipu.tf", syntax="proto3"
+        name="paddle_ipu/example.proto", package=package, syntax="proto3"
     )
     kind = descriptor_pb2.FieldDescriptorProto
-    lists = (
-        ("BytesList", kind.TYPE_BYTES),
-        ("FloatList", kind.TYPE_FLOAT),
-        ("Int64List", kind.TYPE_INT64),
+    one, repeated = kind.LABEL_OPTIONAL, kind.LABEL_REPEATED
+
+    def message(messages: Any, name: str, *fields: tuple[str, Any, Any]) -> Any:
+        """Add a message; the type of a field is a scalar's number or another message's name."""
+        made = messages.add(name=name)
+        for number, (field, label, of) in enumerate(fields, 1):
+            is_message = isinstance(of, str)
+            made.field.add(
+                name=field,
+                number=number,
+                label=label,
+                type=kind.TYPE_MESSAGE if is_message else of,
+                type_name=f".{package}.{of}" if is_message else None,
+            )
+        return made
+
+    messages = file.message_type
+    message(messages, "BytesList", ("value", repeated, kind.TYPE_BYTES))
+    message(messages, "FloatList", ("value", repeated, kind.TYPE_FLOAT))
+    message(messages, "Int64List", ("value", repeated, kind.TYPE_INT64))
+    lists = (("bytes_list", "BytesList"), ("float_list", "FloatList"), ("int64_list", "Int64List"))
+    message(messages, "Feature", *((field, one, of) for field, of in lists))
+    features = message(messages, "Features", ("feature", repeated, "Features.FeatureEntry"))
+    entry = message(
+        features.nested_type,
+        "FeatureEntry",
+        ("key", one, kind.TYPE_STRING),
+        ("value", one, "Feature"),
     )
-    for name, value_type in lists:
-        file.message_type.add(name=name).field.add(
-            name="value", number=1, label=kind.LABEL_REPEATED, type=value_type
-        )
-    feature = file.message_type.add(name="Feature")
-    feature.oneof_decl.add(name="kind")
-    for number, (name, _) in enumerate(lists, 1):
-        feature.field.add(
-            name=("bytes_list", "float_list", "int64_list")[number - 1],
-            number=number,
-            label=kind.LABEL_OPTIONAL,
-            type=kind.TYPE_MESSAGE,
-            type_name=f".paddle_ipu.tf.{name}",
-            oneof_index=0,
-        )
-    features = file.message_type.add(name="Features")
-    entry = features.nested_type.add(name="FeatureEntry")
     entry.options.map_entry = True
-    entry.field.add(name="key", number=1, label=kind.LABEL_OPTIONAL, type=kind.TYPE_STRING)
-    entry.field.add(
-        name="value",
-        number=2,
-        label=kind.LABEL_OPTIONAL,
-        type=kind.TYPE_MESSAGE,
-        type_name=".paddle_ipu.tf.Feature",
-    )
-    features.field.add(
-        name="feature",
-        number=1,
-        label=kind.LABEL_REPEATED,
-        type=kind.TYPE_MESSAGE,
-        type_name=".paddle_ipu.tf.Features.FeatureEntry",
-    )
-    file.message_type.add(name="Example").field.add(
-        name="features",
-        number=1,
-        label=kind.LABEL_OPTIONAL,
-        type=kind.TYPE_MESSAGE,
-        type_name=".paddle_ipu.tf.Features",
-    )
+    message(messages, "Example", ("features", one, "Features"))
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("paddle_ipu.tf.Example"))
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.Example"))

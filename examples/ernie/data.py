@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 from tokenizers.implementations import BertWordPieceTokenizer
 from tokenizers.processors import BertProcessing
 
-from examples.bert.text import read_articles
+from examples.text import read_articles
 
 CLASSES = ("encyclopaedia", "news")
 MINIMUM = 40  # characters of a sentence

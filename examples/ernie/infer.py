@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
+from examples import command
 from examples.display import CompileBar, StepBar, say
 from examples.ernie.data import CLASSES, Sentences, encoded, read_sentences, train_tokenizer
 from examples.ernie.model import ErnieConfig, ErnieForSequenceClassification, feeds
@@ -236,12 +237,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line's options."""
-    parser = argparse.ArgumentParser(
-        prog="python -m examples.ernie.infer",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command.parser_of("examples.ernie.infer", DESCRIPTION, EPILOG, "out/ernie")
     add = parser.add_argument
     add("--smoke", action="store_true", help="one small layer, 10 updates, one batch size")
     add("--steps", type=int, default=200, help="weight updates before saving (default: 200)")
@@ -255,12 +251,6 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     add("--fp16", action="store_true", help="run the loaded model in half")
     add("--text", nargs="+", help="sentences of your own to classify")
-    add(
-        "--output",
-        type=Path,
-        default=Path("out/ernie"),
-        help="folder to write into (default: out/ernie)",
-    )
     return parser.parse_args(arguments)
 
 
@@ -284,20 +274,12 @@ def check(options: argparse.Namespace) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     options = parse(arguments)
-    console = Console()
-    if not paddle.is_compiled_with_ipu():
-        say(console, "This Paddle has no IPU backend: install paddle_ipu beside it.")
-        return 2
-    paddle.enable_static()
-    try:
+
+    def work(console: Console) -> int:
         check(options)
         return run(options, console)
-    except (ValueError, FileNotFoundError) as error:
-        say(console, str(error))
-        return 2
-    except KeyboardInterrupt:
-        say(console, "interrupted")
-        return 130
+
+    return command.run(None, work)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from examples.display import CompileBar, StepBar, plot_losses, say
+from examples import command
+from examples.command import DivergedError
+from examples.display import CompileBar, Panel, StepBar, plot, say
 from examples.mnist.data import Images, read_mnist, split
 from examples.mnist.model import Mnist, feeds
 
@@ -69,10 +71,6 @@ class Settings:
     def images_per_run(self) -> int:
         """The rows of one feed."""
         return self.batch_size * self.batches_per_run
-
-
-class DivergedError(ArithmeticError):
-    """The loss stopped being a number."""
 
 
 def training_program(settings: Settings) -> tuple[Any, Any, list[Any], Mnist]:
@@ -287,12 +285,8 @@ def run(settings: Settings, options: argparse.Namespace, console: Console) -> in
         output.mkdir(parents=True, exist_ok=True)
         paddle.static.save(program, str(output / "mnist"))
         steps = range(1, len(curve) + 1)
-        plot_losses(
-            output / "losses.png",
-            steps,
-            curve,
-            {f"test, accuracy {accuracy:.3f}": (len(curve), loss)},
-        )
+        points = {f"test, accuracy {accuracy:.3f}": loss}
+        plot(output / "losses.png", steps, Panel("loss", {"training": curve}, points=points))
         say(console, f"weights {output / 'mnist.pdparams'}, loss plot {output / 'losses.png'}")
     if accuracy < options.require_accuracy:
         say(
@@ -306,14 +300,9 @@ def run(settings: Settings, options: argparse.Namespace, console: Console) -> in
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line's options."""
-    parser = argparse.ArgumentParser(
-        prog="python -m examples.mnist.train",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command.parser_of("examples.mnist.train", DESCRIPTION, EPILOG, "out/mnist")
+    command.add_device(parser)
     add = parser.add_argument
-    add("--device", choices=("ipu", "cpu"), default="ipu", help="where to train (default: ipu)")
     add("--replicas", type=int, default=1, help="copies of the program, an IPU each (default: 1)")
     add("--epochs", type=int, default=12, help="passes over the training images (default: 12)")
     add("--batch-size", type=int, default=64, help="images of a weight update (default: 64)")
@@ -327,12 +316,6 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--seed", type=int, default=1, help="of weights, order and dropout (default: 1)")
     add("--smoke", action="store_true", help="one epoch of 160 images, to see that it runs")
     add("--load", type=Path, metavar="PREFIX", help="start from saved weights")
-    add(
-        "--output",
-        type=Path,
-        default=Path("out/mnist"),
-        help="folder to write into (default: out/mnist)",
-    )
     add(
         "--require-accuracy",
         type=float,
@@ -354,12 +337,8 @@ def chosen_settings(options: argparse.Namespace) -> Settings:
         options.batch_size, options.batches_per_run = 16, 5
     options.images = 160 if options.smoke else None
     least = {"replicas": 1, "epochs": 0, "batch_size": 1, "batches_per_run": 1}
-    for name, lowest in least.items():
-        if getattr(options, name) < lowest:
-            flag = "--" + name.replace("_", "-")
-            raise ValueError(f"{flag}: expected {lowest} or more, got {getattr(options, name)}")
-    if not options.learning_rate > 0:
-        raise ValueError(f"--learning-rate: expected more than 0, got {options.learning_rate}")
+    command.check_least(options, least)
+    command.check_positive(options, "learning_rate")
     if options.batch_size % options.replicas:
         raise ValueError(
             f"--batch-size: expected a multiple of the {options.replicas} replicas, "
@@ -385,25 +364,11 @@ def chosen_settings(options: argparse.Namespace) -> Settings:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     options = parse(arguments)
-    console = Console()
-    if options.device == "ipu" and not paddle.is_compiled_with_ipu():
-        say(
-            console,
-            "This Paddle has no IPU backend: install paddle_ipu beside it, or use --device cpu.",
-        )
-        return 2
-    paddle.enable_static()
-    try:
-        return run(chosen_settings(options), options, console)
-    except (ValueError, FileNotFoundError) as error:
-        say(console, str(error))
-        return 2
-    except DivergedError as error:
-        say(console, str(error))
-        return 1
-    except KeyboardInterrupt:
-        say(console, "interrupted; nothing was saved")
-        return 130
+    return command.run(
+        options.device,
+        lambda console: run(chosen_settings(options), options, console),
+        interrupted="interrupted; nothing was saved",
+    )
 
 
 if __name__ == "__main__":

@@ -18,7 +18,9 @@ from paddle.vision.models import ResNet
 from paddle.vision.models.resnet import BasicBlock, BottleneckBlock
 from rich.console import Console
 
-from examples.display import CompileBar, StepBar, plot_losses, say
+from examples import command
+from examples.command import DivergedError
+from examples.display import CompileBar, Panel, StepBar, plot, say
 from examples.resnet50.data import CLASSES, batches, feed, read_images, striped_patterns
 
 DESCRIPTION = """\
@@ -50,10 +52,6 @@ examples:
 # The last of the groups on each IPU; groups: stem, four groups of blocks, classifier.
 STAGES = {1: (5,), 2: (2, 5), 4: (1, 2, 3, 5)}
 HELD_OUT_SHARE = 0.1
-
-
-class DivergedError(ArithmeticError):
-    """The loss stopped being a number."""
 
 
 def network(model: Any, image: Any, num_ipus: int) -> Any:
@@ -278,22 +276,18 @@ def run(options: argparse.Namespace, console: Console) -> int:
     output.mkdir(parents=True, exist_ok=True)
     paddle.static.save(main, str(output / "resnet"))
     steps = range(1, len(curve) + 1)
-    points = {f"test, accuracy {accuracy:.3f}": (float(len(curve)), loss)}
-    plot_losses(output / "losses.png", steps, curve, points, window=5)
+    points = {f"test, accuracy {accuracy:.3f}": loss}
+    panel = Panel("loss", {"training": curve}, points=points)
+    plot(output / "losses.png", steps, panel, window=5)
     say(console, f"weights {output / 'resnet.pdparams'}, loss plot {output / 'losses.png'}")
     return 0
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line's options."""
-    parser = argparse.ArgumentParser(
-        prog="python -m examples.resnet50.train",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command.parser_of("examples.resnet50.train", DESCRIPTION, EPILOG, "out/resnet50")
+    command.add_device(parser)
     add = parser.add_argument
-    add("--device", choices=("ipu", "cpu"), default="ipu", help="where to train (default: ipu)")
     add("--num-ipus", type=int, choices=STAGES, default=1, help="stages, an IPU each (default: 1)")
     add("--fp16", action="store_true", help="compute in half, with a loss scale of 128")
     add("--depth", type=int, choices=(18, 34, 50, 101), default=50, help="layers (default: 50)")
@@ -306,12 +300,6 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--learning-rate", type=float, default=0.02, help="peak rate (default: 0.02)")
     add("--seed", type=int, default=1, help="of weights and order (default: 1)")
     add("--smoke", action="store_true", help="18 layers, 3 updates of small images")
-    add(
-        "--output",
-        type=Path,
-        default=Path("out/resnet50"),
-        help="folder to write into (default: out/resnet50)",
-    )
     return parser.parse_args(arguments)
 
 
@@ -326,12 +314,9 @@ def check(options: argparse.Namespace) -> None:
         options.micro_batch = 4
     if options.accumulation is None:
         options.accumulation = 2 * options.num_ipus
-    for name in ("image_size", "micro_batch", "accumulation", "steps"):
-        if getattr(options, name) < 1:
-            flag = "--" + name.replace("_", "-")
-            raise ValueError(f"{flag}: expected 1 or more, got {getattr(options, name)}")
-    if not options.learning_rate > 0:
-        raise ValueError(f"--learning-rate: expected more than 0, got {options.learning_rate}")
+    names = ("image_size", "micro_batch", "accumulation", "steps")
+    command.check_least(options, dict.fromkeys(names, 1))
+    command.check_positive(options, "learning_rate")
     if (options.images is None) != (options.labels is None):
         raise ValueError("--images and --labels: expected both or neither")
     if options.device == "cpu" and (options.num_ipus > 1 or options.fp16):
@@ -347,26 +332,12 @@ def check(options: argparse.Namespace) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     options = parse(arguments)
-    console = Console()
-    if options.device == "ipu" and not paddle.is_compiled_with_ipu():
-        say(
-            console,
-            "This Paddle has no IPU backend: install paddle_ipu beside it, or use --device cpu.",
-        )
-        return 2
-    paddle.enable_static()
-    try:
+
+    def work(console: Console) -> int:
         check(options)
         return run(options, console)
-    except (ValueError, FileNotFoundError) as error:
-        say(console, str(error))
-        return 2
-    except DivergedError as error:
-        say(console, str(error))
-        return 1
-    except KeyboardInterrupt:
-        say(console, "interrupted; nothing was saved")
-        return 130
+
+    return command.run(options.device, work, interrupted="interrupted; nothing was saved")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from examples.bert.text import read_articles
+from examples.text import read_articles
 
 END = "<|end|>"  # after each article
 _ORDER = 20  # of the shuffle that chooses the held-out articles

@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import paddle
 from numpy.typing import NDArray
 from rich.console import Console
 from tokenizers import Tokenizer
 
-from examples.display import CompileBar, StepBar, plot_losses, say
+from examples import command
+from examples.command import DivergedError
+from examples.display import CompileBar, Panel, StepBar, plot, say
 from examples.text_generation.data import (
     END,
     Corpus,
@@ -96,10 +97,6 @@ class Written:
     steps_per_second: float
 
 
-class DivergedError(ArithmeticError):
-    """The loss stopped being a number."""
-
-
 def train(session: Session, corpus: Corpus, output: Path, console: Console) -> None:
     """Train, evaluate on the held-out articles, save and plot."""
     training, context = session.training, session.config.context
@@ -128,7 +125,7 @@ def train(session: Session, corpus: Corpus, output: Path, console: Console) -> N
         with CompileBar(console, "the evaluation program") as compiling:
             loss = session.evaluate(sets, compiling)
         bits = loss / math.log(2) * len(corpus.held_out) / corpus.held_out_characters
-        points["held-out articles"] = (float(len(curve)), loss)
+        points["held-out articles"] = loss
         say(
             console,
             f"held-out articles: loss {loss:.3f} a token, perplexity {math.exp(loss):.1f}; "
@@ -137,7 +134,8 @@ def train(session: Session, corpus: Corpus, output: Path, console: Console) -> N
     session.save(output / "decoder")
     corpus.tokenizer.save(str(output / "decoder.tokenizer.json"))
     steps = range(1, len(curve) + 1)
-    plot_losses(output / "losses.png", steps, curve, points, y_label="loss of a token (nats)")
+    panel = Panel("loss of a token (nats)", {"training": curve}, points=points)
+    plot(output / "losses.png", steps, panel)
     say(console, f"weights {output / 'decoder.pdparams'}, loss plot {output / 'losses.png'}")
 
 
@@ -253,14 +251,11 @@ def run(options: argparse.Namespace, size: Size, console: Console) -> int:
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line's options."""
-    parser = argparse.ArgumentParser(
-        prog="python -m examples.text_generation.generate",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command.parser_of(
+        "examples.text_generation.generate", DESCRIPTION, EPILOG, "out/text_generation"
     )
+    command.add_device(parser)
     add = parser.add_argument
-    add("--device", choices=("ipu", "cpu"), default="ipu", help="where to run (default: ipu)")
     add("--smoke", action="store_true", help="a tiny decoder, 20 updates; sizes below change too")
     add("--load", type=Path, metavar="PREFIX", help="write with saved weights, without training")
     add("--steps", type=int, help="weight updates (default: 1500)")
@@ -279,12 +274,6 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         default=16,
         help="steps that a run of the IPU makes by itself (default: 16)",
     )
-    add(
-        "--output",
-        type=Path,
-        default=Path("out/text_generation"),
-        help="folder to write into (default: out/text_generation)",
-    )
     return parser.parse_args(arguments)
 
 
@@ -298,17 +287,13 @@ def checked(options: argparse.Namespace) -> Size:
     if options.tokens is None:
         options.tokens = 10 if options.smoke else 60
     least = {"tokens": 1, "samples": 0, "top_k": 1, "tokens_per_run": 1, "seed": 0}
-    for name, lowest in least.items():
-        if getattr(options, name) < lowest:
-            flag = "--" + name.replace("_", "-")
-            raise ValueError(f"{flag}: expected {lowest} or more, got {getattr(options, name)}")
+    command.check_least(options, least)
+    command.check_positive(options, "temperature", "learning_rate")
     if options.top_k > size.config.vocabulary:
         raise ValueError(
             f"--top-k: expected at most the {size.config.vocabulary} tokens of the vocabulary, "
             f"got {options.top_k}"
         )
-    if not options.temperature > 0:
-        raise ValueError(f"--temperature: expected more than 0, got {options.temperature}")
     if size.config.context % options.tokens_per_run:
         raise ValueError(
             f"--tokens-per-run: expected a divisor of the cache's {size.config.context} tokens, "
@@ -327,8 +312,6 @@ def checked(options: argparse.Namespace) -> Size:
             )
         training = replace(training, steps=options.steps)
     if options.learning_rate is not None:
-        if not options.learning_rate > 0:
-            raise ValueError(f"--learning-rate: expected more than 0, got {options.learning_rate}")
         training = replace(training, learning_rate=options.learning_rate)
     return replace(size, training=training)
 
@@ -336,27 +319,13 @@ def checked(options: argparse.Namespace) -> Size:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     options = parse(arguments)
-    console = Console()
-    if options.device == "ipu" and not paddle.is_compiled_with_ipu():
-        say(
-            console,
-            "This Paddle has no IPU backend: install paddle_ipu beside it, or use --device cpu.",
-        )
-        return 2
-    paddle.enable_static()
-    try:
+
+    def work(console: Console) -> int:
         size = checked(options)
         options.output.mkdir(parents=True, exist_ok=True)
         return run(options, size, console)
-    except (ValueError, FileNotFoundError, FileExistsError) as error:
-        say(console, str(error))
-        return 2
-    except DivergedError as error:
-        say(console, str(error))
-        return 1
-    except KeyboardInterrupt:
-        say(console, "interrupted; nothing was saved")
-        return 130
+
+    return command.run(options.device, work, interrupted="interrupted; nothing was saved")
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ class DeviceProgram:
         with self._in_scope():
             self.executor.run(startup)
             config = networks.config_of(settings, squad=self._squad)
-            start = initial_weights(config, self.shapes, settings.seed, "published")
+            start = initial_weights(config, self.shapes, settings.seed, settings.initial_weights)
             paddle.static.set_program_state(self.main, start)
         self._runnable: Any = self.main
 
@@ -172,15 +172,29 @@ class DeviceProgram:
         return [n for n in names if "_beta1_pow_acc" in n or "_beta2_pow_acc" in n]
 
     def _optimizer(self) -> Any:
-        """Lamb for pretraining, Adam for SQuAD, as published."""
+        """As published Lamb for pretraining, Adam for SQuAD."""
         s = self.settings
         common = {"beta1": s.beta1, "beta2": s.beta2, "epsilon": s.adam_epsilon}
-        if not self._squad:
-            return paddle.optimizer.Lamb(self.schedule, lamb_weight_decay=s.weight_decay, **common)
+        name = s.optimizer or ("adam" if self._squad else "lamb")
+        if name == "lamb":
+            return paddle.optimizer.Lamb(
+                self.schedule,
+                lamb_weight_decay=s.weight_decay,
+                exclude_from_weight_decay_fn=(
+                    None if s.decay_biases else lambda parameter: not _is_matrix(parameter.name)
+                ),
+                **common,
+            )
         # Where an IPU's option makes the decay of Adam a decoupled one, the CPU has AdamW for it.
         decoupled = s.weight_decay_mode == "decay" and s.weight_decay and self.device == "cpu"
-        kind = paddle.optimizer.AdamW if decoupled else paddle.optimizer.Adam
-        return kind(self.schedule, weight_decay=s.weight_decay or None, **common)
+        if name == "adamw" or decoupled:
+            return paddle.optimizer.AdamW(
+                self.schedule,
+                weight_decay=s.weight_decay,
+                apply_decay_param_fun=None if s.decay_biases else _is_matrix,
+                **common,
+            )
+        return paddle.optimizer.Adam(self.schedule, weight_decay=s.weight_decay or None, **common)
 
     def _hints(self) -> Hints:
         s = self.settings
@@ -194,6 +208,10 @@ class DeviceProgram:
     def _in_scope(self) -> AbstractContextManager[None]:
         guard: AbstractContextManager[None] = paddle.static.scope_guard(self.scope)
         return guard
+
+
+def _is_matrix(parameter: str) -> bool:
+    return parameter.endswith(".weight")
 
 
 def schedule(settings: Settings, total_steps: int) -> Any:

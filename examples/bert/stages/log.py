@@ -1,4 +1,4 @@
-"""The log of a training: console, JSON lines, and VisualDL or Weights & Biases where asked for."""
+"""The log of a training: console, JSON lines, a plot; VisualDL and Weights & Biases on request."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from examples.bert.files import DataError
+from examples.bert.files import DataError, writing
+from examples.display import Panel, StepBar, plot, say
 
 Record = Mapping[str, float]
 Sink = Callable[[int, Record], None]
 
 LOG_FILE = "log.jsonl"
+PLOT_FILE = "losses.png"
 
 
 class TrainingLog:
@@ -51,24 +52,20 @@ class TrainingLog:
         self._file = path.open("w", encoding="utf-8")
         self._file.writelines(json.dumps(record) + "\n" for record in kept)
         self._file.flush()
-        columns = (TextColumn("training "), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        # Elsewhere than on a terminal the lines alone tell the progress.
-        is_hidden = not console.is_terminal or console.quiet
-        self._bar = Progress(*columns, console=console, disable=is_hidden)
-        self._task = self._bar.add_task("training", total=total, completed=start)
+        self._bar = StepBar(console, "training", total, stays=False)
+        self._bar.advance("", start)
 
     def add(self, step: int, record: Record) -> None:
         """One run is done; ``step`` counts from 1."""
-        self._bar.advance(self._task)
+        self._bar.advance(f"{record['throughput']:.0f} sequences/s")
         for sink in self._sinks:
             sink(step, record)
         if step % self._every == 0 or step == self._total:
             print(json.dumps(record), file=self._file, flush=True)
-            text = "  ".join(f"{name} {value:.6g}" for name, value in record.items())
-            self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+            say(self._console, "  ".join(f"{name} {value:.6g}" for name, value in record.items()))
 
     def __enter__(self) -> Self:
-        self._bar.start()
+        self._bar.__enter__()
         return self
 
     def __exit__(
@@ -77,7 +74,7 @@ class TrainingLog:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._bar.stop()
+        self._bar.__exit__(kind, error, trace)
         self._file.close()
         for close in self._closers:
             close()
@@ -121,3 +118,31 @@ def read_log(path: Path) -> list[dict[str, float]]:
             break
         records.append(record)
     return records
+
+
+def plot_log(
+    folder: Path,
+    levels: Mapping[str, float] | None = None,
+    points: Mapping[str, float] | None = None,
+    *,
+    window: int = 1,
+) -> Path:
+    """Write ``losses.png`` beside ``log.jsonl``: each loss and each accuracy by step; its path.
+
+    Args:
+        levels: label -> loss to draw as a horizontal line.
+        points: label -> loss to mark at the last step.
+        window: lines of the log in the moving average.
+    """
+    records = read_log(folder / LOG_FILE)
+    steps = [record["global_step"] for record in records]
+
+    def curves(kind: str) -> dict[str, list[float]]:
+        return {n: [record[n] for record in records] for n in records[0] if n.startswith(kind)}
+
+    target = folder / PLOT_FILE
+    if records:
+        losses = Panel("loss (nats)", curves("loss"), levels or {}, points or {})
+        with writing(target) as stream:
+            plot(stream, steps, losses, Panel("accuracy", curves("accuracy")), window=window)
+    return target

@@ -5,7 +5,7 @@ Names and defaults are those of the published scripts where these have them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 
@@ -42,9 +42,15 @@ class Settings:
         0.0, "dropout of the encoder's residuals, and in SQuAD of the attention"
     )
 
+    initial_weights: str = argument(
+        "published", "'published', or 'neighbours': heads begin by looking at neighbouring words"
+    )
+
     # The optimizer.
+    optimizer: str = argument("", "lamb, adamw or adam; '': Lamb, in SQuAD Adam")
     learning_rate: float = argument(5e-5, "peak learning rate")
     weight_decay: float = argument(0.0, "weight decay")
+    decay_biases: bool = argument(True, "weight decay of biases and layer norms, too")
     weight_decay_mode: str = argument("", "'', 'decay' or 'l2_regularization'")
     beta1: float = argument(0.9, "of Adam and Lamb")
     beta2: float = argument(0.999, "of Adam and Lamb")
@@ -78,7 +84,7 @@ class Settings:
     # The run.
     seed: int = argument(42, "of weights, data and dropout")
     shuffle: bool = argument(False, "shuffle the data")
-    num_workers: int = argument(3, "processes that read pretraining data; 0: none")
+    num_workers: int = argument(3, "threads that read pretraining files ahead; 0: none")
     logging_steps: int = argument(10, "runs between lines of the log")
     save_steps: int = argument(500, "runs between checkpoints")
     keep_checkpoints: int = argument(2, "checkpoints that are kept")
@@ -109,8 +115,22 @@ class Settings:
         """Rows of a run."""
         return self.update_rows * self.batches_per_step
 
+    def for_inference(self) -> Settings:
+        """The settings to evaluate what was trained with these: one IPU, without dropout."""
+        return replace(
+            self,
+            is_training=False,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+            enable_grad_acc=False,
+            batches_per_step=1,
+            num_ipus=1,
+            num_replica=1,
+            batch_size=0,
+        )
+
     def check(self) -> None:
-        """Refuse what cannot be.
+        """Check that the values fit.
 
         Raises:
             ValueError: names the argument, what was expected and what was given.
@@ -128,6 +148,14 @@ class Settings:
         for name in ("num_workers", "questions", "warmup_steps", "weight_decay"):
             if getattr(self, name) < 0:
                 raise ValueError(f"--{name}: expected 0 or more, got {getattr(self, name)}")
+        for name, choices in (
+            ("optimizer", ("", "lamb", "adamw", "adam")),
+            ("initial_weights", ("published", "neighbours")),
+        ):
+            if getattr(self, name) not in choices:
+                raise ValueError(
+                    f"--{name}: expected one of {choices}, got {getattr(self, name)!r}"
+                )
         if self.batch_size not in (0, self.step_rows):
             raise ValueError(
                 f"--batch_size: expected {self.step_rows} = {self.micro_batch_size} a micro-batch "

@@ -14,14 +14,14 @@ import numpy as np
 from rich.console import Console
 
 from examples.bert.files import DataError
-from examples.bert.progress import CompileBar
 from examples.bert.stages.checkpoints import CheckpointFolder
 from examples.bert.stages.device import DeviceProgram, Feeds
 from examples.bert.stages.interruption import InterruptedRunError
-from examples.bert.stages.log import TrainingLog
+from examples.bert.stages.log import TrainingLog, plot_log
 from examples.bert.stages.parameters import SUFFIX, write_parameters
-from examples.bert.stages.plot import plot_log
 from examples.bert.stages.settings import Settings
+from examples.command import DivergedError
+from examples.display import CompileBar, say
 
 # What may differ between the parts of a resumed run: it changes no loss.
 _FREE = (
@@ -30,10 +30,6 @@ _FREE = (
     "enable_engine_caching max_steps epochs batch_size available_mem_proportion "
     "n_best_size max_answer_length null_score_diff_threshold"
 ).split()
-
-
-class DivergedError(ArithmeticError):
-    """A loss stopped being a number."""
 
 
 class Batches(Protocol):
@@ -85,7 +81,7 @@ def train(program: DeviceProgram, work: Work, console: Console) -> Path:
     setting = _setting(settings, work)
     start, position = _start(program, checkpoints, setting, console)
     if program.device == "ipu" and start < work.total_steps:
-        with CompileBar(console) as bar:
+        with CompileBar(console, "the training program") as bar:
             program.compile(bar)
     try:
         if start < work.total_steps:
@@ -153,7 +149,7 @@ def _loop(
                 checkpoints.write(program, step, setting, batches.position())
     if trained:
         share = waited / (waited + trained)
-        _say(console, f"waited for data {waited:.2f} s, {share:.2%} of {waited + trained:.1f} s")
+        say(console, f"waited for data {waited:.2f} s, {share:.2%} of {waited + trained:.1f} s")
 
 
 def _start(
@@ -165,10 +161,10 @@ def _start(
     """The runs made already and the data's position: 0 and None, or those of the checkpoint."""
     settings = program.settings
     if settings.resume:
-        start, position = checkpoints.read(program, setting, lambda text: _say(console, text))
+        start, position = checkpoints.read(program, setting, lambda text: say(console, text))
         program.replicas.check_same_start(start, settings.output_dir)
         what = f"resuming after step {start}" if start else "nothing to resume; starting anew"
-        _say(console, f"{what} in {settings.output_dir}")
+        say(console, f"{what} in {settings.output_dir}")
         return start, position
     if checkpoints.newest is not None:
         if not settings.overwrite:
@@ -201,10 +197,6 @@ def _final(program: DeviceProgram, work: Work) -> Path:
 def _tell_last(checkpoints: CheckpointFolder, console: Console) -> None:
     newest = checkpoints.newest
     if newest is None:
-        _say(console, "no checkpoint was written yet")
+        say(console, "no checkpoint was written yet")
     else:
-        _say(console, f"last good checkpoint: {newest}; --resume goes on from it")
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+        say(console, f"last good checkpoint: {newest}; --resume goes on from it")

@@ -14,17 +14,15 @@ pytest.importorskip("rich")
 from rich.console import Console
 
 from examples import display
-from examples.bert import progress
 
 
 @pytest.mark.parametrize(
     "bar",
     [
-        progress.CompileBar,
         lambda console: display.CompileBar(console, "it"),
         lambda console: display.StepBar(console, "training", 3),
     ],
-    ids=["BERT's compile bar", "compile bar", "step bar"],
+    ids=["compile bar", "step bar"],
 )
 def test_a_quiet_bar_takes_nothing_of_the_error_stream(
     bar: Any, monkeypatch: pytest.MonkeyPatch

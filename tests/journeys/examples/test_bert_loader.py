@@ -1,12 +1,9 @@
-"""The pretraining loader: order, positions, processes, and what it says of unusable files."""
+"""The pretraining loader: order, positions, threads, and what it says of unusable files."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
+import threading
 import time
 from itertools import islice
 from pathlib import Path
@@ -88,7 +85,7 @@ def test_batches_hold_the_samples_in_that_order(files: list[Path]) -> None:
                     np.testing.assert_array_equal(batch[name][row], laid_out[file][name][sample])
 
 
-def test_the_number_of_processes_does_not_change_the_batches(files: list[Path]) -> None:
+def test_the_number_of_threads_does_not_change_the_batches(files: list[Path]) -> None:
     with loader(files) as data:
         expected = list(islice(data, 20))
     for workers in (1, 3):
@@ -144,34 +141,17 @@ def test_the_wait_is_reported(files: list[Path]) -> None:
     assert data.total_waited_seconds <= passed
 
 
-def processes(data: PretrainingLoader) -> list[int]:
-    return [source._process.pid for source in data._sources]  # type: ignore[union-attr]
-
-
-def is_running(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z"  # ended, and nobody has asked for its exit code
-
-
-def test_closing_ends_the_processes(files: list[Path]) -> None:
-    data = loader(files, 2)
-    pids = processes(data)
-    assert all(map(is_running, pids))
+@pytest.mark.parametrize("workers", [0, 2])
+def test_closing_ends_the_threads(files: list[Path], workers: int) -> None:
+    before = threading.active_count()
+    data = loader(files, workers)
+    next(data)
+    assert threading.active_count() > before
     data.close()
-    assert not any(map(is_running, pids))
+    assert threading.active_count() == before
     data.close()
     with pytest.raises(ValueError, match="the loader is closed"):
         next(data)
-
-
-def test_a_loader_that_is_dropped_ends_its_processes(files: list[Path]) -> None:
-    data = loader(files, 1)
-    (pid,) = processes(data)
-    del data
-    assert not is_running(pid)
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -184,48 +164,6 @@ def test_a_file_damaged_in_its_middle_is_named(files: list[Path], workers: int) 
         list(islice(data, 20))
     with pytest.raises(ValueError, match="the loader is closed"):
         next(data)
-
-
-def test_a_killed_process_is_reported(files: list[Path]) -> None:
-    with loader(files, 1) as data:
-        next(data)
-        (pid,) = processes(data)
-        os.kill(pid, signal.SIGKILL)
-        with pytest.raises(DataError, match="a loader process ended unexpectedly, with signal 9"):
-            list(islice(data, 50))
-
-
-SCRIPT = """
-import sys, time
-from pathlib import Path
-from examples.bert.loader import PretrainingLoader
-data = PretrainingLoader([Path(sys.argv[1])], 5, 511, 8, 0)
-next(data)
-print(*(s._process.pid for s in data._sources), flush=True)
-time.sleep(60)
-"""
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_no_process_outlives_an_interrupted_or_killed_program(
-    files: list[Path], number: signal.Signals
-) -> None:
-    command = [sys.executable, "-c", SCRIPT, str(files[0])]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as program:
-        assert program.stdout is not None
-        assert program.stderr is not None
-        pids = [int(pid) for pid in program.stdout.readline().split()]
-        assert len(pids) == 2
-        program.send_signal(number)
-        errors = program.stderr.read()  # ends when the loader's processes have closed it too
-    assert errors.count("Traceback") == (number == signal.SIGINT)  # the program's own
-    for _ in range(100):
-        if not any(map(is_running, pids)):
-            break
-        time.sleep(0.05)
-    assert not any(map(is_running, pids))
 
 
 def test_files_that_do_not_fit_are_refused_at_once(files: list[Path], tmp_path: Path) -> None:

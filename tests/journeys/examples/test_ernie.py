@@ -13,8 +13,8 @@ pytest.importorskip("tokenizers")
 
 from rich.console import Console
 
-from examples.bert.text import Article
 from examples.ernie import data, infer
+from examples.text import Article
 
 pytestmark = pytest.mark.usefixtures("static_mode")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ pytest.importorskip("rich")
 import paddle
 from rich.console import Console
 
-from examples.display import CompileBar, plot_losses
+from examples.display import CompileBar, Panel, moving_average, plot
 from examples.extras import require
 from examples.mnist import data, train
 from examples.mnist.data import Images, read_mnist, split
@@ -143,7 +142,15 @@ def test_missing_packages_are_named_with_their_extra(capsys: pytest.CaptureFixtu
     assert "pip install '.[mnist]'" in message
 
 
-def test_plot_refuses_losses_without_steps(tmp_path: Path) -> None:
-    points: Any = {}
-    with pytest.raises(ValueError, match="expected as many as the 1 steps"):
-        plot_losses(tmp_path / "losses.png", [1], [], points)
+def test_a_plot_needs_a_value_for_each_step(tmp_path: Path) -> None:
+    panel = Panel("loss", {"training": []})
+    with pytest.raises(ValueError, match="training: expected as many as the 1 steps"):
+        plot(tmp_path / "losses.png", [1], panel)
+
+
+def test_a_moving_average_takes_in_a_window() -> None:
+    values = np.random.default_rng(0).random(60).tolist()
+    smooth = moving_average(values, 20)
+    assert smooth[9] == pytest.approx(np.mean(values[:10]))
+    assert smooth[-1] == pytest.approx(np.mean(values[-20:]))
+    assert moving_average(values, 1) == values

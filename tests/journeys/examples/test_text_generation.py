@@ -15,7 +15,7 @@ pytest.importorskip("tokenizers")
 
 import paddle
 
-from examples.bert.text import Article
+from examples.text import Article
 from examples.text_generation import data, generate
 from examples.text_generation.model import Decoder, DecoderConfig, rotary_tables, rotate
 from examples.text_generation.session import Sampling, Session, Training, choose

@@ -62,7 +62,7 @@ def corpus_folder() -> Path:
         import gensim
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            "the pretraining text comes inside gensim, which is not installed; install the project "
+            "the English text comes inside gensim, which is not installed; install the project "
             "with its extra: pip install '.[bert]'"
         ) from error
     folder = Path(gensim.__file__).parent / "test" / "test_data"
