@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import paddle
 from rich.console import Console
 
 from examples.display import say
@@ -18,8 +17,10 @@ class DivergedError(ArithmeticError):
     """The loss stopped being a number."""
 
 
-def parser_of(module: str, description: str, epilog: str, output: str) -> argparse.ArgumentParser:
-    """A parser with ``--output``; ``output`` is the default folder."""
+def parser_of(
+    module: str, description: str, epilog: str, output: str = ""
+) -> argparse.ArgumentParser:
+    """A parser with ``--output``; where ``output`` is empty, the user must name a folder."""
     parser = argparse.ArgumentParser(
         prog=f"python -m {module}",
         description=description,
@@ -29,8 +30,9 @@ def parser_of(module: str, description: str, epilog: str, output: str) -> argpar
     parser.add_argument(
         "--output",
         type=Path,
-        default=Path(output),
-        help=f"folder to write into (default: {output})",
+        required=not output,
+        default=Path(output) if output else None,
+        help="folder to write into" + (f" (default: {output})" if output else ""),
     )
     return parser
 
@@ -81,6 +83,8 @@ def run(
         What ``work`` returns; 1 if training diverged, 2 for wrong arguments or missing files, 130
         if interrupted.
     """
+    import paddle  # not needed by the processes of examples.bert.prepare, which import this module
+
     console = Console()
     if device != "cpu" and not paddle.is_compiled_with_ipu():
         say(console, NO_BACKEND + (", or use --device cpu." if device else "."))

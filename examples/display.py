@@ -80,7 +80,7 @@ class StepBar:
     """Steps done out of all steps, with a report at the right end that changes on the way.
 
     On a terminal the bar moves; a file or a pipe gets the finished line. With ``stays`` off
-    nothing is left of it at the end.
+    nothing is left of it at the end, and a file gets nothing.
     """
 
     def __init__(self, console: Console, what: str, steps: int, *, stays: bool = True) -> None:
@@ -92,7 +92,7 @@ class StepBar:
             TextColumn("{task.fields[report]}", markup=False),
             console=console,
             transient=not stays,
-            disable=console.quiet,
+            disable=console.quiet or not (stays or console.is_terminal),
         )
         self._task = self._bar.add_task(what, total=steps, report="")
 

@@ -55,7 +55,7 @@ def evaluate(trained: DeviceProgram, sets: Sequence[Sequence[Arrays]]) -> list[V
     """
     settings = trained.settings.for_inference()
     program = DeviceProgram(settings, networks.pretraining, trained.device)
-    program.take_weights(trained.parameters())
+    program.set_weights(trained.parameters())
     program.compile()
     return [_mean([program.step(dict(batch)) for batch in batches], batches) for batches in sets]
 

@@ -117,7 +117,7 @@ class SquadPlacement(Placement):
 
 @dataclass(frozen=True)
 class Hints:
-    """What the compiler for an IPU is told about single operators; no number depends on it.
+    """Hints to the compiler for an IPU about single operators; no number depends on them.
 
     ``available_memory`` is the share of an IPU's memory for each matrix product, ``serialize`` the
     parts that the product with the vocabulary is cut into, ``checkpoint`` marks a tensor that

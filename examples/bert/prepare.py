@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from examples import command
 from examples.bert.files import DataError
 from examples.bert.folder_lock import only_run_in
 from examples.bert.plain_text import find_texts, read_texts
-from examples.bert.sample_making import Corpus, MadeFile, SampleSettings, make_corpus
+from examples.bert.sample_making import Corpus, SampleBar, SampleSettings, make_corpus
+from examples.display import say
 from examples.text import Article, read_articles
 
 DESCRIPTION = """\
@@ -69,26 +70,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     corpus, settings, options.output, options.processes, bar, options.overwrite
                 )
     except (DataError, ValueError, ModuleNotFoundError, OSError) as error:
-        _say(console, f"error: {error}")
+        say(console, f"error: {error}")
         return 2
     except KeyboardInterrupt:
-        _say(console, f"interrupted; nothing was written to {options.output}")
+        say(console, f"interrupted; nothing was written to {options.output}")
         return 130
-    _say(console, report)
+    say(console, report)
     return 0
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line's options."""
-    parser = argparse.ArgumentParser(
-        prog="python -m examples.bert.prepare",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command.parser_of("examples.bert.prepare", DESCRIPTION, EPILOG)
     add = parser.add_argument
     add("text", type=Path, nargs="*", metavar="TEXT", help="text files, or folders of .txt files")
-    add("--output", type=Path, required=True, help="folder to write into")
     add("--overwrite", action="store_true", help="replace prepared data in the output folder")
     add("--vocab", type=Path, help="vocab.txt, or a .json of tokenizers, to use")
     add(
@@ -131,39 +126,6 @@ def articles(paths: Sequence[Path]) -> Callable[[], Iterable[Article]]:
         return lambda: own
     files = find_texts(paths)
     return lambda: read_texts(files)
-
-
-class SampleBar(Progress):
-    """A bar of the text that was read and one of the files that were made."""
-
-    def __init__(self, console: Console) -> None:
-        columns = (
-            TextColumn("{task.description:<10}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-        )
-        super().__init__(*columns, console=console)
-
-    def stage(self, name: str, total: int | None) -> None:
-        """A new bar, for what comes now; the one before is full."""
-        for task in self.tasks:
-            self.update(task.id, total=task.completed)
-        self._current = self.add_task(name, total=total)
-
-    def done(self) -> None:
-        """One more of the current stage is done."""
-        self.advance(self._current)
-
-    def made(self, file: MadeFile) -> None:
-        """A file was made."""
-        self.done()
-        if not self.console.is_terminal:
-            _say(self.console, f"{file.name}: {file.samples} samples")
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -150,7 +150,7 @@ class SquadBatches:
         return {"next_batch": self._number}
 
     def close(self) -> None:
-        """Nothing reads ahead."""
+        """There are no threads to end."""
 
 
 def in_order(features: SquadFeatures, rows: int, start: int) -> Iterator[Feeds]:
@@ -186,7 +186,7 @@ def validate(
         )
     program = DeviceProgram(settings, networks.squad, device)
     if trained is not None:
-        program.take_weights(trained.parameters())
+        program.set_weights(trained.parameters())
     elif settings.enable_load_params or settings.tf_checkpoint:
         load_start(program, settings, (), lambda text: say(console, text))
     else:

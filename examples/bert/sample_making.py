@@ -15,9 +15,11 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from examples.bert.files import DataError, cannot_write, write_json, writing
 from examples.bert.sample_files import write_samples
@@ -28,6 +30,7 @@ from examples.bert.vocabulary import (
     save_vocabulary,
     train_vocabulary,
 )
+from examples.display import say
 from examples.text import Article
 
 REPORT_FILE = "prepared.json"
@@ -35,7 +38,7 @@ HELD_OUT = "held_out"
 
 # What follows the seed where random numbers are drawn, so that no two uses share a stream. A seed
 # that ends in 0 is the same as one without it: files and views are numbered from 1 there.
-_DEALING, _SAMPLES, _SHUFFLING = 1, 2, 3
+_DISTRIBUTION, _SAMPLES, _SHUFFLING = 1, 2, 3
 _LINES_AT_ONCE = 100
 
 
@@ -98,17 +101,33 @@ class MadeFile:
     unknown: int
 
 
-class Watcher(Protocol):
-    """Who is told how far it is."""
+class SampleBar(Progress):
+    """A bar of the text that was read and one of the files that were made."""
+
+    def __init__(self, console: Console) -> None:
+        columns = (
+            TextColumn("{task.description:<10}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
+        super().__init__(*columns, console=console)
 
     def stage(self, name: str, total: int | None) -> None:
-        """Something new begins."""
+        """A new bar, for what comes now; the one before is full."""
+        for task in self.tasks:
+            self.update(task.id, total=task.completed)
+        self._current = self.add_task(name, total=total)
 
     def done(self) -> None:
-        """One more of it is done."""
+        """One more of the current stage is done."""
+        self.advance(self._current)
 
     def made(self, file: MadeFile) -> None:
-        """A file was made, one of the stage's total."""
+        """A file was made."""
+        self.done()
+        if not self.console.is_terminal:
+            say(self.console, f"{file.name}: {file.samples} samples")
 
 
 @dataclass(frozen=True)
@@ -128,7 +147,7 @@ def make_corpus(
     settings: SampleSettings,
     folder: Path,
     processes: int,
-    watcher: Watcher,
+    bar: SampleBar,
     overwrite: bool = False,
 ) -> str:
     """Make all files in ``folder``; a summary for people.
@@ -150,22 +169,22 @@ def make_corpus(
         )
     if corpus.vocabulary is not None:
         load_vocabulary(corpus.vocabulary)  # before the long work
-    with _workshop(folder) as workshop:
-        texts, articles = _deal_out(corpus, settings, workshop, watcher)
-        vocabulary = _vocabulary(corpus, texts, workshop, watcher)
+    with _temporary_folder(folder) as temporary:
+        texts, articles = _distribute_articles(corpus, settings, temporary, bar)
+        vocabulary = _vocabulary(corpus, texts, temporary, bar)
         tasks = [
             _Task(
                 text,
                 vocabulary,
-                workshop / f"{text.stem}.{settings.format}",
+                temporary / f"{text.stem}.{settings.format}",
                 number,
                 1 if text.stem == HELD_OUT else settings.duplicates,
                 settings,
             )
             for number, text in enumerate(texts)
         ]
-        watcher.stage("samples", len(tasks))
-        made = _make_all(tasks, processes, watcher)
+        bar.stage("samples", len(tasks))
+        made = _make_all(tasks, processes, bar)
         for old in _prepared_files(folder):
             old.unlink()
         for path in (vocabulary, *(task.output for task in tasks)):
@@ -185,7 +204,7 @@ def make_corpus(
 
 
 def make_file(task: _Task) -> MadeFile:
-    """Make one file of samples of the articles dealt to it."""
+    """Make one file of samples of the articles assigned to it."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes share the cores already
     vocabulary = load_vocabulary(task.vocabulary)
     with task.articles.open(encoding="utf-8") as stream:
@@ -214,15 +233,15 @@ def make_file(task: _Task) -> MadeFile:
     return MadeFile(task.output.name, len(order), len(tokens), unknown)
 
 
-def _deal_out(
-    corpus: Corpus, settings: SampleSettings, workshop: Path, watcher: Watcher
+def _distribute_articles(
+    corpus: Corpus, settings: SampleSettings, temporary: Path, bar: SampleBar
 ) -> tuple[list[Path], int]:
     """Write the articles as JSON lines, one file of them for each file of samples to make."""
-    watcher.stage("counting", None)
+    bar.stage("counting", None)
     count = 0
     for _ in corpus.read():
         count += 1
-        watcher.done()
+        bar.done()
     held_out = settings.held_out_share > 0.0
     least = 2 * settings.files + 2 * held_out
     if count < least:
@@ -239,18 +258,20 @@ def _deal_out(
             f"--held-out-share: {len(kept)} of {count} articles leave too few for "
             f"{settings.files} files; lower it, or make fewer --files"
         )
-    shuffled = np.random.default_rng((settings.seed, _DEALING)).permutation(len(training)).tolist()
+    shuffled = (
+        np.random.default_rng((settings.seed, _DISTRIBUTION)).permutation(len(training)).tolist()
+    )
     target = dict.fromkeys(kept, settings.files)
     target |= {training[i]: place % settings.files for place, i in enumerate(shuffled)}
     names = [f"training_{number:04d}.jsonl" for number in range(settings.files)]
-    paths = [workshop / name for name in (*names, *([f"{HELD_OUT}.jsonl"] if held_out else []))]
-    watcher.stage("reading", count)
+    paths = [temporary / name for name in (*names, *([f"{HELD_OUT}.jsonl"] if held_out else []))]
+    bar.stage("reading", count)
     parts: list[list[str]] = [[] for _ in paths]
     for number, article in enumerate(corpus.read()):
         parts[target[number]].append(json.dumps(article.sentences))
         if len(parts[target[number]]) == _LINES_AT_ONCE:
             _append(paths[target[number]], parts[target[number]])
-        watcher.done()
+        bar.done()
     for path, lines in zip(paths, parts, strict=True):
         _append(path, lines)
     return paths, count
@@ -262,19 +283,19 @@ def _append(path: Path, lines: list[str]) -> None:
     lines.clear()
 
 
-def _vocabulary(corpus: Corpus, texts: Sequence[Path], workshop: Path, watcher: Watcher) -> Path:
-    """The vocabulary's file in the workshop: a copy of the given one, or one trained now."""
+def _vocabulary(corpus: Corpus, texts: Sequence[Path], temporary: Path, bar: SampleBar) -> Path:
+    """The vocabulary's file in the temporary folder: a copy, or one trained on the text."""
     if corpus.vocabulary is not None:
-        copy = workshop / f"vocab{'.json' if corpus.vocabulary.suffix == '.json' else '.txt'}"
+        copy = temporary / f"vocab{'.json' if corpus.vocabulary.suffix == '.json' else '.txt'}"
         content = corpus.vocabulary.read_bytes()
         with writing(copy) as stream:
             stream.write(content)
         return copy
-    watcher.stage("vocabulary", 1)
+    bar.stage("vocabulary", 1)
     tokenizer = train_vocabulary(_training_sentences(texts), corpus.vocabulary_size)
-    save_vocabulary(tokenizer, workshop / "vocab.txt")
-    watcher.done()
-    return workshop / "vocab.txt"
+    save_vocabulary(tokenizer, temporary / "vocab.txt")
+    bar.done()
+    return temporary / "vocab.txt"
 
 
 def _training_sentences(texts: Sequence[Path]) -> Iterator[str]:
@@ -285,20 +306,20 @@ def _training_sentences(texts: Sequence[Path]) -> Iterator[str]:
                     yield from json.loads(line)
 
 
-def _make_all(tasks: Sequence[_Task], processes: int, watcher: Watcher) -> list[MadeFile]:
+def _make_all(tasks: Sequence[_Task], processes: int, bar: SampleBar) -> list[MadeFile]:
     """All files, by as many processes; in this one if a single one is wanted."""
     if processes == 1:
         made = []
         for task in tasks:
             made.append(make_file(task))
-            watcher.made(made[-1])
+            bar.made(made[-1])
         return made
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(min(processes, len(tasks)), context, initializer=_follow_parent)
     try:
         futures = [pool.submit(make_file, task) for task in tasks]
         for future in as_completed(futures):
-            watcher.made(future.result())
+            bar.made(future.result())
         return [future.result() for future in futures]
     except BrokenProcessPool as error:
         raise DataError(
@@ -327,21 +348,21 @@ def _end_with_parent() -> None:
 
 
 @contextmanager
-def _workshop(folder: Path) -> Iterator[Path]:
+def _temporary_folder(folder: Path) -> Iterator[Path]:
     """A hidden folder within ``folder``, gone afterwards; an output folder made for it too."""
     made_folder = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     for left in folder.glob(".preparing-*"):  # of a run that was killed
         shutil.rmtree(left)
-    workshop = Path(tempfile.mkdtemp(dir=folder, prefix=".preparing-"))
+    temporary = Path(tempfile.mkdtemp(dir=folder, prefix=".preparing-"))
     try:
-        yield workshop
+        yield temporary
     except OSError as error:
         if error.filename is not None:
             raise
         raise cannot_write(folder, error) from error
     finally:
-        shutil.rmtree(workshop)
+        shutil.rmtree(temporary)
         if made_folder and not any(folder.iterdir()):
             folder.rmdir()
 

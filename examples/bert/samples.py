@@ -85,14 +85,14 @@ def make_pass(
 
 
 def _pairs(
-    documents: Sequence[Document], number: int, room: int, rng: np.random.Generator
+    documents: Sequence[Document], number: int, limit: int, rng: np.random.Generator
 ) -> list[tuple[list[int], list[int], bool]]:
     """Segment pairs of one document; half take their second segment from another one."""
     document = documents[number]
     pairs = []
     position = 0
     while position < len(document):
-        aim = int(rng.integers(2, room + 1)) if rng.random() < SHORT_SHARE else room
+        aim = int(rng.integers(2, limit + 1)) if rng.random() < SHORT_SHARE else limit
         end, length = position, 0
         while end < len(document) and length < aim:
             length += len(document[end])
@@ -113,14 +113,14 @@ def _pairs(
         else:
             second = [token for sentence in chunk[cut:] for token in sentence]
             position = end
-        _shorten(first, second, room, rng)
+        _shorten(first, second, limit, rng)
         pairs.append((first, second, is_foreign))
     return pairs
 
 
-def _shorten(first: list[int], second: list[int], room: int, rng: np.random.Generator) -> None:
+def _shorten(first: list[int], second: list[int], limit: int, rng: np.random.Generator) -> None:
     """Cut the excess off the longer segment in place, front or back with equal chance."""
-    excess = len(first) + len(second) - room
+    excess = len(first) + len(second) - limit
     if excess <= 0:
         return
     longer, shorter = (first, second) if len(first) > len(second) else (second, first)
@@ -148,8 +148,8 @@ def _mask_words(
     is_word = (ids != special.pad) & (ids != special.cls) & (ids != special.sep)
     chosen = np.minimum(chosen, is_word.sum(axis=1))
 
-    lottery = np.where(is_word, rng.random(ids.shape), 2.0)
-    order = np.argsort(lottery, axis=1)[:, :max_predictions]
+    draws = np.where(is_word, rng.random(ids.shape), 2.0)
+    order = np.argsort(draws, axis=1)[:, :max_predictions]
     is_chosen = np.arange(order.shape[1]) < chosen[:, None]
     positions = np.sort(
         np.where(is_chosen, order, ids.shape[1]), axis=1
@@ -159,10 +159,10 @@ def _mask_words(
 
     labels = np.zeros((rows, max_predictions), np.int32)
     labels[row, slot] = ids[row, column]
-    lot = rng.random(len(row))
+    draw = rng.random(len(row))
     random_words = words[rng.integers(0, len(words), len(row), dtype=np.int32)]
     ids[row, column] = np.where(
-        lot < 0.8, special.mask, np.where(lot < 0.9, random_words, ids[row, column])
+        draw < 0.8, special.mask, np.where(draw < 0.9, random_words, ids[row, column])
     )
     kept = np.zeros((rows, max_predictions), np.int32)
     kept[row, slot] = column

@@ -50,7 +50,7 @@ class SquadFeatures:
 
     ``input_ids``, ``token_type_ids``, ``position_ids``, ``attention_mask`` are int32 ``[N, L]``.
     ``start_positions`` and ``end_positions``, int32 ``[N]``, are the tokens of the first answer, or
-    0, the CLS, where the window does not hold it whole. ``question_numbers``, int32 ``[N]``, tells
+    0, the CLS, where the window does not hold it whole. ``question_numbers``, int32 ``[N]``, says
     whose window it is. ``offsets``, int32 ``[N, L, 2]``, gives each context token's first
     character and the one after its last in the original context, -1 elsewhere.
     ``is_best_window``, bool ``[N, L]``, marks, of all windows a context token is in, the one with
@@ -136,10 +136,10 @@ def make_features(
     windows = []
     for number, (question, query) in enumerate(zip(questions, queries, strict=True)):
         kept = query.ids[:max_query_length]
-        room = max_sequence_length - len(kept) - 3
+        capacity = max_sequence_length - len(kept) - 3
         count = len(tokens[question.context].ids)
-        starts = _window_starts(count, room, stride)
-        windows += [_Window(number, kept, start, min(room, count - start)) for start in starts]
+        starts = _window_starts(count, capacity, stride)
+        windows += [_Window(number, kept, start, min(capacity, count - start)) for start in starts]
 
     features = _empty(windows, max_sequence_length, vocabulary.special.pad)
     for row, window in enumerate(windows):
@@ -168,7 +168,7 @@ class _Window:
 
     @property
     def slots(self) -> slice:
-        """Where the context stands in the window."""
+        """The tokens of the context in the window."""
         first = len(self.query) + 2
         return slice(first, first + self.length)
 
@@ -199,17 +199,17 @@ def _fill(
     """Write one window, and where its answer is, if it holds it whole."""
     slots = window.slots
     end = slots.stop + 1
-    taken = slice(window.start, window.start + window.length)
+    part = slice(window.start, window.start + window.length)
     features.input_ids[row, : slots.start] = [special.cls, *window.query, special.sep]
-    features.input_ids[row, slots] = tokens.ids[taken]
+    features.input_ids[row, slots] = tokens.ids[part]
     features.input_ids[row, slots.stop] = special.sep
     features.token_type_ids[row, slots.start : end] = 1
     features.attention_mask[row, :end] = 1
-    features.offsets[row, slots] = tokens.offsets[taken]
+    features.offsets[row, slots] = tokens.offsets[part]
     span = _answer_tokens(answers[0], tokens.offsets) if answers else None
-    if span is not None and taken.start <= span[0] and span[1] < taken.stop:
-        features.start_positions[row] = span[0] - taken.start + slots.start
-        features.end_positions[row] = span[1] - taken.start + slots.start
+    if span is not None and part.start <= span[0] and span[1] < part.stop:
+        features.start_positions[row] = span[0] - part.start + slots.start
+        features.end_positions[row] = span[1] - part.start + slots.start
 
 
 def _mark_best_windows(features: SquadFeatures, windows: Sequence[_Window]) -> None:
@@ -223,14 +223,14 @@ def _mark_best_windows(features: SquadFeatures, windows: Sequence[_Window]) -> N
         context = np.minimum(place, lengths - 1 - place) + 0.01 * lengths
         best = np.where(inside, context, -1.0).argmax(axis=0)
         for number, (row, window) in enumerate(members):
-            taken = slice(window.start, window.start + window.length)
-            features.is_best_window[row, window.slots] = best[taken] == number
+            part = slice(window.start, window.start + window.length)
+            features.is_best_window[row, window.slots] = best[part] == number
 
 
-def _window_starts(tokens: int, room: int, stride: int) -> list[int]:
+def _window_starts(tokens: int, capacity: int, stride: int) -> list[int]:
     starts = [0]
-    while starts[-1] + room < tokens:
-        starts.append(starts[-1] + min(room, stride))
+    while starts[-1] + capacity < tokens:
+        starts.append(starts[-1] + min(capacity, stride))
     return starts
 
 

@@ -73,8 +73,8 @@ def _look_at_neighbours(config: BertConfig, weights: Weights) -> None:
         query = np.empty_like(key)
         for head in range(config.heads):
             columns = slice(head * width, (head + 1) * width)
-            turn = speed * (head // 2 + 1) * (1 if head % 2 else -1)
-            sine, cosine = np.sin(turn)[:, None], np.cos(turn)[:, None]
+            shift = speed * (head // 2 + 1) * (1 if head % 2 else -1)
+            sine, cosine = np.sin(shift)[:, None], np.cos(shift)[:, None]
             on_sine, on_cosine = key[:half, columns], key[half:, columns]
             # A query at position i equals the key at i + offset: sin and cos of a sum.
             query[:half, columns] = on_sine * cosine - on_cosine * sine

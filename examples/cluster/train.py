@@ -40,8 +40,8 @@ def main(words: Sequence[str] | None = None) -> float:
     program = _compiled(loss)
     mean = float("nan")
     for step in range(first, arguments.steps):
-        (found,) = exe.run(program, feed=_feed(step), fetch_list=[loss])
-        mean = float(popdist.allReduce(np.mean(found)))
+        (losses,) = exe.run(program, feed=_feed(step), fetch_list=[loss])
+        mean = float(popdist.allReduce(np.mean(losses)))
         if (step + 1) % arguments.every == 0:
             _say(f"step {step + 1}: loss {mean:.4f}")
             popdist.execute_on_instances({0}, _save, main_program, checkpoints, step + 1)
@@ -69,8 +69,8 @@ def _network() -> Any:
     y = paddle.static.data("y", [ROWS, 1], "float32")
     # The names by which a checkpoint finds them again.
     weight, bias = paddle.ParamAttr("weight"), paddle.ParamAttr("bias")
-    found = paddle.static.nn.fc(x, 1, weight_attr=weight, bias_attr=bias)
-    loss = paddle.mean((found - y) ** 2)
+    predicted = paddle.static.nn.fc(x, 1, weight_attr=weight, bias_attr=bias)
+    loss = paddle.mean((predicted - y) ** 2)
     paddle.optimizer.Adam(0.1).minimize(loss)
     return loss
 

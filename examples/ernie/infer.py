@@ -83,17 +83,17 @@ def train(
             compiler = paddle.static.IpuCompiledProgram(main, ipu_strategy=strategy)
             program = compiler.compile([*samples, "label"], [loss, accuracy])
         rng = np.random.default_rng(1)
-        seen: list[NDArray[np.float32]] = []
+        means: list[NDArray[np.float32]] = []
         with StepBar(console, "training", steps) as steps_bar:
             for _ in range(steps // per_run):
-                taken = rng.integers(0, len(labels), rows * per_run)
-                feed = {name: array[taken] for name, array in samples.items()}
-                feed["label"] = labels[taken, None]
+                chosen = rng.integers(0, len(labels), rows * per_run)
+                feed = {name: array[chosen] for name, array in samples.items()}
+                feed["label"] = labels[chosen, None]
                 fetched = executor.run(program, feed=feed, fetch_list=[loss, accuracy])
                 for _ in range(per_run):
                     rate.step()  # a rate is read once a run
-                seen.append(np.array([np.mean(value) for value in fetched]))
-                mean, share = np.mean(seen[-5:], axis=0)
+                means.append(np.array([np.mean(value) for value in fetched]))
+                mean, share = np.mean(means[-5:], axis=0)
                 steps_bar.advance(f"loss: {mean:.3f} accuracy: {share:.3f}", per_run)
         program.weights_to_host()
     return scope

@@ -35,12 +35,12 @@ def run(predictor: Any, feeds: Arrays) -> list[NDArray[Any]]:
 
 def milliseconds(predictor: Any, feeds: Arrays, runs: int) -> float:
     """Median time of a run."""
-    taken = []
+    seconds = []
     for _ in range(runs):
         start = time.perf_counter()
         run(predictor, feeds)
-        taken.append(time.perf_counter() - start)
-    return 1e3 * float(np.median(taken))
+        seconds.append(time.perf_counter() - start)
+    return 1e3 * float(np.median(seconds))
 
 
 def difference(got: NDArray[Any], expected: NDArray[Any]) -> float:

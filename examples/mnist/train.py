@@ -100,9 +100,9 @@ def evaluation_program() -> tuple[Any, list[Any]]:
         network.eval()
         logits = network(image)
         losses = paddle.nn.functional.cross_entropy(logits, label, reduction="none")
-        found = paddle.equal(paddle.argmax(logits, axis=1, keepdim=True), label)
-        found = paddle.cast(found, "float32")
-    return main, [losses, found]
+        correct = paddle.equal(paddle.argmax(logits, axis=1, keepdim=True), label)
+        correct = paddle.cast(correct, "float32")
+    return main, [losses, correct]
 
 
 def compile_for_ipu(

@@ -96,5 +96,5 @@ def batches(
     while True:
         order = rng.permutation(len(labels))
         for first in range(0, len(order) - rows + 1, rows):
-            taken = order[first : first + rows]
-            yield feed(pixels[taken], labels[taken])
+            chosen = order[first : first + rows]
+            yield feed(pixels[chosen], labels[chosen])

@@ -204,11 +204,11 @@ def run(options: argparse.Namespace, size: Size, console: Console) -> int:
         tokenizer = Tokenizer.from_file(f"{options.load}.tokenizer.json")
     config = replace(size.config, vocabulary=tokenizer.get_vocab_size())
     prompt = tokenizer.encode(options.prompt).ids
-    room = config.context - len(prompt)
-    if not prompt or options.tokens > room:
+    left = config.context - len(prompt)
+    if not prompt or options.tokens > left:
         raise ValueError(
             f"--prompt and --tokens: the prompt has {len(prompt)} tokens and the cache "
-            f"{config.context}; expected 1 to {room} more, got {options.tokens}"
+            f"{config.context}; expected 1 to {left} more, got {options.tokens}"
         )
     session = Session(config, size.training, device)
     count = sum(math.prod(p.shape) for p in session.main.all_parameters())

@@ -15,7 +15,7 @@ from examples.bert.stages.settings import Settings
 def parse(
     program: str, description: str, stages: tuple[Stage, ...], arguments: Sequence[str] | None
 ) -> tuple[Device, Settings]:
-    """(device, settings): the preset's values, and over them what the command line says.
+    """(device, settings): the preset's values, overridden by the command line.
 
     Exits with code 2 and a usage line where an argument is wrong.
     """

@@ -27,7 +27,7 @@ _NAME = re.compile(r"step_(\d+)$")
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands: runs made, and what they were made with.
+    """The progress of a training: runs made, and with which settings.
 
     ``setting`` holds what must be the same for the losses to go on; ``program`` the rest of the
     device's state; ``data`` where the next batch begins.

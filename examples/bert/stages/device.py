@@ -98,7 +98,7 @@ class DeviceProgram:
             state = self.main.state_dict(mode="param", scope=self.scope)
         return {name: np.array(state[name]) for name in self.shapes}
 
-    def take_weights(self, weights: Arrays) -> None:
+    def set_weights(self, weights: Arrays) -> None:
         """Replace parameters of those names; shapes are the caller's to check."""
         with self._in_scope():
             paddle.static.set_program_state(self.main, weights)

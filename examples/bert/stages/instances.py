@@ -65,11 +65,11 @@ class Replicas:
             return
         import popdist
 
-        found = [int(number) for number in popdist.allGather(np.int32(start))]
-        if len(set(found)) > 1:
+        starts = [int(number) for number in popdist.allGather(np.int32(start))]
+        if len(set(starts)) > 1:
             raise DataError(
                 f"--output_dir {folder}: expected all instances to go on after the same step, got "
-                f"{found}; give a folder that is the same one on every host"
+                f"{starts}; give a folder that is the same one on every host"
             )
 
 

@@ -11,7 +11,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class InterruptedRunError(BaseException):
-    """A signal asked the run to end; like KeyboardInterrupt, no handler of errors takes it."""
+    """A signal asked the run to end; like KeyboardInterrupt, no Exception."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"interrupted by {signal.Signals(number).name}")

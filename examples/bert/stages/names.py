@@ -159,7 +159,7 @@ def from_tensorflow(prefix: Path, settings: Settings, say: Callable[[str], None]
     """The tensors of a TensorFlow BERT checkpoint under our names, heads included.
 
     The word embedding is filled up with zeros or cut to ``vocab_size`` rows, the position embedding
-    repeated or cut to ``max_position_embeddings``; ``say`` is told.
+    repeated or cut to ``max_position_embeddings``; ``say`` reports it.
     """
     checkpoint = TensorFlowCheckpoint(prefix)
     names = {theirs: ours for ours, theirs, _ in encoder_names(settings.num_hidden_layers)}

@@ -80,12 +80,12 @@ def write_parameters(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
 
 
 def matching(
-    found: Mapping[str, NDArray[Any]],
+    arrays: Mapping[str, NDArray[Any]],
     shapes: Mapping[str, list[int]],
     source: Path | str,
     optional: tuple[str, ...] = (),
 ) -> Arrays:
-    """The parameters of ``shapes`` in ``found``, as float32; others in ``found`` are left out.
+    """The parameters of ``shapes`` in ``arrays``, as float32; others in ``arrays`` are left out.
 
     Names that begin with one of ``optional`` may be missing, and are skipped where their shape is
     another: heads, which a stage trains anew.
@@ -93,15 +93,15 @@ def matching(
     Raises:
         DataError: a parameter is missing, or has another shape; names it, expected and got.
     """
-    taken: Arrays = {}
+    matched: Arrays = {}
     missing = []
     for name, shape in shapes.items():
         is_optional = name.startswith(optional) if optional else False
-        if name not in found:
+        if name not in arrays:
             if not is_optional:
                 missing.append(name)
             continue
-        got = list(found[name].shape)
+        got = list(arrays[name].shape)
         if got != list(shape):
             if is_optional:
                 continue
@@ -110,12 +110,12 @@ def matching(
                 f"got {got}; take the checkpoint of a network of the same sizes, or change "
                 "--hidden_size, --vocab_size, --num_hidden_layers, --max_position_embeddings"
             )
-        taken[name] = np.asarray(found[name], np.float32)
+        matched[name] = np.asarray(arrays[name], np.float32)
     if missing:
         shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
-        held = ", ".join(list(found)[:3]) or "nothing"
+        held = ", ".join(list(arrays)[:3]) or "nothing"
         raise DataError(
             f"{source}: expected the {len(shapes)} parameters of this network, {len(missing)} are "
-            f"missing: {shown}; the file holds {len(found)}: {held}"
+            f"missing: {shown}; the file holds {len(arrays)}: {held}"
         )
-    return taken
+    return matched

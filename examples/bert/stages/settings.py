@@ -43,7 +43,7 @@ class Settings:
     )
 
     initial_weights: str = argument(
-        "published", "'published', or 'neighbours': heads begin by looking at neighbouring words"
+        "published", "'published', or 'neighbours': heads first attend to neighbouring words"
     )
 
     # The optimizer.

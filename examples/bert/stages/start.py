@@ -25,7 +25,7 @@ def load_start(
     """Give the program the parameters that the settings name, if any.
 
     ``optional`` are beginnings of names that may be missing from the checkpoint. Optimizer state is
-    not taken over: a stage begins with its own.
+    not loaded: a stage begins with its own.
 
     Raises:
         DataError: the file is missing, damaged or of another network.
@@ -35,8 +35,8 @@ def load_start(
     if settings.tf_checkpoint:
         prefix = Path(settings.tf_checkpoint)
         source: Path = prefix
-        found = from_tensorflow(prefix, settings, say)
-        if not found:
+        parameters = from_tensorflow(prefix, settings, say)
+        if not parameters:
             raise DataError(f"{prefix}: expected tensors of BERT, found none of their names")
     elif settings.enable_load_params:
         if not settings.load_params_path:
@@ -44,13 +44,13 @@ def load_start(
                 "--enable_load_params: expected --load_params_path with the file to start from"
             )
         source = Path(settings.load_params_path.removesuffix(SUFFIX) + SUFFIX)
-        found = read_parameters(source)
-        if PUBLISHED_MARK in found:
-            found = from_published(found, settings)
+        parameters = read_parameters(source)
+        if PUBLISHED_MARK in parameters:
+            parameters = from_published(parameters, settings)
     else:
         return
-    taken = matching(found, program.shapes, source, optional)
-    program.take_weights(taken)
-    fresh = sorted({name.split(".")[0] for name in program.shapes if name not in taken})
+    weights = matching(parameters, program.shapes, source, optional)
+    program.set_weights(weights)
+    fresh = sorted({name.split(".")[0] for name in program.shapes if name not in weights})
     rest = f"; trained anew: {', '.join(fresh)}" if fresh else ""
-    say(f"started from {source}: {len(taken)} parameters{rest}")
+    say(f"started from {source}: {len(weights)} parameters{rest}")

@@ -33,7 +33,7 @@ _FREE = (
 
 
 class Batches(Protocol):
-    """Endless batches of a run's rows, that can tell where they are."""
+    """Endless batches of a run's rows, with a position to go on from."""
 
     def __next__(self) -> Feeds: ...
 
@@ -41,7 +41,7 @@ class Batches(Protocol):
         """Where the next batch begins."""
 
     def close(self) -> None:
-        """End what reads ahead."""
+        """End the threads that read ahead."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def train(program: DeviceProgram, work: Work, console: Console) -> Path:
         return _final(program, work)
     except (InterruptedRunError, OSError, DivergedError):
         if is_first:
-            _tell_last(checkpoints, console)
+            _print_last(checkpoints, console)
         raise
 
 
@@ -194,7 +194,7 @@ def _final(program: DeviceProgram, work: Work) -> Path:
     return path
 
 
-def _tell_last(checkpoints: CheckpointFolder, console: Console) -> None:
+def _print_last(checkpoints: CheckpointFolder, console: Console) -> None:
     newest = checkpoints.newest
     if newest is None:
         say(console, "no checkpoint was written yet")
