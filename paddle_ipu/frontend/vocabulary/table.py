@@ -25,7 +25,8 @@ from paddle_ipu.frontend.vocabulary import (  # noqa: F401 - they fill the table
     shapes,
     vision,
 )
-from paddle_ipu.frontend.vocabulary.row import TABLE, Attribute, Operand, Result, Row, Slot
+from paddle_ipu.frontend.vocabulary.row import TABLE as TABLE
+from paddle_ipu.frontend.vocabulary.row import Attribute, Operand, Result, Row, Slot
 
 
 def attribute_value(
