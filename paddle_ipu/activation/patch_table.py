@@ -22,8 +22,8 @@ from paddle_ipu.legacy import fluid_import, static_nn, variables_of_copies
 from paddle_ipu.legacy.pir_answers import answer_of
 from paddle_ipu.legacy.pir_names import PIR_NAMES, STATIC_LAYERS
 from paddle_ipu.options import strategy
-from paddle_ipu.runtime import executor
-from paddle_ipu.runtime.weights import owner, persistence
+from paddle_ipu.runtime import executor, ipu_backend
+from paddle_ipu.runtime.weights import persistence
 
 
 def _everywhere(
@@ -479,7 +479,7 @@ PATCHES: tuple[Patch, ...] = (
     *_everywhere(
         _CORE,
         "IpuBackend",
-        owner.IpuBackend,
+        ipu_backend.IpuBackend,
         "only IPU builds have it; scripts fetch weights and save models through it",
         required=False,
     ),

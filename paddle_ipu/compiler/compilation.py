@@ -39,10 +39,11 @@ from paddle_ipu.runtime import scope as scopes
 from paddle_ipu.runtime import shared_runs, target_selection
 from paddle_ipu.runtime.feeds import Feed
 from paddle_ipu.runtime.fetches import Fetch, axes_of
+from paddle_ipu.runtime.ipu_backend import IpuBackend
 from paddle_ipu.runtime.ipu_program import IpuProgram, attach_source
 from paddle_ipu.runtime.random_seed import Seed, fixed_seed
 from paddle_ipu.runtime.weights import adapted_loss_scale
-from paddle_ipu.runtime.weights.owner import IpuBackend, has_other_owner
+from paddle_ipu.runtime.weights.owner import owners
 from paddle_ipu.runtime.weights.state_upload import StateUpload
 from paddle_ipu.sessions.devices import DeviceInfo
 from paddle_ipu.sessions.paddle_program import PaddleProgram
@@ -88,7 +89,7 @@ def compiled_for_ipu(
         first = chosen.make(optimizer, rate() if rate else 0.0)
     states = {} if chosen is None else chosen.states
     # Synthetic data leaves the Scope alone; state that another program has is read from it first.
-    waits = bool(values["synthetic_data_mode"]) or has_other_owner(scope, states)
+    waits = bool(values["synthetic_data_mode"]) or bool(owners(scope, states))
     early = StateUpload(scope, {} if waits else states)
     paddle_program = _paddle_program(translated, values, early, progress)
     try:
@@ -103,8 +104,7 @@ def compiled_for_ipu(
                 translation.weights,
                 states,
                 changes=compilation.training or bool(translated.written),
-                compiled=bool(values["compile_engine"]),
-                early=early,
+                early=early if values["compile_engine"] else None,
             )
     except BaseException as error:
         if isinstance(error, (LoweringError, OperandValueError)):
@@ -113,7 +113,7 @@ def compiled_for_ipu(
             backend.reset()
         else:
             device.detach()
-        early.give_back()
+        early.restore()
         raise
     portability_issues = list(translated.portability_issues)
     if own_rule and optimizer is not None:

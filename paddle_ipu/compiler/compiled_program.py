@@ -13,8 +13,8 @@ from paddle_ipu.compiler.source import Source
 from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.frontend import programs
 from paddle_ipu.options.strategy import check_consistent
+from paddle_ipu.runtime.ipu_backend import IpuBackend
 from paddle_ipu.runtime.ipu_program import IpuProgram
-from paddle_ipu.runtime.weights.owner import IpuBackend
 
 if TYPE_CHECKING:
     import paddle

@@ -24,7 +24,7 @@ from paddle_ipu.frontend import programs, saved_model
 from paddle_ipu.options.strategy import StrategyValues, check_consistent
 from paddle_ipu.passes.check_micro_batch import CheckMicroBatch
 from paddle_ipu.popart import standard_operators
-from paddle_ipu.runtime.weights.owner import update_scopes
+from paddle_ipu.runtime.weights.owner import sync_to_host
 
 if TYPE_CHECKING:
     import paddle
@@ -166,7 +166,7 @@ def _names(items: Sequence[Any]) -> list[str]:
 def _of_scope(scope: paddle.static.Scope | None, in_64_bits: bool) -> WeightsOf:
     import paddle
 
-    update_scopes()
+    sync_to_host()
     return scope_weights(paddle.static.global_scope() if scope is None else scope, in_64_bits)
 
 

@@ -391,7 +391,7 @@ class _Popart:
         if self._family != "Adam" or not counts:
             return {}
         powers = RULES[self._rule].powers
-        told_by = sorted(
+        determining = sorted(
             ((update.states[power], self._settings[beta]) for power, beta in powers.items()),
             key=lambda found: -found[1],
         )
@@ -400,7 +400,7 @@ class _Popart:
             update.states[power]: StepBinding(
                 f"Step___{tensor}",
                 beta=self._settings[beta],
-                told_by=tuple(told_by) if power == first else (),
+                powers=tuple(determining) if power == first else (),
             )
             for power, beta in powers.items()
         }

@@ -171,7 +171,7 @@ def scope_weights(scope: paddle.static.Scope, in_64_bits: bool = False) -> Weigh
     """The Scope's arrays, as the device takes them."""
 
     def weights_of(weights: Mapping[str, ir.Value], optimizer: PaddleOptimizer | None) -> ArrayOf:
-        adapted_loss_scale.bring_back(scope, optimizer)
+        adapted_loss_scale.sync_to_host(scope, optimizer)
         return array_weights(scopes.read(scope, weights), in_64_bits)(weights, optimizer)
 
     return weights_of

@@ -238,7 +238,7 @@ class _Evaluated:
         with drawn_again() as draw_again:
             arrays = self._forward.run(feeds)
 
-        then, weights = host_writes.now(), [tensor.name for tensor in self._trainable]
+        then, weights = host_writes.version(), [tensor.name for tensor in self._trainable]
 
         def gradients_of(given: Mapping[str, Array]) -> list[Array | None]:
             if host_writes.since(then, weights):

@@ -1,8 +1,8 @@
-"""When parameters and buffers of dynamic mode were last written, and by whom it was not noticed.
+"""Versions of parameters and buffers of dynamic mode, of which Paddle counts only a part.
 
-Between two calls of a layer the newest weights are in its tensors on the host; a program takes
-from there what has been written since it last ran. Paddle counts what operators write in place, but
-not what ``set_value``, initializers and optimizers write, so these tell here.
+Between two calls of a layer the newest weights are in its tensors on the host; a program uploads
+those that were written since its last run. Paddle counts what operators write in place, but not
+what ``set_value``, initializers and optimizers write: these are noted here.
 """
 
 from __future__ import annotations
@@ -13,32 +13,36 @@ from typing import Any
 
 from paddle_ipu.dygraph import registration
 
-_turn = 0
-_written: dict[str, int] = {}
+_version = 0
+_versions: dict[str, int] = {}
 
 
 def note(names: Iterable[str]) -> None:
-    """Says that tensors of these names were written."""
-    global _turn
-    _turn += 1
+    """Gives tensors that were written the next version.
+
+    Args:
+        names: of the tensors.
+    """
+    global _version
+    _version += 1
     for name in names:
-        _written[name] = _turn
+        _versions[name] = _version
 
 
-def now() -> int:
-    """The turn to ask :func:`since` with later."""
-    return _turn
+def version() -> int:
+    """The newest version that any tensor has."""
+    return _version
 
 
-def since(turn: int, names: Iterable[str]) -> list[str]:
-    """Those of the names that were written after `turn`."""
-    if turn == _turn:
+def since(version: int, names: Iterable[str]) -> list[str]:
+    """Those of the names whose tensors have a newer version."""
+    if version == _version:
         return []
-    return [name for name in names if _written.get(name, 0) > turn]
+    return [name for name in names if _versions.get(name, 0) > version]
 
 
 def writing(original: Callable[..., Any]) -> Callable[..., Any]:
-    """``set_value`` or ``copy_`` of ``paddle.Tensor`` that tells."""
+    """``set_value`` or ``copy_`` of ``paddle.Tensor``, noted."""
 
     @functools.wraps(original)
     def write(self: Any, *args: Any, **keywords: Any) -> Any:
@@ -51,7 +55,7 @@ def writing(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def initializing(original: Callable[..., Any]) -> Callable[..., Any]:
-    """``Initializer.__call__`` that tells, where it fills a tensor that exists."""
+    """``Initializer.__call__``, noted if it fills a tensor that exists."""
 
     @functools.wraps(original)
     def initialize(self: Any, param: Any, *args: Any, **keywords: Any) -> Any:

@@ -2,7 +2,7 @@
 
 After a run that changes them the layer's tensors hold the newest weights, as after a step in
 dynamic mode; before a run the device takes what was written to them since. Optimizer state stays
-on the device, until somebody asks the optimizer for it, or another program trains with it.
+on the device until the optimizer is asked for it, or another program trains with it.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class LayerProgram:
         if state is not None:
             state.take(self, self._scope)
         self.program = compile_it(self._scope)
-        self._changed = [name for name in changed if name in self.program.backend.variables]
-        self._seen = host_writes.now()
-        self.program.backend.keep_weights_out()
+        self._changed = [name for name in changed if name in self.program.backend.owner.variables]
+        self._version = host_writes.version()
+        self.program.backend.owner.leave_weights_to_layer()
         sync_to_host = weakref.WeakMethod(self.sync_to_host)
-        self.program.backend.before_it_goes(lambda: (sync_to_host() or _nothing)())
+        self.program.backend.on_close(lambda: (sync_to_host() or _nothing)())
 
     def __del__(self) -> None:
         # The optimizer outlives a program nobody holds any more.
@@ -70,31 +70,26 @@ class LayerProgram:
     def run(self, feed: Mapping[str, Array], fetches: Sequence[str]) -> dict[str, Array]:
         """One run, with the layer's tensors as they are; it changes them."""
         self._moved.update(self._share())
-        backend = self.program.backend
-        known = backend.variables
-        newer = {*self._moved, *host_writes.since(self._seen, self._tensors)} & known
+        owner = self.program.backend.owner
+        newer = {*self._moved, *host_writes.since(self._version, self._tensors)} & owner.variables
         if self._state is not None:
             self._state.move_to(self, self._scope)
         if newer:
-            backend.send_weights(newer)
+            owner.upload_weights(newer)
         # An interrupt finds the layer's tensors as before the run, or as behind it.
-        with self.program.uninterrupted():
+        with self.program.backend.uninterrupted():
             results = self.program.run(feed, fetches)
             if self._changed:
-                backend.receive_weights(self._changed)
+                owner.download_weights(self._changed)
                 host_writes.note(self._changed)
-            self._seen = host_writes.now()
+            self._version = host_writes.version()
             self._moved.clear()
         return dict(zip(fetches, results, strict=True))
-
-    def discard_changes(self) -> None:
-        """Has the next run begin from the layer's tensors, whatever the last one has changed."""
-        self.program.backend.discard_changes()
 
     def sync_to_host(self) -> None:
         """Writes the optimizer's state into its accumulators."""
         if self._state is not None and self.is_alive:
-            self.program.backend.update_scope()
+            self.program.backend.owner.sync_to_host()
             self._state.give_back(self._scope)
 
     def _share(self) -> list[str]:
@@ -115,7 +110,7 @@ class LayerProgram:
 
 
 def _nothing() -> None:
-    """There is nothing to bring home."""
+    """There is nothing to sync to the host."""
 
 
 class OptimizerState:
@@ -142,7 +137,7 @@ class OptimizerState:
 
     def take(self, program: LayerProgram, scope: Any) -> None:
         """Puts the newest state into the Scope of a program."""
-        state_comes_home(self.optimizer)
+        sync_state_to_host(self.optimizer)
         for name in self.step.states:
             source = self._accumulator(name).value().get_tensor()
             scope.var(name).get_tensor()._share_data_with(source)
@@ -154,7 +149,7 @@ class OptimizerState:
         holder = self._holders.get(self.optimizer)
         if holder is None or holder() is not program:
             self.take(program, scope)
-            program.program.backend.weights_from_host()
+            program.program.weights_from_host()
         self.put_learning_rate(scope, program.program.org_program)
 
     def put_learning_rate(self, scope: Any, program: Any = None) -> None:
@@ -198,7 +193,7 @@ def _accumulator_groups(optimizer: Any, parameters: Sequence[Any]) -> list[Any]:
     ]
 
 
-def state_comes_home(optimizer: Any) -> None:
+def sync_state_to_host(optimizer: Any) -> None:
     """Writes state that is on a device into the optimizer's accumulators."""
     holder = OptimizerState._holders.get(optimizer)
     program = None if holder is None else holder()

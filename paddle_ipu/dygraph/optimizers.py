@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from paddle_ipu.dygraph import autograd, dispatch, host_writes, left_on_cpu, registration
-from paddle_ipu.dygraph.layer_program import state_comes_home, state_was_written
+from paddle_ipu.dygraph.layer_program import state_was_written, sync_state_to_host
 from paddle_ipu.errors import InvalidProgramError
 
 
@@ -47,7 +47,7 @@ def applying(original: Callable[..., Any]) -> Callable[..., Any]:
                 f"{', ...' if len(idle) > 5 else ''}: calls of the layer update them with another "
                 "optimizer, that of ipu_strategy.set_optimizer. Give it this one, or leave it out."
             )
-        state_comes_home(self)
+        sync_state_to_host(self)
         try:
             return original(self, loss, startup_program, params_grads, *rest, **k)
         finally:
@@ -77,7 +77,7 @@ def reading_state(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def state_dict(self: Any, *args: Any, **keywords: Any) -> Any:
-        state_comes_home(self)
+        sync_state_to_host(self)
         return original(self, *args, **keywords)
 
     return state_dict
@@ -88,7 +88,7 @@ def writing_state(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def set_state_dict(self: Any, *args: Any, **keywords: Any) -> Any:
-        state_comes_home(self)
+        sync_state_to_host(self)
         try:
             return original(self, *args, **keywords)
         finally:

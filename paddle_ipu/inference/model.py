@@ -16,7 +16,7 @@ from paddle_ipu.errors import (
     popart_exception,
 )
 from paddle_ipu.runtime import scope as scopes
-from paddle_ipu.runtime.weights.owner import last_program_stays
+from paddle_ipu.runtime.ipu_backend import last_program_stays
 
 if TYPE_CHECKING:
     from paddle_ipu.frontend.saved_model import ModelFiles, SavedTensor

@@ -12,7 +12,7 @@ from paddle_ipu.frontend.programs import is_saved
 from paddle_ipu.runtime import cpu_notice
 from paddle_ipu.runtime.fetches import flat
 from paddle_ipu.runtime.ipu_program import IpuProgram
-from paddle_ipu.runtime.weights.scope_sharing import in_turn
+from paddle_ipu.runtime.weights.scope_sharing import synced
 
 _SCOPE = 4
 """Position of `scope` among the arguments of ``Executor.run`` behind the program."""
@@ -36,7 +36,7 @@ def run(original: Callable[..., Any]) -> Callable[..., Any]:
         elif len(args) > 1:
             args = (args[0], _named(program, args[1]), *args[2:])
         scope = keywords.get("scope", args[_SCOPE] if len(args) > _SCOPE else None)
-        with in_turn(program, scope):
+        with synced(program, scope):
             return original(self, program, *args, **keywords)
 
     return run_program

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -27,10 +27,10 @@ from paddle_ipu.runtime import target_selection
 from paddle_ipu.runtime.feed_words import listed
 from paddle_ipu.runtime.feeds import Feed, converted, fitting
 from paddle_ipu.runtime.fetches import Fetch, flat, given_back
+from paddle_ipu.runtime.ipu_backend import IpuBackend
 from paddle_ipu.runtime.random_seed import Seed
 from paddle_ipu.runtime.report import CompileReport, HostOperator
 from paddle_ipu.runtime.shared_lock import SharedLock
-from paddle_ipu.runtime.weights.owner import IpuBackend
 
 if TYPE_CHECKING:
     from paddle_ipu.runtime.measured import Measurement
@@ -129,22 +129,22 @@ class IpuProgram:
         return self._backend
 
     def weights_to_host(self) -> None:
-        """Brings weights and optimizer state from the device into the program's Scope.
+        """Downloads weights and optimizer state from the device to the program's Scope.
 
-        For whoever reads the Scope's variables by hand: Paddle's functions that save, and other
-        compiled programs of the Scope, have it done.
+        Needed before the Scope's variables are read by hand: Paddle's functions that save, and
+        other programs of the Scope, do it themselves.
 
         Raises:
-            BackendUnavailableError: the backend was reset, or a run that failed took optimizer
-                state with it.
+            BackendUnavailableError: the backend was reset.
         """
         self._backend.weights_to_host()
 
     def weights_from_host(self) -> None:
-        """Puts the Scope's weights and optimizer state on the device, as they were set by hand.
+        """Uploads the Scope's weights and optimizer state to the device, as they were set by hand.
 
         Raises:
-            BackendUnavailableError: as for :meth:`weights_to_host`.
+            BackendUnavailableError: the backend was reset, or a run that failed took optimizer
+                state with it that the Scope has not.
         """
         self._backend.weights_from_host()
 
@@ -166,7 +166,7 @@ class IpuProgram:
         numbers. None where Paddle's generator gives the seeds; ``paddle.get_rng_state()`` is what
         a checkpoint then keeps.
         """
-        session = self._backend.session_as_is
+        session = self._backend.session
         return None if self._seed is None else self._seed.of_next_run(session)
 
     @property
@@ -231,7 +231,7 @@ class IpuProgram:
                 'POPLAR_ENGINE_OPTIONS=\'{"autoReport.all": "true"}\'.'
             )
         self._require_compiled()
-        session = self._backend.session_as_is
+        session = self._backend.session
         found = Measurement()
         with session.recordRuns() as recording:
             self._recording = recording
@@ -252,7 +252,7 @@ class IpuProgram:
         """What a session of the IPU Model tells; Graphcore's does not."""
         if not self._backend.is_attached or not self._is_ours:
             return otherwise
-        return getattr(self._backend.session_as_is, method)()
+        return getattr(self._backend.session, method)()
 
     def run(
         self, feed: Mapping[str, Any] | None, fetch_list: Any, return_numpy: bool = True
@@ -311,9 +311,11 @@ class IpuProgram:
             OperandValueError, NumericalError: as for :meth:`run`.
         """
         assert self._seed is not None, "nothing was compiled"
-        # Weights that a step changes are donated to it, so that threads take turns.
+        # Weights that a step changes are donated to it, so that runs of threads exclude each other.
         with self._lock.hold(self._runs_together) as is_alone:
-            session = self._backend.session if is_alone else self._backend.session_as_is
+            session = self._backend.session
+            if is_alone:
+                self._backend.owner.before_run()
             self._seed.before_run(session)
             try:
                 outputs = self._step(session, inputs)
@@ -332,16 +334,9 @@ class IpuProgram:
                 self._runs += 1
         return outputs
 
-    def uninterrupted(self) -> AbstractContextManager[Any]:
-        """A block that Python's handlers of SIGINT and SIGTERM wait for the end of."""
-        if not self._is_ours:
-            return nullcontext()
-        found: AbstractContextManager[Any] = self._backend.session_as_is.uninterrupted()
-        return found
-
     def _runs_together(self) -> bool:
-        """Whether a run neither changes anything nor has weights to fetch before."""
-        if not self._backend.is_current or self._to_popart is not None:
+        """Whether a run neither changes anything nor uploads weights before."""
+        if not self._backend.owner.is_current or self._to_popart is not None:
             return False
         if self._is_independent is None:
             self._is_independent = bool(self._told("runsAreIndependent", False))
@@ -357,12 +352,12 @@ class IpuProgram:
             whole: its rows are whole micro-batches.
         """
         self._runner, self._whole = runner, whole
-        self._backend.before_it_goes(functools.partial(runner.close, drain=False, timeout=10))
+        self._backend.on_close(functools.partial(runner.close, drain=False, timeout=10))
 
     def _served(self, runner: Runner, feed: Mapping[str, Any], names: Sequence[str]) -> list[Array]:
         if not runner.is_open:
             # It says what became of the device.
-            self._backend.session_as_is  # noqa: B018
+            self._backend.session  # noqa: B018
         if feed.keys() != self.feeds.keys():
             self._check_names(feed)
         read = {name: value for name, value in feed.items() if self.feeds[name].tensor is not None}
@@ -452,7 +447,7 @@ class IpuProgram:
             raise
         except Exception as error:
             if self._has_lost_weights(error):
-                self._backend.mark_lost()
+                self._backend.owner.run_lost_weights()
             if self._asserts and str(error) == _ABORTED:
                 raise popart_runtime_error(
                     f"{_ABORTED}: the condition of {' or of '.join(self._asserts)} is false. To "
@@ -464,7 +459,7 @@ class IpuProgram:
     def _has_lost_weights(self, error: Exception) -> bool:
         """Whether a step that failed took the device's weights with it."""
         if self._is_ours:
-            return bool(self._backend.session_as_is.hasLostWeights())
+            return bool(self._backend.session.hasLostWeights())
         # PopART refuses before it begins.
         return not isinstance(error, popart_exception) or isinstance(error, popart_runtime_error)
 
@@ -498,11 +493,11 @@ class IpuProgram:
     @property
     def changes_state(self) -> bool:
         """Whether a run changes weights or other variables."""
-        return self._backend.changes
+        return self._backend.owner.changes
 
     def kinds(self) -> dict[str, tuple[tuple[int, ...], Any]]:
         """Anchor -> shape of one micro-batch's value, and dtype."""
-        anchors = self._backend.session_as_is.initAnchorArrays()
+        anchors = self._backend.session.initAnchorArrays()
         return {n: (array.shape[self._long_axes :], array.dtype) for n, array in anchors.items()}
 
 

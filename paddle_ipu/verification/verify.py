@@ -23,11 +23,11 @@ from paddle_ipu.frontend import programs
 from paddle_ipu.options.one_micro_batch import for_one_micro_batch
 from paddle_ipu.options.strategy import StrategyValues
 from paddle_ipu.passes.support.update_operators import OPTIMIZER_OPS
+from paddle_ipu.runtime import ipu_backend
 from paddle_ipu.runtime import scope as scopes
 from paddle_ipu.runtime.feed_words import described
 from paddle_ipu.runtime.feeds import numbers_of
 from paddle_ipu.runtime.random_seed import fixed_seed
-from paddle_ipu.runtime.weights import owner
 from paddle_ipu.verification import bisection, findings, not_finite
 from paddle_ipu.verification.comparison import Comparison, compare
 from paddle_ipu.verification.contents import AGREES, DIVERGES, ROUNDS
@@ -175,7 +175,7 @@ def fill(report: VerificationReport, case: Case, every_operator: bool) -> None:
         case: of :func:`prepare`.
         every_operator: as for :func:`verify`.
     """
-    with owner.last_program_stays():
+    with ipu_backend.last_program_stays():
         _verify(case, report, every_operator or report.against != "cpu")
 
 
@@ -348,7 +348,7 @@ def _verify(case: Case, report: VerificationReport, every_operator: bool) -> Non
     else:
 
         def later() -> None:
-            with owner.last_program_stays():
+            with ipu_backend.last_program_stays():
                 _compare_operators(case, report, sides, None)
 
         report.postpone(later)

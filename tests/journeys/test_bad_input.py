@@ -453,11 +453,11 @@ def test_a_failed_upload_gives_the_device_back(monkeypatch: pytest.MonkeyPatch) 
     before = snapshot(scope, variables(built.main))
     compiler = paddle.static.IpuCompiledProgram(built.main, scope, strategy())
 
-    def fail(backend: Any) -> None:
+    def fail(owner: Any) -> None:
         raise MemoryError("the device is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(compiler._backend), "_states_from_host", fail)
+        patched.setattr("paddle_ipu.runtime.weights.owner.WeightOwner._upload_states", fail)
         with pytest.raises(MemoryError, match="the device is full"):
             compiler.compile(built.feeds, built.fetches)
     assert not compiler._backend.is_attached

@@ -1,4 +1,4 @@
-"""What weights are after interrupted steps: a model of three lines, and the interrupts.
+"""What weights are after interrupted steps: a model of three lines, interrupts and failures.
 
 A trainer's step is ``v += x; w -= v`` in whole numbers: the model's numbers are the device's to the
 last bit.
@@ -14,13 +14,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import paddle
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
+from paddle import nn
 
 from paddle_ipu.runtime import scope as scopes
 from paddle_ipu.sessions.extensions import SessionExtensions
 from paddle_ipu.sessions.weights import SessionWeights
+from paddle_ipu.xla.step.executable import Executable
+
+WIDTH = 2
+"""Numbers in a weight."""
 
 Row = tuple[float, ...]
 
@@ -43,8 +49,36 @@ def _less(weight: Row, change: Row) -> Row:
     return tuple(w - each for w, each in zip(weight, change, strict=True))
 
 
+class Weighted(nn.Layer):  # type: ignore[misc]
+    """The sum of its inputs, weighted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        zero = nn.initializer.Constant(0.0)
+        self.weight = self.create_parameter([WIDTH], default_initializer=zero)
+
+    def forward(self, x: Any) -> Any:
+        return paddle.sum(x * self.weight)
+
+
 class Interrupted(BaseException):
     """What a signal's handler raises."""
+
+
+class CallError(Exception):
+    """What a call raises that fails."""
+
+
+class Moment(NamedTuple):
+    """When something comes between, counted over the calls of all seams.
+
+    Attributes:
+        calls: starts and ends of calls before it.
+        fails: whether a call fails, instead of a signal that arrives.
+    """
+
+    calls: int
+    fails: bool = False
 
 
 _SEAMS = (
@@ -55,7 +89,7 @@ _SEAMS = (
     (SessionWeights, "weightsToHost"),
     (SessionExtensions, "runArrays"),
 )
-"""Where a signal may arrive: before and after each call of these."""
+"""Where a signal may arrive, or a failure: before and after each call of these."""
 
 
 def _is_finalizing() -> bool:
@@ -78,12 +112,9 @@ def only_new_garbage() -> Iterator[None]:
 
 
 @contextmanager
-def interrupt(moment: int) -> Iterator[None]:
-    """Has a signal arrive at a moment, counted over the calls of all seams.
-
-    Its handler raises :class:`Interrupted`.
-    """
-    left = [moment]
+def interrupt(moment: Moment) -> Iterator[None]:
+    """Raises :class:`Interrupted` from a signal's handler, or :class:`CallError` from a call."""
+    left = [moment.calls]
 
     def handle(*_: object) -> None:
         raise Interrupted
@@ -92,8 +123,11 @@ def interrupt(moment: int) -> Iterator[None]:
         if _is_finalizing():
             return
         left[0] -= 1
-        if left[0] == -1:
-            signal.raise_signal(signal.SIGINT)
+        if left[0] != -1:
+            return
+        if moment.fails:
+            raise CallError
+        signal.raise_signal(signal.SIGINT)
 
     def watched(call: Callable[..., Any]) -> Callable[..., Any]:
         def act(*args: Any, **keywords: Any) -> Any:
@@ -115,8 +149,8 @@ def interrupt(moment: int) -> Iterator[None]:
 
 
 @contextmanager
-def maybe_interrupted(moment: int | None) -> Iterator[list[bool]]:
-    """Interrupts at a moment, where there is one; tells whether it did."""
+def maybe_interrupted(moment: Moment | None) -> Iterator[list[bool]]:
+    """Interrupts at a moment, if there is one; gives a list of whether it did."""
     told = [False]
     if moment is None:
         yield told
@@ -125,7 +159,7 @@ def maybe_interrupted(moment: int | None) -> Iterator[list[bool]]:
     try:
         with interrupt(moment):
             yield told
-    except Interrupted:
+    except (Interrupted, CallError):
         return
     except OSError as error:
         # What Paddle makes of an exception in a backward.
@@ -133,6 +167,22 @@ def maybe_interrupted(moment: int | None) -> Iterator[list[bool]]:
             raise
         return
     told[0] = False
+
+
+@contextmanager
+def weights_lost() -> Iterator[None]:
+    """A run in the block takes the device's weights with it, and raises."""
+    run = Executable._run
+
+    def lose(self: Executable, *arguments: Any) -> Any:
+        run(self, *arguments)
+        for array in self.weights.values():
+            array.delete()
+        raise RuntimeError("out of memory")
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(RuntimeError, match="out of memory"):
+        patch.setattr(Executable, "_run", lose)
+        yield
 
 
 def try_orders(machine: type[RuleBasedStateMachine], examples: int) -> None:

@@ -14,20 +14,18 @@ import numpy as np
 
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.runtime import scope as scopes
-from paddle_ipu.runtime.weights.owner import live_backends
+from paddle_ipu.runtime.weights import owner
 
 
-def bring_back(scope: Any, optimizer: PaddleOptimizer | None) -> None:
-    """Has live programs of the Scope write there what the one to be compiled goes on from."""
-    name = "" if optimizer is None else optimizer.loss_scale_variable
-    for backend in live_backends():
-        if name and backend.scope is scope and name in backend.variables:
-            backend.update_scope()
+def sync_to_host(scope: Any, optimizer: PaddleOptimizer | None) -> None:
+    """Has the Scope hold the scale that live programs came to, before another is compiled."""
+    if optimizer is not None and optimizer.loss_scale_variable:
+        owner.sync_to_host(scope, [optimizer.loss_scale_variable])
 
 
 @contextmanager
 def started(scope: Any, optimizer: PaddleOptimizer | None) -> Iterator[None]:
-    """Puts the scale that a program starts from into the Scope; an error takes it out again."""
+    """Writes the scale that a program starts from to the Scope; an error undoes it."""
     name = "" if optimizer is None else optimizer.loss_scale_variable
     if optimizer is None or not name:
         yield

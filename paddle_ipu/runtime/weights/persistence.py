@@ -1,7 +1,6 @@
-"""Keeps ``paddle.static.save``, ``load`` and ``set_program_state`` true while weights are away.
+"""``paddle.static.save``, ``load``, ``set_program_state`` with the newest weights on devices.
 
-After compilation the newest weights live on the device. A save first brings them into the Scope;
-a load afterwards makes the next run take the Scope's.
+A save first syncs them to the Scope; after a load the next run uploads the Scope's.
 
 A checkpoint may hold its floats in another width than the program: Paddle 2.6 keeps the weights of
 a model that was cast to half after `minimize` in float32, and casts those of the same model without
@@ -17,29 +16,29 @@ from typing import Any
 import numpy as np
 import paddle
 
-from paddle_ipu.runtime.weights.owner import live_backends, update_scopes
+from paddle_ipu.runtime.weights.owner import owners, sync_to_host
 
 _FLOATS = frozenset({np.dtype(np.float16), np.dtype(np.float32)})
 
 
 def saving(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, with weights brought to the Scope before it reads them there."""
+    """The function, with weights synced to the Scope before it reads them there."""
 
     @functools.wraps(original)
-    def with_fresh_weights(*args: Any, **keywords: Any) -> Any:
-        update_scopes()
+    def with_newest_weights(*args: Any, **keywords: Any) -> Any:
+        sync_to_host()
         return original(*args, **keywords)
 
-    return with_fresh_weights
+    return with_newest_weights
 
 
 def loading(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, with devices told that their Scope holds other weights now."""
+    """The function, after which devices of its Scope upload weights before their next run."""
 
     @functools.wraps(original)
-    def with_stale_devices(*args: Any, **keywords: Any) -> Any:
-        # What is trained so far and not loaded must not be lost with the device's copy.
-        update_scopes()
+    def with_outdated_devices(*args: Any, **keywords: Any) -> Any:
+        # Keeps what was trained and is not loaded.
+        sync_to_host()
         default = paddle.static.global_scope()
         given = [each for each in (*args, *keywords.values()) if isinstance(each, type(default))]
         scope = given[0] if given else default
@@ -47,11 +46,10 @@ def loading(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(*args, **keywords)
         finally:
             # A load that fails half-way has written a part.
-            for backend in live_backends():
-                if backend.scope is scope:
-                    backend.mark_stale()
+            for owner in owners(scope):
+                owner.scope_was_written()
 
-    return with_stale_devices
+    return with_outdated_devices
 
 
 def setting_state(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,7 +1,7 @@
 """Programs on the CPU that share variables of one Scope with a compiled program.
 
-Paddle's executor reads and writes the Scope while the newest weights are on the device: it is
-given them before such a run, and after one that writes variables the device takes the Scope's.
+Paddle's executor reads and writes the Scope while the newest weights are on a device: they are
+synced to the Scope before such a run, and one that writes variables makes the device's outdated.
 """
 
 from __future__ import annotations
@@ -11,50 +11,48 @@ from contextlib import contextmanager
 from typing import Any
 
 from paddle_ipu.frontend.programs import is_pir
-from paddle_ipu.runtime.weights.owner import live_backends, restore_state
+from paddle_ipu.runtime.weights.owner import owners, restore_released
 
-_KEPT = {"builtin.parameter": "parameter_name", "builtin.set_parameter": "parameter_name"}
+_PERSISTABLE = {"builtin.parameter": "parameter_name", "builtin.set_parameter": "parameter_name"}
 _DATA = "pd_op.data"
 
 
 @contextmanager
-def in_turn(program: Any, scope: Any) -> Iterator[None]:
-    """Has a run of `program` by Paddle's executor see what devices trained, and they what it did.
+def synced(program: Any, scope: Any) -> Iterator[None]:
+    """Syncs the Scope with devices before and after a run of `program` by Paddle's executor.
 
     Args:
         program: what runs, None for the default main program.
         scope: of the run, None for the global one.
     """
-    restore_state()
-    backends = live_backends()
-    if not backends:
+    restore_released()
+    if not owners():
         yield
         return
     import paddle
 
     scope = paddle.static.global_scope() if scope is None else scope
     program = paddle.static.default_main_program() if program is None else program
-    beside = [backend for backend in backends if backend.scope is scope]
-    kept, written = _variables(program) if beside else (set(), False)
-    sharing = [backend for backend in beside if not kept.isdisjoint(backend.variables)]
-    for backend in sorted(sharing, key=lambda backend: backend.ahead):
-        backend.update_scope()
+    names, writes = _variables(program) if owners(scope) else (set(), False)
+    sharing = owners(scope, names)
+    for owner in sharing:
+        owner.sync_to_host()
     try:
         yield
     finally:
-        if written:
-            for backend in sharing:
-                backend.mark_stale()
+        if writes:
+            for owner in sharing:
+                owner.scope_was_written()
 
 
 def _variables(program: Any) -> tuple[set[str], bool]:
-    """(names of what a program keeps in the Scope, whether it writes any of them)."""
+    """(names of a program's persistable variables, whether it writes any of them)."""
     if is_pir(program):
         operators = list(program.global_block().ops)
         names = set()
         for operator in operators:
-            if operator.name() in _KEPT:
-                names.add(str(operator.attrs()[_KEPT[operator.name()]]))
+            if operator.name() in _PERSISTABLE:
+                names.add(str(operator.attrs()[_PERSISTABLE[operator.name()]]))
             elif operator.name() == _DATA and operator.result(0).persistable:
                 names.add(str(operator.attrs()["name"]))
         return names, _writes(operators)

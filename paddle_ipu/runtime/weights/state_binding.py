@@ -1,4 +1,4 @@
-"""How a variable of the Scope and a state array of the device hold the same thing.
+"""Converts optimizer state between a variable of the Scope and a state array of the device.
 
 Paddle's own rules keep on the device what the Scope has, sometimes in half or in loss-scaled units.
 PopART's rules keep the same moments under names of their own, a count of steps where Paddle has
@@ -16,7 +16,7 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 Read = Callable[[str], Array]
-"""Gives another variable of the Scope."""
+"""Reads another variable of the Scope."""
 
 _SMALLEST = float(np.finfo(np.float32).tiny)
 _MANY = 2**24 - 1
@@ -42,17 +42,17 @@ class StateBinding:
         """Whether the device has the variable's very numbers, where it has its dtype."""
         return type(self) is StateBinding and self.unit == 1.0
 
-    def sent(self, array: Array, read: Read) -> Array | None:
-        """What the device is given for the variable; None where another variable tells it."""
+    def to_device(self, array: Array, read: Read) -> Array | None:
+        """The device's array for the variable's; None if another variable's binding gives it."""
         array = array if self.unit == 1.0 else array * np.float32(self.unit)
         return array.astype(self.dtype, copy=False)
 
-    def received(self, shape: tuple[int, ...]) -> Array:
-        """An empty array for what the device has, for a variable of that shape."""
+    def buffer(self, shape: tuple[int, ...]) -> Array:
+        """An array to read the device's into, for a variable of that shape."""
         return np.empty(shape, self.dtype)
 
-    def kept(self, array: Array, read: Read) -> Array:
-        """What the Scope is given for what the device has."""
+    def to_scope(self, array: Array, read: Read) -> Array:
+        """The variable's array for the device's."""
         return array if self.unit == 1.0 else array / np.float32(self.unit)
 
 
@@ -66,13 +66,13 @@ class LossScaleBinding(StateBinding):
 
     loss_scaling: float = 1.0
 
-    def sent(self, array: Array, read: Read) -> Array | None:
+    def to_device(self, array: Array, read: Read) -> Array | None:
         return np.asarray(array[0] / np.float32(self.loss_scaling), np.float32)
 
-    def received(self, shape: tuple[int, ...]) -> Array:
+    def buffer(self, shape: tuple[int, ...]) -> Array:
         return np.empty((), np.float32)
 
-    def kept(self, array: Array, read: Read) -> Array:
+    def to_scope(self, array: Array, read: Read) -> Array:
         scaling = np.float32(self.loss_scaling)
         return np.asarray([np.float32(array) * scaling, scaling], np.float32)
 
@@ -81,31 +81,31 @@ class LossScaleBinding(StateBinding):
 class StepBinding(StateBinding):
     """A count of steps for the power of a beta, which is the beta itself before the first step.
 
-    A power that has become too small for float32 tells no count. That of the larger beta does so
-    for longer, and once it is gone too, no correction is left that a count would change.
+    A power that is too small for float32 determines no count. That of the larger beta does so for
+    longer; once it is too small as well, no correction is left that a count would change.
 
     Attributes:
         beta: the beta.
-        told_by: the powers that tell the count, as (variable, beta), the best one first; none
-            where another variable's binding has them.
+        powers: what determines the count, as (variable, beta), the best one first; empty if
+            another variable's binding has them.
     """
 
     beta: float = 0.9
-    told_by: tuple[tuple[str, float], ...] = ()
+    powers: tuple[tuple[str, float], ...] = ()
 
-    def sent(self, array: Array, read: Read) -> Array | None:
-        if not self.told_by:
+    def to_device(self, array: Array, read: Read) -> Array | None:
+        if not self.powers:
             return None
-        for name, beta in self.told_by:
+        for name, beta in self.powers:
             power = float(read(name).reshape(-1)[0])
             if 0.0 < beta < 1.0 and power >= _SMALLEST:
                 return np.asarray(round(math.log(power) / math.log(beta)) - 1, np.float32)
         return np.asarray(_MANY, np.float32)
 
-    def received(self, shape: tuple[int, ...]) -> Array:
+    def buffer(self, shape: tuple[int, ...]) -> Array:
         return np.zeros((), np.float32)
 
-    def kept(self, array: Array, read: Read) -> Array:
+    def to_scope(self, array: Array, read: Read) -> Array:
         return np.asarray([self.beta ** (float(array) + 1)], np.float32)
 
 
@@ -123,10 +123,10 @@ class VelocityBinding(StateBinding):
     momentum: float = 0.9
     decay: float = 0.0
 
-    def sent(self, array: Array, read: Read) -> Array | None:
+    def to_device(self, array: Array, read: Read) -> Array | None:
         weight = read(self.parameter).astype(np.float32)
         return (self.momentum * array + self.decay * weight).astype(self.dtype)
 
-    def kept(self, array: Array, read: Read) -> Array:
+    def to_scope(self, array: Array, read: Read) -> Array:
         weight = read(self.parameter).astype(np.float32)
         return (array.astype(np.float32) - self.decay * weight) / np.float32(self.momentum)

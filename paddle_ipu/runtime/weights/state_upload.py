@@ -1,7 +1,7 @@
-"""Optimizer state that goes to the device while its program is still being compiled.
+"""Optimizer state that is uploaded while its program is still being compiled.
 
-Adam's moments are twice as large as the weights. The Scope lets go of each array as it goes, and is
-given it back where the compilation fails.
+Adam's moments are twice as large as the weights. Each array is released from the Scope once it was
+uploaded, and is written there again if the compilation fails.
 """
 
 from __future__ import annotations
@@ -14,19 +14,26 @@ import numpy as np
 from paddle_ipu.runtime import scope as scopes
 from paddle_ipu.runtime.weights.state_binding import StateBinding
 
-Kind = tuple[tuple[int, ...], Any]
+Array = np.ndarray[Any, Any]
+Kind = tuple[tuple[int, ...], "np.dtype[Any]"]
+"""Shape and dtype of a variable."""
 
 _WORTH_RELEASING = 1 << 16
-"""Bytes from which on an array of optimizer state in the Scope is let go."""
+"""Bytes from which on an array of optimizer state is released from the Scope."""
 
 
-def is_worth_releasing(array: np.ndarray[Any, Any]) -> bool:
-    """Whether an array of the Scope is so large that it is let go once the device has it."""
+def is_worth_releasing(array: Array) -> bool:
+    """Whether an array is so large that the Scope releases it once the device has it."""
     return array.nbytes >= _WORTH_RELEASING
 
 
+def kind_of(array: Array) -> Kind:
+    """Shape and dtype of an array."""
+    return array.shape, array.dtype
+
+
 class StateUpload:
-    """What of a program's optimizer state went to its device early.
+    """The part of a program's optimizer state that is uploaded while it is compiled.
 
     Args:
         scope: where the state is.
@@ -40,7 +47,7 @@ class StateUpload:
         self._released: dict[str, Kind] = {}
 
     def send(self, session: Any) -> None:
-        """Takes the large arrays that the device holds as they are; it may run in any thread."""
+        """Uploads large arrays that the device has with the same numbers; in any thread."""
         self._session = session
         for name, binding in self._states.items():
             found = scopes.tensor(self._scope, name) if binding.is_exact else None
@@ -50,20 +57,17 @@ class StateUpload:
             if not is_worth_releasing(array) or array.dtype != np.dtype(binding.dtype):
                 continue
             session.sendState(binding.tensor, array)
-            self._released[name] = (array.shape, array.dtype)
+            self._released[name] = kind_of(array)
             del array
             found._clear()
 
     def handed_over(self) -> dict[str, Kind]:
-        """Shape and dtype of what the Scope was relieved of, by its name there.
-
-        Whoever asks has to give it back from now on.
-        """
+        """Shape and dtype of what the Scope released, which the caller answers for from now on."""
         released, self._released = self._released, {}
         return released
 
-    def give_back(self) -> None:
-        """Puts into the Scope what was taken from it, once :meth:`send` has ended."""
+    def restore(self) -> None:
+        """Writes what was released to the Scope again, once :meth:`send` has ended."""
         for name, (shape, _) in self._released.items():
             array = self._session.sentState(self._states[name].tensor)
             scopes.write(self._scope.find_var(name).get_tensor(), array.reshape(shape))

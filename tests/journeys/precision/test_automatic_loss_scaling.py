@@ -16,7 +16,7 @@ import pytest
 import paddle_ipu
 from paddle_ipu import popart
 from paddle_ipu.errors import InvalidProgramError, popart_exception
-from paddle_ipu.runtime.weights.owner import IpuBackend
+from paddle_ipu.runtime.ipu_backend import IpuBackend
 from tests.journeys.precision.half_program import session_options
 
 paddle_ipu.activate()

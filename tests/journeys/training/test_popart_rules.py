@@ -228,7 +228,7 @@ def test_state_moves_to_paddle_and_back(name: str) -> None:
     on_cpu(both.cpu)
     for each in names:
         write(both.ipu, each, read(both.cpu, each))
-    both.program.backend.mark_stale()
+    both.program.weights_from_host()
     run(both)
     on_cpu(both.cpu)
     for each in names:

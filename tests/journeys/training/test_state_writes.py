@@ -204,7 +204,7 @@ def test_a_count_of_whole_numbers_stays_one() -> None:
 def test_a_count_goes_on_beyond_32_bits() -> None:
     both = pair(_counting(), {"batches_per_step": 2}, is_training=False)
     write(both.ipu, "count", np.asarray([2**31 - 2], np.int64))
-    both.program.backend.mark_stale()
+    both.program.weights_from_host()
     counts, _ = both.on_ipu({"x": np.ones(4, np.float32)})
     np.testing.assert_array_equal(counts.reshape(-1), [2**31 - 1, 2**31])
     both.weights_to_host()

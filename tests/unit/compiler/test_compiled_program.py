@@ -295,7 +295,7 @@ def test_reset_and_detach_of_the_instance_are_for_all(
     how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The other tests' programs must stay.
-    monkeypatch.setattr("paddle_ipu.runtime.weights.owner._live", weakref.WeakSet())
+    monkeypatch.setattr("paddle_ipu.runtime.ipu_backend._live", weakref.WeakSet())
     programs = [pair(mlp(None), is_training=False) for _ in range(2)]
     getattr(paddle.base.core.IpuBackend.get_instance(), how)()
     for both in programs:
@@ -307,7 +307,7 @@ def test_reset_and_detach_of_the_instance_are_for_all(
 
 
 def test_the_instance_without_a_compiled_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paddle_ipu.runtime.weights.owner._last", None)
+    monkeypatch.setattr("paddle_ipu.runtime.ipu_backend._last", None)
     with pytest.raises(
         BackendUnavailableError,
         match="no compiled program is alive: compile one with IpuCompiledProgram first, and keep",

@@ -193,7 +193,7 @@ def test_reports_of_paddle_programs_have_the_users_lines(
     found = json.loads((tmp_path / "inference" / "report.json").read_text())
     assert found["machine"]["name"] == "Bow-2000"
     assert any("test_auto_report.py:" in row["source"] for row in found["operators"])
-    assert "on Bow-2000" in program.backend.session_as_is.getSummaryReport()
+    assert "on Bow-2000" in program.backend.session.getSummaryReport()
 
 
 def test_what_does_not_fit_is_reported_too(static_mode: None, tmp_path: Path) -> None:

@@ -19,26 +19,20 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
-from paddle import nn
 
-from tests.unit.weight_model import Row, Values, maybe_interrupted, try_orders
+from tests.unit.weight_model import (
+    WIDTH,
+    Moment,
+    Row,
+    Values,
+    Weighted,
+    maybe_interrupted,
+    try_orders,
+)
 
-_WIDTH = 2
-_MOMENTS = st.none() | st.integers(0, 8)
-_NUMBERS = st.tuples(*[st.integers(-3, 3).map(float)] * _WIDTH)
+_MOMENTS = st.none() | st.integers(0, 8).map(Moment)
+_NUMBERS = st.tuples(*[st.integers(-3, 3).map(float)] * WIDTH)
 _BATCHES = st.lists(_NUMBERS, min_size=1, max_size=2)
-
-
-class Weighted(nn.Layer):  # type: ignore[misc]
-    """The sum of its inputs, weighted."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        zero = nn.initializer.Constant(0.0)
-        self.weight = self.create_parameter([_WIDTH], default_initializer=zero)
-
-    def forward(self, x: Any) -> Any:
-        return paddle.sum(x * self.weight)
 
 
 def _summed(batch: list[Row]) -> Row:
@@ -51,7 +45,7 @@ class LayerWeights(RuleBasedStateMachine):
     @initialize(sets_optimizer=st.booleans())
     def begin(self, sets_optimizer: bool) -> None:
         self.sets_optimizer = sets_optimizer
-        self.known = frozenset([Values((0.0,) * _WIDTH, (0.0,) * _WIDTH)])
+        self.known = frozenset([Values((0.0,) * WIDTH, (0.0,) * WIDTH)])
         with paddle.utils.unique_name.guard():
             self.layer = paddle.jit.to_static(Weighted())
             self.optimizer = paddle.optimizer.Momentum(
@@ -90,7 +84,7 @@ class LayerWeights(RuleBasedStateMachine):
         self.strategy.set_options({"enable_stochastic_rounding": on})
 
     @rule(batch=_BATCHES, moment=_MOMENTS)
-    def train(self, batch: list[Row], moment: int | None) -> None:
+    def train(self, batch: list[Row], moment: Moment | None) -> None:
         self.layer.train()
         loss = None
         with maybe_interrupted(moment) as told:
@@ -105,7 +99,7 @@ class LayerWeights(RuleBasedStateMachine):
         self.known = after | self.known if told[0] else after
 
     @rule(batch=_BATCHES, moment=_MOMENTS)
-    def evaluate(self, batch: list[Row], moment: int | None) -> None:
+    def evaluate(self, batch: list[Row], moment: Moment | None) -> None:
         self.layer.eval()
         loss = None
         with maybe_interrupted(moment), paddle.no_grad():
@@ -127,7 +121,7 @@ class LayerWeights(RuleBasedStateMachine):
     @rule()
     def read_state(self) -> None:
         found = [v for k, v in self.optimizer.state_dict().items() if "velocity" in k]
-        velocity = tuple(found[0].numpy().tolist()) if found else (0.0,) * _WIDTH
+        velocity = tuple(found[0].numpy().tolist()) if found else (0.0,) * WIDTH
         self.seen(lambda values: values.velocity == velocity, f"the velocity is {velocity}")
 
     @rule(weight=_NUMBERS, in_place=st.booleans())

@@ -15,7 +15,7 @@ import pytest
 from paddle import inference
 
 from paddle_ipu.runtime import scope as scopes
-from paddle_ipu.runtime.weights.owner import IpuBackend
+from paddle_ipu.runtime.ipu_backend import IpuBackend
 from paddle_ipu.xla import process
 from paddle_ipu.xla.step.executable import Executable
 from tests.unit.inference.conftest import assert_alike, rows, run
@@ -51,9 +51,9 @@ def test_each_shape_is_compiled_once_with_one_copy_of_the_weights(predictor: Any
     shapes = own._model.shapes
     assert shapes.count(((3, 3), (3, 1))) == 1
     programs = own._model._programs
-    held = [programs[s].backend.session_as_is._executable.weights for s in shapes[:2]]
+    held = [programs[s].backend.session._executable.weights for s in shapes[:2]]
     shared = [name for name in held[0] if held[0][name] is held[1].get(name)]
-    assert len(shared) == len(programs[shapes[0]].backend.variables) == 2
+    assert len(shared) == len(programs[shapes[0]].backend.owner.variables) == 2
 
 
 def test_other_dynamic_dimensions_wait_for_the_first_run(config_of: Callable[[str], Any]) -> None:
@@ -286,7 +286,7 @@ def test_training_beside_a_predictor_goes_on(
     first = executor.run(compiled, feed, [loss])[0]
     run(own, rows(4))
     assert executor.run(compiled, feed, [loss])[0] < first
-    weights = next(iter(own._model._programs.values())).backend.variables
+    weights = next(iter(own._model._programs.values())).backend.owner.variables
     assert len(weights) == 2 and not any(scope.find_var(name) for name in weights)
     IpuBackend.get_instance().save_model_proto(str(tmp_path / "last.onnx"))
     assert compiled.backend.is_attached

@@ -49,7 +49,7 @@ def compiled(
 
     def variables() -> dict[str, Any]:
         made.weights_to_host()
-        names = made.backend.variables
+        names = made.backend.owner.variables
         return {name: np.array(scope.find_var(name).get_tensor()) for name in names}
 
     run.variables = variables  # type: ignore[attr-defined]

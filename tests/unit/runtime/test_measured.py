@@ -242,7 +242,7 @@ def test_names_tell_operator_and_phase() -> None:
 
 
 def test_a_name_of_another_program_leads_nowhere(trained: Measured) -> None:
-    graph = trained.compiled.backend.session_as_is.graph
+    graph = trained.compiled.backend.session.graph
     numbers = {node.op_type: index for index, node in enumerate(graph)}
     product = numbers["MatMul"]
     assert [node.op_type for node in nodes_at(graph, [("MatMul", product)])] == ["MatMul"]

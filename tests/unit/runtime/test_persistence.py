@@ -138,16 +138,16 @@ def test_a_variable_of_an_unrelated_program_is_not_saved(tmp_path: Path) -> None
 def test_a_load_concerns_the_devices_of_its_scope_alone(tmp_path: Path) -> None:
     both = pair(mlp(None), is_training=False)
     both.step(rows(4, 0))
-    backend, main = both.program.backend, both.built.main
+    owner, main = both.program.backend.owner, both.built.main
     saved = str(tmp_path / "model")
     with paddle.static.scope_guard(both.ipu):
         paddle.static.save(main, saved)
     with paddle.static.scope_guard(both.cpu):
         paddle.static.load(main, saved)
-    assert backend.is_current
+    assert owner.is_current
     with paddle.static.scope_guard(both.ipu):
         paddle.static.load(main, saved)
-    assert not backend.is_current
+    assert not owner.is_current
 
 
 def test_a_load_that_fails_half_way_counts_as_far_as_it_came(trained: Pair) -> None:

@@ -11,7 +11,6 @@ import paddle
 import pytest
 
 from paddle_ipu.errors import BackendUnavailableError, popart_runtime_error
-from paddle_ipu.xla.step.executable import Executable
 from tests.journeys.training.side_by_side import (
     Pair,
     build,
@@ -25,6 +24,7 @@ from tests.journeys.training.side_by_side import (
     variables,
     write,
 )
+from tests.unit.weight_model import weights_lost
 
 pytestmark = pytest.mark.usefixtures("static_mode")
 
@@ -61,7 +61,7 @@ def test_a_program_that_never_ran_writes_no_older_weights() -> None:
     compiled_last = _another(both)
     both.step(rows(4))
     paddle.base.core.IpuBackend.get_instance().weights_to_host()
-    compiled_last._backend.weights_to_host()
+    compiled_last.weights_to_host()
     both.assert_equal_weights(1e-5)
 
 
@@ -80,8 +80,18 @@ def test_optimizer_state_goes_with_the_program_that_trains(
             programs.append(_another(both))
         both.on_cpu(rows(4, step))
         _run(programs[turn], both, step)
-    programs[2]._backend.weights_to_host()
+    programs[2].weights_to_host()
     both.assert_equal_weights(1e-4, names=variables(both.built.main))
+
+
+def test_a_program_that_is_given_another_scope_has_its_newest_weights() -> None:
+    both, there = pair(mlp(paddle.optimizer.SGD)), pair(mlp(paddle.optimizer.SGD))
+    both.step(rows(4))
+    there.on_ipu(rows(4, 1))
+    both.program.backend.set_scope(there.ipu)
+    (expected, _) = both.on_cpu(rows(4, 2))
+    (got, _) = there.on_ipu(rows(4, 2))
+    np.testing.assert_allclose(got, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("how", ["dropped", "reset", "detach"])
@@ -149,16 +159,7 @@ def test_a_run_that_takes_the_weights_with_it_goes_on_with_what_the_scope_has(
     both.on_ipu(rows(4))
     if written:
         both.weights_to_host()
-    run = Executable._run
-
-    def failing(self: Executable, *arguments: Any) -> Any:
-        run(self, *arguments)
-        for array in self.weights.values():
-            array.delete()
-        raise RuntimeError("out of memory")
-
-    with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="out of memory"):
-        patch.setattr(Executable, "_run", failing)
+    with weights_lost():
         both.on_ipu(rows(4, 1))
     if not written:
         with pytest.raises(

@@ -11,8 +11,9 @@ import numpy as np
 import paddle
 import pytest
 
+from paddle_ipu.runtime.ipu_backend import IpuBackend, last_program_stays
 from paddle_ipu.runtime.shared_lock import SharedLock
-from paddle_ipu.runtime.weights.owner import IpuBackend, last_program_stays, live_backends
+from paddle_ipu.runtime.weights.owner import owners
 from tests.journeys.training.side_by_side import mlp, pair, rows, strategy
 
 THREADS, RUNS = 4, 25
@@ -103,7 +104,7 @@ def test_an_error_ends_a_turn() -> None:
 
 def _attached() -> IpuBackend:
     backend = IpuBackend()
-    backend.attach(None, object(), None, None, None, {}, {}, changes=False, compiled=False)
+    backend.attach(None, object(), None, None, None, {}, {}, changes=False, early=None)
     return backend
 
 
@@ -119,7 +120,7 @@ def test_programs_come_and_go_while_another_thread_looks_at_them() -> None:
         with ThreadPoolExecutor(1) as pool:
             coming = pool.submit(come_and_go)
             while not coming.done():
-                live_backends()
+                owners()
             coming.result()
     finally:
         sys.setswitchinterval(interval)
