@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from paddle_ipu.xla.kernels import library
 
@@ -17,16 +18,24 @@ Strides = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class AttentionSpec:
-    """gain softmax(scale Q Kᵀ + mask) V in float32, of each head, as attention.h has it.
+    """gain softmax(scale Q Kᵀ + mask) V of each head in float32; the fields are attention.h's.
 
-    Strides are in elements: those of an example, a head and a row. A row's elements are neighbours.
+    Strides are in elements, of an example, a head and a row. The elements of a row are contiguous.
 
     Attributes:
-        offsets: elements in front of Q, K and V.
+        batches: examples.
+        heads: of each example.
         rows: of Q [rows, depth] and of the result [rows, width].
         columns: rows of K [columns, depth] and V [columns, width].
-        mask: strides of what is added to the scores: of an example, a head, a row and a column;
-            None where nothing is.
+        depth: elements of a row of Q and K.
+        width: elements of a row of V and of the result.
+        query: strides of Q; so have `key`, `value` and `result` theirs.
+        mask: strides of the mask: of an example, a head, a row and a column, each possibly 0; None
+            without a mask.
+        threads: how many of XLA's threads may share the work.
+        scale: factor on the scores, before the mask is added.
+        gain: factor on the result.
+        offsets: elements in front of Q, K and V in their arrays.
     """
 
     batches: int
@@ -47,7 +56,7 @@ class AttentionSpec:
 
     @property
     def numbers(self) -> np.ndarray[Any, Any]:
-        """int64 [29]; the last two have the bits of `scale` and `gain`."""
+        """int64 [29], as the kernel reads it; the last two are the bits of `scale` and `gain`."""
         sizes = astuple(self)[:6]
         strides = (*self.query, *self.key, *self.value, *self.result)
         mask = (0, 0, 0, 0, 0) if self.mask is None else (1, *self.mask)
@@ -58,15 +67,27 @@ class AttentionSpec:
 
 
 def attended(
-    spec: AttentionSpec, query: Any, key: Any, value: Any, mask: Any, shape: tuple[int, ...]
-) -> Any:
-    """The result of a spec.
+    spec: AttentionSpec,
+    query: ArrayLike,
+    key: ArrayLike,
+    value: ArrayLike,
+    mask: ArrayLike | None,
+    shape: tuple[int, ...],
+) -> jax.Array:
+    """Calls the kernel.
 
     Args:
-        query: float32, any shape in which the spec's strides lead to its rows; so are `key` and
-            `value`, and `mask` where the spec has one.
-        shape: of the result.
+        spec: sizes, strides and factors.
+        query: float32, of any shape; the spec's offset and strides locate its rows.
+        key: likewise.
+        value: likewise.
+        mask: likewise, where the spec has one.
+        shape: of the result, float32.
     """
-    arguments = [query, key, value] if spec.mask is None else [query, key, value, mask]
+    arguments = [query, key, value]
+    if spec.mask is not None and mask is not None:
+        arguments.append(mask)
     kind = jax.ShapeDtypeStruct(shape, jnp.float32)  # type: ignore[no-untyped-call]
-    return jax.ffi.ffi_call(library.ATTENTION_TARGET, kind)(*arguments, spec=spec.numbers)
+    call = jax.ffi.ffi_call(library.ATTENTION_TARGET, kind)
+    result: jax.Array = call(*arguments, spec=spec.numbers)
+    return result

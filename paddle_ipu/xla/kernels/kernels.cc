@@ -1,7 +1,9 @@
-// Convolutions and products by constant weights, attention and softmax, as functions that XLA calls.
+// The library's entry points: custom calls for XLA (convolutions by constant weights, attention, softmax), and C
+// functions for library.py (open oneDNN, pack and unpack weights).
 //
-// The result of x [N, H, W, C] with its bias, what is added to it, and the activation are one pass over
-// memory. XLA's own threads each take parts of it. The weights are in the layout of the kernels, made once.
+// A convolution of x [N, H, W, C] adds bias and addend and applies the activation while its result is in registers or
+// in the cache, so that they cost no pass over memory. XLA's own threads run its parts. Weights are packed once, in
+// the layout of the kernel.
 
 #include "avx512/attention.h"
 #include "onednn/direct.h"
@@ -33,7 +35,7 @@ std::unique_ptr<Plan> make_plan(const Spec& spec) {
   return make_direct(spec);
 }
 
-// The plan of a spec; it raises std::runtime_error where there is no fast implementation.
+// The plan of a spec, made once. It raises std::runtime_error where there is no fast implementation.
 const Plan& plan_of(const int64_t* numbers) {
   // Never destroyed: XLA's threads may outlive this library's globals.
   static auto& plans = *new std::map<Key, std::unique_ptr<Plan>>;
@@ -63,7 +65,7 @@ const xla_ffi::Array* attribute(const xla_ffi::Call& call, const char* name) {
   return nullptr;
 }
 
-// The numbers that a call says of its work; null where there are not as many as there should be.
+// The call's attribute "spec", an array of int64; null where its length is wrong.
 const int64_t* numbers_of(const xla_ffi::Call& call, size_t count) {
   const xla_ffi::Array* found = attribute(call, "spec");
   if (found == nullptr || found->type != xla_ffi::kInt64 || found->count != count) return nullptr;
@@ -95,6 +97,7 @@ xla_ffi::Error* run_convolution(const xla_ffi::Call& call) {
   }
   const Buffers buffers = {data(given, 0), data(given, 1), plan.spec.has_bias ? data(given, 2) : nullptr,
                            data(call.results, 0)};
+  // XLA gives the addend's memory to the result where nobody else reads it.
   const float* addend = plan.spec.has_addend ? data(given, 2 + plan.spec.has_bias) : buffers.result;
   if (addend != buffers.result) std::memcpy(buffers.result, addend, size(buffer(call.results, 0)) * sizeof(float));
   const int64_t threads = std::min(plan.parts(), threads_of(plan.spec));
@@ -113,6 +116,7 @@ xla_ffi::Error* run_attention(const xla_ffi::Call& call) {
   if (given.count != 3 + spec.has_mask || call.results.count != 1) {
     return error_of(call, xla_ffi::kInvalidArgument, "attention: arguments that do not fit its spec");
   }
+  // Whether the last element that strides lead to is inside of a buffer.
   const auto fits = [&](const xla_ffi::Buffer& own, const int64_t* strides, int64_t rows, int64_t last) {
     return (spec.batches - 1) * strides[0] + (spec.heads - 1) * strides[1] + (rows - 1) * strides[2] + last < size(own);
   };
@@ -148,10 +152,12 @@ xla_ffi::Error* run_softmax(const xla_ffi::Call& call) {
   float* result = data(made, 0);
   const int64_t most = std::max<int64_t>(1, std::min(spec.rows, spec.threads));
   const int64_t threads = std::clamp<int64_t>(spec.work() / kLeastWork, 1, most);
+  // Without threads there is nothing to cut.
   if (threads == 1) {
     take_softmax(spec, 0, spec.rows, x, result);
     return nullptr;
   }
+  // Four parts for each thread, since threads are not equally fast.
   const int64_t parts = std::min(spec.rows, 4 * threads);
   const bool ran = take_parts(call, parts, threads, [=](int64_t part) {
     take_softmax(spec, spec.rows * part / parts, spec.rows * (part + 1) / parts, x, result);
@@ -173,7 +179,7 @@ bool succeeds(Function function) {
   }
 }
 
-// What XLA asks a function: what it is, or to run.
+// XLA calls a function for its metadata, when it is registered, and to run.
 xla_ffi::Error* answer(xla_ffi::Call& call, xla_ffi::Error* (*run)(const xla_ffi::Call&)) {
   if (call.extensions != nullptr && call.extensions->kind == xla_ffi::kMetadata) {
     auto* metadata = reinterpret_cast<xla_ffi::MetadataExtension*>(call.extensions)->metadata;
@@ -192,7 +198,7 @@ xla_ffi::Error* answer(xla_ffi::Call& call, xla_ffi::Error* (*run)(const xla_ffi
 
 extern "C" {
 
-// How many numbers a spec has, by which library.py knows a library built from other sources.
+// How many numbers a spec has; library.py refuses a library that was built from other sources.
 int paddle_ipu_onednn_numbers() { return kNumbers; }
 
 // Why the last call on this thread failed.
@@ -225,8 +231,8 @@ int paddle_ipu_onednn_pack(const int64_t* spec, float* plain, float* packed, int
   });
 }
 
-// XLA's custom call: x [N, H, W, C], packed weights, bias [M] if there is one, and what is added, whose
-// memory the result takes.
+// XLA's custom call: x [N, H, W, C], packed weights, bias [M] and addend where the spec has them. The result takes
+// the addend's memory.
 xla_ffi::Error* paddle_ipu_onednn_convolution(xla_ffi::Call* call) { return answer(*call, run_convolution); }
 
 // How many numbers attention's spec has; 0 where this machine lacks what its kernel needs.
@@ -238,7 +244,7 @@ xla_ffi::Error* paddle_ipu_attention(xla_ffi::Call* call) { return answer(*call,
 // How many numbers softmax's spec has.
 int paddle_ipu_softmax_numbers() { return kSoftmaxNumbers; }
 
-// XLA's custom call: rows.
+// XLA's custom call: x.
 xla_ffi::Error* paddle_ipu_softmax(xla_ffi::Call* call) { return answer(*call, run_softmax); }
 
 }  // extern "C"

@@ -1,7 +1,7 @@
-"""Convolutions by oneDNN and by kernels beside it, as JAX functions; the library they are in.
+"""The compiled kernels: their library, and its convolutions as JAX functions.
 
-The compiled half, entered by ``kernels.cc``, is built with the package where there is a C++
-compiler. Without it, or without oneDNN in Paddle's wheel, XLA's own convolutions run.
+Its entry points are in ``kernels.cc``. It is built with the package where there is a C++ compiler.
+Without it, or without oneDNN in Paddle's wheel, XLA's own convolutions run.
 """
 
 from __future__ import annotations
@@ -26,39 +26,44 @@ SETTING = "PADDLE_IPU_ONEDNN"
 """The variable of the environment that turns oneDNN off, where it is 0."""
 
 ACTIVATIONS = ("", "Relu", "GeluErf", "Gelu")
-"""PopART's operators whose work is done with a product's, by the number that kernels.cc has."""
+"""PopART's operators that are fused with a convolution, by their number in plan.h."""
 
-_COUNTED = 1 << 24
-"""How far float32 counts."""
+_EXACT_INTEGERS = 1 << 24
+"""float32 has all integers up to here."""
 
 _TARGET = "paddle_ipu_onednn_convolution"
 ATTENTION_TARGET = "paddle_ipu_attention"
 """The name under which XLA knows the kernel of avx512/attention.cc."""
 
 ATTENTION_NUMBERS = 29
-"""How many numbers say what that is to do."""
+"""How many int64 numbers an AttentionSpec is."""
 
 SOFTMAX_TARGET = "paddle_ipu_softmax"
 """The name under which XLA knows the kernel of avx512/softmax.cc."""
 
 SOFTMAX_NUMBERS = 3
-"""How many numbers say what that is to do."""
+"""How many int64 numbers a SoftmaxSpec is."""
+
+Array = np.ndarray[Any, Any]
 
 _FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A convolution of x [images, height, width, channels] in float32, as kernels.cc reads it.
+    """A convolution of x [images, height, width, channels] in float32; the fields are plan.h's.
+
+    A matrix product is a convolution with a kernel of one element.
 
     Attributes:
         results: channels of the result.
-        gap_y: distance of the kernel's elements; so is `gap_x`.
-        top: zeros around the data; so are `left`, `bottom` and `right`.
+        groups: of channels.
+        gap_y: distance of neighbouring kernel elements, likewise `gap_x`; 1 for no dilation.
+        top: zeros around the data, likewise `left`, `bottom` and `right`.
         activation: index in `ACTIVATIONS`.
         has_bias: 1 where a bias [results] is added.
         has_addend: 1 where an array of the result's shape is added.
-        parts: among how many threads it is shared out.
+        parts: how many of XLA's threads may share it.
     """
 
     images: int
@@ -83,7 +88,7 @@ class Spec:
     parts: int
 
     @property
-    def numbers(self) -> np.ndarray[Any, Any]:
+    def numbers(self) -> Array:
         """int64 [20]."""
         return np.asarray(astuple(self), np.int64)
 
@@ -103,7 +108,7 @@ class Spec:
 
 
 def threads() -> int:
-    """How many of XLA's threads share a product out among themselves."""
+    """How many of XLA's threads share a convolution, attention or softmax."""
     return len(os.sched_getaffinity(0))
 
 
@@ -139,73 +144,81 @@ def packed(spec: Spec) -> int | None:
 
 @functools.lru_cache(maxsize=4096)
 def are_alike(spec: Spec, other: Spec) -> bool:
-    """Whether packed weights of one are also those of the other."""
+    """Whether weights packed for one spec are packed for the other."""
     if spec.weights_shape != other.weights_shape or packed(spec) != packed(other):
         return False
-    # Layouts are not told apart for us; numbers that are all different do, in two
-    # halves, since float32 counts to 2**24 only.
-    places = np.arange(math.prod(spec.weights_shape)).reshape(spec.weights_shape)
+    # oneDNN does not say which layout it has chosen. Numbers that are all different show it when
+    # they are packed: in two halves, since float32 has no more than 2**24 of them.
+    numbers = np.arange(math.prod(spec.weights_shape)).reshape(spec.weights_shape)
     return all(
-        np.array_equal(_laid_out(spec, half), _laid_out(other, half))
-        for half in (places % _COUNTED, places // _COUNTED)
+        np.array_equal(_packed_array(spec, half), _packed_array(other, half))
+        for half in (numbers % _EXACT_INTEGERS, numbers // _EXACT_INTEGERS)
     )
 
 
-def _laid_out(spec: Spec, weights: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    found = np.empty(packed(spec) or 0, np.float32)
-    pack(spec, weights, found)
-    return found
+def _packed_array(spec: Spec, weights: Array) -> Array:
+    result = np.empty(packed(spec) or 0, np.float32)
+    pack(spec, weights, result)
+    return result
 
 
-def pack(spec: Spec, weights: np.ndarray[Any, Any], found: np.ndarray[Any, Any]) -> None:
+def pack(spec: Spec, weights: Array, out: Array) -> None:
     """Writes weights in the layout of the kernel.
 
     Args:
+        spec: of the convolution.
         weights: float32 [M, C / groups, height, width], or a matrix [C, M].
-        found: float32 [packed], where they are written.
+        out: float32 [packed], where they are written.
     """
-    _convert(spec, np.ascontiguousarray(weights, np.float32), found, back=False)
+    _convert(spec, np.ascontiguousarray(weights, np.float32), out, back=False)
 
 
-def unpack(spec: Spec, array: np.ndarray[Any, Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+def unpack(spec: Spec, array: Array, shape: tuple[int, ...]) -> Array:
     """The inverse of :func:`pack`, for weights of `shape`."""
     plain = np.empty(shape, np.float32)
     _convert(spec, plain, np.ascontiguousarray(array, np.float32), back=True)
     return plain
 
 
-def convolved(spec: Spec, x: Any, weights: Any, bias: Any, addend: Any) -> Any:
-    """The result of a spec.
+def convolved(
+    spec: Spec,
+    x: jax.Array,
+    weights: jax.Array,
+    bias: jax.Array | None,
+    addend: jax.Array | None,
+) -> jax.Array:
+    """Calls the convolution of a spec.
 
     Args:
+        spec: what is computed.
         x: float32 [images, height, width, channels].
-        weights: packed.
+        weights: in the layout of :func:`pack`.
         bias: float32 [results], where the spec has one.
-        addend: float32 of the result's shape, where the spec has one.
+        addend: float32 of the result's shape, where the spec has one; the result takes its memory.
     """
     arguments = [x, weights]
-    if spec.has_bias:
+    if spec.has_bias and bias is not None:
         arguments.append(bias)
-    if spec.has_addend:
+    if spec.has_addend and addend is not None:
         arguments.append(addend)
     kind = jax.ShapeDtypeStruct(spec.shape, jnp.float32)  # type: ignore[no-untyped-call]
     aliases = {len(arguments) - 1: 0} if spec.has_addend else {}
     call = jax.ffi.ffi_call(_TARGET, kind, input_output_aliases=aliases)
-    return call(*arguments, spec=spec.numbers)
+    result: jax.Array = call(*arguments, spec=spec.numbers)
+    return result
 
 
-def _convert(
-    spec: Spec, plain: np.ndarray[Any, Any], found: np.ndarray[Any, Any], back: bool
-) -> None:
+def _convert(spec: Spec, plain: Array, packed: Array, back: bool) -> None:
+    """Writes `packed` from `plain`, or `plain` from `packed` with `back`."""
     library = _library()
     done = library.paddle_ipu_onednn_pack(
-        _pointer(spec.numbers), _pointer(plain), _pointer(found), int(plain.ndim == 2), int(back)
+        _pointer(spec.numbers), _pointer(plain), _pointer(packed), int(plain.ndim == 2), int(back)
     )
     if not done:
         raise RuntimeError(f"oneDNN could not lay out weights: {_error(library)}")
 
 
-def _pointer(array: np.ndarray[Any, Any]) -> ctypes.c_void_p:
+def _pointer(array: Array) -> ctypes.c_void_p:
     return array.ctypes.data_as(ctypes.c_void_p)
 
 
@@ -228,7 +241,7 @@ def _library() -> ctypes.CDLL:
 
 @functools.cache
 def _opened() -> _Opened | str:
-    """The compiled half with oneDNN's version, or why it cannot be used."""
+    """The library with oneDNN's version, or why it cannot be used."""
     process.prepare()
     if os.environ.get(SETTING) == "0":
         return f"{SETTING} is 0"
@@ -257,12 +270,12 @@ def _opened() -> _Opened | str:
         return f"{path.name} was built from other sources; install paddle_ipu again"
     library.paddle_ipu_onednn_error.restype = ctypes.c_char_p
     library.paddle_ipu_onednn_packed.restype = ctypes.c_int64
-    found = _onednn()
-    if found is None:
+    onednn = _onednn()
+    if onednn is None:
         return "Paddle's wheel has no oneDNN for this platform"
-    number = int(library.paddle_ipu_onednn_open(os.fsencode(found)))
+    number = int(library.paddle_ipu_onednn_open(os.fsencode(onednn)))
     if not number:
-        return f"{found.name} of Paddle's wheel cannot be opened: {_error(library)}"
+        return f"{onednn.name} of Paddle's wheel cannot be opened: {_error(library)}"
     functions = {
         _TARGET: library.paddle_ipu_onednn_convolution,
         ATTENTION_TARGET: library.paddle_ipu_attention,
@@ -271,13 +284,13 @@ def _opened() -> _Opened | str:
     for name, function in functions.items():
         capsule = jax.ffi.pycapsule(function)  # type: ignore[no-untyped-call]
         jax.ffi.register_ffi_target(name, capsule, platform="cpu")
-    opened = f"{number // 10000}.{number // 100 % 100}.{number % 100}"
-    return _Opened(library, opened, has_attention=bool(attention()))
+    onednn_version = f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+    return _Opened(library, onednn_version, has_attention=bool(attention()))
 
 
 def _onednn() -> Path | None:
     """oneDNN's library in Paddle's wheel."""
-    found = importlib.util.find_spec("paddle")
-    if found is None or found.origin is None:
+    paddle = importlib.util.find_spec("paddle")
+    if paddle is None or paddle.origin is None:
         return None
-    return min((Path(found.origin).parent / "libs").glob("libdnnl.so*"), default=None)
+    return min((Path(paddle.origin).parent / "libs").glob("libdnnl.so*"), default=None)

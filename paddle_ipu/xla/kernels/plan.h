@@ -1,4 +1,4 @@
-// What a convolution or product is, and how it is cut into parts that threads take.
+// What a convolution is, and how its work is cut into parts for threads.
 
 #pragma once
 
@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-// What is computed, in the order in which library.py writes it.
+// What is computed; the fields are in the order in which library.py writes them, which explains them.
 struct Spec {
   int64_t images, channels, height, width, results, groups, kernel_height, kernel_width;
   int64_t stride_y, stride_x, gap_y, gap_x, top, left, bottom, right;
@@ -21,7 +21,7 @@ struct Spec {
   }
   int64_t weights() const { return results * channels / groups * kernel_height * kernel_width; }
   int64_t work() const { return images * result_height() * result_width() * weights(); }
-  // Whether rows of x are multiplied as they stand.
+  // Whether it is a product of x [images * height * width, channels] and a matrix.
   bool is_product() const {
     return kernel_height == 1 && kernel_width == 1 && stride_y == 1 && stride_x == 1 &&
            top + left + bottom + right == 0;
@@ -29,15 +29,16 @@ struct Spec {
 };
 constexpr int kNumbers = sizeof(Spec) / sizeof(int64_t);
 
+// By the index in library.py's ACTIVATIONS.
 enum Activation : int64_t { kNone, kReluOf, kGeluErfOf, kGeluTanhOf, kActivationCount };
 
-// Multiplications that are worth a thread: another one is waited for longer than it works for less.
+// Multiplications for which a thread is worth its start: with fewer it is waited for longer than it works.
 constexpr int64_t kLeastWork = 2'000'000;
 
-// How many parts of a size there are.
+// count / size, rounded up.
 inline int64_t up(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
-// Among how many threads a convolution is shared out.
+// How many threads share a convolution.
 inline int64_t threads_of(const Spec& spec) { return std::clamp<int64_t>(spec.work() / kLeastWork, 1, spec.parts); }
 
 // What a run reads and writes: x [N, H, W, C], packed weights, bias [M] or null, and the result, which has
@@ -47,7 +48,7 @@ struct Buffers {
   float* result;
 };
 
-// Memory of one thread, which grows as it is asked for more.
+// Scratch memory of one thread, aligned to cache lines. It grows, and keeps nothing when it does.
 class Memory {
  public:
   void* of(size_t size) {
@@ -73,10 +74,11 @@ class Plan {
   // Floats of the packed weights.
   virtual int64_t packed() const = 0;
   virtual int64_t parts() const = 0;
+  // Computes a part; parts may run at once, in any order.
   virtual void take(int64_t part, const Buffers& buffers) const = 0;
   // Weights [M, C / groups, height, width], or a matrix [C, M], into the layout of the plan.
   virtual void pack(const float* plain, float* packed, bool is_matrix) const = 0;
-  // The weights that were packed, bit by bit.
+  // The inverse of pack, bit by bit.
   virtual void unpack(const float* packed, float* plain, bool is_matrix) const = 0;
 
   const Spec spec;

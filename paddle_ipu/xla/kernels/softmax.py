@@ -14,10 +14,12 @@ from paddle_ipu.xla.kernels import library
 
 @dataclass(frozen=True, slots=True)
 class SoftmaxSpec:
-    """Softmax of x [rows, columns] in float32, each row by itself, as softmax.h has it.
+    """Softmax of each row of x [rows, columns] in float32; the fields are softmax.h's.
 
     Attributes:
-        threads: among how many the rows may be shared out.
+        rows: how many.
+        columns: elements of a row.
+        threads: how many of XLA's threads may share the rows.
     """
 
     rows: int
@@ -26,11 +28,12 @@ class SoftmaxSpec:
 
     @property
     def numbers(self) -> np.ndarray[Any, Any]:
-        """int64 [3]."""
+        """int64 [3], as the kernel reads it."""
         return np.asarray(astuple(self), np.int64)
 
 
-def softmax_of(spec: SoftmaxSpec, x: Any) -> Any:
-    """The result of a spec, of the shape of `x`: float32, any shape of rows x columns elements."""
+def softmax_of(spec: SoftmaxSpec, x: jax.Array) -> jax.Array:
+    """Calls the kernel on float32 x, of any shape with rows * columns elements."""
     kind = jax.ShapeDtypeStruct(x.shape, jnp.float32)  # type: ignore[no-untyped-call]
-    return jax.ffi.ffi_call(library.SOFTMAX_TARGET, kind)(x, spec=spec.numbers)
+    result: jax.Array = jax.ffi.ffi_call(library.SOFTMAX_TARGET, kind)(x, spec=spec.numbers)
+    return result

@@ -1,5 +1,5 @@
 // What kernels.cc uses of XLA's interface for foreign functions: version 0, a stable binary interface
-// of C structs that each begin with their size. Fields behind the last one used here are left out.
+// of C structs that each begin with their size (xla/ffi/api/c_api.h). Fields behind the last used one are left out.
 
 #pragma once
 

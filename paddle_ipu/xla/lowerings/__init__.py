@@ -18,6 +18,7 @@ from paddle_ipu.xla.lowerings import (
     elementwise,
     images,
     indexing,
+    kernel_calls,
     linear,
     linear_algebra,
     loss,
@@ -37,7 +38,6 @@ from paddle_ipu.xla.lowerings import (
     special,
     spline,
     statistics,
-    variables,
     windows,
 )
 
@@ -57,6 +57,7 @@ __all__ = [
     "elementwise",
     "images",
     "indexing",
+    "kernel_calls",
     "linear",
     "linear_algebra",
     "loss",
@@ -76,6 +77,5 @@ __all__ = [
     "special",
     "spline",
     "statistics",
-    "variables",
     "windows",
 ]

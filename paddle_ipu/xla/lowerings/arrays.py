@@ -1,15 +1,33 @@
-"""What the lowerings share: constant folding in NumPy, ONNX data types, checked axes."""
+"""What the lowerings share: their types, constant folding, ONNX data types, checked axes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from types import ModuleType
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from paddle_ipu.errors import LoweringError
-from paddle_ipu.xla.lowerings.registry import Attributes, Lowering, LoweringContext
+from paddle_ipu.xla.lowerings.registry import Array, Attributes, Lowering, LoweringContext
+
+Constant = np.ndarray[Any, Any]
+"""A constant of the program."""
+
+Inputs = Sequence[Array]
+"""The operands of an operator; one that may be omitted is read by :func:`optional_input`."""
+
+Single = tuple[jax.Array]
+"""Primals or tangents of a function of one array."""
+
+Pair = tuple[jax.Array, jax.Array]
+"""A result and its tangent; an array and its residual; or two results."""
+
+Results = jax.Array | tuple[jax.Array, ...]
+"""What an operator of computed inputs gives."""
 
 # onnx.TensorProto.DataType by number and by PopART's name. The device has no 64-bit types: PopART
 # narrows INT64 and UINT64, and DOUBLE follows here. Paddle programs keep INT64.
@@ -37,29 +55,28 @@ def where_in_program(context: LoweringContext) -> str:
     return f"{context.domain}.{context.op_type}{name}"
 
 
-def are_constants(values: Iterable[Any]) -> bool:
+def are_constants(values: Iterable[Array]) -> bool:
     """Whether every value is a constant of the program, so that the result can stay one."""
     return all(isinstance(value, np.ndarray) for value in values)
 
 
-def array_module(values: Iterable[Any]) -> Any:
+def array_module(values: Iterable[Array]) -> ModuleType:
     """``numpy`` when every value is a constant of the program, else ``jax.numpy``."""
     return np if are_constants(values) else jnp
 
 
 def element_type(context: LoweringContext, to: int | str) -> np.dtype[Any]:
     """The device's dtype for an ONNX data type, given by number or by PopART's name."""
-    found: Any = (
-        _BY_NAME.get(to) if isinstance(to, str) else _ELEMENT_TYPES.get(to, (None, None))[1]
-    )
-    if found is None:
+    by_number = _ELEMENT_TYPES.get(to) if isinstance(to, int) else None
+    scalar_type = _BY_NAME.get(to) if isinstance(to, str) else by_number and by_number[1]
+    if scalar_type is None:
         raise LoweringError(
             f"{where_in_program(context)}: the data type {to!r} does not exist on the device; "
             f"expected one of {', '.join(_BY_NAME)} or its ONNX number."
         )
     if context.in_64_bits and to in (7, "INT64"):
-        found = np.int64
-    dtype: np.dtype[Any] = np.dtype(found)
+        scalar_type = np.int64
+    dtype: np.dtype[Any] = np.dtype(scalar_type)
     return dtype
 
 
@@ -78,20 +95,21 @@ def checked_axes(context: LoweringContext, axes: Iterable[int], rank: int) -> tu
     return tuple(checked_axis(context, int(axis), rank) for axis in axes)
 
 
-def static_integers(
-    context: LoweringContext, inputs: Sequence[Any], index: int, what: str
-) -> list[int]:
+def static_integers(context: LoweringContext, inputs: Inputs, index: int, what: str) -> list[int]:
     """The constant integer input `index` as a flat list."""
     return [int(value) for value in context.static(inputs, index, what).reshape(-1)]
 
 
-def input_or_none(inputs: Sequence[Any], index: int) -> Any:
+def optional_input(inputs: Sequence[Array | None], index: int) -> Array | None:
     """Input `index`, or None where it is omitted."""
     return inputs[index] if index < len(inputs) else None
 
 
-def on_axis(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
-    """The operands; the second shaped to lie on ``axis`` of the first, as opset 6 broadcasts."""
+def on_axis(inputs: Inputs, attributes: Attributes) -> Inputs:
+    """The operands, the second reshaped so that its first axis is ``axis`` of the first operand.
+
+    Opset 6 asks for that with ``broadcast``; later opsets broadcast as NumPy.
+    """
     axis = attributes.get("axis")
     if not attributes.get("broadcast") or axis is None:
         return inputs
@@ -106,21 +124,53 @@ def integers(attributes: Attributes, name: str) -> list[int] | None:
     return None if value is None else [int(item) for item in value]
 
 
-def is_floating(value: Any) -> bool:
+def is_floating(value: Array) -> bool:
     """Whether the elements are floating-point numbers, bfloat16 included."""
     return bool(jnp.issubdtype(value.dtype, jnp.floating))
 
 
-def lowest_number(value: Any) -> Any:
+def lowest_number(value: Array) -> Constant:
     """The lowest finite number of the element type, of rank 0."""
     info: Any = jnp.finfo if is_floating(value) else jnp.iinfo
     return np.asarray(info(value.dtype).min, value.dtype)
 
 
-def unary(function: Callable[[Any], Any]) -> Lowering:
+def shifted(x: jax.Array, axis: int, fill: float, reverse: bool = False) -> jax.Array:
+    """Each element's predecessor along `axis`, or successor in reverse; `fill` at the end."""
+    size = x.shape[axis]
+    kept = (
+        lax.slice_in_dim(x, 1, None, axis=axis)
+        if reverse
+        else lax.slice_in_dim(x, 0, size - 1, axis=axis)
+    )
+    widths = [(0, 0, 0)] * x.ndim
+    widths[axis] = (0, 1, 0) if reverse else (1, 0, 0)
+    return lax.pad(kept, jnp.full((), fill, x.dtype), widths)
+
+
+def unary(function: Callable[[jax.Array], Results]) -> Lowering:
     """The lowering of an operator that is a function of its one input."""
 
-    def rule(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    def rule(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Results:
         return function(jnp.asarray(inputs[0]))
+
+    return rule
+
+
+def numpy_function(name: str) -> Lowering:
+    """The lowering of an operator that NumPy and jax.numpy both have as the function `name`.
+
+    Its result is a constant where all inputs are. Opset 6's ``broadcast`` and ``axis`` are obeyed.
+    """
+    on_constants, on_tensors = getattr(np, name), getattr(jnp, name)
+
+    def rule(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Array:
+        operands = on_axis(inputs, attributes)
+        result: Array = (
+            np.asarray(on_constants(*operands))
+            if are_constants(operands)
+            else on_tensors(*operands)
+        )
+        return result
 
     return rule

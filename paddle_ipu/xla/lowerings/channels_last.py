@@ -1,7 +1,8 @@
-"""Convolution in the one layout that XLA's fast kernels on CPUs take, gradients included.
+"""Convolutions and windows in channels-last layout, gradients included.
 
-XLA turns other layouts into this one, but not inside a loop: there a convolution of channels-first
-tensors is ten to twenty times slower, and accumulation, batches per step and replicas are loops.
+XLA's CPU backend has fast convolutions for [N, ..., C] data with [..., C, M] kernels only. It
+transposes other layouts into this one, but not inside a loop: there a channels-first convolution is
+ten to twenty times slower, and accumulation, batches per step and replicas are loops.
 """
 
 from __future__ import annotations
@@ -9,154 +10,158 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-_Ints = tuple[int, ...]
-_Pairs = tuple[tuple[int, int], ...]
+from paddle_ipu.xla.lowerings.arrays import Pair
+
+Ints = tuple[int, ...]
+Padding = tuple[tuple[int, int], ...]
+"""(before, after) of each spatial axis; a negative number crops."""
 
 
-def _convolved(
-    x: Any, weights: Any, strides: _Ints, padding: _Pairs, spread: _Ints, dilation: _Ints
-) -> Any:
+class Geometry(NamedTuple):
+    """A convolution's numbers, one entry for each spatial axis.
+
+    Attributes:
+        strides: of the window.
+        padding: zeros around the dilated data.
+        data_dilation: distance of neighbouring data elements; the gaps between them are zeros.
+        kernel_dilation: distance of neighbouring kernel elements.
+        groups: how many groups the channels are in.
+    """
+
+    strides: Ints
+    padding: Padding
+    data_dilation: Ints
+    kernel_dilation: Ints
+    groups: int = 1
+
+
+def _convolution_op(x: jax.Array, weights: jax.Array, geometry: Geometry) -> jax.Array:
+    """XLA's operator on transposed operands; its derivative would not keep the layout."""
     spatial = tuple(range(2, x.ndim))
-    # Where batch, channels and space are among the axes of data, out, in and space among kernels'.
+    # Positions of (batch, channels, space) in the data, and of (M, C, space) in the kernels.
     data = (0, x.ndim - 1, *range(1, x.ndim - 1))
     kernels = (x.ndim - 1, x.ndim - 2, *range(x.ndim - 2))
     out = lax.conv_general_dilated(
         x.transpose(0, *spatial, 1),
         weights.transpose(*spatial, 1, 0),
-        strides,
-        padding,
-        spread,
-        dilation,
+        geometry.strides,
+        geometry.padding,
+        geometry.data_dilation,
+        geometry.kernel_dilation,
         dimension_numbers=lax.ConvDimensionNumbers(data, kernels, data),
     )
     return out.transpose(data)
 
 
-def inferred(
-    x: Any, weights: Any, strides: _Ints, padding: _Pairs, spread: _Ints, dilation: _Ints
-) -> Any:
-    """:func:`convolution` without a gradient of its own: as a matrix product where that is faster.
+def inference_convolution(x: jax.Array, weights: jax.Array, geometry: Geometry) -> jax.Array:
+    """:func:`convolution` without a gradient rule: a matrix product (im2col) where that is faster.
 
     That is so for kernels of one element, and where the windows of x, written out, are much smaller
     than the kernels, which XLA's convolutions rearrange at each run.
     """
     kernel, channels = weights.shape[2:], weights.shape[0]
-    sizes = _places(x.shape[2:], kernel, strides, padding, dilation)
+    sizes = _output_sizes(x.shape[2:], kernel, geometry)
     rows = x.shape[0] * math.prod(sizes)
     is_product = rows > 0 and (math.prod(kernel) == 1 or 4 * rows <= channels)
-    if set(spread) != {1} or not is_product:
-        return _convolved(x, weights, strides, padding, spread, dilation)
-    found = windows(x, kernel, strides, padding, 0.0, dilation)
-    spatial = tuple(range(2, x.ndim))
-    matrix = weights.transpose(*spatial, 1, 0).reshape(-1, channels)
-    out = jnp.concatenate(found, axis=-1).reshape(rows, -1) @ matrix
+    if set(geometry.data_dilation) != {1} or not is_product:
+        return _convolution_op(x, weights, geometry)
+    slices = window_slices(x, kernel, geometry, 0.0)
+    matrix = weights.transpose(*range(2, x.ndim), 1, 0).reshape(-1, channels)
+    out = jnp.concatenate(slices, axis=-1).reshape(rows, -1) @ matrix
     return channels_first(out.reshape(x.shape[0], *sizes, channels))
 
 
-def windows(
-    x: Any,
-    window: _Ints,
-    strides: _Ints,
-    padding: _Pairs,
-    fill: float,
-    dilation: _Ints | None = None,
-) -> list[Any]:
-    """For each element of a window, what all windows of x [N, C, ...] have there: [N, ..., C].
+def window_slices(
+    x: jax.Array, window: Sequence[int], geometry: Geometry, fill: float | jax.Array
+) -> list[jax.Array]:
+    """For each element of a window, its values in all windows of x [N, C, ...]: [N, ..., C].
 
     Args:
-        x: the data.
+        x: the data; ``geometry.data_dilation`` must be 1.
         window: its size, by spatial axis.
-        strides: of the windows, by spatial axis.
-        padding: (before, after) by spatial axis.
-        fill: what stands around the data.
-        dilation: distance of a window's elements from each other; 1 where it is not given.
+        geometry: where the windows are.
+        fill: the padding's value.
     """
-    dilation = dilation or (1,) * len(window)
-    sizes = _places(x.shape[2:], window, strides, padding, dilation)
-    around = ((0, 0, 0), *((before, after, 0) for before, after in padding), (0, 0, 0))
+    sizes = _output_sizes(x.shape[2:], window, geometry)
+    around = ((0, 0, 0), *((before, after, 0) for before, after in geometry.padding), (0, 0, 0))
     data = lax.pad(x.transpose(0, *range(2, x.ndim), 1), jnp.asarray(fill, x.dtype), around)
-    found = []
-    for place in itertools.product(*map(range, window)):
-        first = [at * gap for at, gap in zip(place, dilation, strict=True)]
+    slices = []
+    for element in itertools.product(*map(range, window)):
+        first = [at * gap for at, gap in zip(element, geometry.kernel_dilation, strict=True)]
         last = [
             start + stride * (size - 1) + 1
-            for start, stride, size in zip(first, strides, sizes, strict=True)
+            for start, stride, size in zip(first, geometry.strides, sizes, strict=True)
         ]
         ends = (x.shape[0], *last, x.shape[1])
-        found.append(lax.slice(data, (0, *first, 0), ends, (1, *strides, 1)))
-    return found
+        slices.append(lax.slice(data, (0, *first, 0), ends, (1, *geometry.strides, 1)))
+    return slices
 
 
-def channels_first(x: Any) -> Any:
+def channels_first(x: jax.Array) -> jax.Array:
     """[N, ..., C] as [N, C, ...]."""
     return x.transpose(0, x.ndim - 1, *range(1, x.ndim - 1))
 
 
-def _places(
-    data: _Ints, window: _Ints, strides: _Ints, padding: _Pairs, dilation: _Ints
-) -> list[int]:
+def _output_sizes(data: Sequence[int], window: Sequence[int], geometry: Geometry) -> list[int]:
     """How many windows there are, by spatial axis."""
     return [
         (size + sum(pads) - (reach - 1) * gap - 1) // stride + 1
         for size, reach, stride, pads, gap in zip(
-            data, window, strides, padding, dilation, strict=True
+            data,
+            window,
+            geometry.strides,
+            geometry.padding,
+            geometry.kernel_dilation,
+            strict=True,
         )
     ]
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3, 4, 5))
-def convolution(
-    x: Any, weights: Any, strides: _Ints, padding: _Pairs, spread: _Ints, dilation: _Ints
-) -> Any:
-    """Cross-correlation of x [N, C, ...] with weights [M, C, ...]: [N, M, ...].
-
-    Args:
-        x: the data.
-        weights: the kernels.
-        strides: of the windows, by spatial axis.
-        padding: (before, after) by spatial axis.
-        spread: distance of the data's elements from each other; 1 has no zeros between them.
-        dilation: likewise of the kernels' elements.
-    """
-    return _convolved(x, weights, strides, padding, spread, dilation)
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+def convolution(x: jax.Array, weights: jax.Array, geometry: Geometry) -> jax.Array:
+    """Cross-correlation of x [N, C, ...] with weights [M, C, ...], in one group: [N, M, ...]."""
+    return _convolution_op(x, weights, geometry)
 
 
-def _forward(
-    x: Any, weights: Any, strides: _Ints, padding: _Pairs, spread: _Ints, dilation: _Ints
-) -> tuple[Any, tuple[Any, Any]]:
-    return _convolved(x, weights, strides, padding, spread, dilation), (x, weights)
+def _forward(x: jax.Array, weights: jax.Array, geometry: Geometry) -> tuple[jax.Array, Pair]:
+    return _convolution_op(x, weights, geometry), (x, weights)
 
 
-def _backward(
-    strides: _Ints,
-    padding: _Pairs,
-    spread: _Ints,
-    dilation: _Ints,
-    factors: tuple[Any, Any],
-    gradient: Any,
-) -> tuple[Any, Any]:
-    x, weights = factors
-    around_gradient, around_x = [], []
-    for axis, (before, _) in enumerate(padding):
-        data = (x.shape[2 + axis] - 1) * spread[axis] + 1
-        windows = (gradient.shape[2 + axis] - 1) * strides[axis] + 1
-        reach = (weights.shape[2 + axis] - 1) * dilation[axis]
-        around_gradient.append((reach - before, data - windows + before))
-        around_x.append((before, reach + windows - data - before))
-    # The data's gradient is a convolution of the result's with the kernels turned round, the
-    # kernels' one of the data with the result's gradient, over samples instead of channels.
-    turned = jnp.flip(weights, axis=tuple(range(2, x.ndim))).swapaxes(0, 1)
-    of_x = _convolved(gradient, turned, spread, tuple(around_gradient), strides, dilation)
-    of_weights = _convolved(
-        x.swapaxes(0, 1), gradient.swapaxes(0, 1), dilation, tuple(around_x), spread, strides
-    )
+def _backward(geometry: Geometry, operands: Pair, gradient: jax.Array) -> Pair:
+    x, weights = operands
+    strides, _, data_dilation, kernel_dilation, _ = geometry
+    around_gradient, around_x = gradient_paddings(x, weights, gradient, geometry)
+    # The data's gradient is a convolution of the result's with the flipped kernels, in which
+    # strides and data dilation change places.
+    flipped = jnp.flip(weights, axis=tuple(range(2, x.ndim))).swapaxes(0, 1)
+    for_x = Geometry(data_dilation, around_gradient, strides, kernel_dilation)
+    of_x = _convolution_op(gradient, flipped, for_x)
+    # The kernels' gradient is a convolution of the data with the result's gradient, which sums over
+    # samples instead of channels; strides and kernel dilation change places.
+    for_weights = Geometry(kernel_dilation, around_x, data_dilation, strides)
+    of_weights = _convolution_op(x.swapaxes(0, 1), gradient.swapaxes(0, 1), for_weights)
     return of_x, of_weights.swapaxes(0, 1)
 
 
 convolution.defvjp(_forward, _backward)
+
+
+def gradient_paddings(
+    x: jax.Array, weights: jax.Array, gradient: jax.Array, geometry: Geometry
+) -> tuple[Padding, Padding]:
+    """The padding of the result's gradient for that of x, and of x for the kernels' gradient."""
+    around_gradient, around_x = [], []
+    for axis, (before, _) in enumerate(geometry.padding):
+        data = (x.shape[2 + axis] - 1) * geometry.data_dilation[axis] + 1
+        windows = (gradient.shape[2 + axis] - 1) * geometry.strides[axis] + 1
+        reach = (weights.shape[2 + axis] - 1) * geometry.kernel_dilation[axis]
+        around_gradient.append((reach - before, data - windows + before))
+        around_x.append((before, reach + windows - data - before))
+    return tuple(around_gradient), tuple(around_x)

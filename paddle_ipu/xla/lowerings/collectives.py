@@ -12,6 +12,7 @@ from jax import lax
 
 from paddle_ipu.errors import LoweringError
 from paddle_ipu.popart.enums import CollectiveOperator, CommGroupType
+from paddle_ipu.xla.lowerings.arrays import Inputs
 from paddle_ipu.xla.lowerings.registry import (
     INSTANCE_AXIS,
     REPLICA_AXIS,
@@ -36,8 +37,8 @@ _REDUCTIONS: dict[CollectiveOperator, Reduction] = {
 
 @lowering("ai.graphcore", "ReplicatedAllReduce")
 def replicated_all_reduce(
-    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
-) -> Any:
+    context: LoweringContext, inputs: Inputs, attributes: Attributes
+) -> jax.Array:
     """The group's values put together; every member of a group gets the same, but with Local.
 
     Like PopART's it has no derivative: for the loss, what comes out is a constant.

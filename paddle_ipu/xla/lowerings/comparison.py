@@ -2,28 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
+import jax
 import jax.numpy as jnp
-import numpy as np
 
-from paddle_ipu.xla.lowerings.arrays import are_constants, on_axis
+from paddle_ipu.xla.lowerings.arrays import Inputs, numpy_function
 from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
-
-
-def _rule(name: str) -> Callable[..., Any]:
-    """The function `name`, which NumPy and JAX both have."""
-    on_constants, on_tensors = getattr(np, name), getattr(jnp, name)
-
-    def rule(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-        inputs = on_axis(inputs, attributes)
-        if are_constants(inputs):
-            return np.asarray(on_constants(*inputs))
-        return on_tensors(*inputs)
-
-    return rule
-
 
 for _op_type, _name in {
     "Equal": "equal",
@@ -34,7 +17,7 @@ for _op_type, _name in {
     "Not": "logical_not",
     "IsNaN": "isnan",
 }.items():
-    lowering("ai.onnx", _op_type)(_rule(_name))
+    lowering("ai.onnx", _op_type)(numpy_function(_name))
 
 for _op_type, _name in {
     "BitwiseAnd": "bitwise_and",
@@ -42,19 +25,19 @@ for _op_type, _name in {
     "BitwiseXor": "bitwise_xor",
     "BitwiseNot": "bitwise_not",
 }.items():
-    lowering("ai.graphcore", _op_type)(_rule(_name))
+    lowering("ai.graphcore", _op_type)(numpy_function(_name))
 
-lowering("ai.paddle_ipu", "LogicalXor")(_rule("logical_xor"))
+lowering("ai.paddle_ipu", "LogicalXor")(numpy_function("logical_xor"))
 
 
 @lowering("ai.graphcore", "BitwiseXnor")
-def bitwise_xnor(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def bitwise_xnor(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """Complement of the exclusive or, bit by bit."""
     return jnp.bitwise_not(jnp.bitwise_xor(*inputs))
 
 
 @lowering("ai.onnx", "IsInf")
-def is_inf(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def is_inf(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """Where the tensor is +inf (``detect_positive``) or -inf (``detect_negative``)."""
     x = jnp.asarray(inputs[0])
     positive = bool(attributes.get("detect_positive", 1)) & (x == jnp.inf)

@@ -1,14 +1,13 @@
 """Lowerings of operators that run subgraphs.
 
-A Loop that runs a constant number of turns is a scan, which has a gradient. One that may end
-earlier is a while loop in inference; in training it is a scan over the most turns there can be,
-where that number is given, in which the turns behind the end do nothing.
+A Loop with a constant number of iterations is a scan, which has a gradient. One that may end
+earlier is a while loop in inference; in training it is a scan over the maximum of iterations, where
+that is constant, in which those behind the end do nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,25 +15,41 @@ import numpy as np
 from jax import lax
 
 from paddle_ipu.errors import LoweringError
-from paddle_ipu.xla.lowerings.arrays import integers, where_in_program
+from paddle_ipu.xla.lowerings.arrays import Inputs, integers, optional_input, where_in_program
 from paddle_ipu.xla.lowerings.range_checks import first_found
-from paddle_ipu.xla.lowerings.registry import Attributes, BlockContext, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.registry import (
+    Array,
+    Attributes,
+    BlockContext,
+    LoweringContext,
+    lowering,
+)
 from paddle_ipu.xla.precision.integers import allowed_if, is_wide, narrowed, widened
 
 _LONGEST_MASKED_SCAN = 100_000
+"""Iterations; a scan keeps memory for all of them."""
+
+_Carry = tuple[list[jax.Array], jax.Array]
+"""The carried tensors, and what was found wrong with indices so far."""
+
+_LoopState = tuple[jax.Array, list[jax.Array], jax.Array]
+"""Whether the loop goes on, the carried tensors, and what was found wrong with indices."""
+
+_WhileState = tuple[jax.Array, jax.Array, list[jax.Array], jax.Array]
+"""The number of the iteration, and a :data:`_LoopState`."""
 
 
-def _array(value: Any) -> jax.Array:
-    """A tensor of its own dtype, as every turn and every branch must give it."""
+def _strongly_typed(value: Array) -> jax.Array:
+    """A tensor without JAX's weak type: all iterations and branches must give the same type."""
     array = jnp.asarray(value)
     with allowed_if(is_wide(array)):
         return lax.convert_element_type(array, array.dtype)
 
 
-def _in_widths(values: Sequence[Any], wide: Sequence[bool]) -> list[jax.Array]:
-    """Tensors of their own dtypes, integers with 64 bits where they are `wide`, else with 32."""
+def _in_widths(values: Sequence[Array], wide: Sequence[bool]) -> list[jax.Array]:
+    """Tensors whose integers have 64 bits where they are `wide`, else 32."""
     return [
-        _array(widened(value) if is_one else narrowed(value))
+        _strongly_typed(widened(value) if is_one else narrowed(value))
         for value, is_one in zip(values, wide, strict=True)
     ]
 
@@ -44,7 +59,7 @@ def _either(first: Sequence[bool], second: Sequence[bool]) -> list[bool]:
 
 
 @lowering("ai.onnx", "If", random=True)
-def if_(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def if_(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Sequence[Array]:
     """The outputs of ``then_branch`` where the condition holds, else those of ``else_branch``."""
     key = context.rng_key()
     then, otherwise = context.blocks["then_branch"], context.blocks["else_branch"]
@@ -53,12 +68,13 @@ def if_(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes)
 
     wide = _either(then.wide_outputs, otherwise.wide_outputs)
 
-    def branch(block: BlockContext, number: int) -> tuple[list[Any], jax.Array]:
+    def branch(block: BlockContext, number: int) -> tuple[list[jax.Array], jax.Array]:
         ranges = context.block_ranges()
         results = block.run([], jax.random.fold_in(key, number), ranges)
         return _in_widths(results, wide), ranges.found
 
     watched = context.block_ranges()
+    results: list[jax.Array]
     results, found = lax.cond(
         jnp.asarray(inputs[0]).reshape(()), lambda: branch(then, 1), lambda: branch(otherwise, 0)
     )
@@ -67,12 +83,18 @@ def if_(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes)
 
 
 @lowering("ai.onnx", "Loop", random=True)
-def loop(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """The carried tensors after the last turn, then what each turn gave beside them, in rows."""
+def loop(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Sequence[Array]:
+    """The carried tensors after the last iteration, then the other results, stacked by iteration.
+
+    Inputs: the maximum of iterations and the first condition, each possibly omitted, then the
+    carried tensors. The body takes (iteration, condition, carried) and gives (condition, carried,
+    other results).
+    """
     body, key = context.blocks["body"], context.rng_key()
-    most, going, *carried = inputs
+    most, going = optional_input(inputs, 0), optional_input(inputs, 1)
+    carried = inputs[2:]
     if isinstance(most, np.ndarray):
-        # Models say "without end" with the largest INT64.
+        # The largest INT64 stands for no limit.
         most = np.asarray(np.minimum(most, np.iinfo(np.int32).max))
     rows = context.num_outputs - len(carried)
     wide = _either(body.wide_inputs[2:], body.wide_outputs[1 : 1 + len(carried)])
@@ -82,9 +104,9 @@ def loop(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
     watched = context.block_ranges()
     nothing = watched.found
 
-    def turn(
-        index: Any, going: Any, carried: Sequence[Any], found: jax.Array
-    ) -> tuple[list[Any], jax.Array]:
+    def iterate(
+        index: jax.Array, going: Array, carried: Sequence[jax.Array], found: jax.Array
+    ) -> _Carry:
         ranges = context.block_ranges()
         own = jax.random.fold_in(key, index)
         results = _in_widths(body.run([index, going, *carried], own, ranges), wide)
@@ -92,9 +114,9 @@ def loop(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
 
     if isinstance(most, np.ndarray) and _is_counted(body, going):
 
-        def step(state: Any, index: jax.Array) -> tuple[Any, list[Any]]:
+        def step(state: _Carry, index: jax.Array) -> tuple[_Carry, list[jax.Array]]:
             carried, found = state
-            (_, *results), found = turn(index, np.asarray(True), carried, found)
+            (_, *results), found = iterate(index, np.asarray(True), carried, found)
             return (results[: len(carried)], found), results[len(carried) :]
 
         indices = jnp.arange(int(most.reshape(())), dtype=jnp.int32)
@@ -109,17 +131,18 @@ def loop(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
         )
     alive = jnp.asarray(True if going is None else going).reshape(())
 
-    def proceed(
-        index: Any, carried: list[Any], found: jax.Array
-    ) -> tuple[jax.Array, list[jax.Array], jax.Array]:
-        (going, *results), found = turn(index, jnp.asarray(True), carried, found)
+    def proceed(index: jax.Array, carried: list[jax.Array], found: jax.Array) -> _LoopState:
+        (going, *results), found = iterate(index, jnp.asarray(True), carried, found)
         return going.reshape(()), results, found
 
     if context.training and isinstance(most, np.ndarray) and most <= _LONGEST_MASKED_SCAN:
 
-        def masked(state: Any, index: jax.Array) -> tuple[Any, None]:
-            alive, *rest = state
-            return lax.cond(alive, lambda: proceed(index, *rest), lambda: (alive, *rest)), None
+        def masked(state: _LoopState, index: jax.Array) -> tuple[_LoopState, None]:
+            alive, carried, found = state
+            after: _LoopState = lax.cond(
+                alive, lambda: proceed(index, carried, found), lambda: (alive, carried, found)
+            )
+            return after, None
 
         indices = jnp.arange(int(most.reshape(())), dtype=jnp.int32)
         _, last, found = lax.scan(masked, (alive, first, nothing), indices)[0]
@@ -127,13 +150,13 @@ def loop(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
         return last
     limit = None if most is None else jnp.asarray(most).reshape(())
 
-    def goes_on(state: Any) -> jax.Array:
+    def goes_on(state: _WhileState) -> jax.Array:
         index, alive, *_ = state
         return alive if limit is None else jnp.logical_and(alive, index < limit)
 
-    def advance(state: Any) -> Any:
-        index, _, *rest = state
-        return (index + 1, *proceed(index, *rest))
+    def advance(state: _WhileState) -> _WhileState:
+        index, _, carried, found = state
+        return (index + 1, *proceed(index, carried, found))
 
     start = (jnp.asarray(0, jnp.int32), alive, first, nothing)
     _, _, last, found = lax.while_loop(goes_on, advance, start)
@@ -141,7 +164,7 @@ def loop(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
     return last
 
 
-def _is_counted(body: BlockContext, going: Any) -> bool:
+def _is_counted(body: BlockContext, going: Array | None) -> bool:
     """Whether a loop's condition is constantly true."""
     starts = going is None or (isinstance(going, np.ndarray) and bool(going.reshape(())))
     origin = body.origin(0)
@@ -151,23 +174,25 @@ def _is_counted(body: BlockContext, going: Any) -> bool:
 
 
 @lowering("ai.onnx", "Scan", random=True)
-def scan(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """The states after the last slice, then what the body gave for each slice, stacked."""
+def scan(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Sequence[Array]:
+    """The states after the last slice, then the body's other results, stacked by slice."""
     body, key = context.blocks["body"], context.rng_key()
     count = int(attributes["num_scan_inputs"])
     number = len(inputs) - count
     wide = _either(body.wide_inputs[:number], body.wide_outputs[:number])
     states = _in_widths(inputs[:number], wide)
     wide = [*wide, *body.wide_outputs[number:]]
-    given = _in_widths(inputs[number:], body.wide_inputs[number:])
+    scanned = _in_widths(inputs[number:], body.wide_inputs[number:])
     axes = integers(attributes, "scan_input_axes") or [0] * count
     backward = integers(attributes, "scan_input_directions") or [0] * count
-    rows = [jnp.moveaxis(array, axis, 0) for array, axis in zip(given, axes, strict=True)]
+    rows = [jnp.moveaxis(array, axis, 0) for array, axis in zip(scanned, axes, strict=True)]
     rows = [lax.rev(row, (0,)) if flag else row for row, flag in zip(rows, backward, strict=True)]
 
     watched = context.block_ranges()
 
-    def step(state: Any, item: Any) -> tuple[Any, list[Any]]:
+    def step(
+        state: _Carry, item: tuple[jax.Array, list[jax.Array]]
+    ) -> tuple[_Carry, list[jax.Array]]:
         (carried, found), (index, slices) = state, item
         ranges = context.block_ranges()
         own = jax.random.fold_in(key, index)
@@ -188,6 +213,6 @@ def scan(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
 
 
 @lowering("ai.graphcore", "Call", random=True)
-def call(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def call(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Sequence[Array]:
     """The outputs of the subgraph for these inputs."""
     return context.blocks["callee"].run(list(inputs), context.rng_key(), context.ranges)

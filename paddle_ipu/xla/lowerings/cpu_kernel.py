@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,12 +9,13 @@ from jax import dtypes
 
 from paddle_ipu.errors import LoweringError
 from paddle_ipu.popart.operators.paddle_kernel import result_kind
+from paddle_ipu.xla.lowerings.arrays import Constant, Inputs, Results
 from paddle_ipu.xla.lowerings.node_values import is_float
-from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.registry import Array, Attributes, LoweringContext, lowering
 
 
 @lowering("ai.paddle_ipu", "CpuKernel")
-def cpu_kernel(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def cpu_kernel(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Results:
     """The results of the host's kernel; gradients come from the kernel's ``backward``.
 
     Raises:
@@ -33,48 +31,54 @@ def cpu_kernel(context: LoweringContext, inputs: Sequence[Any], attributes: Attr
     kinds = [result_kind(text) for text in attributes["results"]]
     specs = tuple(_spec(dtype, shape, context.in_64_bits) for dtype, shape in kinds)
 
-    def on_host(*operands: Any) -> tuple[np.ndarray[Any, Any], ...]:
+    def on_host(*operands: Array) -> tuple[Constant, ...]:
         results = kernel.forward(*operands)
         return tuple(_fitted(array, spec) for array, spec in zip(results, specs, strict=True))
 
     @jax.custom_vjp
-    def run(*operands: Any) -> Any:
-        return jax.pure_callback(on_host, specs, *operands)
+    def run(*operands: jax.Array) -> tuple[jax.Array, ...]:
+        results: tuple[jax.Array, ...] = jax.pure_callback(on_host, specs, *operands)
+        return results
 
-    def forward(*operands: Any) -> Any:
+    def forward(
+        *operands: jax.Array,
+    ) -> tuple[tuple[jax.Array, ...], tuple[jax.Array, ...]]:
         kernel.gradient_program()
         return run(*operands), operands
 
-    def backward(operands: Any, gradients: Any) -> Any:
+    def backward(
+        operands: tuple[jax.Array, ...], gradients: tuple[jax.Array, ...]
+    ) -> tuple[Array, ...]:
         floating = [operand for operand in operands if is_float(operand)]
-        given = [g for g, spec in zip(gradients, specs, strict=True) if is_float(spec)]
-        found = iter(
+        of_floats = [g for g, spec in zip(gradients, specs, strict=True) if is_float(spec)]
+        results = iter(
             jax.pure_callback(
                 kernel.backward,
                 tuple(_spec(str(x.dtype), x.shape) for x in floating),
                 list(operands),
-                given,
+                of_floats,
             )
         )
         return tuple(
-            next(found) if is_float(operand) else np.zeros(operand.shape, dtypes.float0)
+            next(results) if is_float(operand) else np.zeros(operand.shape, dtypes.float0)
             for operand in operands
         )
 
     run.defvjp(forward, backward)
-    return run(*(jnp.asarray(item) for item in inputs))
+    results: tuple[jax.Array, ...] = run(*(jnp.asarray(item) for item in inputs))
+    return results
 
 
 def _spec(dtype: str, shape: tuple[int, ...], in_64_bits: bool = False) -> jax.ShapeDtypeStruct:
     # Half results are float32 until they are rounded.
-    found = "float32" if dtype in ("float16", "bfloat16") else dtype
-    if found == "int64" and not in_64_bits:
-        found = "int32"
-    return jax.ShapeDtypeStruct(shape, np.dtype(found))  # type: ignore[no-untyped-call]
+    stored = "float32" if dtype in ("float16", "bfloat16") else dtype
+    if stored == "int64" and not in_64_bits:
+        stored = "int32"
+    return jax.ShapeDtypeStruct(shape, np.dtype(stored))  # type: ignore[no-untyped-call]
 
 
-def _fitted(array: np.ndarray[Any, Any], spec: Any) -> np.ndarray[Any, Any]:
-    """A result in the step's dtype; int64 that only picks elements saturates, as indices do."""
+def _fitted(array: Constant, spec: jax.ShapeDtypeStruct) -> Constant:
+    """A result in the step's dtype; int64 saturates as int32, as indices do."""
     if array.dtype == np.int64 and spec.dtype == np.int32:
         limits = np.iinfo(np.int32)
         array = np.clip(array, limits.min, limits.max)

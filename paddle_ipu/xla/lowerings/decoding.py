@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from paddle_ipu.xla.lowerings.arrays import Inputs, Pair
 from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 
 def _best_path(
-    emissions: Any, transitions: Any, start: Any, stop: Any, lengths: Any
-) -> tuple[Any, Any]:
-    """(score of the best path, its tags), zero from each sequence's end on; of ties the first.
+    emissions: jax.Array,
+    transitions: jax.Array,
+    start: jax.Array,
+    stop: jax.Array,
+    lengths: jax.Array,
+) -> Pair:
+    """The Viterbi algorithm: (score of the best path [B], its tags [B, T]); of ties the first.
 
-    Emissions are [B, T, N], transitions [from, to]; `start` and `stop` are added to the first and
-    the last tag.
+    Args:
+        emissions: scores of the tags, [B, T, N].
+        transitions: [from, to].
+        start: added to the scores of the first tag, [N].
+        stop: added to the scores of the last tag, [N].
+        lengths: of the sequences, [B]; tags behind the end are 0.
     """
     times = emissions.shape[1]
     by_time = jnp.moveaxis(emissions, 1, 0)
     ends = lengths[:, None]
     alpha = by_time[0] + start + jnp.where(ends == 1, stop, 0)
 
-    def step(alpha: Any, turn: Any) -> tuple[Any, Any]:
-        time, emission = turn
+    def step(alpha: jax.Array, item: Pair) -> Pair:
+        time, emission = item
         reached = alpha[:, :, None] + transitions
         best = jnp.argmax(reached, axis=1)
         after = jnp.max(reached, axis=1) + emission + jnp.where(ends == time + 1, stop, 0)
@@ -36,23 +42,25 @@ def _best_path(
     alpha, pointers = lax.scan(step, alpha, (jnp.arange(1, times), by_time[1:]))
     last = jnp.argmax(alpha, axis=1)
 
-    def back(tag: Any, turn: Any) -> tuple[Any, Any]:
-        time, pointer = turn
+    def back(tag: jax.Array, item: Pair) -> Pair:
+        time, pointer = item
         earlier = jnp.take_along_axis(pointer, tag[:, None], axis=1)[:, 0]
         tag = jnp.where(time == lengths - 1, last, jnp.where(time < lengths - 1, earlier, 0))
         return tag, tag
 
-    # What follows the last time is never read.
+    # The pointers behind the last time are never read.
     following = jnp.concatenate([pointers, jnp.zeros_like(by_time[:1], pointers.dtype)])
     _, tags = lax.scan(back, jnp.zeros_like(last), (jnp.arange(times), following), reverse=True)
     return jnp.max(alpha, axis=1), tags.T.astype(jnp.int32)
 
 
 @lowering("ai.paddle_ipu", "ViterbiDecode")
-def viterbi_decode(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """(score, tags) of the best path; with ``include_bos_eos_tag`` the last tag comes before it.
+def viterbi_decode(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Pair:
+    """(score, tags) of the best path.
 
-    The last row of the transitions is then added to the first tag, the one before it to the last.
+    With ``include_bos_eos_tag`` the last tag stands for the begin and the last but one for the end
+    of a sequence: the last row of the transitions is added to the first tag's scores, the row
+    before it to the last tag's.
     """
     emissions, transitions = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
     context.within("length", inputs[2], 0, emissions.shape[1])
@@ -64,8 +72,8 @@ def viterbi_decode(context: LoweringContext, inputs: Sequence[Any], attributes: 
 
 
 @lowering("ai.paddle_ipu", "CrfDecode")
-def crf_decode(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """(score, tags) of the best path; the first two of the N + 2 weights are start and stop."""
+def crf_decode(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Pair:
+    """(score, tags) of the best path; weights [N + 2, N] are start, stop, then the transitions."""
     emissions, weights = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
     context.within("length", inputs[2], 0, emissions.shape[1])
     lengths = jnp.asarray(inputs[2]).astype(jnp.int32)
@@ -73,30 +81,32 @@ def crf_decode(context: LoweringContext, inputs: Sequence[Any], attributes: Attr
 
 
 @lowering("ai.paddle_ipu", "EditDistance")
-def edit_distance(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """How many insertions, deletions and substitutions make a hypothesis its reference."""
+def edit_distance(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
+    """The Levenshtein distance of each hypothesis from its reference, row by row of the table."""
     hypotheses, references = (jnp.asarray(value) for value in inputs[:2])
-    for given, tokens in zip(inputs[2:4], (hypotheses, references), strict=True):
-        context.within("length", given, 0, tokens.shape[1])
-    lengths, wanted = (jnp.asarray(value).astype(jnp.int32)[:, None] for value in inputs[2:4])
+    for counts, tokens in zip(inputs[2:4], (hypotheses, references), strict=True):
+        context.within("length", counts, 0, tokens.shape[1])
+    lengths, reference_lengths = (
+        jnp.asarray(value).astype(jnp.int32)[:, None] for value in inputs[2:4]
+    )
     columns = jnp.arange(references.shape[1] + 1)
 
-    def step(row: Any, turn: Any) -> tuple[Any, None]:
-        at, token = turn
+    def step(row: jax.Array, item: Pair) -> tuple[jax.Array, None]:
+        number, token = item
         costs = (references != token[:, None]).astype(jnp.int32)
         above = jnp.minimum(row[:, 1:] + 1, row[:, :-1] + costs)
-        first = jnp.full_like(row[:, :1], at + 1)
+        first = jnp.full_like(row[:, :1], number + 1)
         # d[j] = min over k <= j of above[k] + (j - k).
         after = lax.cummin(jnp.concatenate([first, above], axis=1) - columns, axis=1) + columns
-        return jnp.where(at < lengths, after, row), None
+        return jnp.where(number < lengths, after, row), None
 
     row = jnp.broadcast_to(columns, (hypotheses.shape[0], columns.size))
     row, _ = lax.scan(step, row, (jnp.arange(hypotheses.shape[1]), hypotheses.T))
-    return jnp.take_along_axis(row, wanted, axis=1)[:, 0].astype(jnp.float32)
+    return jnp.take_along_axis(row, reference_lengths, axis=1)[:, 0].astype(jnp.float32)
 
 
 @lowering("ai.paddle_ipu", "CtcAlign")
-def ctc_align(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def ctc_align(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Pair:
     """(tokens without blanks and, with ``merge_repeated``, without repetitions; their number)."""
     tokens = jnp.asarray(inputs[0])
     lengths = jnp.asarray(inputs[1]).astype(jnp.int32)
@@ -112,11 +122,11 @@ def ctc_align(context: LoweringContext, inputs: Sequence[Any], attributes: Attri
 
 
 @lowering("ai.paddle_ipu", "Auc")
-def auc(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """(area under the curve, counts of positives and of negatives in each bucket, after it).
+def auc(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> tuple[jax.Array, ...]:
+    """(area under the ROC curve, the updated counts of positives and of negatives by bucket).
 
-    With ``slide_steps`` the counts are those of the last steps, one after the other, then their
-    sum and the number of steps.
+    With ``slide_steps`` the counts are those of each of the last steps, a ring buffer, then their
+    sum, then the number of steps so far.
     """
     predictions, labels = (jnp.asarray(value).reshape(-1) for value in inputs[:2])
     buckets, steps = int(attributes["num_thresholds"]) + 1, int(attributes.get("slide_steps", 0))
@@ -124,15 +134,15 @@ def auc(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes)
     sums, states = [], []
     for counts, weight in zip(inputs[2:4], (labels > 0, labels == 0), strict=True):
         state = jnp.asarray(counts).reshape(-1)
-        found = jnp.zeros(buckets, state.dtype).at[index].add(weight.astype(state.dtype))
+        new = jnp.zeros(buckets, state.dtype).at[index].add(weight.astype(state.dtype))
         if steps == 0:
-            total = state + found
+            total = state + new
             state = total
         else:
-            at = (state[-1] % steps) * buckets
+            begin = (state[-1] % steps) * buckets
             whole = slice(steps * buckets, (steps + 1) * buckets)
-            total = state[whole] - lax.dynamic_slice(state, (at,), (buckets,)) + found
-            state = lax.dynamic_update_slice(state, found, (at,)).at[whole].set(total)
+            total = state[whole] - lax.dynamic_slice(state, (begin,), (buckets,)) + new
+            state = lax.dynamic_update_slice(state, new, (begin,)).at[whole].set(total)
             state = state.at[-1].add(1)
         sums.append(total[::-1].astype(jnp.float32))
         states.append(state.reshape(counts.shape))
@@ -145,51 +155,64 @@ def auc(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes)
 
 
 _NEVER = np.float32(-1e30)
-_NOBODY = -5
-"""The length of a beam that does not exist: no other is one shorter or longer."""
+"""The logarithm of a probability of 0."""
+
+_NO_BEAM = -5
+"""The length of a beam that does not exist: no beam is one shorter or longer."""
+
+_Beams = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
+"""Labels [W, T], lengths [W], and log probabilities [W] ending with a blank and without."""
 
 
-def _beam_search(logs: Any, length: Any, blank: int, width: int) -> tuple[Any, Any, Any]:
+def _beam_search(
+    logs: jax.Array, length: jax.Array, blank: int, width: int
+) -> tuple[jax.Array, jax.Array, jax.Array]:
     """(log probability, length, labels) of the best prefixes of one sequence [T, C], best first.
 
-    A beam keeps apart how likely its prefix is with a blank at the end and without, since only
-    after a blank does a repeated label count twice (Graves and Jaitly).
+    Prefix beam search (Graves and Jaitly, ICML 2014). Each beam is a prefix of labels, with the
+    probabilities that its alignment ends with a blank and without: only behind a blank does a
+    repeated label make the prefix longer.
     """
     times, classes = logs.shape
     labels = jnp.full((width, times), -1, jnp.int32)
-    sizes = jnp.full(width, _NOBODY, jnp.int32).at[0].set(0)
+    sizes = jnp.full(width, _NO_BEAM, jnp.int32).at[0].set(0)
     with_blank = jnp.full(width, _NEVER).at[0].set(0.0)
     without = jnp.full(width, _NEVER)
     tokens = jnp.arange(classes)
 
-    def step(state: Any, turn: Any) -> tuple[Any, None]:
+    def step(state: _Beams, item: Pair) -> tuple[_Beams, None]:
         labels, sizes, with_blank, without = state
-        time, chance = turn
+        time, emission = item
         total = jnp.logaddexp(with_blank, without)
         last = jnp.where(sizes > 0, labels[jnp.arange(width), jnp.maximum(sizes - 1, 0)], -1)
-        repeated = jnp.where(sizes > 0, without + chance[jnp.maximum(last, 0)], _NEVER)
+        repeated = jnp.where(sizes > 0, without + emission[jnp.maximum(last, 0)], _NEVER)
         before = jnp.where(tokens == last[:, None], with_blank[:, None], total[:, None])
-        longer = jnp.where(tokens == blank, _NEVER, before + chance)
-        # A longer prefix may be a beam already: [shorter, longer].
+        longer = jnp.where(tokens == blank, _NEVER, before + emission)
+        # A prefix with one more label may be another beam already; the two are one then. The
+        # matrices are [shorter, longer].
         same = (labels[:, None] == labels[None]) | (jnp.arange(times) >= sizes[:, None, None])
-        grows = same.all(axis=2) & (sizes[None] == sizes[:, None] + 1)
-        joined = jnp.where(grows, longer[:, jnp.maximum(last, 0)], _NEVER).max(axis=0)
-        taken = (grows[:, :, None] & (tokens == last[None, :, None])).any(axis=1)
-        longer = jnp.where(taken, _NEVER, longer)
-        blanks = jnp.concatenate([total + chance[blank], jnp.full(longer.size, _NEVER)])
+        extends = same.all(axis=2) & (sizes[None] == sizes[:, None] + 1)
+        joined = jnp.where(extends, longer[:, jnp.maximum(last, 0)], _NEVER).max(axis=0)
+        is_beam = (extends[:, :, None] & (tokens == last[None, :, None])).any(axis=1)
+        longer = jnp.where(is_beam, _NEVER, longer)
+        blanks = jnp.concatenate([total + emission[blank], jnp.full(longer.size, _NEVER)])
         others = jnp.concatenate([jnp.logaddexp(repeated, joined), longer.reshape(-1)])
+        # Of the W beams as they are and the W * C with one more label, the best W remain.
         best, chosen = lax.top_k(jnp.logaddexp(blanks, others), width)
         parent = jnp.where(chosen < width, chosen, (chosen - width) // classes)
         token = (chosen - width) % classes
         is_longer = chosen >= width
         written = is_longer[:, None] & (jnp.arange(times) == sizes[parent][:, None])
-        after = (
+        after: _Beams = (
             jnp.where(written, token[:, None], labels[parent]),
-            jnp.where(best > _NEVER / 2, sizes[parent] + is_longer, _NOBODY),
+            jnp.where(best > _NEVER / 2, sizes[parent] + is_longer, _NO_BEAM),
             blanks[chosen],
             others[chosen],
         )
-        return jax.tree.map(lambda new, old: jnp.where(time < length, new, old), after, state), None
+        kept: _Beams = jax.tree.map(
+            lambda new, old: jnp.where(time < length, new, old), after, state
+        )
+        return kept, None
 
     state, _ = lax.scan(step, (labels, sizes, with_blank, without), (jnp.arange(times), logs))
     labels, sizes, with_blank, without = state
@@ -198,8 +221,8 @@ def _beam_search(logs: Any, length: Any, blank: int, width: int) -> tuple[Any, A
 
 @lowering("ai.graphcore", "CtcBeamSearchDecoder")
 def ctc_beam_search_decoder(
-    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
-) -> Any:
+    context: LoweringContext, inputs: Inputs, attributes: Attributes
+) -> tuple[jax.Array, jax.Array, jax.Array]:
     """(log probabilities, lengths, labels) of the ``top_paths`` best label sequences.
 
     Log probabilities are [T, N, C]; labels past the length are 0.
@@ -209,9 +232,9 @@ def ctc_beam_search_decoder(
     blank, width = int(attributes.get("blank", 0)), int(attributes.get("beam_width", 100))
     width = max(width, paths)
     by_row = jax.vmap(_beam_search, in_axes=(1, 0, None, None))
-    chances, sizes, labels = by_row(logs, lengths, blank, width)
+    scores, sizes, labels = by_row(logs, lengths, blank, width)
     return (
-        chances[:, :paths],
+        scores[:, :paths],
         sizes[:, :paths].astype(jnp.uint32),
         labels[:, :paths].astype(jnp.uint32),
     )

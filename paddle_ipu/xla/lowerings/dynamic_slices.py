@@ -1,86 +1,90 @@
-"""Lowerings of slices at places computed at run time, and of groups and samples."""
+"""Lowerings of slices at offsets computed at run time, and of grouped and strided reads."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from paddle_ipu.xla.lowerings.arrays import checked_axes, checked_axis, integers
-from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.arrays import Inputs, checked_axes, checked_axis, integers
+from paddle_ipu.xla.lowerings.registry import Array, Attributes, LoweringContext, lowering
 
 
-def _places(
-    context: LoweringContext, x: Any, offset: Any, attributes: Attributes
-) -> tuple[Any, ...]:
-    """Where the slice stands, for each axis; past the end it goes on at the front, as in Poplar."""
+def _slice_indices(
+    context: LoweringContext, x: jax.Array, offset: Array, attributes: Attributes
+) -> tuple[jax.Array, ...]:
+    """The slice's indices of each axis; past the end it wraps to the front, as in Poplar."""
     axes = checked_axes(context, integers(attributes, "axes") or [], x.ndim)
     sizes = dict(zip(axes, integers(attributes, "sizes") or [], strict=True))
     starts = dict(zip(axes, jnp.asarray(offset).reshape(-1).astype(jnp.int32), strict=True))
-    lines = [
+    indices = [
         (starts[axis] + jnp.arange(sizes[axis])) % x.shape[axis]
         if axis in sizes
         else jnp.arange(x.shape[axis])
         for axis in range(x.ndim)
     ]
-    return tuple(jnp.meshgrid(*lines, indexing="ij"))
+    return tuple(jnp.meshgrid(*indices, indexing="ij"))
 
 
 @lowering("ai.graphcore", "DynamicSlice")
-def dynamic_slice(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """The part of ``sizes`` along ``axes`` from the offset on."""
+def dynamic_slice(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
+    """The slice of ``sizes`` along ``axes`` that begins at the offset."""
     x = jnp.asarray(inputs[0])
-    return x[_places(context, x, inputs[1], attributes)]
+    return x[_slice_indices(context, x, inputs[1], attributes)]
 
 
 @lowering("ai.graphcore", "DynamicUpdate")
-def dynamic_update(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """The tensor with a slice written over the part."""
+def dynamic_update(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
+    """The tensor with the slice replaced."""
     x = jnp.asarray(inputs[0])
-    return x.at[_places(context, x, inputs[1], attributes)].set(inputs[2], unique_indices=True)
+    return x.at[_slice_indices(context, x, inputs[1], attributes)].set(
+        inputs[2], unique_indices=True
+    )
 
 
 @lowering("ai.graphcore", "DynamicZero")
-def dynamic_zero(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """The tensor with zeros in the part."""
+def dynamic_zero(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
+    """The tensor with the slice set to zero."""
     x = jnp.asarray(inputs[0])
-    return x.at[_places(context, x, inputs[1], attributes)].set(0, unique_indices=True)
+    return x.at[_slice_indices(context, x, inputs[1], attributes)].set(0, unique_indices=True)
 
 
 @lowering("ai.graphcore", "DynamicAdd")
-def dynamic_add(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """The tensor with a slice added to the part."""
+def dynamic_add(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
+    """The tensor with something added to the slice."""
     x = jnp.asarray(inputs[0])
-    return x.at[_places(context, x, inputs[1], attributes)].add(inputs[2], unique_indices=True)
+    return x.at[_slice_indices(context, x, inputs[1], attributes)].add(
+        inputs[2], unique_indices=True
+    )
 
 
 @lowering("ai.graphcore", "GroupedGather")
-def grouped_gather(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """Slices of the data along ``axis`` (default 0); in each group at that group's indices."""
+def grouped_gather(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
+    """Slices of the data along ``axis`` (default 0) at indices below its size.
+
+    With ``group_size`` above 1 the first axis of both is groups, each with indices of its own.
+    """
     data, indices = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
     axis = checked_axis(context, int(attributes.get("axis", 0)), data.ndim)
     context.within("index", inputs[1], 0, data.shape[axis] - 1)
     if int(attributes.get("group_size", 1)) == 1:
         return jnp.take(data, indices, axis=axis, mode="clip")
-    return jax.vmap(lambda x, places: jnp.take(x, places, axis=axis - 1, mode="clip"))(
-        data, indices
-    )
+    return jax.vmap(lambda x, rows: jnp.take(x, rows, axis=axis - 1, mode="clip"))(data, indices)
 
 
 @lowering("ai.graphcore", "Subsample")
-def subsample(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def subsample(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Array:
     """Every n-th element along each axis, the first included."""
     strides = integers(attributes, "strides") or []
     return inputs[0][tuple(slice(None, None, stride) for stride in strides)]
 
 
 @lowering("ai.graphcore", "SequenceSlice")
-def sequence_slice(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def sequence_slice(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """The destination with rows of the source, several sequences of them, copied over its own.
 
-    With ``zeroUnused`` the other rows are zero. Of sequences that overlap the last stays.
+    Inputs: source, destination, and for each sequence its length, first row in the source, and
+    first row in the destination. With ``zeroUnused`` the other rows are zero. Where sequences
+    overlap the last one counts.
     """
     source, out = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
     counts, starts, targets = (

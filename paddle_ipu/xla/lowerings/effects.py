@@ -1,20 +1,19 @@
-"""Lowerings of operators that do something on the host: print, or stop the program."""
+"""Lowerings of operators with an effect: print, stop the program, write a variable."""
 
 from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from paddle_ipu.errors import popart_runtime_error
-from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
-
-Array = np.ndarray[Any, Any]
+from paddle_ipu.xla.lowerings.arrays import Constant, Inputs
+from paddle_ipu.xla.lowerings.registry import Array, Attributes, LoweringContext, lowering
 
 ABORTED = "Abort Program"
 """What the error of a stopped run says."""
@@ -23,18 +22,18 @@ _FIXED, _SCIENTIFIC, _NO_FLOATS = 1, 2, 3
 
 
 @lowering("ai.graphcore", "Abort", effect=True)
-def abort(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def abort(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> tuple[()]:
     """Stops the run: always, or where the condition is true."""
     jax.debug.callback(_stop, jnp.asarray(inputs[0] if inputs else True))
     return ()
 
 
-def _stop(condition: Array) -> None:
+def _stop(condition: Constant) -> None:
     if condition.any():
         raise popart_runtime_error(ABORTED)
 
 
-def _element(attributes: Attributes, values: Array) -> Callable[[Any], str]:
+def _element(attributes: Attributes, values: Constant) -> Callable[[Constant], str]:
     """How one element is written: ``digits`` significant ones, in the ``floatFormat`` chosen."""
     if values.dtype.kind != "f":
         return str
@@ -46,7 +45,7 @@ def _element(attributes: Attributes, values: Array) -> Callable[[Any], str]:
     return lambda value: f"{value:.{0 if form == _NO_FLOATS else digits - 1}f}"
 
 
-def text_of(values: Array, attributes: Attributes) -> str:
+def text_of(values: Constant, attributes: Attributes) -> str:
     """An array in brackets, one row a line, long axes cut to their edges."""
     separator = str(attributes.get("separator", " "))
     brackets = (str(attributes.get("openBracket", "[")), str(attributes.get("closeBracket", "]")))
@@ -56,11 +55,11 @@ def text_of(values: Array, attributes: Attributes) -> str:
     shown = [slice(0, size) for size in values.shape]
     width = max((len(write(value)) for value in values[tuple(shown)].reshape(-1)), default=0)
 
-    def lines(part: Array, depth: int) -> str:
+    def lines(part: Constant, depth: int) -> str:
         if part.ndim == 0:
             return write(part[()]).rjust(width)
         size = len(part)
-        rows: list[Any] = list(range(size))
+        rows: list[int | None] = list(range(size))
         if size > 2 * edge:
             rows = [*rows[:edge], None, *rows[-edge:]]
         written = ["..." if row is None else lines(part[row], depth + 1) for row in rows]
@@ -70,13 +69,13 @@ def text_of(values: Array, attributes: Attributes) -> str:
     return lines(values, 0).strip()
 
 
-def _print(title: str, attributes: Attributes, values: Any) -> None:
+def _print(title: str, attributes: Attributes, values: Array) -> None:
     sys.stderr.write(f"{title}: {text_of(np.asarray(values), attributes)}\n")
     sys.stderr.flush()
 
 
 @lowering("ai.graphcore", "PrintTensor", effect=True)
-def print_tensor(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def print_tensor(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """The tensor itself, written to the standard error; its gradient too in training.
 
     A line is ``title: values``. Without ``title`` it is the tensor's id, that of the gradient with
@@ -93,12 +92,19 @@ def print_tensor(context: LoweringContext, inputs: Sequence[Any], attributes: At
         return x
 
     @jax.custom_vjp
-    def shown(value: Any) -> Any:
+    def shown(value: jax.Array) -> jax.Array:
         return value
 
-    def backward(_: None, gradient: Any) -> tuple[Any]:
+    def backward(_: None, gradient: jax.Array) -> tuple[jax.Array]:
         jax.debug.callback(show_gradient, gradient)
         return (gradient,)
 
     shown.defvjp(lambda value: (value, None), backward)
-    return shown(x)
+    printed: jax.Array = shown(x)
+    return printed
+
+
+@lowering("ai.graphcore", "CopyVarUpdate")
+def copy_var_update(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Array:
+    """The updater, which the step keeps as the variable's value (``LoweredGraph.writes``)."""
+    return lax.stop_gradient(inputs[1])

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -13,56 +12,49 @@ from jax import lax
 
 from paddle_ipu.errors import LoweringError
 from paddle_ipu.xla.lowerings.arrays import (
-    are_constants,
-    array_module,
-    input_or_none,
+    Constant,
+    Inputs,
+    Pair,
+    Single,
     is_floating,
+    numpy_function,
     on_axis,
+    optional_input,
     unary,
     where_in_program,
 )
-from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.registry import (
+    Array,
+    Attributes,
+    Lowering,
+    LoweringContext,
+    lowering,
+)
+
+lowering("ai.onnx", "Add")(numpy_function("add"))
+lowering("ai.onnx", "Sub")(numpy_function("subtract"))
+lowering("ai.onnx", "Mul")(numpy_function("multiply"))
+lowering("ai.onnx", "Where")(numpy_function("where"))
 
 
-@lowering("ai.onnx", "Add")
-def add(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """Sum of two tensors."""
-    inputs = on_axis(inputs, attributes)
-    return np.asarray(np.add(*inputs)) if are_constants(inputs) else jnp.add(*inputs)
-
-
-@lowering("ai.onnx", "Sub")
-def sub(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """Difference of two tensors."""
-    inputs = on_axis(inputs, attributes)
-    return np.asarray(np.subtract(*inputs)) if are_constants(inputs) else jnp.subtract(*inputs)
-
-
-@lowering("ai.onnx", "Mul")
-def mul(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """Product of two tensors."""
-    inputs = on_axis(inputs, attributes)
-    return np.asarray(np.multiply(*inputs)) if are_constants(inputs) else jnp.multiply(*inputs)
-
-
-def _truncated_quotient(dividend: Any, divisor: Any) -> Any:
+def _truncated_quotient(dividend: Constant, divisor: Constant) -> Constant:
     """Integer quotient rounded towards zero, for NumPy constants."""
     quotient, remainder = np.divmod(dividend, divisor)
     return np.asarray(quotient + ((remainder != 0) & ((dividend < 0) != (divisor < 0))))
 
 
 @lowering("ai.onnx", "Div")
-def div(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def div(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Array:
     """Quotient of two tensors; integers round towards zero."""
-    inputs = on_axis(inputs, attributes)
-    dividend, divisor = inputs
-    if are_constants(inputs) and not is_floating(dividend) and np.all(divisor != 0):
-        return _truncated_quotient(dividend, divisor)
+    dividend, divisor = on_axis(inputs, attributes)
+    are_both_constant = isinstance(dividend, np.ndarray) and isinstance(divisor, np.ndarray)
+    if are_both_constant and not is_floating(dividend) and np.all(divisor != 0):
+        return _truncated_quotient(np.asarray(dividend), np.asarray(divisor))
     return lax.div(*jnp.broadcast_arrays(dividend, divisor))
 
 
-def _constant_power(base: Any, exponent: float) -> Any:
-    """`base` to a power known beforehand, where something cheaper than pow is as exact."""
+def _constant_power(base: jax.Array, exponent: float) -> jax.Array | None:
+    """`base` to a constant power where something cheaper than pow is as exact, else None."""
     if exponent == 1.0:
         return base
     if exponent == 2.0:
@@ -75,7 +67,7 @@ def _constant_power(base: Any, exponent: float) -> Any:
 
 
 @lowering("ai.onnx", "Pow")
-def pow_(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def pow_(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """First tensor to the power of the second."""
     base, exponent = on_axis(inputs, attributes)
     if isinstance(exponent, np.ndarray) and exponent.size == 1 and is_floating(base):
@@ -90,9 +82,12 @@ def pow_(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
     return jnp.where(zero_to_zero, jnp.ones_like(result), result)
 
 
-def _variadic(fold: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    def rule(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-        return functools.reduce(fold, inputs)
+def _variadic(fold: Callable[[Array, Array], jax.Array]) -> Lowering:
+    """The lowering of an operator that folds any number of inputs into one, from the left."""
+
+    def rule(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Array:
+        first, *others = inputs
+        return functools.reduce(fold, others, first)
 
     return rule
 
@@ -104,24 +99,25 @@ lowering("ai.onnx", "Sum")(_variadic(jnp.add))
 
 
 @lowering("ai.onnx", "Mean")
-def mean(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def mean(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Array:
     """Mean of any number of tensors, element by element."""
-    return functools.reduce(jnp.add, inputs) / len(inputs)
+    first, *others = inputs
+    return functools.reduce(jnp.add, others, first) / len(inputs)
 
 
 @jax.custom_jvp
-def absolute(x: Any) -> Any:
+def absolute(x: jax.Array) -> jax.Array:
     """|x|, with derivative 0 at 0 as in Paddle; JAX's own is 1 there."""
     return lax.abs(x)
 
 
 @absolute.defjvp
-def _absolute_jvp(primals: Any, tangents: Any) -> Any:
+def _absolute_jvp(primals: Single, tangents: Single) -> Pair:
     (x,), (tangent,) = primals, tangents
     return lax.abs(x), tangent * lax.sign(x)
 
 
-_ONNX: dict[str, Callable[[Any], Any]] = {
+_ONNX: dict[str, Callable[[jax.Array], jax.Array]] = {
     "Neg": lax.neg,
     "Abs": absolute,
     "Sqrt": lax.sqrt,
@@ -148,7 +144,7 @@ _ONNX: dict[str, Callable[[Any], Any]] = {
 for _op_type, _function in _ONNX.items():
     lowering("ai.onnx", _op_type)(unary(_function))
 
-_GRAPHCORE: dict[str, Callable[[Any], Any]] = {
+_GRAPHCORE: dict[str, Callable[[jax.Array], jax.Array]] = {
     "Log1p": lax.log1p,
     "Expm1": lax.expm1,
     "Round": lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),
@@ -159,25 +155,25 @@ for _op_type, _function in _GRAPHCORE.items():
 
 
 @lowering("ai.onnx", "Mod")
-def mod(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def mod(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """Remainder with the sign of the divisor, or of the dividend with ``fmod`` set."""
     return jnp.fmod(*inputs) if attributes.get("fmod", 0) else jnp.remainder(*inputs)
 
 
 @lowering("ai.graphcore", "Fmod")
-def fmod(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def fmod(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """Remainder with the sign of the dividend."""
     return jnp.fmod(*inputs)
 
 
 @lowering("ai.graphcore", "Remainder")
-def remainder(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def remainder(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """Remainder with the sign of the divisor."""
     return jnp.remainder(*inputs)
 
 
 @lowering("ai.graphcore", "IncrementMod")
-def increment_mod(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def increment_mod(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """``(x + increment) % modulus`` with the sign of the dividend, in the tensor's dtype."""
     x = jnp.asarray(inputs[0])
     increment, modulus = (
@@ -187,23 +183,26 @@ def increment_mod(context: LoweringContext, inputs: Sequence[Any], attributes: A
 
 
 @lowering("ai.graphcore", "Atan2")
-def atan2(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def atan2(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """Angle of the point (second input, first input)."""
     return jnp.arctan2(*inputs)
 
 
 @lowering("ai.graphcore", "Scale")
-def scale(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def scale(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """Tensor times the attribute ``scale``, in the tensor's dtype."""
     return (jnp.asarray(inputs[0]) * float(attributes["scale"])).astype(inputs[0].dtype)
 
 
 @lowering("ai.graphcore", "ScaledAdd")
-def scaled_add(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """``s0 * T0 + s1 * T1``; the scales are inputs 2 and 3, or attributes that default to 1."""
+def scaled_add(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Array:
+    """``s0 * T0 + s1 * T1``.
+
+    The scales are inputs 2 and 3, or the attributes ``scale0`` and ``scale1``, by default 1.
+    """
     scales = [
         float(attributes.get(f"scale{i}", 1.0)) if given is None else given
-        for i, given in enumerate((input_or_none(inputs, 2), input_or_none(inputs, 3)))
+        for i, given in enumerate((optional_input(inputs, 2), optional_input(inputs, 3)))
     ]
     first, second = (
         jnp.asarray(tensor) if isinstance(factor, float) and factor == 1.0 else tensor * factor
@@ -213,46 +212,45 @@ def scaled_add(context: LoweringContext, inputs: Sequence[Any], attributes: Attr
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
-def _clip(x: Any, lower: float, upper: float) -> Any:
+def _clip(x: jax.Array, lower: float, upper: float) -> jax.Array:
     return jnp.minimum(jnp.maximum(x, lower), upper)
 
 
 @_clip.defjvp
-def _clip_jvp(lower: float, upper: float, primals: Any, tangents: Any) -> Any:
+def _clip_jvp(lower: float, upper: float, primals: Single, tangents: Single) -> Pair:
     # Paddle's clip_grad passes the gradient at the bounds themselves.
     (x,), (tangent,) = primals, tangents
     inside = (x >= lower) & (x <= upper)
     return _clip(x, lower, upper), jnp.where(inside, tangent, jnp.zeros_like(tangent))
 
 
+def _clip_bound(
+    context: LoweringContext, inputs: Inputs, attributes: Attributes, index: int, name: str
+) -> float | None:
+    """A bound: the constant input `index` (opset 11), the attribute `name` (opset 6), or None."""
+    if optional_input(inputs, index) is None:
+        bound: float | None = attributes.get(name)
+        return bound
+    value = context.static(inputs, index, name)
+    if value.size != 1:
+        raise LoweringError(
+            f"{where_in_program(context)}: input {index}, {name}, must be one number, "
+            f"got shape {value.shape}. Use Min and Max for a bound of several elements."
+        )
+    number: float = value.reshape(()).item()
+    return number
+
+
 @lowering("ai.onnx", "Clip")
-def clip(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """Tensor limited to [min, max]: constant inputs 1 and 2 (opset 11) or attributes (opset 6)."""
-    bounds: list[Any] = []
-    for index, name in ((1, "min"), (2, "max")):
-        if input_or_none(inputs, index) is not None:
-            value: Any = context.static(inputs, index, name)
-            if value.size != 1:
-                raise LoweringError(
-                    f"{where_in_program(context)}: input {index}, {name}, must be one number, "
-                    f"got shape {value.shape}. Use Min and Max for a bound of several elements."
-                )
-            value = value.reshape(()).item()
-        else:
-            value = attributes.get(name)
-        bounds.append(value)
+def clip(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
+    """The tensor limited to [``min``, ``max``], either of which may be omitted."""
+    lower, upper = (
+        _clip_bound(context, inputs, attributes, index, name)
+        for index, name in ((1, "min"), (2, "max"))
+    )
     x = jnp.asarray(inputs[0])
     if is_floating(x):
         lowest, highest = -float("inf"), float("inf")
     else:
         lowest, highest = int(np.iinfo(x.dtype).min), int(np.iinfo(x.dtype).max)
-    return _clip(
-        x, lowest if bounds[0] is None else bounds[0], highest if bounds[1] is None else bounds[1]
-    )
-
-
-@lowering("ai.onnx", "Where")
-def where(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """Second input where the first is true, else the third."""
-    result = array_module(inputs).where(*inputs)
-    return np.asarray(result) if are_constants(inputs) else result
+    return _clip(x, lowest if lower is None else lower, highest if upper is None else upper)

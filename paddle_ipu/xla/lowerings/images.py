@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
+import jax
 import jax.numpy as jnp
 
-from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.arrays import Inputs
+from paddle_ipu.xla.lowerings.registry import Array, Attributes, LoweringContext, lowering
 
 
 @lowering("ai.onnx", "DepthToSpace")
 @lowering("ai.graphcore", "DepthToSpace")
-def depth_to_space(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def depth_to_space(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Array:
     """Blocks of ``blocksize`` by ``blocksize`` pixels, each of as many channels of x [N, C, H, W].
 
     In ``mode`` DCR (default) a pixel's channels lie together, in CRD a channel's pixels.
@@ -28,7 +27,7 @@ def depth_to_space(context: LoweringContext, inputs: Sequence[Any], attributes: 
 
 
 @lowering("ai.onnx", "SpaceToDepth")
-def space_to_depth(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def space_to_depth(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Array:
     """Each block of ``blocksize`` by ``blocksize`` pixels of x [N, C, H, W] laid into channels."""
     x, size = inputs[0], int(attributes["blocksize"])
     n, c, h, w = x.shape
@@ -37,7 +36,7 @@ def space_to_depth(context: LoweringContext, inputs: Sequence[Any], attributes: 
 
 
 @lowering("ai.graphcore", "NormalizeImage")
-def normalize_image(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def normalize_image(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """``(image * scale - offsets) * scales`` by channel, with a fourth channel of zeros."""
     image, offsets, scales = (jnp.asarray(value) for value in inputs)
     scaled = image.astype(offsets.dtype) * float(attributes["scale"])

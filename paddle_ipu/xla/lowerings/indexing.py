@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from paddle_ipu.xla.lowerings.arrays import (
+    Inputs,
+    Pair,
     are_constants,
     checked_axis,
-    input_or_none,
     is_floating,
+    optional_input,
 )
-from paddle_ipu.xla.lowerings.registry import Attributes, Lookup, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.registry import Array, Attributes, Lookup, LoweringContext, lowering
 from paddle_ipu.xla.lowerings.residuals import rows_and_table
 
 
-def _from_the_front(indices: Any, size: int) -> Any:
+def _from_the_front(indices: jax.Array, size: int) -> jax.Array:
     """Indices with those below zero counted from the end."""
     return jnp.where(indices < 0, indices + size, indices)
 
 
 @lowering("ai.onnx", "Gather")
-def gather(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def gather(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Array:
     """Slices of `data` along ``axis`` (default 0) at `indices`; those below 0 count from the end.
 
     Indices out of range raise.
@@ -50,7 +50,7 @@ def gather(context: LoweringContext, inputs: Sequence[Any], attributes: Attribut
 
 
 @lowering("ai.paddle_ipu", "GatherNd")
-def gather_nd(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def gather_nd(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """``data[indices[..., 0], ..., indices[..., K - 1]]`` for indices [..., K]."""
     data, indices = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
     if indices.shape[-1] == 0:
@@ -62,21 +62,21 @@ def gather_nd(context: LoweringContext, inputs: Sequence[Any], attributes: Attri
 
 
 @lowering("ai.paddle_ipu", "TakeAlongAxis")
-def take_along_axis(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def take_along_axis(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """For each index the element of `data` at it along ``axis``; those below 0 count from the end.
 
-    Along other axes `data` is cut to the size of `indices`.
+    Along other axes `data` is sliced to the size of `indices`.
     """
     data, indices = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
     axis = checked_axis(context, int(attributes["axis"]), data.ndim)
     context.within("index", indices, -data.shape[axis], data.shape[axis] - 1)
-    cut = [slice(None) if at == axis else slice(size) for at, size in enumerate(indices.shape)]
+    slices = [slice(None) if at == axis else slice(size) for at, size in enumerate(indices.shape)]
     indices = _from_the_front(indices, data.shape[axis])
-    return jnp.take_along_axis(data[tuple(cut)], indices, axis=axis, mode="clip")
+    return jnp.take_along_axis(data[tuple(slices)], indices, axis=axis, mode="clip")
 
 
 @lowering("ai.onnx", "OneHot")
-def one_hot(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def one_hot(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """`values` [off, on] by whether a position along the new ``axis`` (default -1) is the index.
 
     Indices from -depth to -1 count from the end; other indices out of range give no "on".
@@ -86,40 +86,40 @@ def one_hot(context: LoweringContext, inputs: Sequence[Any], attributes: Attribu
     rank = indices.ndim + 1
     axis = checked_axis(context, int(attributes.get("axis", -1)), rank)
     shape = indices.shape[:axis] + (depth,) + indices.shape[axis:]
-    wanted = jnp.expand_dims(_from_the_front(indices.astype(jnp.int32), depth), axis)
-    hit = lax.broadcasted_iota(jnp.int32, shape, axis) == wanted
-    return jnp.where(hit, values[1], values[0])
+    expanded = jnp.expand_dims(_from_the_front(indices.astype(jnp.int32), depth), axis)
+    is_index = lax.broadcasted_iota(jnp.int32, shape, axis) == expanded
+    return jnp.where(is_index, values[1], values[0])
 
 
-def _ascending_as_descending(x: Any) -> Any:
-    """A strictly decreasing function, its own inverse, exact for every value of the dtype."""
+def _order_reversed(x: jax.Array) -> jax.Array:
+    """A strictly decreasing function, its own inverse, exact for every number of the dtype."""
     return lax.neg(x) if is_floating(x) else lax.bitwise_not(x)
 
 
 @lowering("ai.onnx", "TopK")
-def top_k(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def top_k(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Pair:
     """(values, int32 indices) of the k largest or smallest along ``axis`` (default -1), sorted.
 
-    The constant k is input 1 (opset 10) or an attribute (opset 1). Of ties the first is taken.
+    The constant k is input 1 (opset 10) or an attribute (opset 1). Of ties the first counts.
     """
     x = jnp.asarray(inputs[0])
     axis = checked_axis(context, int(attributes.get("axis", -1)), x.ndim)
     k = (
         int(attributes["k"])
-        if input_or_none(inputs, 1) is None
+        if optional_input(inputs, 1) is None
         else int(context.static(inputs, 1, "k").reshape(()))
     )
     last = jnp.moveaxis(x, axis, -1)
     if attributes.get("largest", 1):
         values, indices = lax.top_k(last, k)
     else:
-        values, indices = lax.top_k(_ascending_as_descending(last), k)
-        values = _ascending_as_descending(values)
+        values, indices = lax.top_k(_order_reversed(last), k)
+        values = _order_reversed(values)
     return jnp.moveaxis(values, -1, axis), jnp.moveaxis(indices, -1, axis)
 
 
 @lowering("ai.graphcore", "Sort")
-def sort(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def sort(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Pair:
     """(values, int32 indices) in ascending or ``descending`` order along ``axis``; stable."""
     x = jnp.asarray(inputs[0])
     axis = checked_axis(context, int(attributes.get("axis", -1)), x.ndim)

@@ -3,68 +3,70 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.scipy import linalg
 
-from paddle_ipu.xla.lowerings.arrays import unary
+from paddle_ipu.xla.lowerings.arrays import Inputs, Pair, Results, Single, unary
 from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 
-def _turned(x: Any) -> Any:
+def _transposed(x: jax.Array) -> jax.Array:
     return jnp.swapaxes(x, -1, -2)
 
 
 @jax.custom_vjp
-def _cholesky(x: Any) -> Any:
-    """The lower factor of what stands in the lower triangle."""
+def _cholesky(x: jax.Array) -> jax.Array:
+    """The lower factor of symmetric matrices, of which only the lower triangle is read."""
     return lax.linalg.cholesky(x, symmetrize_input=False)
 
 
-def _cholesky_forward(x: Any) -> tuple[Any, Any]:
+def _cholesky_forward(x: jax.Array) -> Pair:
     factor = _cholesky(x)
     return factor, factor
 
 
-def _cholesky_backward(factor: Any, gradient: Any) -> tuple[Any]:
-    # Both triangles have half of the gradient.
-    inner = jnp.tril(_turned(factor) @ jnp.tril(gradient))
+def _cholesky_backward(factor: jax.Array, gradient: jax.Array) -> Single:
+    # L^-T phi(L^T G) L^-1, phi being the lower triangle with half of its diagonal (Murray,
+    # arXiv:1602.07527); made symmetric, so that either triangle has half of the gradient.
+    inner = jnp.tril(_transposed(factor) @ jnp.tril(gradient))
     size = factor.shape[-1]
     inner = inner * (1 - 0.5 * jnp.eye(size, dtype=factor.dtype))
     solve = functools.partial(
         lax.linalg.triangular_solve, factor, left_side=True, lower=True, transpose_a=True
     )
-    found = _turned(solve(_turned(solve(inner))))
-    return (0.5 * (found + _turned(found)),)
+    of_x = _transposed(solve(_transposed(solve(inner))))
+    return (0.5 * (of_x + _transposed(of_x)),)
 
 
 _cholesky.defvjp(_cholesky_forward, _cholesky_backward)
 
 
 @lowering("ai.paddle_ipu", "Cholesky")
-def cholesky(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def cholesky(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """The triangular factor of positive definite matrices."""
     x = jnp.asarray(inputs[0])
     if attributes.get("upper", 0):
-        return _turned(_cholesky(_turned(x)))
+        return _transposed(_cholesky(_transposed(x)))
     return _cholesky(x)
 
 
 _SINGULAR = 1e-5
+"""Paddle's gradient counts a matrix with a smaller determinant as singular."""
 
 
 @jax.custom_jvp
-def _determinant(x: Any) -> Any:
-    return jnp.linalg.det(x)
+def _determinant(x: jax.Array) -> jax.Array:
+    out: jax.Array = jnp.linalg.det(x)
+    return out
 
 
 @_determinant.defjvp
-def _determinant_jvp(primals: Any, tangents: Any) -> Any:
-    # Paddle gives no gradient to any matrix where it takes one of the stack for singular.
+def _determinant_jvp(primals: Single, tangents: Single) -> Pair:
+    # d det(X) = det(X) tr(X^-1 dX). If one matrix of the stack is singular, Paddle gives none a
+    # gradient.
     (x,), (tangent,) = primals, tangents
     out = _determinant(x)
     singular = jnp.any(jnp.abs(out) < _SINGULAR)
@@ -78,25 +80,25 @@ lowering("ai.paddle_ipu", "SlogDeterminant")(unary(lambda x: tuple(jnp.linalg.sl
 lowering("ai.paddle_ipu", "MatrixInverse")(unary(jnp.linalg.inv))
 
 
-def _of_lower_triangle(x: Any) -> Any:
-    """Symmetric matrices whose derivative stays with both triangles, by halves."""
-    triangle = jnp.tril(x) + _turned(jnp.tril(x, -1))
-    whole = 0.5 * (x + _turned(x))
+def _of_lower_triangle(x: jax.Array) -> jax.Array:
+    """Symmetric matrices of the lower triangles; the gradient is split evenly between triangles."""
+    triangle = jnp.tril(x) + _transposed(jnp.tril(x, -1))
+    whole = 0.5 * (x + _transposed(x))
     return lax.stop_gradient(triangle - whole) + whole
 
 
 @lowering("ai.paddle_ipu", "Eigh")
-def eigh(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """Eigenvalues and eigenvectors of what stands in one triangle of symmetric matrices."""
+def eigh(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Pair:
+    """(eigenvalues, eigenvectors) of symmetric matrices, of which one triangle is read."""
     x = jnp.asarray(inputs[0])
-    x = x if attributes.get("lower", 1) else _turned(x)
+    x = x if attributes.get("lower", 1) else _transposed(x)
     vectors, values = lax.linalg.eigh(_of_lower_triangle(x), symmetrize_input=False)
     return values, vectors
 
 
 @lowering("ai.paddle_ipu", "Svd")
-def svd(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """Singular values in descending order between the two factors."""
+def svd(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Results:
+    """(U, singular values in descending order, V transposed); with ``values_only`` the values."""
     x = jnp.asarray(inputs[0])
     if attributes.get("values_only", 0):
         return jnp.linalg.svd(x, compute_uv=False)
@@ -104,33 +106,35 @@ def svd(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes)
 
 
 @lowering("ai.paddle_ipu", "Qr")
-def qr(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """Orthogonal columns times an upper triangle."""
+def qr(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Results:
+    """(Q, R): orthogonal columns and an upper triangular matrix."""
     mode = "complete" if attributes.get("complete", 0) else "reduced"
     return tuple(jnp.linalg.qr(jnp.asarray(inputs[0]), mode=mode))
 
 
 @lowering("ai.paddle_ipu", "Lu")
-def lu(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """L below and U on and above the diagonal; rows are exchanged as in LAPACK, from 1."""
+def lu(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Pair:
+    """(L below and U on and above the diagonal, LAPACK's row exchanges counted from 1)."""
     packed, pivots, _ = lax.linalg.lu(jnp.asarray(inputs[0]))
     return packed, pivots + 1
 
 
 @lowering("ai.paddle_ipu", "LuUnpack")
-def lu_unpack(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def lu_unpack(
+    context: LoweringContext, inputs: Inputs, attributes: Attributes
+) -> tuple[jax.Array, jax.Array, jax.Array]:
     """The permutation matrix and the two triangles."""
     packed, pivots = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
     rows, columns = packed.shape[-2:]
     inner = min(rows, columns)
     context.within("pivot", inputs[1], 1, rows)
     order = lax.linalg.lu_pivots_to_permutation(pivots - 1, rows)
-    exchange = _turned(jax.nn.one_hot(order, rows, dtype=packed.dtype))
+    exchange = _transposed(jax.nn.one_hot(order, rows, dtype=packed.dtype))
     lower = jnp.tril(packed[..., :, :inner], -1) + jnp.eye(rows, inner, dtype=packed.dtype)
     return exchange, lower, jnp.triu(packed[..., :inner, :])
 
 
-def _one_stack(x: Any, y: Any) -> tuple[Any, Any]:
+def _one_stack(x: jax.Array, y: jax.Array) -> Pair:
     """Two stacks of matrices, broadcast to one."""
     stack = jnp.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     return (
@@ -140,12 +144,15 @@ def _one_stack(x: Any, y: Any) -> tuple[Any, Any]:
 
 
 @lowering("ai.paddle_ipu", "Solve")
-def solve(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """What the matrix times gives the right side."""
-    return jnp.linalg.solve(*_one_stack(*map(jnp.asarray, inputs)))
+def solve(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
+    """X of A X = B."""
+    out: jax.Array = jnp.linalg.solve(*_one_stack(*map(jnp.asarray, inputs)))
+    return out
 
 
-def _triangular(matrix: Any, right: Any, *, lower: bool, transpose: bool, unit: bool) -> Any:
+def _triangular(
+    matrix: jax.Array, right: jax.Array, *, lower: bool, transpose: bool, unit: bool
+) -> jax.Array:
     return lax.linalg.triangular_solve(
         matrix,
         right,
@@ -157,10 +164,8 @@ def _triangular(matrix: Any, right: Any, *, lower: bool, transpose: bool, unit: 
 
 
 @lowering("ai.paddle_ipu", "TriangularSolve")
-def triangular_solve(
-    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
-) -> Any:
-    """What a triangle of the matrix, transposed if asked, times gives the right side."""
+def triangular_solve(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
+    """X of A X = B, where A is a triangle of the first input, with ``transpose`` transposed."""
     return _triangular(
         *_one_stack(*map(jnp.asarray, inputs)),
         lower=not attributes.get("upper", 1),
@@ -170,18 +175,20 @@ def triangular_solve(
 
 
 @lowering("ai.paddle_ipu", "CholeskySolve")
-def cholesky_solve(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """What the matrix with that Cholesky factor times gives the right side."""
+def cholesky_solve(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
+    """X of A X = B for the Cholesky factor of A."""
     factor, right = _one_stack(*map(jnp.asarray, inputs))
     return linalg.cho_solve((factor, not attributes.get("upper", 0)), right)
 
 
 @lowering("ai.paddle_ipu", "LeastSquares")
-def least_squares(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """The solution of least squares; of several the shortest. The matrix has full rank."""
+def least_squares(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
+    """The solution of least squares by QR; of several the shortest. The matrix has full rank."""
     x, y = (lax.stop_gradient(jnp.asarray(value)) for value in inputs)
     if x.shape[-2] >= x.shape[-1]:
         columns, triangle = jnp.linalg.qr(x)
-        return _triangular(triangle, _turned(columns) @ y, lower=False, transpose=False, unit=False)
-    columns, triangle = jnp.linalg.qr(_turned(x))
+        return _triangular(
+            triangle, _transposed(columns) @ y, lower=False, transpose=False, unit=False
+        )
+    columns, triangle = jnp.linalg.qr(_transposed(x))
     return columns @ _triangular(triangle, y, lower=False, transpose=True, unit=False)

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 from paddle_ipu.errors import LoweringError
-from paddle_ipu.xla.lowerings.arrays import where_in_program
+from paddle_ipu.xla.lowerings.arrays import Inputs, Pair, Single, where_in_program
 from paddle_ipu.xla.lowerings.elementwise import absolute
 from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
+_Triple = tuple[jax.Array, jax.Array, jax.Array]
+
 
 def reduced(
-    context: LoweringContext, loss: Any, attributes: Attributes, divisor: Any = None
-) -> Any:
+    context: LoweringContext,
+    loss: jax.Array,
+    attributes: Attributes,
+    divisor: jax.Array | None = None,
+) -> jax.Array:
     """`loss` under the attribute ``reduction`` ("Mean" by default, "Sum" or "None")."""
     reduction = attributes.get("reduction", "Mean")
     if reduction == "None":
@@ -34,62 +37,68 @@ def reduced(
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
-def _clamped_log(probability: Any, epsilon: float) -> Any:
+def _clamped_log(probability: jax.Array, epsilon: float) -> jax.Array:
     """log(max(p, epsilon)); its derivative 1 / max(p, epsilon) does not vanish below epsilon."""
     return lax.log(jnp.maximum(probability, epsilon))
 
 
 @_clamped_log.defjvp
-def _clamped_log_jvp(epsilon: float, primals: Any, tangents: Any) -> Any:
+def _clamped_log_jvp(epsilon: float, primals: Single, tangents: Single) -> Pair:
     (probability,), (tangent,) = primals, tangents
     return _clamped_log(probability, epsilon), tangent / jnp.maximum(probability, epsilon)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(3,))
-def _nll_of_softmax(logits: Any, probabilities: Any, labels: Any, epsilon: float) -> Any:
+def _nll_of_softmax(
+    logits: jax.Array, probabilities: jax.Array, labels: jax.Array, epsilon: float
+) -> jax.Array:
     """``-log(max(p[label], epsilon))`` of the softmax of `logits`.
 
-    Its derivative goes to the logits at once, as PopART's NlllWithSoftmaxGradDirect has it: that of
-    the logarithm, 1 / p times the loss scale, is beyond half where p is small.
+    Its derivative goes straight to the logits, as in PopART's NlllWithSoftmaxGradDirect: that of
+    the logarithm, 1 / p times the loss scale, overflows half where p is small.
     """
     return -lax.log(jnp.maximum(_picked(probabilities, labels), epsilon))
 
 
 @_nll_of_softmax.defjvp
-def _nll_of_softmax_jvp(epsilon: float, primals: Any, tangents: Any) -> Any:
+def _nll_of_softmax_jvp(epsilon: float, primals: _Triple, tangents: _Triple) -> Pair:
     logits, probabilities, labels = primals
-    slope = probabilities - _hits(probabilities, labels).astype(probabilities.dtype)
+    slope = probabilities - _is_label(probabilities, labels).astype(probabilities.dtype)
     return _nll_of_softmax(*primals, epsilon), jnp.sum(slope * tangents[0], axis=-1)
 
 
-def _hits(x: Any, labels: Any) -> Any:
-    """Whether an element of `x` is the one that its label picks; labels as for `_picked`."""
+def _is_label(x: jax.Array, labels: jax.Array) -> jax.Array:
+    """Whether an element of `x` is the one of its label; labels as for :func:`_picked`."""
     index = jnp.clip(labels, 0, x.shape[-1] - 1)[..., None]
     return lax.broadcasted_iota(index.dtype, x.shape, x.ndim - 1) == index
 
 
 @jax.custom_jvp
-def _picked(x: Any, labels: Any) -> Any:
+def _picked(x: jax.Array, labels: jax.Array) -> jax.Array:
     """``x[..., labels]``, shaped like `labels`; labels out of range take the nearest class."""
     index = jnp.clip(labels, 0, x.shape[-1] - 1)[..., None]
     return jnp.take_along_axis(x, index, axis=-1, mode="promise_in_bounds")[..., 0]
 
 
 @_picked.defjvp
-def _picked_jvp(primals: Any, tangents: Any) -> Any:
+def _picked_jvp(primals: Pair, tangents: Pair) -> Pair:
     # Transposed, this is a select that fuses into the gradient of softmax; a gather's transpose
     # is a scatter into a tensor of zeros.
     (x, labels), (tangent, _) = primals, tangents
-    hit = _hits(x, labels)
-    return _picked(x, labels), jnp.sum(jnp.where(hit, tangent, jnp.zeros_like(tangent)), axis=-1)
+    is_label = _is_label(x, labels)
+    return _picked(x, labels), jnp.sum(
+        jnp.where(is_label, tangent, jnp.zeros_like(tangent)), axis=-1
+    )
 
 
-def _watch(context: LoweringContext, labels: Any, classes: int, ignored: Any) -> None:
+def _check_labels(
+    context: LoweringContext, labels: jax.Array, classes: int, ignored: float | None
+) -> None:
     context.within("label", labels, 0, classes - 1, None if ignored is None else int(ignored))
 
 
 @lowering("ai.graphcore", "Nll")
-def nll(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def nll(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """Negative log likelihood of `labels` [...] under probabilities [..., C].
 
     "Mean" divides by the number of labels, or with ``ignoreIndex`` by that of the labels not
@@ -97,7 +106,7 @@ def nll(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes)
     """
     probabilities, labels = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
     ignored = attributes.get("ignoreIndex")
-    _watch(context, labels, probabilities.shape[-1], ignored)
+    _check_labels(context, labels, probabilities.shape[-1], ignored)
     epsilon = 6.104e-05 if "float16" in context.dtypes[:1] else 1e-7
     logits = context.logits[0] if context.logits else None
     if attributes.get("inputIsLogProbability", 0):
@@ -115,11 +124,11 @@ def nll(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes)
 
 
 @lowering("ai.paddle_ipu", "LogNll")
-def log_nll(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def log_nll(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """``-log_probs[..., label]`` for each label; zero where it is ``ignore_index``."""
     log_probabilities, labels = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
     ignored = attributes.get("ignore_index")
-    _watch(context, labels, log_probabilities.shape[-1], ignored)
+    _check_labels(context, labels, log_probabilities.shape[-1], ignored)
     loss = -_picked(log_probabilities, labels)
     if ignored is None:
         return loss
@@ -127,13 +136,13 @@ def log_nll(context: LoweringContext, inputs: Sequence[Any], attributes: Attribu
 
 
 @lowering("ai.graphcore", "IdentityLoss")
-def identity_loss(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def identity_loss(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """The tensor itself as loss: its mean, its sum or, with "None", every element."""
     return reduced(context, jnp.asarray(inputs[0]), attributes)
 
 
 @lowering("ai.graphcore", "L1")
-def l1(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def l1(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """``lambda * |x|``, reduced; the derivative at 0 is 0."""
     x = jnp.asarray(inputs[0])
     if x.ndim == 0:
@@ -145,14 +154,14 @@ def l1(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) 
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
-def _cvm(x: Any, cvm: Any, keep: bool) -> Any:
+def _cvm(x: jax.Array, cvm: jax.Array, keep: bool) -> jax.Array:
     if not keep:
         return x[:, 2:]
     show = jnp.log(x[:, :1] + 1)
     return jnp.concatenate([show, jnp.log(x[:, 1:2] + 1) - show, x[:, 2:]], axis=1)
 
 
-def _cvm_backward(keep: bool, cvm: Any, cotangent: Any) -> tuple[Any, None]:
+def _cvm_backward(keep: bool, cvm: jax.Array, cotangent: jax.Array) -> tuple[jax.Array, None]:
     return jnp.concatenate([cvm, cotangent[:, 2:] if keep else cotangent], axis=1), None
 
 
@@ -160,8 +169,8 @@ _cvm.defvjp(lambda x, cvm, keep: (_cvm(x, cvm, keep), cvm), _cvm_backward)
 
 
 @lowering("ai.paddle_ipu", "Cvm")
-def cvm(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """Features [N, D] whose first two, show and click, become logarithms, or are cut off.
+def cvm(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
+    """Features [N, D] whose first two, show and click, become logarithms, or are removed.
 
     As in Paddle, the "gradient" of these two is the second input [N, 2].
     """

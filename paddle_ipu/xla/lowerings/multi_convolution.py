@@ -3,69 +3,70 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from paddle_ipu.popart.shape_inference.multi_convolution import (
-    INPUTS_EACH,
-    Geometry,
-    geometries,
-)
-from paddle_ipu.xla.lowerings.convolution import convolved
-from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.popart.shape_inference import multi_convolution
+from paddle_ipu.popart.shape_inference.multi_convolution import INPUTS_EACH
+from paddle_ipu.xla.lowerings.channels_last import Geometry, Padding
+from paddle_ipu.xla.lowerings.convolution import convolved, with_bias
+from paddle_ipu.xla.lowerings.registry import Array, Attributes, LoweringContext, lowering
 
 
-def _pairs(flat: Sequence[int]) -> list[tuple[int, int]]:
+def _padding(flat: Sequence[int]) -> Padding:
+    """All begins, then all ends, as (begin, end) of each axis."""
     half = len(flat) // 2
-    return list(zip(flat[:half], flat[half:], strict=True))
+    return tuple(zip(flat[:half], flat[half:], strict=True))
 
 
-def _convolved(
-    x: Any, weights: Any, bias: Any, geometry: Geometry, in_half: bool, training: bool
-) -> Any:
-    out = convolved(
-        x,
-        weights,
-        geometry.strides,
-        _pairs(geometry.pads),
-        geometry.in_dilations,
-        geometry.dilations,
+def _one(
+    x: jax.Array,
+    weights: jax.Array,
+    bias: Array | None,
+    numbers: multi_convolution.Geometry,
+    *,
+    in_half: bool,
+    training: bool,
+) -> jax.Array:
+    geometry = Geometry(
+        tuple(numbers.strides),
+        _padding(numbers.pads),
+        tuple(numbers.in_dilations),
+        tuple(numbers.dilations),
         x.shape[1] // weights.shape[1],
-        in_half,
-        training,
     )
-    if any(geometry.out_pads):
-        widths = [(0, 0, 0), (0, 0, 0), *((a, b, 0) for a, b in _pairs(geometry.out_pads))]
+    out = convolved(x, weights, geometry, in_half=in_half, training=training)
+    if any(numbers.out_pads):
+        widths = [(0, 0, 0), (0, 0, 0), *((a, b, 0) for a, b in _padding(numbers.out_pads))]
         out = lax.pad(out, np.zeros((), out.dtype), widths)
-    return out if bias is None else out + jnp.reshape(bias, (1, -1) + (1,) * (x.ndim - 2))
+    return with_bias(out, bias)
 
 
 @lowering("ai.graphcore", "MultiConv")
-def multi_conv(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """A result for each convolution: data dilated by ``inDilations``, result padded by ``outPads``.
+def multi_conv(
+    context: LoweringContext, inputs: Sequence[Array | None], attributes: Attributes
+) -> list[jax.Array]:
+    """Each convolution's result: data dilated by ``inDilations``, result padded by ``outPads``.
 
     ``partialsTypes`` gives the type of each one's partial sums, or one for all. Plans, tiles and
     memory proportions say how an IPU computes and change no number.
     """
-    given = list(inputs) + [None] * (-len(inputs) % INPUTS_EACH)
-    rows = [given[at : at + INPUTS_EACH] for at in range(0, len(given), INPUTS_EACH)]
-    ranks = [x.ndim - 2 for x, _, _ in rows]
-    asked = [str(kind).upper() for kind in attributes.get("partialsTypes") or ()]
-    asked = asked * len(rows) if len(asked) == 1 else asked
-    wanted = [kind == "HALF" for kind in asked] or [context.precision.half_convolutions] * len(rows)
+    # The last convolution's bias may be omitted.
+    padded = [*inputs, *[None] * (-len(inputs) % INPUTS_EACH)]
+    data, kernels = (
+        [jnp.asarray(value) for value in padded[at::INPUTS_EACH] if value is not None]
+        for at in (0, 1)
+    )
+    biases = padded[2::INPUTS_EACH]
+    types = [str(kind).upper() for kind in attributes.get("partialsTypes") or ()]
+    types = types * len(data) if len(types) == 1 else types
+    in_half = [kind == "HALF" for kind in types]
+    in_half = in_half or [context.precision.half_convolutions] * len(data)
+    numbers = multi_convolution.geometries(attributes, [x.ndim - 2 for x in data])
     return [
-        _convolved(
-            jnp.asarray(x),
-            jnp.asarray(weights),
-            bias,
-            geometry,
-            context.is_half and half,
-            context.training,
-        )
-        for (x, weights, bias), geometry, half in zip(
-            rows, geometries(attributes, ranks), wanted, strict=True
-        )
+        _one(x, w, bias, each, in_half=context.is_half and half, training=context.training)
+        for x, w, bias, each, half in zip(data, kernels, biases, numbers, in_half, strict=True)
     ]

@@ -32,7 +32,7 @@ class Block(Protocol):
 
     def run(
         self,
-        around: Mapping[str, Operand],
+        around: Mapping[str, Array],
         training: bool,
         arguments: Sequence[Operand],
         key: jax.Array,

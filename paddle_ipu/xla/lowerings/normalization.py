@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,12 +10,17 @@ import numpy as np
 from jax import lax
 
 from paddle_ipu.errors import LoweringError
-from paddle_ipu.xla.lowerings.arrays import where_in_program
+from paddle_ipu.xla.lowerings.arrays import Inputs, Results, where_in_program
 from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 from paddle_ipu.xla.lowerings.residuals import Rematerialization, due
 
+Triple = tuple[jax.Array, jax.Array, jax.Array]
 
-def _statistics(context: LoweringContext, x: Any, axes: tuple[int, ...]) -> tuple[Any, Any, Any]:
+_Residuals = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
+"""(x, mean, 1 / standard deviation, scale)."""
+
+
+def _statistics(context: LoweringContext, x: jax.Array, axes: tuple[int, ...]) -> Triple:
     """(deviations from the mean, mean, population variance); the last two keep their axes.
 
     The variance is the mean square of the deviations. Of a half tensor it is the mean square less
@@ -33,16 +36,17 @@ def _statistics(context: LoweringContext, x: Any, axes: tuple[int, ...]) -> tupl
 
 
 def _in_one_pass(context: LoweringContext) -> bool:
+    """Whether the variance is the mean square less the square of the mean."""
     return context.is_half and not context.precision.stable_norms
 
 
-def _per_channel(vector: Any, rank: int) -> Any:
+def _per_channel(vector: jax.Array, rank: int) -> jax.Array:
     """A vector [C] shaped to broadcast against [N, C, ...]."""
     return jnp.reshape(vector, (1, -1) + (1,) * (rank - 2))
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
-def normalised(x: Any, scale: Any, bias: Any, epsilon: float) -> tuple[Any, Any, Any]:
+def normalised(x: jax.Array, scale: jax.Array, bias: jax.Array, epsilon: float) -> Triple:
     """x normalised over its last axis, times scale plus bias; mean; 1 / standard deviation."""
     mean = jnp.mean(x, axis=-1, keepdims=True)
     deviations = x - mean
@@ -51,14 +55,18 @@ def normalised(x: Any, scale: Any, bias: Any, epsilon: float) -> tuple[Any, Any,
     return deviations * inverse * scale + bias, mean, inverse
 
 
-def _normalised_forward(x: Any, scale: Any, bias: Any, epsilon: float) -> tuple[Any, Any]:
+def _normalised_forward(
+    x: jax.Array, scale: jax.Array, bias: jax.Array, epsilon: float
+) -> tuple[Triple, tuple[jax.Array, jax.Array, jax.Array, jax.Array]]:
     y, mean, inverse = normalised(x, scale, bias, epsilon)
     return (y, mean, inverse), (x, mean, inverse, scale)
 
 
-def _normalised_backward(epsilon: float, residuals: Any, gradients: Any) -> tuple[Any, Any, Any]:
+def _normalised_backward(epsilon: float, residuals: _Residuals, gradients: Triple) -> Triple:
     (x, mean, inverse, scale), (of_y, of_mean, of_inverse) = due(residuals, gradients)
     normal, of_normal = (x - mean) * inverse, of_y * scale
+    # With n = (x - mean) * inverse and mean(.) over the row, of y alone:
+    # inverse * (of_n - mean(of_n) - n * mean(of_n * n)). The other results add the first share.
     along = jnp.mean(of_normal * normal, axis=-1, keepdims=True)
     share = of_mean / inverse - of_inverse * inverse * normal
     share = share / x.shape[-1] - jnp.mean(of_normal, axis=-1, keepdims=True)
@@ -73,14 +81,15 @@ def _normalised_backward(epsilon: float, residuals: Any, gradients: Any) -> tupl
 normalised.defvjp(_normalised_forward, _normalised_backward)
 
 
-def _again(x: Any, mean: Any, inverse: Any, scale: Any, bias: Any) -> Any:
+def _rematerialized(
+    x: jax.Array, mean: jax.Array, inverse: jax.Array, scale: jax.Array, bias: jax.Array
+) -> jax.Array:
+    """The normalised rows from what backward keeps anyway."""
     return (x - mean) * inverse * scale + bias
 
 
 @lowering("ai.graphcore", "GroupNormalization")
-def group_normalization(
-    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
-) -> Any:
+def group_normalization(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Triple:
     """Normalises x [N, C, ...] over each of ``num_groups`` groups of channels.
 
     A group is neighbouring channels, or with strided grouping every ``num_groups``-th channel.
@@ -102,7 +111,9 @@ def group_normalization(
     if rows is not None and not _in_one_pass(context):
         scale, bias = scale.astype(jnp.float32), bias.astype(jnp.float32)
         y, mean, inverse = normalised(grouped, scale, bias, epsilon)
-        context.rematerialized[0] = Rematerialization(_again, (grouped, mean, inverse, scale, bias))
+        context.rematerialized[0] = Rematerialization(
+            _rematerialized, (grouped, mean, inverse, scale, bias)
+        )
         return y.astype(x.dtype).reshape(x.shape), mean.reshape(-1), inverse.reshape(-1)
     deviations, mean, variance = _statistics(context, grouped, (grouped.ndim - 1,))
     inverse = lax.rsqrt(variance + epsilon)
@@ -116,23 +127,30 @@ def group_normalization(
     return y, mean.reshape(-1), inverse.reshape(-1)
 
 
-def _strided(x: Any, groups: int) -> Any:
+def _strided(x: jax.Array, groups: int) -> jax.Array:
     """Channels of x [N, C, ...] in the order 0, groups, 2 * groups, …, 1, groups + 1, …."""
     split = x.reshape(x.shape[0], -1, groups, *x.shape[2:])
     return jnp.swapaxes(split, 1, 2).reshape(x.shape)
 
 
-def _rows(context: LoweringContext, x: Any) -> Any:
+def _rows(context: LoweringContext, x: jax.Array) -> jax.Array:
     """`x` [N, C], or [..., C] where a Reshape has only merged its leading axes.
 
-    XLA fuses through a reshape on the way to the mean: each fusion behind it would compute the
-    residual additions and normalisations of all layers before once more.
+    XLA fuses through a reshape in front of the mean: each fusion behind it would recompute the
+    residual additions and normalisations of all layers before.
     """
     source = context.sources[0] if context.sources else None
-    return x if source is None or source.shape[-1] != x.shape[1] else source
+    return x if source is None or source.shape[-1] != x.shape[1] else jnp.asarray(source)
 
 
-def _applied(x: Any, scale: Any, bias: Any, mean: Any, variance: Any, epsilon: float) -> Any:
+def _applied(
+    x: jax.Array,
+    scale: jax.Array,
+    bias: jax.Array,
+    mean: jax.Array,
+    variance: jax.Array,
+    epsilon: float,
+) -> jax.Array:
     """``(x - mean) / sqrt(variance + epsilon) * scale + bias`` by channel, in float32."""
     wide = x.astype(jnp.float32)
     mean, variance = _per_channel(mean, x.ndim), _per_channel(variance, x.ndim)
@@ -143,8 +161,8 @@ def _applied(x: Any, scale: Any, bias: Any, mean: Any, variance: Any, epsilon: f
 @lowering("ai.onnx", "BatchNormalization")
 @lowering("ai.graphcore", "BatchNormalization")
 def batch_normalization(
-    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
-) -> Any:
+    context: LoweringContext, inputs: Inputs, attributes: Attributes
+) -> Results:
     """Normalises x [N, C, ...] by channel.
 
     With one output it uses the mean and variance given. With five it uses the batch's own and
@@ -167,7 +185,7 @@ def batch_normalization(
         results = batch_normalization(context, flat, {**attributes, "spatial": 1})
         several = results if isinstance(results, tuple) else (results,)
         shapes = [x.shape, *[x.shape[1:]] * 4]
-        return [value.reshape(shape) for value, shape in zip(several, shapes, strict=False)]
+        return tuple(value.reshape(shape) for value, shape in zip(several, shapes, strict=False))
     if context.num_outputs == 1:
         return _applied(x, scale, bias, old_mean, old_variance, epsilon)
     axes = (0, *range(2, x.ndim))
@@ -191,25 +209,26 @@ def batch_normalization(
 
 
 def folded_without_bias(
-    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
-) -> Any:
-    """A batch norm that the product before it has taken in, but for the bias."""
+    context: LoweringContext, inputs: Inputs, attributes: Attributes
+) -> jax.Array:
+    """A batch norm whose scale is folded into the product before it: the bias remains."""
     x = jnp.asarray(inputs[0])
     return x + _per_channel(jnp.asarray(inputs[2]), x.ndim)
 
 
-def folded_whole(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """A batch norm that the product before it and the bias behind that have taken in."""
+def folded_whole(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
+    """A batch norm that is folded into the product before it and its bias: the identity."""
     return jnp.asarray(inputs[0])
 
 
 @lowering("ai.onnx", "LRN")
 def local_response_normalization(
-    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
-) -> Any:
-    """x [N, C, ...] over ``(bias + alpha / size * s) ** beta``, s the squares' sum of a window.
+    context: LoweringContext, inputs: Inputs, attributes: Attributes
+) -> jax.Array:
+    """x [N, C, ...] divided by ``(bias + alpha / size * s) ** beta``.
 
-    The window has ``size`` channels; of an even number one more lies behind the channel.
+    s is the sum of squares over a window of ``size`` channels; an even window has one channel more
+    behind its centre than before it.
     """
     x, size = jnp.asarray(inputs[0]), int(attributes["size"])
     before = (size - 1) // 2
@@ -219,13 +238,14 @@ def local_response_normalization(
         lax.square(x), np.zeros((), x.dtype), lax.add, (1, size, *rest), (1,) * x.ndim, padding
     )
     bias, alpha = float(attributes.get("bias", 1.0)), float(attributes.get("alpha", 1e-4))
-    return x / (bias + alpha / size * total) ** float(attributes.get("beta", 0.75))
+    out: jax.Array = x / (bias + alpha / size * total) ** float(attributes.get("beta", 0.75))
+    return out
 
 
 @lowering("ai.onnx", "InstanceNormalization")
 def instance_normalization(
-    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
-) -> Any:
+    context: LoweringContext, inputs: Inputs, attributes: Attributes
+) -> jax.Array:
     """Normalises each channel of each sample of x [N, C, ...] over its spatial axes."""
     x, scale, bias = (jnp.asarray(value) for value in inputs)
     deviations, _, variance = _statistics(context, x.astype(jnp.float32), tuple(range(2, x.ndim)))

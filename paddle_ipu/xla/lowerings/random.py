@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from paddle_ipu.errors import LoweringError
-from paddle_ipu.xla.lowerings.arrays import where_in_program
+from paddle_ipu.xla.lowerings.arrays import Inputs, Pair, Results, where_in_program
 from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 
@@ -24,18 +21,19 @@ def _ratio(context: LoweringContext, attributes: Attributes) -> float:
     return ratio
 
 
-def _keep_mask(context: LoweringContext, shape: tuple[int, ...], ratio: float) -> Any:
+def _keep_mask(context: LoweringContext, shape: tuple[int, ...], ratio: float) -> jax.Array:
     """Bool tensor, true with probability 1 - ratio to within 2^-32."""
     bits = jax.random.bits(context.rng_key(), shape, jnp.uint32)
-    return bits >= jnp.uint32(min(round(ratio * 2**32), 2**32 - 1))
+    mask: jax.Array = bits >= jnp.uint32(min(round(ratio * 2**32), 2**32 - 1))
+    return mask
 
 
-def _dropped(x: Any, mask: Any, ratio: float) -> Any:
+def _dropped(x: jax.Array, mask: jax.Array, ratio: float) -> jax.Array:
     return jnp.where(mask, x * (1 / (1 - ratio)), jnp.zeros_like(x))
 
 
 @lowering("ai.onnx", "Dropout", random=True)
-def dropout(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def dropout(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Results:
     """Zeros each element with probability ``ratio`` and scales the rest by 1 / (1 - ratio).
 
     The identity outside training. The optional second output is the mask, true where kept.
@@ -51,7 +49,7 @@ def dropout(context: LoweringContext, inputs: Sequence[Any], attributes: Attribu
 
 
 @lowering("ai.graphcore", "ShapedDropout", random=True)
-def shaped_dropout(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def shaped_dropout(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """Dropout with a mask of the attribute ``shape``, broadcast to the input."""
     x = jnp.asarray(inputs[0])
     ratio = _ratio(context, attributes)
@@ -74,13 +72,13 @@ def _shape(attributes: Attributes) -> tuple[int, ...]:
     return tuple(int(size) for size in attributes.get("shape") or ())
 
 
-def _normal(key: jax.Array, shape: tuple[int, ...], attributes: Attributes) -> Any:
+def _normal(key: jax.Array, shape: tuple[int, ...], attributes: Attributes) -> jax.Array:
     """Numbers of mean ``mean`` and standard deviation ``scale``."""
     drawn = jax.random.normal(key, shape, jnp.float32)
     return drawn * float(attributes.get("scale", 1.0)) + float(attributes.get("mean", 0.0))
 
 
-def _uniform(key: jax.Array, shape: tuple[int, ...], attributes: Attributes) -> Any:
+def _uniform(key: jax.Array, shape: tuple[int, ...], attributes: Attributes) -> jax.Array:
     """Numbers in [``low``, ``high``)."""
     low, high = np.float32(attributes.get("low", 0.0)), np.float32(attributes.get("high", 1.0))
     drawn = jax.random.uniform(key, shape, jnp.float32) * (high - low) + low
@@ -90,39 +88,37 @@ def _uniform(key: jax.Array, shape: tuple[int, ...], attributes: Attributes) -> 
 
 @lowering("ai.onnx", "RandomNormal", random=True)
 @lowering("ai.paddle_ipu", "SeededNormal", random=True)
-def random_normal(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def random_normal(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """Normal numbers of the attribute ``shape``."""
     return _normal(_key(context, attributes), _shape(attributes), attributes)
 
 
 @lowering("ai.onnx", "RandomUniform", random=True)
 @lowering("ai.paddle_ipu", "SeededUniform", random=True)
-def random_uniform(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def random_uniform(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """Uniform numbers of the attribute ``shape``."""
     return _uniform(_key(context, attributes), _shape(attributes), attributes)
 
 
 @lowering("ai.onnx", "RandomNormalLike", random=True)
 def random_normal_like(
-    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
-) -> Any:
+    context: LoweringContext, inputs: Inputs, attributes: Attributes
+) -> jax.Array:
     """Normal numbers in the shape of the input."""
     return _normal(context.rng_key(), inputs[0].shape, attributes)
 
 
 @lowering("ai.onnx", "RandomUniformLike", random=True)
 def random_uniform_like(
-    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
-) -> Any:
+    context: LoweringContext, inputs: Inputs, attributes: Attributes
+) -> jax.Array:
     """Uniform numbers in the shape of the input."""
     return _uniform(context.rng_key(), inputs[0].shape, attributes)
 
 
 @lowering("ai.paddle_ipu", "TruncatedNormal", random=True)
-def truncated_normal(
-    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
-) -> Any:
-    """Normal numbers of which only those between ``low`` and ``high`` count."""
+def truncated_normal(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
+    """Normal numbers conditioned on lying between ``low`` and ``high``."""
     mean, scale = float(attributes["mean"]), float(attributes["scale"])
     low, high = ((float(attributes[name]) - mean) / scale for name in ("low", "high"))
     drawn = jax.random.truncated_normal(
@@ -132,7 +128,7 @@ def truncated_normal(
 
 
 @lowering("ai.paddle_ipu", "RandomInteger", random=True)
-def random_integer(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def random_integer(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """Whole numbers in [``low``, ``high``)."""
     low, high = int(attributes["low"]), int(attributes["high"])
     return jax.random.randint(context.rng_key(), _shape(attributes), low, high, jnp.int32)
@@ -140,38 +136,39 @@ def random_integer(context: LoweringContext, inputs: Sequence[Any], attributes: 
 
 @lowering("ai.paddle_ipu", "RandomPermutation", random=True)
 def random_permutation(
-    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
-) -> Any:
+    context: LoweringContext, inputs: Inputs, attributes: Attributes
+) -> jax.Array:
     """The numbers from 0 to ``n`` - 1 in random order."""
     return jax.random.permutation(context.rng_key(), jnp.arange(int(attributes["n"])))
 
 
 @lowering("ai.paddle_ipu", "Poisson", random=True)
-def poisson(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def poisson(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """A Poisson number for each rate."""
     rate = jnp.asarray(inputs[0])
     return jax.random.poisson(context.rng_key(), rate).astype(rate.dtype)
 
 
 @lowering("ai.paddle_ipu", "Gamma", random=True)
-def gamma(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def gamma(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """A gamma number of scale 1 for each shape parameter."""
     alpha = jax.lax.stop_gradient(jnp.asarray(inputs[0]))
     return jax.random.gamma(context.rng_key(), alpha)
 
 
 @lowering("ai.paddle_ipu", "Binomial", random=True)
-def binomial(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def binomial(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """How many of `count` trials succeed, each with the given probability."""
     count, probability = (jnp.asarray(value, jnp.float32) for value in inputs)
     return jax.random.binomial(context.rng_key(), count, probability).astype(jnp.int32)
 
 
 @lowering("ai.paddle_ipu", "Multinomial", random=True)
-def multinomial(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def multinomial(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """Indices drawn in proportion to weights [..., C].
 
-    Without ``replacement`` the largest of logarithms plus Gumbel noise are, in order, such draws.
+    Without ``replacement`` by the Gumbel top-k trick: the indices of the largest logarithms plus
+    Gumbel noise (Kool et al., arXiv:1903.06059).
     """
     logs = jnp.log(jnp.asarray(inputs[0]))
     count = int(attributes["num_samples"])
@@ -184,9 +181,7 @@ def multinomial(context: LoweringContext, inputs: Sequence[Any], attributes: Att
 
 
 @lowering("ai.paddle_ipu", "ClassCenterSample", random=True)
-def class_center_sample(
-    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
-) -> Any:
+def class_center_sample(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Pair:
     """(position of each label among the sampled classes, the ``num_samples`` classes).
 
     The classes that have labels come first, in ascending order; the others are random.
@@ -203,9 +198,7 @@ def class_center_sample(
 
 
 @lowering("ai.paddle_ipu", "SeededPermutation")
-def seeded_permutation(
-    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
-) -> Any:
+def seeded_permutation(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Pair:
     """(the numbers from 0 to ``n`` - 1 in an order that the seed [1] decides, the next seed)."""
     key, following = jax.random.split(jax.random.key(jnp.asarray(inputs[0]).reshape(())))
     seed = jax.random.randint(following, inputs[0].shape, 1, 2**31 - 1, jnp.int32)
@@ -213,8 +206,11 @@ def seeded_permutation(
 
 
 @lowering("ai.paddle_ipu", "TopPSampling", random=True)
-def top_p_sampling(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """(probability, index) drawn from the most probable of [B, V] whose sum reaches p [B]."""
+def top_p_sampling(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Pair:
+    """(probability, index) of a class drawn by nucleus sampling (arXiv:1904.09751).
+
+    Probabilities are [B, V]; only the most probable whose sum reaches p [B] are drawn from.
+    """
     x, p = jnp.asarray(inputs[0]), jnp.asarray(inputs[1]).reshape(-1)
     order = jnp.argsort(x, axis=1, descending=True)
     sums = jnp.cumsum(jnp.take_along_axis(x, order, axis=1), axis=1)

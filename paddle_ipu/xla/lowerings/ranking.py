@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
+import jax
 import jax.numpy as jnp
 from jax import lax
 
+from paddle_ipu.xla.lowerings.arrays import Inputs, Pair
 from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 _NO_DISTANCE = 1e-6
-"""Below it Paddle takes two things for unrelated."""
+"""Distances below it match nothing, as in Paddle."""
+
+_Matches = tuple[jax.Array, jax.Array, jax.Array]
+"""Distances [R, C], -1 where matched already; the row and the distance of each column."""
 
 
 @lowering("ai.paddle_ipu", "DequantGather")
-def dequant_gather(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def dequant_gather(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """Rows of a table of floats: the least and the largest number, then four bytes in each.
 
     A byte b is ``(largest - least) / 256 * b + least``.
@@ -28,22 +30,26 @@ def dequant_gather(context: LoweringContext, inputs: Sequence[Any], attributes: 
 
 
 @lowering("ai.paddle_ipu", "BipartiteMatch")
-def bipartite_match(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """(row of each column, -1 for none; its distance, 0 for none), the largest distance first."""
+def bipartite_match(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Pair:
+    """(row of each column, -1 for none; its distance, 0 for none).
+
+    Greedy: the largest distance is matched first. With ``per_prediction`` a column without a match
+    then gets the row of its largest distance, where that reaches ``dist_threshold``.
+    """
     distances = jnp.asarray(inputs[0])
     rows, columns = distances.shape
     usable = jnp.where(distances < _NO_DISTANCE, -1.0, distances)
 
-    def step(state: Any, _: Any) -> tuple[Any, None]:
+    def step(state: _Matches, _: None) -> tuple[_Matches, None]:
         left, row_of, distance_of = state
         # As in Paddle, of ties the first column is taken, and in it the first row.
         column, row = jnp.divmod(jnp.argmax(left.T), rows)
         best = left[row, column]
-        found = best > 0
+        matches = best > 0
         after = (
-            jnp.where(found, left.at[row].set(-1.0).at[:, column].set(-1.0), left),
-            jnp.where(found, row_of.at[column].set(row.astype(jnp.int32)), row_of),
-            jnp.where(found, distance_of.at[column].set(best), distance_of),
+            jnp.where(matches, left.at[row].set(-1.0).at[:, column].set(-1.0), left),
+            jnp.where(matches, row_of.at[column].set(row.astype(jnp.int32)), row_of),
+            jnp.where(matches, distance_of.at[column].set(best), distance_of),
         )
         return after, None
 
@@ -52,7 +58,7 @@ def bipartite_match(context: LoweringContext, inputs: Sequence[Any], attributes:
     if attributes.get("per_prediction", 0):
         threshold = float(attributes.get("dist_threshold", 0.5))
         best = usable.max(axis=0)
-        takes = (row_of == -1) & (best > 0) & (best >= threshold)
-        row_of = jnp.where(takes, usable.argmax(axis=0).astype(jnp.int32), row_of)
-        distance_of = jnp.where(takes, best, distance_of)
+        matches = (row_of == -1) & (best > 0) & (best >= threshold)
+        row_of = jnp.where(matches, usable.argmax(axis=0).astype(jnp.int32), row_of)
+        distance_of = jnp.where(matches, best, distance_of)
     return row_of, distance_of

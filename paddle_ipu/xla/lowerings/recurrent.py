@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from paddle_ipu.xla.lowerings.arrays import input_or_none
-from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.arrays import Inputs, Pair, optional_input
+from paddle_ipu.xla.lowerings.registry import Array, Attributes, LoweringContext, lowering
 from paddle_ipu.xla.precision import partials
 
-States = tuple[Any, ...]
-Step = Callable[[Any, States], States]
-"""(what the input gives each gate [N, G * H], states before) -> states after; h is the first."""
+States = tuple[jax.Array, ...]
+Step = Callable[[jax.Array, States], States]
+"""(the input's part of the gates [N, G * H], states before) -> states after; h is the first."""
 
-Product = Callable[[Any, Any], Any]
+Product = Callable[[jax.Array, jax.Array], jax.Array]
 
-_ACTIVATIONS: Mapping[str, Callable[[Any], Any]] = {
+_ACTIVATIONS: Mapping[str, Callable[[jax.Array], jax.Array]] = {
     "Sigmoid": jax.nn.sigmoid,
     "Tanh": jnp.tanh,
     "Relu": jax.nn.relu,
 }
 
 
-def _scan(step: Step, gates: Any, states: States, lengths: Any, reverse: bool) -> list[Any]:
-    """Every h [T, N, H] and the last states; past the end of a sequence h is 0, states stay."""
+def _scan(
+    step: Step, gates: jax.Array, states: States, lengths: Array | None, reverse: bool
+) -> list[jax.Array]:
+    """Every h [T, N, H] and the last states; behind the end of a sequence h is 0, states stay."""
 
-    def body(before: States, at: tuple[Any, Any]) -> tuple[States, Any]:
-        time, inputs = at
+    def body(before: States, item: Pair) -> tuple[States, jax.Array]:
+        time, inputs = item
         after = step(inputs, before)
         if lengths is None:
             return after, after[0]
@@ -43,16 +44,21 @@ def _scan(step: Step, gates: Any, states: States, lengths: Any, reverse: bool) -
     return [every, *last]
 
 
-def _projected(x: Any, weights: Any, bias: Any, product: Product) -> Any:
+def _projected(x: jax.Array, weights: jax.Array, bias: jax.Array, product: Product) -> jax.Array:
     """x [T, N, I] times weights [G * H, I] transposed, and the bias [G * H]."""
     out = product(x.reshape(-1, x.shape[-1]), weights.T)
     return (out + bias).reshape(*x.shape[:2], weights.shape[0])
 
 
-def _lstm(r: Any, f: Callable[[Any], Any], g: Callable[[Any], Any], product: Product) -> Step:
+def _lstm(
+    r: jax.Array,
+    f: Callable[[jax.Array], jax.Array],
+    g: Callable[[jax.Array], jax.Array],
+    product: Product,
+) -> Step:
     """Gates in ONNX's order: input, output, forget, cell."""
 
-    def step(gates: Any, states: States) -> States:
+    def step(gates: jax.Array, states: States) -> States:
         h, c = states
         i, o, forget, cell = jnp.split(gates + product(h, r.T), 4, axis=-1)
         c = f(forget) * c + f(i) * g(cell)
@@ -61,11 +67,11 @@ def _lstm(r: Any, f: Callable[[Any], Any], g: Callable[[Any], Any], product: Pro
     return step
 
 
-def _gru(r: Any, bias: Any, after: bool) -> Step:
-    """Gates in ONNX's order: update, reset, hidden; `after` resets what the product gives."""
+def _gru(r: jax.Array, bias: jax.Array, after: bool) -> Step:
+    """Gates in ONNX's order: update, reset, hidden; the reset is `after` the product, or before."""
     size = r.shape[1]
 
-    def step(gates: Any, states: States) -> States:
+    def step(gates: jax.Array, states: States) -> States:
         (h,) = states
         z_x, r_x, h_x = jnp.split(gates, 3, axis=-1)
         rows = 3 * size if after else 2 * size
@@ -78,8 +84,8 @@ def _gru(r: Any, bias: Any, after: bool) -> Step:
     return step
 
 
-def _rnn(r: Any, activation: Callable[[Any], Any]) -> Step:
-    def step(gates: Any, states: States) -> States:
+def _rnn(r: jax.Array, activation: Callable[[jax.Array], jax.Array]) -> Step:
+    def step(gates: jax.Array, states: States) -> States:
         return (activation(gates + jnp.matmul(states[0], r.T)),)
 
     return step
@@ -88,23 +94,23 @@ def _rnn(r: Any, activation: Callable[[Any], Any]) -> Step:
 def _layer(
     context: LoweringContext,
     kind: str,
-    inputs: Sequence[Any],
+    inputs: Sequence[Array | None],
     names: Sequence[str],
     attributes: Attributes,
     reverse: bool,
-) -> list[Any]:
+) -> list[jax.Array]:
     """One layer in ONNX's layout: Y [T, 1, N, H] and the last states [1, N, H]."""
     x, w, r = (jnp.asarray(value) for value in inputs[:3])
     w, r = w[0], r[0]
-    bias = input_or_none(inputs, 3)
+    bias = optional_input(inputs, 3)
     both = jnp.zeros(2 * w.shape[0], x.dtype) if bias is None else jnp.asarray(bias)[0]
     of_x, of_h = jnp.split(both, 2)
-    lengths = input_or_none(inputs, 4)
+    lengths = optional_input(inputs, 4)
     states = tuple(
-        jnp.zeros((x.shape[1], r.shape[1]), x.dtype) if given is None else jnp.asarray(given)[0]
-        for given in (input_or_none(inputs, 5 + at) for at in range(2 if kind == "LSTM" else 1))
+        jnp.zeros((x.shape[1], r.shape[1]), x.dtype) if initial is None else jnp.asarray(initial)[0]
+        for initial in (optional_input(inputs, 5 + at) for at in range(2 if kind == "LSTM" else 1))
     )
-    used = [_ACTIVATIONS[name] for name in names]
+    activations = [_ACTIVATIONS[name] for name in names]
     in_half = kind == "LSTM" and context.sums_in_half(context.precision.half_recurrences)
     product = partials.matmul if in_half else jnp.matmul
     if kind == "GRU":
@@ -113,22 +119,26 @@ def _layer(
     else:
         gates = _projected(x, w, of_x + of_h, product)
         is_lstm = kind == "LSTM"
-        step = _lstm(r, used[0], used[1], product) if is_lstm else _rnn(r, used[0])
+        step = (
+            _lstm(r, activations[0], activations[1], product)
+            if is_lstm
+            else _rnn(r, activations[0])
+        )
     every, *last = _scan(step, gates, states, lengths, reverse)
     return [every[:, None], *(state[None] for state in last)]
 
 
 @lowering("ai.onnx", "LSTM", "GRU", "RNN")
-def recurrent(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def recurrent(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> list[jax.Array]:
     """One layer, forward; see `popart.shape_inference.recurrent` for the layouts."""
     defaults = {"LSTM": ["Sigmoid", "Tanh"], "GRU": [], "RNN": ["Tanh"]}[context.op_type]
-    given = list(attributes.get("activations") or [])
-    names = [*given[: len(defaults)], *defaults[len(given) :]]
+    chosen = list(attributes.get("activations") or [])
+    names = [*chosen[: len(defaults)], *defaults[len(chosen) :]]
     return _layer(context, context.op_type, inputs, names, attributes, False)[: context.num_outputs]
 
 
 @lowering("ai.paddle_ipu", "Recurrent")
-def masked(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def masked(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> list[jax.Array]:
     """One layer of Paddle's `rnn` over sequences of given lengths, from either end."""
     kind, _, activation = str(attributes["mode"]).partition("_")
     names = ["Sigmoid", "Tanh"] if kind == "LSTM" else [activation.title()] if activation else []
@@ -137,20 +147,24 @@ def masked(context: LoweringContext, inputs: Sequence[Any], attributes: Attribut
 
 
 @lowering("ai.graphcore", "LSTM")
-def poplar_lstm(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """Poplar's layout: gates forget, input, cell, output; input and hidden rows in one array."""
+def poplar_lstm(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Pair:
+    """An LSTM in Poplar's layout.
+
+    Gates are in the order forget, input, cell, output; the weights [4, I + H, H] have the rows of
+    the input, then those of h.
+    """
     x, weights = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
     hidden = weights.shape[2]
-    order = [1, 3, 0, 2]
-    turned = jnp.transpose(weights[jnp.asarray(order)], (0, 2, 1)).reshape(4 * hidden, -1)
-    bias, states = input_or_none(inputs, 2), input_or_none(inputs, 3)
+    order = [1, 3, 0, 2]  # to ONNX's input, output, forget, cell
+    transposed = jnp.transpose(weights[jnp.asarray(order)], (0, 2, 1)).reshape(4 * hidden, -1)
+    bias, states = optional_input(inputs, 2), optional_input(inputs, 3)
     both = None
     if bias is not None:
         one = jnp.asarray(bias)[jnp.asarray(order)].reshape(1, -1)
         both = jnp.concatenate([one, jnp.zeros_like(one)], axis=1)
     h, c = (None, None) if states is None else (states[:1], states[1:])
-    w, r = turned[None, :, : x.shape[2]], turned[None, :, x.shape[2] :]
-    given = [x, w, r, both, input_or_none(inputs, 4), h, c]
-    every, last, cell = _layer(context, "LSTM", given, ["Sigmoid", "Tanh"], {}, False)
+    w, r = transposed[None, :, : x.shape[2]], transposed[None, :, x.shape[2] :]
+    operands = [x, w, r, both, optional_input(inputs, 4), h, c]
+    every, last, cell = _layer(context, "LSTM", operands, ["Sigmoid", "Tanh"], {}, False)
     out = every[:, 0] if attributes.get("output_full_sequence", 1) else last[0]
     return out, cell[0]

@@ -4,41 +4,50 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from paddle_ipu.xla.lowerings.arrays import checked_axes, checked_axis, integers, is_floating
+from paddle_ipu.xla.lowerings.arrays import (
+    Inputs,
+    Pair,
+    Single,
+    checked_axes,
+    checked_axis,
+    integers,
+    is_floating,
+    shifted,
+)
 from paddle_ipu.xla.lowerings.elementwise import absolute
-from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.registry import Attributes, Lowering, LoweringContext, lowering
+
+Reduce = Callable[[jax.Array, tuple[int, ...], bool], jax.Array]
+"""(x, axes, whether they stay with size 1) -> the reduction."""
 
 
-def _mean(x: Any, axis: Any, keepdims: bool) -> Any:
+def _mean(x: jax.Array, axis: tuple[int, ...], keepdims: bool) -> jax.Array:
     if is_floating(x):
         return jnp.mean(x, axis=axis, keepdims=keepdims)
-    count = 1
-    for size in (x.shape[one] for one in axis):
-        count *= size
+    count = math.prod(x.shape[one] for one in axis)
     total = jnp.sum(x, axis=axis, keepdims=keepdims)
-    # Zero where there is nothing: XLA would divide by zero, and end the process.
+    # 0 of no elements: an integer division by zero ends the process.
     return lax.div(total, jnp.full_like(total, max(count, 1)))
 
 
-def _sum(x: Any, axis: Any, keepdims: bool) -> Any:
+def _sum(x: jax.Array, axis: tuple[int, ...], keepdims: bool) -> jax.Array:
     return jnp.sum(x, axis=axis, keepdims=keepdims, dtype=x.dtype)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
-def _product(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+def _product(x: jax.Array, axis: tuple[int, ...], keepdims: bool) -> jax.Array:
     return jnp.prod(x, axis=axis, keepdims=keepdims, dtype=x.dtype)
 
 
 @_product.defjvp
-def _product_jvp(axis: tuple[int, ...], keepdims: bool, primals: Any, tangents: Any) -> Any:
-    # Paddle divides the product by each factor, which is NaN at a factor of zero.
+def _product_jvp(axis: tuple[int, ...], keepdims: bool, primals: Single, tangents: Single) -> Pair:
+    # As Paddle: the product divided by each factor, which is NaN where the factor is 0.
     (x,), (tangent,) = primals, tangents
     kept = _product(x, axis, True)
     out = kept if keepdims else lax.squeeze(kept, axis)
@@ -46,12 +55,14 @@ def _product_jvp(axis: tuple[int, ...], keepdims: bool, primals: Any, tangents: 
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
-def _euclidean_norm(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+def _euclidean_norm(x: jax.Array, axis: tuple[int, ...], keepdims: bool) -> jax.Array:
     return lax.sqrt(jnp.sum(lax.square(x), axis=axis, keepdims=keepdims))
 
 
 @_euclidean_norm.defjvp
-def _euclidean_norm_jvp(axis: tuple[int, ...], keepdims: bool, primals: Any, tangents: Any) -> Any:
+def _euclidean_norm_jvp(
+    axis: tuple[int, ...], keepdims: bool, primals: Single, tangents: Single
+) -> Pair:
     # Zero at zero, where x / norm would be NaN.
     (x,), (tangent,) = primals, tangents
     kept = _euclidean_norm(x, axis, True)
@@ -60,10 +71,12 @@ def _euclidean_norm_jvp(axis: tuple[int, ...], keepdims: bool, primals: Any, tan
     return out, jnp.sum(tangent * direction, axis=axis, keepdims=keepdims)
 
 
-def _reduction(function: Callable[[Any, Any, bool], Any]) -> Callable[..., Any]:
-    """A rule for ``axes`` (absent or empty: all) and ``keepdims`` (default 1)."""
+def _reduction(
+    function: Reduce,
+) -> Lowering:
+    """A reduction over ``axes`` (absent or empty: all), which ``keepdims`` (default 1) keeps."""
 
-    def rule(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    def rule(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
         x = jnp.asarray(inputs[0])
         axes = integers(attributes, "axes") or range(x.ndim)
         return function(x, checked_axes(context, axes, x.ndim), bool(attributes.get("keepdims", 1)))
@@ -71,7 +84,7 @@ def _reduction(function: Callable[[Any, Any, bool], Any]) -> Callable[..., Any]:
     return rule
 
 
-_REDUCTIONS: dict[str, Callable[[Any, Any, bool], Any]] = {
+_REDUCTIONS: dict[str, Reduce] = {
     "ReduceMean": _mean,
     "ReduceSum": _sum,
     # The gradient of max and min is shared evenly between ties, as in Paddle.
@@ -89,7 +102,7 @@ for _op_type, _function in _REDUCTIONS.items():
 
 
 @lowering("ai.graphcore", "ReduceMedian")
-def reduce_median(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def reduce_median(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Pair:
     """(lower median, its int32 index) over ``axes``; of several axes the index is the flat one.
 
     The gradient goes to the element of that index.
@@ -110,8 +123,8 @@ def reduce_median(context: LoweringContext, inputs: Sequence[Any], attributes: A
 
 
 @lowering("ai.graphcore", "Bucketize")
-def bucketize(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """Between which of the ascending boundaries each element lies, int32.
+def bucketize(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
+    """The bucket of each element between ascending boundaries b, int32.
 
     Bucket i is (b[i - 1], b[i]], with ``right`` it is [b[i - 1], b[i]).
     """
@@ -120,13 +133,13 @@ def bucketize(context: LoweringContext, inputs: Sequence[Any], attributes: Attri
     return jnp.searchsorted(boundaries, x, side=side).astype(jnp.int32)
 
 
-def _arg_reduction(function: Callable[..., Any], worst: float) -> Callable[..., Any]:
-    """A rule for ``axis`` (default 0) and ``keepdims`` (default 1); int32, the first of ties.
+def _arg_reduction(function: Callable[..., jax.Array], worst: float) -> Lowering:
+    """The lowering of an index of an extreme by ``axis`` (default 0) and ``keepdims`` (default 1).
 
-    NaN counts as the `worst`, as in Paddle.
+    Int32, of ties the first. NaN counts as the `worst` number, as in Paddle.
     """
 
-    def rule(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+    def rule(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
         x = jnp.asarray(inputs[0])
         axis = checked_axis(context, int(attributes.get("axis", 0)), x.ndim)
         if is_floating(x):
@@ -141,20 +154,12 @@ lowering("ai.onnx", "ArgMin")(_arg_reduction(jnp.argmin, math.inf))
 
 
 @lowering("ai.onnx", "CumSum")
-def cumsum(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def cumsum(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """Running sum along a constant axis; ``exclusive`` leaves each element itself out."""
     x = jnp.asarray(inputs[0])
     axis = checked_axis(context, int(context.static(inputs, 1, "the axis").reshape(())), x.ndim)
     backwards = bool(attributes.get("reverse", 0))
     if attributes.get("exclusive", 0):
-        # Moved by one position with a zero, since subtracting x would turn infinities into NaN.
-        size = x.shape[axis]
-        kept = (
-            lax.slice_in_dim(x, 1, None, axis=axis)
-            if backwards
-            else lax.slice_in_dim(x, 0, size - 1, axis=axis)
-        )
-        widths = [(0, 0, 0)] * x.ndim
-        widths[axis] = (0, 1, 0) if backwards else (1, 0, 0)
-        x = lax.pad(kept, jnp.zeros((), x.dtype), widths)
+        # Subtracting x from the inclusive sum would turn infinities into NaN.
+        x = shifted(x, axis, 0, backwards)
     return lax.cumsum(x, axis=axis, reverse=backwards)

@@ -1,4 +1,4 @@
-"""Lowerings of Resize and Upsample: each axis by itself, a few weighted neighbours an element.
+"""Lowerings of Resize and Upsample: axis by axis, each element from a few weighted neighbours.
 
 Formulas are those of ONNX's Resize of opset 11.
 """
@@ -6,19 +6,33 @@ Formulas are those of ONNX's Resize of opset 11.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paddle_ipu.xla.lowerings.arrays import input_or_none, is_floating
+from paddle_ipu.xla.lowerings.arrays import Constant, Inputs, is_floating, optional_input
 from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
-Array = np.ndarray[Any, Any]
-Taps = list[tuple[Array, Array]]
+Taps = list[tuple[Constant, Constant]]
+"""(index in the input, weight) of each neighbour, by element of the output."""
 
 
-def _places(mode: str, scale: float, size: int, out: int, region: tuple[float, float]) -> Array:
+class _Options(NamedTuple):
+    """The operator's attributes, by the names of opset 11 without their prefixes."""
+
+    mode: str
+    coordinates: str
+    nearest: str
+    cubic_coefficient: float = -0.75
+    exclude_outside: bool = False
+    extrapolation_value: float = 0.0
+
+
+def _positions(
+    mode: str, scale: float, size: int, out: int, region: tuple[float, float]
+) -> Constant:
     """Where each element of the output lies in the input, as a fractional index."""
     at = np.arange(out, dtype=np.float64)
     if mode == "asymmetric":
@@ -35,29 +49,29 @@ def _places(mode: str, scale: float, size: int, out: int, region: tuple[float, f
     return (at + 0.5) / scale - 0.5
 
 
-def _nearest(place: Array, mode: str) -> Taps:
+def _nearest(position: Constant, mode: str) -> Taps:
     if mode == "floor":
-        index = np.floor(place)
+        index = np.floor(position)
     elif mode == "ceil":
-        index = np.ceil(place)
+        index = np.ceil(position)
     elif mode == "round_prefer_ceil":
-        index = np.floor(place + 0.5)
+        index = np.floor(position + 0.5)
     else:
-        index = np.ceil(place - 0.5)
-    return [(index.astype(np.int64), np.ones_like(place))]
+        index = np.ceil(position - 0.5)
+    return [(index.astype(np.int64), np.ones_like(position))]
 
 
-def _linear(place: Array) -> Taps:
-    low = np.floor(place)
-    part = place - low
+def _linear(position: Constant) -> Taps:
+    low = np.floor(position)
+    part = position - low
     index = low.astype(np.int64)
     return [(index, 1 - part), (index + 1, part)]
 
 
-def _cubic(place: Array, a: float) -> Taps:
+def _cubic(position: Constant, a: float) -> Taps:
     """Keys' cubic convolution with the coefficient `a`."""
-    low = np.floor(place)
-    part = place - low
+    low = np.floor(position)
+    part = position - low
     taps: Taps = []
     for offset in (-1, 0, 1, 2):
         d = np.abs(part - offset)
@@ -67,79 +81,98 @@ def _cubic(place: Array, a: float) -> Taps:
     return taps
 
 
-def _along(x: Any, axis: int, taps: Taps, size: int, exclude: bool) -> Any:
-    """The sum of weighted neighbours; those outside are the edge's, or left out."""
+def _interpolated(x: jax.Array, axis: int, taps: Taps, size: int, exclude: bool) -> jax.Array:
+    """The weighted sums of neighbours; those outside are the edge's, or left out (`exclude`)."""
     if exclude:
         inside = [np.where((at >= 0) & (at < size), weight, 0.0) for at, weight in taps]
         total = sum(inside)
         taps = [(at, weight / total) for (at, _), weight in zip(taps, inside, strict=True)]
     shape = [1] * x.ndim
     shape[axis] = -1
-    out: Any = None
+    out: jax.Array | None = None
     for at, weight in taps:
         part = jnp.take(x, np.clip(at, 0, size - 1), axis=axis, mode="clip")
         if not (weight == 1).all():
             part = part * jnp.asarray(weight.reshape(shape), x.dtype)
         out = part if out is None else out + part
+    assert out is not None
     return out
 
 
-def _resized(x: Any, out: Sequence[int], scales: Sequence[float], region: Any, options: Any) -> Any:
-    kind, coordinates = options["mode"], options["coordinates"]
+def _resized(
+    x: jax.Array,
+    out: Sequence[int],
+    scales: Sequence[float],
+    region: Sequence[float],
+    options: _Options,
+) -> jax.Array:
+    """x in the shape `out`; `region` is all begins, then all ends, for tf_crop_and_resize."""
+    is_crop = options.coordinates == "tf_crop_and_resize"
     ranges = [(0.0, 1.0)] * x.ndim
-    if coordinates == "tf_crop_and_resize":
+    if is_crop:
         ranges = list(zip(region[: x.ndim], region[x.ndim :], strict=True))
     dtype, outside = x.dtype, []
     for axis, (size, wanted) in enumerate(zip(tuple(x.shape), out, strict=True)):
-        place = _places(coordinates, scales[axis], size, wanted, ranges[axis])
-        if coordinates == "tf_crop_and_resize":
-            outside.append((axis, (place < 0) | (place > size - 1)))
-        if np.array_equal(place, np.arange(size)):
+        position = _positions(options.coordinates, scales[axis], size, wanted, ranges[axis])
+        if is_crop:
+            outside.append((axis, (position < 0) | (position > size - 1)))
+        if np.array_equal(position, np.arange(size)):
             continue
-        if kind == "nearest":
-            taps = _nearest(place, options["nearest"])
+        if options.mode == "nearest":
+            taps = _nearest(position, options.nearest)
         else:
-            taps = _linear(place) if kind == "linear" else _cubic(place, options["a"])
+            is_linear = options.mode == "linear"
+            taps = _linear(position) if is_linear else _cubic(position, options.cubic_coefficient)
             x = x if is_floating(x) else x.astype(jnp.float32)
-        x = _along(x, axis, taps, size, kind == "cubic" and options["exclude"])
+        x = _interpolated(x, axis, taps, size, options.mode == "cubic" and options.exclude_outside)
     for axis, beyond in outside:
         if beyond.any():
             shape = [1] * x.ndim
             shape[axis] = -1
-            x = jnp.where(beyond.reshape(shape), jnp.asarray(options["fill"], x.dtype), x)
+            x = jnp.where(
+                beyond.reshape(shape), jnp.asarray(options.extrapolation_value, x.dtype), x
+            )
     return x.astype(dtype)
 
 
 @lowering("ai.onnx", "Resize", "Upsample")
-def resize(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """The tensor with each axis made longer or shorter, in ``mode`` nearest, linear or cubic.
+def resize(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
+    """The tensor with each axis resized in ``mode`` nearest, linear or cubic.
 
-    The scales are input 1 up to opset 10, which takes the element below. In opset 11 they are
-    input 2, or the sizes input 3; ``coordinate_transformation_mode`` says where elements lie.
+    The scales are input 1 up to opset 10, whose nearest element is the one below. In opset 11
+    they are input 2, or the sizes are input 3; ``coordinate_transformation_mode`` says how
+    positions of the output map to the input.
     """
     x = jnp.asarray(inputs[0])
     mode = str(attributes.get("mode", "nearest"))
     if len(inputs) == 2:
-        scales = [float(scale) for scale in context.static(inputs, 1, "the scales").reshape(-1)]
-        out = [int(np.floor(size * scale)) for size, scale in zip(x.shape, scales, strict=True)]
-        options: dict[str, Any] = {"mode": mode, "coordinates": "asymmetric", "nearest": "floor"}
-        return _resized(x, out, scales, None, options)
-    given = input_or_none(inputs, 2)
-    if given is not None and given.size:
-        scales = [float(scale) for scale in context.static(inputs, 2, "the scales").reshape(-1)]
-        out = [int(np.floor(size * scale)) for size, scale in zip(x.shape, scales, strict=True)]
+        scales, out = _scales_and_sizes(context, x, inputs, 1)
+        return _resized(x, out, scales, (), _Options(mode, "asymmetric", "floor"))
+    scales_input = optional_input(inputs, 2)
+    if scales_input is not None and scales_input.size:
+        scales, out = _scales_and_sizes(context, x, inputs, 2)
     else:
         out = [int(size) for size in context.static(inputs, 3, "the sizes").reshape(-1)]
         scales = [new / max(old, 1) for new, old in zip(out, x.shape, strict=True)]
-    options = {
-        "mode": mode,
-        "coordinates": attributes.get("coordinate_transformation_mode", "half_pixel"),
-        "nearest": attributes.get("nearest_mode", "round_prefer_floor"),
-        "a": float(attributes.get("cubic_coeff_a", -0.75)),
-        "exclude": bool(attributes.get("exclude_outside", 0)),
-        "fill": float(attributes.get("extrapolation_value", 0.0)),
-    }
-    region = None
-    if options["coordinates"] == "tf_crop_and_resize":
+    options = _Options(
+        mode,
+        str(attributes.get("coordinate_transformation_mode", "half_pixel")),
+        str(attributes.get("nearest_mode", "round_prefer_floor")),
+        float(attributes.get("cubic_coeff_a", -0.75)),
+        bool(attributes.get("exclude_outside", 0)),
+        float(attributes.get("extrapolation_value", 0.0)),
+    )
+    region: Sequence[float] = ()
+    if options.coordinates == "tf_crop_and_resize":
         region = context.static(inputs, 1, "the region").reshape(-1).tolist()
     return _resized(x, out, scales, region, options)
+
+
+def _scales_and_sizes(
+    context: LoweringContext, x: jax.Array, inputs: Inputs, index: int
+) -> tuple[list[float], list[int]]:
+    """The constant scales of input `index`, and the sizes that they give."""
+    scales = [float(scale) for scale in context.static(inputs, index, "the scales").reshape(-1)]
+    return scales, [
+        int(np.floor(size * scale)) for size, scale in zip(x.shape, scales, strict=True)
+    ]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -15,17 +15,19 @@ from paddle_ipu.popart.integer_widths import SATURATES
 from paddle_ipu.popart.shape_inference.shaping import slice_range
 from paddle_ipu.popart.wide_integers import check_fits
 from paddle_ipu.xla.lowerings.arrays import (
+    Constant,
+    Inputs,
     are_constants,
     array_module,
     checked_axes,
     checked_axis,
     element_type,
-    input_or_none,
     integers,
+    optional_input,
     static_integers,
     where_in_program,
 )
-from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.registry import Array, Attributes, LoweringContext, lowering
 from paddle_ipu.xla.precision.integers import as_in_c
 
 # A larger filled tensor is made on the device rather than stored in the program.
@@ -34,19 +36,19 @@ _LARGEST_STORED_FILL = 1024
 
 @lowering("ai.onnx", "Identity")
 @lowering("ai.graphcore", "Nop", "TensorRemap")
-def identity(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def identity(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Array:
     """The tensor itself."""
     return inputs[0]
 
 
 @lowering("ai.graphcore", "Detach")
-def detach(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def detach(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Array:
     """The tensor itself; no gradient passes."""
     return inputs[0] if are_constants(inputs) else lax.stop_gradient(inputs[0])
 
 
 @lowering("ai.onnx", "Cast")
-def cast(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def cast(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Array:
     """Elements converted to the data type ``to``; 64-bit types become their 32-bit ones.
 
     In a Paddle program INT64 has 64 bits, and floats become integers as in C.
@@ -65,36 +67,35 @@ def cast(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
 
 
 @lowering("ai.onnx", "Constant")
-def constant(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def constant(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Constant:
     """The attribute ``value``."""
     return np.asarray(attributes["value"])
 
 
 @lowering("ai.onnx", "ConstantOfShape")
-def constant_of_shape(
-    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
-) -> Any:
+def constant_of_shape(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Array:
     """A tensor of the constant shape, filled with ``value`` (default: float32 zero)."""
     shape = tuple(static_integers(context, inputs, 0, "the shape"))
     value = np.asarray(attributes.get("value", np.zeros(1, np.float32))).reshape(())
     module = np if np.prod(shape) <= _LARGEST_STORED_FILL else jnp
-    return module.full(shape, value)
+    out: Array = module.full(shape, value)
+    return out
 
 
 @lowering("ai.graphcore", "Init")
-def init(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def init(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """A tensor of zeros; PopART's may hold anything where ``init_type`` is NoInit."""
     dtype = element_type(context, DataType(attributes["data_type"]).name)
     return jnp.zeros(tuple(attributes["shape"]), dtype)
 
 
 @lowering("ai.onnx", "Shape")
-def shape_(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def shape_(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Constant:
     """The shape as a constant vector."""
     return np.asarray(inputs[0].shape, dtype=np.int32)
 
 
-def _reshaped(context: LoweringContext, x: Any, shape: Sequence[int]) -> Any:
+def _reshaped(context: LoweringContext, x: Array, shape: Sequence[int]) -> Array:
     """`x` in `shape`, where 0 keeps the axis of that position and one -1 takes what is left."""
     if any(size == 0 and position >= x.ndim for position, size in enumerate(shape)):
         raise LoweringError(
@@ -113,21 +114,19 @@ def _reshaped(context: LoweringContext, x: Any, shape: Sequence[int]) -> Any:
 
 
 @lowering("ai.onnx", "Reshape")
-def reshape(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def reshape(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Array:
     """The tensor in the constant shape, where 0 keeps an axis and -1 is inferred."""
     return _reshaped(context, inputs[0], static_integers(context, inputs, 1, "the shape"))
 
 
 @lowering("ai.graphcore", "Reshape")
-def reshape_by_attribute(
-    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
-) -> Any:
+def reshape_by_attribute(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Array:
     """The tensor in the attribute ``shape``, where 0 keeps an axis and -1 is inferred."""
     return _reshaped(context, inputs[0], [int(size) for size in attributes["shape"]])
 
 
 @lowering("ai.onnx", "Flatten")
-def flatten(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def flatten(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Array:
     """A matrix of the axes before ``axis`` (default 1) by those from it on."""
     x, axis = inputs[0], int(attributes.get("axis", 1))
     if axis != x.ndim:
@@ -137,13 +136,13 @@ def flatten(context: LoweringContext, inputs: Sequence[Any], attributes: Attribu
 
 
 @lowering("ai.onnx", "Transpose")
-def transpose(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def transpose(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Array:
     """The axes in the order ``perm`` (default: reversed)."""
     return inputs[0].transpose(integers(attributes, "perm"))
 
 
 @lowering("ai.onnx", "Squeeze")
-def squeeze(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def squeeze(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Array:
     """Without the axes ``axes``, which must have size 1 (default: every such axis)."""
     x, axes = inputs[0], integers(attributes, "axes")
     if axes is None:
@@ -158,39 +157,41 @@ def squeeze(context: LoweringContext, inputs: Sequence[Any], attributes: Attribu
 
 
 @lowering("ai.onnx", "Unsqueeze")
-def unsqueeze(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def unsqueeze(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Array:
     """With an axis of size 1 at each of ``axes``, counted in the result."""
     axes = integers(attributes, "axes") or []
     rank = inputs[0].ndim + len(axes)
-    return array_module(inputs).expand_dims(inputs[0], checked_axes(context, axes, rank))
+    out: Array = array_module(inputs).expand_dims(inputs[0], checked_axes(context, axes, rank))
+    return out
 
 
 @lowering("ai.onnx", "Concat")
-def concat(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def concat(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Array:
     """The tensors joined along ``axis``."""
     axis = checked_axis(context, int(attributes["axis"]), inputs[0].ndim)
     if axis == 1 and inputs[0].ndim == 2 and len(inputs) > 1:
-        rows = _looked_up_at_once(context, inputs)
+        rows = _one_lookup(context, inputs)
         if rows is not None:
             return rows
-    return array_module(inputs).concatenate(list(inputs), axis=axis)
+    out: Array = array_module(inputs).concatenate(list(inputs), axis=axis)
+    return out
 
 
-def _looked_up_at_once(context: LoweringContext, inputs: Sequence[Any]) -> Any:
-    """Matrices [N, D] side by side that are rows of one table, by one lookup; else None.
+def _one_lookup(context: LoweringContext, inputs: Inputs) -> jax.Array | None:
+    """The inputs [N, D] side by side by one Gather, where all are rows of one table; else None.
 
-    Lookups beside each other are threads' work to XLA, which for a few rows takes longer.
+    XLA runs several Gathers on several threads, which for a few rows takes longer than one Gather.
     """
     sources = context.sources or [None] * len(inputs)
-    found = [
+    lookups = [
         context.lookups.get(id(x if source is None else source))
         for x, source in zip(inputs, sources, strict=True)
     ]
-    first = found[0]
+    first = lookups[0]
     if first is None:
         return None
     indices = []
-    for x, lookup in zip(inputs, found, strict=True):
+    for x, lookup in zip(inputs, lookups, strict=True):
         if lookup is None or lookup.table is None or lookup.table != first.table:
             return None
         if x.shape != (lookup.indices.size, first.data.shape[1]):
@@ -201,7 +202,7 @@ def _looked_up_at_once(context: LoweringContext, inputs: Sequence[Any]) -> Any:
 
 
 @lowering("ai.onnx", "Split")
-def split(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def split(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> list[Array]:
     """Pieces along ``axis`` (default 0) of the sizes ``split`` (default: equal)."""
     x = inputs[0]
     axis = checked_axis(context, int(attributes.get("axis", 0)), x.ndim)
@@ -218,22 +219,22 @@ def split(context: LoweringContext, inputs: Sequence[Any], attributes: Attribute
     return [x[(*before, slice(end - size, end))] for size, end in zip(sizes, ends, strict=True)]
 
 
-def _within(start: int, end: int, step: int, size: int) -> slice:
-    """The elements that ONNX's Slice takes of an axis of `size`, as a Python slice."""
-    taken = slice_range(size, start, end, step)
-    if not taken:
+def _python_slice(start: int, end: int, step: int, size: int) -> slice:
+    """ONNX's slice of an axis of `size` as a Python slice."""
+    elements = slice_range(size, start, end, step)
+    if not elements:
         return slice(0, 0)
-    return slice(taken.start, None if taken.stop < 0 else taken.stop, step)
+    return slice(elements.start, None if elements.stop < 0 else elements.stop, step)
 
 
 def _sliced(
     context: LoweringContext,
-    x: Any,
+    x: Array,
     starts: Sequence[int],
     ends: Sequence[int],
     axes: Sequence[int] | None,
     steps: Sequence[int] | None,
-) -> Any:
+) -> Array:
     chosen = checked_axes(context, range(len(starts)) if axes is None else axes, x.ndim)
     steps = [1] * len(starts) if steps is None else steps
     if 0 in steps or not len(starts) == len(ends) == len(chosen) == len(steps):
@@ -243,38 +244,39 @@ def _sliced(
         )
     slices = [slice(None)] * x.ndim
     for axis, start, end, step in zip(chosen, starts, ends, steps, strict=True):
-        slices[axis] = _within(start, end, step, x.shape[axis])
-    return x[tuple(slices)]
+        slices[axis] = _python_slice(start, end, step, x.shape[axis])
+    out: Array = x[tuple(slices)]
+    return out
 
 
 @lowering("ai.onnx", "Slice")
-def slice_(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def slice_(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Array:
     """Part of a tensor: starts, ends, axes, steps as constant inputs, or as attributes."""
     if len(inputs) == 1:
-        return slice_by_attributes(context, inputs, attributes)
-    given: list[list[int] | None] = [
+        part: Array = slice_by_attributes(context, inputs, attributes)
+        return part
+    starts, ends = (
         static_integers(context, inputs, index, what)
-        if input_or_none(inputs, index) is not None or index < 3
-        else None
-        for index, what in enumerate(("data", "starts", "ends", "axes", "steps"))
-        if index > 0
-    ]
-    starts, ends, axes, steps = given
-    assert starts is not None and ends is not None
+        for index, what in ((1, "starts"), (2, "ends"))
+    )
+    axes, steps = (
+        None
+        if optional_input(inputs, index) is None
+        else static_integers(context, inputs, index, what)
+        for index, what in ((3, "axes"), (4, "steps"))
+    )
     return _sliced(context, inputs[0], starts, ends, axes, steps)
 
 
 @lowering("ai.graphcore", "Slice")
-def slice_by_attributes(
-    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
-) -> Any:
+def slice_by_attributes(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Array:
     """Part of a tensor: the attributes ``starts``, ``ends`` and, optionally, ``axes``."""
     starts, ends = integers(attributes, "starts") or [], integers(attributes, "ends") or []
     return _sliced(context, inputs[0], starts, ends, integers(attributes, "axes"), None)
 
 
 @lowering("ai.onnx", "Expand")
-def expand(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def expand(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """The tensor broadcast with the constant shape; either may have the longer axis."""
     shape = np.broadcast_shapes(
         inputs[0].shape, tuple(static_integers(context, inputs, 1, "the shape"))
@@ -283,20 +285,20 @@ def expand(context: LoweringContext, inputs: Sequence[Any], attributes: Attribut
 
 
 @lowering("ai.onnx", "Tile")
-def tile(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def tile(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """The tensor repeated along each axis."""
     return jnp.tile(inputs[0], tuple(static_integers(context, inputs, 1, "the repeats")))
 
 
 @lowering("ai.graphcore", "Reverse")
-def reverse(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def reverse(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """The tensor with the order of elements reversed along ``dimensions``."""
     axes = integers(attributes, "dimensions") or []
     return lax.rev(jnp.asarray(inputs[0]), checked_axes(context, axes, inputs[0].ndim))
 
 
 @lowering("ai.onnx", "Pad")
-def pad(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def pad(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """The tensor padded by ``pads`` (all begins, then all ends) in ``mode``.
 
     Constant pads may be negative, which cuts. The pads and the fill value are inputs 1 and 2
@@ -309,7 +311,7 @@ def pad(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes)
     widths = list(zip(pads[: x.ndim], pads[x.ndim :], strict=True))
     mode = attributes.get("mode", "constant")
     if mode == "constant":
-        value = input_or_none(inputs, 2)
+        value = optional_input(inputs, 2)
         value = attributes.get("value", 0.0) if value is None else value
         fill = jnp.asarray(value).astype(x.dtype).reshape(())
         return lax.pad(x, fill, [(low, high, 0) for low, high in widths])

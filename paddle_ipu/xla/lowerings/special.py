@@ -4,54 +4,52 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.scipy import special
 
-from paddle_ipu.xla.lowerings.arrays import is_floating, unary
+from paddle_ipu.xla.lowerings.arrays import Inputs, Pair, Single, is_floating, unary
 from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 
 @jax.custom_jvp
-def _i0e(x: Any) -> Any:
+def _i0e(x: jax.Array) -> jax.Array:
     return lax.bessel_i0e(x)
 
 
 @_i0e.defjvp
-def _i0e_jvp(primals: Any, tangents: Any) -> Any:
-    # Paddle takes the sign of zero for 1.
+def _i0e_jvp(primals: Single, tangents: Single) -> Pair:
+    # Paddle counts the sign of zero as 1.
     (x,), (tangent,) = primals, tangents
     out = _i0e(x)
     return out, tangent * (lax.bessel_i1e(x) - jnp.where(x < 0, -out, out))
 
 
-def _erf_inv(x: Any) -> Any:
-    """Infinite at and beyond the bounds of (-1, 1)."""
+def _erf_inv(x: jax.Array) -> jax.Array:
+    """The inverse error function; infinite at and beyond the bounds of (-1, 1)."""
     return jnp.where(jnp.abs(x) < 1, lax.erf_inv(x), lax.sign(x) * jnp.inf)
 
 
 @jax.custom_jvp
-def _i0(x: Any) -> Any:
+def _i0(x: jax.Array) -> jax.Array:
     return jnp.exp(jnp.abs(x)) * lax.bessel_i0e(x)
 
 
 @_i0.defjvp
-def _i0_jvp(primals: Any, tangents: Any) -> Any:
+def _i0_jvp(primals: Single, tangents: Single) -> Pair:
     (x,), (tangent,) = primals, tangents
     return _i0(x), tangent * _i1(x)
 
 
 @jax.custom_jvp
-def _i1(x: Any) -> Any:
+def _i1(x: jax.Array) -> jax.Array:
     return jnp.exp(jnp.abs(x)) * lax.bessel_i1e(x)
 
 
 @_i1.defjvp
-def _i1_jvp(primals: Any, tangents: Any) -> Any:
+def _i1_jvp(primals: Single, tangents: Single) -> Pair:
     # One half at zero, where i1(x) / x is 0 / 0.
     (x,), (tangent,) = primals, tangents
     at_zero = x == 0
@@ -72,7 +70,7 @@ for _op_type, _function in (
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
-def _polygamma(x: Any, n: int) -> Any:
+def _polygamma(x: jax.Array, n: int) -> jax.Array:
     if n == 0:
         return lax.digamma(x)
     sign = 1.0 if n % 2 else -1.0
@@ -80,44 +78,44 @@ def _polygamma(x: Any, n: int) -> Any:
 
 
 @_polygamma.defjvp
-def _polygamma_jvp(n: int, primals: Any, tangents: Any) -> Any:
+def _polygamma_jvp(n: int, primals: Single, tangents: Single) -> Pair:
     (x,), (tangent,) = primals, tangents
     return _polygamma(x, n), tangent * _polygamma(x, n + 1)
 
 
 @lowering("ai.paddle_ipu", "Polygamma")
-def polygamma(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def polygamma(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """The n-th derivative of digamma."""
     return _polygamma(jnp.asarray(inputs[0]), int(attributes["n"]))
 
 
 @lowering("ai.paddle_ipu", "Gammaincc")
-def gammaincc(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def gammaincc(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """Upper incomplete gamma function of order input 0; the order has no derivative."""
     order, x = jnp.broadcast_arrays(lax.stop_gradient(inputs[0]), inputs[1])
     return lax.igammac(order, x)
 
 
 @lowering("ai.paddle_ipu", "NextAfter")
-def next_after(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def next_after(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """The floating-point number that follows the first input towards the second."""
     return jnp.nextafter(*(lax.stop_gradient(value) for value in inputs))
 
 
 @jax.custom_jvp
-def _copy_sign(x: Any, y: Any) -> Any:
+def _copy_sign(x: jax.Array, y: jax.Array) -> jax.Array:
     return jnp.copysign(x, y)
 
 
 @_copy_sign.defjvp
-def _copy_sign_jvp(primals: Any, tangents: Any) -> Any:
-    # The sign of y over that of x, 0 at zero.
+def _copy_sign_jvp(primals: Pair, tangents: Pair) -> Pair:
+    # The sign of y times that of x, 0 at zero.
     (x, y), (tangent, _) = primals, tangents
     return _copy_sign(x, y), tangent * _copy_sign(jnp.ones_like(x), y) * lax.sign(x)
 
 
 @lowering("ai.paddle_ipu", "CopySign")
-def copy_sign(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def copy_sign(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """|x| with the sign of y."""
     if not is_floating(inputs[0]):
         x, y = inputs
@@ -126,13 +124,13 @@ def copy_sign(context: LoweringContext, inputs: Sequence[Any], attributes: Attri
 
 
 @lowering("ai.paddle_ipu", "LeftShift")
-def left_shift(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def left_shift(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """``x << y``; zero where y is negative or not less than the number of bits."""
     return lax.shift_left(*jnp.broadcast_arrays(*inputs))
 
 
 @lowering("ai.paddle_ipu", "RightShift")
-def right_shift(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def right_shift(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """``x >> y``, filled with the sign where ``arithmetic`` is set, else with zeros."""
     pair = jnp.broadcast_arrays(*inputs)
     if attributes.get("arithmetic", 1):

@@ -6,11 +6,12 @@ The operators are those of PyTorch's spline convolution (Fey et al., "SplineCNN"
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
+from paddle_ipu.xla.lowerings.arrays import Inputs, Pair
 from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 # The pieces of a uniform B-spline of a degree, as polynomials in the position between two knots:
@@ -23,7 +24,7 @@ _PIECES: dict[int, tuple[int, tuple[tuple[int, ...], ...]]] = {
 
 
 @lowering("ai.graphcore", "SplineBasis")
-def spline_basis(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def spline_basis(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Pair:
     """(products of the spline pieces, index of their weights), each [edges, pieces^dimensions].
 
     The pieces of the first dimension vary fastest. A closed spline wraps around.
@@ -34,10 +35,10 @@ def spline_basis(context: LoweringContext, inputs: Sequence[Any], attributes: At
     sizes = sizes.astype(jnp.int32)
     position = pseudo * (sizes - degree * is_open.astype(jnp.int32))
     knot = jnp.floor(position)
-    between = position - knot
+    fraction = position - knot
     knot = knot.astype(jnp.int32)
     values: list[Any] = [
-        sum(factor * between**power for power, factor in enumerate(piece)) / divisor
+        sum(factor * fraction**power for power, factor in enumerate(piece)) / divisor
         for piece in pieces
     ]
     strides = jnp.concatenate([jnp.ones(1, jnp.int32), jnp.cumprod(sizes)[:-1]])
@@ -55,9 +56,7 @@ def spline_basis(context: LoweringContext, inputs: Sequence[Any], attributes: At
 
 
 @lowering("ai.graphcore", "SplineWeighting")
-def spline_weighting(
-    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
-) -> Any:
+def spline_weighting(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """The sum over pieces of ``basis * (input @ weight[index])``, for each edge."""
     x, weight, basis, index = (jnp.asarray(value) for value in inputs)
     chosen = jnp.take(weight, index, axis=0, mode="clip")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -11,12 +10,23 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from paddle_ipu.xla.lowerings.arrays import input_or_none, is_floating
+from paddle_ipu.xla.lowerings.arrays import (
+    Constant,
+    Inputs,
+    Pair,
+    Single,
+    is_floating,
+    optional_input,
+)
 from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 
-def _middle(x: Any, ignore_nan: bool) -> tuple[Any, Any, Any, Any]:
-    """The two middle elements of the last axis and where they stand; the same one if odd."""
+def _middle(x: jax.Array, ignore_nan: bool) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    """The two middle elements of the last axis, and their indices; one element twice if odd.
+
+    Returns:
+        (lower, upper, index of the lower, index of the upper).
+    """
     order = jnp.argsort(x, axis=-1, stable=True)
     ordered = jnp.take_along_axis(x, order, -1)
     counted = jnp.full((*x.shape[:-1], 1), x.shape[-1], jnp.int32)
@@ -30,7 +40,7 @@ def _middle(x: Any, ignore_nan: bool) -> tuple[Any, Any, Any, Any]:
     return left, right, places[0], places[1]
 
 
-def _values(x: Any, ignore_nan: bool, average: bool) -> tuple[Any, Any]:
+def _values(x: jax.Array, ignore_nan: bool, average: bool) -> Pair:
     left, right, first, second = _middle(x, ignore_nan)
     if not is_floating(x):
         found = lax.div(left + right, jnp.full_like(left, 2)) if average else left
@@ -38,29 +48,32 @@ def _values(x: Any, ignore_nan: bool, average: bool) -> tuple[Any, Any]:
     found = (left + right) / 2 if average else left
     empty = jnp.all(jnp.isnan(x), -1) if ignore_nan else jnp.any(jnp.isnan(x), -1)
     found = jnp.where(empty, jnp.full_like(found, jnp.nan), found)
-    nowhere = jnp.full_like(first, -1)
+    nan_index = jnp.full_like(first, -1)
     if not average:
-        # Paddle looks first whether there is a number at all, and then no further.
-        nowhere = jnp.where(jnp.all(jnp.isnan(x)), jnp.zeros_like(first), nowhere)
+        # Paddle first looks whether there is a number at all, and no further if not.
+        nan_index = jnp.where(jnp.all(jnp.isnan(x)), jnp.zeros_like(first), nan_index)
     if not ignore_nan and x.shape[-1]:
-        nowhere = jnp.argmax(jnp.isnan(x), -1).astype(jnp.int32)
-    first, second = (jnp.where(empty, nowhere, place) for place in (first, second))
+        nan_index = jnp.argmax(jnp.isnan(x), -1).astype(jnp.int32)
+    first, second = (jnp.where(empty, nan_index, index) for index in (first, second))
     return found, jnp.stack([first, second], -1) if average else first
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
-def _median(x: Any, ignore_nan: bool, average: bool) -> tuple[Any, Any]:
+def _median(x: jax.Array, ignore_nan: bool, average: bool) -> Any:
+    # Any: JAX's stubs know no tangents of integers, which are float0.
     return _values(x, ignore_nan, average)
 
 
 @_median.defjvp
-def _median_jvp(ignore_nan: bool, average: bool, primals: Any, tangents: Any) -> Any:
+def _median_jvp(
+    ignore_nan: bool, average: bool, primals: Single, tangents: Single
+) -> tuple[Pair, tuple[jax.Array, Constant]]:
     (x,), (tangent,) = primals, tangents
     found, places = _median(x, ignore_nan, average)
     pair = places if average else jnp.stack([places, places], -1)
     # Half to each of the two in the middle.
-    taken = jnp.take_along_axis(tangent, jnp.maximum(pair, 0), -1)
-    slope = 0.5 * jnp.sum(jnp.where(pair >= 0, taken, jnp.zeros_like(taken)), -1)
+    picked = jnp.take_along_axis(tangent, jnp.maximum(pair, 0), -1)
+    slope = 0.5 * jnp.sum(jnp.where(pair >= 0, picked, jnp.zeros_like(picked)), -1)
     if not ignore_nan:
         # Shared by all that equal the median.
         same = (x == found[..., None]).astype(x.dtype)
@@ -72,44 +85,46 @@ def _median_jvp(ignore_nan: bool, average: bool, primals: Any, tangents: Any) ->
 
 
 @lowering("ai.paddle_ipu", "Median")
-def median(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    """The middle of the last axis, or the mean of the two middle elements, and where they stand.
+def median(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Pair:
+    """(median of the last axis, or the mean of the two middle elements; their indices).
 
-    NaN counts for nothing with ``ignore_nan``, else it makes the median NaN.
+    NaN is left out with ``ignore_nan``, else it makes the median NaN.
     """
     x = jnp.asarray(inputs[0])
     ignore_nan, average = bool(attributes.get("ignore_nan", 0)), bool(attributes.get("average", 1))
     if not is_floating(x):
         return _values(x, False, average)
-    return _median(x, ignore_nan, average)
+    result: Pair = _median(x, ignore_nan, average)
+    return result
 
 
-def _bins_of(offset: Any, extent: Any, bins: int) -> Any:
-    """``offset * bins // extent`` of numbers of 32 bits, whose product has more.
+def _bins_of(offset: jax.Array, extent: jax.Array, bins: int) -> jax.Array:
+    """``offset * bins // extent`` of 32-bit numbers whose product needs more bits.
 
-    A long division, bit by bit of `bins`; what is left over stays below `extent`. An offset
-    beyond it gives no number of use.
+    A long division over the bits of `bins`; the remainder stays below `extent`. The result is
+    meaningless for an offset beyond `extent`.
     """
     quotient = jnp.zeros(offset.shape, jnp.int32)
     rest = jnp.zeros_like(offset)
     for bit in f"{bins:b}":
         for term in (rest, offset) if bit == "1" else (rest,):
-            room = extent - rest
-            carries = term >= room
-            rest = jnp.where(carries, term - room, rest + term)
+            # rest + term, less extent where that is reached; the sum itself could overflow.
+            gap = extent - rest
+            carries = term >= gap
+            rest = jnp.where(carries, term - gap, rest + term)
             quotient = (2 * quotient if term is not offset else quotient) + carries
     return quotient
 
 
 @lowering("ai.paddle_ipu", "Histogram")
-def histogram(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def histogram(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """How many elements fall into each of ``bins`` between ``min`` and ``max``.
 
-    Equal bounds stand for the smallest and the largest element. With ``density`` the whole has the
-    area 1.
+    Equal bounds mean the smallest and the largest element. With ``density`` the histogram's area
+    is 1.
     """
     x = lax.stop_gradient(jnp.asarray(inputs[0])).reshape(-1)
-    weight = input_or_none(inputs, 1)
+    weight = optional_input(inputs, 1)
     bins = int(attributes["bins"])
     bounds = [attributes["min"], attributes["max"]]
     if not is_floating(x):
@@ -117,8 +132,8 @@ def histogram(context: LoweringContext, inputs: Sequence[Any], attributes: Attri
         numbers = np.iinfo(x.dtype)
         bounds = [min(max(int(bound), numbers.min), numbers.max) for bound in bounds]
     low, high = (jnp.asarray(bound, x.dtype) for bound in bounds)
-    given = low != high
-    low, high = jnp.where(given, low, jnp.min(x)), jnp.where(given, high, jnp.max(x))
+    differ = low != high
+    low, high = jnp.where(differ, low, jnp.min(x)), jnp.where(differ, high, jnp.max(x))
     flat = low == high
     low, high = jnp.where(flat, low - 1, low), jnp.where(flat, high + 1, high)
     if is_floating(x):
@@ -128,9 +143,10 @@ def histogram(context: LoweringContext, inputs: Sequence[Any], attributes: Attri
         # Modulo 2^32 the differences are right however far apart the numbers are.
         offset, extent = ((end - low).astype(jnp.uint32) for end in (x, high))
         scaled, inside = _bins_of(offset, extent, bins), offset <= extent
-    places = jnp.where(inside, jnp.minimum(scaled, bins - 1), bins)
+    # One more bin takes what is outside of the bounds.
+    index = jnp.where(inside, jnp.minimum(scaled, bins - 1), bins)
     amounts = jnp.ones(x.shape, jnp.int32) if weight is None else lax.stop_gradient(weight)
-    counts = jnp.zeros(bins + 1, amounts.dtype).at[places].add(amounts.reshape(-1))[:bins]
+    counts = jnp.zeros(bins + 1, amounts.dtype).at[index].add(amounts.reshape(-1))[:bins]
     if not attributes.get("density", 0):
         return counts
     width = (high.astype(jnp.float32) - low.astype(jnp.float32)) / bins

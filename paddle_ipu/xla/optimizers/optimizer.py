@@ -1,6 +1,6 @@
-"""What an executable asks of an optimizer, and the optimizer that follows Paddle's rules.
+"""The interface of optimizers in a step, and the optimizer that follows Paddle's rules.
 
-The rules themselves are ``update_rules.py``'s, the update of one weight is ``weight_update.py``'s.
+The rules are in ``update_rules.py``, the update of one weight is in ``weight_update.py``.
 Half weights keep their state in float32 and are rounded once, when they are stored.
 """
 
@@ -27,10 +27,11 @@ from paddle_ipu.xla.optimizers.update_rules import NUMBERS
 from paddle_ipu.xla.optimizers.weight_update import FACTOR, Recipe, Update, updated
 
 Arrays = Mapping[str, jax.Array]
+HostArray = np.ndarray[Any, Any]
 
 
 class Updater(Protocol):
-    """What an executable needs of an optimizer."""
+    """An optimizer as a step runs it."""
 
     weights: tuple[str, ...]
     """The weights that are updated."""
@@ -49,7 +50,7 @@ class Updater(Protocol):
     def unscales_anchors(self) -> bool:
         """Gradients that a run returns are without the factor too."""
 
-    def initial_state(self, weights: Arrays) -> dict[str, np.ndarray[Any, Any]]:
+    def initial_state(self, weights: Arrays) -> dict[str, HostArray]:
         """State before the first step, where the host gives none."""
 
     def state_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
@@ -58,7 +59,7 @@ class Updater(Protocol):
     def state_dtypes(self) -> dict[str, str]:
         """Element types of the state arrays, or of those that are not float32."""
 
-    def scalars(self) -> np.ndarray[Any, Any]:
+    def scalars(self) -> HostArray:
         """The numbers that may change from run to run, as a float32 vector."""
 
     def replace(self, optimizer: Any) -> None:
@@ -77,8 +78,8 @@ def _both(first: jax.Array | None, second: jax.Array | None) -> jax.Array | None
     return first & second
 
 
-def _unless(sound: jax.Array | None, new: Arrays, old: Arrays) -> dict[str, jax.Array]:
-    """New arrays, or old ones of the same names where `sound` is false; None is true."""
+def _selected(sound: jax.Array | None, new: Arrays, old: Arrays) -> dict[str, jax.Array]:
+    """The new arrays, or the old ones of the same names where `sound` is false; None is true."""
     if sound is None:
         return dict(new)
     return {name: jnp.where(sound, array, old[name]) for name, array in new.items()}
@@ -107,7 +108,7 @@ def _in_units(settings: Mapping[str, float], units: float) -> Mapping[str, float
 
 
 class PaddleUpdater:
-    """Runs a :class:`PaddleOptimizer`; state arrays go by their variable names.
+    """Runs a :class:`PaddleOptimizer`; state arrays have the names of Paddle's variables.
 
     Args:
         optimizer: the description.
@@ -120,7 +121,7 @@ class PaddleUpdater:
         self._tensors = tensors
         self.weights = tuple(tensors[update.parameter] for update in self._updates)
         self.accumulator_dtype: str | None = "float32"
-        alike: dict[Any, list[str]] = {}
+        alike: dict[tuple[object, str, float], list[str]] = {}
         for update in self._updates:
             for power, beta in STATES[update.rule].powers.items():
                 # Powers of one beta are equal in all rules of one family.
@@ -156,7 +157,7 @@ class PaddleUpdater:
             for state, name in update.states.items()
         }
 
-    def initial_state(self, weights: Arrays) -> dict[str, np.ndarray[Any, Any]]:
+    def initial_state(self, weights: Arrays) -> dict[str, HostArray]:
         shapes = self.state_shapes({name: array.shape for name, array in weights.items()})
         dtypes = self.state_dtypes()
         state = {n: np.zeros(shape, dtypes.get(n, "float32")) for n, shape in shapes.items()}
@@ -172,7 +173,7 @@ class PaddleUpdater:
             state[self._optimizer.loss_scale.variable][:] = 1.0
         return state
 
-    def scalars(self) -> np.ndarray[Any, Any]:
+    def scalars(self) -> HostArray:
         return np.asarray([self._optimizer.learning_rate], np.float32)
 
     def replace(self, optimizer: Any) -> None:
@@ -191,16 +192,18 @@ class PaddleUpdater:
         scalars: jax.Array,
         sound: jax.Array | None = None,
     ) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
-        own = {
+        by_parameter = {
             update.parameter: gradients[tensor]
             for update, tensor in zip(self._updates, self.weights, strict=True)
         }
         scale, finite = self._optimizer.loss_scale, None
         if scale is not None:
-            finite = jnp.stack([jnp.all(jnp.isfinite(array)) for array in own.values()]).all()
-        factors = self._factors(own, finite)
+            finite = jnp.stack(
+                [jnp.all(jnp.isfinite(array)) for array in by_parameter.values()]
+            ).all()
+        factors = self._factors(by_parameter, finite)
         new_weights, new_state = dict(weights), dict(state)
-        known: dict[Any, tuple[dict[str, jax.Array], Arrays]] = {}
+        known: dict[tuple[object, ...], tuple[dict[str, jax.Array], Arrays]] = {}
         updates: dict[str, Update] = {}
         for update, tensor in zip(self._updates, self.weights, strict=True):
             rule = STATES[update.rule]
@@ -211,8 +214,8 @@ class PaddleUpdater:
             key = (NUMBERS.get(update.rule), rule.skips_bad_steps, recipe.settings, factor, *ids)
             if key not in known:
                 raised, numbers = self._numbers(update, scalars[0], powers)
-                goes_on = _both(sound, finite if rule.skips_bad_steps else None)
-                known[key] = _unless(goes_on, raised, powers), numbers
+                advances = _both(sound, finite if rule.skips_bad_steps else None)
+                known[key] = _selected(advances, raised, powers), numbers
             next_powers, numbers = known[key]
             if update.clip in factors:
                 numbers = {**numbers, FACTOR: factors[update.clip]}
@@ -220,7 +223,7 @@ class PaddleUpdater:
                 role: state[name] for role, name in update.states.items() if role not in powers
             }
             updates[tensor] = Update(
-                recipe, weights[tensor], own[update.parameter], numbers, own_state
+                recipe, weights[tensor], by_parameter[update.parameter], numbers, own_state
             )
             new_state.update((update.states[role], array) for role, array in next_powers.items())
         results = updated(updates, finite, sound)
@@ -228,7 +231,7 @@ class PaddleUpdater:
             new_weights[tensor], after = results[tensor]
             new_state.update((update.states[role], array) for role, array in after.items())
         if scale is not None and finite is not None and scale.good_steps:
-            new_state.update(_unless(sound, _adapted(scale, finite, state), state))
+            new_state.update(_selected(sound, _adapted(scale, finite, state), state))
         return new_weights, new_state
 
     def _recipe(self, update: ParameterUpdate) -> Recipe:
@@ -247,7 +250,7 @@ class PaddleUpdater:
     def _numbers(
         self, update: ParameterUpdate, lr: jax.Array, powers: Arrays
     ) -> tuple[dict[str, jax.Array], Arrays]:
-        """The next powers, and what an update has besides arrays of the parameter's size."""
+        """(the next powers of the betas, the scalars of the update)."""
         factor, ratio = update.learning_rate_scale, update.settings.get("lr_ratio", 1.0)
         lr = lr * factor if factor != 1.0 else lr
         lr = lr * ratio if ratio != 1.0 else lr
@@ -261,7 +264,7 @@ class PaddleUpdater:
         return {name: p * update.settings[betas[name]] for name, p in powers.items()}, numbers
 
     def _factors(self, gradients: Arrays, finite: jax.Array | None) -> dict[int | None, jax.Array]:
-        """What clips over several gradients multiply them by, by the clip's number."""
+        """The number of each clip over several gradients -> the factor on them."""
         factors: dict[int | None, jax.Array] = {}
         for index, clip in enumerate(self._optimizer.clips):
             if clip.kind in ("value", "norm"):
@@ -283,15 +286,15 @@ def apply_if(
     state: Arrays,
     scalars: jax.Array,
 ) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
-    """What ``updater.apply`` gives, or weights and state as they are where `sound` is false."""
+    """``updater.apply``; where `sound` is false, the weights and state as they are."""
     if sound is None:
         return updater.apply(weights, gradients, state, scalars)
     if isinstance(updater, PaddleUpdater) and on_cpu():
-        # A condition for each weight, so that its gradient need not wait for the others.
-        # Accelerators ask the host for each condition.
+        # A condition for each weight, so that its gradient need not be kept for the others.
+        # On accelerators each condition would be a synchronisation with the host.
         return updater.apply(weights, gradients, state, scalars, sound)
-    found: tuple[dict[str, jax.Array], dict[str, jax.Array]] = lax.cond(
+    after: tuple[dict[str, jax.Array], dict[str, jax.Array]] = lax.cond(
         sound, updater.apply, lambda w, g, s, n: (dict(w), dict(s)), weights, gradients, state,
         scalars,
     )  # fmt: skip
-    return found
+    return after

@@ -20,7 +20,6 @@ to the old and v by its square; AdaMax's v is no square, and is multiplied by th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -34,6 +33,7 @@ from paddle_ipu.xla.optimizers.popart_optimizer import (
     ACCL2,
     STEP,
     Arrays,
+    HostArray,
     Numbers,
     PopartUpdater,
     Reduction,
@@ -78,7 +78,7 @@ class AdamUpdater(PopartUpdater):
     def state_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
         return super().state_shapes(shapes) | ({SCALING: ()} if self._rescales else {})
 
-    def initial_state(self, weights: Arrays) -> dict[str, np.ndarray[Any, Any]]:
+    def initial_state(self, weights: Arrays) -> dict[str, HostArray]:
         state = super().initial_state(weights)
         if self._rescales:
             state[SCALING] = np.asarray(self.optimizer.getLossScalingVal(), np.float32)

@@ -17,11 +17,9 @@ The TF variant's v1 starts as ones.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from paddle_ipu.popart.enums import AdaptiveMode, DataType, WeightDecayMode
 from paddle_ipu.popart.optimizer import Adaptive
@@ -30,6 +28,7 @@ from paddle_ipu.xla.optimizers.popart_optimizer import (
     ACCL2,
     ACCL3,
     Arrays,
+    HostArray,
     Numbers,
     PopartUpdater,
     wide,
@@ -63,7 +62,7 @@ class AdaptiveUpdater(PopartUpdater):
         second = (ACCL2,) if self.optimizer.mode in _TWO else ()
         return (ACCL1, *second, *((ACCL3,) if has_momentum else ()))
 
-    def initial_state(self, weights: Arrays) -> dict[str, np.ndarray[Any, Any]]:
+    def initial_state(self, weights: Arrays) -> dict[str, HostArray]:
         state = super().initial_state(weights)
         if self.optimizer.rmsprop_tf_variant:
             for name in self.weights:

@@ -1,7 +1,7 @@
 """What PopART's optimizers have in common on the IPU Model; each has a file of its own.
 
-The gradients they are given are without the loss scaling, and averaged or summed as the session
-says. State goes by PopART's names ``Accl1___<weight>``; it is computed in float32 and kept in the
+Gradients arrive without the loss scaling, averaged or summed by the session's options. State arrays
+have PopART's names ``Accl1___<weight>``; it is computed in float32 and kept in the
 type the optimizer asks for.
 """
 
@@ -23,19 +23,20 @@ from paddle_ipu.popart.optimizer_values import ClipNormSettings
 from paddle_ipu.xla.precision import half
 
 Arrays = Mapping[str, jax.Array]
+HostArray = np.ndarray[Any, Any]
 Numbers = Mapping[str, jax.Array]
 _TYPES = {DataType.UNDEFINED: None, DataType.FLOAT: "float32", DataType.FLOAT16: "float16"}
 
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """How a session joins the gradients of micro-batches and replicas.
+    """How a session reduces the gradients of micro-batches and replicas.
 
     Attributes:
         count: micro-batches of one update, those of all replicas.
         mean: they are averaged, not summed.
-        running: the average is kept running instead of divided at the end.
-        velocities: replicas whose velocities PopART adds up behind the accumulation, in SGD's
+        running: a running mean, instead of a division at the end.
+        velocities: how many replicas' velocities PopART adds after the accumulation, in SGD's
             combined form, before it divides by their number.
     """
 
@@ -82,7 +83,7 @@ class PopartUpdater(ABC):
         self.clips = [(self._clipped(each), each.maxNorm) for each in optimizer.clip_norm_settings]
 
     def _clipped(self, settings: ClipNormSettings) -> tuple[str, ...]:
-        """The weights of a group, as PopART finds them: by their updates."""
+        """The weights of a clip group; as in PopART only weights with an update may be in one."""
         if settings.all_weights:
             return self.weights
         for name in settings.weightIds:
@@ -143,7 +144,7 @@ class PopartUpdater(ABC):
             for prefix in self.prefixes(name)
         }
 
-    def initial_state(self, weights: Arrays) -> dict[str, np.ndarray[Any, Any]]:
+    def initial_state(self, weights: Arrays) -> dict[str, HostArray]:
         """State before the first step: zeros."""
         shapes = self.state_shapes({name: array.shape for name, array in weights.items()})
         dtypes = self.state_dtypes()
@@ -151,12 +152,12 @@ class PopartUpdater(ABC):
 
     # -- numbers that may change ---------------------------------------------------------------
 
-    def _collect(self, optimizer: Optimizer) -> np.ndarray[Any, Any]:
+    def _collect(self, optimizer: Optimizer) -> HostArray:
         defaults = [optimizer.maps[key].getDefault().val() for key in self.keys]
         own = [optimizer.maps[key].get(name).val() for name in self._own for key in self.keys]
         return np.asarray([optimizer.getLossScalingVal(), *defaults, *own], np.float32)
 
-    def scalars(self) -> np.ndarray[Any, Any]:
+    def scalars(self) -> HostArray:
         """The loss scaling, the default numbers, then those of each weight with its own."""
         return self._scalars
 

@@ -35,6 +35,7 @@ from paddle_ipu.popart.optimizer import SGD
 from paddle_ipu.xla.optimizers.popart_optimizer import (
     ACCL,
     Arrays,
+    HostArray,
     Numbers,
     PopartUpdater,
     Reduction,
@@ -55,6 +56,7 @@ class SGDUpdater(PopartUpdater):
         joined = self.reduction
         self._combined = optimizer.accumulatorAndMomentum is SGDAccumulatorAndMomentum.Combined
         averaged = joined.mean and (self._combined or not joined.running)
+        # Nesterov's step undoes the division of the gradient by the micro-batches.
         self._raw_factor = joined.count if averaged else 1
         self._nesterov = self._with_nesterov(optimizer)
 
@@ -76,7 +78,7 @@ class SGDUpdater(PopartUpdater):
             for name in self.weights
         }
 
-    def initial_state(self, weights: Arrays) -> dict[str, np.ndarray[Any, Any]]:
+    def initial_state(self, weights: Arrays) -> dict[str, HostArray]:
         state = super().initial_state(weights)
         if not self._combined:
             return state
@@ -111,8 +113,8 @@ class SGDUpdater(PopartUpdater):
                 steps[name] = g
         arriving = self.reduction.divisor * jnp.asarray(self.loss_scale(scalars, state))
         added = self.reduction.velocities if self._combined else 1
-        felt = {n: s * (added if n in velocities else arriving) for n, s in steps.items()}
-        factors = self.clip_factors(felt)
+        clipped = {n: s * (added if n in velocities else arriving) for n, s in steps.items()}
+        factors = self.clip_factors(clipped)
         steps = {n: s * factors[n] if n in factors else s for n, s in steps.items()}
         new_weights, new_state = {}, {}
         for name, row in numbers.items():

@@ -77,7 +77,7 @@ def _moments(
 def _adam(settings: Settings, w: jax.Array, g: jax.Array, n: Arrays, s: Arrays) -> Updated:
     """Paddle's Adam: epsilon is scaled by sqrt(1 - beta2^t), lr by that over 1 - beta1^t.
 
-    With AMSGrad the largest second moment so far stands in the place of the second moment.
+    With AMSGrad the largest second moment so far takes the place of the second moment.
     """
     m, v, state = _moments(settings, g, s)
     if "moment2_max" in s:
@@ -113,9 +113,10 @@ def _lamb(settings: Settings, w: jax.Array, g: jax.Array, n: Arrays, s: Arrays) 
 def _adamax(settings: Settings, w: jax.Array, g: jax.Array, n: Arrays, s: Arrays) -> Updated:
     """w -= lr / (1 - beta1^t) * m / u with u = max(|g|, beta2 * u + epsilon)."""
     moment = settings["beta1"] * s["moment"] + (1 - settings["beta1"]) * g
-    # Without the maximum XLA rounds product and sum once, always to the same side of Paddle's.
-    kept = jnp.maximum(settings["beta2"] * s["inf_norm"], 0.0)
-    norm = jnp.maximum(jnp.abs(g), kept + settings["epsilon"])
+    # The maximum changes nothing, but keeps XLA from a fused multiply-add, which rounds once and so
+    # always to the same side of Paddle's result.
+    decayed = jnp.maximum(settings["beta2"] * s["inf_norm"], 0.0)
+    norm = jnp.maximum(jnp.abs(g), decayed + settings["epsilon"])
     return w - n["rate"] * (moment / norm), {"moment": moment, "inf_norm": norm}
 
 
@@ -123,7 +124,7 @@ _NADAM_BASE = 0.96
 
 
 def _nadam(settings: Settings, w: jax.Array, g: jax.Array, n: Arrays, s: Arrays) -> Updated:
-    """Adam with Nesterov momentum, whose coefficient mu_t grows towards beta1.
+    """Adam with Nesterov momentum (Dozat, ICLR 2016), whose coefficient mu_t grows towards beta1.
 
     mu_t = beta1 * (1 - 0.96^(t * momentum_decay) / 2), and the product of all of them.
     """
@@ -131,15 +132,18 @@ def _nadam(settings: Settings, w: jax.Array, g: jax.Array, n: Arrays, s: Arrays)
     decay, beta1 = settings["momentum_decay"], settings["beta1"]
     base = s["momentum_decay_pow"] * _NADAM_BASE
     power = jnp.power(base, decay)
-    mu, ahead = (beta1 * (1 - 0.5 * power * by) for by in (1.0, _NADAM_BASE**decay))
+    mu, next_mu = (beta1 * (1 - 0.5 * power * by) for by in (1.0, _NADAM_BASE**decay))
     product, beta2_pow = s["mu_product"] * mu, s["beta2_pow"] * settings["beta2"]
     state |= {"momentum_decay_pow": base, "beta2_pow": beta2_pow, "mu_product": product}
-    step = ahead * m / (1 - product * ahead) + (1 - mu) * g / (1 - product)
+    step = next_mu * m / (1 - product * next_mu) + (1 - mu) * g / (1 - product)
     return w - n["lr"] * step / (jnp.sqrt(v / (1 - beta2_pow)) + settings["epsilon"]), state
 
 
 def _radam(settings: Settings, w: jax.Array, g: jax.Array, n: Arrays, s: Arrays) -> Updated:
-    """Adam whose adaptive rate is rectified; plain momentum until its variance is known."""
+    """Adam with a rectified rate (arXiv:1908.03265); momentum while the length is at most 5.
+
+    The length of the approximated moving average, rho_t in the paper, is limit - 2 rho here.
+    """
     m, v, state = _moments(settings, g, s)
     beta2 = settings["beta2"]
     power1, power2 = s["beta1_pow"] * settings["beta1"], s["beta2_pow"] * beta2
@@ -147,11 +151,11 @@ def _radam(settings: Settings, w: jax.Array, g: jax.Array, n: Arrays, s: Arrays)
     state |= {"beta1_pow": power1, "beta2_pow": power2, "rho": rho}
     limit = 2 / (1 - beta2) - 1
     length = limit - 2 * rho
-    known = length > 5
-    length = jnp.where(known, length, 6.0)
+    is_rectified = length > 5
+    length = jnp.where(is_rectified, length, 6.0)
     over = (length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length)
     adapted = jnp.sqrt(over) * jnp.sqrt(1 - power2) / (jnp.sqrt(v) + settings["epsilon"])
-    return w - n["lr"] * (m / (1 - power1)) * jnp.where(known, adapted, 1.0), state
+    return w - n["lr"] * (m / (1 - power1)) * jnp.where(is_rectified, adapted, 1.0), state
 
 
 def _adagrad(settings: Settings, w: jax.Array, g: jax.Array, n: Arrays, s: Arrays) -> Updated:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,13 +19,16 @@ from paddle_ipu.xla.precision import half, stochastic
 Arrays = Mapping[str, jax.Array]
 Updated = tuple[jax.Array, dict[str, jax.Array]]
 
+_UpdateArrays = tuple[jax.Array, jax.Array, Arrays, Arrays]
+"""(weight, gradient, numbers, state)."""
+
 FACTOR = "factor"
 """Among the numbers of an update: what a clip over several gradients multiplies them by."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """All of an update that is no array. Many parameters share one, and are traced once.
+    """All of an update that is no array. Parameters that share one are traced once.
 
     Attributes:
         rule: its name.
@@ -34,7 +36,7 @@ class Recipe:
         l1: factor of the weight's sign that is added to the gradient.
         l2: factor of the weight that is added.
         units: what gradients are multiplied by for the rule.
-        decay: of the weight, times the learning rate, ahead of the update.
+        decay: of the weight, times the learning rate, before the update.
         clip: of this gradient alone, None for none or one over several.
     """
 
@@ -46,8 +48,10 @@ class Recipe:
     decay: float
     clip: Clip | None
 
-    def gradient(self, g: jax.Array, w: jax.Array, n: Arrays, finite: jax.Array | None) -> Any:
-        """What the rule is given for a gradient."""
+    def gradient(
+        self, g: jax.Array, w: jax.Array, n: Arrays, finite: jax.Array | None
+    ) -> jax.Array:
+        """A gradient clipped, regularised and scaled for the rule; 0 where not all are finite."""
         g = g.astype(jnp.float32)
         g = g if finite is None else jnp.where(finite, g, 0.0)
         if self.clip is not None and self.clip.kind == "value":
@@ -80,7 +84,8 @@ class Update:
     state: Arrays
 
     @property
-    def arrays(self) -> tuple[jax.Array, jax.Array, Arrays, Arrays]:
+    def arrays(self) -> _UpdateArrays:
+        """All but the recipe."""
         return self.weight, self.gradient, self.numbers, self.state
 
 
@@ -104,25 +109,29 @@ def _update(
 _update_traced_once = functools.partial(jax.jit, static_argnums=0)(_update)
 
 
-def _unless_wrong(
-    recipes: tuple[Recipe, ...], sound: jax.Array, several: list[Any], finite: jax.Array | None
+def _conditional(
+    recipes: tuple[Recipe, ...],
+    sound: jax.Array,
+    several: list[_UpdateArrays],
+    finite: jax.Array | None,
 ) -> list[Updated]:
-    """Updates of some weights, or these as they are where `sound` is false."""
-    update: Any = _update if stochastic.draws() else _update_traced_once
-    # Selects among old and new arrays would need memory for both.
-    found: list[Updated] = lax.cond(
+    """Updates of some weights; where `sound` is false, the weights and states as they are."""
+    update = _update if stochastic.draws() else _update_traced_once
+    # A condition, since selects among old and new arrays would need memory for both.
+    results: list[Updated] = lax.cond(
         sound,
         lambda several, finite: [
-            update(recipe, *arrays, finite) for recipe, arrays in zip(recipes, several, strict=True)
+            update(recipe, w, g, n, s, finite)
+            for recipe, (w, g, n, s) in zip(recipes, several, strict=True)
         ],
         lambda several, finite: [(w, dict(s)) for w, _, _, s in several],
         several,
         finite,
     )
-    return found
+    return results
 
 
-_unless_wrong_traced_once = functools.partial(jax.jit, static_argnums=0)(_unless_wrong)
+_conditional_traced_once = functools.partial(jax.jit, static_argnums=0)(_conditional)
 
 
 def updated(
@@ -130,25 +139,25 @@ def updated(
 ) -> dict[str, Updated]:
     """Each weight and its state arrays by role, as they are kept.
 
-    With a condition each large weight has one of its own: its gradient then need not wait for the
-    others and be kept until they are there.
+    Under a condition each large weight has a ``lax.cond`` of its own, so that its gradient need not
+    be kept until all others are computed.
 
     Args:
         updates: by weight.
         finite: under Paddle's loss scaling, whether all gradients are.
         sound: whether anything may change; None where it always may.
     """
-    # Random numbers are drawn anew for each weight.
+    # A function that draws random numbers must be traced anew for each weight.
     once = not stochastic.draws()
     if sound is None:
         update = _update_traced_once if once else _update
         return {name: update(u.recipe, *u.arrays, finite) for name, u in updates.items()}
     small = [name for name, u in updates.items() if u.weight.nbytes < LARGE]
     groups = [[name] for name in updates if name not in small]
-    found: dict[str, Updated] = {}
-    conditional = _unless_wrong_traced_once if once else _unless_wrong
+    after: dict[str, Updated] = {}
+    conditional = _conditional_traced_once if once else _conditional
     for names in [*groups, small] if small else groups:
         recipes = tuple(updates[name].recipe for name in names)
         results = conditional(recipes, sound, [updates[name].arrays for name in names], finite)
-        found.update(zip(names, results, strict=True))
-    return found
+        after.update(zip(names, results, strict=True))
+    return after

@@ -1,7 +1,7 @@
-"""Half precision on the IPU Model: float32 arithmetic, each result rounded once to half's grid.
+"""Half precision on the IPU Model: float32 arithmetic, each result rounded once to half.
 
 To the nearest as NumPy casts, or with stochastic rounding (``stochastic.py``) to either side.
-Inside a step a FLOAT16 or BFLOAT16 tensor is a float32 array that holds numbers of that type only.
+Inside a step a FLOAT16 or BFLOAT16 tensor is a float32 array of numbers of that type only.
 Weights, feeds and anchors are arrays of the type itself. The gradient of a half tensor is half as
 well, so the derivative of rounding is rounding.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,9 @@ import onnx_ir as ir
 from jax import lax
 
 from paddle_ipu.xla.precision import stochastic
+from paddle_ipu.xla.precision.integers import Array
+
+ArrayT = TypeVar("ArrayT", jax.Array, np.ndarray[Any, Any])
 
 NARROW: Mapping[ir.DataType, str] = {
     ir.DataType.FLOAT16: "float16",
@@ -27,13 +30,13 @@ NARROW: Mapping[ir.DataType, str] = {
 }
 """Element types that are computed in float32, and NumPy's names of them."""
 
-_DTYPES: Mapping[str, Any] = {
+_DTYPES: Mapping[str, np.dtype[Any]] = {
     "float16": np.dtype(np.float16),
     "bfloat16": np.dtype(ml_dtypes.bfloat16),
 }
 
 COMPILER_OPTIONS: Mapping[str, bool] = {"xla_allow_excess_precision": False}
-"""For XLA, which otherwise takes a conversion to half and back for one that changes nothing."""
+"""For XLA, which otherwise removes a conversion to half and back."""
 
 MOVES = frozenset({
     "Call", "Concat", "Detach", "Flatten", "Identity", "If", "IpuCopy", "Loop", "Neg", "Relu",
@@ -58,9 +61,9 @@ def to_float16(x: jax.Array) -> jax.Array:
     float16's subnormal numbers into zeros, and takes three times as long on a CPU.
     """
     near = lax.convert_element_type(lax.convert_element_type(x, jnp.float16), jnp.float32)
-    # The select changes nothing. XLA takes a widening for free and repeats it, with all that leads
-    # to it, in each fusion that reads it: code, and time to compile it, grew with the square of the
-    # layers. What has two operands it keeps in memory.
+    # The select changes nothing. XLA counts a widening conversion as free and repeats it, with all
+    # in front of it, in each fusion that reads it: code and compile time would grow with the square
+    # of the layers. An operation of two operands it keeps in memory.
     return lax.select(lax.ne(x, x), x, near)
 
 
@@ -117,18 +120,18 @@ def nearest(x: jax.Array, dtype: str) -> jax.Array:
     return _ROUND[dtype](x) if dtype in _ROUND else x
 
 
-def is_narrow(array: Any) -> bool:
-    """Whether an array is of one of the types that are computed in float32."""
+def is_narrow(array: object) -> bool:
+    """Whether a value is an array of one of the types that are computed in float32."""
     return hasattr(array, "dtype") and array.dtype.name in _DTYPES
 
 
-def widened(array: Any) -> Any:
+def widened(array: ArrayT) -> ArrayT:
     """An array of float16 or bfloat16 as float32; any other as it is."""
     return array.astype(np.float32) if is_narrow(array) else array
 
 
-def stored(array: Any, dtype: str | None) -> Any:
-    """A float32 array rounded and kept as `dtype`; as it is where `dtype` is not narrow."""
+def stored(array: jax.Array, dtype: str | None) -> jax.Array:
+    """A float32 array rounded to `dtype`, of that dtype; as it is where `dtype` is not narrow."""
     if dtype is None or dtype not in _DTYPES or array.dtype.name == dtype:
         return array
     wide, site = jnp.asarray(array, jnp.float32), stochastic.next_site()
@@ -138,9 +141,9 @@ def stored(array: Any, dtype: str | None) -> Any:
 
 
 def kept(array: jax.Array, like: jax.Array) -> jax.Array:
-    """An array in the type of another, rounded where that is half."""
-    found: jax.Array = stored(array, like.dtype.name) if is_narrow(like) else array
-    return found if found.dtype == like.dtype else found.astype(like.dtype)
+    """An array converted to the dtype of another, rounded where that is half."""
+    result = stored(array, like.dtype.name) if is_narrow(like) else array
+    return result if result.dtype == like.dtype else result.astype(like.dtype)
 
 
 class Narrow:
@@ -161,7 +164,7 @@ class Narrow:
         self.shared: frozenset[str] = frozenset()
 
     def count_readers(self, reads: Iterable[Collection[str | None]]) -> None:
-        """Takes what each node reads: a gradient with several parts is a sum of rounded parts."""
+        """Notes which tensors several nodes read: their gradients are sums of rounded parts."""
         seen: set[str] = set()
         shared: set[str] = set()
         for names in reads:
@@ -170,22 +173,22 @@ class Narrow:
                     (shared if name in seen else seen).add(name)
         self.shared = frozenset(shared)
 
-    def source(self, name: str, array: Any) -> Any:
+    def source(self, name: str, array: Array) -> Array:
         """A weight or feed as the graph reads it."""
         dtype = self.dtypes.get(name)
         if dtype is None:
             return array
-        array = widened(array)
+        array = array.astype(np.float32) if is_narrow(array) else array
         return array if isinstance(array, np.ndarray) else with_rounded_cotangent(array, dtype)
 
-    def operand(self, name: str, array: Any) -> Any:
-        """A tensor as one of its readers takes it."""
+    def operand(self, name: str, array: Array) -> Array:
+        """A tensor as one of its readers reads it."""
         dtype = self.dtypes.get(name)
         if dtype is None or name not in self.shared or isinstance(array, np.ndarray):
             return array
         return with_rounded_cotangent(array, dtype)
 
-    def result(self, op_type: str, name: str, array: Any) -> Any:
+    def result(self, op_type: str, name: str, array: Array) -> Array:
         """An operator's result, rounded to the type of the tensor it becomes."""
         dtype = self.dtypes.get(name)
         if dtype is None:
@@ -198,6 +201,6 @@ class Narrow:
             return array
         return (with_rounded_cotangent if op_type in PICKS else rounded)(array, dtype)
 
-    def stored(self, name: str, array: Any) -> Any:
+    def stored(self, name: str, array: jax.Array) -> jax.Array:
         """A tensor as it leaves the step."""
         return stored(array, self.dtypes.get(name))

@@ -30,7 +30,7 @@ _SMALLEST_NORMAL = 2.0**-14
 
 
 class _Sites:
-    """Numbers the roundings of one key, as JAX traces them."""
+    """Numbers the roundings of one key, in the order in which JAX traces them."""
 
     def __init__(self, key: jax.Array) -> None:
         self._words = jax.random.key_data(jax.random.fold_in(key, _SALT)).astype(jnp.uint32)
@@ -68,7 +68,10 @@ def next_site() -> jax.Array | None:
 
 
 def _mixed(word: jax.Array) -> jax.Array:
-    """An invertible scrambling of 32 bits, in which each input bit changes half of the others."""
+    """An invertible hash of 32 bits, in which each input bit changes half of the output bits.
+
+    The constants are those of Wellons' lowbias32 (github.com/skeeto/hash-prospector).
+    """
     word = (word ^ (word >> 16)) * np.uint32(0x7FEB352D)
     word = (word ^ (word >> 15)) * np.uint32(0x846CA68B)
     return word ^ (word >> 16)
@@ -81,7 +84,7 @@ def random_bits(site: jax.Array, shape: tuple[int, ...]) -> jax.Array:
 
 
 def _cut(x: jax.Array, bits: jax.Array, dropped: int) -> jax.Array:
-    """Normal numbers without the last `dropped` bits of the significand."""
+    """Normal numbers rounded at random to a significand without its last `dropped` bits."""
     word = lax.bitcast_convert_type(x, jnp.uint32)
     mask = np.uint32((1 << dropped) - 1)
     # A carry goes into the exponent, where it belongs.

@@ -16,7 +16,6 @@ import onnx_ir as ir
 
 from paddle_ipu.xla.kernels import library
 from paddle_ipu.xla.kernels.attention import AttentionSpec, Strides
-from paddle_ipu.xla.lowerings import fused_attention
 from paddle_ipu.xla.lowerings.node_values import (
     STANDARD,
     is_float32,
@@ -24,14 +23,11 @@ from paddle_ipu.xla.lowerings.node_values import (
     seen,
     static_dims,
 )
-from paddle_ipu.xla.lowerings.registry import REWRITTEN, lowering
 from paddle_ipu.xla.rewrites.replacement import Replacement
 from paddle_ipu.xla.rewrites.views import View, row_major, scaled, view_of
 
 if TYPE_CHECKING:
     from paddle_ipu.xla.rewrites.inference_graph import InferenceGraph
-
-lowering(REWRITTEN, "Attention")(fused_attention.attention)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ import onnx_ir as ir
 
 from paddle_ipu.xla.kernels import library
 from paddle_ipu.xla.kernels.library import Spec
-from paddle_ipu.xla.lowerings import fused_product
 from paddle_ipu.xla.lowerings.node_values import (
     STANDARD,
     gives_its_input,
@@ -25,15 +24,12 @@ from paddle_ipu.xla.lowerings.node_values import (
     seen,
     static_dims,
 )
-from paddle_ipu.xla.lowerings.registry import REWRITTEN, lowering
 from paddle_ipu.xla.rewrites.folded_norms import FoldedNorm
 from paddle_ipu.xla.rewrites.replacement import Replacement
 
 if TYPE_CHECKING:
     from paddle_ipu.xla.rewrites.inference_graph import InferenceGraph
 
-lowering(REWRITTEN, "Conv")(fused_product.convolution)
-lowering(REWRITTEN, "MatMul")(fused_product.product)
 
 Array = np.ndarray[Any, Any]
 _ACTIVATIONS = {(domain, "Relu") for domain in STANDARD} | {

@@ -13,15 +13,12 @@ import onnx_ir as ir
 
 from paddle_ipu.xla.kernels import library
 from paddle_ipu.xla.kernels.softmax import SoftmaxSpec
-from paddle_ipu.xla.lowerings import row_softmax
 from paddle_ipu.xla.lowerings.node_values import STANDARD, is_float32, static_dims
-from paddle_ipu.xla.lowerings.registry import REWRITTEN, lowering
 from paddle_ipu.xla.rewrites.replacement import become
 
 if TYPE_CHECKING:
     from paddle_ipu.xla.rewrites.inference_graph import InferenceGraph
 
-lowering(REWRITTEN, "Softmax")(row_softmax.softmax)
 
 LEAST_COLUMNS = 16
 """Rows of fewer are XLA's: they do not fill a vector of AVX-512."""

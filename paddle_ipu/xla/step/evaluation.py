@@ -16,7 +16,7 @@ import jax
 from paddle_ipu.xla.lowerings import residuals
 from paddle_ipu.xla.lowerings.node import LoweredNode
 from paddle_ipu.xla.lowerings.range_checks import Checks
-from paddle_ipu.xla.lowerings.registry import Operand
+from paddle_ipu.xla.lowerings.registry import Array
 from paddle_ipu.xla.precision import stochastic
 from paddle_ipu.xla.step import joint_gradients, recomputation
 from paddle_ipu.xla.step.automatic_loss_scaling import GradientWatch
@@ -35,7 +35,7 @@ from paddle_ipu.xla.step.stale_weights import StaleReads, WeightVersions
 if TYPE_CHECKING:
     from paddle_ipu.xla.step.graph import LoweredGraph
 
-Environment = dict[str, Operand]
+Environment = dict[str, Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Evaluation:
     side: SideValues
     backward: Differentiation
 
-    def run(self, values: Mapping[str, Operand]) -> Environment:
+    def run(self, values: Mapping[str, Array]) -> Environment:
         """Every value of the graph, from its inputs and weights; half types are float32."""
         nodes = self.graph.nodes
         key = self.key if self.graph.settings.precision.stochastic_rounding else None
@@ -94,7 +94,7 @@ class Evaluation:
                         env.update(run(node, env))
         return env
 
-    def _sources(self, values: Mapping[str, Operand]) -> Environment:
+    def _sources(self, values: Mapping[str, Array]) -> Environment:
         """The graph's inputs and weights as its operators read them."""
         taps, watch = self.side.taps, self.backward.watch
         env = {name: self.graph.narrow.source(name, array) for name, array in values.items()}
@@ -102,7 +102,7 @@ class Evaluation:
         return env if watch is None else {n: watch.tensor(n, x) for n, x in env.items()}
 
     def _evaluator(
-        self, values: Mapping[str, Operand]
+        self, values: Mapping[str, Array]
     ) -> Callable[[OperandOrigins, SideValues], recomputation.Run]:
         """Gives what evaluates a node, for the graph or a segment of it."""
         large = residuals.large_weights({name: values[name] for name in self.backward.trained})
@@ -117,7 +117,7 @@ class Evaluation:
                 wrappers.append(reads.replaced)
             evaluate = composed(wrappers, lower(side.checks))
 
-            def run(node: LoweredNode, env: Mapping[str, Operand]) -> Mapping[str, Operand]:
+            def run(node: LoweredNode, env: Mapping[str, Array]) -> Mapping[str, Array]:
                 operands = [None if name is None else env[name] for name in node.inputs]
                 results = evaluate(node, operands)
                 return {**origins.pop_rebound(), **dict(zip(node.outputs, results, strict=False))}

@@ -67,7 +67,7 @@ class LoweredBlock:
 
     def run(
         self,
-        around: Mapping[str, Operand],
+        around: Mapping[str, Array],
         training: bool,
         arguments: Sequence[Operand],
         key: jax.Array,
@@ -258,7 +258,7 @@ class LoweredGraph:
 
     def evaluate(
         self,
-        values: Mapping[str, Operand],
+        values: Mapping[str, Array],
         *,
         training: bool,
         key: jax.Array,

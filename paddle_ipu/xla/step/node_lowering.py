@@ -135,7 +135,12 @@ def _blocks(
     """The blocks of a node with the arrays that they read of the graph around them."""
     if not node.blocks:
         return {}
-    around = dict(zip(node.captured, operands[len(node.own(operands)) :], strict=True))
+    captured = operands[len(node.own(operands)) :]
+    around = {
+        name: array
+        for name, array in zip(node.captured, captured, strict=True)
+        if array is not None
+    }
     return {
         name: BlockContext(
             functools.partial(block.run, around, training),

@@ -31,7 +31,7 @@ from paddle_ipu.popart.enums import RecomputeType
 from paddle_ipu.popart.program import dims_of
 from paddle_ipu.popart.schema import all_schemas
 from paddle_ipu.xla.lowerings.node import LoweredNode
-from paddle_ipu.xla.lowerings.registry import Operand
+from paddle_ipu.xla.lowerings.registry import Array
 from paddle_ipu.xla.step.side_values import SideValues
 
 _NORMS = frozenset({
@@ -305,17 +305,17 @@ def _bytes(value: ir.Value) -> int:
     return int(np.prod(dims, dtype=np.int64)) * 4
 
 
-Run = Callable[[LoweredNode, Mapping[str, Operand]], Mapping[str, Operand]]
+Run = Callable[[LoweredNode, Mapping[str, Array]], Mapping[str, Array]]
 """(a node, tensors by name) -> the tensors that the node adds or replaces."""
 
 
 def evaluate(
     segment: Segment,
     nodes: Sequence[LoweredNode],
-    env: Mapping[str, Operand],
+    env: Mapping[str, Array],
     side: SideValues,
     evaluator: Callable[[SideValues], Run],
-) -> dict[str, Operand]:
+) -> dict[str, Array]:
     """The results of a segment that is evaluated again in backward.
 
     What is traced inside leaves it as a result of the checkpointed function only: flags and
@@ -331,7 +331,7 @@ def evaluate(
     read = {name for node in nodes for name in node.inputs if name is not None and name not in made}
     arrays = {name: x for name in read if isinstance(x := env[name], jax.Array)}
     constants = {name: env[name] for name in read if name not in arrays}
-    fixed: dict[str, Operand] = {}
+    fixed: dict[str, Array] = {}
     own = side.of_segment({})
 
     def once(
@@ -340,7 +340,7 @@ def evaluate(
         nonlocal own
         own = side.of_segment(taps)
         run = evaluator(own)
-        inside: dict[str, Operand] = {**constants, **arrays}
+        inside: dict[str, Array] = {**constants, **arrays}
         for node in nodes:
             for name, array in run(node, inside).items():
                 if name in segment.kept and isinstance(array, jax.Array):

@@ -15,7 +15,7 @@ def rounded(
 ) -> Sequence[Array]:
     """Wraps a node: rounds its results, and the gradient that it gives each operand."""
     operands = [
-        None if name is None else narrow.operand(name, operand)
+        None if name is None or operand is None else narrow.operand(name, operand)
         for name, operand in zip(node.inputs, operands, strict=True)
     ]
     results = evaluate(node, operands)

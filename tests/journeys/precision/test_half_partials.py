@@ -12,7 +12,9 @@ from jax import lax
 
 from paddle_ipu import popart
 from paddle_ipu.errors import popart_exception
-from paddle_ipu.xla.precision import half, partials
+from paddle_ipu.xla.lowerings.channels_last import Geometry
+from paddle_ipu.xla.lowerings.half_convolution import convolution
+from paddle_ipu.xla.precision import half
 from tests.journeys.precision.half_program import run, train
 
 Array = np.ndarray[Any, Any]
@@ -196,7 +198,7 @@ def test_every_form_of_convolution_and_its_gradients(
         )
 
     def summed(x: Any, w: Any) -> Any:
-        return partials.convolution(x, w, strides, padding, spread, dilation, group)
+        return convolution(x, w, Geometry(strides, padding, spread, dilation, group))
 
     shape = jax.eval_shape(exact, x, w).shape
     cotangent = _halves(*shape).astype(np.float32)

@@ -9,7 +9,11 @@ import numpy as np
 import pytest
 from jax import lax
 
-from paddle_ipu.xla.lowerings.channels_last import convolution, inferred
+from paddle_ipu.xla.lowerings.channels_last import (
+    Geometry,
+    convolution,
+    inference_convolution,
+)
 
 SIDES = (11, 10, 7)
 KERNEL = (3, 2, 4)
@@ -23,6 +27,10 @@ GEOMETRIES = {
     "cut": ((1, 2, 1), ((-1, 0), (0, -2), (2, -1)), (1, 1, 1), (1, 1, 1)),
     "padded by more than a kernel": ((2, 2, 1), ((5, 4), (3, 3), (4, 6)), (1, 1, 1), (1, 1, 1)),
 }
+
+
+def _convolved(x: Any, weights: Any, *geometry: Any) -> jax.Array:
+    return convolution(x, weights, Geometry(*geometry))
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
@@ -47,7 +55,7 @@ def test_result_and_gradients(rank: int) -> None:
     }
     ours, jaxs = (
         jax.jit(lambda x, w, i, c=convolve: everywhere(c, x, w, i))(x, weights, incoming)
-        for convolve in (convolution, lax.conv_general_dilated)
+        for convolve in (_convolved, lax.conv_general_dilated)
     )
     for name, expected in jaxs.items():
         for got, wanted in zip(ours[name], expected, strict=True):
@@ -69,7 +77,7 @@ def test_second_derivative() -> None:
 
     ours, jaxs = (
         jax.jit(jax.grad(lambda w, c=convolve: penalty(c, w)))(weights)
-        for convolve in (convolution, lax.conv_general_dilated)
+        for convolve in (_convolved, lax.conv_general_dilated)
     )
     assert np.linalg.norm(ours - jaxs) < 1e-6 * np.linalg.norm(jaxs)
 
@@ -79,11 +87,11 @@ def test_every_convolution_of_a_loop_has_channels_last() -> None:
 
     def step(weights: Any, x: Any) -> tuple[Any, Any]:
         loss, gradient = jax.value_and_grad(
-            lambda w: (convolution(convolution(x, w, *one), w, *one) ** 2).sum()
+            lambda w: (convolution(convolution(x, w, one), w, one) ** 2).sum()
         )(weights)
         return weights - gradient, loss
 
-    one: Any = ((1, 1), ((1, 1), (1, 1)), (1, 1), (1, 1))
+    one = Geometry((1, 1), ((1, 1), (1, 1)), (1, 1), (1, 1))
     x, weights = np.ones((2, 4, 3, 5, 5), np.float32), np.ones((3, 3, 3, 3), np.float32)
     text = jax.jit(lambda w, x: lax.scan(step, w, x)).lower(weights, x).as_text()
     layouts = [
@@ -103,22 +111,22 @@ PRODUCTS = [
 
 
 @pytest.mark.parametrize(("x", "weights", "strides", "padding", "spread", "dilation"), PRODUCTS)
-def test_what_is_no_convolution_any_more_has_its_result(
+def test_a_matrix_product_in_place_of_a_convolution_has_its_result(
     x: Any, weights: Any, strides: Any, padding: Any, spread: Any, dilation: Any
 ) -> None:
     draw = np.random.default_rng(0)
     x, weights = (draw.normal(size=shape).astype(np.float32) for shape in (x, weights))
-    geometry = (strides, padding, spread, dilation)
-    text = jax.jit(lambda x, w: inferred(x, w, *geometry)).lower(x, weights).as_text()
+    geometry = Geometry(strides, padding, spread, dilation)
+    text = jax.jit(lambda x, w: inference_convolution(x, w, geometry)).lower(x, weights).as_text()
     assert "stablehlo.convolution" not in text and "stablehlo.dot" in text
-    expected = convolution(x, weights, *geometry)
-    found = inferred(x, weights, *geometry)
-    assert found.shape == expected.shape
-    assert np.linalg.norm(found - expected) < 1e-6 * np.linalg.norm(expected)
+    expected = convolution(x, weights, geometry)
+    got = inference_convolution(x, weights, geometry)
+    assert got.shape == expected.shape
+    assert np.linalg.norm(got - expected) < 1e-6 * np.linalg.norm(expected)
 
 
 def test_a_convolution_of_many_windows_stays_one() -> None:
     x, weights = np.ones((2, 3, 8, 8), np.float32), np.ones((4, 3, 3, 3), np.float32)
-    one: Any = ((1, 1), ((1, 1), (1, 1)), (1, 1), (1, 1))
-    text = jax.jit(lambda x, w: inferred(x, w, *one)).lower(x, weights).as_text()
+    one = Geometry((1, 1), ((1, 1), (1, 1)), (1, 1), (1, 1))
+    text = jax.jit(lambda x, w: inference_convolution(x, w, one)).lower(x, weights).as_text()
     assert "stablehlo.convolution" in text

@@ -1,5 +1,9 @@
-// Attention of one head after the other: scores of twelve rows at a time stay near the core until they
-// have met V.
+// Attention head by head, and within a head twelve rows of Q at a time: their scores, [12, columns], stay in
+// the cache from Q K^T through softmax to the product with V, and never go to memory.
+//
+// A part is one head, or some rows of one where there are fewer heads than threads. It first lays out K and V as
+// panels for tile::multiply; heads in the middle of a [batch, row, head, depth] array need no transpose for that,
+// since strides locate their rows.
 
 #include "avx512/attention.h"
 
@@ -17,14 +21,17 @@ using tile::kColumns;
 using tile::kLanes;
 using tile::kRows;
 
-// Rows of a part: of fewer, laying out K and V costs as much as the products.
+// The fewest rows of a part: for fewer, laying out K and V costs as much as the products.
 constexpr int64_t kFewestRows = 64;
 
+// Into how many parts a head is cut, so that there are two for each thread.
 int64_t chunks_of(const AttentionSpec& spec) {
   const int64_t heads = spec.batches * spec.heads, wanted = 2 * spec.threads;
   return heads >= wanted ? 1 : std::clamp<int64_t>(spec.rows / kFewestRows, 1, up(wanted, heads));
 }
 
+// The transpose of 16 by 16 floats in registers: rows are interleaved by single floats, then by pairs of floats,
+// then by quarters of registers twice.
 PADDLE_IPU_AVX512 inline void transpose(const __m512 (&rows)[kLanes], __m512 (&columns)[kLanes]) {
   __m512 pairs[kLanes], fours[kLanes], eights[kLanes];
 #pragma GCC unroll 8
@@ -55,7 +62,8 @@ PADDLE_IPU_AVX512 inline void transpose(const __m512 (&rows)[kLanes], __m512 (&c
   }
 }
 
-// K [T, D], its rows `stride` apart, as panels [D, 32] of its transpose; what lacks of T is 0.
+// K [T, D], its rows `stride` apart, as panels [D, 32] of its transpose, 16 by 16 elements at a time; T is padded
+// with zeros to whole panels.
 PADDLE_IPU_AVX512 void lay_out_key(const float* key, int64_t stride, int64_t columns, int64_t depth, float* panels) {
   for (int64_t column = 0; column < up(columns, kColumns) * kColumns; column += kLanes) {
     float* panel = panels + column / kColumns * kColumns * depth + column % kColumns;
@@ -76,7 +84,7 @@ PADDLE_IPU_AVX512 void lay_out_key(const float* key, int64_t stride, int64_t col
   }
 }
 
-// V [T, E], its rows `stride` apart, as panels [T, 32]; what lacks of E is 0.
+// V [T, E], its rows `stride` apart, as panels [T, 32]; E is padded with zeros to whole panels.
 PADDLE_IPU_AVX512 void lay_out_value(const float* value, int64_t stride, int64_t columns, int64_t width, float* panels) {
   for (int64_t e = 0; e < width; e += kColumns) {
     const __mmask16 left = tile::first(width - e), right = tile::first(width - e - kLanes);
@@ -93,8 +101,8 @@ struct RowMask {
   int64_t stride;
 };
 
-// Puts in place of the scores [T] of a row e to the power of each less their greatest; the sum of these, which
-// a NaN among them makes NaN.
+// Replaces the scores s [T] of a row by exp(scale * s + mask - their maximum); returns the sum of these, NaN if
+// one of them is. The padding behind T is neither in the maximum nor in the sum.
 PADDLE_IPU_AVX512 float normalize(float* scores, int64_t columns, float scale, const RowMask& mask) {
   const __m512 factor = _mm512_set1_ps(scale), lowest = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
   __m512 most = lowest;
@@ -118,7 +126,7 @@ PADDLE_IPU_AVX512 float normalize(float* scores, int64_t columns, float scale, c
   return _mm512_reduce_add_ps(sum);
 }
 
-// Sums [R, 32] times one number a row, into rows of the result `step` apart.
+// Writes sums [R, 32], times one factor for each row, into rows of the result that are `step` apart.
 PADDLE_IPU_AVX512 void put(const float* sums, const float* factors, int64_t rows, int64_t columns, float* result,
                            int64_t step) {
   const __mmask16 left = tile::first(columns), right = tile::first(columns - kLanes);
@@ -150,6 +158,7 @@ void attend(const AttentionSpec& spec, int64_t part, const AttentionBuffers& buf
   if (mask != nullptr) mask += place(spec.mask);
   float* result = buffers.result + place(spec.result);
 
+  // One buffer of the thread: panels of K, panels of V, the scores of twelve rows, the sums of a tile.
   const int64_t padded = up(spec.columns, kColumns) * kColumns, panels = up(spec.width, kColumns);
   float* keys = memory().floats(padded * spec.depth + panels * kColumns * spec.columns + kRows * (padded + kColumns));
   float *values = keys + padded * spec.depth, *scores = values + panels * kColumns * spec.columns;
@@ -157,21 +166,26 @@ void attend(const AttentionSpec& spec, int64_t part, const AttentionBuffers& buf
   lay_out_key(key, spec.key[2], spec.columns, spec.depth, keys);
   lay_out_value(value, spec.value[2], spec.columns, spec.width, values);
 
+  // Scores are written as they are, padding included.
   const tile::Finish as_it_is = {nullptr, false, false, {0xffff, 0xffff}};
   const int64_t begin = spec.rows * chunk / chunks, count = spec.rows * (chunk + 1) / chunks - begin;
   const int64_t tiles = up(count, kRows);
+  // Tiles of nearly equal height, twelve rows at most.
   for (int64_t i = 0; i < tiles; ++i) {
     const int64_t first = begin + count * i / tiles, rows = begin + count * (i + 1) / tiles - first;
+    // Scores: Q K^T, panel by panel.
     for (int64_t column = 0; column < padded; column += kColumns) {
       const tile::Product product = {query + first * spec.query[2], spec.query[2], keys + column * spec.depth,
                                      spec.depth, false};
       tile::kMultiply[rows](product, nullptr, false, &as_it_is, scores + column, padded);
     }
+    // Their exponentials; the division by the sum waits for the result, which is smaller.
     for (int64_t r = 0; r < rows; ++r) {
       const RowMask own = {mask == nullptr ? nullptr : mask + (first + r) * spec.mask[2], spec.mask[3]};
       const float whole = normalize(scores + r * padded, spec.columns, static_cast<float>(spec.scale), own);
       factors[r] = static_cast<float>(spec.gain) / whole;
     }
+    // The exponentials times V, panel by panel, divided by the sums.
     for (int64_t panel = 0; panel < panels; ++panel) {
       const tile::Product product = {scores, padded, values + panel * kColumns * spec.columns, spec.columns, false};
       tile::kMultiply[rows](product, sums, false, nullptr, nullptr, 0);

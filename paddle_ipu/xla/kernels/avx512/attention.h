@@ -1,17 +1,18 @@
-// Attention, gain softmax(scale Q K^T + mask) V, of all heads of a batch.
+// Attention, gain * softmax(scale * Q K^T + mask) V, of all heads of a batch, in AVX-512.
 
 #pragma once
 
 #include <cstdint>
 
-// What is computed, in the order in which attention.py writes it. Strides are in elements, those of Q, K, V
-// and the result of a batch's example, a head and a row; the elements of a row are neighbours.
+// What is computed; the fields are in the order in which attention.py writes them. Q is [rows, depth], K is
+// [columns, depth], V is [columns, width] and the result is [rows, width], for each example and head. Strides are
+// in elements, of an example, a head and a row; the elements of a row are contiguous.
 struct AttentionSpec {
   int64_t batches, heads, rows, columns, depth, width;
   int64_t query[3], key[3], value[3], result[3];
   // Elements in front of Q, K and V.
   int64_t offsets[3];
-  // The mask's, of example, head, row and column.
+  // Strides of the mask: of an example, a head, a row and a column; the last is 0 or 1.
   int64_t has_mask, mask[4];
   int64_t threads;
   double scale, gain;
@@ -25,9 +26,10 @@ struct AttentionBuffers {
   float* result;
 };
 
-// Whether this machine has what the kernel needs.
+// Whether this machine has AVX-512, which this kernel and softmax need.
 bool has_attention();
 
-// Parts that may be taken at once, each by one thread.
+// How many parts there are, which are independent of each other.
 int64_t attention_parts(const AttentionSpec& spec);
+// Computes one part.
 void attend(const AttentionSpec& spec, int64_t part, const AttentionBuffers& buffers);

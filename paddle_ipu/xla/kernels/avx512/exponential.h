@@ -1,4 +1,4 @@
-// e to the power of each number of a vector of AVX-512.
+// exp of each number of an AVX-512 vector.
 
 #pragma once
 
@@ -8,17 +8,19 @@
 
 namespace tile {
 
-// e to the x, x at most 0: 2^n e^r with |r| <= ln 2 / 2, by the series of e^r. NaN stays NaN.
+// exp(x) for x at most 0, NaN for NaN. The usual range reduction (Cody and Waite): x = n ln 2 + r with integer n
+// and |r| <= ln 2 / 2, so exp(x) = 2^n exp(r), with the Taylor polynomial of degree 7 for exp(r); its first
+// omitted term, r^8 / 8!, is 5e-9.
 PADDLE_IPU_AVX512 inline __m512 exponential(__m512 x) {
-  // Below, the result is 0; of NaN max gives the second.
+  // exp(-104) rounds to 0 in float32. max gives its second operand for NaN: x.
   x = _mm512_max_ps(_mm512_set1_ps(-104.0f), x);
-  // A sum this large has no fraction: n is x / ln 2, rounded.
+  // Adding 1.5 * 2^23 rounds to an integer, since float32 has no fraction there: n is x / ln 2, rounded.
   const __m512 large = _mm512_set1_ps(12582912.0f);
   const __m512 n = _mm512_sub_ps(_mm512_fmadd_ps(x, _mm512_set1_ps(1.44269504f), large), large);
-  // ln 2 in two parts, of which the first has few bits.
+  // ln 2 in two parts; n times the first is exact, since it has few bits.
   __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x);
   r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f), r);
-  // Written out: a loop would read its numbers again for every vector.
+  // Horner's rule, unrolled: in a loop the coefficients would be loaded again for every vector.
   __m512 sum = _mm512_set1_ps(1.0f / 5040);
   sum = _mm512_fmadd_ps(sum, r, _mm512_set1_ps(1.0f / 720));
   sum = _mm512_fmadd_ps(sum, r, _mm512_set1_ps(1.0f / 120));

@@ -1,4 +1,4 @@
-// Products by matrices, and convolutions by kernels of one element, in AVX-512.
+// Products by matrices, which are convolutions by kernels of one element, in AVX-512.
 
 #pragma once
 
@@ -6,5 +6,5 @@
 
 #include <memory>
 
-// The plan of a spec; null where another one is faster, or this machine has no AVX-512.
+// The plan of a spec; null where oneDNN is as fast or faster, or this machine has no AVX-512.
 std::unique_ptr<Plan> make_product(const Spec& spec);

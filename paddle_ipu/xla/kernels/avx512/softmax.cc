@@ -1,4 +1,7 @@
-// Softmax of rows: each is read, raised and divided while it is near the core, a short one in registers.
+// Softmax of rows: exp(x - max) / sum(exp(x - max)).
+//
+// A row of at most 128 elements stays in registers from reading to writing. A longer one takes three passes:
+// maximum; exponentials with their sum; scaling. By then the row is in the cache.
 
 #include "avx512/softmax.h"
 
@@ -13,13 +16,13 @@ namespace {
 
 using tile::kLanes;
 
-// Vectors that are worked on at a time, each with a maximum and a sum of its own.
+// Vectors in flight, each with a maximum and a sum of its own: independent chains hide latency.
 constexpr int kVectors = 4;
 constexpr int64_t kBlock = kVectors * kLanes;
-// Numbers that are summed in float32; longer sums of those would lose digits.
+// Numbers that are summed in float32; sums of these blocks are added in double, or long rows would lose digits.
 constexpr int64_t kSummed = 4096;
 
-// Rows of V vectors, of which the last may lack lanes.
+// Rows of V vectors, the last of which may be partial: its missing lanes are -inf, whose exp is 0.
 template <int V>
 PADDLE_IPU_AVX512 void take_short(int64_t rows, int64_t columns, const float* x, float* result) {
   const __m512 lowest = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
@@ -45,11 +48,13 @@ PADDLE_IPU_AVX512 void take_short(int64_t rows, int64_t columns, const float* x,
   }
 }
 
+// take_short by number of vectors; kShort is the longest row that has one.
 using Take = void (*)(int64_t, int64_t, const float*, float*);
 constexpr Take kTake[] = {take_short<1>, take_short<2>, take_short<3>, take_short<4>,
                           take_short<5>, take_short<6>, take_short<7>, take_short<8>};
 constexpr int64_t kShort = sizeof kTake / sizeof *kTake * kLanes;
 
+// The maximum of a row.
 PADDLE_IPU_AVX512 float greatest_of(const float* x, int64_t columns) {
   const __m512 lowest = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
   __m512 most[kVectors] = {lowest, lowest, lowest, lowest};
@@ -64,8 +69,8 @@ PADDLE_IPU_AVX512 float greatest_of(const float* x, int64_t columns) {
   return _mm512_reduce_max_ps(_mm512_max_ps(_mm512_max_ps(most[0], most[1]), _mm512_max_ps(most[2], most[3])));
 }
 
-// Writes e to the power of each number less the greatest; their sum, which a NaN among them makes NaN.
-PADDLE_IPU_AVX512 float raise_some(const float* x, int64_t columns, __m512 greatest, float* powers) {
+// Writes exp(x - greatest) of each number; returns their sum, NaN if one of them is.
+PADDLE_IPU_AVX512 float exponentials_of_block(const float* x, int64_t columns, __m512 greatest, float* powers) {
   __m512 sums[kVectors];
 #pragma GCC unroll 4
   for (int j = 0; j < kVectors; ++j) sums[j] = _mm512_setzero_ps();
@@ -87,16 +92,17 @@ PADDLE_IPU_AVX512 float raise_some(const float* x, int64_t columns, __m512 great
   return _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(sums[0], sums[1]), _mm512_add_ps(sums[2], sums[3])));
 }
 
-// The same of a whole row.
-PADDLE_IPU_AVX512 float raise(const float* x, int64_t columns, float* powers) {
+// The same for a whole row, block by block.
+PADDLE_IPU_AVX512 float exponentials_of(const float* x, int64_t columns, float* powers) {
   const __m512 greatest = _mm512_set1_ps(greatest_of(x, columns));
   double sum = 0;
   for (int64_t i = 0; i < columns; i += kSummed) {
-    sum += raise_some(x + i, std::min(kSummed, columns - i), greatest, powers + i);
+    sum += exponentials_of_block(x + i, std::min(kSummed, columns - i), greatest, powers + i);
   }
   return static_cast<float>(sum);
 }
 
+// Multiplies a row in place.
 PADDLE_IPU_AVX512 void multiply(float* row, int64_t columns, float by) {
   const __m512 factor = _mm512_set1_ps(by);
   int64_t i = 0;
@@ -117,7 +123,7 @@ void take_softmax(const SoftmaxSpec& spec, int64_t begin, int64_t end, const flo
   }
   for (int64_t row = begin; row < end; ++row) {
     float* own = result + row * columns;
-    const float sum = raise(x + row * columns, columns, own);
+    const float sum = exponentials_of(x + row * columns, columns, own);
     multiply(own, columns, 1 / sum);
   }
 }

@@ -1,4 +1,4 @@
-// Softmax of rows.
+// Softmax of each row of a matrix, in AVX-512.
 
 #pragma once
 
@@ -8,10 +8,10 @@
 struct SoftmaxSpec {
   int64_t rows, columns, threads;
 
-  // In multiplications, as that of products is counted; an element takes as long as twenty.
+  // In multiplications, the unit of kLeastWork; an element takes as long as twenty.
   int64_t work() const { return 20 * rows * columns; }
 };
 constexpr int kSoftmaxNumbers = sizeof(SoftmaxSpec) / sizeof(int64_t);
 
-// The rows from `begin` to `end`, where has_attention() says that this machine can.
+// Computes the rows [begin, end). Needs has_attention().
 void take_softmax(const SoftmaxSpec& spec, int64_t begin, int64_t end, const float* x, float* result);

@@ -1,5 +1,7 @@
-// Convolutions by oneDNN, whose kernels work alone on a part each, so that no second set of threads
-// competes with XLA's.
+// Convolutions by oneDNN: one primitive for each part, made for a single thread. XLA's threads run the parts, so that
+// oneDNN's own threads (OpenMP) do not compete with them.
+//
+// oneDNN chooses the layout of the weights for the first part; all others are made for the same layout.
 
 #include "onednn/direct.h"
 
@@ -16,7 +18,7 @@ namespace {
 
 using Dims = std::vector<int64_t>;
 
-// Channels of the result that oneDNN computes at once.
+// oneDNN's kernels compute so many channels of the result at once; cuts between them are at multiples.
 constexpr int64_t kChannels = 64;
 
 constexpr int kActivations[kActivationCount] = {0, onednn::kRelu, onednn::kGeluErf, onednn::kGeluTanh};
@@ -29,7 +31,7 @@ void check(int status, const char* what) {
   if (status != 0) throw std::runtime_error(std::string(what) + ": oneDNN's status " + std::to_string(status));
 }
 
-// While it lives, oneDNN makes primitives for one thread.
+// Within its scope oneDNN makes primitives for one thread, since it asks OpenMP for the number.
 class OneThread {
  public:
   OneThread() {
@@ -46,7 +48,7 @@ class OneThread {
   int before_[2] = {};
 };
 
-// An object of oneDNN's, which ends with it.
+// Owns an object of oneDNN's.
 class Owned {
  public:
   explicit Owned(int (*destroy)(void*)) : destroy_(destroy) {}
@@ -67,6 +69,7 @@ class Owned {
   void* object_ = nullptr;
 };
 
+// A layout given by strides.
 Owned by_strides(const Dims& dims, const Dims& strides) {
   Owned found(dnn->destroy_layout);
   const int rank = static_cast<int>(dims.size());
@@ -74,12 +77,12 @@ Owned by_strides(const Dims& dims, const Dims& strides) {
   return found;
 }
 
-// [N, C, H, W] of numbers that are stored as [N, H, W, C].
+// The layout [N, H, W, C]; oneDNN names dimensions in the order N, C, H, W whatever the layout.
 Owned channels_last(int64_t images, int64_t channels, int64_t height, int64_t width) {
   return by_strides({images, channels, height, width}, {height * width * channels, 1, width * channels, channels});
 }
 
-// A convolution of some rows of some images, for one thread.
+// A primitive: the convolution of some rows of some images, for one thread.
 struct Kernel {
   Owned source, bias, result, description, primitive;
   const void *weights = nullptr, *scratchpad = nullptr;
@@ -92,8 +95,8 @@ struct Kernel {
         primitive(dnn->destroy) {}
 };
 
-// What a thread takes at once: a kernel, and where its numbers begin. Where it has some channels of the
-// result only, these are computed apart, `places` of them, and put where they belong.
+// A part: its primitive, and the offsets of its operands. Where it computes some channels of the result only, these
+// go to scratch memory first, `places` rows of them, since oneDNN's fast kernels write contiguous channels.
 struct Part {
   const Kernel* kernel;
   int64_t source, result, weights, bias, places;
@@ -112,6 +115,7 @@ Workspace& workspace() {
   return own;
 }
 
+// The operands of one run, as memory objects of oneDNN's.
 class Memories {
  public:
   void add(int number, const void* description, const void* data) {
@@ -132,31 +136,32 @@ class Memories {
   int count_ = 0;
 };
 
-// A convolution cut into parts; made once for each spec, and kept.
+// How a convolution is cut: by channels of the result where weights are more than data, else by images, else by rows
+// of the result.
 class Direct : public Plan {
  public:
   explicit Direct(const Spec& given)
       : Plan(reduced(given)), height_(spec.result_height()), width_(spec.result_width()) {
     if (width_ == 1 && height_ > 1 && spec.stride_x != spec.stride_y) {
-      // oneDNN 3.6 steps from row to row of such a result by the stride of its columns.
+      // oneDNN 3.6 has a bug there: it steps from row to row by the stride of the columns.
       throw std::runtime_error("a result one column wide, by other strides down than across");
     }
     const int64_t reach_y = (spec.kernel_height - 1) * spec.gap_y + 1;
     const int64_t reach_x = (spec.kernel_width - 1) * spec.gap_x + 1;
     if (std::max(spec.top, spec.bottom) >= reach_y || std::max(spec.left, spec.right) >= reach_x) {
-      // oneDNN 3.6 reads outside of the data there.
+      // oneDNN 3.6 has a bug there: it reads outside of the data.
       throw std::runtime_error("places of the result that read padding only");
     }
     const OneThread alone;
     const bool is_weighty = spec.weights() >= 2 * spec.images * spec.height * spec.width * spec.channels;
     if (is_weighty && spec.groups == 1 && spec.results % (kChannels * spec.parts) == 0) {
-      // Each thread reads its own weights only, which are more than the data.
+      // Each thread reads its own weights, and all of the data.
       chunks_ = spec.parts;
       for (int64_t chunk = 0; chunk < chunks_; ++chunk) add(0, spec.images, 0, height_, chunk);
       return;
     }
     if (spec.images >= spec.parts) {
-      // Shares of a thread in turn, since threads are not equally fast.
+      // Two parts for each thread, since threads are not equally fast.
       const int64_t cuts = std::min(spec.images, 2 * spec.parts);
       for (int64_t cut = 0; cut < cuts; ++cut) {
         add(spec.images * cut / cuts, spec.images * (cut + 1) / cuts, 0, height_, 0);
@@ -204,7 +209,7 @@ class Direct : public Plan {
   }
 
  private:
-  // Rows of all images of a product are rows of one; no more threads than there is work for.
+  // A product's images become one; no more threads than there is work for.
   static Spec reduced(Spec spec) {
     if (spec.is_product()) {
       spec.height *= spec.images;
@@ -252,6 +257,7 @@ class Direct : public Plan {
     const int64_t reach = (spec.kernel_height - 1) * spec.gap_y + 1;
     int64_t top = spec.top, bottom = spec.bottom, above = 0, rows = spec.height;
     if (end - begin < height_) {
+      // The rows of the data that these rows of the result read, and how much padding is left at either end.
       const int64_t from = begin * spec.stride_y - spec.top, to = (end - 1) * spec.stride_y - spec.top + reach;
       top = std::max<int64_t>(0, -from);
       bottom = std::max<int64_t>(0, to - spec.height);
@@ -267,6 +273,7 @@ class Direct : public Plan {
                       chunks_ == 1 ? 0 : (last - first) * (end - begin) * width_});
   }
 
+  // The primitive for some images and rows of the data, which give `height` rows of the result.
   Kernel make(int64_t images, int64_t rows, int64_t height, int64_t top, int64_t bottom) {
     Kernel made;
     const int64_t results = spec.results / chunks_;
@@ -285,7 +292,7 @@ class Direct : public Plan {
     Dims dims = {results, spec.channels, spec.kernel_height, spec.kernel_width};
     if (spec.groups > 1) dims = {spec.groups, results / spec.groups, spec.channels / spec.groups, dims[2], dims[3]};
     if (layout_ == nullptr) {
-      // The first part chooses for all.
+      // The first primitive chooses the layout of the weights.
       const int rank = static_cast<int>(dims.size());
       check(dnn->describe_by_tag(weights.out(), rank, dims.data(), onednn::kFloat32, onednn::kAnyFormat), "a layout");
     }

@@ -1,5 +1,5 @@
-// What kernels.cc calls of oneDNN's C interface, version 3, found by name in the library that Paddle's
-// wheel carries.
+// The functions of oneDNN's C interface (version 3, dnnl.h) that direct.cc calls, looked up by name in the library of
+// Paddle's wheel: neither its headers nor its import library come with that.
 
 #pragma once
 
@@ -21,6 +21,7 @@ struct Argument {
   void* memory;
 };
 
+// Values of dnnl_types.h.
 constexpr int kCpu = 1, kInOrder = 1, kFloat32 = 3, kUndefinedType = 0, kAnyFormat = 1;
 constexpr int kForwardInference = 96, kDirect = 1, kUserScratchpad = 1;
 constexpr int kRelu = 32, kGeluTanh = 43, kGeluErf = 49;
@@ -105,6 +106,7 @@ struct Functions {
     }
   }
 
+  // oneDNN may use the process's OpenMP or one of its own; each that exists.
   struct OpenMp {
     int (*get)();
     void (*set)(int);

@@ -1,4 +1,4 @@
-// Work cut into parts, which XLA's threads take in turn.
+// Runs the parts of a piece of work on XLA's threads.
 
 #include "threads/parts.h"
 
@@ -14,6 +14,7 @@
 
 namespace {
 
+// The state of one run, shared by its threads: each takes the next part until none is left.
 struct Run {
   const int64_t parts;
   const std::function<void(int64_t)> take;
@@ -24,7 +25,7 @@ struct Run {
 
   Run(int64_t parts, std::function<void(int64_t)> take) : parts(parts), take(std::move(take)) {}
 
-  // Takes parts as long as there are any.
+  // Takes parts until none is left. Exceptions must not leave a thread of XLA's.
   void work() {
     for (int64_t i = next++; i < parts; i = next++) {
       try {
@@ -39,9 +40,11 @@ struct Run {
     }
   }
 
+  // Waits for the parts that other threads still compute: first by yielding, since they mostly end within
+  // microseconds and a wake-up takes longer.
   void wait() {
-    constexpr int kTurns = 200;
-    for (int turn = 0; turn < kTurns; ++turn) {
+    constexpr int kYields = 200;
+    for (int i = 0; i < kYields; ++i) {
       if (done == parts) return;
       std::this_thread::yield();
     }
@@ -50,7 +53,8 @@ struct Run {
   }
 };
 
-void join_in(void* data) {
+// XLA's task: `data` is a shared_ptr of its own, so that a late task finds the run still there.
+void run_task(void* data) {
   const std::unique_ptr<std::shared_ptr<Run>> run(static_cast<std::shared_ptr<Run>*>(data));
   (*run)->work();
 }
@@ -64,9 +68,9 @@ bool take_parts(const xla_ffi::Call& call, int64_t parts, int64_t threads, std::
     // Nothing may throw from here on: other threads write to the buffers.
     auto* mine = new (std::nothrow) std::shared_ptr<Run>(shared);
     if (mine == nullptr) break;
-    xla_ffi::TaskArguments task = {sizeof task, nullptr, call.context, join_in, mine};
+    xla_ffi::TaskArguments task = {sizeof task, nullptr, call.context, run_task, mine};
     if (xla_ffi::Error* error = call.api->schedule(&task)) {
-      // This thread does what no other can be asked for.
+      // No pool: this thread computes all parts that remain.
       xla_ffi::ErrorToDestroy destroyed = {sizeof destroyed, nullptr, error};
       call.api->destroy_error(&destroyed);
       delete mine;

@@ -1,4 +1,4 @@
-// Work cut into parts, which XLA's threads take in turn.
+// Runs the parts of a piece of work on XLA's threads.
 
 #pragma once
 
@@ -7,5 +7,5 @@
 #include <cstdint>
 #include <functional>
 
-// Takes each part once, in this thread and in `threads` - 1 of XLA's; false where one of them raised.
+// Calls `take` once for each part, on this thread and on at most `threads` - 1 of XLA's; false if a call raised.
 bool take_parts(const xla_ffi::Call& call, int64_t parts, int64_t threads, std::function<void(int64_t)> take);

@@ -1,0 +1,66 @@
+"""Operators that call a kernel of ``xla/kernels``, as rewrites of inference programs make them.
+
+They are of the domain :data:`~paddle_ipu.xla.lowerings.registry.REWRITTEN`, which no model has.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from paddle_ipu.xla.kernels import library
+from paddle_ipu.xla.kernels.attention import AttentionSpec, attended
+from paddle_ipu.xla.kernels.softmax import SoftmaxSpec, softmax_of
+from paddle_ipu.xla.lowerings.arrays import Inputs, optional_input
+from paddle_ipu.xla.lowerings.registry import REWRITTEN, Attributes, LoweringContext, lowering
+
+
+@lowering(REWRITTEN, "Conv")
+def convolution(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
+    """x [N, C, H, W] with packed weights; a bias of M elements and an addend, or None."""
+    spec = library.Spec(*attributes["spec"])
+    x, weights = (jnp.asarray(value) for value in inputs[:2])
+    bias, addend = optional_input(inputs, 2), optional_input(inputs, 3)
+    out = library.convolved(
+        spec,
+        x.transpose(0, 2, 3, 1),
+        weights,
+        None if bias is None else jnp.reshape(bias, -1),
+        None if addend is None else jnp.asarray(addend).transpose(0, 2, 3, 1),
+    )
+    return out.transpose(0, 3, 1, 2)
+
+
+@lowering(REWRITTEN, "MatMul")
+def product(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
+    """x [..., K] with packed weights; a bias of N elements and an addend, or None."""
+    spec = library.Spec(*attributes["spec"])
+    x, weights = (jnp.asarray(value) for value in inputs[:2])
+    bias, addend = optional_input(inputs, 2), optional_input(inputs, 3)
+    out = library.convolved(
+        spec,
+        jnp.reshape(x, (spec.images, spec.height, spec.width, spec.channels)),
+        weights,
+        None if bias is None else jnp.reshape(bias, -1),
+        None if addend is None else jnp.reshape(addend, spec.shape),
+    )
+    return out.reshape(*x.shape[:-1], spec.results)
+
+
+@lowering(REWRITTEN, "Softmax")
+def softmax(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
+    """Softmax of each of the rows into which the attribute ``spec`` divides the only input."""
+    spec: SoftmaxSpec = attributes["spec"]
+    return softmax_of(spec, jnp.asarray(inputs[0]))
+
+
+@lowering(REWRITTEN, "Attention")
+def attention(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
+    """Attention of Q, K, V and a mask or None, whose strides the attribute ``spec`` has.
+
+    The result has the attribute ``shape``.
+    """
+    spec: AttentionSpec = attributes["spec"]
+    query, key, value = (jnp.asarray(array) for array in inputs[:3])
+    mask = optional_input(inputs, 3)
+    return attended(spec, query, key, value, mask, attributes["shape"])
