@@ -11,19 +11,26 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import paddle
 
 from paddle_ipu.activation import shard_guard
 from paddle_ipu.dialect.annotations import AMP
-from paddle_ipu.dialect.value_names import name_of
+from paddle_ipu.dialect.paddle_objects import Operation, Program, Scope, Value
+from paddle_ipu.dialect.value_names import is_variable, name_of
 from paddle_ipu.errors import NotSupported
 from paddle_ipu.frontend.programs import is_pir
-from paddle_ipu.legacy.legacy_names import PADDLE, type_of, was_attribute
+from paddle_ipu.legacy.legacy_names import PADDLE, is_attribute_constant, type_of
 from paddle_ipu.runtime import scope as scopes
+
+if TYPE_CHECKING:
+    from paddle import Tensor
+    from paddle._typing import DTypeLike
+    from paddle.static.amp.decorator import OptimizerWithMixedPrecision
+    from paddle.static.amp.fp16_lists import AutoMixedPrecisionLists
 
 GUARDED = "paddle_ipu.fp16_guard"
 """Attribute of an operator that was built inside ``fp16_guard``."""
@@ -33,13 +40,13 @@ _OF_PARAMETER = "builtin.parameter"
 _NAMED = (_OF_PARAMETER, f"{PADDLE}.data")
 
 
-def _name_of_dtype(dtype: Any) -> str:
-    found = _DTYPES.get(str(dtype).rpartition(".")[2].upper())
-    if found is None:
+def _name_of_dtype(dtype: object) -> str:
+    name = _DTYPES.get(str(dtype).rpartition(".")[2].upper())
+    if name is None:
         raise NotSupported(
             f"automatic mixed precision to {dtype} is not supported; use float16 or bfloat16."
         )
-    return found
+    return name
 
 
 # -- what the operators of a program become --------------------------------------------------------
@@ -53,7 +60,13 @@ class _Plan:
     """Decides for every operator of a program, by Paddle's lists."""
 
     def __init__(
-        self, program: Any, lists: Any, guarded: bool, dtype: str, level: str, promote: bool
+        self,
+        program: Program,
+        lists: AutoMixedPrecisionLists,
+        guarded: bool,
+        dtype: str,
+        level: str,
+        promote: bool,
     ) -> None:
         self._lists = lists
         self._guarded = guarded
@@ -61,9 +74,9 @@ class _Plan:
         self._level = level
         self._promote = promote
         self._black = set(lists.black_list)
-        self.half_values: dict[str, Any] = {}
-        self._full_parameters: set[str] = set()
-        self.dtypes: list[tuple[Any, str]] = []
+        self.half_values: dict[int, Value] = {}
+        self._full_parameters: set[int] = set()
+        self.dtypes: list[tuple[Operation, str]] = []
         parameters = []
         for operator in program.global_block().ops:
             if operator.name() == _OF_PARAMETER:
@@ -75,20 +88,20 @@ class _Plan:
             half = key in self.half_values and key not in self._full_parameters and level == "O2"
             self.dtypes.append((operator, dtype if half else "float32"))
 
-    def _decide(self, operator: Any) -> None:
+    def _decide(self, operator: Operation) -> None:
         inputs = [value for value in operator.operands_source() if value.initialized()]
         half = self._is_half(operator, inputs)
         self.dtypes.append((operator, self._dtype if half else "float32"))
         for value in inputs:
             if half and _is_float(value):
                 self.half_values[value.id] = value
-            elif not half and operator_of(value) == _OF_PARAMETER:
+            elif not half and _operator_of(value) == _OF_PARAMETER:
                 self._full_parameters.add(value.id)
         for value in operator.results():
             if half and value.initialized() and _is_float(value):
                 self.half_values[value.id] = value
 
-    def _is_half(self, operator: Any, inputs: list[Any]) -> bool:
+    def _is_half(self, operator: Operation, inputs: list[Value]) -> bool:
         op_type, lists = type_of(operator), self._lists
         if op_type in lists.unsupported_list or op_type in self._black:
             return False
@@ -108,9 +121,9 @@ class _Plan:
         return op_type in lists.gray_list and (not made_half or made_half[-1])
 
     @staticmethod
-    def _touches(operator: Any, inputs: list[Any], names: Any) -> bool:
-        values = [*inputs, *(v for v in operator.results() if v.initialized())]
-        return any(v.type().as_vec_type() is None and name_of(v) in names for v in values)
+    def _touches(operator: Operation, inputs: list[Value], names: Collection[str]) -> bool:
+        values = [*inputs, *operator.results()]
+        return any(is_variable(value) and name_of(value) in names for value in values)
 
     def names(self) -> set[str]:
         """Names of every variable that a half operator reads or makes."""
@@ -118,33 +131,33 @@ class _Plan:
             name_of(value)
             for key, value in self.half_values.items()
             if key not in self._full_parameters
-            and value.type().as_vec_type() is None
-            and not was_attribute(value.get_defining_op())
+            and is_variable(value)
+            and not is_attribute_constant(value.get_defining_op())
         }
 
 
-def _is_learning_rate(value: Any) -> bool:
+def _is_learning_rate(value: Value) -> bool:
     """Whether it is a variable of that name: Paddle keeps optimizers in float32 by it."""
-    return operator_of(value) in _NAMED and "learning_rate" in value.name
+    return _operator_of(value) in _NAMED and "learning_rate" in value.name
 
 
-def operator_of(value: Any) -> str:
+def _operator_of(value: Value) -> str:
     """PIR's name of the operator that makes a value."""
     return str(value.get_defining_op().name())
 
 
-def _is_computed(value: Any) -> bool:
-    return _is_float(value) and operator_of(value) not in _NAMED
+def _is_computed(value: Value) -> bool:
+    return _is_float(value) and _operator_of(value) not in _NAMED
 
 
-def _is_float(value: Any) -> bool:
+def _is_float(value: Value) -> bool:
     members = value.type().as_vec_type()
     typed = value if members is None else members.as_list()[0]
     return str(typed.dtype).rpartition(".")[2].upper() in ("FLOAT32", "FP32")
 
 
-def _is_processed(operator: Any) -> bool:
-    """Paddle leaves alone what names its own dtype, like ``full``, and what has no float input."""
+def _is_processed(operator: Operation) -> bool:
+    """Whether Paddle converts it: not what names a dtype, like ``full``, or has no float input."""
     if operator.name() == f"{PADDLE}.data":
         return False
     inputs = [value for value in operator.operands_source() if value.initialized()]
@@ -167,13 +180,13 @@ def casting_models(cast_model_to_fp16: Callable[..., Any]) -> Callable[..., Any]
 
     @functools.wraps(cast_model_to_fp16)
     def cast(
-        program: Any,
-        amp_lists: Any = None,
+        program: Program,
+        amp_lists: AutoMixedPrecisionLists | None = None,
         use_fp16_guard: bool = True,
-        dest_type: Any = paddle.base.core.VarDesc.VarType.FP16,
+        dest_type: object = paddle.base.core.VarDesc.VarType.FP16,
         level: str = "O2",
         use_promote: bool = False,
-    ) -> Any:
+    ) -> object:
         if not is_pir(program):
             return cast_model_to_fp16(
                 program, amp_lists, use_fp16_guard, dest_type, level, use_promote
@@ -199,10 +212,10 @@ def casting_parameters(cast_parameters_to_fp16: Callable[..., Any]) -> Callable[
 
     @functools.wraps(cast_parameters_to_fp16)
     def cast(
-        place: Any,
-        program: Any,
-        scope: Any = None,
-        to_fp16_var_names: Any = None,
+        place: object,
+        program: Program,
+        scope: Scope | None = None,
+        to_fp16_var_names: Collection[str] | None = None,
         *args: Any,
         **keywords: Any,
     ) -> None:
@@ -219,21 +232,21 @@ def casting_parameters(cast_parameters_to_fp16: Callable[..., Any]) -> Callable[
             if operator.name() != _OF_PARAMETER:
                 continue
             name = operator.attrs()["parameter_name"]
-            found = scopes.tensor(scope, name) if name in wanted else None
-            if found is not None:
-                found.set(np.array(scopes.view(found)).astype(np.float16), place)
+            tensor = scopes.tensor(scope, name) if name in wanted else None
+            if tensor is not None:
+                tensor.set(np.array(scopes.view(tensor)).astype(np.float16), place)
 
     return cast
 
 
 def serialising(serialize_pir_program: Callable[..., Any]) -> Callable[..., Any]:
-    """``serialize_pir_program`` without our mark on parameters, whose attributes it knows by name.
+    """``serialize_pir_program`` without our attribute on parameters, which it refuses.
 
-    A program that was read back computes in half what this one does: the operators keep theirs.
+    A program that is read back computes the same in half: the other operators keep the attribute.
     """
 
     @functools.wraps(serialize_pir_program)
-    def serialise(program: Any, *args: Any, **keywords: Any) -> Any:
+    def serialise(program: Program, *args: Any, **keywords: Any) -> object:
         marked = [
             (operator, operator.attrs()[AMP])
             for operator in program.global_block().ops
@@ -250,39 +263,19 @@ def serialising(serialize_pir_program: Callable[..., Any]) -> Callable[..., Any]
     return serialise
 
 
-class _Guard:
-    """Sees what is built between two points of a program."""
-
-    def __init__(self, mark: Callable[[Any], None]) -> None:
-        self._mark = mark
-        self._watched: list[tuple[Any, Any, frozenset[int]]] = []
-
-    def watch(self, program: Any) -> None:
-        """Remembers what the block under construction in `program` holds now."""
-        block = shard_guard.current_block()
-        if any(block == watched for _, watched, _ in self._watched):
-            return
-        before = frozenset(operator.id() for operator in block.ops)
-        self._watched.append((program, block, before))
-
-    def finish(self) -> None:
-        for _, block, before in self._watched:
-            for operator in block.ops:
-                if operator.id() not in before and operator.name().startswith(f"{PADDLE}."):
-                    self._mark(operator)
-
-
 @contextlib.contextmanager
-def _marking(mark: Callable[[Any], None]) -> Iterator[None]:
-    """Calls `mark` with each operator that is built in the block, at its end."""
-    guard = _Guard(mark)
-    guard.watch(paddle.static.default_main_program())
-    shard_guard.watchers.append(guard)
+def _marking(mark: Callable[[Operation], None]) -> Iterator[None]:
+    """Calls `mark` with each of Paddle's operators that is built in the block, at its end."""
+    watch = shard_guard.OperatorWatch()
+    watch.watch(paddle.static.default_main_program())
+    shard_guard.watches.append(watch)
     try:
         yield
     finally:
-        shard_guard.watchers.remove(guard)
-        guard.finish()
+        shard_guard.watches.remove(watch)
+        for operator in watch.built():
+            if operator.name().startswith(f"{PADDLE}."):
+                mark(operator)
 
 
 def guarding(fp16_guard: Callable[..., Any]) -> Callable[..., Any]:
@@ -310,8 +303,8 @@ class _AutoCast:
         self._dtype = dtype
         self._promote = promote
 
-    def __call__(self, operator: Any) -> None:
-        # An inner auto_cast has had the first word.
+    def __call__(self, operator: Operation) -> None:
+        # An inner auto_cast ends first, and decides.
         if operator.has_attr(AMP):
             return
         if self._level == "O0":
@@ -319,7 +312,7 @@ class _AutoCast:
         elif _is_processed(operator):
             operator.set_str_attr(AMP, self._dtype if self._is_half(operator) else "float32")
 
-    def _is_half(self, operator: Any) -> bool:
+    def _is_half(self, operator: Operation) -> bool:
         names = {type_of(operator), operator.name().removeprefix(f"{PADDLE}.").rstrip("_")}
         if names & self._black:
             return False
@@ -332,14 +325,14 @@ class _AutoCast:
 
 
 _casts: list[_AutoCast] = []
-"""Every ``auto_cast`` block that is open; one that is off matters inside another only."""
+"""The ``auto_cast`` blocks that are open; one that is off matters inside another only."""
 
 
-def _is_marked_half(value: Any) -> bool:
+def _is_marked_half(value: Value) -> bool:
     operator = value.get_defining_op()
     if operator.name() == "builtin.combine":
         return all(_is_marked_half(member) for member in operator.operands_source())
-    if was_attribute(operator):
+    if is_attribute_constant(operator):
         return True
     return bool(operator.has_attr(AMP)) and operator.attrs()[AMP] != "float32"
 
@@ -350,10 +343,10 @@ def auto_casting(amp_guard: Callable[..., Any]) -> Callable[..., Any]:
     @contextlib.contextmanager
     def guard(
         enable: bool = True,
-        custom_white_list: Any = None,
-        custom_black_list: Any = None,
+        custom_white_list: Collection[str] | None = None,
+        custom_black_list: Collection[str] | None = None,
         level: str = "O1",
-        dtype: Any = "float16",
+        dtype: DTypeLike = "float16",
         use_promote: bool = True,
     ) -> Iterator[None]:
         lists = (custom_white_list, custom_black_list)
@@ -369,7 +362,7 @@ def auto_casting(amp_guard: Callable[..., Any]) -> Callable[..., Any]:
         name = _name_of_dtype(f".{getattr(dtype, 'name', dtype)}")
         update_list = sys.modules["paddle.amp.auto_cast"]._update_list
         white, black = update_list(*lists, level, name)
-        # Paddle checks the arguments, and is kept from casting while it builds.
+        # Paddle checks the arguments, and does not cast while it builds.
         marks = _AutoCast(white, black, level, name, use_promote)
         _casts.append(marks)
         try:
@@ -386,13 +379,13 @@ def scaling_backward(backward: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(backward)
     def scaled(
-        self: Any,
-        loss: Any,
-        startup_program: Any = None,
-        parameter_list: Any = None,
-        no_grad_set: Any = None,
-        callbacks: Any = None,
-    ) -> Any:
+        self: OptimizerWithMixedPrecision,
+        loss: Tensor,
+        startup_program: Program | None = None,
+        parameter_list: list[Tensor] | None = None,
+        no_grad_set: set[Tensor] | None = None,
+        callbacks: object = None,
+    ) -> object:
         rest = (startup_program, parameter_list, no_grad_set, callbacks)
         if not paddle.base.framework.in_pir_mode():
             return backward(self, loss, *rest)
@@ -423,36 +416,38 @@ def scaling_backward(backward: Callable[..., Any]) -> Callable[..., Any]:
     return scaled
 
 
-def _keep_parameters(program: Any) -> set[str]:
-    """Leaves parameters in float32; half operators read them rounded. Gives their names.
+def _keep_parameters(program: Program) -> set[str]:
+    """Leaves parameters in float32, rounded where half operators read them; returns their names.
 
     Stock Paddle keeps a float32 copy beside each half parameter. A PIR parameter is float32 when
     the optimizer is built and gets none, so it is its own copy.
     """
-    found = [op for op in program.global_block().ops if op.name() == _OF_PARAMETER]
-    for operator in found:
+    parameters = [op for op in program.global_block().ops if op.name() == _OF_PARAMETER]
+    for operator in parameters:
         operator.set_str_attr(AMP, "float32")
-    return {str(operator.attrs()["parameter_name"]) for operator in found}
+    return {str(operator.attrs()["parameter_name"]) for operator in parameters}
 
 
 def unscaling_gradients(apply_gradients: Callable[..., Any]) -> Callable[..., Any]:
     """``apply_gradients`` of a decorated optimizer, whose updates read the unscaled gradients.
 
-    Stock Paddle unscales them in place, which a PIR program does not tell.
+    Stock Paddle unscales them in place, which a PIR program does not record.
     """
 
     @functools.wraps(apply_gradients)
-    def unscaled(self: Any, params_grads: Any) -> Any:
+    def unscaled(
+        self: OptimizerWithMixedPrecision, params_grads: list[tuple[Tensor, Tensor]]
+    ) -> object:
         if not paddle.base.framework.in_pir_mode():
             return apply_gradients(self, params_grads)
         if not _scales(self):
             return self._optimizer.apply_gradients(params_grads)
         gradients = [gradient for _, gradient in params_grads]
         ops = paddle._C_ops
-        gradients, found = ops.check_finite_and_unscale_(gradients, self._loss_scaling)
+        gradients, overflow = ops.check_finite_and_unscale_(gradients, self._loss_scaling)
         if self._use_dynamic_loss_scaling:
             gradients = ops.update_loss_scaling_(
-                gradients, found, self._loss_scaling, self._num_good_steps, self._num_bad_steps,
+                gradients, overflow, self._loss_scaling, self._num_good_steps, self._num_bad_steps,
                 self._incr_every_n_steps, self._decr_every_n_nan_or_inf, self._incr_ratio,
                 self._decr_ratio, False,
             )[0]  # fmt: skip
@@ -463,7 +458,7 @@ def unscaling_gradients(apply_gradients: Callable[..., Any]) -> Callable[..., An
     return unscaled
 
 
-def _scales(optimizer: Any) -> bool:
+def _scales(optimizer: OptimizerWithMixedPrecision) -> bool:
     return bool(optimizer._use_dynamic_loss_scaling or optimizer._init_loss_scaling != 1.0)
 
 
@@ -471,7 +466,7 @@ def supporting_everything(get_sys_unsupported_list: Callable[..., Any]) -> Calla
     """The list of operators without half kernels: an IPU has none such."""
 
     @functools.wraps(get_sys_unsupported_list)
-    def unsupported(dtype: Any) -> tuple[str, set[str], Any]:
+    def unsupported(dtype: object) -> tuple[str, set[str], set[str]]:
         _, _, all_ops = get_sys_unsupported_list(dtype)
         return "IPU", set(), all_ops
 

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+import paddle
+
+if TYPE_CHECKING:
+    from paddle import Tensor
+    from paddle.nn import ClipGradByValue
 
 
-def clip_by_value(self: Any, params_grads: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+def clip_by_value(
+    self: ClipGradByValue, params_grads: list[tuple[Tensor, Tensor | None]]
+) -> list[tuple[Tensor, Tensor]]:
     """``ClipGradByValue._pir_clip``: clips as the dynamic form does, by operators of the program.
 
     Args:
-        self: the ``paddle.nn.ClipGradByValue``.
-        params_grads: parameters and their gradients; parameters with ``need_clip`` off keep theirs.
-    """
-    import paddle
+        self: the clip, with its bounds.
+        params_grads: parameters and their gradients; those of parameters with ``need_clip`` off
+            are not clipped.
 
+    Returns:
+        Parameters and their gradients, without those that have none.
+    """
     clipped = []
     for parameter, gradient in params_grads:
         if gradient is None:

@@ -14,10 +14,13 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
+import paddle
+from paddle.base import core
 
+from paddle_ipu.dialect.paddle_objects import Program, Value
 from paddle_ipu.dialect.value_names import NAME_PREFIX
 from paddle_ipu.errors import ModelFileError, NotSupported
 from paddle_ipu.frontend import expand_fused, pir, program_desc, saved_model
@@ -26,6 +29,11 @@ from paddle_ipu.frontend.pir_json import NEWEST_VERSION, VERSIONS
 from paddle_ipu.frontend.saved_model import ModelFiles, SavedModel
 from paddle_ipu.ops.translate import check_supported
 from paddle_ipu.runtime import scope as scopes
+
+if TYPE_CHECKING:
+    from paddle.static import Executor
+
+PathPrefix = str | os.PathLike[str] | None
 
 _ARGUMENTS = ("model_filename", "params_filename")
 _DEPRECATED = ("pserver_endpoints",)
@@ -37,7 +45,10 @@ _PADDLES_ERRORS = (
 
 
 def load(
-    original: Callable[..., Any], path_prefix: Any, executor: Any, options: Mapping[str, Any]
+    original: Callable[..., Any],
+    path_prefix: PathPrefix,
+    executor: Executor,
+    options: Mapping[str, Any],
 ) -> list[Any]:
     """[program, names of feeds, fetch targets]; parameters go to the global scope.
 
@@ -54,8 +65,6 @@ def load(
         NotSupported: this Paddle cannot run the program, and the IPU lacks an operator too.
         TypeError: an option Paddle does not have.
     """
-    import paddle
-
     unknown = [name for name in options if name not in (*_ARGUMENTS, *_DEPRECATED)]
     if unknown:
         raise TypeError(
@@ -96,29 +105,25 @@ def load(
 
 
 def _in_pir_mode() -> bool:
-    import paddle
-
     in_pir_mode = getattr(paddle.framework, "in_pir_mode", None)
     return in_pir_mode is not None and bool(in_pir_mode())
 
 
 def _is_newer(model: SavedModel) -> bool:
     """Whether a PIR program is of a newer version than this Paddle writes."""
-    import paddle
-
     here = VERSIONS.get(".".join(paddle.__version__.split(".")[:2]), NEWEST_VERSION)
     return int(model.description.version) > here
 
 
 def _load_with_paddle(
     original: Callable[..., Any],
-    path_prefix: Any,
-    executor: Any,
+    path_prefix: PathPrefix,
+    executor: Executor,
     options: Mapping[str, Any],
     files: ModelFiles,
 ) -> list[Any]:
     if not options and isinstance(files.program, Path):
-        folder = Path(os.path.abspath(path_prefix))
+        folder = Path(os.path.abspath(str(path_prefix)))
         if files.program.parent == folder:
             # Paddle looks for __model__ only where an option is given.
             path_prefix, options = str(folder), {"model_filename": files.program.name}
@@ -194,28 +199,22 @@ def _translated(model: SavedModel) -> Any:
     return program
 
 
-def _translation_with_feeds(serialised: bytes) -> Any:
-    import paddle
-    from paddle.base import core
-
-    program = paddle.pir.translate_to_pir(core.ProgramDesc(serialised))
+def _translation_with_feeds(serialised: bytes) -> Program:
+    program: Program = paddle.pir.translate_to_pir(core.ProgramDesc(serialised))
     block = program.global_block()
     for op in list(block.ops):
         if op.name() == "pd_op.feed":
             fed = op.result(0)
             with paddle.static.program_guard(program):
-                value = paddle.static.data(op.attrs()["name"], fed.shape, fed.dtype)
+                value: Value = paddle.static.data(op.attrs()["name"], fed.shape, fed.dtype)
             value.get_defining_op().move_before(op)
             fed.replace_all_uses_with(value)
             block.remove_op(op)
     return program
 
 
-def _deserialized(model: SavedModel) -> Any:
-    import paddle
-    from paddle.base import core
-
-    program = paddle.static.Program()
+def _deserialized(model: SavedModel) -> Program:
+    program: Program = paddle.static.Program()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.json")
         path.write_bytes(model.content)
@@ -223,20 +222,20 @@ def _deserialized(model: SavedModel) -> Any:
     return program
 
 
-def _as_pir(program: Any, model: SavedModel) -> list[Any]:
+def _as_pir(program: Program, model: SavedModel) -> list[Any]:
     fill_scope(model.parameters)
     feeds = _feeds(program, model) if model.is_pir else program_desc.signature(model.description)[0]
     return [program, feeds, _fetched(program)]
 
 
-def _feeds(program: Any, model: SavedModel) -> list[str]:
+def _feeds(program: Program, model: SavedModel) -> list[str]:
     names = [
         str(op.attrs()["name"]) for op in program.global_block().ops if op.name() == "pd_op.data"
     ]
     return [name for name in names if name not in model.parameters]
 
 
-def _fetched(program: Any) -> list[Any]:
+def _fetched(program: Program) -> list[Value]:
     fetches = [op for op in program.global_block().ops if op.name() == "pd_op.fetch"]
     fetches.sort(key=lambda op: int(op.attrs()["col"]))
     return [op.operand_source(0) for op in fetches]
@@ -244,6 +243,4 @@ def _fetched(program: Any) -> list[Any]:
 
 def fill_scope(parameters: Mapping[str, Array]) -> None:
     """Copies arrays into the global scope's variables."""
-    import paddle
-
     scopes.fill(paddle.static.global_scope(), parameters)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +13,13 @@ WITH_PIR = ("3.0", "3.1", "3.2", "3.3")
 """Those whose static programs are PIR programs; 2.6 has the classes, but builds none of them."""
 
 
+Switch = Callable[[bool], None]
+"""Puts a patch into effect, or takes it back."""
+
+
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """One row: the attribute of one Paddle module (or of a class in it) that is replaced.
+    """One row: an attribute of a module of Paddle, or of a class in it, that is replaced.
 
     Attributes:
         module: the module to patch, imported if need be.
@@ -24,10 +29,11 @@ class Patch:
         wraps: `replacement` is a function that makes the new object from the original one.
         required: Paddle must have the attribute; False for names only an IPU build has, and, where
             it is wrapped, for names that only some Paddles have.
-        versions: Paddle versions the row is for, as major.minor.
-        name: of the replacement, where its own does not tell it from others.
-        where_absent: what is wrapped may be missing; the row is for Paddles without it too, and
-            `replacement` is given an object that cannot be called then.
+        versions: Paddle versions that the row is for, as major.minor.
+        name: of the replacement, where several have the same.
+        where_absent: what is wrapped may be missing; `replacement` then gets an object that cannot
+            be called.
+        connect: of a row that is in effect at times only: takes the function that switches it.
     """
 
     module: str
@@ -39,17 +45,19 @@ class Patch:
     versions: tuple[str, ...] = SUPPORTED_VERSIONS
     name: str = ""
     where_absent: bool = False
+    connect: Callable[[Switch], None] | None = None
 
     @property
     def target(self) -> str:
+        """The full name of what is replaced."""
         return f"{self.module}.{self.attribute}"
 
     @property
-    def told(self) -> str:
+    def replacement_name(self) -> str:
         """The replacement's module and name."""
         if self.name:
             return self.name
-        made = self.replacement
-        if isinstance(made, property):
-            made = made.fget
-        return f"{made.__module__}.{made.__qualname__.lstrip('_')}"
+        new = self.replacement
+        if isinstance(new, property):
+            new = new.fget
+        return f"{new.__module__}.{new.__qualname__.lstrip('_')}"

@@ -1,4 +1,4 @@
-"""The table of every name patched into Paddle; ``plugin.py`` puts it into effect."""
+"""The table of all names that are replaced in Paddle; ``plugin.py`` puts it into effect."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from paddle_ipu.dygraph import (
 )
 from paddle_ipu.inference import config, pool, predictor
 from paddle_ipu.legacy import fluid_import, static_nn, variables_of_copies
-from paddle_ipu.legacy.pir_answers import answer_of
+from paddle_ipu.legacy.pir_members import member_of
 from paddle_ipu.legacy.pir_names import PIR_NAMES, STATIC_LAYERS
 from paddle_ipu.options import strategy
 from paddle_ipu.runtime import executor, ipu_backend
@@ -35,7 +35,7 @@ def _everywhere(
     wraps: bool = False,
     required: bool = True,
 ) -> tuple[Patch, ...]:
-    """One row for each module that holds the name: a name imported by value is a copy."""
+    """A row for each module that has the name: a name imported by value is a copy."""
     return tuple(
         Patch(module, attribute, replacement, reason, wraps, required) for module in modules
     )
@@ -138,7 +138,7 @@ _OLD_API = tuple(
     Patch(
         "paddle.pir",
         f"{row.owner}.{row.name}",
-        answer_of(row),
+        member_of(row),
         "PIR lacks it and scripts for ProgramDesc programs use it",
         row.wraps,
         row.wraps,
@@ -244,6 +244,15 @@ _DYNAMIC = (
         left_on_cpu.setting_device,
         "says nothing of dynamic mode, which stays on the CPU",
         wraps=True,
+    ),
+    Patch(
+        "paddle.nn",
+        "Layer.__call__",
+        left_on_cpu.noticing,
+        "says nothing of a layer on the CPU; replaced from `set_device('ipu')` until a layer is "
+        "called",
+        wraps=True,
+        connect=left_on_cpu.connect,
     ),
     Patch(
         "paddle.nn.layer.norm",

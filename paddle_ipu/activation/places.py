@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import paddle
 from paddle.base import core
+
+if TYPE_CHECKING:
+    from paddle.distributed.launch.context.device import Device
 
 
 class IPUPlace(core.CPUPlace):
@@ -72,26 +75,23 @@ def is_compiled_with_ipu() -> bool:
 
 
 def get_ipu_device_count() -> int:
-    """How many devices there are: one IPU Model, whatever number of IPUs it stands for.
-
-    Upstream, too, answers 1 for the IPU Model.
-    """
+    """The number of devices: one IPU Model, however many IPUs it models, as upstream."""
     return 1
 
 
 def naming_ipus(get_device: Callable[..., Any]) -> Callable[..., Any]:
-    """``paddle.get_device`` that answers ``ipus:{0-<n-1>}`` while the IPU is the device.
+    """``paddle.get_device`` that returns ``ipus:{0-<n-1>}`` while the IPU is the device.
 
     Stock code asks for a CPU place first, which an IPU place is by inheritance.
     """
 
     @functools.wraps(get_device)
-    def get_device_with_ipus(*tensor: Any, **keywords: Any) -> Any:
+    def get_device_with_ipus(*tensor: Any, **keywords: Any) -> str:
         # Asked for a tensor's device (Paddle 3.3 takes one), the stock answer is right.
         default = not tensor and not keywords
         if default and isinstance(paddle.base.framework._current_expected_place_(), IPUPlace):
             return f"ipus:{{0-{get_ipu_device_count() - 1}}}"
-        return get_device(*tensor, **keywords)
+        return str(get_device(*tensor, **keywords))
 
     return get_device_with_ipus
 
@@ -103,7 +103,7 @@ def guarding_ipus(device_guard: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @functools.wraps(device_guard)
-    def guard(device: str | None = None) -> Any:
+    def guard(device: str | None = None) -> object:
         on_ipu = isinstance(device, str) and device.partition(":")[0] == "ipu"
         return device_guard(None if on_ipu else device)
 
@@ -111,10 +111,10 @@ def guarding_ipus(device_guard: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def taking_named_ipus(convert_to_place: Callable[..., Any]) -> Callable[..., Any]:
-    """``_convert_to_place`` that takes what ``paddle.get_device`` gives for the IPU."""
+    """``_convert_to_place`` that takes what ``paddle.get_device`` returns for the IPU."""
 
     @functools.wraps(convert_to_place)
-    def convert(device: Any) -> Any:
+    def convert(device: object) -> object:
         if isinstance(device, str) and device.lower().startswith("ipus:"):
             return IPUPlace()
         return convert_to_place(device)
@@ -129,10 +129,10 @@ def counting_ipus(get_selected_devices: Callable[..., Any]) -> Callable[..., Any
     """
 
     @functools.wraps(get_selected_devices)
-    def get_selected_devices_of(device: Any, devices: Any = "") -> Any:
+    def get_selected_devices_of(device: Device, devices: str = "") -> list[str]:
         on_ipus = device.get_selected_device_key() == "FLAGS_selected_ipus"
         if on_ipus and str(devices).isdecimal():
             return [str(devices)]
-        return get_selected_devices(device, devices)
+        return list(get_selected_devices(device, devices))
 
     return get_selected_devices_of

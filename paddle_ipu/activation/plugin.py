@@ -2,42 +2,64 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import sys
 import types
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import _paddle_ipu_autoload
 from paddle_ipu.activation import root_logger
 from paddle_ipu.activation.patch import SUPPORTED_VERSIONS, Patch
-from paddle_ipu.dygraph import left_on_cpu
 from paddle_ipu.errors import ActivationError
 from paddle_ipu.legacy import fluid_import
+
+if TYPE_CHECKING:
+    from paddle_ipu.options.strategy import StrategyValues
+    from paddle_ipu.runtime.ipu_program import IpuProgram
 
 _ABSENT = object()
 
 
 @dataclass(frozen=True, slots=True)
 class _Applied:
+    """A row in effect, or to be put into effect.
+
+    Attributes:
+        patch: the row.
+        owner: the module or class whose attribute it replaces.
+        name: of the attribute.
+        original: what Paddle has there.
+    """
+
     patch: Patch
     owner: Any
     name: str
     original: object
 
+    def restore(self) -> None:
+        """Puts the original back."""
+        if self.original is _ABSENT:
+            delattr(self.owner, self.name)
+        else:
+            setattr(self.owner, self.name, self.original)
+
 
 _applied: list[_Applied] = []
+_switched_on: dict[str, _Applied] = {}
+"""Rows with `connect` that are in effect, by target."""
 
 
 def activate() -> None:
-    """Patches Paddle, which is imported if it was not; does nothing if it is patched already.
+    """Imports Paddle and patches it; does nothing where it is patched already.
 
     Raises:
-        ActivationError: Paddle is missing or of a version the plugin does not know, or lacks
-            names the plugin replaces, or has them in another form, or a part of the plugin cannot
-            be imported. Nothing is patched then.
+        ActivationError: Paddle is missing or of an unknown version, lacks names that the plugin
+            replaces or has them in another form, or a part of the plugin cannot be imported.
+            Nothing is patched then.
     """
     if _applied:
         return
@@ -48,15 +70,17 @@ def activate() -> None:
         from paddle_ipu.activation import zlib_order
 
         zlib_order.repair()
-    found = _find_targets(patches)
-    replacements = _resolve(found)
-    for applied, replacement in zip(found, replacements, strict=True):
-        setattr(applied.owner, applied.name, replacement)
-        _applied.append(applied)
+    targets = _find_targets(patches)
+    for applied, replacement in zip(targets, _replacements(targets), strict=True):
+        if applied.patch.connect is None:
+            setattr(applied.owner, applied.name, replacement)
+            _applied.append(applied)
+        else:
+            applied.patch.connect(functools.partial(_switch, applied.patch))
     from paddle_ipu.runtime import shared_runs
 
     shared_runs.register(_share_runs)
-    fluid_import.remember()
+    fluid_import.install()
     root_logger.release()
 
 
@@ -64,19 +88,28 @@ def deactivate() -> None:
     """Restores every patched name exactly; before Paddle is imported, stops waiting for it."""
     _paddle_ipu_autoload.stop_waiting()
     root_logger.restore()
-    left_on_cpu.rest()
+    while _switched_on:
+        _switched_on.popitem()[1].restore()
     while _applied:
-        applied = _applied.pop()
-        if applied.original is _ABSENT:
-            delattr(applied.owner, applied.name)
-        else:
-            setattr(applied.owner, applied.name, applied.original)
-    fluid_import.forget()
+        _applied.pop().restore()
+    fluid_import.uninstall()
 
 
 def is_active() -> bool:
     """Whether Paddle is patched."""
     return bool(_applied)
+
+
+def _switch(patch: Patch, on: bool) -> None:
+    """Puts a row with `connect` into effect, or takes it back."""
+    before = _switched_on.pop(patch.target, None)
+    if before is not None:
+        before.restore()
+    if on and is_active():
+        (applied,) = _find_targets([patch])
+        (replacement,) = _replacements([applied])
+        setattr(applied.owner, applied.name, replacement)
+        _switched_on[patch.target] = applied
 
 
 def original(module: str, attribute: str) -> Any:
@@ -89,7 +122,7 @@ def original(module: str, attribute: str) -> Any:
     Raises:
         KeyError: no row is for that name, or Paddle has nothing there.
     """
-    for applied in _applied:
+    for applied in (*_applied, *_switched_on.values()):
         if (applied.patch.module, applied.patch.attribute) == (module, attribute):
             if applied.original is _ABSENT:
                 raise KeyError(f"stock Paddle has no {module}.{attribute}")
@@ -110,14 +143,15 @@ def describe_patches() -> str:
         "| --- | --- | --- | --- | --- |",
     ]
     for row in _table():
-        made = f"made by `{row.told}`" if row.wraps else f"`{row.told}`"
+        new = row.replacement_name
+        made = f"made by `{new}`" if row.wraps else f"`{new}`"
         required = "yes" if row.required else "no"
         versions = ", ".join(row.versions)
         lines.append(f"| `{row.target}` | {made} | {row.reason} | {required} | {versions} |")
     return "\n".join(lines) + "\n"
 
 
-def _share_runs(program: Any, values: Any) -> None:
+def _share_runs(program: IpuProgram, values: StrategyValues) -> None:
     from paddle_ipu.serving.shared_runs import share
 
     share(program, values)
@@ -129,12 +163,12 @@ def _paddle_version() -> str:
     except ImportError as error:
         raise ActivationError(
             f"Paddle cannot be imported: {error}. Install it with `pip install paddlepaddle`, "
-            f"one of the versions {_versions_in_words()}."
+            f"one of the versions {_known_versions()}."
         ) from error
     return str(paddle.__version__)
 
 
-def _versions_in_words() -> str:
+def _known_versions() -> str:
     return ", ".join(f"{version}.x" for version in SUPPORTED_VERSIONS)
 
 
@@ -142,14 +176,14 @@ def _patches_for(version: str) -> list[Patch]:
     major_minor = ".".join(version.split(".")[:2])
     if major_minor not in SUPPORTED_VERSIONS:
         raise ActivationError(
-            f"This Paddle has version {version}; paddle_ipu knows {_versions_in_words()}. Install "
+            f"This Paddle has version {version}; paddle_ipu knows {_known_versions()}. Install "
             "one of these, or set PADDLE_IPU_AUTOLOAD=0 to use Paddle without the IPU."
         )
     return [row for row in _table() if major_minor in row.versions]
 
 
 def _table() -> Sequence[Patch]:
-    """The rows; all that is put into Paddle is imported for it."""
+    """The rows; imports everything that is put into Paddle."""
     try:
         from paddle_ipu.activation import patch_table
     except (ImportError, AttributeError) as error:
@@ -170,35 +204,35 @@ def _owner(module: str, attribute: str) -> tuple[Any, str]:
 
 
 def _find_targets(patches: list[Patch]) -> list[_Applied]:
-    found, missing = [], []
+    targets, missing = [], []
     for patch in patches:
         try:
             owner, name = _owner(patch.module, patch.attribute)
         except (ImportError, AttributeError):
             missing.append(patch.target)
             continue
-        # Not getattr: a property or a static method must be put back as it was, and an attribute
-        # inherited from a base class belongs to that class.
+        # Not getattr: a property or a static method has to be restored as it is, and an inherited
+        # attribute belongs to the base class.
         stock = vars(owner).get(name, _ABSENT)
         if stock is _ABSENT and patch.required:
             missing.append(patch.target)
         if stock is _ABSENT and patch.wraps and not patch.where_absent:
             continue
-        found.append(_Applied(patch, owner, name, stock))
+        targets.append(_Applied(patch, owner, name, stock))
     if missing:
         raise ActivationError(
             f"This Paddle, version {_paddle_version()}, lacks names that paddle_ipu replaces: "
             f"{', '.join(missing)}. Nothing was patched. Install one of Paddle "
-            f"{_versions_in_words()} as released, or a paddle_ipu made for this one."
+            f"{_known_versions()} as released, or a paddle_ipu made for this one."
         )
-    return found
+    return targets
 
 
-def _resolve(found: list[_Applied]) -> list[object]:
-    """The replacements of all rows; copies of one original get one and the same replacement."""
+def _replacements(targets: list[_Applied]) -> list[object]:
+    """The replacements of rows; copies of one original get one and the same replacement."""
     made: dict[tuple[int, int], object] = {}
     replacements: list[object] = []
-    for applied in found:
+    for applied in targets:
         patch = applied.patch
         key = (id(patch.replacement), id(applied.original))
         if key not in made:
@@ -212,7 +246,7 @@ def _resolve(found: list[_Applied]) -> list[object]:
 
 
 def _leave_unconverted(replacement: object) -> None:
-    """Has ``paddle.jit.to_static`` call what stands for a function of Paddle, as it calls Paddle's.
+    """Marks a replacement so that ``paddle.jit.to_static`` calls it as it calls Paddle's own.
 
     It rewrites the source of all functions that are neither Paddle's nor marked.
     """
@@ -224,15 +258,18 @@ def _leave_unconverted(replacement: object) -> None:
 
 
 def _check_form(patch: Patch, stock: object, new: object) -> None:
-    """Python functions and classes must be callable in the way the replacement expects."""
-    for each in (stock, new):
-        if not isinstance(each, types.FunctionType) and type(each) is not type:
-            return
+    """Checks that a Python function or class has the parameters that its replacement has.
+
+    Raises:
+        ActivationError: it has others.
+    """
+    if not all(isinstance(each, types.FunctionType) or type(each) is type for each in (stock, new)):
+        return
     expected = list(inspect.signature(new).parameters)  # type: ignore[arg-type]
     got = list(inspect.signature(stock).parameters)  # type: ignore[arg-type]
     if got != expected:
         raise ActivationError(
             f"{patch.target} has the parameters {', '.join(got)}; its replacement "
-            f"{patch.told} expects {', '.join(expected)}. Nothing was patched. Install one "
-            f"of Paddle {_versions_in_words()} as released, or a paddle_ipu made for this one."
+            f"{patch.replacement_name} expects {', '.join(expected)}. Nothing was patched. Install "
+            f"one of Paddle {_known_versions()} as released, or a paddle_ipu made for this one."
         )

@@ -1,9 +1,9 @@
 """``ipu_shard_guard`` for PIR programs: writes ``ipu_index`` and ``ipu_stage`` on operators.
 
-A legacy operator reads the guard when it is made; PIR operators are made in C++, which knows no
-guard. So a guard remembers which operators a block held when it began, and stamps the new ones
-when it ends. An inner guard ends first and hands its operators to the outer one as done, also
-those it left without an attribute because its index or stage was negative.
+An operator of a ProgramDesc reads the guard when it is made; PIR operators are made in C++, which
+knows no guard. So a guard notes which operators a block has when it begins, and writes on the new
+ones when it ends. An inner guard ends first. The outer one leaves its operators alone, those
+without attributes too, whose index or stage is negative.
 """
 
 from __future__ import annotations
@@ -15,62 +15,74 @@ from typing import Any
 
 import paddle
 
+from paddle_ipu.dialect.paddle_objects import Block, Operation, Program
+
 _pir = paddle.base.libpaddle.pir
-# What legacy Paddle has no operator for: they have no place of their own.
+# ProgramDescs have no operators for these: they are on no IPU.
 _NOT_OPERATORS = frozenset({"builtin.parameter", "pd_op.data"})
 
 
-class _Guard:
-    """One active guard: the blocks it watches and the operators that are placed already."""
+class OperatorWatch:
+    """The operators that are built in some blocks from a moment on."""
 
-    def __init__(self, index: int, stage: int) -> None:
-        self.index = index
-        self.stage = stage
-        self.placed: set[int] = set()
-        # The program is held so that the block outlives the guard.
-        self._watched: list[tuple[Any, Any, frozenset[int]]] = []
+    def __init__(self) -> None:
+        # The program is held so that the block outlives the watch.
+        self._watched: list[tuple[Program, Block, frozenset[int]]] = []
 
-    def watch(self, program: Any) -> None:
-        """Remembers what the block under construction in `program` holds now."""
-        block = current_block()
+    def watch(self, program: Program) -> None:
+        """Watches the block of `program` that is under construction, from now on."""
+        block: Block = _pir.get_current_insertion_point().block()
         if any(block == watched for _, watched, _ in self._watched):
             return
         before = frozenset(operator.id() for operator in block.ops)
         self._watched.append((program, block, before))
 
-    def finish(self) -> set[int]:
-        """Stamps what is new in the watched blocks; returns the ids of all placed operators."""
+    def built(self) -> Iterator[Operation]:
+        """The operators that were built since."""
         for _, block, before in self._watched:
             for operator in block.ops:
                 if operator.id() not in before:
-                    self._place(operator)
-        return self.placed
+                    yield operator
 
-    def _place(self, operator: Any) -> None:
+
+class _Guard(OperatorWatch):
+    """One active guard.
+
+    Attributes:
+        placed: ids of the operators that it or an inner guard has placed.
+    """
+
+    def __init__(self, index: int, stage: int) -> None:
+        super().__init__()
+        self._index = index
+        self._stage = stage
+        self.placed: set[int] = set()
+
+    def finish(self) -> None:
+        """Places the operators that were built."""
+        for operator in self.built():
+            self._place(operator)
+
+    def _place(self, operator: Operation) -> None:
         if operator.id() not in self.placed:
             self.placed.add(operator.id())
             if operator.name() not in _NOT_OPERATORS:
-                if self.index >= 0:
-                    operator.set_int_attr("ipu_index", self.index)
-                if self.stage >= 0:
-                    operator.set_int_attr("ipu_stage", self.stage)
+                if self._index >= 0:
+                    operator.set_int_attr("ipu_index", self._index)
+                if self._stage >= 0:
+                    operator.set_int_attr("ipu_stage", self._stage)
         for block in operator.blocks():
             for nested in block.ops:
                 self._place(nested)
 
 
 _guards: list[_Guard] = []
-watchers: list[Any] = []
-"""Other guards, which are told of each program that becomes the default one: ``watch(program)``."""
-
-
-def current_block() -> Any:
-    """The block under construction."""
-    return _pir.get_current_insertion_point().block()
+watches: list[OperatorWatch] = []
+"""Others than guards; each watches all programs that become the default one."""
 
 
 def stamping(ipu_shard_guard: Callable[..., Any]) -> Callable[..., Any]:
-    """Paddle's ``ipu_shard_guard``, which serves legacy programs, made to serve PIR ones too."""
+    """``ipu_shard_guard`` that places the operators of PIR programs too."""
 
     @contextlib.contextmanager
     def stamping_guard(index: int = -1, stage: int = -1) -> Iterator[None]:
@@ -89,21 +101,21 @@ def stamping(ipu_shard_guard: Callable[..., Any]) -> Callable[..., Any]:
                 yield
         finally:
             _guards.remove(guard)
-            placed = guard.finish()
+            guard.finish()
             if _guards:
-                _guards[-1].placed |= placed
+                _guards[-1].placed |= guard.placed
 
     return functools.wraps(ipu_shard_guard)(stamping_guard)
 
 
 def following_programs(switch_main_program: Callable[..., Any]) -> Callable[..., Any]:
-    """``switch_main_program`` that lets guards begun outside of a ``program_guard`` see into it."""
+    """``switch_main_program`` that has guards from outside of a ``program_guard`` watch inside."""
 
     @functools.wraps(switch_main_program)
-    def switch_and_watch(program: Any, insertion_point: Any = None) -> Any:
+    def switch_and_watch(program: Program, insertion_point: object = None) -> object:
         previous = switch_main_program(program, insertion_point)
-        for guard in (*_guards, *watchers):
-            guard.watch(program)
+        for watch in (*_guards, *watches):
+            watch.watch(program)
         return previous
 
     return switch_and_watch

@@ -1,4 +1,4 @@
-"""What ``gc-info`` and ``gc-monitor`` print of a partition of IPU Models."""
+"""The tables of ``gc-info`` and ``gc-monitor`` for a partition of IPU Models."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ _NOT_MEASURED = "N/A"
 
 def devices(partition: Mapping[str, Any]) -> Iterator[list[int]]:
     """The devices of one GCD as lists of IPUs: single ones, pairs, fours, up to all."""
-    room = partition["size"] // partition["gcds"]
-    size = 1
-    while size <= room:
-        for first in range(0, room, size):
-            yield list(range(first, first + size))
-        size *= 2
+    size, ipus = partition["size"] // partition["gcds"], 1
+    while ipus <= size:
+        for first in range(0, size, ipus):
+            yield list(range(first, first + ipus))
+        ipus *= 2
 
 
 def device_list(partition: Mapping[str, Any], host: str) -> str:
     """What ``gc-info -l`` prints.
 
     Args:
-        partition: as the V-IPU service tells of it.
+        partition: as the V-IPU service returns it.
         host: of the service.
     """
     lines = [f"Partition: {partition['name']} [{partition['state'].lower()}]"]
@@ -85,17 +84,17 @@ def monitor(partition: Mapping[str, Any], gcd: int, host: str, version: str, *,
     """What ``gc-monitor`` prints of one GCD.
 
     Args:
-        partition: as the V-IPU service tells of it.
+        partition: as the V-IPU service returns it.
         gcd: number of the GCD.
         host: of the service.
         version: of the service.
         cards: whether to print the table of IPUs.
         now: seconds since 1970; the time that processes have had their IPUs is counted to it.
     """
-    room = partition["size"] // partition["gcds"]
+    size = partition["size"] // partition["gcds"]
     kind = "reconfigurable IPUs" if partition["reconfigurable"] else "IPUs"
     name = partition["name"]
-    title = f"Partition: {name} (gcd:{gcd}) [{partition['state'].lower()}] has {room} {kind}"
+    title = f"Partition: {name} (gcd:{gcd}) [{partition['state'].lower()}] has {size} {kind}"
     lines: list[str] = []
     if cards:
         header = ("IPU-M", "Serial", "IPU-M SW", "Server version", "ICU FW", "Type", "ID", "IPU#",
@@ -103,7 +102,7 @@ def monitor(partition: Mapping[str, Any], gcd: int, host: str, version: str, *,
         rows = [
             (_short(host), _NOT_MEASURED, _NOT_MEASURED, version, _NOT_MEASURED, "Model", str(ipu),
              str(_on_board(ipu)), "DNC")
-            for ipu in range(room)
+            for ipu in range(size)
         ]  # fmt: skip
         lines += _boxed(f"gc-monitor | {title}", header, rows, every=_MODELS_PER_BOARD)
     else:

@@ -9,7 +9,7 @@ import sys
 import time
 from typing import Any
 
-from paddle_ipu.cli.predicted import Target, add_target, predicted_target
+from paddle_ipu.cli.predicted import Target, add_predicted_target, predicted_target
 from paddle_ipu.compiler.proposals import Proposal, Proposals, proposals
 from paddle_ipu.cost_model.memory_check import size
 from paddle_ipu.cost_model.plan import MOST, Candidate, Plan, plan
@@ -36,7 +36,7 @@ _SHOWN = 8
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of this subcommand."""
-    add_target(parser)
+    add_predicted_target(parser)
     add = parser.add_argument
     add(
         "--batch",
@@ -57,75 +57,79 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.batch < 0 or arguments.candidates < 1:
         print("--batch and --candidates take numbers above 0", file=sys.stderr)
         return 2
-    found = predicted_target(arguments)
-    if isinstance(found, int):
-        return found
+    target = predicted_target(arguments)
+    if isinstance(target, int):
+        return target
     begin = time.perf_counter()
-    made, told = _planned(found, arguments)
+    planned, proposed = _planned(target, arguments)
     seconds = time.perf_counter() - begin
     if arguments.json:
-        shown = [_as_json(proposal) for proposal in told.proposals]
-        print(json.dumps({"fitting": shown, "too_large": made.too_large}, indent=1))
-        return 0 if told.proposals else 1
-    tried = len(made.candidates) + made.too_large
+        shown = [_as_json(proposal) for proposal in proposed.proposals]
+        print(json.dumps({"fitting": shown, "too_large": planned.too_large}, indent=1))
+        return 0 if proposed.proposals else 1
+    tried = len(planned.candidates) + planned.too_large
     print(
-        f"{tried} strategies for {found.machine.name} in {seconds:.1f} s; "
-        f"{len(made.candidates)} fit"
+        f"{tried} strategies for {target.machine.name} in {seconds:.1f} s; "
+        f"{len(planned.candidates)} fit"
     )
-    print(_HEAD if found.program.settings.training else _HEAD_INFERENCE)
-    for proposal in told.proposals:
+    print(_HEAD if target.program.settings.training else _HEAD_INFERENCE)
+    for proposal in proposed.proposals:
         print(_row(proposal.candidate))
-    if found.program.rows_are_fixed:
+    if target.program.rows_are_fixed:
         print(
-            f"the feeds' own shapes give micro-batches of {found.program.rows} rows: others are "
+            f"the feeds' own shapes give micro-batches of {target.program.rows} rows: others are "
             "tried where dimension 0 is -1, as in paddle.static.data('x', [-1, 16])"
         )
-    if not told.proposals:
-        _tell_why(made, told)
+    if not proposed.proposals:
+        _print_refusal(planned, proposed)
     else:
         print()
-        print(strategy_text(told.proposals[0].calls))
-        where = placement_text(told.proposals[0].candidate)
+        print(strategy_text(proposed.proposals[0].calls))
+        where = placement_text(proposed.proposals[0].candidate)
         if where:
             print()
             print("where the stages begin:")
             print(where)
-    if told.by_hand is not None:
-        rate = told.by_hand.prediction.cycles.throughput
+    if proposed.by_hand is not None:
+        rate = proposed.by_hand.prediction.cycles.throughput
         print()
-        print(_row(told.by_hand))
+        print(_row(proposed.by_hand))
         print(
             f"is an estimate of {rate:,.0f} rows/s for operators placed by hand, with "
             "paddle.static.ipu_shard_guard(index=..., stage=...):"
         )
-        print(placement_text(told.by_hand))
-    return 0 if told.proposals else 1
+        print(placement_text(proposed.by_hand))
+    return 0 if proposed.proposals else 1
 
 
-def _planned(found: Target, arguments: argparse.Namespace) -> tuple[Plan, Proposals]:
+def _planned(target: Target, arguments: argparse.Namespace) -> tuple[Plan, Proposals]:
     for fewer in (False, True):
-        made = plan(
-            found.program, found.machine, batch=arguments.batch, most=arguments.candidates,
+        planned = plan(
+            target.program, target.machine, batch=arguments.batch, most=arguments.candidates,
             fewer=fewer,
         )  # fmt: skip
         with contextlib.redirect_stdout(sys.stderr):
-            told = proposals(
-                found.source, made, found.machine, most=_SHOWN, machine_name=found.machine_name
+            proposed = proposals(
+                target.source,
+                planned,
+                target.machine,
+                most=_SHOWN,
+                machine_name=target.machine_name,
             )
-        if told.proposals or not told.refused:
+        if proposed.proposals or not proposed.refused:
             break
-    return made, told
+    return planned, proposed
 
 
-def _tell_why(made: Plan, told: Proposals) -> None:
+def _print_refusal(planned: Plan, proposed: Proposals) -> None:
     """Prints why there is no proposal."""
-    if told.by_hand is not None:
+    if proposed.by_hand is not None:
         print("no strategy fits whose placement need_avg_shard can make")
-    elif told.refused:
-        print(f"compile would refuse all that fit: {told.refused[0]}")
-    elif made.closest is not None:
-        print(_row(made.closest))
-        lacking = size(made.closest.prediction.memory.worst.over)
+    elif proposed.refused:
+        print(f"compile would refuse all that fit: {proposed.refused[0]}")
+    elif planned.closest is not None:
+        print(_row(planned.closest))
+        lacking = size(planned.closest.prediction.memory.worst.over)
         print(f"the closest lacks {lacking}: take a machine with more IPUs, or a smaller model")
     else:
         print("no strategy makes this batch on this machine: give another --batch")

@@ -3,37 +3,54 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import paddle_ipu
-from paddle_ipu.cli.check import line_of
 from paddle_ipu.cli.measured_runs import measured_script
-from paddle_ipu.cli.scripts import run_script, taking_over
+from paddle_ipu.cli.scripts import (
+    UNREADABLE,
+    Compilation,
+    Run,
+    ScriptEnd,
+    ScriptHooks,
+    add_target,
+    attempt,
+    is_script,
+    run_script,
+    saved_program,
+)
 from paddle_ipu.compiler.machine_choice import ipus_of
 from paddle_ipu.compiler.predicted_program import predicted_program
 from paddle_ipu.compiler.source import Source
 from paddle_ipu.cost_model.choice import choose_machine
 from paddle_ipu.cost_model.machines import MACHINES, Machine
 from paddle_ipu.cost_model.program import Program
-from paddle_ipu.errors import PaddleIpuError, popart_exception
+from paddle_ipu.options.strategy import Strategy
 from paddle_ipu.passes.check_micro_batch import CheckMicroBatch
 from paddle_ipu.passes.pass_base import Pass
 from paddle_ipu.runtime.measured import Measurement
 
-UNREADABLE = 3
+if TYPE_CHECKING:
+    from paddle.static import Program as StaticProgram
+    from paddle.static import Variable
+
+    from paddle_ipu.frontend.saved_model import SavedProgram
 
 
 @dataclass(frozen=True)
 class Target:
-    """A program with the machine it is predicted for; `measured` says how its runs went here.
+    """A program with the machine that it is predicted for.
 
-    `source` is what it was lowered from, `machine_name` what ``ipu_machine`` takes.
+    Attributes:
+        program: for the predictor.
+        machine: that it is predicted for.
+        source: what the program was translated from.
+        machine_name: of the machine, as ``ipu_machine`` takes it.
+        measured: its runs in this process, where they were measured.
     """
 
     program: Program
@@ -43,19 +60,10 @@ class Target:
     measured: Measurement | None = None
 
 
-class _Found(BaseException):
-    """Ends a script where its program is known; no handler for errors of its own catches it."""
-
-    def __init__(self, target: Target) -> None:
-        super().__init__()
-        self.target = target
-
-
-def add_target(parser: argparse.ArgumentParser) -> None:
+def add_predicted_target(parser: argparse.ArgumentParser) -> None:
     """Adds the target, its arguments and the machine."""
+    add_target(parser, optional=True)
     add = parser.add_argument
-    add("target", metavar="SCRIPT|MODEL", nargs="?", help="a .py file, or a saved model")
-    add("arguments", nargs=argparse.REMAINDER, help="what the script is given as its arguments")
     add(
         "--machine", default="", metavar="NAME",
         help="the machine, whatever the strategy says; ipu:FILE for one that a JSON file describes",
@@ -82,50 +90,37 @@ def predicted_target(arguments: argparse.Namespace) -> Target | int:
     if arguments.target is None:
         print("name a script or a saved model; --help tells more", file=sys.stderr)
         return 2
-    is_script = arguments.target.endswith(".py")
-    why = _contradiction(arguments, is_script)
+    of_script = is_script(arguments.target)
+    why = _contradiction(arguments, of_script)
     if why:
         print(why, file=sys.stderr)
         return 2
     steps = getattr(arguments, "measure", None)
     if steps is not None:
-        why = _unmeasurable(arguments, steps, is_script)
+        why = _unmeasurable(arguments, steps, of_script)
         if why:
             print(f"--measure: {why}", file=sys.stderr)
             return 2
     find = _of_model
-    if is_script:
+    if of_script:
         find = _of_script if steps is None else _of_measured_script
-    try:
-        # What a script or Paddle prints does not belong to the report.
-        with contextlib.redirect_stdout(sys.stderr):
-            found = find(arguments)
-    except (PaddleIpuError, popart_exception) as error:
-        print(f"{arguments.target}: {error}", file=sys.stderr)
-        return UNREADABLE
-    except (Exception, SystemExit) as error:
-        place = line_of(error, arguments.target)
-        when = "before it compiled a program" if steps is None else "while it was measured"
-        print(
-            f"{arguments.target} failed{place} {when}: {type(error).__name__}: {error}",
-            file=sys.stderr,
-        )
-        return UNREADABLE
-    if found is None:
+    when = "before it compiled a program" if steps is None else "while it was measured"
+    target = attempt(lambda: find(arguments), arguments.target, when)
+    if target is None:
         print(f"{arguments.target} compiled no program with IpuCompiledProgram.", file=sys.stderr)
         return UNREADABLE
-    return found
+    return target
 
 
-def _contradiction(arguments: argparse.Namespace, is_script: bool) -> str:
+def _contradiction(arguments: argparse.Namespace, of_script: bool) -> str:
     """Which arguments do not go with the target, "" where all do."""
     rows = arguments.rows
-    if is_script and (arguments.fp16 or rows is not None):
+    if of_script and (arguments.fp16 or rows is not None):
         given = "--fp16" if arguments.fp16 else "--rows"
         return f"{given} is for a model: a script's strategy says this itself"
-    if not is_script and arguments.arguments:
+    if not of_script and arguments.arguments:
         return f"a model takes no arguments, got {arguments.arguments}; options stand before it"
-    if not is_script and arguments.skip_startup:
+    if not of_script and arguments.skip_startup:
         return "--skip-startup is for a script: a model has no startup program"
     if rows is not None and rows < 1:
         return f"--rows takes a number from 1 on, got {rows}"
@@ -134,10 +129,10 @@ def _contradiction(arguments: argparse.Namespace, is_script: bool) -> str:
 
 def _target(
     arguments: argparse.Namespace,
-    program: Any,
-    strategy: Any,
-    feeds: Any,
-    fetches: Any,
+    program: StaticProgram | SavedProgram,
+    strategy: Strategy,
+    feeds: Sequence[str | Variable],
+    fetches: Sequence[str | Variable],
     first_passes: Sequence[Pass] | None = None,
 ) -> Target:
     values = strategy._ipu_strategy.snapshot()
@@ -148,42 +143,47 @@ def _target(
     return Target(predicted, choice.machine, Source(program, values, feeds, fetches), choice.name)
 
 
+class _FirstCompiled(ScriptHooks):
+    """Predicts the first program that is compiled, and ends the script.
+
+    Attributes:
+        target: that program; None while there was none.
+    """
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._arguments = arguments
+        self.target: Target | None = None
+
+    def compile(self, compilation: Compilation) -> NoReturn:
+        source = compilation.source
+        self.target = _target(
+            self._arguments,
+            source._program,
+            source._ipu_strategy,
+            compilation.feeds,
+            compilation.fetches,
+        )
+        raise ScriptEnd
+
+    def run(self, run: Run) -> Any:
+        return [] if self._arguments.skip_startup and not run.fetches else run.proceed()
+
+
 def _of_script(arguments: argparse.Namespace) -> Target | None:
     import paddle
 
     paddle_ipu.activate()
-
-    def compiling(_stock: Callable[..., Any]) -> Callable[..., Any]:
-        def compile_(self: Any, feed_list: Sequence[Any], fetch_list: Sequence[Any]) -> Any:
-            raise _Found(
-                _target(arguments, self._program, self._ipu_strategy, feed_list, fetch_list)
-            )
-
-        return compile_
-
-    def running(stock: Callable[..., Any]) -> Callable[..., Any]:
-        def run_(self: Any, program: Any = None, feed: Any = None, fetch_list: Any = None,
-                 *args: Any, **keywords: Any) -> Any:  # fmt: skip
-            if arguments.skip_startup and not fetch_list:
-                return []
-            return stock(self, program, feed, fetch_list, *args, **keywords)
-
-        return run_
-
     paddle.enable_static()
-    try:
-        with taking_over(compiling, running):
-            run_script(arguments.target, arguments.arguments)
-    except _Found as found:
-        return found.target
-    return None
+    hooks = _FirstCompiled(arguments)
+    run_script(arguments.target, arguments.arguments, hooks)
+    return hooks.target
 
 
-def _unmeasurable(arguments: argparse.Namespace, steps: int, is_script: bool) -> str:
+def _unmeasurable(arguments: argparse.Namespace, steps: int, of_script: bool) -> str:
     """Why a target's runs cannot be measured, "" where they can."""
     if steps < 1:
         return f"a number of runs from 1 on, got {steps}"
-    if not is_script:
+    if not of_script:
         return f"{arguments.target} is a model, which has no data; name a script that runs it"
     if arguments.skip_startup:
         return "the program is run, and needs the weights that --skip-startup leaves out"
@@ -193,23 +193,20 @@ def _unmeasurable(arguments: argparse.Namespace, steps: int, is_script: bool) ->
 def _of_measured_script(arguments: argparse.Namespace) -> Target | None:
     paddle_ipu.activate()
     targets: list[Target] = []
-
-    def found(program: Any, strategy: Any, feeds: Any, fetches: Any) -> None:
-        targets.append(_target(arguments, program, strategy, feeds, fetches))
-
-    measured = measured_script(arguments.target, arguments.arguments, arguments.measure, found)
+    measured = measured_script(
+        arguments.target,
+        arguments.arguments,
+        arguments.measure,
+        lambda *compiled: targets.append(_target(arguments, *compiled)),
+    )
     return replace(targets[0], measured=measured) if targets else None
 
 
 def _of_model(arguments: argparse.Namespace) -> Target | None:
     import paddle
 
-    from paddle_ipu.frontend import saved_model
-
     paddle_ipu.activate()
-    path = Path(arguments.target)
-    prefix = path.with_suffix("") if path.suffix in (".pdmodel", ".json") else path
-    program = saved_model.read(saved_model.locate(prefix)).program()
+    program = saved_program(arguments.target)
     strategy = paddle.static.IpuStrategy()
     strategy.set_graph_config(is_training=False, micro_batch_size=arguments.rows or 1)
     strategy.set_precision_config(enable_fp16=arguments.fp16)

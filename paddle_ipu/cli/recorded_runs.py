@@ -1,25 +1,33 @@
-"""Has a script run until the runs that are to be verified, and verifies those.
+"""Runs a script up to the runs that are to be verified, and verifies those.
 
-The script's own runs go on meanwhile, on the device or on Paddle's CPU executor; weights are copied
-in front of the first run that is verified, feeds as they come. Then the script ends.
+The script's own runs compute as usual, on the device or on Paddle's CPU executor. Weights are
+copied before the first run that is verified, feeds at each. Then the script ends.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 import paddle_ipu
-from paddle_ipu.cli.scripts import run_script, taking_over
+from paddle_ipu.cli.scripts import Compilation, Run, ScriptEnd, ScriptHooks, run_script
+from paddle_ipu.dialect.paddle_objects import Scope
 from paddle_ipu.errors import NotSupported, PaddleIpuError
 from paddle_ipu.verification import verify
 from paddle_ipu.verification.report import VerificationReport
 from paddle_ipu.verification.sides import Case
+
+if TYPE_CHECKING:
+    from paddle.static import Program, Variable
+
+    from paddle_ipu.compiler.compiled_program import IpuCompiledProgram
+    from paddle_ipu.options.strategy import Strategy
+    from paddle_ipu.runtime.ipu_program import IpuProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +52,11 @@ class Wanted:
     every_operator: bool
 
 
-class _Done(BaseException):
-    """Ends a script; no handler for errors of its own catches it."""
+class RunRecorder(ScriptHooks):
+    """Records the runs of the first program that a script runs with fetches.
 
-
-class Recorder:
-    """Watches the runs of the first program that a script runs with fetches.
+    Args:
+        wanted: which of them.
 
     Attributes:
         runs: how many there were.
@@ -58,45 +65,58 @@ class Recorder:
 
     def __init__(self, wanted: Wanted) -> None:
         self._wanted = wanted
-        self._program: Any = None
-        self._strategies: dict[int, tuple[Any, Any]] = {}
+        self._program: Program | IpuProgram | None = None
+        self._sources: dict[int, tuple[IpuProgram, IpuCompiledProgram]] = {}
         self.runs = 0
         self.cases: deque[Case] = deque(maxlen=wanted.steps)
         self._busy = False
 
-    def compiled(self, made: Any, source: Any) -> None:
-        """Takes what ``IpuCompiledProgram.compile`` returned, and the object it belongs to."""
+    def compile(self, compilation: Compilation) -> IpuProgram:
+        compiled = compilation.proceed()
         # The pair keeps the program alive, and with it its id.
-        self._strategies[id(made)] = (made, source)
+        self._sources[id(compiled)] = (compiled, compilation.source)
+        return compiled
 
-    def before(self, program: Any, feed: Any, fetch_list: Any, scope: Any) -> bool:
-        """Told of a run; True where it is one that is watched."""
+    def run(self, run: Run) -> Any:
+        recorded = bool(run.fetches) and self._record(run)
+        results = run.proceed()
+        if recorded:
+            self._end_after_the_last(results)
+        return results
+
+    def _record(self, run: Run) -> bool:
+        """Counts a run, and copies what it starts from; False for a run of another program."""
+        program, feed, scope = run.program, run.feed, run.scope
         if self._busy or (self._program is not None and program is not self._program):
             return False
         self._program = program
         self.runs += 1
         if not self._wanted.until_nan and self.runs <= self._wanted.after:
             return True
-        found = self._strategies.get(id(program))
-        source, strategy = program, None
-        if found is not None:
-            made, owner = found
-            source, strategy, scope = owner._program, owner._ipu_strategy, owner._scope
-            made.weights_to_host()
-        feeds = dict(feed[0] if isinstance(feed, (list, tuple)) else feed or {})
-        self.cases.append(self._copied(source, feeds, fetch_list, scope, strategy))
+        strategy = None
+        if id(program) in self._sources:
+            compiled, source = self._sources[id(program)]
+            program, strategy, scope = source._program, source._ipu_strategy, source._scope
+            compiled.weights_to_host()
+        feeds = dict(feed[0] if isinstance(feed, list) else feed or {})
+        self.cases.append(self._copied(program, feeds, run.fetches, scope, strategy))
         return True
 
-    def after(self, results: Sequence[Any]) -> None:
-        """Told of what a watched run fetched; ends the script behind the last one wanted."""
+    def _end_after_the_last(self, results: Sequence[npt.ArrayLike]) -> None:
+        """Ends the script where the run that returned `results` is the last that is wanted."""
         if self._wanted.until_nan:
             if self.runs > self._wanted.after and not all(map(_is_finite, results)):
-                raise _Done
+                raise ScriptEnd
         elif len(self.cases) == self._wanted.steps:
-            raise _Done
+            raise ScriptEnd
 
     def _copied(
-        self, program: Any, feed: Mapping[str, Any], fetch_list: Any, scope: Any, strategy: Any
+        self,
+        program: Program,
+        feed: Mapping[str, npt.ArrayLike],
+        fetches: Sequence[str | Variable],
+        scope: Scope,
+        strategy: Strategy | None,
     ) -> Case:
         if self.cases:
             first = self.cases[-1]
@@ -110,14 +130,14 @@ class Recorder:
         self._busy = True
         try:
             return verify.prepare(
-                program, [feed], fetch_list, scope, strategy, self._wanted.without_dropout,
+                program, [feed], fetches, scope, strategy, self._wanted.without_dropout,
                 on_cpu=self._wanted.against == "cpu",
             )  # fmt: skip
         finally:
             self._busy = False
 
     def verified(self) -> VerificationReport:
-        """The report on the runs that were kept.
+        """The report on the recorded runs.
 
         Raises:
             NotSupported: the script made no run that is wanted.
@@ -145,14 +165,11 @@ def verify_script(path: str, arguments: Sequence[str], wanted: Wanted) -> Verifi
         PaddleIpuError: there is nothing to verify, or it cannot be.
     """
     paddle_ipu.activate()
-    recorder = Recorder(wanted)
+    recorder = RunRecorder(wanted)
     try:
-        with _watching(recorder):
-            run_script(path, arguments)
-    except _Done:
-        pass
+        run_script(path, arguments, recorder)
     except PaddleIpuError:
-        # With floating-point checks on it is the run itself that tells of NaN.
+        # With floating-point checks on, the run itself raises for NaN.
         if not (wanted.until_nan and recorder.cases):
             raise
     report = recorder.verified()
@@ -163,49 +180,6 @@ def verify_script(path: str, arguments: Sequence[str], wanted: Wanted) -> Verifi
     return report
 
 
-def _is_finite(result: Any) -> bool:
+def _is_finite(result: npt.ArrayLike) -> bool:
     array = np.asarray(result)
     return array.dtype.kind not in "fV" or bool(np.isfinite(np.asarray(array, np.float64)).all())
-
-
-def _watching(recorder: Recorder) -> contextlib.AbstractContextManager[None]:
-    """Has the recorder told of every compilation and of every run with fetches."""
-    import paddle
-
-    def compiling(stock: Callable[..., Any]) -> Callable[..., Any]:
-        def compile_(self: Any, feed_list: Sequence[Any], fetch_list: Sequence[Any]) -> Any:
-            made = stock(self, feed_list, fetch_list)
-            recorder.compiled(made, self)
-            return made
-
-        return compile_
-
-    def running(stock: Callable[..., Any]) -> Callable[..., Any]:
-        def run_(self: Any, program: Any = None, feed: Any = None, fetch_list: Any = None,
-                 feed_var_name: str = "feed", fetch_var_name: str = "fetch", scope: Any = None,
-                 *args: Any, **keywords: Any) -> Any:  # fmt: skip
-            def run() -> Any:
-                return stock(
-                    self, program, feed, fetch_list, feed_var_name, fetch_var_name, scope, *args,
-                    **keywords,
-                )  # fmt: skip
-
-            if not fetch_list:
-                return run()
-            ran = program
-            if program is None:
-                ran = paddle.static.default_main_program()
-            fetches = _flat(fetch_list)
-            if not recorder.before(ran, feed, fetches, scope or paddle.static.global_scope()):
-                return run()
-            results = run()
-            recorder.after(results)
-            return results
-
-        return run_
-
-    return taking_over(compiling, running)
-
-
-def _flat(fetch_list: Any) -> list[Any]:
-    return list(fetch_list) if isinstance(fetch_list, (list, tuple)) else [fetch_list]

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from paddle_ipu.cli.predicted import add_target, predicted_target
+from paddle_ipu.cli.predicted import add_predicted_target, predicted_target
 from paddle_ipu.cost_model.report.contents import Report, make_report
 from paddle_ipu.cost_model.report.directory import (
     FORMS,
@@ -49,7 +49,7 @@ _FILES = ((PAGE, "html"), (JSON, "json"), (TRACE, "trace"))
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of this subcommand."""
-    add_target(parser)
+    add_predicted_target(parser)
     add = parser.add_argument
     add("--html", metavar="FILE", help="write one HTML page that needs no other file; - for stdout")
     add("--json", metavar="FILE", help="write everything as JSON; - for stdout")

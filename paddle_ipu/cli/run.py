@@ -85,7 +85,7 @@ def _load(path: str) -> tuple[Any, list[str], list[str]]:
     return session, inputs, outputs
 
 
-def _described(session: Any, name: str) -> str:
+def _described(session: popart.InferenceSession, name: str) -> str:
     info = session.getInfo(name)
     return f"{name}: {info.data_type_lcase()}{list(info.shape())}"
 
@@ -109,7 +109,7 @@ def _save(path: str, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
 
 
 def _results(
-    session: Any, inputs: list[str], arrays: dict[str, np.ndarray[Any, Any]]
+    session: popart.InferenceSession, inputs: list[str], arrays: dict[str, np.ndarray[Any, Any]]
 ) -> dict[str, np.ndarray[Any, Any]]:
     if sorted(arrays) != sorted(inputs):
         raise _Unfit(

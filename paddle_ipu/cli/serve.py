@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import math
@@ -11,10 +12,17 @@ import sys
 import urllib.parse
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import paddle_ipu
+from paddle_ipu.cli.scripts import UNREADABLE, prefix_of
 from paddle_ipu.errors import PaddleIpuError
+
+if TYPE_CHECKING:
+    from paddle_ipu.inference.predictor import IpuPredictor
+    from paddle_ipu.serving import BatchingRunner
+
+Number = TypeVar("Number", int, float)
 
 NAME = "serve"
 SUMMARY = "serve a saved model by HTTP, gathering concurrent requests into micro-batches"
@@ -45,7 +53,7 @@ exit codes:
   3  the model cannot be read, compiled or served, or the extra `serving` is not installed
   4  nothing can listen at --host and --port
 """
-_UNSERVABLE, _NO_PORT = 3, 4
+_NO_PORT = 4
 _LIBRARIES = ("starlette", "uvicorn", "prometheus_client")
 
 
@@ -85,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
     missing = [name for name in _LIBRARIES if importlib.util.find_spec(name) is None]
     if missing:
         return _fail(
-            _UNSERVABLE,
+            UNREADABLE,
             f"serving needs {', '.join(missing)}: pip install 'paddle_ipu[serving]' brings it.",
         )
     from paddle_ipu.serving import BatchingRunner
@@ -101,7 +109,7 @@ def run(arguments: argparse.Namespace) -> int:
             isolate_errors=True,
         )
     except PaddleIpuError as error:
-        return _fail(_UNSERVABLE, f"{arguments.model}: {error}")
+        return _fail(UNREADABLE, f"{arguments.model}: {error}")
     try:
         server = HttpServer(
             {name: runner},
@@ -133,7 +141,7 @@ def name_of(target: str) -> str:
     return Path(os.path.abspath(target)).name.strip(".").split(".")[0] or "model"
 
 
-def load(target: str, micro_batch: int, half: bool) -> Any:
+def load(target: str, micro_batch: int, half: bool) -> IpuPredictor:
     """A predictor for a saved model.
 
     Args:
@@ -150,15 +158,13 @@ def load(target: str, micro_batch: int, half: bool) -> Any:
     from paddle_ipu.inference.predictor import IpuPredictor
     from paddle_ipu.inference.settings import IpuSettings
 
-    path = Path(target)
-    prefix = path.with_suffix("") if path.suffix in (".pdmodel", ".json", ".pdiparams") else path
-    files = saved_model.locate(prefix, is_folder=path.is_dir())
+    files = saved_model.locate(prefix_of(target), is_folder=Path(target).is_dir())
     settings = IpuSettings(enabled=True)
     settings.set({"ipu_micro_batch_size": micro_batch, "ipu_enable_fp16": half}, "paddle-ipu serve")
     return IpuPredictor(Model(files, settings.strategy()))
 
 
-def _introduce(name: str, address: str, runner: Any, timeout_ms: float) -> None:
+def _introduce(name: str, address: str, runner: BatchingRunner, timeout_ms: float) -> None:
     from paddle_ipu.serving.http import protocol
 
     model = runner.model
@@ -188,15 +194,15 @@ def _fail(code: int, message: str) -> int:
     return code
 
 
-def _number(convert: Callable[[str], Any], least: float, expected: str) -> Callable[[str], Any]:
-    def parsed(text: str) -> Any:
-        try:
+def _number(
+    convert: Callable[[str], Number], least: float, expected: str
+) -> Callable[[str], Number]:
+    def parsed(text: str) -> Number:
+        with contextlib.suppress(ValueError):
             number = convert(text)
-        except ValueError:
-            number = math.nan
-        if not least <= number < math.inf:
-            raise argparse.ArgumentTypeError(f"got {text!r}, expected {expected}")
-        return number
+            if least <= number < math.inf:
+                return number
+        raise argparse.ArgumentTypeError(f"got {text!r}, expected {expected}")
 
     return parsed
 

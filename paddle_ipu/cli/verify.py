@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import math
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import paddle_ipu
 from paddle_ipu.cli.recorded_runs import Wanted, verify_script
-from paddle_ipu.errors import NotSupported, PaddleIpuError
+from paddle_ipu.cli.scripts import add_target, attempt, is_script, prefix_of
+from paddle_ipu.errors import NotSupported
 from paddle_ipu.runtime.feed_words import listed
 from paddle_ipu.verification.report import VerificationReport
 
@@ -44,14 +43,12 @@ exit codes:
   2  wrong arguments
   3  the script failed or made no such run, or the model cannot be read or compared
 """
-_IMPOSSIBLE = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of this subcommand."""
+    add_target(parser)
     add = parser.add_argument
-    add("target", metavar="SCRIPT|MODEL", help="a .py file, or a saved model")
-    add("arguments", nargs=argparse.REMAINDER, help="what the script is given as its arguments")
     add(
         "--against", choices=("cpu", "fp32", "fp16"), default="cpu",
         help="compare with Paddle's CPU kernels (default), with the same program in float32, or "
@@ -62,12 +59,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="let the script run until a fetch is NaN or infinite, and verify that run",
     )  # fmt: skip
     add(
-        "--after", type=_count, default=0, metavar="N",
+        "--after", type=_from(0), default=0, metavar="N",
         help="let the script make N runs before (default 0)",
     )  # fmt: skip
     add(
         "--steps",
-        type=_steps,
+        type=_from(1),
         metavar="N",
         help="verify N runs in a row (default 1); with --until-nan the last N (default 4)",
     )
@@ -85,25 +82,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--without-dropout", action="store_true", help="switch dropout off on both sides")
 
 
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"expected a number from 0, got {text}")
-    return number
+def _from(least: int) -> Callable[[str], int]:
+    """A converter of arguments that are whole numbers from `least` on."""
 
+    def number(text: str) -> int:
+        if int(text) < least:
+            raise argparse.ArgumentTypeError(f"expected a number from {least}, got {text}")
+        return int(text)
 
-def _steps(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"expected a number from 1, got {text}")
     return number
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the report; returns the exit code."""
     target = arguments.target
-    is_script = target.endswith(".py")
-    wrong = _wrong(arguments, is_script)
+    of_script = is_script(target)
+    wrong = _wrong(arguments, of_script)
     if wrong:
         print(wrong, file=sys.stderr)
         return 2
@@ -118,24 +112,18 @@ def run(arguments: argparse.Namespace) -> int:
         without_dropout=arguments.without_dropout,
         every_operator=bool(arguments.all or arguments.html),
     )
-    verify: Callable[[], VerificationReport] = (
-        (lambda: verify_script(target, arguments.arguments, wanted))
-        if is_script
-        else (lambda: verify_model(target, arguments.feed, wanted))
+    report = attempt(
+        lambda: (
+            verify_script(target, arguments.arguments, wanted)
+            if of_script
+            else verify_model(target, arguments.feed, wanted)
+        ),
+        target,
+        "before the runs to verify",
+        locate=False,
     )
-    try:
-        # What a script or Paddle prints does not belong to the report.
-        with contextlib.redirect_stdout(sys.stderr):
-            report = verify()
-    except PaddleIpuError as error:
-        print(f"{target}: {error}", file=sys.stderr)
-        return _IMPOSSIBLE
-    except (Exception, SystemExit) as error:
-        print(
-            f"{target} failed before the runs to verify: {type(error).__name__}: {error}",
-            file=sys.stderr,
-        )
-        return _IMPOSSIBLE
+    if isinstance(report, int):
+        return report
     if arguments.json:
         print(json.dumps(_plain(report.to_dict()), allow_nan=False))
     else:
@@ -146,8 +134,9 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if report.ok and report.finite else 1
 
 
-def _wrong(arguments: argparse.Namespace, is_script: bool) -> str:
-    if is_script:
+def _wrong(arguments: argparse.Namespace, of_script: bool) -> str:
+    """Which arguments do not go with the target, "" where all do."""
+    if of_script:
         return "--feed is for models; a script feeds itself" if arguments.feed else ""
     if arguments.arguments:
         return f"a model takes no arguments, got {arguments.arguments}"
@@ -167,16 +156,16 @@ def verify_model(target: str, feed: str | None, wanted: Wanted) -> VerificationR
 
     paddle_ipu.activate()
     paddle.enable_static()
-    path = Path(target)
-    prefix = path.with_suffix("") if path.suffix in (".pdmodel", ".json") else path
     scope = paddle.static.Scope()
     with paddle.static.scope_guard(scope):
         executor = paddle.static.Executor(paddle.CPUPlace())
-        program, names, fetches = paddle.static.load_inference_model(str(prefix), executor)
-    arrays: dict[str, Any] = {}
+        program, names, fetches = paddle.static.load_inference_model(
+            str(prefix_of(target)), executor
+        )
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
     if feed is not None:
-        with np.load(feed) as found:
-            arrays = {name: found[name] for name in found.files}
+        with np.load(feed) as file:
+            arrays = {name: file[name] for name in file.files}
     missing = [name for name in names if name not in arrays]
     if missing:
         raise NotSupported(
@@ -192,12 +181,12 @@ def verify_model(target: str, feed: str | None, wanted: Wanted) -> VerificationR
     )  # fmt: skip
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """The value with NaN and infinity as text: JSON has no numbers for them."""
     if isinstance(value, dict):
-        return {str(key): _plain(found) for key, found in value.items()}
+        return {str(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(found) for found in value]
+        return [_plain(entry) for entry in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value

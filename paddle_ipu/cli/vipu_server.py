@@ -6,7 +6,7 @@ import argparse
 import signal
 import sys
 import threading
-from typing import Any
+from types import FrameType
 
 from paddle_ipu.distributed.vipu_server import PORT, VipuServer, new_state
 from paddle_ipu.errors import VipuError
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     host, port = server.server_address[:2]
     print(f"V-IPU service for {arguments.ipus} IPU Models on {host!s}:{port}", flush=True)
 
-    def stop(number: int, frame: Any) -> None:
+    def stop(number: int, frame: FrameType | None) -> None:
         # `shutdown` waits for the loop that this signal interrupts.
         threading.Thread(target=server.shutdown, daemon=True).start()
 

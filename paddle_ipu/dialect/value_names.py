@@ -1,31 +1,30 @@
 """Stable names for the values of a PIR program, which has names for parameters and data only.
 
-Legacy programs name every variable, and scripts fetch by ``loss.name``. Here the first question
-for an intermediate's name stamps one on its defining operator, as the string attribute
-``paddle_ipu.name.<result>``: attributes survive ``Program.clone()``, so a clone finds it too.
-The patched ``Program.clone()`` first asks for every name, so that it does not matter of which copy
-a script asks, and when.
+ProgramDesc programs name every variable, and scripts fetch by ``loss.name``. Here :func:`name_of`
+names an intermediate on first use: it writes the name on the defining operator, as the string
+attribute ``paddle_ipu.name.<result>``. Attributes survive ``Program.clone()``. The patched
+``Program.clone()`` names every value first, so that all copies have the same names.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any
 
+from paddle_ipu.dialect.paddle_objects import Block, Program, Value
 from paddle_ipu.errors import InvalidProgramError
 
 NAME_PREFIX = "paddle_ipu.name."
-"""Attribute under which an operator carries the name given to its result of that number."""
+"""Prefix of the attribute that holds the name of an operator's result; its number follows."""
 
 _numbers = itertools.count()
 
 
-def name_of(value: Any) -> str:
-    """The name of a value: Paddle's own where it has one, else a stamped one.
+def name_of(value: Value) -> str:
+    """The name of a value: Paddle's own where it has one, else one that is written on its operator.
 
-    A parameter, a ``static.data`` and a value with a shadow output have names of their own; their
-    operators are not touched.
+    Parameters, ``static.data`` and values with a shadow output have names of Paddle's; their
+    operators are left alone.
 
     Args:
         value: a ``paddle.pir.Value``, or a ``Variable`` of a ProgramDesc, which always has a name.
@@ -52,45 +51,45 @@ def name_of(value: Any) -> str:
     return name
 
 
-def name_all(program: Any) -> None:
+def name_all(program: Program) -> None:
     """Gives every value of a program a name, those of nested blocks included."""
     for value in _values(program.global_block()):
-        # A list of values has no name of its own, its members have.
-        if value.initialized() and value.type().as_vec_type() is None:
+        if is_variable(value):
             name_of(value)
 
 
-def _values(block: Any) -> Iterator[Any]:
+def is_variable(value: Value) -> bool:
+    """Whether a value can have a name: one that is left out cannot, nor a list of values."""
+    return value.initialized() and value.type().as_vec_type() is None
+
+
+def _values(block: Block) -> Iterator[Value]:
     for operator in block.ops:
         yield from operator.results()
         for nested in operator.blocks():
             yield from _values(nested)
 
 
-def find(program: Any, name: str) -> Any | None:
+def find(program: Program, name: str) -> Value | None:
     """The value called `name` in a program or in one of its nested blocks, or None.
 
     Args:
         program: a ``paddle.pir.Program``.
-        name: a name that :func:`name_of` gave in this program or in the one it was cloned from,
-            or one of Paddle's own names.
+        name: one that :func:`name_of` returned for this program or the one it was cloned from,
+            or one of Paddle's own.
     """
-    for found, value in named_values(program):
-        if found == name:
-            return value
-    return None
+    return next((value for found, value in named_values(program) if found == name), None)
 
 
-def named_values(program: Any) -> Iterator[tuple[str, Any]]:
+def named_values(program: Program) -> Iterator[tuple[str, Value]]:
     """Every (name, value) of a program in the order of its operators, nested blocks included.
 
-    Values nobody has asked a name of are left out. A value can come more than once, under the
-    stamped name and under one that Paddle gave it later.
+    Values without a name are left out. A value with several names comes once for each.
     """
     yield from _named_in(program.global_block())
 
 
-def _named_in(block: Any) -> Iterator[tuple[str, Any]]:
+def _named_in(block: Block) -> Iterator[tuple[str, Value]]:
     for operator in block.ops:
         for index in range(operator.num_results()):
             value = operator.result(index)
@@ -104,9 +103,9 @@ def _named_in(block: Any) -> Iterator[tuple[str, Any]]:
 
 
 def naming_intermediates(name: property) -> property:
-    """Paddle's property ``Value.name`` with a stamped name where Paddle's raises."""
+    """Paddle's property ``Value.name`` with a name of :func:`name_of` where Paddle's raises."""
 
-    def get_name(value: Any) -> str:
+    def get_name(value: Value) -> str:
         if value.has_name:
             found: str = name.__get__(value)
             return found

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import paddle
+from paddle.autograd import PyLayer
 
 from paddle_ipu.errors import InvalidProgramError
+
+if TYPE_CHECKING:
+    from paddle import Tensor
+    from paddle.autograd import PyLayerContext
 
 Array = np.ndarray[Any, Any]
 
@@ -16,40 +21,36 @@ _unstepped: set[str] = set()
 """Parameters whose calls had ``backward()`` since ``optimizer.step()`` of their optimizer."""
 
 
-def tensor_of(array: Array) -> Any:
+def tensor_of(array: Array) -> Tensor:
     """A result as a tensor of dynamic mode."""
-    import paddle
-
     if array.dtype == np.uint16:
         return paddle.to_tensor(array).view("bfloat16")
     return paddle.to_tensor(array, place=paddle.CPUPlace())
 
 
-def stepped() -> None:
-    """Takes notice of ``optimizer.step()``, after which gradients begin anew."""
+def note_optimizer_step() -> None:
+    """Notes an ``optimizer.step()``, after which gradients are accumulated from zero."""
     _unstepped.clear()
 
 
 def trained_outputs(
     arrays: Mapping[str, Array], loss: str, trained: Collection[str]
-) -> dict[str, Any]:
+) -> dict[str, Tensor]:
     """Tensors of a call that has trained the layer already.
 
-    ``backward()`` of the loss finds nothing left to do; of anything else it raises, as the layer
-    was updated by the gradient of the loss itself, and where it would add to the gradients of a
-    call before.
+    ``backward()`` of the loss does nothing. It raises for anything else than the loss, since the
+    layer was updated by the gradient of the loss itself, and where it would add to the gradients of
+    an earlier call.
 
     Args:
         arrays: name -> result.
         loss: name of the one that is the loss.
         trained: the parameters that the call updated.
     """
-    import paddle
-
     token = paddle.zeros([1], "float32")
     token.stop_gradient = False
 
-    def backward(gradients: Mapping[str, Array]) -> list[Any]:
+    def backward(gradients: Mapping[str, Array]) -> list[Tensor]:
         for name, array in gradients.items():
             if not np.all(array == (1.0 if name == loss else 0.0)):
                 _refuse(name == loss, array)
@@ -69,18 +70,18 @@ def trained_outputs(
 
 def differentiable_outputs(
     arrays: Mapping[str, Array],
-    inputs: Sequence[Any],
+    inputs: Sequence[Tensor],
     gradients_of: Callable[[Mapping[str, Array]], Sequence[Array | None]],
-) -> dict[str, Any]:
-    """Tensors of a call whose backward runs when it is asked for.
+) -> dict[str, Tensor]:
+    """Tensors of a call whose gradients are computed by ``backward()``.
 
     Args:
         arrays: name -> result.
         inputs: the tensors that gradients flow to.
-        gradients_of: gives those of each input for those of the results, by name.
+        gradients_of: computes the gradient of each input from those of the results, by name.
     """
 
-    def backward(gradients: Mapping[str, Array]) -> list[Any]:
+    def backward(gradients: Mapping[str, Array]) -> list[Tensor | None]:
         return [None if a is None else tensor_of(a) for a in gradients_of(gradients)]
 
     return _attached(arrays, inputs, backward)
@@ -88,14 +89,14 @@ def differentiable_outputs(
 
 def _attached(
     arrays: Mapping[str, Array],
-    inputs: Sequence[Any],
-    backward: Callable[[Mapping[str, Array]], list[Any]],
-) -> dict[str, Any]:
+    inputs: Sequence[Tensor],
+    backward: Callable[[Mapping[str, Array]], Sequence[Tensor | None]],
+) -> dict[str, Tensor]:
     tensors = {name: tensor_of(array) for name, array in arrays.items()}
     floats = {name: tensor for name, tensor in tensors.items() if tensor.is_floating_point()}
     if floats and inputs:
-        found = _node_class().apply(*inputs, results=floats, act=backward)
-        tensors.update(zip(floats, found, strict=True))
+        attached = IpuResults.apply(*inputs, results=floats, act=backward)
+        tensors.update(zip(floats, attached, strict=True))
     return tensors
 
 
@@ -113,27 +114,30 @@ def _refuse(is_loss: bool, array: Array) -> None:
     )
 
 
-@functools.cache
-def _node_class() -> Any:
-    """The node in Paddle's graph; Paddle's base class cannot be had before Paddle."""
-    from paddle.autograd import PyLayer
+class IpuResults(PyLayer):  # type: ignore[misc]
+    """The node of Paddle's autograd graph that has results of the IPU as outputs."""
 
-    class ResultsOfIpu(PyLayer):  # type: ignore[misc]
-        @staticmethod
-        def forward(ctx: Any, *inputs: Any, results: dict[str, Any], act: Any) -> Any:
-            ctx.set_materialize_grads(False)
-            ctx.names, ctx.act = list(results), act
-            ctx.wanted = [not tensor.stop_gradient for tensor in inputs]
-            return tuple(results.values())
+    @staticmethod
+    def forward(
+        ctx: PyLayerContext,
+        *inputs: Tensor,
+        results: Mapping[str, Tensor],
+        act: Callable[[Mapping[str, Array]], Sequence[Tensor | None]],
+    ) -> tuple[Tensor, ...]:
+        """Returns the results; ``act`` computes the gradients of the inputs."""
+        ctx.set_materialize_grads(False)
+        ctx.names, ctx.act = list(results), act
+        return tuple(results.values())
 
-        @staticmethod
-        def backward(ctx: Any, *gradients: Any) -> Any:
-            given = {
-                name: gradient.numpy()
-                for name, gradient in zip(ctx.names, gradients, strict=True)
-                if gradient is not None
-            }
-            found = ctx.act(given)
-            return tuple(found) if len(found) > 1 else found[0]
-
-    return ResultsOfIpu
+    @staticmethod
+    def backward(
+        ctx: PyLayerContext, *gradients: Tensor | None
+    ) -> Tensor | tuple[Tensor | None, ...] | None:
+        """The gradients of the inputs from those of the results."""
+        of_results = {
+            name: gradient.numpy()
+            for name, gradient in zip(ctx.names, gradients, strict=True)
+            if gradient is not None
+        }
+        of_inputs = tuple(ctx.act(of_results))
+        return of_inputs if len(of_inputs) > 1 else of_inputs[0]

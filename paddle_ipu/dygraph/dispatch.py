@@ -1,8 +1,8 @@
-"""What a to_static layer does while a strategy is registered: it trains, or infers, on the IPU.
+"""Calls of to_static layers while a strategy is registered: they train, or infer, on the IPU.
 
 With ``ipu_strategy.set_optimizer`` a call in training mode is forward, backward and update in one,
-and a loop's own ``loss.backward()`` and ``optimizer.step()`` find nothing left to do. Without it a
-call is forward, and backward follows when the loop asks for it.
+and a loop's own ``loss.backward()`` and ``optimizer.step()`` do nothing. Without it a call is
+forward, and ``loss.backward()`` runs backward.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+import paddle
 
 from paddle_ipu.dygraph import autograd, host_writes, registration
 from paddle_ipu.dygraph.autograd import differentiable_outputs, trained_outputs
-from paddle_ipu.dygraph.gradient_program import ForwardProgram, GradientProgram, drawn_again
+from paddle_ipu.dygraph.gradient_program import ForwardProgram, GradientProgram, random_replay
 from paddle_ipu.dygraph.layer_program import (
     LayerProgram,
     OptimizerState,
@@ -27,21 +28,29 @@ from paddle_ipu.dygraph.optimizer_step import add_optimizer_step
 from paddle_ipu.dygraph.signature import Signature, signature
 from paddle_ipu.dygraph.trace import trace
 from paddle_ipu.errors import InvalidProgramError
+from paddle_ipu.options.strategy import Strategy, StrategyValues
 from paddle_ipu.runtime.fetches import axes_of
 
+if TYPE_CHECKING:
+    from paddle import Tensor
+    from paddle.jit.dy2static.program_translator import StaticFunction
+    from paddle.optimizer import Optimizer
+
 Array = np.ndarray[Any, Any]
+Results = Any
+"""What a layer returns: tensors and other objects, alone or in lists, tuples and dicts."""
 
 _CACHE = "_paddle_ipu_programs"
-"""Attribute of Paddle's ``StaticFunction`` with what was compiled of it."""
+"""Attribute of Paddle's ``StaticFunction`` with its compiled calls."""
 
-_functions: weakref.WeakSet[Any] = weakref.WeakSet()
+_functions: weakref.WeakSet[StaticFunction] = weakref.WeakSet()
 
 
 def performing(original: Callable[..., Any]) -> Callable[..., Any]:
     """``StaticFunction._perform_call`` on the IPU, while a strategy is registered."""
 
     @functools.wraps(original)
-    def perform_call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def perform_call(self: StaticFunction, *args: Any, **kwargs: Any) -> Results:
         strategy = registration.current()
         if strategy is None:
             return original(self, *args, **kwargs)
@@ -50,17 +59,33 @@ def performing(original: Callable[..., Any]) -> Callable[..., Any]:
     return perform_call
 
 
-def _call(function: Any, strategy: Any, args: Any, kwargs: Any) -> Any:
-    import paddle
-
+def _call(
+    function: StaticFunction, strategy: Strategy, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Results:
     optimizer = getattr(strategy, "_optimizer", None)
     if optimizer is not None and paddle.is_grad_enabled() and function._is_train_mode():
         return train(function, strategy, optimizer, args, kwargs)
     return evaluate(function, strategy, args, kwargs)
 
 
-def train(function: Any, strategy: Any, optimizer: Any, args: Any, kwargs: Any) -> Any:
-    """Forward, backward and update of a to_static function; returns what the function returns.
+def train(
+    function: StaticFunction,
+    strategy: Strategy,
+    optimizer: Optimizer,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> Results:
+    """Runs forward, backward and update of a to_static function.
+
+    Args:
+        function: the function.
+        strategy: the registered one.
+        optimizer: updates the parameters.
+        args: of the call.
+        kwargs: of the call.
+
+    Returns:
+        What the function returns.
 
     Raises:
         InvalidProgramError: the strategy does not train, or the function has no single loss.
@@ -72,36 +97,69 @@ def train(function: Any, strategy: Any, optimizer: Any, args: Any, kwargs: Any) 
             "first, or call the layer within paddle.no_grad()."
         )
     called = signature(function, args, kwargs, bool(strategy.enable_fp16))
-    found = _programs(function, strategy).find(
-        (called.number, id(optimizer)), lambda: _Trained(strategy, called, optimizer)
+    program = _programs(function, strategy).find(
+        (called.number, id(optimizer)), lambda: _TrainingCall(strategy, called, optimizer)
     )
-    return found(called)
+    return program(called)
 
 
-def evaluate(function: Any, strategy: Any, args: Any, kwargs: Any) -> Any:
-    """Forward of a to_static function; its results know their backward."""
-    import paddle
+def evaluate(
+    function: StaticFunction, strategy: Strategy, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Results:
+    """Runs forward of a to_static function; ``backward()`` of its results runs on the IPU too.
 
+    Args:
+        function: the function.
+        strategy: the registered one.
+        args: of the call.
+        kwargs: of the call.
+
+    Returns:
+        What the function returns.
+    """
     called = signature(function, args, kwargs, bool(strategy.enable_fp16))
-    found = _programs(function, strategy).find(called.number, lambda: _Evaluated(strategy, called))
-    return found(called, paddle.is_grad_enabled())
+    program = _programs(function, strategy).find(
+        (called.number, None), lambda: _ForwardCall(strategy, called)
+    )
+    return program(called)
+
+
+class _CompiledCall(Protocol):
+    """A call of a layer, compiled."""
+
+    @property
+    def trained(self) -> Iterable[str]:
+        """Names of the parameters that it updates."""
+
+    @property
+    def held(self) -> Iterable[str]:
+        """Names of the parameters and buffers that it reads."""
+
+    def fits(self) -> bool:
+        """Whether it can run: nothing that it was compiled for has changed."""
+
+    def sync_to_host(self) -> None:
+        """Writes what the device has newer into the tensors of dynamic mode."""
+
+    def __call__(self, called: Signature) -> Results:
+        """Runs it."""
 
 
 class _Programs:
-    """What was compiled of one function, with the options of one strategy."""
+    """The compiled calls of one function, with the options of one strategy."""
 
-    def __init__(self, strategy: Any) -> None:
+    def __init__(self, strategy: Strategy) -> None:
         self._strategy = strategy
         self._generation = registration.generation(strategy)
-        self._compiled: dict[Any, Any] = {}
+        self._compiled: dict[tuple[int, int | None], _CompiledCall] = {}
 
-    def fits(self, strategy: Any) -> bool:
-        """Whether it was compiled with what the strategy says now."""
+    def fits(self, strategy: Strategy) -> bool:
+        """Whether it was compiled with the strategy's options of now."""
         same = strategy is self._strategy
         return same and registration.generation(strategy) == self._generation
 
-    def find(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What was compiled under a key, while nothing has changed that it depends on."""
+    def find(self, key: tuple[int, int | None], make: Callable[[], _CompiledCall]) -> _CompiledCall:
+        """The compiled call of a key; `make` compiles it where there is none that fits."""
         found = self._compiled.get(key)
         if found is None or not found.fits():
             found = self._compiled[key] = make()
@@ -110,7 +168,7 @@ class _Programs:
     def trained(self) -> Iterator[str]:
         """Names of the parameters that calls update."""
         for program in self._compiled.values():
-            yield from getattr(program, "trained", ())
+            yield from program.trained
 
     def held(self) -> Iterator[str]:
         """Names of the parameters and buffers that calls read."""
@@ -123,8 +181,8 @@ class _Programs:
             program.sync_to_host()
 
 
-def _programs(function: Any, strategy: Any) -> _Programs:
-    found = getattr(function, _CACHE, None)
+def _programs(function: StaticFunction, strategy: Strategy) -> _Programs:
+    found: _Programs | None = getattr(function, _CACHE, None)
     if found is None or not found.fits(strategy):
         if found is not None:
             found.sync_to_host()
@@ -134,35 +192,35 @@ def _programs(function: Any, strategy: Any) -> _Programs:
     return found
 
 
-def _everything_comes_home() -> None:
+def _sync_all_to_host() -> None:
     for function in list(_functions):
         getattr(function, _CACHE).sync_to_host()
         delattr(function, _CACHE)
     _functions.clear()
-    autograd.stepped()
+    autograd.note_optimizer_step()
 
 
-registration.when_it_changes(_everything_comes_home)
+registration.before_change(_sync_all_to_host)
 
 
 def updated_by_calls() -> Iterator[str]:
-    """Names of the parameters that calls of layers update, of all that are compiled."""
+    """Names of the parameters that compiled calls of layers update."""
     for function in list(_functions):
         yield from getattr(function, _CACHE).trained()
 
 
 def held_by_layers() -> set[str]:
-    """Names of the parameters and buffers that layers on the IPU have, of all that are compiled."""
+    """Names of the parameters and buffers of layers on the IPU."""
     return {name for function in list(_functions) for name in getattr(function, _CACHE).held()}
 
 
-class _Trained:
+class _TrainingCall:
     """A layer with the optimizer's step in it: one call is forward, backward and update."""
 
-    def __init__(self, strategy: Any, called: Signature, optimizer: Any) -> None:
+    def __init__(self, strategy: Strategy, called: Signature, optimizer: Optimizer) -> None:
         values = strategy._ipu_strategy.snapshot()
         self._trace = trace(called.divided(_micro_batches(values)))
-        # What the layer itself has of variables, before the optimizer's are added.
+        # Before the optimizer adds variables.
         self._outputs = self._trace.outputs
         step = add_optimizer_step(self._trace, optimizer)
         self.trained = step.trained
@@ -187,26 +245,28 @@ class _Trained:
     def fits(self) -> bool:
         if _is_scheduled(self._optimizer) != self._scheduled:
             return False
-        return self._program.is_alive and self._flags.hold()
+        return self._program.is_alive and self._flags.unchanged()
 
     def sync_to_host(self) -> None:
         self._program.sync_to_host()
 
-    def __call__(self, called: Signature) -> Any:
+    def __call__(self, called: Signature) -> Results:
         arrays = self._program.run(arrays_of(called.feeds), self._fetches)
         outputs = {name: arrays[name] for name in self._outputs}
         results = trained_outputs(outputs, self._loss, self.trained)
         return self._trace.restore(results)
 
 
-def _is_scheduled(optimizer: Any) -> bool:
+def _is_scheduled(optimizer: Optimizer) -> bool:
     return not isinstance(optimizer._learning_rate, float)
 
 
-class _Evaluated:
-    """A layer alone; its gradients are computed when somebody asks for them."""
+class _ForwardCall:
+    """A layer alone; ``backward()`` compiles and computes its gradients."""
 
-    def __init__(self, strategy: Any, called: Signature) -> None:
+    trained = ()
+
+    def __init__(self, strategy: Strategy, called: Signature) -> None:
         self._strategy = strategy
         self._key = called.key
         self._trace = trace(called.key)
@@ -222,12 +282,13 @@ class _Evaluated:
         return self._trace.tensors.keys()
 
     def fits(self) -> bool:
-        return self._forward.is_alive and self._flags.hold()
+        return self._forward.is_alive and self._flags.unchanged()
 
     def sync_to_host(self) -> None:
-        """There is nothing on the device that the layer's tensors have not."""
+        """Nothing on the device is newer than the layer's tensors."""
 
-    def __call__(self, called: Signature, learns: bool) -> Any:
+    def __call__(self, called: Signature) -> Results:
+        learns = paddle.is_grad_enabled()
         fed = {
             name: tensor
             for name, tensor in called.feeds.items()
@@ -235,19 +296,19 @@ class _Evaluated:
         }
         inputs = [*fed.values(), *(self._trainable if learns else ())]
         feeds = arrays_of(called.feeds)
-        with drawn_again() as draw_again:
+        with random_replay() as replay:
             arrays = self._forward.run(feeds)
 
         then, weights = host_writes.version(), [tensor.name for tensor in self._trainable]
 
-        def gradients_of(given: Mapping[str, Array]) -> list[Array | None]:
+        def gradients_of(gradients: Mapping[str, Array]) -> list[Array | None]:
             if host_writes.since(then, weights):
                 raise InvalidProgramError(
                     "backward() came after the layer's parameters were written, so its gradients "
                     "would not be those of the call. Call backward() before optimizer.step()."
                 )
-            with draw_again():
-                of_results = [given.get(name) for name in arrays]
+            with replay():
+                of_results = [gradients.get(name) for name in arrays]
                 shapes = [array.shape for array in arrays.values()]
                 return self._gradient_program(list(fed), shapes).run(feeds, of_results)
 
@@ -263,18 +324,19 @@ class _Evaluated:
 
 
 class _Flags:
-    """Which tensors of a layer are trained, and of what type: another answer is another program."""
+    """Which tensors of a layer are trained, and their types: a program is compiled for these."""
 
-    def __init__(self, tensors: Mapping[str, Any]) -> None:
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         self._tensors = list(tensors.values())
-        self._then = self._now()
+        self._compiled = self._current()
 
-    def _now(self) -> list[Any]:
+    def _current(self) -> list[tuple[bool, object]]:
         return [(tensor.stop_gradient, tensor.dtype) for tensor in self._tensors]
 
-    def hold(self) -> bool:
-        return self._now() == self._then
+    def unchanged(self) -> bool:
+        """Whether they are as they were."""
+        return self._current() == self._compiled
 
 
-def _micro_batches(values: Any) -> int:
+def _micro_batches(values: StrategyValues) -> int:
     return int(np.prod(list(axes_of(values).values()), dtype=np.int64))

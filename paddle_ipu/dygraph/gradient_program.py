@@ -1,42 +1,50 @@
-"""A layer as it is called in training mode without an optimizer: forward, and then backward.
+"""A layer that is called in training mode without an optimizer: forward, and then backward.
 
-Forward is compiled as a training program that updates nothing, as only there dropout drops. The
-backward of a call comes after it has given its device back to others, so it computes forward again,
-with the same random numbers: the loss is the sum of the results times their gradients, and the
-gradients of that are what is asked.
+Forward is compiled as a training program that updates nothing, since dropout drops in training
+only. Other programs may have run before the backward of a call, so backward computes forward again
+with the same random numbers. Its loss is the sum of the results times their gradients.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import paddle
+from paddle.base import core
 
 from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.dygraph.layer_program import LayerProgram, compiled, for_one_run
 from paddle_ipu.dygraph.optimizer_step import building
 from paddle_ipu.dygraph.trace import Trace, is_float, trace
 
+if TYPE_CHECKING:
+    from paddle.jit.dy2static.program_translator import CacheKey
+
+    from paddle_ipu.options.strategy import Strategy
+
 Array = np.ndarray[Any, Any]
 
-_GIVEN = "@given"
-_OF_LOSS = "of_given."
-"""Begins the names of what is between the results and their loss."""
+_GRADIENT = "@given"
+_LOSS_PREFIX = "of_given."
+"""Prefix of the names of the variables between the results and their loss."""
 
 
 class ForwardProgram:
-    """Gives the results of a layer.
+    """Computes the results of a layer.
 
     Args:
         strategy: the registered one.
         traced: the layer.
         feeds: names of its inputs.
-        training: in training mode; else nothing is dropped.
+        training: whether the layer is in training mode, where dropout drops.
     """
 
-    def __init__(self, strategy: Any, traced: Trace, feeds: Sequence[str], training: bool) -> None:
+    def __init__(
+        self, strategy: Strategy, traced: Trace, feeds: Sequence[str], training: bool
+    ) -> None:
         from paddle_ipu.passes.ask_for_gradients import AskForGradients
 
         self._fetches = list(traced.outputs)
@@ -64,7 +72,7 @@ class ForwardProgram:
 
 
 class GradientProgram:
-    """Gives the gradients of a layer's inputs and parameters.
+    """Computes the gradients of a layer's inputs and parameters.
 
     Args:
         strategy: the registered one.
@@ -76,8 +84,8 @@ class GradientProgram:
 
     def __init__(
         self,
-        strategy: Any,
-        key: Any,
+        strategy: Strategy,
+        key: CacheKey,
         feeds: Sequence[str],
         fed: Sequence[str],
         shapes: Sequence[Sequence[int]],
@@ -89,12 +97,12 @@ class GradientProgram:
         )
 
         traced = trace(key)
-        self._given = {
-            number: name_of(variable) + _GIVEN
+        self._result_gradients = {
+            number: name_of(variable) + _GRADIENT
             for number, variable in enumerate(traced.outputs.values())
             if is_float(variable) and not variable.stop_gradient
         }
-        # Of some results Paddle 2.6 knows no more than the rank.
+        # Of some results Paddle 2.6 knows the rank only.
         self._shapes = [
             [*variable.shape[:1], *shape[1:]]
             for variable, shape in zip(traced.outputs.values(), shapes, strict=True)
@@ -102,18 +110,18 @@ class GradientProgram:
         loss = self._add_loss(traced)
         trainable = [name for name, tensor in traced.tensors.items() if not tensor.stop_gradient]
         self._asked = [*map(fetch_of_feed, fed), *map(fetch_of_weight, trainable)]
-        # Weights stand still in a run that evaluates.
+        # A run that evaluates changes no weights.
         single = for_one_run(strategy, {"is_training": True, "runtime_options.enable_eval": True})
         asks = AskForGradients(loss, trainable, fed)
-        given = list(self._given.values())
+        gradients = list(self._result_gradients.values())
         self._program = LayerProgram(
             lambda scope: compiled(
-                traced.program, scope, single, [*feeds, *given], self._asked, [asks]
+                traced.program, scope, single, [*feeds, *gradients], self._asked, [asks]
             ),
             traced.tensors,
             [],
         )
-        # The others are of what the results do not depend on.
+        # The results depend on none of the others.
         self._fetches = [name for name in self._asked if name in self._program.program.fetches]
 
     @property
@@ -122,48 +130,46 @@ class GradientProgram:
         return self._program.is_alive
 
     def _add_loss(self, traced: Trace) -> str:
-        import paddle
-
         # Paddle 2.6 counts names in a process, and may have used these in the program it traced.
-        with building(traced), paddle.utils.unique_name.guard(_OF_LOSS):
+        with building(traced), paddle.utils.unique_name.guard(_LOSS_PREFIX):
             parts = []
             outputs = list(traced.outputs.values())
-            for number, name in self._given.items():
+            for number, name in self._result_gradients.items():
                 variable = outputs[number]
-                given = paddle.static.data(name, self._shapes[number], variable.dtype)
-                parts.append(paddle.sum(variable * given))
+                gradient = paddle.static.data(name, self._shapes[number], variable.dtype)
+                parts.append(paddle.sum(variable * gradient))
             return name_of(paddle.add_n(parts))
 
-    def run(self, feeds: Mapping[str, Array], given: Sequence[Array | None]) -> list[Array | None]:
+    def run(
+        self, feeds: Mapping[str, Array], gradients: Sequence[Array | None]
+    ) -> list[Array | None]:
         """The gradients of the inputs that are wanted, and then of the parameters.
 
         Args:
             feeds: the layer's inputs.
-            given: gradients of the results, None where there is none.
+            gradients: those of the results, None where there is none.
         """
         fed = dict(feeds)
-        for number, name in self._given.items():
-            array = given[number]
+        for number, name in self._result_gradients.items():
+            array = gradients[number]
             fed[name] = np.zeros(self._shapes[number], np.float32) if array is None else array
         results = self._program.run(fed, self._fetches)
         return [results.get(name) for name in self._asked]
 
 
 @contextmanager
-def drawn_again() -> Iterator[Callable[[], AbstractContextManager[None]]]:
-    """Gives a context that draws the random numbers of this block again, and hides that it did."""
-    from paddle.base import core
-
+def random_replay() -> Iterator[Callable[[], AbstractContextManager[None]]]:
+    """Yields a context that draws the random numbers of this block again, and hides that."""
     generator = core.default_cpu_generator()
-    then = generator.get_state()
+    start = generator.get_state()
 
     @contextmanager
-    def again() -> Iterator[None]:
-        now = generator.get_state()
-        generator.set_state(then)
+    def replay() -> Iterator[None]:
+        current = generator.get_state()
+        generator.set_state(start)
         try:
             yield
         finally:
-            generator.set_state(now)
+            generator.set_state(current)
 
-    yield again
+    yield replay

@@ -1,17 +1,25 @@
 """Layers of Paddle that are traced in another form for the IPU, with the same numbers.
 
 Paddle writes some with shapes that depend on values, or for GPUs only. While a strategy is
-registered and a layer is traced, these take their places.
+registered and a layer is traced, these replace them.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import paddle
+from paddle.nn import functional
 
 from paddle_ipu.dygraph import registration
 from paddle_ipu.errors import NotSupported
+from paddle_ipu.options.strategy import Strategy
+
+if TYPE_CHECKING:
+    from paddle import Tensor
+    from paddle.nn import SyncBatchNorm
 
 
 def traced_as(form: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -19,18 +27,17 @@ def traced_as(form: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callab
 
     def wrapping(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
-        def call(*args: Any, **keywords: Any) -> Any:
-            return (form if _is_tracing() else original)(*args, **keywords)
+        def call(*args: Any, **keywords: Any) -> object:
+            return (original if _traced_with() is None else form)(*args, **keywords)
 
         return call
 
     return wrapping
 
 
-def _is_tracing() -> bool:
-    import paddle
-
-    return registration.current() is not None and not paddle.in_dynamic_mode()
+def _traced_with() -> Strategy | None:
+    """The strategy that a layer is traced for; None outside of a trace."""
+    return None if paddle.in_dynamic_mode() else registration.current()
 
 
 def normalizing(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -38,16 +45,15 @@ def normalizing(original: Callable[..., Any]) -> Callable[..., Any]:
 
     # Paddle reads the parameters of a layer's forward from its code.
     @functools.wraps(original)
-    def forward(self: Any, x: Any) -> Any:
-        return _batch_norm(self, x) if _is_tracing() else original(self, x)
+    def forward(self: SyncBatchNorm, x: Tensor) -> Tensor:
+        strategy = _traced_with()
+        return original(self, x) if strategy is None else _batch_norm(self, x, strategy)
 
     return forward
 
 
-def _batch_norm(self: Any, x: Any) -> Any:
-    import paddle
-
-    options = registration.current()._ipu_strategy.snapshot()
+def _batch_norm(self: SyncBatchNorm, x: Tensor, strategy: Strategy) -> Tensor:
+    options = strategy._ipu_strategy.snapshot()
     count = options["replicated_graph_count"] if options["enable_replicated_graphs"] else 1
     if count > 1:
         # Batches of replicas are not joined.
@@ -71,20 +77,17 @@ def _batch_norm(self: Any, x: Any) -> Any:
 
 
 def multi_label_margin_loss(
-    input: Any,
-    label: Any,
+    input: Tensor,
+    label: Tensor,
     reduction: str = "mean",
     name: str | None = None,
-) -> Any:
+) -> Tensor:
     """``F.multi_label_margin_loss``, over all pairs of classes in place of the ones that count.
 
     Args:
         input: scores [N, C].
         label: classes [N, C] up to the first -1 of a row.
     """
-    import paddle
-    from paddle.nn import functional
-
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"reduction is {reduction!r}; it must be 'mean', 'sum' or 'none'.")
     count = input.shape[1]
@@ -103,14 +106,14 @@ def multi_label_margin_loss(
 
 
 def adaptive_log_softmax_with_loss(
-    input: Any,
-    label: Any,
-    head_weight: Any,
-    tail_weights: Sequence[Sequence[Any]],
+    input: Tensor,
+    label: Tensor,
+    head_weight: Tensor,
+    tail_weights: Sequence[Sequence[Tensor]],
     cutoffs: Sequence[int],
-    head_bias: Any = None,
+    head_bias: Tensor | None = None,
     name: str | None = None,
-) -> tuple[Any, Any]:
+) -> tuple[Tensor, Tensor]:
     """``F.adaptive_log_softmax_with_loss``, with every row in every cluster.
 
     Args:
@@ -121,9 +124,6 @@ def adaptive_log_softmax_with_loss(
         cutoffs: the first class of each cluster, and the number of classes.
         head_bias: [cutoffs[0] + clusters].
     """
-    import paddle
-    from paddle.nn import functional
-
     is_batched = len(label.shape) > 0
     if not is_batched:
         input, label = input.unsqueeze(0), label.unsqueeze(0)

@@ -10,16 +10,27 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from paddle.base import framework
+from paddle.base.layer_helper import LayerHelper
 
 from paddle_ipu.compiler.compiled_program import IpuCompiledProgram
+from paddle_ipu.dialect.paddle_objects import Scope
 from paddle_ipu.dygraph import host_writes
 from paddle_ipu.dygraph.optimizer_step import OptimizerStep
 from paddle_ipu.options.one_micro_batch import for_one_micro_batch
+from paddle_ipu.options.strategy import Strategy
 from paddle_ipu.runtime import scope as scopes
 from paddle_ipu.runtime.ipu_program import IpuProgram
+
+if TYPE_CHECKING:
+    from paddle import Tensor
+    from paddle.optimizer import Optimizer
+    from paddle.static import Program
+
+    from paddle_ipu.passes.pass_base import Pass
 
 Array = np.ndarray[Any, Any]
 
@@ -36,8 +47,8 @@ class LayerProgram:
 
     def __init__(
         self,
-        compile_it: Callable[[Any], IpuProgram],
-        tensors: Mapping[str, Any],
+        compile_it: Callable[[Scope], IpuProgram],
+        tensors: Mapping[str, Tensor],
         changed: Collection[str],
         state: OptimizerState | None = None,
     ) -> None:
@@ -121,21 +132,23 @@ class OptimizerState:
         step: what was added to the program.
     """
 
-    _holders: weakref.WeakKeyDictionary[Any, weakref.ref[LayerProgram]] = (
+    _holders: weakref.WeakKeyDictionary[Optimizer, weakref.ref[LayerProgram]] = (
         weakref.WeakKeyDictionary()
     )
     """Optimizer -> the program whose device has its newest state."""
 
-    def __init__(self, optimizer: Any, step: OptimizerStep, parameters: Sequence[Any]) -> None:
+    def __init__(
+        self, optimizer: Optimizer, step: OptimizerStep, parameters: Sequence[Tensor]
+    ) -> None:
         self.optimizer = optimizer
         self.step = step
         _create_accumulators(optimizer, parameters)
 
-    def _accumulator(self, name: str) -> Any:
+    def _accumulator(self, name: str) -> Tensor:
         accumulator, parameter = self.step.states[name]
         return self.optimizer._accumulators[accumulator][parameter]
 
-    def take(self, program: LayerProgram, scope: Any) -> None:
+    def take(self, program: LayerProgram, scope: Scope) -> None:
         """Puts the newest state into the Scope of a program."""
         sync_state_to_host(self.optimizer)
         for name in self.step.states:
@@ -144,7 +157,7 @@ class OptimizerState:
         self._holders[self.optimizer] = weakref.ref(program)
         self.put_learning_rate(scope)
 
-    def move_to(self, program: LayerProgram, scope: Any) -> None:
+    def move_to(self, program: LayerProgram, scope: Scope) -> None:
         """Has the device of a program hold the newest state, for a run of it."""
         holder = self._holders.get(self.optimizer)
         if holder is None or holder() is not program:
@@ -152,8 +165,8 @@ class OptimizerState:
             program.program.weights_from_host()
         self.put_learning_rate(scope, program.program.org_program)
 
-    def put_learning_rate(self, scope: Any, program: Any = None) -> None:
-        """Tells the learning rate that the optimizer has now."""
+    def put_learning_rate(self, scope: Scope, program: Program | None = None) -> None:
+        """Writes the optimizer's learning rate of now into the Scope."""
         rate = np.asarray(self.optimizer.get_lr(), np.float32)
         found = scope.var(self.step.learning_rate).get_tensor()
         if not found._is_initialized():
@@ -163,7 +176,7 @@ class OptimizerState:
         if program is not None and getattr(program, "lr_scheduler", None) is not None:
             program.lr_scheduler = self.optimizer._learning_rate
 
-    def give_back(self, scope: Any) -> None:
+    def give_back(self, scope: Scope) -> None:
         """Has the accumulators be what is in the Scope."""
         for name in self.step.states:
             found = scopes.tensor(scope, name)
@@ -171,19 +184,16 @@ class OptimizerState:
                 self._accumulator(name).value().get_tensor()._share_data_with(found)
 
 
-def _create_accumulators(optimizer: Any, parameters: Sequence[Any]) -> None:
+def _create_accumulators(optimizer: Optimizer, parameters: Sequence[Tensor]) -> None:
     """The accumulators that the first ``step`` in dynamic mode would make, with loaded state."""
-    from paddle.base import framework
-    from paddle.base.layer_helper import LayerHelper
-
     if optimizer.helper is None:
         optimizer.helper = LayerHelper(type(optimizer).__name__)
     block = framework.default_main_program().global_block()
-    for given in _accumulator_groups(optimizer, parameters):
-        optimizer._create_accumulators(block, given)
+    for group in _accumulator_groups(optimizer, parameters):
+        optimizer._create_accumulators(block, group)
 
 
-def _accumulator_groups(optimizer: Any, parameters: Sequence[Any]) -> list[Any]:
+def _accumulator_groups(optimizer: Optimizer, parameters: Sequence[Tensor]) -> list[Any]:
     groups = optimizer._param_groups
     if not (groups and isinstance(groups[0], dict)):
         return [list(parameters)]
@@ -193,7 +203,7 @@ def _accumulator_groups(optimizer: Any, parameters: Sequence[Any]) -> list[Any]:
     ]
 
 
-def sync_state_to_host(optimizer: Any) -> None:
+def sync_state_to_host(optimizer: Optimizer) -> None:
     """Writes state that is on a device into the optimizer's accumulators."""
     holder = OptimizerState._holders.get(optimizer)
     program = None if holder is None else holder()
@@ -201,12 +211,12 @@ def sync_state_to_host(optimizer: Any) -> None:
         program.sync_to_host()
 
 
-def state_was_written(optimizer: Any) -> None:
-    """Says that the accumulators hold newer state than any device."""
+def note_state_written(optimizer: Optimizer) -> None:
+    """Notes that the accumulators hold newer state than any device."""
     OptimizerState._holders.pop(optimizer, None)
 
 
-def for_one_run(strategy: Any, options: Mapping[str, Any]) -> Any:
+def for_one_run(strategy: Strategy, options: Mapping[str, Any]) -> Strategy:
     """The strategy without pipeline, loop, accumulation and replicas, and with other options."""
     single = for_one_micro_batch(strategy)
     single.set_options(dict(options))
@@ -214,19 +224,19 @@ def for_one_run(strategy: Any, options: Mapping[str, Any]) -> Any:
 
 
 def compiled(
-    program: Any,
-    scope: Any,
-    strategy: Any,
+    program: Program,
+    scope: Scope,
+    strategy: Strategy,
     feeds: Sequence[str],
     fetches: Sequence[str],
-    first_passes: Sequence[Any] = (),
+    first_passes: Sequence[Pass] = (),
 ) -> IpuProgram:
     """The program for the IPU."""
     compiler = IpuCompiledProgram.with_first_passes(program, scope, strategy, first_passes)
     return compiler.compile(feeds, fetches)
 
 
-def arrays_of(feeds: Mapping[str, Any]) -> dict[str, Array]:
+def arrays_of(feeds: Mapping[str, Tensor | Array]) -> dict[str, Array]:
     """Tensors, or arrays, as arrays."""
     return {
         name: value if isinstance(value, np.ndarray) else scopes.numbers(value.numpy())

@@ -1,18 +1,23 @@
-"""What of dynamic mode runs on the CPU although the IPU was asked for, and who notices it.
+"""Warnings about dynamic mode that runs on the CPU although the IPU is the device.
 
-Paddle's operators of dynamic mode have no hook in Python. So the first layer that is called after
-``paddle.set_device("ipu")`` is noticed, and a step of an optimizer whose parameters no layer on the
-IPU has.
+Paddle's operators of dynamic mode have no hook in Python. So the warnings are about the first layer
+that is called after ``paddle.set_device("ipu")``, and about a step of an optimizer whose parameters
+no layer on the IPU has.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import paddle
 
 from paddle_ipu.dygraph import registration
 from paddle_ipu.runtime import cpu_notice
+
+if TYPE_CHECKING:
+    from paddle.nn import Layer
 
 _WHAT_TO_DO = (
     "Make the layer one of paddle.jit.to_static, or train by paddle.Model, and make a "
@@ -20,47 +25,46 @@ _WHAT_TO_DO = (
     'paddle.set_device("cpu").'
 )
 
-_watched: Any = None
-"""``Layer.__call__`` of Paddle, while another function stands for it."""
+_switches: list[Callable[[bool], None]] = []
+"""Switches the patch of ``Layer.__call__``; none before the plugin is active."""
+
+
+def connect(switch: Callable[[bool], None]) -> None:
+    """Takes the function that patches ``Layer.__call__`` with :func:`noticing`, or restores it.
+
+    Args:
+        switch: True to patch, False to restore.
+    """
+    _switches[:] = [switch]
+
+
+def _watch_layers(on: bool) -> None:
+    for switch in _switches:
+        switch(on)
+
+
+registration.before_change(lambda: _watch_layers(False))
 
 
 def setting_device(original: Callable[..., Any]) -> Callable[..., Any]:
     """``paddle.set_device`` that watches for a layer in dynamic mode, once the IPU is chosen."""
 
     @functools.wraps(original)
-    def set_device(device: Any) -> Any:
+    def set_device(device: object) -> object:
         place = original(device)
-        rest()
-        if str(device).startswith("ipu") and not cpu_notice.is_told("layer"):
-            _watch()
+        _watch_layers(str(device).startswith("ipu") and not cpu_notice.is_told("layer"))
         return place
 
     return set_device
 
 
-def rest() -> None:
-    """Puts ``Layer.__call__`` back."""
-    global _watched
-    if _watched is not None:
-        import paddle
-
-        paddle.nn.Layer.__call__ = _watched
-        _watched = None
-
-
-registration.when_it_changes(rest)
-
-
-def _watch() -> None:
-    global _watched
-    import paddle
-
-    original = _watched = paddle.nn.Layer.__call__
+def noticing(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``Layer.__call__`` that warns of the first layer on the CPU, and then restores Paddle's."""
 
     @functools.wraps(original)
-    def call(self: Any, *args: Any, **keywords: Any) -> Any:
+    def call(self: Layer, *args: Any, **keywords: Any) -> object:
         if paddle.in_dynamic_mode():
-            rest()
+            _watch_layers(False)
             if registration.current() is None:
                 cpu_notice.tell(
                     "layer",
@@ -69,19 +73,16 @@ def _watch() -> None:
                 )
         return original(self, *args, **keywords)
 
-    # A layer of to_static calls it, and does not rewrite it.
-    paddle.nn.Layer.__call__ = paddle.jit.not_to_static(call)
+    return call
 
 
 def note_step(names: Iterable[str], on_ipu: Callable[[], Collection[str]]) -> None:
-    """Tells of a step in dynamic mode, with the IPU as device, that trains nothing on the IPU.
+    """Warns of a step in dynamic mode that trains nothing on the IPU although that is the device.
 
     Args:
         names: of the parameters that are updated.
-        on_ipu: gives the names of those that layers on the IPU have.
+        on_ipu: returns the names of those that layers on the IPU have.
     """
-    import paddle
-
     if cpu_notice.is_told("step") or not paddle.get_device().startswith("ipu"):
         return
     if {*on_ipu()}.isdisjoint(names):

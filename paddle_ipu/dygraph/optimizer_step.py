@@ -1,23 +1,31 @@
 """Adds to a traced layer what ``loss.backward()`` and ``optimizer.step()`` do in dynamic mode.
 
-The optimizer of the user stays one of dynamic mode: what is added is made by a copy of it, with
-variables of the program in place of its accumulators.
+The user's optimizer stays as it is: a copy of it builds the operators, with variables of the
+program in place of its accumulators.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import paddle
+from paddle.base import framework
 
 from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.dygraph.trace import Trace, is_float
 from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.frontend.programs import is_pir
+
+if TYPE_CHECKING:
+    from paddle import Tensor
+    from paddle.optimizer import Optimizer
+    from paddle.static import Program, Variable
 
 _MARK = "identity_loss"
 
@@ -25,7 +33,7 @@ _NOT_IN_A_CALL = {
     "ASGD": "its average needs the count of steps, which Paddle keeps in dynamic mode only",
     "LBFGS": "its step computes the loss many times, and decides by its values how often",
 }
-"""Optimizers of dynamic mode that are no part of a program, and why."""
+"""Optimizers of dynamic mode that cannot be part of a program, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +54,7 @@ class OptimizerStep:
     states: Mapping[str, tuple[str, str]]
 
 
-def find_loss(trace: Trace) -> Any:
+def find_loss(trace: Trace) -> Variable:
     """The loss among what a layer returns, or that it marks with ``identity_loss``.
 
     Raises:
@@ -61,29 +69,29 @@ def find_loss(trace: Trace) -> Any:
     if len(found) == 1:
         return found[0]
     names = {id(v): k for k, v in trace.outputs.items()}
-    told = ", ".join(names.get(id(v)) or name_of(v) for v in found)
+    listed = ", ".join(names.get(id(v)) or name_of(v) for v in found)
     raise InvalidProgramError(
         "ipu_strategy.set_optimizer has each call of the layer train it, so it must return one "
-        f"loss of one element; it has {len(found)} such{': ' + told if told else ''}. Reduce the "
-        "loss to one element in the layer, and mark it with paddle.incubate.identity_loss where "
-        "there are others. For outputs alone call the layer after layer.eval(), or within "
+        f"loss of one element; it has {len(found)} such{': ' + listed if listed else ''}. Reduce "
+        "the loss to one element in the layer, and mark it with paddle.incubate.identity_loss "
+        "where there are others. For outputs alone call the layer after layer.eval(), or within "
         "paddle.no_grad(); without set_optimizer the loss may be computed outside, followed by "
         "loss.backward() and optimizer.step()."
     )
 
 
-def _marked(program: Any) -> list[Any]:
+def _marked(program: Program) -> list[Variable]:
     block = program.global_block()
     if is_pir(program):
         return [op.result(0) for op in block.ops if op.name() == f"pd_op.{_MARK}"]
     return [block.var(op.output("Out")[0]) for op in block.ops if op.type == _MARK]
 
 
-def _is_scalar(variable: Any) -> bool:
+def _is_scalar(variable: Variable) -> bool:
     return int(np.prod(variable.shape, dtype=np.int64)) == 1
 
 
-def add_optimizer_step(trace: Trace, optimizer: Any) -> OptimizerStep:
+def add_optimizer_step(trace: Trace, optimizer: Optimizer) -> OptimizerStep:
     """Adds backward from the layer's loss, and the optimizer's update of what it trains.
 
     Raises:
@@ -118,11 +126,9 @@ def add_optimizer_step(trace: Trace, optimizer: Any) -> OptimizerStep:
     )
 
 
-def _check_kind(optimizer: Any) -> None:
-    import paddle
-
+def _check_kind(optimizer: Optimizer) -> None:
     for kind, reason in _NOT_IN_A_CALL.items():
-        # Paddle 2.6 has not all of them.
+        # Paddle 2.6 lacks some of them.
         stock = getattr(paddle.optimizer, kind, None)
         if stock is not None and isinstance(optimizer, stock):
             raise NotSupported(
@@ -132,7 +138,7 @@ def _check_kind(optimizer: Any) -> None:
             )
 
 
-def _groups(optimizer: Any) -> list[tuple[Mapping[str, Any] | None, list[Any]]]:
+def _groups(optimizer: Optimizer) -> list[tuple[Mapping[str, Any] | None, list[Tensor]]]:
     """(options, parameters) of each group of the optimizer; None for the options of all."""
     groups = optimizer._param_groups
     if groups and isinstance(groups[0], dict):
@@ -141,7 +147,7 @@ def _groups(optimizer: Any) -> list[tuple[Mapping[str, Any] | None, list[Any]]]:
 
 
 class _StaticOptimizer:
-    def __init__(self, optimizer: Any, trace: Trace) -> None:
+    def __init__(self, optimizer: Optimizer, trace: Trace) -> None:
         self._trace = trace
         self._optimizer = copy.copy(optimizer)
         for name, empty in (
@@ -167,14 +173,16 @@ class _StaticOptimizer:
                 if hasattr(tensor, attribute):
                     setattr(trace.variables[name], attribute, getattr(tensor, attribute))
 
-    def backward(self, loss: Any, wanted: list[str]) -> dict[str, tuple[Any, Any]]:
+    def backward(self, loss: Variable, wanted: list[str]) -> dict[str, tuple[Variable, Variable]]:
         """Parameter name -> (variable, gradient), of those that the loss depends on."""
         variables = [self._trace.variables[name] for name in wanted]
         with building(self._trace):
             found = self._optimizer.backward(loss, self._trace.startup, parameters=variables)
         return {variable.name: (variable, g) for variable, g in found if g is not None}
 
-    def apply(self, group: Mapping[str, Any] | None, pairs: list[tuple[Any, Any]]) -> None:
+    def apply(
+        self, group: Mapping[str, Any] | None, pairs: list[tuple[Variable, Variable]]
+    ) -> None:
         """Adds the update of a group of parameters, as ``Optimizer.step`` does in dynamic mode."""
         if not pairs:
             return
@@ -196,7 +204,7 @@ class _StaticOptimizer:
         with building(self._trace):
             return str(self._optimizer._global_learning_rate().name)
 
-    def states(self, trained: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    def states(self, trained: Collection[str]) -> dict[str, tuple[str, str]]:
         return {
             str(variable.name): (accumulator, parameter)
             for accumulator, by_parameter in self._optimizer._accumulators.items()
@@ -205,25 +213,13 @@ class _StaticOptimizer:
         }
 
 
-class building:  # noqa: N801 - a context manager
-    """Static mode, with a traced program as the one that is built."""
-
-    def __init__(self, trace: Trace) -> None:
-        self._trace = trace
-
-    def __enter__(self) -> None:
-        import contextlib
-
-        import paddle
-        from paddle.base import framework
-
-        self._stack = contextlib.ExitStack()
-        # Within backward gradients are off, and what is built then would have none.
-        self._stack.enter_context(paddle.set_grad_enabled(True))
-        self._stack.enter_context(framework._dygraph_guard(None))
-        self._stack.enter_context(
-            paddle.static.program_guard(self._trace.program, self._trace.startup)
-        )
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
+@contextlib.contextmanager
+def building(trace: Trace) -> Iterator[None]:
+    """Static mode, with a traced program as the one under construction."""
+    with (
+        # Gradients are off within backward, and what is built then has none.
+        paddle.set_grad_enabled(True),
+        framework._dygraph_guard(None),
+        paddle.static.program_guard(trace.program, trace.startup),
+    ):
+        yield

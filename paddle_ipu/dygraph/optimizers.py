@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import paddle
 
 from paddle_ipu.dygraph import autograd, dispatch, host_writes, left_on_cpu, registration
-from paddle_ipu.dygraph.layer_program import state_was_written, sync_state_to_host
+from paddle_ipu.dygraph.layer_program import note_state_written, sync_state_to_host
 from paddle_ipu.errors import InvalidProgramError
+
+if TYPE_CHECKING:
+    from paddle import Tensor
+    from paddle.optimizer import Optimizer
+    from paddle.static import Program
+
+    Gradients = list[tuple[Tensor, Tensor]]
 
 
 def applying(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -16,22 +25,27 @@ def applying(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def apply(
-        self: Any, loss: Any, startup_program: Any, params_grads: Any, *rest: Any, **k: Any
-    ) -> Any:
-        import paddle
-
+        self: Optimizer,
+        loss: Tensor | None,
+        startup_program: Program | None,
+        params_grads: Gradients | dict[str, Gradients],
+        *rest: Any,
+        **keywords: Any,
+    ) -> object:
         if not paddle.in_dynamic_mode():
-            return original(self, loss, startup_program, params_grads, *rest, **k)
+            return original(self, loss, startup_program, params_grads, *rest, **keywords)
         pairs = params_grads["params"] if isinstance(params_grads, dict) else params_grads
         updated = set() if registration.current() is None else {*dispatch.updated_by_calls()}
-        # Those that `clear_grad` left of steps on the CPU are no gradients of this one.
-        pairs[:] = [pair for pair in pairs if not (pair[0].name in updated and _let_go(*pair))]
+        # `clear_grad` leaves zeros, of earlier steps on the CPU.
+        pairs[:] = [
+            pair for pair in pairs if not (pair[0].name in updated and _drop_zero_gradient(*pair))
+        ]
         names = [parameter.name for parameter, _ in pairs]
         if names:
             left_on_cpu.note_step(names, dispatch.held_by_layers)
         if registration.current() is None:
-            return original(self, loss, startup_program, params_grads, *rest, **k)
-        autograd.stepped()
+            return original(self, loss, startup_program, params_grads, *rest, **keywords)
+        autograd.note_optimizer_step()
         twice = sorted({*names} & updated)
         if twice:
             raise InvalidProgramError(
@@ -49,15 +63,15 @@ def applying(original: Callable[..., Any]) -> Callable[..., Any]:
             )
         sync_state_to_host(self)
         try:
-            return original(self, loss, startup_program, params_grads, *rest, **k)
+            return original(self, loss, startup_program, params_grads, *rest, **keywords)
         finally:
-            state_was_written(self)
+            note_state_written(self)
             host_writes.note(names)
 
     return apply
 
 
-def _let_go(parameter: Any, gradient: Any) -> bool:
+def _drop_zero_gradient(parameter: Tensor, gradient: Tensor) -> bool:
     """Drops a gradient that is zero; whether it was."""
     if not gradient.is_dense() or gradient.numpy().any():
         return False
@@ -65,8 +79,8 @@ def _let_go(parameter: Any, gradient: Any) -> bool:
     return True
 
 
-def _parameters(optimizer: Any) -> Iterator[str]:
-    """Names of what an optimizer was made for."""
+def _parameters(optimizer: Optimizer) -> Iterator[str]:
+    """Names of the parameters of an optimizer."""
     for item in optimizer._parameter_list or ():
         for parameter in item["params"] if isinstance(item, dict) else (item,):
             yield parameter.name
@@ -76,7 +90,7 @@ def reading_state(original: Callable[..., Any]) -> Callable[..., Any]:
     """``Optimizer.state_dict`` with the state that is on a device."""
 
     @functools.wraps(original)
-    def state_dict(self: Any, *args: Any, **keywords: Any) -> Any:
+    def state_dict(self: Optimizer, *args: Any, **keywords: Any) -> object:
         sync_state_to_host(self)
         return original(self, *args, **keywords)
 
@@ -84,14 +98,14 @@ def reading_state(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def writing_state(original: Callable[..., Any]) -> Callable[..., Any]:
-    """``Optimizer.set_state_dict`` that the device takes notice of."""
+    """``Optimizer.set_state_dict`` after which the device takes the state from the host."""
 
     @functools.wraps(original)
-    def set_state_dict(self: Any, *args: Any, **keywords: Any) -> Any:
+    def set_state_dict(self: Optimizer, *args: Any, **keywords: Any) -> object:
         sync_state_to_host(self)
         try:
             return original(self, *args, **keywords)
         finally:
-            state_was_written(self)
+            note_state_written(self)
 
     return set_state_dict

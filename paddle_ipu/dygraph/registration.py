@@ -3,56 +3,57 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
-_registered: Any = None
-_listeners: list[Any] = []
+from paddle.base.compiler import IpuDynamicPatcher
+
+from paddle_ipu.options.strategy import Strategy
+
+_registered: Strategy | None = None
+_listeners: list[Callable[[], None]] = []
 
 _NOT_COMPILED_IN = frozenset({"lr", "runtime_options.enable_eval"})
 """Options that may change without compiling again."""
 
 
-def current() -> Any:
+def current() -> Strategy | None:
     """The registered ``paddle.static.IpuStrategy``, None while layers run on the CPU."""
     return _registered
 
 
-def when_it_changes(listener: Any) -> None:
-    """Has ``listener()`` called before another strategy is registered, or none."""
+def before_change(listener: Callable[[], None]) -> None:
+    """Calls ``listener()`` before another strategy is registered, or none."""
     _listeners.append(listener)
 
 
-def registering(original: Any) -> Any:
+def registering(original: object) -> staticmethod[[Strategy], None]:
     """``IpuDynamicPatcher.register_patch`` that has layers run on the IPU with a strategy.
 
-    Stock Paddle wraps ``LRScheduler.step`` once more for every strategy; here the last one's
-    wrapper is taken back first.
+    Stock Paddle wraps ``LRScheduler.step`` once more for every strategy; here the wrapper of the
+    last one is removed first.
     """
 
-    def register_patch(ipu_strategy: Any) -> None:
+    def register_patch(ipu_strategy: Strategy) -> None:
         global _registered
-        from paddle.base.compiler import IpuDynamicPatcher
-
-        _take_back()
+        _unregister()
         IpuDynamicPatcher.patch_lr_scheduler(ipu_strategy)
         _registered = ipu_strategy
 
     return staticmethod(register_patch)
 
 
-def releasing(original: Any) -> Any:
+def releasing(original: object) -> staticmethod[[], None]:
     """``IpuDynamicPatcher.release_patch`` that has layers run on the CPU again."""
 
     def release_patch() -> None:
-        _take_back()
+        _unregister()
 
     return staticmethod(release_patch)
 
 
-def _take_back() -> None:
+def _unregister() -> None:
     global _registered
-    from paddle.base.compiler import IpuDynamicPatcher
-
     if _registered is not None:
         for listener in _listeners:
             listener()
@@ -62,11 +63,11 @@ def _take_back() -> None:
     _registered = None
 
 
-_generations: weakref.WeakKeyDictionary[Any, tuple[int, Any]] = weakref.WeakKeyDictionary()
+_generations: weakref.WeakKeyDictionary[Any, tuple[int, object]] = weakref.WeakKeyDictionary()
 
 
-def generation(strategy: Any) -> int:
-    """Counts the changes of a strategy that ask for programs to be compiled again."""
+def generation(strategy: Strategy) -> int:
+    """Counts the changes of a strategy after which programs have to be compiled again."""
     number, options = _generations.get(strategy, (0, None))
     if options is not None and not strategy.need_compile:
         return number
@@ -78,7 +79,7 @@ def generation(strategy: Any) -> int:
     return number
 
 
-def _compiled_options(strategy: Any) -> tuple[Any, ...]:
+def _compiled_options(strategy: Strategy) -> tuple[object, ...]:
     values = strategy._ipu_strategy.snapshot()
     options = tuple(
         (name, repr(value)) for name, value in values.items() if name not in _NOT_COMPILED_IN

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import paddle
+from paddle.base import framework
+from paddle.jit.dy2static.program_translator import ConcreteProgram, use_pir_api
 
 from paddle_ipu.dialect.value_names import name_of
+
+if TYPE_CHECKING:
+    from paddle import Tensor
+    from paddle.jit.dy2static.program_translator import CacheKey
+    from paddle.static import Program, Variable
+
+Nested = Any
+"""Tensors, variables and other objects, alone or in lists, tuples and dicts."""
 
 _NO_VALUE = np.float32(1.77113e27)
 """What Paddle returns for a branch that returns nothing."""
@@ -26,24 +37,24 @@ class Trace:
         variables: name -> the same ones in the program.
     """
 
-    program: Any
-    startup: Any
-    structure: Any
-    tensors: Mapping[str, Any]
-    variables: Mapping[str, Any]
+    program: Program
+    startup: Program
+    structure: Nested
+    tensors: Mapping[str, Tensor]
+    variables: Mapping[str, Variable]
 
     @property
-    def outputs(self) -> dict[str, Any]:
+    def outputs(self) -> dict[str, Variable]:
         """Name -> variable of each tensor that the layer returns."""
-        import paddle
+        leaves = paddle.utils.flatten(self.structure)
+        return {name_of(leaf): leaf for leaf in leaves if _is_variable(leaf)}
 
-        found = [item for item in paddle.utils.flatten(self.structure) if _is_variable(item)]
-        return {name_of(variable): variable for variable in found}
+    def restore(self, tensors: Mapping[str, Tensor]) -> Nested:
+        """What the layer returns.
 
-    def restore(self, tensors: Mapping[str, Any]) -> Any:
-        """What the layer returns, made of tensors by the names of :attr:`outputs`."""
-        import paddle
-
+        Args:
+            tensors: those of :attr:`outputs`, by name.
+        """
         leaves = [
             tensors[name_of(item)] if _is_variable(item) else item
             for item in paddle.utils.flatten(self.structure)
@@ -54,13 +65,10 @@ class Trace:
         return _without_missing(result)
 
 
-def trace(key: Any) -> Trace:
-    """Traces what a cache key of Paddle's describes."""
-    import paddle
-    from paddle.jit.dy2static.program_translator import ConcreteProgram, use_pir_api
-
+def trace(key: CacheKey) -> Trace:
+    """Traces the call that a cache key of Paddle's describes."""
     read = ConcreteProgram.pir_from_func_spec if use_pir_api() else ConcreteProgram.from_func_spec
-    # What is traced while gradients are off would have none ever.
+    # A program that is traced while gradients are off never has any.
     with paddle.set_grad_enabled(True):
         concrete = read(
             func_spec=key.function_spec,
@@ -86,21 +94,18 @@ def trace(key: Any) -> Trace:
     )
 
 
-def _is_variable(item: Any) -> bool:
-    import paddle
-    from paddle.base import framework
-
+def _is_variable(item: object) -> bool:
     return isinstance(item, (framework.Variable, paddle.pir.Value))
 
 
-def is_float(variable: Any) -> bool:
+def is_float(variable: Variable) -> bool:
     """Whether a variable of a program holds floating-point numbers."""
     kind = str(variable.dtype).rpartition(".")[2].upper()
     return kind.startswith(("FP", "FLOAT", "BF"))
 
 
-def _without_missing(result: Any) -> Any:
-    """What a layer returns, less the numbers that stand for a branch that returned nothing."""
+def _without_missing(result: Nested) -> Nested:
+    """What a layer returns, without the numbers that stand for a branch that returned nothing."""
     if not isinstance(result, (list, tuple)):
         return None if _is_missing(result) else result
     kept = [item for item in result if not _is_missing(item)]
@@ -111,9 +116,7 @@ def _without_missing(result: Any) -> Any:
     return kept[0] if len(kept) == 1 else type(result)(kept)
 
 
-def _is_missing(item: Any) -> bool:
-    import paddle
-
+def _is_missing(item: object) -> bool:
     if not isinstance(item, paddle.Tensor) or list(item.shape) != [1]:
         return False
     return bool(item.numpy()[0] == _NO_VALUE)

@@ -1,7 +1,7 @@
-"""What is patched into ``paddle.inference.Config``, which stays Paddle's own class.
+"""The methods of ``paddle.inference.Config`` that are patched; the class stays Paddle's own.
 
-Stock Paddle has the methods for the IPU and refuses them, or keeps what they say for itself. Every
-other method is left alone, so a config without ``enable_ipu`` is Paddle's as before.
+Stock Paddle has the methods for the IPU and refuses them, or does not return what they set. Every
+other method is left alone, so a config without ``enable_ipu`` works as in stock Paddle.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from paddle_ipu.inference import config_file
 from paddle_ipu.inference.settings import copy_settings, settings_of
 
 if TYPE_CHECKING:
+    from paddle.inference import Config
+
     from paddle_ipu.frontend.saved_model import ModelFiles
 
 
 def constructing(original: Callable[..., None]) -> Callable[..., None]:
     """``Config(...)``: a copy of a config has its IPU settings too."""
 
-    def __init__(self: Any, *args: Any, **keywords: Any) -> None:  # noqa: N807 - it is patched in
+    def __init__(self: Config, *args: Any, **keywords: Any) -> None:  # noqa: N807 - it is patched in
         original(self, *args, **keywords)
         if args and isinstance(args[0], type(self)):
             copy_settings(self, args[0])
@@ -32,7 +34,7 @@ def constructing(original: Callable[..., None]) -> Callable[..., None]:
 
 
 def enable_ipu(
-    self: Any,
+    self: Config,
     ipu_device_num: int = 1,
     ipu_micro_batch_size: int = 1,
     ipu_enable_pipelining: bool = False,
@@ -66,7 +68,7 @@ def enable_ipu(
 
 
 def set_ipu_config(
-    self: Any,
+    self: Config,
     ipu_enable_fp16: bool = False,
     ipu_replica_num: int = 1,
     ipu_available_memory_proportion: float = 1.0,
@@ -98,7 +100,7 @@ def set_ipu_config(
 
 
 def set_ipu_custom_info(
-    self: Any,
+    self: Config,
     ipu_custom_ops_info: Sequence[Sequence[str]] = (),
     ipu_custom_patterns: Mapping[str, bool] | None = None,
 ) -> None:
@@ -121,7 +123,7 @@ def set_ipu_custom_info(
     )
 
 
-def load_ipu_config(self: Any, config_path: str | os.PathLike[str]) -> None:
+def load_ipu_config(self: Config, config_path: str | os.PathLike[str]) -> None:
     """Takes settings from a file of ``key,value`` lines; ``enable_ipu`` has to be called too.
 
     Raises:
@@ -130,7 +132,7 @@ def load_ipu_config(self: Any, config_path: str | os.PathLike[str]) -> None:
     settings_of(self).set(config_file.read(config_path), f"load_ipu_config: {config_path}")
 
 
-def set_ipu_options(self: Any, options: Mapping[str, Any]) -> None:
+def set_ipu_options(self: Config, options: Mapping[str, Any]) -> None:
     """Takes options of ``paddle.static.IpuStrategy`` that have no method here; paddle_ipu's own.
 
     Args:
@@ -142,14 +144,15 @@ def set_ipu_options(self: Any, options: Mapping[str, Any]) -> None:
     settings_of(self).set_options(options)
 
 
-def use_ipu(self: Any) -> bool:
+def use_ipu(self: Config) -> bool:
     """Whether ``enable_ipu`` was called."""
     return settings_of(self).enabled
 
 
-def _getter(name: str, text: str) -> Callable[[Any], Any]:
-    def get(self: Any) -> Any:
-        return settings_of(self)[name]
+def _getter(name: str, text: str) -> Callable[[Config], int | bool]:
+    def get(self: Config) -> int | bool:
+        value: int | bool = settings_of(self)[name]
+        return value
 
     get.__name__ = get.__qualname__ = name
     get.__doc__ = text
@@ -165,11 +168,11 @@ ipu_replica_num = _getter("ipu_replica_num", "Copies of the model that share a b
 
 
 def setting_buffers(original: Callable[..., None]) -> Callable[..., None]:
-    """``Config.set_model_buffer``, whose bytes Paddle does not give back."""
+    """``Config.set_model_buffer`` that keeps the bytes, which Paddle does not return."""
 
     @functools.wraps(original)
     def set_model_buffer(
-        self: Any,
+        self: Config,
         prog_buffer: bytes | str,
         prog_buffer_size: int,
         params_buffer: bytes | str,
@@ -184,10 +187,10 @@ def setting_buffers(original: Callable[..., None]) -> Callable[..., None]:
 
 
 def setting_model(original: Callable[..., None]) -> Callable[..., None]:
-    """``Config.set_model``, which takes the place of a model given as bytes."""
+    """``Config.set_model`` that replaces a model of ``set_model_buffer``."""
 
     @functools.wraps(original)
-    def set_model(self: Any, *args: Any, **keywords: Any) -> None:
+    def set_model(self: Config, *args: Any, **keywords: Any) -> None:
         original(self, *args, **keywords)
         settings_of(self).model = None
 
@@ -202,7 +205,7 @@ def summarising(original: Callable[..., str]) -> Callable[..., str]:
     """``Config.summary`` with the IPU settings."""
 
     @functools.wraps(original)
-    def summary(self: Any) -> str:
+    def summary(self: Config) -> str:
         text = original(self)
         settings = settings_of(self)
         if not settings.enabled:
@@ -216,7 +219,7 @@ def summarising(original: Callable[..., str]) -> Callable[..., str]:
     return summary
 
 
-def files_of(config: Any) -> ModelFiles:
+def files_of(config: Config) -> ModelFiles:
     """Where the model of a config is.
 
     Raises:

@@ -5,7 +5,7 @@
     ipu_custom_ops_info,[[custom_relu,Relu,custom.ops,1]]
     ipu_custom_patterns,[[AccumulatePriorityPattern,False]]
 
-Spaces mean nothing, nor does a byte order mark. Keys are the arguments of ``enable_ipu``,
+Spaces and a byte order mark are ignored. Keys are the arguments of ``enable_ipu``,
 ``set_ipu_config`` and ``set_ipu_custom_info``.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 
 from paddle_ipu.errors import OptionError
 from paddle_ipu.inference.settings import CONTAINERS, SCALARS, unknown_setting
-from paddle_ipu.options.values import Flag, Number
+from paddle_ipu.options.values import Flag, Number, Stored
 
 _LARGEST = 1 << 20
 _ROW = re.compile(r"\[([^\[\]]*)\]")
@@ -64,7 +64,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     return values
 
 
-def _value(key: str, text: str, where: str) -> Any:
+def _value(key: str, text: str, where: str) -> Stored:
     if key in CONTAINERS:
         rows = _rows(key, text, where)
         return _pairs(rows, where) if key == "ipu_custom_patterns" else rows

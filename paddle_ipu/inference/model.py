@@ -1,4 +1,4 @@
-"""What a predictor shares with its clones: model, weights, and one program for each shape."""
+"""The state that a predictor and its clones share: weights, and a program for each input shape."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Shapes = tuple[tuple[int, ...], ...]
 
 
 class _Strategy:
-    """A strategy that ``IpuCompiledProgram`` takes; Paddle's own would be registered for layers."""
+    """A strategy for ``IpuCompiledProgram``; Paddle's own would be registered for layers."""
 
     def __init__(self, core: CoreIpuStrategy) -> None:
         self._ipu_strategy = core
@@ -69,10 +69,10 @@ class Model:
         self._micro_batch = int(values["micro_batch_size"])
         saved = saved_model.read(files)
         self._program = saved.program()
-        # Predictors live beside training programs: none of their weights is in the global Scope.
+        # Predictors may run beside training programs, whose weights are in the global Scope.
         self._scope = scopes.temporary()
         scopes.fill(self._scope, saved.parameters)
-        # The files' memory, which is a second copy, need not be there while compiling.
+        # Frees the files' memory, a second copy, before compiling.
         del saved
         self.inputs: Sequence[SavedTensor] = tuple(self._program.feeds)
         self.outputs: Sequence[str] = tuple(self._program.output_names)
@@ -118,7 +118,7 @@ class Model:
         if self.rows > 1:
             results = [self._merged(array, program) for array in results]
         if self._in_half:
-            # Models that are computed in half are used as before.
+            # A model that computes in half has the outputs that it declares.
             return [self._declared(*pair) for pair in zip(results, self.output_dtypes, strict=True)]
         return results
 
@@ -144,11 +144,11 @@ class Model:
 
         known = self._known_shapes()
         if known is None:
-            told = ", ".join(f"{i.name!r} is {list(i.shape)}" for i in self.inputs)
+            shapes = ", ".join(f"{i.name!r} is {list(i.shape)}" for i in self.inputs)
             raise ServingError(
                 f"rows of one batch have one shape, and the model leaves more open than their "
-                f"number: {told}. Save it with fixed dimensions behind the first, and pad rows to "
-                "them."
+                f"number: {shapes}. Save it with fixed dimensions behind the first, and pad rows "
+                "to them."
             )
         names = dict(zip(self.outputs, self._fetches, strict=True))
         return ProgramModel(self._compiled(known), shared=shared_outputs, names=names)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+import paddle
 
 from paddle_ipu.errors import OptionError
 from paddle_ipu.inference.predictor import IpuPredictor
 from paddle_ipu.inference.settings import settings_of
+
+if TYPE_CHECKING:
+    from paddle.inference import Config
 
 
 class IpuPredictorPool:
@@ -24,7 +28,7 @@ class IpuPredictorPool:
         OptionError: a size below 1.
     """
 
-    def __init__(self, create: Callable[[Any], IpuPredictor], config: Any, size: int) -> None:
+    def __init__(self, create: Callable[[Config], IpuPredictor], config: Config, size: int) -> None:
         if not _is_int(size) or size < 1:
             raise OptionError(f"PredictorPool: size is {size!r}, expected an int of at least 1.")
         first = create(config)
@@ -47,7 +51,7 @@ class IpuPredictorPool:
     """Paddle 2.6's spelling."""
 
 
-def _is_int(number: Any) -> bool:
+def _is_int(number: object) -> bool:
     return isinstance(number, (int, np.integer)) and not isinstance(number, bool)
 
 
@@ -56,20 +60,19 @@ class _PoolKind(type):
 
     stock: type
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, (cls.stock, IpuPredictorPool))
 
 
 def pooling(original: type) -> type:
     """``PredictorPool``, which gives configs with ``enable_ipu`` predictors on the IPU."""
-    import paddle
 
     class PredictorPool(metaclass=_PoolKind):
         """``PredictorPool(config, size)``: Paddle's own pool, or one on the IPU."""
 
         stock = original
 
-        def __new__(cls, config: Any, size: int) -> Any:
+        def __new__(cls, config: Config, size: int) -> object:  # type: ignore[misc]
             if settings_of(config).enabled:
                 return IpuPredictorPool(paddle.inference.create_predictor, config, size)
             return original(config, size)

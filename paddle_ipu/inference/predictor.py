@@ -1,4 +1,4 @@
-"""``create_predictor`` for configs that ask for the IPU, and the predictor it gives them."""
+"""``create_predictor`` for configs with ``enable_ipu``, and the predictor that it returns."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import paddle
 from paddle.base import core
 
 from paddle_ipu.errors import FeedError, FetchError, NotSupported
@@ -18,6 +19,9 @@ from paddle_ipu.inference.tensor import IpuTensor, view_of
 from paddle_ipu.runtime.feed_words import listed
 
 if TYPE_CHECKING:
+    from paddle import Tensor
+    from paddle.inference import Config
+
     from paddle_ipu.serving.program_model import ProgramModel
 
 Array = np.ndarray[Any, Any]
@@ -43,7 +47,7 @@ class IpuPredictor:
         }
 
     @property  # type: ignore[misc]
-    def __class__(self) -> Any:
+    def __class__(self) -> type:
         """``isinstance(it, paddle.inference.Predictor)`` holds, as for Paddle's own predictors."""
         return core.PaddleInferPredictor
 
@@ -83,7 +87,7 @@ class IpuPredictor:
             )
         return found
 
-    def run(self, inputs: Sequence[Any] | None = None) -> Any:
+    def run(self, inputs: Sequence[Tensor] | None = None) -> list[Tensor] | None:
         """Computes the outputs of what the input handles hold, or of `inputs`.
 
         Args:
@@ -101,9 +105,8 @@ class IpuPredictor:
         """
         if inputs is not None:
             return self._run_tensors(inputs)
-        given = [tensor.array for tensor in self._inputs.values()]
-        arrays = [array for array in given if array is not None]
-        if len(arrays) != len(given):
+        arrays = [tensor.array for tensor in self._inputs.values() if tensor.array is not None]
+        if len(arrays) != len(self._inputs):
             missing = [name for name, tensor in self._inputs.items() if tensor.array is None]
             raise FeedError(
                 f"{listed(missing, 'input', 'has no data', 'have no data')}. Before run() call "
@@ -114,7 +117,7 @@ class IpuPredictor:
             tensor.array = array
         return None
 
-    def _run_tensors(self, inputs: Sequence[Any]) -> list[Any]:
+    def _run_tensors(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         if not isinstance(inputs, (list, tuple)):
             raise TypeError(
                 f"run got {type(inputs).__name__}, expected a list of tensors, one for each input: "
@@ -132,7 +135,7 @@ class IpuPredictor:
                 for name, array in zip(self._outputs, results, strict=True)
             ]
 
-    def clone(self, stream: Any = None) -> IpuPredictor:
+    def clone(self, stream: object = None) -> IpuPredictor:
         """A predictor with inputs and outputs of its own; model, weights and programs are shared.
 
         Args:
@@ -152,12 +155,16 @@ class IpuPredictor:
         return self._model.serving_model(shared_outputs)
 
     def clear_intermediate_tensor(self) -> None:
-        """Lets the data of inputs and outputs go; nothing else is kept between runs."""
+        """Drops the data of inputs and outputs; nothing else is kept between runs."""
         for tensor in (*self._inputs.values(), *self._outputs.values()):
             tensor.array = None
 
     def try_shrink_memory(self) -> int:
-        """Gives memory that nothing uses back to the system; how many bytes, 0 where unknown."""
+        """Returns unused memory to the system.
+
+        Returns:
+            How many bytes; 0 where unknown.
+        """
         from paddle_ipu.xla import process
 
         before = _resident_bytes()
@@ -188,11 +195,11 @@ class IpuPredictor:
         )
 
 
-def creating(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def creating(original: Callable[[Config], object]) -> Callable[[Config], object]:
     """``create_predictor``, which gives configs with ``enable_ipu`` a predictor on the IPU."""
 
     @functools.wraps(original)
-    def create_predictor(config: Any) -> Any:
+    def create_predictor(config: Config) -> object:
         if not isinstance(config, core.AnalysisConfig) or not settings_of(config).enabled:
             return original(config)
         strategy = settings_of(config).strategy()
@@ -202,12 +209,12 @@ def creating(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def refusing(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A way to a predictor that would compute on the CPU, whatever the config asks for."""
+    """A function that makes predictors on the CPU; it refuses configs with ``enable_ipu``."""
 
     @functools.wraps(original)
-    def create(*args: Any, **keywords: Any) -> Any:
-        for given in args:
-            if isinstance(given, core.AnalysisConfig) and settings_of(given).enabled:
+    def create(*args: Any, **keywords: Any) -> object:
+        for argument in args:
+            if isinstance(argument, core.AnalysisConfig) and settings_of(argument).enabled:
                 raise NotSupported(
                     "this makes predictors on the CPU, and the config has enable_ipu. Use "
                     "paddle.inference.create_predictor(config)."
@@ -220,8 +227,6 @@ def refusing(original: Callable[..., Any]) -> Callable[..., Any]:
 @contextlib.contextmanager
 def _dynamic_mode() -> Iterator[None]:
     """Tensors can be made in dynamic mode only."""
-    import paddle
-
     if paddle.in_dynamic_mode():
         yield
         return
@@ -230,7 +235,7 @@ def _dynamic_mode() -> Iterator[None]:
 
 
 def _resident_bytes() -> int:
-    """Memory of the process, 0 where the system does not tell."""
+    """Memory of the process; 0 where the system has no /proc."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * 4096

@@ -5,17 +5,20 @@ from __future__ import annotations
 import copy
 import difflib
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paddle_ipu.errors import OptionError
 from paddle_ipu.options.strategy import OPTIONS, CoreIpuStrategy
-from paddle_ipu.options.values import Flag, Mismatch, Number, Valid, Whole
+from paddle_ipu.options.values import Flag, Mismatch, Number, Stored, Valid, Whole
+
+if TYPE_CHECKING:
+    from paddle.inference import Config
 
 _COUNT = Whole(low=1, high=2**31 - 1)
 
-SCALARS: Mapping[str, tuple[Valid, Any]] = {
+SCALARS: Mapping[str, tuple[Valid, Stored]] = {
     "ipu_device_num": (_COUNT, 1),
     "ipu_micro_batch_size": (_COUNT, 1),
     "ipu_enable_pipelining": (Flag(), False),
@@ -26,8 +29,8 @@ SCALARS: Mapping[str, tuple[Valid, Any]] = {
     "ipu_enable_half_partial": (Flag(), False),
     "ipu_enable_model_runtime_executor": (Flag(), False),
 }
-"""What a setting takes, and its default; names are those of the arguments of ``Config``'s methods
-and of the keys of a configuration file."""
+"""Setting -> its values and its default. ``Config``'s methods have arguments of these names, and
+configuration files have keys."""
 
 CONTAINERS = ("ipu_custom_ops_info", "ipu_custom_patterns")
 
@@ -36,14 +39,14 @@ _OP_FIELDS = ("paddle_op", "popart_op", "domain", "version")
 
 @dataclass(slots=True)
 class IpuSettings:
-    """What a config says about the IPU.
+    """The IPU settings of a config.
 
     Attributes:
         enabled: ``enable_ipu`` was called.
         scalars: the settings that were given, by name.
         strategy: the options given by ``set_ipu_options``, custom operators and patterns.
         options: those of ``set_ipu_options`` by name.
-        model: the parts of ``set_model_buffer``, which Paddle does not give back.
+        model: the parts of ``set_model_buffer``, which Paddle does not return.
     """
 
     enabled: bool = False
@@ -53,7 +56,7 @@ class IpuSettings:
     options: dict[str, Any] = field(default_factory=dict)
     model: tuple[bytes, bytes] | None = None
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> Stored:
         return self.scalars.get(name, SCALARS[name][1])
 
     def set(self, values: Mapping[str, Any], where: str) -> None:
@@ -88,7 +91,7 @@ class IpuSettings:
         self.options.update(options)
 
     def strategy(self) -> CoreIpuStrategy:
-        """The options that these settings stand for.
+        """The strategy options of these settings.
 
         Raises:
             OptionError: pipelining with fewer batches than IPUs.
@@ -99,7 +102,7 @@ class IpuSettings:
             "num_ipus": devices * replicas,
             "micro_batch_size": self["ipu_micro_batch_size"],
             "enable_fp16": self["ipu_enable_fp16"],
-            # All of the memory is what a matmul may take where nobody says less.
+            # A matmul may take all memory unless the config says less.
             "available_memory_proportion": self.scalars.get("ipu_available_memory_proportion", 0.0),
             "enable_model_runtime_executor": self["ipu_enable_model_runtime_executor"],
         }
@@ -128,7 +131,7 @@ class IpuSettings:
         return made
 
     def rows(self) -> list[tuple[str, str]]:
-        """What ``Config.summary()`` shows of them."""
+        """The rows that ``Config.summary()`` shows."""
         shown = [("use_ipu", _shown(self.enabled))]
         if not self.enabled:
             return shown
@@ -154,22 +157,19 @@ _SET_HERE: Mapping[str, str] = {
     "accumulation_factor": "that it is an inference model",
 }
 
-_of_configs: weakref.WeakKeyDictionary[Any, IpuSettings] = weakref.WeakKeyDictionary()
+_SETTINGS: weakref.WeakKeyDictionary[Config, IpuSettings] = weakref.WeakKeyDictionary()
 """Paddle's configs are objects of C++, which hold no attributes of Python's."""
 
 
-def settings_of(config: Any) -> IpuSettings:
+def settings_of(config: Config) -> IpuSettings:
     """The settings of a config, to be changed in place."""
-    found = _of_configs.get(config)
-    if found is None:
-        found = _of_configs[config] = IpuSettings()
-    return found
+    return _SETTINGS.setdefault(config, IpuSettings())
 
 
-def copy_settings(config: Any, source: Any) -> None:
+def copy_settings(config: Config, source: Config) -> None:
     """Gives a config the settings of another."""
-    if source in _of_configs:
-        _of_configs[config] = copy.deepcopy(_of_configs[source])
+    if source in _SETTINGS:
+        _SETTINGS[config] = copy.deepcopy(_SETTINGS[source])
 
 
 def unknown_setting(name: str, where: str) -> OptionError:
@@ -182,7 +182,7 @@ def unknown_setting(name: str, where: str) -> OptionError:
     return OptionError(f"{where}: unknown key {name!r}; there are {', '.join(known)}.{hint}")
 
 
-def _checked(name: str, value: Any, where: str) -> Any:
+def _checked(name: str, value: object, where: str) -> Stored:
     if name not in SCALARS:
         raise unknown_setting(name, where)
     valid, default = SCALARS[name]
@@ -195,9 +195,9 @@ def _checked(name: str, value: Any, where: str) -> Any:
         ) from None
 
 
-def _operators(given: Any, where: str) -> list[dict[str, Any]]:
+def _operators(rows: Iterable[object], where: str) -> list[dict[str, Any]]:
     operators = []
-    for row in given:
+    for row in rows:
         fields = [str(item) for item in row] if isinstance(row, (list, tuple)) else []
         if len(fields) != len(_OP_FIELDS) or not fields[-1].isdigit():
             raise OptionError(
@@ -211,17 +211,19 @@ def _operators(given: Any, where: str) -> list[dict[str, Any]]:
     return operators
 
 
-def _patterns(given: Any, where: str) -> dict[str, bool]:
-    if not isinstance(given, Mapping) or not all(isinstance(on, bool) for on in given.values()):
+def _patterns(patterns: object, where: str) -> dict[str, bool]:
+    if not isinstance(patterns, Mapping) or not all(
+        isinstance(on, bool) for on in patterns.values()
+    ):
         raise OptionError(
-            f"{where}: ipu_custom_patterns got {given!r}, expected a dict from names of patterns "
-            "to True or False, for instance {'AccumulatePriorityPattern': False}."
+            f"{where}: ipu_custom_patterns got {patterns!r}, expected a dict from names of "
+            "patterns to True or False, for instance {'AccumulatePriorityPattern': False}."
         )
     trial = CoreIpuStrategy()
-    for name, enabled in given.items():
+    for name, enabled in patterns.items():
         (trial.enable_pattern if enabled else trial.disable_pattern)(name)
-    return dict(given)
+    return dict(patterns)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import paddle
 from paddle.base import core
 
+from paddle_ipu.dialect.paddle_objects import DenseTensor
 from paddle_ipu.errors import FeedError, FetchError, NotSupported
 from paddle_ipu.runtime import scope as scopes
 from paddle_ipu.runtime.feed_words import described
+
+if TYPE_CHECKING:
+    from paddle import Tensor
 
 Array = np.ndarray[Any, Any]
 
 _TAKEN = frozenset(
     {"int8", "uint8", "int32", "int64", "float16", "float32", "float64", "bool", "uint16"}
 )
-"""Types of arrays that Paddle's handles take; uint16 are bfloat16's bits."""
+"""Types of arrays that Paddle's handles take; uint16 holds the bits of bfloat16."""
 
 _NATIVE = frozenset(map(np.dtype, _TAKEN))
-"""The same of this machine; NumPy is slow to tell a type's name."""
+"""The same as dtypes: NumPy is slow to name one."""
 
 
 class IpuTensor:
@@ -39,11 +43,11 @@ class IpuTensor:
         self._is_input = is_input
         self._shape: list[int] | None = None
         self.array: Array | None = None
-        # Memory of a tensor that is shared is not ours to write.
+        # The memory of a shared tensor must not be written.
         self._owns = False
 
     @property  # type: ignore[misc]
-    def __class__(self) -> Any:
+    def __class__(self) -> type:
         """``isinstance(handle, paddle.inference.Tensor)`` holds, as for Paddle's own handles."""
         return core.PaddleInferTensor
 
@@ -52,7 +56,7 @@ class IpuTensor:
         return self._name
 
     def reshape(self, shape: Sequence[int] | int) -> None:
-        """Says the shape of what ``copy_from_cpu`` brings, which says it too."""
+        """Sets the shape; ``copy_from_cpu`` sets that of its array."""
         dims = [shape] if isinstance(shape, int) else [int(dim) for dim in shape]
         self._shape = dims
         if self.array is not None and list(self.array.shape) != dims:
@@ -64,7 +68,7 @@ class IpuTensor:
             return list(self.array.shape)
         return list(self._shape or [0])
 
-    def type(self) -> Any:
+    def type(self) -> core.PaddleDType:
         """A ``paddle.inference.DataType``: that of the data, or the declared one before."""
         return _DATA_TYPES[self._dtype if self.array is None else _name_of(self.array)]
 
@@ -84,7 +88,7 @@ class IpuTensor:
                 "the sequences to one length, and give the lengths as an input of their own."
             )
 
-    def copy_from_cpu(self, data: Any) -> None:
+    def copy_from_cpu(self, data: Array | list[str]) -> None:
         """Copies an array; its shape becomes the tensor's.
 
         Raises:
@@ -109,15 +113,15 @@ class IpuTensor:
             )
         if data.dtype not in _NATIVE and data.dtype.name not in _TAKEN:
             is_number = data.dtype.kind in "biufc"
-            told = f"an array of {data.dtype.name}" if is_number else described(data)
+            got = f"an array of {data.dtype.name}" if is_number else described(data)
             raise TypeError(
-                f"input {self._name!r}: copy_from_cpu got {told}, expected "
+                f"input {self._name!r}: copy_from_cpu got {got}, expected "
                 f"one of {', '.join(sorted(_TAKEN - {'uint16'}))}. The model declares "
                 f"{self._dtype}."
             )
         self.array, self._owns = np.array(data, order="C"), True
 
-    def share_external_data(self, data: Any) -> None:
+    def share_external_data(self, data: Tensor | DenseTensor) -> None:
         """Takes a tensor's memory without a copy, and keeps the tensor alive.
 
         Args:
@@ -126,7 +130,7 @@ class IpuTensor:
         self._require_input("share_external_data")
         self.array, self._owns = view_of(data, "share_external_data"), False
 
-    def share_external_data_by_ptr_name(self, *_: Any) -> None:
+    def share_external_data_by_ptr_name(self, *_: object) -> None:
         """Not supported: memory shared by name is that of GPUs.
 
         Raises:
@@ -156,7 +160,7 @@ class IpuTensor:
             )
 
 
-def view_of(data: Any, where: str) -> Array:
+def view_of(data: Tensor | DenseTensor, where: str) -> Array:
     """A tensor's memory as an array, which keeps it alive.
 
     Args:
@@ -176,7 +180,7 @@ def view_of(data: Any, where: str) -> Array:
     return scopes.to_bits(scopes.view(data))
 
 
-# Paddle 2.6 calls it by its older name.
+# Paddle 2.6 has the older name.
 _DENSE = core.DenseTensor if hasattr(core, "DenseTensor") else core.LoDTensor
 
 
@@ -184,9 +188,9 @@ def _name_of(array: Array) -> str:
     return "bfloat16" if array.dtype == np.uint16 else array.dtype.name
 
 
-def _data_types() -> dict[str, Any]:
+def _data_types() -> dict[str, core.PaddleDType]:
     kinds = {name: getattr(core.PaddleDType, name.upper(), None) for name in (*_TAKEN, "bfloat16")}
-    # Of the types Paddle has no word for, what its own handles say.
+    # Paddle's own handles say FLOAT32 of types that it has no name for.
     return {
         name: core.PaddleDType.FLOAT32 if kind is None else kind for name, kind in kinds.items()
     }

@@ -1,4 +1,4 @@
-"""Has this process's IPUs for itself: attached to a partition, released when the process ends."""
+"""The IPUs of this process: attached to a partition, released when the process ends."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ def attach(ipus: int) -> int | None:
     """
     count = 1 << max(ipus - 1, 0).bit_length()
     try:
-        found = ipuof.target()
-        if found is None:
+        target = ipuof.target()
+        if target is None:
             return None
         with _LOCK:
-            device = _attached(found, count)
-            key = (found.partition, found.gcd)
+            device = _attached(target, count)
+            key = (target.partition, target.gcd)
             if key not in _held:
-                atexit.register(_leave, found)
+                atexit.register(_release_at_exit, target)
                 if device["lease"]:
                     lease = float(device["lease"])
-                    threading.Thread(target=_renew, args=(found, lease), daemon=True).start()
+                    threading.Thread(target=_renew, args=(target, lease), daemon=True).start()
             _held[key] = device
             _lost.pop(key, None)
     except VipuError as error:
@@ -63,7 +63,7 @@ def attach(ipus: int) -> int | None:
 
 
 def check() -> None:
-    """Looks whether this process has its IPUs still.
+    """Checks that this process still has its IPUs.
 
     Raises:
         BackendUnavailableError: it lost them.
@@ -72,12 +72,12 @@ def check() -> None:
         raise BackendUnavailableError(why)
 
 
-def _attached(found: ipuof.Target, ipus: int) -> dict[str, Any]:
+def _attached(target: ipuof.Target, ipus: int) -> dict[str, Any]:
     """This process, as the service has it now."""
-    device: dict[str, Any] = found.client.call(
+    device: dict[str, Any] = target.client.call(
         "attach",
-        name=found.partition,
-        gcd=found.gcd,
+        name=target.partition,
+        gcd=target.gcd,
         ipus=ipus,
         host=socket.gethostname(),
         command=" ".join(sys.argv)[:200],
@@ -93,61 +93,67 @@ def _myself() -> dict[str, Any]:
     return {"pid": os.getpid(), "place": place()}
 
 
-def _renew(found: ipuof.Target, lease: float) -> None:
-    """Says from time to time, to a service of another host, that this process lives."""
+def _renew(target: ipuof.Target, lease: float) -> None:
+    """Renews the lease of a service on another host until this process ends or loses its IPUs."""
     started, every = start_time(os.getpid()), lease / _TIMES
-    found = replace(found, client=replace(found.client, timeout=min(found.client.timeout, every)))
-    heard, told = time.monotonic(), False
+    target = replace(
+        target, client=replace(target.client, timeout=min(target.client.timeout, every))
+    )
+    renewed, warned = time.monotonic(), False
     while True:
         time.sleep(every)
         try:
-            found.client.call(
-                "renew", name=found.partition, gcd=found.gcd, started=started, **_myself()
+            target.client.call(
+                "renew", name=target.partition, gcd=target.gcd, started=started, **_myself()
             )
         except VipuConnectionError as error:
-            # It may answer the next time.
-            if not told and time.monotonic() - heard > lease:
-                told = True
-                _say(f"{error}. A service that hears nothing from this process for {lease:g} s "
-                     f"gives its IPUs of partition {found.partition} to others.")  # fmt: skip
+            # It may answer the next call.
+            if not warned and time.monotonic() - renewed > lease:
+                warned = True
+                _print(f"{error}. A service that hears nothing from this process for {lease:g} s "
+                     f"gives its IPUs of partition {target.partition} to others.")  # fmt: skip
             continue
         except VipuError as error:
-            if not _taken_back(found, error):
+            if not _reattached(target, error):
                 return
-        heard, told = time.monotonic(), False
+        renewed, warned = time.monotonic(), False
 
 
-def _taken_back(found: ipuof.Target, reason: VipuError) -> bool:
-    """Attaches to the same IPUs again, where they are free still; notes the loss otherwise."""
-    key = (found.partition, found.gcd)
+def _reattached(target: ipuof.Target, reason: VipuError) -> bool:
+    """Attaches to the same IPUs again where they are free; else notes the loss.
+
+    Returns:
+        Whether this process has IPUs to renew.
+    """
+    key = (target.partition, target.gcd)
     with _LOCK:
         if key not in _held:
             # This process ends.
             return False
         try:
-            device = _attached(found, int(_held[key]["ipus"]))
+            device = _attached(target, int(_held[key]["ipus"]))
         except VipuConnectionError:
-            # As long as nobody answers, nobody gives them away.
+            # A service that does not answer gives them to nobody else.
             return True
         except VipuError as error:
             reason = error
         else:
             if device["first"] == _held[key]["first"]:
-                _say(f"{reason}; they were free still, and are attached again.")
+                _print(f"{reason}; they were free still, and are attached again.")
                 return True
-            _release(found)
+            _release(target)
         lease = float(_held.pop(key)["lease"])
         _lost[key] = (
-            f"This process lost its IPUs of partition {found.partition}: {reason}. The V-IPU "
-            f"service at {found.client.host}:{found.client.port} had heard nothing from it for "
+            f"This process lost its IPUs of partition {target.partition}: {reason}. The V-IPU "
+            f"service at {target.client.host}:{target.client.port} had heard nothing from it for "
             f"{lease:g} s or began anew, or the partition was removed. Start the program again; a "
             "training goes on from its last checkpoint."
         )
-        _say(_lost[key])
+        _print(_lost[key])
     return False
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
 
@@ -159,21 +165,21 @@ def _user() -> str:
         return str(os.geteuid())
 
 
-def _leave(found: ipuof.Target) -> None:
-    """At the end of this process."""
+def _release_at_exit(target: ipuof.Target) -> None:
+    """Releases the IPUs at the end of this process."""
     with _LOCK:
-        _held.pop((found.partition, found.gcd), None)
-    _release(found)
+        _held.pop((target.partition, target.gcd), None)
+    _release(target)
 
 
-def _release(found: ipuof.Target) -> None:
+def _release(target: ipuof.Target) -> None:
     try:
-        found.client.call(
+        target.client.call(
             "release",
-            name=found.partition,
-            gcd=found.gcd,
+            name=target.partition,
+            gcd=target.gcd,
             **_myself(),
         )
     except VipuError:
-        # The service is gone, or will see that this process is.
+        # The service is gone, or will notice that this process is.
         return

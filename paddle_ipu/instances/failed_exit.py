@@ -1,4 +1,4 @@
-"""Ends an instance that leaves the others waiting, which JAX would keep until they leave, too."""
+"""Ends an instance that others wait for: JAX would keep it until they end too."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from paddle_ipu.instances import heartbeat
 from paddle_ipu.instances.instance import this_instance
 
 _LEFT, _WAITS = "paddle_ipu/left/", "paddle_ipu/waits/"
-"""Where an instance that comes to its end says so, and one that waits for such an instance."""
+"""Keys of instances that end, and of those that wait for one that has ended."""
 
-_GLANCE = 0.25
+_INTERVAL = 0.25
 _GRACE = 5.0
 """Seconds in which the exit code of an instance that has left ends the launch, if it is not 0."""
 
 
 class Board(Protocol):
-    """What all instances can write and read: the client of ``jax.distributed``."""
+    """A key-value store that all instances share: the client of ``jax.distributed``."""
 
     def key_value_set(self, key: str, value: str) -> None:
         """Writes a value."""
 
     def key_value_dir_get(self, key: str) -> list[tuple[str, str]]:
-        """The keys with this beginning, and their values."""
+        """The keys with this prefix, and their values."""
 
 
 def end_where_failed(board: Board, leave_alone: Callable[[], None]) -> None:
-    """From now on this process ends, with its own exit code, though others wait for it.
+    """Has this process end, with its own exit code, although others wait for it.
 
-    It ends so where nobody catches an exception; and where it comes to its end in any other way, as
-    soon as another instance waits in a collective that it will not take part in. An instance that
-    waits so says for whom, and ends, too.
+    That is so after an exception that nobody catches. After any other end it is so as soon as
+    another instance waits in a collective without it. Such an instance prints for whom it waits,
+    and ends too.
 
     Args:
-        board: what the instances write to one another.
-        leave_alone: has JAX leave without waiting for the others.
+        board: a key-value store that all instances share.
+        leave_alone: makes JAX end without waiting for the others.
     """
     before, failing, stop = sys.excepthook, threading.Event(), threading.Event()
     watching = threading.Thread(target=_watch, args=(board, stop), daemon=True)
@@ -54,7 +54,7 @@ def end_where_failed(board: Board, leave_alone: Callable[[], None]) -> None:
         failing.set()
 
     def leave() -> None:
-        # Python ends threads where they are, and C++ does not bear that.
+        # Python stops threads at any point, which C++ does not survive.
         stop.set()
         watching.join(timeout=_GRACE)
         sys.stdout.flush()
@@ -74,20 +74,20 @@ def end_where_failed(board: Board, leave_alone: Callable[[], None]) -> None:
 
 
 def _is_waited_for(board: Board) -> bool:
-    """Waits until another instance waits for this one, which ends, or all come to their end."""
+    """Waits until another instance waits for this one, or all have ended; True for the first."""
     instance = this_instance()
     board.key_value_set(f"{_LEFT}{instance.index}", str(heartbeat.meetings()))
     while not (waiting := board.key_value_dir_get(_WAITS)):
         if len(board.key_value_dir_get(_LEFT)) == instance.count:
             return False
-        time.sleep(_GLANCE)
-    _say(f"this instance ends, and others wait for it in a run: {_numbers(waiting)}")
+        time.sleep(_INTERVAL)
+    _print(f"this instance ends, and others wait for it in a run: {_numbers(waiting)}")
     return True
 
 
 def _watch(board: Board, stop: threading.Event) -> None:
-    """Ends this process some time after one that it waits for has ended."""
-    while not stop.wait(_GLANCE):
+    """Ends this process some time after an instance that it waits for."""
+    while not stop.wait(_INTERVAL):
         try:
             left = board.key_value_dir_get(_LEFT)
         except RuntimeError:
@@ -95,19 +95,19 @@ def _watch(board: Board, stop: threading.Event) -> None:
             continue
         gone = [(key, met) for key, met in left if int(met) < heartbeat.meetings()]
         if gone:
-            _say(f"this instance waits in a run for what has ended: {_numbers(gone)}")
-            # Where instance 0 is gone meanwhile, nobody reads it, and this one ends all the same.
+            _print(f"this instance waits in a run for what has ended: {_numbers(gone)}")
+            # Instance 0 may be gone meanwhile. This one ends all the same.
             with contextlib.suppress(RuntimeError):
                 board.key_value_set(f"{_WAITS}{this_instance().index}", "")
             if not stop.wait(_GRACE):
                 os._exit(1)
 
 
-def _numbers(found: list[tuple[str, str]]) -> str:
-    numbers = sorted(int(key.rpartition("/")[2]) for key, _ in found)
+def _numbers(entries: list[tuple[str, str]]) -> str:
+    numbers = sorted(int(key.rpartition("/")[2]) for key, _ in entries)
     return "instance " * (len(numbers) == 1) + ", ".join(map(str, numbers))
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stderr.write(f"{text}. All instances of a program run as many steps.\n")
     sys.stderr.flush()

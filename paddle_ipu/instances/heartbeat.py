@@ -1,4 +1,4 @@
-"""What an instance tells of its progress: it counts the runs that it begins, for who watches."""
+"""An instance's progress: the number of runs that it has begun, in a file that ``poprun`` reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from paddle_ipu.instances.instance import this_instance
 FOLDER = "PADDLE_IPU_HEARTBEAT"
 """Folder with a file for each instance of this host; ``poprun`` sets it.
 
-A file has two numbers of 8 bytes, little end first: of runs that the instance has begun, and of its
+A file has two little-endian numbers of 8 bytes: the runs that the instance has begun, and its
 process. `cleaner.beats` reads them.
 """
 
@@ -22,7 +22,7 @@ _folder = os.environ.get(FOLDER)
 
 
 def beat() -> None:
-    """Counts a run, a compilation or a collective that begins; nothing where nobody watches."""
+    """Counts a run, a compilation or a collective that begins, where `FOLDER` is set."""
     global _file, _runs
     if not _folder:
         return
@@ -36,12 +36,12 @@ def beat() -> None:
 
 
 def meet() -> None:
-    """Counts what can only end where all instances begin it."""
+    """Counts a collective, which ends only where all instances begin it."""
     global _meetings
     with _LOCK:
         _meetings += 1
 
 
 def meetings() -> int:
-    """How many of them this instance has begun."""
+    """How many collectives this instance has begun."""
     return _meetings

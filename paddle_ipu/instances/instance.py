@@ -1,4 +1,4 @@
-"""Which instance of a distributed program this process is: what ``poprun`` wrote for it to read.
+"""Which instance of a distributed program this process is, by the variables that ``poprun`` sets.
 
 ``poprun`` starts the same program several times. Each process is an *instance*; the replicas of the
 program are divided among the instances, and numbered through all of them.
@@ -40,9 +40,9 @@ class Instance:
         local_replicas: its own replicas.
         replica_offset: the number of its first replica.
         ipus_per_replica: IPUs that one replica takes.
-        is_uniform: whether all instances have as many replicas.
+        is_uniform: whether all instances have equally many replicas.
         is_set: whether ``poprun`` started it; the others are the only instance of their program.
-        coordinator: ``host:port`` where instance 0 waits for the others, "" where nobody said.
+        coordinator: ``host:port`` where instance 0 waits for the others, "" where it is not set.
     """
 
     index: int = 0

@@ -33,8 +33,8 @@ class Target:
 
 def text_of(partition: Mapping[str, Any], gcd: int, client: VipuClient) -> str:
     """The file for one GCD of a partition, as JSON."""
-    room = partition["size"] // partition["gcds"]
-    first = partition["first"] + gcd * room
+    size = partition["size"] // partition["gcds"]
+    first = partition["first"] + gcd * size
     return json.dumps(
         {
             "attributes": {
@@ -45,7 +45,7 @@ def text_of(partition: Mapping[str, Any], gcd: int, client: VipuClient) -> str:
             },
             "devices": [
                 {"id": number, "ipu": (first + number) % 4, "board": (first + number) // 4}
-                for number in range(room)
+                for number in range(size)
             ],
         },
         indent=2,
@@ -81,7 +81,7 @@ def remove_all(partition: Mapping[str, Any], of: Path) -> None:
 
 
 def target(environment: Mapping[str, str] | None = None) -> Target | None:
-    """Where this process takes its IPUs from; None where nothing names a V-IPU service.
+    """The GCD that this process takes its IPUs from; None where no V-IPU service is named.
 
     ``IPUOF_VIPU_API_PARTITION_ID`` and its like come first, then ``IPUOF_CONFIG_PATH``.
 
@@ -109,7 +109,7 @@ def _from_file(path: Path) -> Target | None:
         attributes = json.loads(path.read_text(encoding="utf-8"))["attributes"]
         server = attributes.get(_SERVER)
         if server is None:
-            # Of a V-IPU for hardware, which the IPU Model has nothing to do with.
+            # A file for hardware, which the IPU Model does not use.
             return None
         host, _, port = str(server).rpartition(":")
         client = VipuClient(host, int(port))

@@ -19,7 +19,7 @@ _SYSTEM = Path("/etc/vipu/vipu-cli.hcl")
 
 
 def body(method: str, arguments: Mapping[str, Any]) -> str:
-    """What a call is as text."""
+    """The text of a call."""
     return json.dumps({"call": method, "arguments": arguments})
 
 
@@ -41,7 +41,7 @@ class VipuClient:
         """One call.
 
         Raises:
-            VipuConnectionError: nobody answers there, or not in time, or it is no V-IPU service.
+            VipuConnectionError: no V-IPU service answers there in time.
             VipuError: the service refuses.
         """
         try:

@@ -1,4 +1,4 @@
-"""What a V-IPU service knows: allocations of IPUs, partitions of them, who is attached.
+"""The state of a V-IPU service: allocations of IPUs, their partitions, and attached processes.
 
 Rules are the V-IPU's: a partition's size is a power of two, an IPU belongs to one partition, and a
 process that is attached to IPUs has them for itself.
@@ -21,7 +21,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 SYNC_TYPES = ("c2-compatible", "pod-native-default")
 _HIGHEST = 65536
 LEASE = 30.0
-"""Seconds for which a process of another host keeps its IPUs without a word of it."""
+"""Seconds for which a process of another host keeps its IPUs without a renewal."""
 
 
 def is_power_of_two(number: int) -> bool:
@@ -45,7 +45,7 @@ class Process:
     Attributes:
         pid: its id.
         host: where it runs, for people.
-        place: where its id means it, by `place`.
+        place: the kernel and PID namespace of its id, by `place`.
         started: when, as its host counts; tells it from a later process of the same id.
         command: what it runs.
         user: who runs it.
@@ -100,7 +100,7 @@ class PartitionState:
     launch: str = ""
 
     def plain(self) -> dict[str, Any]:
-        """The partition as data that JSON has."""
+        """The partition as plain data."""
         return asdict(self)
 
 
@@ -110,8 +110,7 @@ class VipuState:
     Args:
         allocations: what partitions can be made of.
         ild_size: IPUs of an IPU-Link domain, where nobody asks for a number of domains.
-        place: of the processes that can be looked after, by `place`; the others must say from
-            time to time that they live.
+        place: of the processes whose end can be seen, by `place`; others must renew a lease.
         clock: gives the seconds since 1970.
     """
 
@@ -131,14 +130,14 @@ class VipuState:
     def partitions(self) -> list[dict[str, Any]]:
         """The partitions, in the order in which they were made."""
         with self._lock:
-            self._let_go()
+            self._release_ended()
             return [partition.plain() for partition in self._partitions.values()]
 
     def partition(self, name: str) -> dict[str, Any]:
         """One partition."""
         with self._lock:
-            self._let_go()
-            return self._found(name).plain()
+            self._release_ended()
+            return self._named(name).plain()
 
     def create(
         self,
@@ -158,7 +157,7 @@ class VipuState:
             VipuError: it has the name of another one, an impossible shape, or too many IPUs.
         """
         with self._lock:
-            self._let_go()
+            self._release_ended()
             if not _NAME.fullmatch(name):
                 raise VipuError(
                     f"{name!r} is no partition name: letters, digits and . _ - are, up to 64"
@@ -179,7 +178,7 @@ class VipuState:
             if reconfigurable and gcds > 1:
                 raise VipuError("a reconfigurable partition has one GCD")
             chosen = self._allocation(allocation, cluster)
-            first = self._room(chosen, size)
+            first = self._free_block(chosen, size)
             partition = PartitionState(
                 name, chosen.name, chosen.cluster, first, size, gcds, ilds, reconfigurable, sync,
                 launch=launch,
@@ -198,13 +197,13 @@ class VipuState:
             raise VipuError(f"name an allocation, there is not one alone: {names}")
         return found[0]
 
-    def _room(self, allocation: Allocation, size: int) -> int:
+    def _free_block(self, allocation: Allocation, size: int) -> int:
         """The first IPU of a free block that begins at a multiple of its size."""
-        taken = [p for p in self._partitions.values() if p.allocation == allocation.name]
+        others = [p for p in self._partitions.values() if p.allocation == allocation.name]
         for first in range(0, allocation.ipus - size + 1, size):
-            if all(first + size <= p.first or p.first + p.size <= first for p in taken):
+            if all(first + size <= p.first or p.first + p.size <= first for p in others):
                 return first
-        free = allocation.ipus - sum(p.size for p in taken)
+        free = allocation.ipus - sum(p.size for p in others)
         raise VipuError(
             f"allocation {allocation.name} has not enough IPUs: {size} asked for, {free} of "
             f"{allocation.ipus} free. Remove a partition, or ask for fewer"
@@ -227,13 +226,13 @@ class VipuState:
             del self._partitions[self._idle(name, "removed").name]
 
     def _idle(self, name: str, what: str) -> PartitionState:
-        self._let_go()
-        partition = self._found(name)
+        self._release_ended()
+        partition = self._named(name)
         for processes in partition.attached.values():
             raise VipuError(f"partition {name} cannot be {what}: {_in_use(processes)}")
         return partition
 
-    def _found(self, name: str) -> PartitionState:
+    def _named(self, name: str) -> PartitionState:
         if name not in self._partitions:
             raise VipuError(f"partition {name} not found")
         return self._partitions[name]
@@ -249,22 +248,22 @@ class VipuState:
             VipuError: there are no such IPUs, or they are in use.
         """
         with self._lock:
-            self._let_go()
-            partition = self._found(name)
+            self._release_ended()
+            partition = self._named(name)
             if not 0 <= gcd < partition.gcds:
                 raise VipuError(f"partition {name} has GCDs 0 to {partition.gcds - 1}, got {gcd}")
-            room = partition.size // partition.gcds
+            size = partition.size // partition.gcds
             if not is_power_of_two(ipus):
                 raise VipuError(f"a device's IPUs must be a power of 2, got {ipus}")
-            if ipus > room:
-                raise VipuError(f"GCD {gcd} of partition {name} has {room} IPUs, {ipus} asked for")
+            if ipus > size:
+                raise VipuError(f"GCD {gcd} of partition {name} has {size} IPUs, {ipus} asked for")
             lease = 0.0 if place == self._place else LEASE
             attached = partition.attached.get(gcd, [])
             mine = [p for p in attached if (p.pid, p.place, p.started) == (pid, place, started)]
             others = [p for p in attached if p not in mine]
             if mine and mine[0].ipus >= ipus:
                 return {**asdict(mine[0]), "lease": lease}
-            for first in range(0, room - ipus + 1, ipus):
+            for first in range(0, size - ipus + 1, ipus):
                 if all(first + ipus <= p.first or p.first + p.ipus <= first for p in others):
                     break
             else:
@@ -279,20 +278,20 @@ class VipuState:
             return {**asdict(process), "lease": lease}
 
     def renew(self, name: str, gcd: int, pid: int, place: str, started: int) -> None:
-        """Hears that a process of another host lives.
+        """Renews the lease of a process of another host.
 
         Raises:
             VipuError: it has no IPUs there any more.
         """
         with self._lock:
-            self._let_go()
-            attached = self._found(name).attached.get(gcd, [])
+            self._release_ended()
+            attached = self._named(name).attached.get(gcd, [])
             if not any((p.pid, p.place, p.started) == (pid, place, started) for p in attached):
                 raise VipuError(f"process {pid} has no IPUs of partition {name} any more")
             self._renewed[place, pid, started] = self._clock()
 
     def release(self, name: str, gcd: int, pid: int, place: str) -> None:
-        """Takes a process's IPUs back; nothing happens where it has none."""
+        """Releases a process's IPUs; does nothing where it has none."""
         with self._lock:
             partition = self._partitions.get(name)
             if partition is not None:
@@ -302,10 +301,10 @@ class VipuState:
                     if (process.pid, process.place) != (pid, place)
                 ]
                 partition.attached[gcd] = kept
-                self._let_go()
+                self._release_ended()
 
     def end_launch(self, launch: str) -> list[str]:
-        """Takes back the IPUs of a launch's processes, which ``poprun`` has ended.
+        """Releases the IPUs of a launch's processes, which ``poprun`` has ended.
 
         Returns:
             The partitions that were made for it, and are removed.
@@ -319,8 +318,8 @@ class VipuState:
                 del self._partitions[name]
             return removed
 
-    def _let_go(self) -> None:
-        """Takes back the IPUs of processes that ended without a word."""
+    def _release_ended(self) -> None:
+        """Releases the IPUs of processes that ended without releasing them."""
         self._keep(self._lives)
         self._renewed = {
             (p.place, p.pid, p.started): self._renewed[p.place, p.pid, p.started]
@@ -345,7 +344,7 @@ class VipuState:
 
 
 def _shown(text: str, most: int) -> str:
-    """A text for the terminals of others, which are not to obey it."""
+    """A text without control characters, which others print on their terminals."""
     return "".join(c if c.isprintable() else "?" for c in text[:most])
 
 
@@ -355,7 +354,7 @@ def _in_use(processes: list[Process]) -> str:
 
 
 def place() -> str:
-    """Where this process's id means it: the running kernel and its table of processes."""
+    """Identifies the kernel and the PID namespace that this process's id belongs to."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"
@@ -365,7 +364,7 @@ def place() -> str:
 
 def is_alive(process: Process) -> bool:
     """Whether a process of this host still runs, and is not another one of the same id."""
-    # 0 is the start of none.
+    # 0: there is no such process.
     return start_time(process.pid) == process.started != 0
 
 
@@ -376,5 +375,5 @@ def start_time(pid: int) -> int:
     except (OSError, UnicodeDecodeError):
         return 0
     fields = stat.rpartition(")")[2].split()
-    # Z: it has ended, and nobody has asked how.
+    # Z: it has ended, and its parent has not waited for it.
     return 0 if fields[0] == "Z" else int(fields[19])

@@ -1,6 +1,6 @@
 """Makes ``paddle.fluid`` importable and an attribute of ``paddle``; unused, it is not imported.
 
-None of its modules is a file: a finder of Python's import system has each made of a table.
+None of its modules is a file: a finder makes each from a table.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ class FluidFinder(MetaPathFinder):
         return fluid_module.spec_of(fullname)
 
 
-def remember() -> None:
-    """Lets ``paddle.fluid`` be imported."""
+def install() -> None:
+    """Makes ``paddle.fluid`` importable."""
     if not any(isinstance(finder, FluidFinder) for finder in sys.meta_path):
         sys.meta_path.append(FluidFinder())
 
 
-def forget() -> None:
-    """Takes ``paddle.fluid`` and its modules out of Python's tables of modules."""
-    sys.meta_path[:] = [found for found in sys.meta_path if not isinstance(found, FluidFinder)]
+def uninstall() -> None:
+    """Removes the finder, and the modules that it made."""
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, FluidFinder)]
     for name in list(filter(_is_ours, sys.modules)):
         del sys.modules[name]
     if "paddle" in sys.modules:
@@ -48,7 +48,7 @@ def _is_ours(module: str) -> bool:
     return f"{module}.".startswith(f"{_NAME}.")
 
 
-def importing_fluid(original: Any) -> Callable[[str], Any]:
+def importing_fluid(original: object) -> Callable[[str], Any]:
     """``paddle.__getattr__`` that imports ``paddle.fluid``; other names go to Paddle's, if any."""
 
     def get_attribute(name: str) -> Any:

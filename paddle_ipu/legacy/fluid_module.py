@@ -1,4 +1,4 @@
-"""Fills a module of ``paddle.fluid`` from the table of names, and answers for what is not there."""
+"""Makes the modules of ``paddle.fluid`` from the table of names."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from importlib.util import spec_from_loader
 from types import ModuleType
 from typing import Any
 
+import paddle
+
 from paddle_ipu.legacy import fluid_training
 from paddle_ipu.legacy.fluid_names import (
     DELEGATES,
@@ -20,6 +22,7 @@ from paddle_ipu.legacy.fluid_names import (
     MODULES,
     PACKAGES,
     PLACES_OF_TODAY,
+    FluidName,
 )
 from paddle_ipu.legacy.layers import activations, arithmetic, losses, networks, tensors
 
@@ -29,8 +32,8 @@ _OURS = {
 }
 
 
-class _Filling(Loader):
-    """Makes modules by filling them."""
+class _TableLoader(Loader):
+    """Executes a module by filling it from the table."""
 
     def exec_module(self, module: ModuleType) -> None:
         module.__doc__ = f"``{module.__name__}``."
@@ -38,10 +41,10 @@ class _Filling(Loader):
 
 
 def spec_of(module: str) -> ModuleSpec | None:
-    """What Python's import system makes a module of the table by; None for another one."""
+    """The import system's spec of a module of the table; None for any other module."""
     if module not in MODULES:
         return None
-    return spec_from_loader(module, _Filling(), is_package=module in PACKAGES)
+    return spec_from_loader(module, _TableLoader(), is_package=module in PACKAGES)
 
 
 def fill(module: str, namespace: dict[str, Any]) -> None:
@@ -52,25 +55,34 @@ def fill(module: str, namespace: dict[str, Any]) -> None:
         namespace: its globals.
     """
     table = LAYERS if module in {f"{LAYERS}.{file}" for file in LAYER_FILES} else module
-    names = {row.name: row.source for row in FLUID_NAMES if row.module == table}
-    for name, source in names.items():
-        namespace[name] = _find(source)
+    namespace.update({row.name: _object_of(row) for row in FLUID_NAMES if row.module == table})
     today = importlib.import_module(DELEGATES[module]) if module in DELEGATES else None
-    public = list(names)
+    public = [row.name for row in FLUID_NAMES if row.module == table]
     if today is not None:
         public += [name for name in dir(today) if not name.startswith("_")]
     namespace["__all__"] = sorted(set(public))
-    namespace["__getattr__"] = _answering(module, table, today)
+    namespace["__getattr__"] = _attributes(module, table, today)
     namespace["__dir__"] = lambda: sorted({*namespace, *public})
 
 
-def _find(source: str) -> Any:
-    module, _, name = source.partition(":")
-    return getattr(_OURS.get(module) or importlib.import_module(module), name)
+def _object_of(row: FluidName) -> object:
+    module, _, name = row.source.partition(":")
+    ours = _OURS.get(module)
+    if ours is None:
+        return getattr(importlib.import_module(module), name)
+    layer = getattr(ours, "FORWARDED", {}).get(name)
+    if layer is None:
+        return getattr(ours, name)
+    layer.__name__ = layer.__qualname__ = row.name
+    layer.__doc__ = f"``{row.today}`` with the old arguments. {row.note}".rstrip()
+    # Paddle cannot read the source of one entry of a table.
+    return paddle.jit.not_to_static(layer)
 
 
-def _answering(module: str, table: str, today: Any) -> Callable[[str], Any]:
-    def answer(name: str) -> Any:
+def _attributes(module: str, table: str, today: ModuleType | None) -> Callable[[str], Any]:
+    """The module's ``__getattr__``."""
+
+    def get_attribute(name: str) -> Any:
         # Not kept in the module: today's own value may change.
         if today is not None and hasattr(today, name):
             return getattr(today, name)
@@ -83,18 +95,14 @@ def _answering(module: str, table: str, today: Any) -> Callable[[str], Any]:
             f"2.5, and paddle_ipu offers a part of it. {_advice(table, name)}"
         )
 
-    return answer
+    return get_attribute
 
 
 def _advice(table: str, name: str) -> str:
     instead = INSTEAD.get(f"{table}.{name}")
     if instead is None:
-        found = (
-            f"{place}.{name}"
-            for place in PLACES_OF_TODAY
-            if hasattr(importlib.import_module(place), name)
-        )
-        instead = next(found, None)
+        places = (p for p in PLACES_OF_TODAY if hasattr(importlib.import_module(p), name))
+        instead = next((f"{place}.{name}" for place in places), None)
     if instead is None:
         return "docs/old_api.md lists what there is; look for today's name in Paddle's API pages."
     return f"Write instead: {instead}."

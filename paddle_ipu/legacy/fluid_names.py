@@ -1,8 +1,7 @@
-"""What ``paddle.fluid``, gone from Paddle since 2.5, answers: one table.
+"""The names of ``paddle.fluid``, which Paddle 2.5 removed: one table.
 
-A name is either an object of today's Paddle, or a function of this package built on today's, or
-refused with what to write instead. The modules are made of it when they are imported, and so is
-``docs/old_api.md``.
+A name is an object of today's Paddle, or a function of this package on top of today's, or refused
+with what to write instead. The modules and ``docs/old_api.md`` are made from it.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ class FluidName:
     Attributes:
         module: ``paddle.fluid`` or a module below it.
         name: the name in it.
-        source: ``module:name`` of what answers.
+        source: ``module:name`` of the object.
         today: what to write in new code.
         note: where it differs from that.
     """
@@ -45,13 +44,13 @@ def _todays(module: str, rows: dict[str, str]) -> list[FluidName]:
 def _family(
     module: str, file: str, rows: dict[str, str], names_here: dict[str, str] | None = None
 ) -> list[FluidName]:
-    """Names that a file of this package answers: name -> today's way, a note behind a semicolon."""
-    found = []
+    """Names that a file of this package has: name -> today's way, a note after a semicolon."""
+    table = []
     for name, text in rows.items():
         today, _, note = text.partition("; ")
         here = (names_here or {}).get(name, name)
-        found.append(FluidName(module, name, f"{_OURS}{file}:{here}", today, note))
-    return found
+        table.append(FluidName(module, name, f"{_OURS}{file}:{here}", today, note))
+    return table
 
 
 def _same_name(names: str, today: str) -> dict[str, str]:
@@ -359,7 +358,7 @@ DELEGATES: dict[str, str] = {
 """Modules that today's Paddle has under another name; every public name of theirs is offered."""
 
 LAYER_FILES = ("nn", "tensor", "ops", "loss", "control_flow", "io", "metric_op")
-"""Modules of ``paddle.fluid.layers``: each answers as the package does."""
+"""Modules of ``paddle.fluid.layers``: each has the names of the package."""
 
 PACKAGES = frozenset({FLUID, LAYERS})
 """Those of the modules that have modules below them."""
@@ -447,4 +446,4 @@ PLACES_OF_TODAY = (
     "paddle.nn.initializer",
     "paddle.incubate",
 )
-"""Where a refused name is looked for under its own name."""
+"""Modules that are searched for a refused name."""

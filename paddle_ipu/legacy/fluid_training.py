@@ -4,49 +4,59 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import paddle
 from paddle.nn.initializer import normal
 
+if TYPE_CHECKING:
+    from paddle import Tensor
+    from paddle.nn.clip import GradientClipBase
+    from paddle.optimizer import Optimizer
+    from paddle.optimizer.lr import LRScheduler
+    from paddle.regularizer import WeightDecayRegularizer
+    from paddle.static import Program
+
 _RENAMED = {"parameter_list": "parameters", "regularization": "weight_decay"}
 
 
-def _old_form(today: Any, name: str, positional: Sequence[str]) -> type:
+class _OldForm:
+    """The methods of an optimizer that have other arguments today."""
+
+    def minimize(
+        self,
+        loss: Tensor,
+        startup_program: Program | None = None,
+        parameter_list: Sequence[Tensor] | None = None,
+        no_grad_set: set[Tensor] | None = None,
+    ) -> tuple[list[Any], list[tuple[Tensor, Tensor]]]:
+        """As today's, with `parameter_list` for `parameters`."""
+        return super().minimize(  # type: ignore[misc, no-any-return]
+            loss, startup_program, parameter_list, no_grad_set
+        )
+
+
+def _old_form(today: type[Optimizer], name: str, positional: Sequence[str]) -> type[Optimizer]:
     """A subclass of today's optimizer whose arguments have the old names and the old order."""
 
-    def initialise(self: Any, *args: Any, **keywords: Any) -> None:
+    def initialise(self: Optimizer, *args: Any, **keywords: Any) -> None:
         if len(args) > len(positional):
             raise TypeError(f"{name} takes {len(positional)} arguments, got {len(args)}.")
-        given = dict(zip(positional, args, strict=False))
-        twice = sorted(given.keys() & keywords.keys())
+        arguments = dict(zip(positional, args, strict=False))
+        twice = sorted(arguments.keys() & keywords.keys())
         unknown = sorted(keywords.keys() - set(positional))
         if twice or unknown:
             raise TypeError(
                 f"{name} takes {', '.join(positional)}; got "
                 f"{', '.join(twice or unknown)} {'twice' if twice else 'beside them'}."
             )
-        given |= keywords
-        today.__init__(self, **{_RENAMED.get(key, key): value for key, value in given.items()})
-
-    def minimize(
-        self: Any,
-        loss: Any,
-        startup_program: Any = None,
-        parameter_list: Any = None,
-        no_grad_set: Any = None,
-    ) -> Any:
-        """As today's, with `parameter_list` for `parameters`."""
-        return today.minimize(self, loss, startup_program, parameter_list, no_grad_set)
+        arguments |= keywords
+        today.__init__(self, **{_RENAMED.get(key, key): arguments[key] for key in arguments})
 
     return type(
         name,
-        (today,),
-        {
-            "__init__": initialise,
-            "minimize": minimize,
-            "__doc__": f"``{today.__name__}``, old form.",
-        },
+        (_OldForm, today),
+        {"__init__": initialise, "__doc__": f"``{today.__name__}``, old form."},
     )
 
 
@@ -89,7 +99,7 @@ RMSPropOptimizer = _old_form(
 )
 
 
-class LambOptimizer(paddle.optimizer.Lamb):  # type: ignore[misc]
+class LambOptimizer(_OldForm, paddle.optimizer.Lamb):  # type: ignore[misc]
     """``Lamb``, old form; its decay is `lamb_weight_decay`.
 
     Raises:
@@ -98,15 +108,15 @@ class LambOptimizer(paddle.optimizer.Lamb):  # type: ignore[misc]
 
     def __init__(
         self,
-        learning_rate: Any = 0.001,
+        learning_rate: float | LRScheduler = 0.001,
         lamb_weight_decay: float = 0.01,
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-6,
-        parameter_list: Any = None,
-        regularization: Any = None,
-        grad_clip: Any = None,
-        exclude_from_weight_decay_fn: Callable[[Any], bool] | None = None,
+        parameter_list: Sequence[Tensor] | None = None,
+        regularization: WeightDecayRegularizer | None = None,
+        grad_clip: GradientClipBase | None = None,
+        exclude_from_weight_decay_fn: Callable[[Tensor], bool] | None = None,
         name: str | None = None,
     ) -> None:
         if regularization is not None:
@@ -126,23 +136,13 @@ class LambOptimizer(paddle.optimizer.Lamb):  # type: ignore[misc]
             name=name,
         )
 
-    def minimize(
-        self,
-        loss: Any,
-        startup_program: Any = None,
-        parameter_list: Any = None,
-        no_grad_set: Any = None,
-    ) -> Any:
-        """As today's, with `parameter_list` for `parameters`."""
-        return super().minimize(loss, startup_program, parameter_list, no_grad_set)
 
-
-def l1_decay(regularization_coeff: float = 0.0) -> Any:
+def l1_decay(regularization_coeff: float = 0.0) -> WeightDecayRegularizer:
     """``paddle.fluid.regularizer.L1Decay``."""
     return paddle.regularizer.L1Decay(regularization_coeff)
 
 
-def l2_decay(regularization_coeff: float = 0.0) -> Any:
+def l2_decay(regularization_coeff: float = 0.0) -> WeightDecayRegularizer:
     """``paddle.fluid.regularizer.L2Decay``."""
     return paddle.regularizer.L2Decay(regularization_coeff)
 

@@ -2,8 +2,8 @@
 
 A copy for tests has dropout and normalisation in test mode and none of what training added:
 gradients, what is computed from them, the optimizer with its states, and the constants that only
-these read. PIR records no roles, so they are told by structure: an operator is of training when it
-is a gradient or an update, or reads what such an operator makes.
+these read. PIR records no roles, so the structure decides: an operator belongs to training when it
+is a gradient or an update, or reads the result of such an operator.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from paddle_ipu.dialect.paddle_objects import Block, Operation, Program
 from paddle_ipu.dialect.value_names import name_all
 
 _CONSTANTS = frozenset(
@@ -24,12 +25,14 @@ def program_clone(clone: Callable[..., Any]) -> Callable[..., Any]:
     """Paddle's ``Program.clone`` with the old argument beside PIR's own."""
 
     @functools.wraps(clone)
-    def clone_program(self: Any, *args: Any, for_test: bool = False) -> Any:
+    def clone_program(self: Program, *args: Any, for_test: bool = False) -> Program:
+        copy: Program
         if args and isinstance(args[0], bool):
             for_test, args = args[0], args[1:]
         if args and not for_test:
-            return clone(self, *args)
-        # A name is asked of one copy and used with another, so every value gets its name before.
+            copy = clone(self, *args)
+            return copy
+        # Scripts use a name that one copy gave with another copy: name every value before.
         name_all(self)
         copy = clone(self, *args)
         if for_test:
@@ -40,18 +43,18 @@ def program_clone(clone: Callable[..., Any]) -> Callable[..., Any]:
     return clone_program
 
 
-def _prune(program: Any) -> None:
+def _prune(program: Program) -> None:
     block = program.global_block()
-    of_training = _training_operators(block)
+    training = _training_operators(block)
     for operator in reversed(block.ops):
-        if operator.id() in of_training:
+        if operator.id() in training:
             block.remove_op(operator)
     for attribute in _SCHEDULER_ATTRIBUTES:
-        if of_training and hasattr(program, attribute):
+        if training and hasattr(program, attribute):
             delattr(program, attribute)
 
 
-def _training_operators(block: Any) -> set[int]:
+def _training_operators(block: Block) -> set[int]:
     """Ids of the operators that only training needs."""
     removed: set[int] = set()
     constant: set[int] = set()
@@ -62,7 +65,7 @@ def _training_operators(block: Any) -> set[int]:
             if value.initialized()
         ]
         kind = _kind(operator)
-        if _trains(kind) or any(source in removed for source in sources):
+        if _is_training_kind(kind) or any(source in removed for source in sources):
             removed.add(operator.id())
         elif kind in _CONSTANTS or (sources and all(source in constant for source in sources)):
             constant.add(operator.id())
@@ -79,19 +82,18 @@ def _training_operators(block: Any) -> set[int]:
     return removed
 
 
-def _kind(operator: Any) -> str:
-    name: str = operator.name()
-    return name.rpartition(".")[2]
+def _kind(operator: Operation) -> str:
+    return operator.name().rpartition(".")[2]
 
 
-def _trains(kind: str) -> bool:
+def _is_training_kind(kind: str) -> bool:
     # Passes import ONNX, which waits for the first use.
     from paddle_ipu.passes.support.update_operators import OPTIMIZER_OPS
 
     return kind in OPTIMIZER_OPS or kind.endswith(("_grad", "_grad_"))
 
 
-def _is_state(operator: Any) -> bool:
+def _is_state(operator: Operation) -> bool:
     """A variable of the scope that no layer made: an optimizer's state or the learning rate."""
     attributes = operator.attrs()
     if _kind(operator) == "data":

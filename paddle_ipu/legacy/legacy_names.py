@@ -1,35 +1,37 @@
 """The names that a ProgramDesc program has for the operators and operands of a PIR program.
 
 They come from the frontend's vocabulary, read backwards. Where several old operators became one,
-the newest counts, which is what Paddle 2.6 builds: ``matmul_v2``, ``reshape2``.
+the newest is used, which Paddle 2.6 builds too: ``matmul_v2``, ``reshape2``.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from paddle_ipu.dialect.paddle_objects import Operation, Value
 
 if TYPE_CHECKING:
     from paddle_ipu.frontend.vocabulary.row import Row
 
 PADDLE = "pd_op"
-"""PIR's dialect of Paddle's operators; values are put into lists and named by others."""
+"""PIR's dialect of Paddle's operators; ``builtin`` has parameters and lists of values."""
 
 
-def type_of(operator: Any) -> str:
+def type_of(operator: Operation) -> str:
     """The operator's old type; PIR's name where there was no such operator."""
-    name: str = operator.name()
+    name = operator.name()
     dialect, _, phi = name.rpartition(".")
     if dialect != PADDLE:
         return name
-    # An underscore behind the name marks work in place, which old types do not tell.
+    # A trailing underscore marks an operator that works in place; old types have none.
     forward, is_grad, _ = phi.rstrip("_").partition("_grad")
     if forward in _types():
         return _types()[forward] + is_grad
     return phi
 
 
-def operand_of(operator: Any, slot: str) -> str:
+def operand_of(operator: Operation, slot: str) -> str:
     """PIR's name of the operand that was in an input slot; the slot's name where it is unknown."""
     row = _row(operator)
     for operand in () if row is None else row.inputs:
@@ -38,7 +40,7 @@ def operand_of(operator: Any, slot: str) -> str:
     return slot
 
 
-def result_of(operator: Any, slot: str) -> str:
+def result_of(operator: Operation, slot: str) -> str:
     """PIR's name of the result that was in an output slot; the slot's name where it is unknown."""
     row = _row(operator)
     for result in () if row is None else row.outputs:
@@ -47,9 +49,9 @@ def result_of(operator: Any, slot: str) -> str:
     return slot
 
 
-def was_attribute(operator: Any) -> bool:
+def is_attribute_constant(operator: Operation) -> bool:
     """Whether it makes a constant that all its readers have as an attribute in a ProgramDesc."""
-    name: str = operator.name()
+    name = operator.name()
     if name == f"{PADDLE}.full_int_array":
         return True
     if name != f"{PADDLE}.full":
@@ -59,18 +61,18 @@ def was_attribute(operator: Any) -> bool:
     return bool(readers) and all(_reads_as_attribute(reader, value) for reader in readers)
 
 
-def _reads_as_attribute(operator: Any, value: Any) -> bool:
+def _reads_as_attribute(operator: Operation, value: Value) -> bool:
     row = _row(operator)
     if row is None:
         return False
-    places = [operand.is_same(value) for operand in operator.operands_source()]
+    reads = [operand.is_same(value) for operand in operator.operands_source()]
     names = list(operator.get_input_names())
     constants = {
         operand.name
         for operand in row.inputs
         if any(hasattr(source, "attribute") for source in operand.sources)
     }
-    return {name for name, here in zip(names, places, strict=True) if here} <= constants
+    return {name for name, read in zip(names, reads, strict=True) if read} <= constants
 
 
 def _vocabulary() -> dict[str, Row]:
@@ -81,16 +83,16 @@ def _vocabulary() -> dict[str, Row]:
     return TABLE
 
 
-def _row(operator: Any) -> Row | None:
+def _row(operator: Operation) -> Row | None:
     return _vocabulary().get(type_of(operator))
 
 
 @functools.cache
 def _types() -> dict[str, str]:
-    # Two that one old operator became.
-    found = {"split_with_num": "split", "tril": "tril_triu", "triu": "tril_triu"}
+    # Each of these old operators became two.
+    types = {"split_with_num": "split", "tril": "tril_triu", "triu": "tril_triu"}
     for legacy, row in _vocabulary().items():
         op = row.op.rstrip("_")
-        if op not in found or legacy.endswith("2"):
-            found[op] = legacy
-    return found
+        if op not in types or legacy.endswith("2"):
+            types[op] = legacy
+    return types

@@ -6,10 +6,18 @@ a ProgramDesc program. PIR has that in ``paddle.assign(result, output=variable)`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import paddle
 
 from paddle_ipu.errors import NotSupported
+
+if TYPE_CHECKING:
+    from paddle.pir import Block, Operation, Value
+
+    _Inputs = dict[str, list[Value]]
+    _Maker = Callable[[_Inputs, dict[str, Any]], Value]
 
 _IGNORED = frozenset(
     {"op_role", "op_role_var", "op_namescope", "op_callstack", "op_device", "use_mkldnn"}
@@ -29,18 +37,16 @@ BINARY = {
     "elementwise_pow": "pow",
 }
 """Operators of ``X`` and ``Y``, by the function of today."""
-_Inputs = dict[str, list[Any]]
-_Maker = Callable[[_Inputs, dict[str, Any]], Any]
 
 
 def block_append_op(
-    self: Any,
+    self: Block,
     type: str | None = None,
-    inputs: Mapping[str, Any] | None = None,
-    outputs: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, Value | Sequence[Value]] | None = None,
+    outputs: Mapping[str, Value | Sequence[Value]] | None = None,
     attrs: Mapping[str, Any] | None = None,
-    **others: Any,
-) -> Any:
+    **others: object,
+) -> Operation:
     """Computes `type` of `inputs` and writes it into the variable in ``outputs["Out"]``.
 
     Returns:
@@ -49,15 +55,13 @@ def block_append_op(
     Raises:
         NotSupported: an operator, a slot or an attribute that is not built this way.
     """
-    import paddle
-
     kind = str(type)
-    made = _MAKERS.get(kind)
-    if made is None or others:
+    make = _MAKERS.get(kind)
+    if make is None or others:
         raise _refusal(
             kind,
             f"takes {', '.join(sorted(_MAKERS))}"
-            if made is None
+            if make is None
             else f"{', '.join(map(repr, others))} has no meaning there",
         )
     slots = {slot: _listed(values) for slot, values in (inputs or {}).items()}
@@ -68,18 +72,18 @@ def block_append_op(
     target = targets["Out"][0]
     if paddle.static.default_main_program() is not self.program:
         with paddle.static.program_guard(self.program):
-            return _write(kind, made, slots, values, target)
-    return _write(kind, made, slots, values, target)
+            return _write(kind, make, slots, values, target)
+    return _write(kind, make, slots, values, target)
 
 
-def _write(kind: str, made: _Maker, slots: _Inputs, values: dict[str, Any], target: Any) -> Any:
-    import paddle
-
+def _write(
+    kind: str, make: _Maker, inputs: _Inputs, attributes: dict[str, Any], target: Value
+) -> Operation:
     try:
-        result = made(slots, dict(values))
+        result = make(inputs, dict(attributes))
     except (KeyError, TypeError, ValueError) as problem:
         raise _refusal(
-            kind, f"takes no inputs {sorted(slots)} with attributes {values}: {problem}"
+            kind, f"takes no inputs {sorted(inputs)} with attributes {attributes}: {problem}"
         ) from problem
     if list(result.shape) != list(target.shape) or result.dtype != target.dtype:
         raise _refusal(
@@ -97,16 +101,14 @@ def _refusal(kind: str, why: str) -> NotSupported:
     )
 
 
-def _listed(values: Any) -> list[Any]:
+def _listed(values: Value | Sequence[Value]) -> list[Value]:
     return list(values) if isinstance(values, (list, tuple)) else [values]
 
 
 def _function(name: str, *slots: str, **renamed: str) -> _Maker:
-    """``paddle.<name>`` of one variable for each slot; attributes take the names given."""
+    """``paddle.<name>`` of one variable for each slot; attributes are renamed."""
 
-    def make(inputs: _Inputs, attributes: dict[str, Any]) -> Any:
-        import paddle
-
+    def make(inputs: _Inputs, attributes: dict[str, Any]) -> Value:
         known = {renamed[key]: value for key, value in attributes.items()}
         operands = [value for slot in slots for value in _only(inputs, slot)]
         if set(inputs) != set(slots):
@@ -118,7 +120,7 @@ def _function(name: str, *slots: str, **renamed: str) -> _Maker:
     return make
 
 
-def _only(inputs: _Inputs, slot: str) -> list[Any]:
+def _only(inputs: _Inputs, slot: str) -> list[Value]:
     (value,) = inputs[slot]
     return [value]
 
@@ -126,7 +128,7 @@ def _only(inputs: _Inputs, slot: str) -> list[Any]:
 def _elementwise(name: str) -> _Maker:
     plain = _function(name, "X", "Y")
 
-    def make(inputs: _Inputs, attributes: dict[str, Any]) -> Any:
+    def make(inputs: _Inputs, attributes: dict[str, Any]) -> Value:
         if attributes.pop("axis", -1) != -1:
             raise ValueError("axis is -1 in today's Paddle; reshape y")
         return plain(inputs, attributes)
@@ -134,23 +136,19 @@ def _elementwise(name: str) -> _Maker:
     return make
 
 
-def _sum(inputs: _Inputs, attributes: dict[str, Any]) -> Any:
-    import paddle
-
+def _sum(inputs: _Inputs, attributes: dict[str, Any]) -> Value:
     if attributes or set(inputs) != {"X"}:
         raise ValueError("it has input X alone")
     return paddle.add_n(inputs["X"])
 
 
-def _fill(inputs: _Inputs, attributes: dict[str, Any]) -> Any:
-    import paddle
-
+def _fill(inputs: _Inputs, attributes: dict[str, Any]) -> Value:
     if inputs:
         raise ValueError("it has no inputs")
     return paddle.full(attributes["shape"], attributes["value"], attributes["dtype"])
 
 
-def _cast(inputs: _Inputs, attributes: dict[str, Any]) -> Any:
+def _cast(inputs: _Inputs, attributes: dict[str, Any]) -> Value:
     (x,) = _only(inputs, "X")
     return x.astype(attributes["out_dtype"])
 

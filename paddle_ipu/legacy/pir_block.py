@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from paddle_ipu.dialect.value_names import name_of
+from paddle_ipu.dialect.paddle_objects import Block, Value
+from paddle_ipu.dialect.value_names import is_variable, name_of
 
 
-def named_values(block: Any) -> Iterator[tuple[str, Any]]:
-    """Every (name, value) that the block's own operators make; who had no name is given one."""
+def _named_values(block: Block) -> Iterator[tuple[str, Value]]:
+    """Every (name, value) that the block's own operators make; values without a name get one."""
     for operator in block.ops:
         for value in operator.results():
-            # A list of values has no name of its own, its members have.
-            if value.initialized() and value.type().as_vec_type() is None:
+            if is_variable(value):
                 yield name_of(value), value
 
 
-def _vars(self: Any) -> dict[str, Any]:
+def _vars(self: Block) -> dict[str, Value]:
     """Name -> variable."""
-    return dict(named_values(self))
+    return dict(_named_values(self))
 
 
 block_vars = property(_vars)
 
 
-def block_has_var(self: Any, name: str) -> bool:
+def block_has_var(self: Block, name: str) -> bool:
     """Whether the block has a variable of that name."""
-    return any(found == name for found, _ in named_values(self))
+    return any(found == name for found, _ in _named_values(self))
 
 
-def block_var(self: Any, name: str) -> Any:
+def block_var(self: Block, name: str) -> Value:
     """The variable of a name.
 
     Raises:
@@ -39,7 +38,7 @@ def block_var(self: Any, name: str) -> Any:
     """
     if not isinstance(name, str):
         raise TypeError(f"var(name): expected a str, got {type(name).__name__}.")
-    for found, value in named_values(self):
+    for found, value in _named_values(self):
         if found == name:
             return value
     raise ValueError(
@@ -48,6 +47,6 @@ def block_var(self: Any, name: str) -> Any:
     )
 
 
-def block_remove_op(self: Any, index: int, sync: bool = True) -> None:
+def block_remove_op(self: Block, index: int, sync: bool = True) -> None:
     """Removes the operator at a position; nothing may read what it makes."""
     self.remove_op(self.ops[index])

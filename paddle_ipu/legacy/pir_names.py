@@ -1,4 +1,4 @@
-"""What ProgramDesc programs answer and PIR programs do not: one table of the names added to PIR.
+"""What ProgramDesc programs have and PIR programs lack: one table of the names added to PIR.
 
 ``patch_table.PATCHES`` has a row for each name here, ``docs/old_api.md`` is made from it. PIR's
 classes are the same in Paddle 3.0 to 3.3 in this respect, and 2.6 builds ProgramDesc programs,
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PirName:
-    """A name of the old API that a PIR class is given.
+    """A name of the old API that is added to a PIR class.
 
     Attributes:
         owner: class of ``paddle.pir``.
         name: the attribute.
-        does: what it answers, or what to write instead where it cannot answer.
+        does: what it does, or what to write instead where PIR has no equivalent.
         module: module of ``paddle_ipu.legacy`` with the function ``<owner>_<name>`` in lower case,
-            without underscores in front of the name; None where it cannot answer.
+            without underscores in front of the name; None where PIR has no equivalent.
         wraps: Paddle has the name, and the function makes the new object from Paddle's.
     """
 
@@ -31,11 +31,11 @@ class PirName:
 
     @property
     def function(self) -> str:
-        """The name of the function that answers, in `module`."""
+        """The name of the function in `module`."""
         return f"{self.owner}_{self.name.lstrip('_')}".lower()
 
 
-def _answered(owner: str, module: str, rows: dict[str, str]) -> tuple[PirName, ...]:
+def _added(owner: str, module: str, rows: dict[str, str]) -> tuple[PirName, ...]:
     return tuple(PirName(owner, name, does, module) for name, does in rows.items())
 
 
@@ -60,7 +60,7 @@ PIR_NAMES: tuple[PirName, ...] = (
         "pir_program",
         wraps=True,
     ),
-    *_answered(
+    *_added(
         "Program",
         "pir_program",
         {
@@ -78,7 +78,7 @@ PIR_NAMES: tuple[PirName, ...] = (
             "bytes, str(program) for its text",
         },
     ),
-    *_answered(
+    *_added(
         "Block",
         "pir_append_op",
         {
@@ -86,7 +86,7 @@ PIR_NAMES: tuple[PirName, ...] = (
             "elementwise operators and what else scripts append by hand, NotSupported for others",
         },
     ),
-    *_answered(
+    *_added(
         "Block",
         "pir_block",
         {
@@ -108,7 +108,7 @@ PIR_NAMES: tuple[PirName, ...] = (
             "paddle.static.program_guard(program, startup_program)",
         },
     ),
-    *_answered(
+    *_added(
         "Operation",
         "pir_operation",
         {
@@ -137,7 +137,7 @@ PIR_NAMES: tuple[PirName, ...] = (
             "`output` and the names of what it reads and makes",
         },
     ),
-    *_answered(
+    *_added(
         "Value",
         "pir_value",
         {

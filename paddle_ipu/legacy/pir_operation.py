@@ -3,38 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from paddle_ipu.dialect.annotations import ANNOTATIONS, FLOATS_AS_TEXT
-from paddle_ipu.dialect.value_names import NAME_PREFIX, name_of
-from paddle_ipu.legacy.legacy_names import PADDLE, operand_of, result_of, type_of, was_attribute
+from paddle_ipu.dialect.paddle_objects import Block, Operation, Value
+from paddle_ipu.dialect.value_names import NAME_PREFIX, is_variable, name_of
+from paddle_ipu.legacy.legacy_names import (
+    PADDLE,
+    is_attribute_constant,
+    operand_of,
+    result_of,
+    type_of,
+)
 from paddle_ipu.legacy.pir_block import block_has_var, block_var
 
-_OF_PADDLE = frozenset({"op_callstack", "stop_gradient", "struct_name"})
-_OF_OURS = "paddle_ipu."
+_PADDLES_OWN = frozenset({"op_callstack", "stop_gradient", "struct_name"})
+_PRIVATE_PREFIX = "paddle_ipu."
 _NO_SCOPE = {"op_namescope": "/"}  # PIR keeps no name scopes
 
 
 operation_type = property(type_of)
 
 
-def operation_all_attrs(self: Any) -> dict[str, Any]:
+def operation_all_attrs(self: Operation) -> dict[str, Any]:
     """Every attribute, by name."""
     return {
         name: float(value) if name in FLOATS_AS_TEXT else value
         for name, value in self.attrs().items()
-        if not name.startswith(_OF_OURS)
+        if not name.startswith(_PRIVATE_PREFIX)
     }
 
 
-def _operation_attr_names(self: Any) -> Any:
+def _operation_attr_names(self: Operation) -> list[str]:
     return list(operation_all_attrs(self))
 
 
 operation_attr_names = property(_operation_attr_names)
 
 
-def operation_attr(self: Any, name: str) -> Any:
+def operation_attr(self: Operation, name: str) -> Any:
     """An attribute's value.
 
     Raises:
@@ -43,12 +50,12 @@ def operation_attr(self: Any, name: str) -> Any:
     attributes = _NO_SCOPE | operation_all_attrs(self)
     if name not in attributes:
         raise ValueError(
-            f"operator {type_of(self)} has no attribute {name!r}; it has {_own(self)}."
+            f"operator {type_of(self)} has no attribute {name!r}; it has {_listed(self)}."
         )
     return attributes[name]
 
 
-def operation_set_attr(self: Any, name: str, val: Any) -> None:
+def operation_set_attr(self: Operation, name: str, val: Any) -> None:
     """Sets an attribute that the operator has, or one that the IPU reads from any operator.
 
     Raises:
@@ -57,13 +64,13 @@ def operation_set_attr(self: Any, name: str, val: Any) -> None:
     """
     if name in ANNOTATIONS:
         kind = ANNOTATIONS[name]
-    elif self.has_attr(name) and name not in _OF_PADDLE:
+    elif self.has_attr(name) and name not in _PADDLES_OWN:
         kind = type(self.attrs()[name])
     else:
         raise ValueError(
             f"operator {type_of(self)} has no attribute {name!r}, setting it would change nothing: "
-            f"it has {_own(self)}, and takes {', '.join(ANNOTATIONS)} for the IPU. PIR keeps some "
-            "of 2.x's attributes as operands; build the operator with the value instead."
+            f"it has {_listed(self)}, and takes {', '.join(ANNOTATIONS)} for the IPU. PIR keeps "
+            "some of 2.x's attributes as operands; build the operator with the value instead."
         )
     if not _fits(val, kind):
         raise TypeError(
@@ -98,15 +105,15 @@ def _fits(value: Any, kind: type) -> bool:
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 
 
-def _own(operator: Any) -> str:
-    names = [name for name in operation_all_attrs(operator) if name not in _OF_PADDLE]
+def _listed(operator: Operation) -> str:
+    names = [name for name in operation_all_attrs(operator) if name not in _PADDLES_OWN]
     return ", ".join(map(repr, sorted(names))) or "none"
 
 
-# -- what it reads and makes ----------------------------------------------------------------------
+# -- operands and results ----------------------------------------------------------------------
 
 
-def _members(value: Any) -> list[Any]:
+def _members(value: Value) -> list[Value]:
     """The value, or the members of a list of values."""
     if not value.initialized():
         return []
@@ -119,33 +126,33 @@ def _members(value: Any) -> list[Any]:
     return [part for user in users for part in user.results()]
 
 
-def _arg_names(values: Sequence[Any]) -> list[str]:
+def _arg_names(values: Sequence[Value]) -> list[str]:
     return [name_of(member) for value in values for member in _members(value)]
 
 
-def _operation_input_arg_names(self: Any) -> Any:
+def _operation_input_arg_names(self: Operation) -> list[str]:
     return _arg_names(self.operands_source())
 
 
 operation_input_arg_names = property(_operation_input_arg_names)
 
 
-def _operation_output_arg_names(self: Any) -> Any:
+def _operation_output_arg_names(self: Operation) -> list[str]:
     return _arg_names(self.results())
 
 
 operation_output_arg_names = property(_operation_output_arg_names)
 
 
-def _input_names(self: Any) -> list[str]:
+def _input_names(self: Operation) -> list[str]:
     return list(self.get_input_names()) if _is_named(self) else []
 
 
-def _output_names(self: Any) -> list[str]:
+def _output_names(self: Operation) -> list[str]:
     return list(self.get_output_names()) if _is_named(self) else []
 
 
-def _is_named(operator: Any) -> bool:
+def _is_named(operator: Operation) -> bool:
     """Whether PIR has names for operands and results; asking it otherwise ends the process."""
     name: str = operator.name()
     return name.startswith(f"{PADDLE}.") and not list(operator.blocks())
@@ -155,7 +162,9 @@ operation_input_names = property(_input_names)
 operation_output_names = property(_output_names)
 
 
-def _one(self: Any, names: list[str], values: Sequence[Any], name: str, what: str) -> list[str]:
+def _names_of(
+    self: Operation, names: list[str], values: Sequence[Value], name: str, what: str
+) -> list[str]:
     if name not in names:
         raise ValueError(
             f"operator {type_of(self)} has no {what} {name!r}; it has "
@@ -164,29 +173,29 @@ def _one(self: Any, names: list[str], values: Sequence[Any], name: str, what: st
     return _arg_names([values[names.index(name)]])
 
 
-def operation_input(self: Any, name: str) -> list[str]:
+def operation_input(self: Operation, name: str) -> list[str]:
     """Names of the variables of an operand.
 
     Raises:
         ValueError: the operator has no such operand.
     """
     names = _input_names(self)
-    found = name if name in names else operand_of(self, name)
-    return _one(self, names, self.operands_source(), found, "input")
+    known = name if name in names else operand_of(self, name)
+    return _names_of(self, names, self.operands_source(), known, "input")
 
 
-def operation_output(self: Any, name: str) -> list[str]:
+def operation_output(self: Operation, name: str) -> list[str]:
     """Names of the variables of a result.
 
     Raises:
         ValueError: the operator has no such result.
     """
     names = _output_names(self)
-    found = name if name in names else result_of(self, name)
-    return _one(self, names, self.results(), found, "output")
+    known = name if name in names else result_of(self, name)
+    return _names_of(self, names, self.results(), known, "output")
 
 
-def operation_rename_input(self: Any, old_name: str, new_name: str) -> None:
+def operation_rename_input(self: Operation, old_name: str, new_name: str) -> None:
     """Makes it read another variable wherever it reads the old one; does nothing where it does not.
 
     Raises:
@@ -195,11 +204,11 @@ def operation_rename_input(self: Any, old_name: str, new_name: str) -> None:
     if old_name == new_name:
         return
     for index, value in enumerate(self.operands_source()):
-        if _is_variable(value) and name_of(value) == old_name:
+        if is_variable(value) and name_of(value) == old_name:
             self.operand(index).set_source(block_var(self.get_parent_block(), new_name))
 
 
-def operation_rename_output(self: Any, old_name: str, new_name: str) -> None:
+def operation_rename_output(self: Operation, old_name: str, new_name: str) -> None:
     """Gives a variable that it makes another name; does nothing where it makes none of that name.
 
     Raises:
@@ -214,22 +223,18 @@ def operation_rename_output(self: Any, old_name: str, new_name: str) -> None:
             "read this, with _rename_input."
         )
     for index, value in enumerate(self.results()):
-        if _is_variable(value) and name_of(value) == old_name:
+        if is_variable(value) and name_of(value) == old_name:
             self.set_str_attr(f"{NAME_PREFIX}{index}", new_name)
 
 
-def _is_variable(value: Any) -> bool:
-    return value.initialized() and value.type().as_vec_type() is None
-
-
-def _operation_block(self: Any) -> Any:
+def _operation_block(self: Operation) -> Block:
     return self.get_parent_block()
 
 
 operation_block = property(_operation_block)
 
 
-def _idx(self: Any) -> int:
+def _idx(self: Operation) -> int:
     ids = [operator.id() for operator in self.get_parent_block().ops]
     return ids.index(self.id())
 
@@ -237,19 +242,19 @@ def _idx(self: Any) -> int:
 operation_idx = property(_idx)
 
 
-def operation_to_string(self: Any, throw_on_error: bool = False) -> str:
+def operation_to_string(self: Operation, throw_on_error: bool = False) -> str:
     """The operator as text."""
     return str(self)
 
 
 class OperatorView:
-    """What scripts ask of ``op.desc``.
+    """``op.desc``, as far as scripts use it.
 
-    PIR makes operators of some of 2.x's attributes. They have no placement of their own here, so
-    that a script that asks every operator for its IPU finds those that it built.
+    Some attributes of 2.x are operators in PIR. :meth:`has_attr` hides their placement, so that a
+    script that reads the IPU of every operator sees only the operators that it built.
     """
 
-    def __init__(self, operator: Any) -> None:
+    def __init__(self, operator: Operation) -> None:
         self._operator = operator
 
     def type(self) -> str:
@@ -258,7 +263,7 @@ class OperatorView:
 
     def has_attr(self, name: str) -> bool:
         """Whether the operator has an attribute."""
-        if name in ANNOTATIONS and was_attribute(self._operator):
+        if name in ANNOTATIONS and is_attribute_constant(self._operator):
             return False
         return bool(self._operator.has_attr(name))
 
@@ -297,7 +302,7 @@ class OperatorView:
         """Names of the variables the operator makes."""
         return _arg_names(self._operator.results())
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(
             f"op.desc of a PIR operator has no attribute {name!r}: PIR has no OpDesc. Ask the "
             "operator itself, or build it with the function that makes it."

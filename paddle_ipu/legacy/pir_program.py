@@ -9,13 +9,14 @@ from typing import Any
 
 import paddle
 
+from paddle_ipu.dialect.paddle_objects import Block, Program, Scope, Value
 from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.legacy.pir_value import value_set_value
 
 _STRUCTURED = "StructuredToParameterName@@"
 
 
-def program_all_parameters(self: Any) -> list[Any]:
+def program_all_parameters(self: Program) -> list[Value]:
     """The program's parameters, in the order of their creation, without a learning rate."""
     # Paddle puts each new parameter in front of the block, and takes a scheduler's learning rate
     # for one; that has none of a parameter's attributes.
@@ -26,7 +27,7 @@ def program_all_parameters(self: Any) -> list[Any]:
     ]
 
 
-def program_block(self: Any, index: int) -> Any:
+def program_block(self: Program, index: int) -> Block:
     """The block of a number.
 
     Raises:
@@ -41,21 +42,23 @@ def program_block(self: Any, index: int) -> Any:
     return blocks[index]
 
 
-def program_current_block(self: Any) -> Any:
+def program_current_block(self: Program) -> Block:
     """The block that operators are being added to; the global one outside of a guard."""
-    block = paddle.base.libpaddle.pir.get_current_insertion_point().block()
+    block: Block = paddle.base.libpaddle.pir.get_current_insertion_point().block()
     return block if block.program == self else self.global_block()
 
 
 # Blocks of control flow have no number.
-def _program_current_block_idx(self: Any) -> Any:
+def _program_current_block_idx(self: Program) -> int:
     return 0
 
 
 program_current_block_idx = property(_program_current_block_idx)
 
 
-def program_to_string(self: Any, throw_on_error: bool = False, with_details: bool = False) -> str:
+def program_to_string(
+    self: Program, throw_on_error: bool = False, with_details: bool = False
+) -> str:
     """The program as text."""
     return str(self)
 
@@ -64,33 +67,38 @@ def program_set_state_dict(set_state_dict: Callable[..., Any]) -> Callable[..., 
     """``set_state_dict`` that takes what ``paddle.load`` gives, and the global scope where None."""
 
     @functools.wraps(set_state_dict)
-    def set_all(self: Any, state_dict: Any, scope: Any = None, *args: Any) -> None:
+    def set_all(
+        self: Program,
+        state_dict: dict[str, Any],
+        scope: Scope | None = None,
+        *args: object,
+    ) -> None:
         if not isinstance(state_dict, dict):
             raise TypeError(
                 f"Type of `state_dict` should be dict, but received {type(state_dict)}."
             )
         names = state_dict.get(_STRUCTURED, {})
-        kept = {name_of(value): value for value in _kept(self)}
+        values = {name_of(value): value for value in _scope_values(self)}
         for key, array in state_dict.items():
             if key == _STRUCTURED:
                 continue
             name = names.get(key, key)
-            if name not in kept:
+            if name not in values:
                 warnings.warn(
                     f"Skip loading for '{name}'. Because '{name}' not in the program.",
                     stacklevel=2,
                 )
                 continue
             try:
-                value_set_value(kept[name], array, scope)
+                value_set_value(values[name], array, scope)
             except (TypeError, ValueError) as error:
                 warnings.warn(f"Skip loading for '{name}'. {error}", stacklevel=2)
 
     return set_all
 
 
-def _kept(program: Any) -> list[Any]:
-    """What a program keeps in the scope: parameters, states of optimizers, counters."""
+def _scope_values(program: Program) -> list[Value]:
+    """The values that are variables of the scope: parameters, states of optimizers, counters."""
     return [
         operator.result(0)
         for operator in program.global_block().ops

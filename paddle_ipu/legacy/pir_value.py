@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+import numpy as np
+import numpy.typing as npt
 import paddle
 
+from paddle_ipu.dialect.paddle_objects import DenseTensor, Operation, Scope, Value
 from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.runtime.weights.persistence import loading, saving
 
 
-def _tensor(value: Any, scope: Any) -> Any:
+def _tensor(value: Value, scope: Scope | None) -> DenseTensor:
     scope = paddle.static.global_scope() if scope is None else scope
     name = name_of(value)
     variable = scope.find_var(name)
@@ -23,7 +24,7 @@ def _tensor(value: Any, scope: Any) -> Any:
 
 
 @saving
-def value_get_value(self: Any, scope: Any = None) -> Any:
+def value_get_value(self: Value, scope: Scope | None = None) -> DenseTensor:
     """The variable's tensor in a scope, the global one where None.
 
     Raises:
@@ -33,14 +34,12 @@ def value_get_value(self: Any, scope: Any = None) -> Any:
 
 
 @loading
-def value_set_value(self: Any, value: Any, scope: Any = None) -> None:
+def value_set_value(self: Value, value: npt.ArrayLike, scope: Scope | None = None) -> None:
     """Writes an array of the variable's shape to its tensor in a scope, the global one where None.
 
     Raises:
         ValueError: the scope does not hold it, or has it in another shape.
     """
-    import numpy as np
-
     tensor = _tensor(self, scope)
     array = np.asarray(value)
     if list(array.shape) != list(tensor.shape()):
@@ -51,20 +50,20 @@ def value_set_value(self: Any, value: Any, scope: Any = None) -> None:
     tensor.set(array, paddle.CPUPlace())
 
 
-def _value_op(self: Any) -> Any:
+def _value_op(self: Value) -> Operation:
     return self.get_defining_op()
 
 
 value_op = property(_value_op)
 
 
-def _value_lod_level(self: Any) -> Any:
+def _value_lod_level(self: Value) -> int:
     return 0
 
 
 value_lod_level = property(_value_lod_level)
 
 
-def value_to_string(self: Any, throw_on_error: bool = True, with_details: bool = False) -> str:
+def value_to_string(self: Value, throw_on_error: bool = True, with_details: bool = False) -> str:
     """The variable as text."""
     return str(self)

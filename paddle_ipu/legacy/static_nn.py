@@ -10,7 +10,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import paddle
 import paddle.nn.functional as F  # noqa: N812
@@ -20,7 +20,13 @@ from paddle.nn.initializer import Constant, Normal
 
 from paddle_ipu.legacy.layers.activations import activated
 
-Layer = Callable[..., Any]
+if TYPE_CHECKING:
+    from paddle import Tensor
+    from paddle._typing import DTypeLike, ParamAttrLike
+    from paddle.nn.initializer import Initializer
+
+Layer = Callable[..., "Tensor"]
+Sizes = int | Sequence[int]
 
 
 def _for_pir(build: Layer) -> Callable[[Layer], Layer]:
@@ -30,12 +36,12 @@ def _for_pir(build: Layer) -> Callable[[Layer], Layer]:
         signature = inspect.signature(stock)
 
         @functools.wraps(stock)
-        def layer(*args: Any, **keywords: Any) -> Any:
+        def layer(*args: Any, **keywords: Any) -> Tensor:
             if not paddle.base.framework.in_pir_mode():
                 return stock(*args, **keywords)
-            given = signature.bind(*args, **keywords)
-            given.apply_defaults()
-            return build(**given.arguments)
+            bound = signature.bind(*args, **keywords)
+            bound.apply_defaults()
+            return build(**bound.arguments)
 
         return layer
 
@@ -43,40 +49,45 @@ def _for_pir(build: Layer) -> Callable[[Layer], Layer]:
 
 
 def _parameter(
-    helper: Any,
-    attr: Any,
+    helper: LayerHelper,
+    attr: ParamAttrLike | None,
     shape: Sequence[int],
-    dtype: Any,
+    dtype: DTypeLike,
     *,
     bias: bool = False,
-    start: Any = None,
-) -> Any:
+    start: Initializer | None = None,
+) -> Tensor:
     return helper.create_parameter(
         attr=attr, shape=list(shape), dtype=dtype, is_bias=bias, default_initializer=start
     )
 
 
-def _bias(helper: Any, size: int, dtype: Any) -> Any:
+def _bias(helper: LayerHelper, size: int, dtype: DTypeLike) -> Tensor | None:
     attr = helper.bias_attr
     return _parameter(helper, attr, [size], dtype, bias=True) if attr else None
 
 
-def _helper(layer: str, name: Any, param_attr: Any, bias_attr: Any = None) -> Any:
+def _helper(
+    layer: str,
+    name: str | None,
+    param_attr: ParamAttrLike | None,
+    bias_attr: ParamAttrLike | None = None,
+) -> LayerHelper:
     # Paddle 3.x numbers layers over all programs of a process, whatever `unique_name.guard` says.
     name = name or unique_name.generate(layer)
     return LayerHelper(layer, name=name, param_attr=param_attr, bias_attr=bias_attr)
 
 
-def _channels(x: Any, data_format: str) -> int:
+def _channels(x: Tensor, data_format: str) -> int:
     return int(x.shape[1] if data_format.startswith("NC") else x.shape[-1])
 
 
-def _tuple(value: Any, rank: int) -> list[int]:
-    return list(value) if isinstance(value, (list, tuple)) else [int(value)] * rank
+def _tuple(value: Sizes | str | None, rank: int) -> list[int]:
+    return list(value) if isinstance(value, (list, tuple)) else [int(value)] * rank  # type: ignore[arg-type]
 
 
-def _refuse(layer: str, **given: Any) -> None:
-    wrong = {name: value for name, value in given.items() if value}
+def _refuse(layer: str, **arguments: object) -> None:
+    wrong = {name: value for name, value in arguments.items() if value}
     if wrong:
         names = ", ".join(f"{name}={value!r}" for name, value in wrong.items())
         raise ValueError(
@@ -86,14 +97,14 @@ def _refuse(layer: str, **given: Any) -> None:
 
 
 def _embedding(
-    input: Any,
+    input: Tensor,
     size: Sequence[int],
     is_sparse: bool,
     is_distributed: bool,
     padding_idx: int | None,
-    param_attr: Any,
-    dtype: Any,
-) -> Any:
+    param_attr: ParamAttrLike | None,
+    dtype: DTypeLike,
+) -> Tensor:
     _refuse("embedding", is_distributed=is_distributed)
     weight = _parameter(_helper("embedding", None, param_attr), param_attr, size, dtype)
     return F.embedding(input, weight, padding_idx=padding_idx, sparse=is_sparse)
@@ -101,20 +112,20 @@ def _embedding(
 
 def _convolution(rank: int) -> Layer:
     def build(
-        input: Any,
+        input: Tensor,
         num_filters: int,
-        filter_size: Any,
-        stride: Any,
-        padding: Any,
-        dilation: Any,
+        filter_size: Sizes | None,
+        stride: Sizes,
+        padding: Sizes | str,
+        dilation: Sizes,
         groups: int | None,
-        param_attr: Any,
-        bias_attr: Any,
+        param_attr: ParamAttrLike | None,
+        bias_attr: ParamAttrLike | None,
         use_cudnn: bool,
         act: str | None,
         name: str | None,
         data_format: str,
-    ) -> Any:
+    ) -> Tensor:
         channels = _channels(input, data_format)
         groups = groups or 1
         depthwise = rank == 2 and channels == groups and num_filters % channels == 0
@@ -134,21 +145,21 @@ def _convolution(rank: int) -> Layer:
 
 def _transposed_convolution(rank: int) -> Layer:
     def build(
-        input: Any,
+        input: Tensor,
         num_filters: int,
-        output_size: Any,
-        filter_size: Any,
-        padding: Any,
-        stride: Any,
-        dilation: Any,
+        output_size: Sizes | None,
+        filter_size: Sizes | None,
+        padding: Sizes | str,
+        stride: Sizes,
+        dilation: Sizes,
         groups: int | None,
-        param_attr: Any,
-        bias_attr: Any,
+        param_attr: ParamAttrLike | None,
+        bias_attr: ParamAttrLike | None,
         use_cudnn: bool,
         act: str | None,
         name: str | None,
         data_format: str,
-    ) -> Any:
+    ) -> Tensor:
         channels = _channels(input, data_format)
         groups = groups or 1
         if filter_size is None:
@@ -176,12 +187,12 @@ def _transposed_convolution(rank: int) -> Layer:
 
 
 def _kernel(
-    x: Any,
+    x: Tensor,
     rank: int,
-    output_size: Any,
-    padding: Any,
-    stride: Any,
-    dilation: Any,
+    output_size: Sizes | None,
+    padding: Sizes | str,
+    stride: Sizes,
+    dilation: Sizes,
     data_format: str,
 ) -> list[int]:
     """The filter that turns the input's size into `output_size`."""
@@ -197,13 +208,13 @@ def _kernel(
 
 
 def _batch_norm(
-    input: Any,
+    input: Tensor,
     act: str | None,
     is_test: bool,
     momentum: float,
     epsilon: float,
-    param_attr: Any,
-    bias_attr: Any,
+    param_attr: ParamAttrLike | None,
+    bias_attr: ParamAttrLike | None,
     data_layout: str,
     in_place: bool,
     name: str | None,
@@ -211,7 +222,7 @@ def _batch_norm(
     moving_variance_name: str | None,
     do_model_average_for_mean_and_var: bool,
     use_global_stats: bool,
-) -> Any:
+) -> Tensor:
     helper = _helper("batch_norm", name, param_attr, bias_attr)
     shape = [_channels(input, data_layout)]
     scale = _parameter(helper, helper.param_attr, shape, input.dtype, start=Constant(1.0))
@@ -238,16 +249,16 @@ def _batch_norm(
 
 
 def _layer_norm(
-    input: Any,
+    input: Tensor,
     scale: bool,
     shift: bool,
     begin_norm_axis: int,
     epsilon: float,
-    param_attr: Any,
-    bias_attr: Any,
+    param_attr: ParamAttrLike | None,
+    bias_attr: ParamAttrLike | None,
     act: str | None,
     name: str | None,
-) -> Any:
+) -> Tensor:
     helper = _helper("layer_norm", name, param_attr, bias_attr)
     shape = [int(dim) for dim in input.shape[begin_norm_axis:]]
     size = [math.prod(shape)]
@@ -258,21 +269,23 @@ def _layer_norm(
     return activated(_normalized(input, shape, weight, bias, epsilon), act)
 
 
-def _normalized(x: Any, shape: list[int], weight: Any, bias: Any, epsilon: float) -> Any:
+def _normalized(
+    x: Tensor, shape: list[int], weight: Tensor | None, bias: Tensor | None, epsilon: float
+) -> Tensor:
     # Paddle's function wants the parameters in the shape of what is normalised in some versions.
     return paddle._C_ops.layer_norm(x, weight, bias, epsilon, len(x.shape) - len(shape))
 
 
 def _group_norm(
-    input: Any,
+    input: Tensor,
     groups: int,
     epsilon: float,
-    param_attr: Any,
-    bias_attr: Any,
+    param_attr: ParamAttrLike | None,
+    bias_attr: ParamAttrLike | None,
     act: str | None,
     data_layout: str,
     name: str | None,
-) -> Any:
+) -> Tensor:
     helper = _helper("group_norm", name, param_attr, bias_attr)
     shape = [_channels(input, data_layout)]
     # As in ProgramDesc programs, None makes no parameter.
@@ -286,8 +299,12 @@ def _group_norm(
 
 
 def _instance_norm(
-    input: Any, epsilon: float, param_attr: Any, bias_attr: Any, name: str | None
-) -> Any:
+    input: Tensor,
+    epsilon: float,
+    param_attr: ParamAttrLike | None,
+    bias_attr: ParamAttrLike | None,
+    name: str | None,
+) -> Tensor:
     helper = _helper("instance_norm", name, param_attr, bias_attr)
     shape = [int(input.shape[1])]
     weight = bias = None
@@ -297,7 +314,9 @@ def _instance_norm(
     return F.instance_norm(input, weight=weight, bias=bias, eps=epsilon)
 
 
-def _prelu(x: Any, mode: str, param_attr: Any, data_format: str, name: str | None) -> Any:
+def _prelu(
+    x: Tensor, mode: str, param_attr: ParamAttrLike | None, data_format: str, name: str | None
+) -> Tensor:
     channels = _channels(x, data_format)
     channel = [1, channels, 1, 1] if data_format.startswith("NC") else [1, 1, 1, channels]
     shapes = {"all": [1], "channel": channel, "element": [1, *x.shape[1:]]}
@@ -315,8 +334,14 @@ def _prelu(x: Any, mode: str, param_attr: Any, data_format: str, name: str | Non
 
 
 def _bilinear_tensor_product(
-    x: Any, y: Any, size: int, act: str | None, name: str | None, param_attr: Any, bias_attr: Any
-) -> Any:
+    x: Tensor,
+    y: Tensor,
+    size: int,
+    act: str | None,
+    name: str | None,
+    param_attr: ParamAttrLike | None,
+    bias_attr: ParamAttrLike | None,
+) -> Tensor:
     helper = _helper("bilinear_tensor_product", name, param_attr, bias_attr)
     shape = [size, x.shape[1], y.shape[1]]
     weight = _parameter(helper, helper.param_attr, shape, x.dtype)

@@ -1,13 +1,14 @@
-"""Copies of a strategy, for programs that run one micro-batch at a time beside the user's."""
+"""Copies of a user's strategy, for programs that run one micro-batch at a time."""
 
 from __future__ import annotations
 
 import copy
-from typing import Any
+
+from paddle_ipu.options.strategy import Strategy
 
 
-def for_one_micro_batch(original: Any) -> Any:
-    """The same strategy without pipeline, loop, accumulation and replicas."""
+def for_one_micro_batch(original: Strategy) -> Strategy:
+    """A copy of a strategy without pipeline, loop, accumulation and replicas."""
     strategy = copied(original)
     strategy.set_pipelining_config(enable_pipelining=False, batches_per_step=1)
     values = strategy._ipu_strategy.snapshot()
@@ -20,10 +21,10 @@ def for_one_micro_batch(original: Any) -> Any:
     return strategy
 
 
-def copied(original: Any) -> Any:
-    """The same strategy, another object; its runs do not share micro-batches."""
+def copied(original: Strategy) -> Strategy:
+    """A copy of a strategy whose runs do not share micro-batches."""
     strategy = copy.copy(original)
     strategy._ipu_strategy = copy.deepcopy(original._ipu_strategy)
-    # Its runs would be parts of batches, and what is compared need not have rows.
+    # Runs that share micro-batches need feeds and fetches with rows.
     strategy.set_options({"enable_model_runtime_executor": False})
     return strategy

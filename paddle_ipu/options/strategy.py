@@ -15,7 +15,7 @@ import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 from paddle_ipu.errors import NotSupported, OptionError
 from paddle_ipu.options.patterns import (
@@ -25,13 +25,14 @@ from paddle_ipu.options.patterns import (
     USER_PATTERNS,
 )
 from paddle_ipu.options.table import ALIASES, IN_CPP_ONLY, OPTIONS, PREFETCH_DEPTH_UNSET
-from paddle_ipu.options.values import EnumLookup, Members, Option
+from paddle_ipu.options.values import EnumLookup, Members, Option, Stored
 
 __all__ = [
     "OPTIONS",
     "CoreIpuStrategy",
     "CustomOp",
     "Option",
+    "Strategy",
     "StrategyValues",
     "check_consistent",
     "check_python_interface",
@@ -40,8 +41,8 @@ __all__ = [
 ]
 
 _SESSION_OPTIONS = "SessionOptions."
-_NEARLY = 0.85
-_LONG_ENOUGH = 4
+_NEARLY_SAME = 0.85
+_SHORTEST_PART = 4
 _LISTED = "paddle.static.IpuStrategy()._ipu_strategy.get_all_option_names()"
 
 
@@ -62,15 +63,15 @@ class CustomOp:
 
 
 def _with_close_matches(message: str, name: object, known: Iterable[str]) -> str:
-    """``message`` with the names that look like ``name``, whatever case that is written in.
+    """``message`` with the known names that look like ``name``, upper or lower case.
 
-    A name that is nearly the same is the only one; where none is like it, those that contain it.
+    That is one name where it is nearly the same, else up to three that are similar or contain it.
     """
     by_lower = {text.lower(): text for text in known}
     wanted = str(name).lower()
-    close = difflib.get_close_matches(wanted, by_lower, n=1, cutoff=_NEARLY)
+    close = difflib.get_close_matches(wanted, by_lower, n=1, cutoff=_NEARLY_SAME)
     close = close or difflib.get_close_matches(wanted, by_lower, n=3, cutoff=0.6)
-    if not close and len(wanted) >= _LONG_ENOUGH:
+    if not close and len(wanted) >= _SHORTEST_PART:
         close = [text for text in by_lower if wanted in text][:3]
     if not close:
         return message
@@ -92,14 +93,14 @@ def _check_pattern(name: object) -> str:
     raise OptionError(_with_close_matches(message, name, sorted(known)))
 
 
-def _copy(value: Any) -> Any:
+def _copy(value: Stored) -> Stored:
     """A copy the caller may change, down to nested lists and dicts."""
     if isinstance(value, dict):
         return {key: _copy(entry) for key, entry in value.items()}
     return list(value) if isinstance(value, list) else value
 
 
-def _freeze(value: Any) -> Any:
+def _freeze(value: Stored) -> Stored:
     if isinstance(value, dict):
         return MappingProxyType({key: _freeze(entry) for key, entry in value.items()})
     return tuple(value) if isinstance(value, list) else value
@@ -127,7 +128,7 @@ class StrategyValues(Mapping[str, Any]):
         self.patterns: Mapping[str, bool] = MappingProxyType(dict(patterns))
         self.custom_ops: Mapping[str, CustomOp] = MappingProxyType(dict(custom_ops))
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> Stored:
         return self._values[_option(name).name]
 
     def __contains__(self, name: object) -> bool:
@@ -139,11 +140,11 @@ class StrategyValues(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._values)
 
-    def changed(self, **values: Any) -> StrategyValues:
+    def changed(self, **values: Stored) -> StrategyValues:
         """The same with other values of some options."""
-        made = {_option(name).name: value for name, value in values.items()}
+        new = {_option(name).name: value for name, value in values.items()}
         return StrategyValues(
-            {**self._values, **made}, self.explicit, self.patterns, self.custom_ops
+            {**self._values, **new}, self.explicit, self.patterns, self.custom_ops
         )
 
     def member(self, name: str) -> str:
@@ -158,8 +159,8 @@ class StrategyValues(Mapping[str, Any]):
 class CoreIpuStrategy:
     """The options and patterns of one strategy, read and written by name.
 
-    ``paddle.static.IpuStrategy`` holds one and hands its calls on. Every call checks its arguments
-    at once and raises :class:`OptionError`; whether a value is served yet is asked at compile.
+    ``paddle.static.IpuStrategy`` holds one and forwards its calls. Every call checks its arguments
+    and raises :class:`OptionError`; a compilation checks that the values agree.
     """
 
     def __init__(self) -> None:
@@ -183,7 +184,7 @@ class CoreIpuStrategy:
         for option, value in checked:
             self._set(option, value)
 
-    def _set(self, option: Option, value: Any) -> None:
+    def _set(self, option: Option, value: Stored) -> None:
         if option.name == "enable_manual_shard":
             self._merge("virtual_graph_mode", int(value))
         elif option.name == "enable_half_partial":
@@ -196,10 +197,10 @@ class CoreIpuStrategy:
         if option.name == "custom_op":
             self._custom_ops[value["paddle_op"]] = CustomOp(**value)
 
-    def _merge(self, name: str, value: Any) -> None:
+    def _merge(self, name: str, value: Stored) -> None:
         self._values[name] = OPTIONS[name].valid.merge(self._value(name), value)
 
-    def _value(self, name: str) -> Any:
+    def _value(self, name: str) -> Stored:
         if name == "enable_manual_shard":
             return self._value("virtual_graph_mode") == 1
         if name == "enable_half_partial":
@@ -217,10 +218,10 @@ class CoreIpuStrategy:
         option = _option(name)
         value = _copy(self._value(name))
         kind = option.valid.value_type
-        answer = {"name": name, "type": kind, "value": value}
+        entry = {"name": name, "type": kind, "value": value}
         if kind in ("bool", "uint64", "double", "string"):
-            answer["value_s"] = str(int(value)) if kind == "bool" else str(value)
-        return answer
+            entry["value_s"] = str(int(value)) if kind == "bool" else str(value)
+        return entry
 
     def get_all_option_names(self) -> list[str]:
         """The names of all options, in the order of the documentation."""
@@ -251,11 +252,43 @@ class CoreIpuStrategy:
         )
 
 
-def check_consistent(values: StrategyValues) -> None:
-    """Raise one OptionError that lists every pair of options that cannot stand together.
+class Strategy(Protocol):
+    """``paddle.static.IpuStrategy``, as far as this package uses it."""
 
-    PopART's wording where PopART has the same check. Whether there are micro-batches enough for
-    the pipeline is not asked here: that needs the program's stages.
+    _ipu_strategy: CoreIpuStrategy
+    need_compile: bool
+    """Whether options changed since the last compilation."""
+    is_training: bool
+    enable_fp16: bool
+
+    def set_options(self, options: Mapping[str, Any]) -> None:
+        """Sets options by name."""
+
+    def set_graph_config(
+        self,
+        num_ipus: int = ...,
+        is_training: bool = ...,
+        micro_batch_size: int = ...,
+        enable_manual_shard: bool = ...,
+    ) -> None:
+        """Sets options of the graph."""
+
+    def set_precision_config(self, enable_fp16: bool = ...) -> None:
+        """Sets options of precision."""
+
+    def set_pipelining_config(
+        self, enable_pipelining: bool = ..., batches_per_step: int = ...
+    ) -> None:
+        """Sets options of pipelining."""
+
+
+def check_consistent(values: StrategyValues) -> None:
+    """Checks that options do not contradict each other, in PopART's words where it checks the same.
+
+    Whether there are enough micro-batches for the pipeline is checked with the program's stages.
+
+    Raises:
+        OptionError: some do; it lists all that do.
     """
     problems = []
     accumulating = values["enable_gradient_accumulation"]
@@ -359,7 +392,11 @@ def check_consistent(values: StrategyValues) -> None:
 
 
 def check_python_interface(values: StrategyValues) -> None:
-    """Raise one NotSupported that lists the options that Graphcore's module cannot be told of."""
+    """Checks that Graphcore's Python module has all options that are set.
+
+    Raises:
+        NotSupported: it lacks some; it lists all of them.
+    """
     lines = [
         f"{name} = {values[name]!r} (default {option.default!r})"
         for name, option in OPTIONS.items()
@@ -373,11 +410,16 @@ def check_python_interface(values: StrategyValues) -> None:
         )
 
 
-def record_on(values: StrategyValues, session_options: Any, enum: EnumLookup) -> None:
-    """Write the options that were set on PopART's SessionOptions, under its field names.
+def record_on(values: StrategyValues, session_options: object, enum: EnumLookup) -> None:
+    """Writes the options that were set on PopART's SessionOptions, under its field names.
 
-    ``enum(type_name, member_name)`` gives PopART's enum member. What nobody set is left alone:
-    PopART has the same defaults, and takes some from the environment.
+    Other options are left alone: PopART has the same defaults, and takes some from the
+    environment.
+
+    Args:
+        values: of the strategy.
+        session_options: PopART's.
+        enum: (type name, member name) -> PopART's enum member.
     """
     for name, option in OPTIONS.items():
         if name not in values.explicit or name in ALIASES:
@@ -396,9 +438,12 @@ def record_on(values: StrategyValues, session_options: Any, enum: EnumLookup) ->
 def record_patterns_on(
     values: StrategyValues, enable: Callable[[str, bool], Any], *, user: bool = False
 ) -> None:
-    """Call PopART's ``Patterns.enablePattern`` for each pattern that was enabled or disabled.
+    """Calls PopART's ``Patterns.enablePattern`` for each pattern that was enabled or disabled.
 
-    Users' patterns exist only where their compiled library is loaded: pass ``user=True`` there.
+    Args:
+        values: of the strategy.
+        enable: ``Patterns.enablePattern``.
+        user: users' patterns too, which exist only where their compiled library is loaded.
     """
     for name, enabled in values.patterns.items():
         if user or name in POPART_PATTERNS:

@@ -7,16 +7,19 @@ import math
 import numbers
 import reprlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeGuard
 
 from paddle_ipu.errors import OptionError
 
 Status = Literal["effective", "recorded"]
 
-#: Gives the PopART enum member for a type name and a member name, e.g. ("TileSet", "IO").
-EnumLookup = Callable[[str, str], Any]
+#: (type name, member name), e.g. ("TileSet", "IO") -> PopART's enum member.
+EnumLookup = Callable[[str, str], object]
+
+#: A value as it is stored: a bool, a number, a string, a list, a dict or a function.
+Stored = Any
 
 UINT64_MAX = 2**64 - 1
 
@@ -26,40 +29,44 @@ class Mismatch(Exception):  # noqa: N818 - never leaves this package
 
 
 class Valid(ABC):
-    """What values an option takes. Immutable; one instance may serve many options."""
+    """The values that an option takes. Immutable; one instance may serve many options."""
 
     kind: ClassVar[str]
     value_type: ClassVar[str]
-    """The word `get_option` gives as ``type``."""
+    """What `get_option` returns as ``type``."""
 
     @abstractmethod
     def describe(self) -> str:
-        """The values taken, in words that follow "expected"."""
+        """The values, in words that follow "expected"."""
 
     @abstractmethod
-    def check(self, value: Any) -> Any:
-        """The value in the form it is stored; raises :class:`Mismatch` where it does not fit."""
+    def check(self, value: object) -> Stored:
+        """The value as it is stored.
 
-    def example(self, value: Any, default: Any) -> Any:
+        Raises:
+            Mismatch: it does not fit.
+        """
+
+    def example(self, value: object, default: Stored) -> Stored:
         """A value that fits, near the rejected ``value`` where that makes sense."""
         return default
 
-    def merge(self, old: Any, new: Any) -> Any:
+    def merge(self, old: Stored, new: Stored) -> Stored:
         """What is stored when ``new`` is set over ``old``; neither is changed."""
         return new
 
-    def record(self, target: Any, attribute: str, value: Any, enum: EnumLookup) -> None:
-        """Write ``value`` on a PopART settings object."""
+    def record(self, target: object, attribute: str, value: Stored, enum: EnumLookup) -> None:
+        """Writes a value on a PopART settings object."""
         setattr(target, attribute, value)
 
 
-def is_whole(value: Any) -> bool:
+def is_whole(value: object) -> TypeGuard[int]:
     """An integer of Python's or NumPy's, and not a bool."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
-def nearest(value: Any, names: Sequence[str], default: Any) -> Any:
-    """The name that looks most like `value`, in whatever case; the default where none does."""
+def nearest(value: object, names: Sequence[str], default: Stored) -> Stored:
+    """The name that looks most like `value`, upper or lower case; the default where none does."""
     by_lower = {name.lower(): name for name in names}
     close = difflib.get_close_matches(str(value).lower(), by_lower, n=1)
     return by_lower[close[0]] if close and isinstance(value, str) else default
@@ -75,12 +82,12 @@ class Flag(Valid):
     def describe(self) -> str:
         return "a bool, True or False"
 
-    def check(self, value: Any) -> bool:
+    def check(self, value: object) -> bool:
         if not isinstance(value, bool):
             raise Mismatch
         return value
 
-    def example(self, value: Any, default: Any) -> bool:
+    def example(self, value: object, default: Stored) -> bool:
         words = {"true": True, "false": False}
         if isinstance(value, str) and value.lower() in words:
             return words[value.lower()]
@@ -100,16 +107,15 @@ class Whole(Valid):
         powers = {2**bits - 1: f"2**{bits} - 1" for bits in (31, 63, 64)}
         return f"an int in [{self.low}, {powers.get(self.high, self.high)}]"
 
-    def check(self, value: Any) -> int:
+    def check(self, value: object) -> int:
         if not is_whole(value) or not self.low <= value <= self.high:
             raise Mismatch
         return int(value)
 
-    def example(self, value: Any, default: Any) -> Any:
+    def example(self, value: object, default: Stored) -> Stored:
         if isinstance(value, str) and value.strip().isdecimal():
             value = int(value)
-        whole = isinstance(value, float) and value.is_integer()
-        if whole or is_whole(value):
+        if is_whole(value) or (isinstance(value, float) and value.is_integer()):
             return min(max(int(value), self.low), self.high)
         return max(default, self.low)
 
@@ -124,20 +130,20 @@ class Members(Valid):
     value_type: ClassVar[str] = "uint64"
 
     def describe(self) -> str:
-        told = ", ".join(f"{i} ({n!r})" for i, n in enumerate(self.names))
-        return f"an int or its name, one of {told}"
+        members = ", ".join(f"{i} ({n!r})" for i, n in enumerate(self.names))
+        return f"an int or its name, one of {members}"
 
-    def check(self, value: Any) -> int:
+    def check(self, value: object) -> int:
         if isinstance(value, str) and value in self.names:
             return self.names.index(value)
         if not is_whole(value) or not 0 <= value < len(self.names):
             raise Mismatch
         return int(value)
 
-    def example(self, value: Any, default: Any) -> Any:
+    def example(self, value: object, default: Stored) -> Stored:
         return nearest(value, self.names, default)
 
-    def record(self, target: Any, attribute: str, value: Any, enum: EnumLookup) -> None:
+    def record(self, target: object, attribute: str, value: Stored, enum: EnumLookup) -> None:
         setattr(target, attribute, enum(self.type_name, self.names[value]))
 
 
@@ -158,7 +164,7 @@ class Number(Valid):
             return f"a finite number {'>' if self.above else '>='} {self.low:g}"
         return "a finite number"
 
-    def check(self, value: Any) -> float:
+    def check(self, value: object) -> float:
         if not isinstance(value, numbers.Real) or isinstance(value, bool):
             raise Mismatch
         try:
@@ -188,12 +194,12 @@ class Text(Valid):
             return "a string"
         return "a string, one of " + ", ".join(repr(choice) for choice in self.choices)
 
-    def check(self, value: Any) -> str:
+    def check(self, value: object) -> str:
         if not isinstance(value, str) or (self.choices and value not in self.choices):
             raise Mismatch
         return value
 
-    def example(self, value: Any, default: Any) -> Any:
+    def example(self, value: object, default: Stored) -> Stored:
         return nearest(value, self.choices, default)
 
 
@@ -202,7 +208,7 @@ class Items(Valid):
     """A list (tuple, set) whose items all fit ``item``; setting it again adds what is new."""
 
     item: Text | Members
-    sample: Any
+    sample: str | int
     container: type[list[Any]] | type[set[Any]] = list
     upper: bool = False
     """Whether PopART spells the strings in capitals."""
@@ -212,7 +218,7 @@ class Items(Valid):
     def describe(self) -> str:
         return f"a list, each item {self.item.describe()}"
 
-    def check(self, value: Any) -> list[Any]:
+    def check(self, value: object) -> list[Any]:
         if not isinstance(value, list | tuple | set | frozenset):
             raise Mismatch
         items = []
@@ -224,14 +230,14 @@ class Items(Valid):
         # A set has no order of its own; the stored list must not depend on hashing.
         return sorted(items) if isinstance(value, set | frozenset) else items
 
-    def example(self, value: Any, default: Any) -> list[Any]:
-        given = value if isinstance(value, list | tuple) else [value]
-        return [self.item.example(item, self.sample) for item in given] or [self.sample]
+    def example(self, value: object, default: Stored) -> list[Any]:
+        items = value if isinstance(value, list | tuple) else [value]
+        return [self.item.example(item, self.sample) for item in items] or [self.sample]
 
-    def merge(self, old: Any, new: Any) -> list[Any]:
+    def merge(self, old: Stored, new: Stored) -> list[Any]:
         return list(dict.fromkeys([*old, *new]))
 
-    def record(self, target: Any, attribute: str, value: Any, enum: EnumLookup) -> None:
+    def record(self, target: object, attribute: str, value: Stored, enum: EnumLookup) -> None:
         item = self.item
         if isinstance(item, Members):
             value = [enum(item.type_name, item.names[number]) for number in value]
@@ -246,16 +252,18 @@ class KeyedValid(Valid):
     kind: ClassVar[str] = "dict"
     value_type: ClassVar[str] = "map"
 
-    def merge(self, old: Any, new: Any) -> Any:
+    def merge(self, old: Stored, new: Stored) -> Stored:
         return {**old, **new}
 
 
-def _check_keys(value: Any, known: Any) -> None:
+def _dict_of(value: object, known: Collection[str]) -> dict[str, Any]:
+    """A copy of a dict with known keys."""
     if not isinstance(value, dict):
         raise Mismatch
     for key in value:
         if key not in known:
             raise Mismatch(f"key {key!r} is not one of {', '.join(known)}")
+    return dict(value)
 
 
 @dataclass(frozen=True)
@@ -265,7 +273,7 @@ class StringMap(KeyedValid):
     def describe(self) -> str:
         return "a dict from strings to strings or ints"
 
-    def check(self, value: Any) -> dict[str, str | int]:
+    def check(self, value: object) -> dict[str, str | int]:
         if not isinstance(value, dict):
             raise Mismatch
         for key, entry in value.items():
@@ -277,10 +285,10 @@ class StringMap(KeyedValid):
                 raise Mismatch(f"key {key!r} holds {entry!r}: write it as a string")
         return dict(value)
 
-    def example(self, value: Any, default: Any) -> dict[str, str]:
+    def example(self, value: object, default: Stored) -> dict[str, str]:
         return {"name": "value"}
 
-    def record(self, target: Any, attribute: str, value: Any, enum: EnumLookup) -> None:
+    def record(self, target: object, attribute: str, value: Stored, enum: EnumLookup) -> None:
         setattr(target, attribute, {key: str(entry) for key, entry in value.items()})
 
 
@@ -293,17 +301,17 @@ class FlagMap(KeyedValid):
     def describe(self) -> str:
         return "a dict with bools under " + ", ".join(f"'{key}'" for key in self.fields)
 
-    def check(self, value: Any) -> dict[str, bool]:
-        _check_keys(value, self.fields)
-        for key, entry in value.items():
+    def check(self, value: object) -> dict[str, bool]:
+        flags = _dict_of(value, self.fields)
+        for key, entry in flags.items():
             if not isinstance(entry, bool):
                 raise Mismatch(f"key {key!r} holds {entry!r}, which is no bool")
-        return dict(value)
+        return flags
 
-    def example(self, value: Any, default: Any) -> dict[str, bool]:
+    def example(self, value: object, default: Stored) -> dict[str, bool]:
         return {next(iter(self.fields)): True}
 
-    def record(self, target: Any, attribute: str, value: Any, enum: EnumLookup) -> None:
+    def record(self, target: object, attribute: str, value: Stored, enum: EnumLookup) -> None:
         settings = getattr(target, attribute)
         for key, entry in value.items():
             setattr(settings, self.fields[key], entry)
@@ -321,7 +329,7 @@ class Fragment(Valid):
         names = ", ".join(f"{i} ({n!r})" for i, n in enumerate(self.schedule.names))
         return f"a dict with one schedule, {names}, and the list of virtual graphs it leaves out"
 
-    def check(self, value: Any) -> dict[int, list[int]]:
+    def check(self, value: object) -> dict[int, list[int]]:
         if not isinstance(value, dict):
             raise Mismatch
         if len(value) != 1:
@@ -337,10 +345,10 @@ class Fragment(Valid):
             raise Mismatch(f"{excluded!r} is no list of virtual graph numbers")
         return {number: [int(graph) for graph in excluded]}
 
-    def example(self, value: Any, default: Any) -> dict[int, list[int]]:
+    def example(self, value: object, default: Stored) -> dict[int, list[int]]:
         return {3: [0]}
 
-    def record(self, target: Any, attribute: str, value: Any, enum: EnumLookup) -> None:
+    def record(self, target: object, attribute: str, value: Stored, enum: EnumLookup) -> None:
         settings = getattr(target, attribute)
         for number, excluded in value.items():
             self.schedule.record(settings, "schedule", number, enum)
@@ -359,22 +367,22 @@ class OperatorMapping(Valid):
         strings = ", ".join(map(repr, self.keys[:3]))
         return f"a dict with strings under {strings} and an int >= 1 under 'version'"
 
-    def check(self, value: Any) -> dict[str, str | int]:
-        _check_keys(value, self.keys)
+    def check(self, value: object) -> dict[str, str | int]:
+        mapping = _dict_of(value, self.keys)
         for key in self.keys:
-            if key not in value:
+            if key not in mapping:
                 raise Mismatch(f"key {key!r} is missing")
-            entry = value[key]
+            entry = mapping[key]
             good = is_whole(entry) and entry >= 1 if key == "version" else isinstance(entry, str)
             if not good or entry == "":
                 raise Mismatch(f"key {key!r} holds {entry!r}")
-        if "." in value["paddle_op"]:
-            # PIR prints the dialect in front, and would never find it in a program.
-            bare = value["paddle_op"].rpartition(".")[2]
-            raise Mismatch(f"key 'paddle_op' holds {value['paddle_op']!r}, write {bare!r}")
-        return dict(value)
+        if "." in mapping["paddle_op"]:
+            # PIR prints the dialect in front, which no program has in the type.
+            bare = mapping["paddle_op"].rpartition(".")[2]
+            raise Mismatch(f"key 'paddle_op' holds {mapping['paddle_op']!r}, write {bare!r}")
+        return mapping
 
-    def example(self, value: Any, default: Any) -> dict[str, str | int]:
+    def example(self, value: object, default: Stored) -> dict[str, str | int]:
         return {"paddle_op": "relu_x", "popart_op": "ReluX", "domain": "custom.ops", "version": 1}
 
 
@@ -412,9 +420,9 @@ class Location(KeyedValid):
             f"an int >= 0 under {', '.join(map(repr, [*self.counts, *self.domains]))}"
         )
 
-    def check(self, value: Any) -> dict[str, int]:
-        _check_keys(value, (*self.switches, *self.counts, *self.domains))
-        for key, entry in value.items():
+    def check(self, value: object) -> dict[str, int]:
+        settings = _dict_of(value, (*self.switches, *self.counts, *self.domains))
+        for key, entry in settings.items():
             if key in self.switches:
                 # 1.0 == 1, so the type is asked too.
                 good = (isinstance(entry, bool) or is_whole(entry)) and entry in (0, 1)
@@ -422,12 +430,12 @@ class Location(KeyedValid):
                 good = is_whole(entry) and 0 <= entry <= UINT64_MAX
             if not good:
                 raise Mismatch(f"key {key!r} holds {entry!r}")
-        return dict(value)
+        return settings
 
-    def example(self, value: Any, default: Any) -> dict[str, int]:
+    def example(self, value: object, default: Stored) -> dict[str, int]:
         return {"on_chip": 0, "use_replicated_tensor_sharding": 1}
 
-    def record(self, target: Any, attribute: str, value: Any, enum: EnumLookup) -> None:
+    def record(self, target: object, attribute: str, value: Stored, enum: EnumLookup) -> None:
         settings = getattr(target, attribute)
         for key, entry in value.items():
             if key in self.counts:
@@ -451,12 +459,12 @@ class ProgressLogger(Valid):
     def describe(self) -> str:
         return "a callable taking (progress: int, total: int), or None"
 
-    def check(self, value: Any) -> Callable[[int, int], Any] | None:
+    def check(self, value: object) -> object:
         if value is not None and not callable(value):
             raise Mismatch
-        return value  # type: ignore[no-any-return]
+        return value
 
-    def example(self, value: Any, default: Any) -> Any:
+    def example(self, value: object, default: Stored) -> Stored:
         return print
 
 
@@ -471,7 +479,7 @@ class ReadOnly(Valid):
     def describe(self) -> str:
         return f"no value: it is read only, {self.instead} adds to it"
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: object) -> Stored:
         raise Mismatch
 
 
@@ -479,14 +487,20 @@ class ReadOnly(Valid):
 class Option:
     """One row of the table of options.
 
-    ``status`` is ``effective`` (changes what is compiled or run) or ``recorded`` (written to the
-    PopART program, changes no number, read by hardware only).
-    ``seam`` is where PopART takes it; a name under ``SessionOptions.`` is a field there.
+    Attributes:
+        name: what ``set_options`` takes.
+        valid: its values.
+        default: its value while nobody has set it.
+        meaning: a sentence for the documentation.
+        status: ``effective`` (changes what is compiled or run) or ``recorded`` (written to the
+            PopART program for hardware; changes no number).
+        group: a heading of the documentation.
+        seam: where PopART takes it; a name under ``SessionOptions.`` is a field there.
     """
 
     name: str
     valid: Valid
-    default: Any
+    default: Stored
     meaning: str
     status: Status
     group: str
@@ -497,8 +511,12 @@ class Option:
         """bool, uint64, enum, double, string, list, dict, callable or location."""
         return self.valid.kind
 
-    def check(self, value: Any) -> Any:
-        """``value`` as it is stored; raises OptionError with what was got and what is expected."""
+    def check(self, value: object) -> Stored:
+        """The value as it is stored.
+
+        Raises:
+            OptionError: it does not fit; the message says what was got and what is expected.
+        """
         try:
             return self.valid.check(value)
         except Mismatch as mismatch:

@@ -1,7 +1,7 @@
-"""The line of waiting requests, and the threads that make batches of it and answer them.
+"""The queue of requests, and the threads that make batches of it and answer them.
 
-Two threads take turns at the model: while one computes a batch, the other answers the one before.
-A batch is made at the last moment, when the model is free, of whatever waits by then.
+Of two threads one computes a batch while the other answers the batch before. A batch is made when
+the model is free, of the requests that wait then.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from time import monotonic
-from typing import Any
 
 import numpy as np
 
@@ -47,7 +46,7 @@ _AT_EXIT = 10.0
 
 
 class Batcher:
-    """What the threads of a runner share; it outlives the runner by their last batch.
+    """The state that a runner's threads share; it lives until their last batch is answered.
 
     Args:
         model: called by one thread at a time.
@@ -71,14 +70,14 @@ class Batcher:
         self._max_waiting = max_waiting
         self._shared = frozenset(shared)
         self._isolate = isolate
-        self._line: deque[Request] = deque()
+        self._queue: deque[Request] = deque()
         self._waiting = 0
         self._flush_by = math.inf
-        # A finaliser may come between in any line, in a thread that holds the lock already.
+        # A finaliser may run at any line, in a thread that holds the lock already.
         self._lock = threading.RLock()
         self._arrived = threading.Condition(self._lock)
-        self._room = threading.Condition(self._lock)
-        self._turn = threading.Lock()
+        self._space = threading.Condition(self._lock)
+        self._model_lock = threading.Lock()
         self._idle = False
         self._blocked = 0
         self._closing = self._abandoning = False
@@ -89,7 +88,7 @@ class Batcher:
     # -- the caller's side ---------------------------------------------------------------------
 
     def put(self, request: Request, *, block: bool) -> None:
-        """Puts a request in the line.
+        """Puts a request into the queue.
 
         Raises:
             QueueFullError: too many rows wait, and the caller does not.
@@ -105,15 +104,15 @@ class Batcher:
         with self._lock:
             if self._closing:
                 self._check_open()
-            # A request larger than all the room there is gets in when nobody waits.
+            # A request of more rows than may wait is queued when no other waits.
             while self._waiting and self._waiting + rows > self._max_waiting:
-                self._wait_for_room(request, block)
+                self._wait_for_space(request, block)
             if len(self._threads) < _WORKERS:
                 self._start()
             first = request.flush_by < self._flush_by
-            # Ctrl-C may come behind every call. So the thread is woken first, for nothing perhaps,
-            # by all that wait, of which an interrupted call leaves one behind; and what changes
-            # changes without a call but the last.
+            # Ctrl-C may come after every call. So a thread is notified first, perhaps for nothing,
+            # with notify_all: an interrupted wait stays in the list of waiters. Then the state
+            # changes without a call, except for the last.
             if self._idle and (first or self._waiting + rows >= self._capacity):
                 self._arrived.notify_all()
                 self._idle = False
@@ -121,9 +120,9 @@ class Batcher:
                 self._flush_by = request.flush_by
             self._recorder.requests += 1
             self._waiting += rows
-            self._line.append(request)
+            self._queue.append(request)
 
-    def _wait_for_room(self, request: Request, block: bool) -> None:
+    def _wait_for_space(self, request: Request, block: bool) -> None:
         left = request.deadline - monotonic()
         if not block:
             self._recorder.refused += 1
@@ -140,7 +139,7 @@ class Batcher:
             )
         self._blocked += 1
         try:
-            self._room.wait(min(left, threading.TIMEOUT_MAX))
+            self._space.wait(min(left, threading.TIMEOUT_MAX))
         finally:
             self._blocked -= 1
         self._check_open()
@@ -171,22 +170,22 @@ class Batcher:
             try:
                 thread.start()
             finally:
-                # Ctrl-C may come when it runs already.
+                # Ctrl-C may come after it has started.
                 if thread.ident is not None:
                     self._threads.append(thread)
 
     def abandon(self) -> None:
-        """Has the threads end after the batch that runs; what waits gets an error.
+        """Ends the threads after the batch that runs; requests that wait get an error.
 
-        Returns at once; it may be called anywhere, from a finaliser too.
+        Returns at once. It may be called anywhere, from a finaliser too.
         """
         self._closing = self._abandoning = True
         if self._process != os.getpid():
-            # The threads did not come along, and one of them may have held the lock.
+            # A fork has no copy of the threads, and one of them may have held the lock.
             return
         with self._lock:
             self._arrived.notify_all()
-            self._room.notify_all()
+            self._space.notify_all()
 
     def close(self, drain: bool, timeout: float | None) -> bool:
         """Takes no more requests, and ends the threads.
@@ -205,7 +204,7 @@ class Batcher:
         with self._lock:
             self._closing = True
             self._arrived.notify_all()
-            self._room.notify_all()
+            self._space.notify_all()
         if not drain:
             self.abandon()
         ended = self._join(until)
@@ -226,11 +225,11 @@ class Batcher:
     def _work(self) -> None:
         is_last = False
         while not is_last:
-            with self._turn:
+            with self._model_lock:
                 batch, late = self._next_batch()
                 outcomes = self._outcomes(batch) if batch else []
                 is_last = not batch and self._closing
-            # What has been answered is not kept while the next batch is waited for.
+            # Does not keep answered requests while it waits for the next batch.
             del batch
             while late:
                 _finish(*late.pop())
@@ -243,7 +242,7 @@ class Batcher:
         if error is None:
             try:
                 self._answer(batch, outputs)
-            # For instance no memory for copies; nobody may wait for ever.
+            # For instance no memory for copies. No request may wait for ever.
             except BaseException as raised:
                 self._fail((request for request, _, _ in batch), raised)
         else:
@@ -252,7 +251,7 @@ class Batcher:
     def _outcomes(self, batch: Batch) -> list[Outcome]:
         """Computes a batch; where that fails and errors are isolated, its requests one by one.
 
-        An error about inputs is one request's own in any case.
+        A FeedError is isolated in any case.
         """
         whole = self._outcome(batch)
         isolated = self._isolate or isinstance(whole[2], FeedError)
@@ -266,23 +265,23 @@ class Batcher:
     def _outcome(self, batch: Batch) -> Outcome:
         try:
             return batch, self._compute(batch), None
-        # Whatever the model raises belongs to those who asked it.
+        # Whatever the model raises goes to the requests.
         except BaseException as error:
             return batch, {}, error
 
     def _next_batch(self) -> tuple[Batch, list[tuple[Request, BaseException]]]:
-        """Waits until the micro-batch is full or somebody has waited long enough.
+        """Waits until the micro-batch is full or a request has waited long enough.
 
         Returns:
-            The batch, and requests that are too late for it. Both are empty, and then only, where
-            the thread is to end.
+            The batch, and requests that are too late for it; both are empty when the thread has to
+            end.
         """
         with self._lock:
             while not self._abandoning:
-                if self._line:
+                if self._queue:
                     left = self._flush_by - monotonic()
                     if self._waiting >= self._capacity or self._closing or left <= 0:
-                        batch, late = self._take()
+                        batch, late = self._make_batch()
                         if batch or late:
                             return batch, late
                         continue
@@ -292,13 +291,13 @@ class Batcher:
                 else:
                     self._wait(math.inf)
             rest: list[tuple[Request, BaseException]] = []
-            for request in self._line:
-                if request.over:
+            for request in self._queue:
+                if request.ended:
                     continue
                 self._recorder.cancelled += 1
-                if (request.taken or request.begin()) and self._is_first(request):
+                if (request.batched or request.begin()) and self._is_first(request):
                     rest.append((request, _abandoned()))
-            self._line.clear()
+            self._queue.clear()
             self._waiting = 0
             return [], rest
 
@@ -308,43 +307,43 @@ class Batcher:
         self._arrived.wait(min(seconds, threading.TIMEOUT_MAX))
         self._idle = False
 
-    def _take(self) -> tuple[Batch, list[tuple[Request, BaseException]]]:
+    def _make_batch(self) -> tuple[Batch, list[tuple[Request, BaseException]]]:
         batch: Batch = []
         late: list[tuple[Request, BaseException]] = []
-        line, room, now = self._line, self._capacity, monotonic()
-        while line and room:
-            request = line[0]
-            if request.over:
-                line.popleft()
-                self._waiting -= request.rows - request.taken
+        queue, space, now = self._queue, self._capacity, monotonic()
+        while queue and space:
+            request = queue[0]
+            if request.ended:
+                queue.popleft()
+                self._waiting -= request.rows - request.batched
                 continue
-            if not request.taken:
+            if not request.batched:
                 if not request.begin():
                     self._recorder.cancelled += 1
-                    line.popleft()
+                    queue.popleft()
                     self._waiting -= request.rows
                     continue
                 if now > request.deadline:
                     self._recorder.timed_out += 1
-                    line.popleft()
+                    queue.popleft()
                     self._waiting -= request.rows
                     late.append((request, _too_late(request, now)))
                     continue
-            start = request.taken
-            rows = min(room, request.rows - start)
+            start = request.batched
+            rows = min(space, request.rows - start)
             batch.append((request, start, rows))
-            request.taken += rows
-            room -= rows
+            request.batched += rows
+            space -= rows
             self._waiting -= rows
-            if request.taken == request.rows:
-                line.popleft()
-        self._flush_by = min((request.flush_by for request in line), default=math.inf)
+            if request.batched == request.rows:
+                queue.popleft()
+        self._flush_by = min((request.flush_by for request in queue), default=math.inf)
         if self._blocked:
-            self._room.notify_all()
+            self._space.notify_all()
         if batch:
             self._recorder.batches += 1
-            self._recorder.rows += self._capacity - room
-            self._recorder.padding += room
+            self._recorder.rows += self._capacity - space
+            self._recorder.padding += space
         return batch, late
 
     def _compute(self, batch: Batch) -> Mapping[str, Array]:
@@ -359,7 +358,7 @@ class Batcher:
                 _, start, rows = batch[n]
                 parts[n] = parts[n][start : start + rows]
             if missing:
-                # A row that exists: zeros may be no input at all, or make a NaN.
+                # Repeats a row: zeros may be no valid input, or make a NaN.
                 last = parts[-1][-1:]
                 parts.append(np.broadcast_to(last, (missing, *last.shape[1:])))
             if len(parts) == 1:
@@ -374,7 +373,7 @@ class Batcher:
         return outputs
 
     def _answer(self, batch: Batch, outputs: Mapping[str, Array]) -> None:
-        """Gives each request of a batch what is its own."""
+        """Gives each request of a batch its own rows."""
         ready: list[Request] = []
         whole, end = Outputs(outputs, self._shared), 0
         for request, start, rows in batch:
@@ -384,21 +383,21 @@ class Batcher:
                 self._fail([request], UnknownOutputError(_no_output(unknown, outputs)))
                 continue
             part = whole.rows(request.outputs, offset, rows)
-            # Two threads may have batches of one request.
+            # Both threads may have batches of one request.
             with self._lock:
                 if request.keep(start, rows, part, self._shared):
                     ready.append(request)
         now = monotonic()
         with self._lock:
-            ready = [request for request in ready if not request.over]
+            ready = [request for request in ready if not request.ended]
             for request in ready:
-                request.over = True
+                request.ended = True
             self._recorder.answer([now - request.arrived for request in ready])
         for request in ready:
             _finish(request, None)
 
     def _fail(self, requests: Iterable[Request], error: BaseException) -> None:
-        """Gives requests an error, but those that came to an end before."""
+        """Gives requests an error, except those that have ended."""
         failed = [request for request in requests if self._is_first(request)]
         with self._lock:
             self._recorder.failed += len(failed)
@@ -406,10 +405,10 @@ class Batcher:
             _finish(request, _own(error))
 
     def _is_first(self, request: Request) -> bool:
-        """True for the thread that is to end a request; its batches may be two threads'."""
+        """Whether this thread ends the request; both threads may have batches of it."""
         with self._lock:
-            is_over, request.over = request.over, True
-        return not is_over
+            ended, request.ended = request.ended, True
+        return not ended
 
 
 _running: weakref.WeakSet[Batcher] = weakref.WeakSet()
@@ -421,13 +420,13 @@ def _end_all_at_exit() -> None:
 
 
 def _end_all() -> None:
-    """Python takes modules apart at exit; no thread may be in a model by then."""
+    """Ends all threads before Python clears its modules, which a model still uses."""
     for batcher in list(_running):
         batcher.close(drain=False, timeout=_AT_EXIT)
 
 
 def _finish(request: Request, error: BaseException | None) -> None:
-    """Ends a request; others wait for their ends, whatever its Future's callbacks raise."""
+    """Ends a request; what a callback of its Future raises is logged, for others wait."""
     try:
         request.finish(error)
     except BaseException:
@@ -438,7 +437,7 @@ def _finish(request: Request, error: BaseException | None) -> None:
 
 
 def no_rows(name: str, shape: tuple[int, ...], micro_batch: int) -> str:
-    """What is said of an output whose first axis is not that of the rows."""
+    """The message about an output whose first axis is not that of the rows."""
     return (
         f"output {name!r} has shape {list(shape)}, which does not begin with the "
         f"{micro_batch} rows of the micro-batch, so nobody can tell which part of it belongs "
@@ -464,11 +463,11 @@ def _abandoned() -> ServingError:
 
 
 def _own(error: BaseException) -> BaseException:
-    """The error for one of several threads, which each write their traceback to what they raise."""
+    """A copy of an error: each thread that raises it writes its traceback to it."""
     try:
-        own: Any = copy.copy(error)
+        own = copy.copy(error)
     except Exception:
-        # Its constructor wants more than it keeps.
+        # Its constructor has other parameters than `args`.
         return error
     if type(own) is not type(error):
         return error

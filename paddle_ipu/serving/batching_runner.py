@@ -6,10 +6,10 @@ import math
 import threading
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from time import monotonic
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -24,6 +24,17 @@ from paddle_ipu.serving.statistics import Statistics
 DEFAULT_BUFFERS = 10
 """Micro-batches that may wait."""
 
+Function = Callable[[Mapping[str, Array]], Mapping[str, Array]]
+"""A model that is a function: input name -> rows, to output name -> rows."""
+
+
+@runtime_checkable
+class Servable(Protocol):
+    """What has a model to serve, like a predictor."""
+
+    def serving_model(self, shared_outputs: Collection[str] = ()) -> Model:
+        """The model; `shared_outputs` are the same whatever the rows are."""
+
 
 class BatchingRunner:
     """Serves a model that takes micro-batches to requests of any number of rows.
@@ -37,8 +48,8 @@ class BatchingRunner:
     with the process.
 
     Args:
-        model: what ``IpuCompiledProgram.compile`` returned, a :class:`Model`, or a function of a
-            dict of arrays that returns one.
+        model: what ``IpuCompiledProgram.compile`` returned, a predictor, a :class:`Model`, or a
+            function of a dict of arrays that returns one.
         micro_batch: rows that a function takes; a Model knows it.
         inputs: of a function: input name -> (shape of one row, dtype).
         timeout_ms: how long a request waits for others, in milliseconds; 0: not at all, so that
@@ -52,12 +63,12 @@ class BatchingRunner:
 
     Raises:
         OptionError: an argument out of range, or missing.
-        ServingError: an output that belongs to nobody.
+        ServingError: an output without rows that is not in `shared_outputs`.
     """
 
     def __init__(
         self,
-        model: Model | Callable[[Mapping[str, Array]], Mapping[str, Array]],
+        model: Model | IpuProgram | Servable | Function,
         *,
         micro_batch: int | None = None,
         inputs: Mapping[str, tuple[Sequence[int], str]] | None = None,
@@ -68,7 +79,7 @@ class BatchingRunner:
     ) -> None:
         if isinstance(model, IpuProgram):
             model = ProgramModel(model, shared=shared_outputs)
-        elif hasattr(model, "serving_model"):
+        elif isinstance(model, Servable):
             model = model.serving_model(shared_outputs)
         if not isinstance(model, Model):
             model = _function_model(model, inputs, micro_batch)
@@ -111,8 +122,8 @@ class BatchingRunner:
 
         Args:
             feed: input name -> array [rows, *shape of a row].
-            timeout: seconds that may pass, waiting for room included; None for no limit. A request
-                with a limit waits for others during at most half of it.
+            timeout: seconds that may pass, in the queue too; None for no limit. A request with a
+                limit waits for others during at most half of it.
             outputs: those wanted; all by default.
 
         Returns:
@@ -128,22 +139,22 @@ class BatchingRunner:
         now = monotonic()
         deadline, flush_by = self._times(now, timeout)
         request = Request(arrays, rows, outputs, now, deadline, flush_by)
-        answer = request.future
         try:
             self._batcher.put(request, block=True)
             left = min(max(0.0, deadline - monotonic()), threading.TIMEOUT_MAX)
-            done, _ = wait([answer], left)
+            try:
+                # Unlike `result`, this raises no TimeoutError of the model's.
+                request.future.exception(left)
+            except TimeoutError:
+                raise RequestTimeoutError(
+                    f"no answer within {timeout:.3g} s; the request is given up. Give it more "
+                    "time, or send fewer at once."
+                ) from None
         except BaseException:
-            # Ctrl-C may have come when the request was in the line: nobody waits for it any more.
-            answer.cancel()
+            # Ctrl-C may come after the request was queued. Nobody waits for it any more.
+            request.future.cancel()
             raise
-        if not done:
-            answer.cancel()
-            raise RequestTimeoutError(
-                f"no answer within {timeout:.3g} s; the request is given up. Give it more time, or "
-                "send fewer at once."
-            )
-        return answer.result()
+        return request.future.result()
 
     def submit(
         self,
@@ -160,7 +171,7 @@ class BatchingRunner:
             timeout: seconds within which the model is to begin with them, else the Future has a
                 RequestTimeoutError; None for no limit.
             outputs: those wanted; all by default.
-            block: wait for room where too many rows wait; else raise QueueFullError.
+            block: wait where too many rows wait already; else raise QueueFullError.
 
         Returns:
             A Future of what :meth:`run` returns. ``cancel()`` works until the model begins. Its
@@ -169,8 +180,8 @@ class BatchingRunner:
 
         Raises:
             FeedError: a wrong name, shape, dtype or number of rows.
-            QueueFullError: there is no room, and `block` is False.
-            RequestTimeoutError: there was no room in time.
+            QueueFullError: too many rows wait, and `block` is False.
+            RequestTimeoutError: too many rows waited for too long.
             ServingError: the runner was shut down.
         """
         arrays, rows = self._inputs.checked(feed)
@@ -212,14 +223,14 @@ class BatchingRunner:
         self.close(drain=kind is None)
 
     def _times(self, now: float, timeout: float | None) -> tuple[float, float]:
-        """When it is too late to begin, and when to begin with a batch that is not full."""
+        """(the last moment to begin, the moment to begin with a batch that is not full)."""
         if timeout is None:
             return math.inf, now + self._timeout
         return now + timeout, now + min(self._timeout, timeout / 2)
 
 
 def _function_model(
-    function: Any,
+    function: Function,
     inputs: Mapping[str, tuple[Sequence[int], str]] | None,
     micro_batch: int | None,
 ) -> Model:
@@ -240,6 +251,6 @@ def _function_model(
 
 
 def _abandon(batcher: weakref.ref[Batcher]) -> None:
-    found = batcher()
-    if found is not None:
-        found.abandon()
+    alive = batcher()
+    if alive is not None:
+        alive.abandon()

@@ -1,4 +1,4 @@
-"""What a batching runner calls: a model of fixed micro-batches, with its inputs and outputs."""
+"""The model that a batching runner calls: fixed micro-batches, with its inputs and outputs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from paddle_ipu.errors import FeedError, OptionError
 from paddle_ipu.runtime.feed_words import listed
@@ -57,12 +58,12 @@ class Model(ABC):
             inputs: name -> array [micro_batch, *shape of a row].
 
         Returns:
-            Name -> array [micro_batch, *shape of a row], which nobody writes to from then on: it is
-            read while the next call computes.
+            Name -> array [micro_batch, *shape of a row]. The model must not write to it any more:
+            it is read during the next call.
         """
 
-    def convert(self, spec: TensorSpec, value: Any) -> Array:
-        """A request's value of an input, in the input's dtype; arrays that have it are not asked.
+    def convert(self, spec: TensorSpec, value: npt.ArrayLike) -> Array:
+        """A request's value of an input, in the input's dtype.
 
         Raises:
             FeedError: another dtype than can be converted without loss.

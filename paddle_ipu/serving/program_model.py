@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from paddle_ipu.errors import BackendUnavailableError, FeedError, ServingError
 from paddle_ipu.runtime.fetches import Fetch, given_back
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from paddle_ipu.runtime.ipu_program import IpuProgram
 
 
-_WITHOUT_NUMPY = ("bfloat16",)
-"""Declared dtypes that requests are not given in."""
+_NOT_IN_NUMPY = ("bfloat16",)
+"""Declared dtypes that arrays of requests cannot have."""
 
 
 class ProgramModel(Model):
@@ -29,7 +30,7 @@ class ProgramModel(Model):
 
     Args:
         program: compiled for inference.
-        weak: let the program go when nobody else holds it.
+        weak: do not keep the program alive.
         shared: outputs that do not depend on the rows.
         names: fetch by the name that its output is to have; the fetches' own by default.
 
@@ -52,7 +53,8 @@ class ProgramModel(Model):
                 "is_training=False, without such operators."
             )
         self._program = weakref.ref(program)
-        self._held = None if weak else program
+        # Keeps it alive.
+        self._strong = None if weak else program
         self._tensors = {name: str(feed.tensor) for name, feed in read_feeds(program).items()}
         # Of each output: its name, the fetch, and the shape that the values of a call have.
         self._results: list[tuple[str, Fetch, tuple[int, ...]]] = []
@@ -88,25 +90,25 @@ class ProgramModel(Model):
         self._specs.append(TensorSpec(name, row, fetch.dtype, name in self._shared))
         self._results.append((name, fetch, whole))
 
-    def convert(self, spec: TensorSpec, value: Any) -> Array:
-        array = self._found().converted(spec.name, value)
-        # All requests to one dtype, so that they can be put together.
-        return array if spec.dtype in _WITHOUT_NUMPY else array.astype(spec.dtype, copy=False)
+    def convert(self, spec: TensorSpec, value: npt.ArrayLike) -> Array:
+        array = self._alive().converted(spec.name, value)
+        # One dtype for all requests: they are concatenated.
+        return array if spec.dtype in _NOT_IN_NUMPY else array.astype(spec.dtype, copy=False)
 
     def __call__(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-        program = self._found()
+        program = self._alive()
         arrays = {
             self._tensors[name]: program.converted(name, array) for name, array in inputs.items()
         }
         outputs = program.compute(arrays)
-        answer = {}
+        results = {}
         for name, fetch, shape in self._results:
             array = given_back(fetch, outputs[fetch.anchor], shape)
-            # Every micro-batch has the same of what is shared.
-            answer[name] = array[0] if name in self._shared else array
-        return answer
+            # A shared output is the same in every micro-batch.
+            results[name] = array[0] if name in self._shared else array
+        return results
 
-    def _found(self) -> IpuProgram:
+    def _alive(self) -> IpuProgram:
         program = self._program()
         if program is None:
             raise BackendUnavailableError("the compiled program that was served is gone.")
@@ -114,9 +116,9 @@ class ProgramModel(Model):
 
 
 class WholeBatches(ProgramModel):
-    """Steps of a program whose requests are whole micro-batches, which here count as its rows.
+    """Steps of a program whose requests are whole micro-batches, each counted as one row.
 
-    Nothing is then asked of the axes of feeds and fetches.
+    Feeds and fetches need no axis of rows then.
 
     Args:
         program: compiled for inference.
@@ -128,7 +130,7 @@ class WholeBatches(ProgramModel):
         for name, fetch, shape in self._fetched(program, names):
             self._add(name, fetch, shape, (self.micro_batch, *shape))
 
-    def convert(self, spec: TensorSpec, value: Any) -> Array:
+    def convert(self, spec: TensorSpec, value: npt.ArrayLike) -> Array:
         array = super().convert(spec, value)
         if array.shape != spec.shape:
             raise FeedError(

@@ -1,4 +1,4 @@
-"""A request on its way: its Future, which of its rows were taken, what came back."""
+"""A request: its Future, how many of its rows are in batches, and their results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Answer = dict[str, Array]
 
 
 class Outputs:
-    """What the model gave for a batch.
+    """The outputs of the model for a batch.
 
     Args:
         arrays: output name -> rows of the whole batch.
@@ -27,11 +27,11 @@ class Outputs:
         self._shared = shared
 
     def unknown(self, wanted: Sequence[str]) -> str | None:
-        """The first that is wanted and is not there."""
+        """The first name that the model did not return; None where it returned all."""
         return next((name for name in wanted if name not in self._arrays), None)
 
     def rows(self, wanted: Sequence[str] | None, start: int, rows: int) -> Answer:
-        """Copies: who gets them may write to them, and keep them without the rest of the batch."""
+        """Copies of some rows, which do not keep the rest of the batch alive."""
         arrays, shared, end = self._arrays, self._shared, start + rows
         return {
             name: (arrays[name] if name in shared else arrays[name][start:end]).copy()
@@ -40,7 +40,7 @@ class Outputs:
 
 
 class Request:
-    """Rows that somebody waits for.
+    """Rows to be computed, and their results.
 
     Attributes:
         arrays: input name -> rows.
@@ -50,14 +50,14 @@ class Request:
         deadline: when it is too late to begin.
         flush_by: when it is to be begun, though the micro-batch is not full.
         future: of the answer.
-        taken: rows that are in a batch.
+        batched: rows that are in a batch.
         left: rows that are not answered.
-        over: it came to an end: answered, or failed, so that its other rows need no answer.
+        ended: answered or failed; its other rows need no answer.
     """
 
     __slots__ = (
-        "_answer", "arrays", "arrived", "deadline", "flush_by", "future", "left", "outputs", "over",
-        "rows", "taken",
+        "_answer", "arrays", "arrived", "batched", "deadline", "ended", "flush_by", "future",
+        "left", "outputs", "rows",
     )  # fmt: skip
 
     def __init__(
@@ -71,20 +71,24 @@ class Request:
         self.deadline = deadline
         self.flush_by = flush_by
         self.future: Future[Answer] = Future()
-        self.taken = 0
-        self.over = False
+        self.batched = 0
+        self.ended = False
         self._answer: Answer = {}
 
     def begin(self) -> bool:
-        """Called when its first rows are taken: False where nobody waits any more."""
+        """Called when its first rows go into a batch.
+
+        Returns:
+            False where it was cancelled.
+        """
         try:
             return self.future.set_running_or_notify_cancel()
         except RuntimeError:
-            # Who holds the Future has set it; concurrent.futures logs that.
+            # The caller has set the Future, which concurrent.futures logs.
             return False
 
     def keep(self, start: int, rows: int, part: Answer, shared: Collection[str]) -> bool:
-        """Keeps the answer to some of its rows.
+        """Keeps the results of some of its rows.
 
         Args:
             start: the first of them.
@@ -109,9 +113,13 @@ class Request:
         return not self.left
 
     def finish(self, error: BaseException | None) -> None:
-        """Gives the answer, or the error, to whom it belongs; called once, without locks."""
+        """Sets the Future; called once, without locks.
+
+        Args:
+            error: None to answer.
+        """
         if error is None:
             self.future.set_result(self._answer)
-        # One that was never begun may have been cancelled meanwhile.
+        # A request that was not begun may have been cancelled meanwhile.
         elif self.future.running() or self.future.set_running_or_notify_cancel():
             self.future.set_exception(error)

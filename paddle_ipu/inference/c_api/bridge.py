@@ -1,10 +1,10 @@
-"""What ``paddle_ipu_inference.c`` calls: configs and predictors, and memory as arrays."""
+"""The functions that ``paddle_ipu_inference.c`` calls: configs, predictors, memory as arrays."""
 
 from __future__ import annotations
 
 import ctypes
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import paddle
@@ -13,25 +13,28 @@ from paddle import inference
 import paddle_ipu
 from paddle_ipu.errors import FeedError, NotSupported
 
+if TYPE_CHECKING:
+    from paddle.inference import Config, Predictor, Tensor
+
 paddle_ipu.activate()
 
 _TYPES = ("float32", "float16", "float64", "int32", "int64", "int8", "uint8", "bool")
 """By the numbers of PI_DataType."""
 
 
-def config(program: str, parameters: str | None) -> Any:
+def config(program: str, parameters: str | None) -> Config:
     """A quiet config for a model: two files, or a folder, or a path without suffix."""
     made = inference.Config(*([program] if parameters is None else [program, parameters]))
     made.disable_glog_info()
     return made
 
 
-def predictor(given: Any) -> Any:
-    """A predictor for a config; for the CPU from a copy, as Paddle uses a config up."""
+def predictor(given: Config) -> Predictor:
+    """A predictor for a copy of a config: Paddle's predictors on the CPU use a config up."""
     return inference.create_predictor(inference.Config(given))
 
 
-def copy_from(tensor: Any, code: int, address: int, shape: tuple[int, ...]) -> None:
+def copy_from(tensor: Tensor, code: int, address: int, shape: tuple[int, ...]) -> None:
     """Copies memory into an input.
 
     Raises:
@@ -48,7 +51,7 @@ def copy_from(tensor: Any, code: int, address: int, shape: tuple[int, ...]) -> N
     tensor.copy_from_cpu(np.ndarray(shape, dtype, memoryview(memory)))
 
 
-def copy_to(tensor: Any, address: int, size: int) -> None:
+def copy_to(tensor: Tensor, address: int, size: int) -> None:
     """Copies a tensor's data to memory.
 
     Raises:
@@ -63,7 +66,7 @@ def copy_to(tensor: Any, address: int, size: int) -> None:
     ctypes.memmove(address, array.ctypes.data, size)
 
 
-def type_of(tensor: Any) -> int:
+def type_of(tensor: Tensor) -> int:
     """The number of PI_DataType of a tensor.
 
     Raises:

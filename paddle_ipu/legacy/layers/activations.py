@@ -3,126 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import paddle
 import paddle.nn.functional as F  # noqa: N812
 
+if TYPE_CHECKING:
+    from paddle import Tensor
 
-def _plain(today: Callable[..., Any]) -> Callable[..., Any]:
-    def layer(x: Any, name: str | None = None) -> Any:
-        return today(x)
-
-    return layer
+    Layer = Callable[..., Tensor]
 
 
-def softmax(input: Any, use_cudnn: bool = True, name: str | None = None, axis: int = -1) -> Any:
-    """Softmax along an axis."""
-    return F.softmax(input, axis=axis)
+def _plain(today: Layer) -> Layer:
+    return lambda x, name=None: today(x)
 
 
-def gelu(x: Any, approximate: bool = False) -> Any:
-    """GELU, by erf or by tanh."""
-    return F.gelu(x, approximate=approximate)
-
-
-def leaky_relu(x: Any, alpha: float = 0.02, name: str | None = None) -> Any:
-    """``x`` where positive, else ``alpha * x``; today's default slope is 0.01."""
-    return F.leaky_relu(x, alpha)
-
-
-def elu(x: Any, alpha: float = 1.0, name: str | None = None) -> Any:
-    """``x`` where positive, else ``alpha * (exp(x) - 1)``."""
-    return F.elu(x, alpha)
-
-
-def relu6(x: Any, threshold: float = 6.0, name: str | None = None) -> Any:
-    """``x`` clipped to 0 and the threshold."""
-    return paddle.clip(x, 0.0, threshold)
-
-
-def swish(x: Any, beta: float = 1.0, name: str | None = None) -> Any:
-    """``x * sigmoid(beta * x)``."""
-    return x * F.sigmoid(x if beta == 1.0 else beta * x)
-
-
-def hard_sigmoid(x: Any, slope: float = 0.2, offset: float = 0.5, name: str | None = None) -> Any:
-    """``clip(slope * x + offset, 0, 1)``; today's default slope is 1/6."""
-    return paddle.clip(paddle.scale(x, slope, offset), 0.0, 1.0)
-
-
-def hard_swish(
-    x: Any,
-    threshold: float = 6.0,
-    scale: float = 6.0,
-    offset: float = 3.0,
-    name: str | None = None,
-) -> Any:
-    """``x * clip(x + offset, 0, threshold) / scale``."""
-    return x * paddle.clip(x + offset, 0.0, threshold) / scale
-
-
-def brelu(x: Any, t_min: float = 0.0, t_max: float = 24.0, name: str | None = None) -> Any:
-    """``x`` clipped to both bounds."""
-    return paddle.clip(x, t_min, t_max)
-
-
-abs = _plain(paddle.abs)
-acos = _plain(paddle.acos)
-asin = _plain(paddle.asin)
-atan = _plain(paddle.atan)
-ceil = _plain(paddle.ceil)
-cos = _plain(paddle.cos)
-cosh = _plain(paddle.cosh)
-erf = _plain(paddle.erf)
-exp = _plain(paddle.exp)
-floor = _plain(paddle.floor)
-log = _plain(paddle.log)
-logsigmoid = _plain(F.log_sigmoid)
-reciprocal = _plain(paddle.reciprocal)
-relu = _plain(F.relu)
-round = _plain(paddle.round)
-rsqrt = _plain(paddle.rsqrt)
-sigmoid = _plain(F.sigmoid)
-sign = _plain(paddle.sign)
-silu = _plain(F.silu)
-sin = _plain(paddle.sin)
-sinh = _plain(paddle.sinh)
-softplus = _plain(F.softplus)
-softsign = _plain(F.softsign)
-sqrt = _plain(paddle.sqrt)
-square = _plain(paddle.square)
-tan = _plain(paddle.tan)
-tanh = _plain(paddle.tanh)
-tanh_shrink = _plain(F.tanhshrink)
-
-_ACTS: dict[str, Callable[..., Any]] = {
-    "abs": abs,
-    "brelu": brelu,
-    "elu": elu,
-    "exp": exp,
-    "gelu": gelu,
-    "hard_sigmoid": hard_sigmoid,
-    "hard_swish": hard_swish,
-    "leaky_relu": leaky_relu,
-    "log": log,
-    "logsigmoid": logsigmoid,
-    "relu": relu,
-    "relu6": relu6,
-    "sigmoid": sigmoid,
-    "silu": silu,
-    "softmax": softmax,
-    "softplus": softplus,
-    "softsign": softsign,
-    "sqrt": sqrt,
-    "square": square,
-    "swish": swish,
-    "tanh": tanh,
+FORWARDED: dict[str, Layer] = {
+    **{
+        name: _plain(getattr(paddle, name))
+        for name in (
+            "abs acos asin atan ceil cos cosh erf exp floor log reciprocal round rsqrt sign sin "
+            "sinh sqrt square tan tanh"
+        ).split()
+    },
+    **{name: _plain(getattr(F, name)) for name in "relu sigmoid silu softplus softsign".split()},
+    "logsigmoid": _plain(F.log_sigmoid),
+    "tanh_shrink": _plain(F.tanhshrink),
+    "brelu": lambda x, t_min=0.0, t_max=24.0, name=None: paddle.clip(x, t_min, t_max),
+    "elu": lambda x, alpha=1.0, name=None: F.elu(x, alpha),
+    "gelu": lambda x, approximate=False: F.gelu(x, approximate=approximate),
+    "hard_sigmoid": lambda x, slope=0.2, offset=0.5, name=None: paddle.clip(
+        paddle.scale(x, slope, offset), 0.0, 1.0
+    ),
+    "hard_swish": lambda x, threshold=6.0, scale=6.0, offset=3.0, name=None: (
+        x * paddle.clip(x + offset, 0.0, threshold) / scale
+    ),
+    "leaky_relu": lambda x, alpha=0.02, name=None: F.leaky_relu(x, alpha),
+    "relu6": lambda x, threshold=6.0, name=None: paddle.clip(x, 0.0, threshold),
+    "softmax": lambda input, use_cudnn=True, name=None, axis=-1: F.softmax(input, axis=axis),
+    "swish": lambda x, beta=1.0, name=None: x * F.sigmoid(x if beta == 1.0 else beta * x),
 }
+"""Layer -> its old arguments and defaults, by a function of today's Paddle."""
+
+_ACTS = (
+    "abs brelu elu exp gelu hard_sigmoid hard_swish leaky_relu log logsigmoid relu relu6 sigmoid "
+    "silu softmax softplus softsign sqrt square swish tanh"
+).split()
 
 
-def activated(value: Any, act: str | None) -> Any:
-    """The value behind the activation that a layer's `act` names, with its default settings.
+def activated(value: Tensor, act: str | None) -> Tensor:
+    """Applies the activation that a layer's `act` names, with its default settings.
+
+    Args:
+        value: the result of the layer.
+        act: name of an activation; None for none.
 
     Raises:
         ValueError: no activation has that name.
@@ -134,4 +68,4 @@ def activated(value: Any, act: str | None) -> Any:
             f"act={act!r}: expected None or one of {', '.join(_ACTS)}. Call the activation you "
             "want on the layer's result, from paddle.nn.functional."
         )
-    return _ACTS[act](value)
+    return FORWARDED[act](value)

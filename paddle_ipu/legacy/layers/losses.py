@@ -2,40 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import paddle
 import paddle.nn.functional as F  # noqa: N812
 
+if TYPE_CHECKING:
+    from paddle import Tensor
+
+    from paddle_ipu.legacy.layers.activations import Layer
+
 _IGNORED = -100
 
 
-def cross_entropy(
-    input: Any, label: Any, soft_label: bool = False, ignore_index: int = _IGNORED
-) -> Any:
-    """``-log(input[label])`` of probabilities, one loss a row: shape [..., 1].
-
-    Today's ``F.cross_entropy`` takes logits and averages.
-    """
-    return F.cross_entropy(
-        input,
-        label,
-        soft_label=soft_label,
-        ignore_index=ignore_index,
-        reduction="none",
-        use_softmax=False,
-    )
-
-
 def softmax_with_cross_entropy(
-    logits: Any,
-    label: Any,
+    logits: Tensor,
+    label: Tensor,
     soft_label: bool = False,
     ignore_index: int = _IGNORED,
     numeric_stable_mode: bool = True,
     return_softmax: bool = False,
     axis: int = -1,
-) -> Any:
+) -> Tensor | tuple[Tensor, Tensor]:
     """The cross entropy of logits, one loss a row: shape [..., 1]; with the softmax where asked."""
     loss = F.cross_entropy(
         logits,
@@ -48,28 +36,13 @@ def softmax_with_cross_entropy(
     return (loss, F.softmax(logits, axis=axis)) if return_softmax else loss
 
 
-def square_error_cost(input: Any, label: Any) -> Any:
-    """``(input - label)²``."""
-    return F.square_error_cost(input, label)
-
-
-def mse_loss(input: Any, label: Any) -> Any:
-    """The mean of ``(input - label)²``."""
-    return F.mse_loss(input, label)
-
-
-def log_loss(input: Any, label: Any, epsilon: float = 1e-4, name: str | None = None) -> Any:
-    """``-label log(input + epsilon) - (1 - label) log(1 - input + epsilon)``."""
-    return F.log_loss(input, label, epsilon)
-
-
 def sigmoid_cross_entropy_with_logits(
-    x: Any,
-    label: Any,
+    x: Tensor,
+    label: Tensor,
     ignore_index: int = _IGNORED,
     name: str | None = None,
     normalize: bool = False,
-) -> Any:
+) -> Tensor:
     """The binary cross entropy of logits, element by element; ignored elements give 0.
 
     Args:
@@ -81,30 +54,14 @@ def sigmoid_cross_entropy_with_logits(
     return loss / paddle.clip(paddle.sum(kept), min=1.0) if normalize else loss
 
 
-def identity_loss(x: Any, reduction: str | int = "none") -> Any:
-    """Marks the loss, reduced by sum, mean or not at all (or 0, 1, 2 in that order)."""
-    return paddle.incubate.identity_loss(x, reduction)
-
-
-def label_smooth(
-    label: Any,
-    prior_dist: Any = None,
-    epsilon: float = 0.1,
-    dtype: Any = "float32",
-    name: str | None = None,
-) -> Any:
-    """``(1 - epsilon) label + epsilon prior``, an even prior by default."""
-    return F.label_smooth(label, prior_dist, epsilon)
-
-
 def dropout(
-    x: Any,
+    x: Tensor,
     dropout_prob: float,
     is_test: bool | None = None,
     seed: int | None = None,
     name: str | None = None,
     dropout_implementation: str = "downgrade_in_infer",
-) -> Any:
+) -> Tensor:
     """Dropout; by default it scales in test mode, today's scales in training.
 
     Raises:
@@ -124,6 +81,25 @@ def dropout(
     return F.dropout(x, p=dropout_prob, training=not is_test, mode=modes[dropout_implementation])
 
 
-def l2_normalize(x: Any, axis: int, epsilon: float = 1e-12, name: str | None = None) -> Any:
-    """``x / sqrt(sum(x²) + epsilon)``."""
-    return x / paddle.sqrt(paddle.sum(x * x, axis=axis, keepdim=True) + epsilon)
+FORWARDED: dict[str, Layer] = {
+    # One loss a row of probabilities; today's takes logits and averages.
+    "cross_entropy": lambda input, label, soft_label=False, ignore_index=_IGNORED: F.cross_entropy(
+        input,
+        label,
+        soft_label=soft_label,
+        ignore_index=ignore_index,
+        reduction="none",
+        use_softmax=False,
+    ),
+    "identity_loss": lambda x, reduction="none": paddle.incubate.identity_loss(x, reduction),
+    "l2_normalize": lambda x, axis, epsilon=1e-12, name=None: (
+        x / paddle.sqrt(paddle.sum(x * x, axis=axis, keepdim=True) + epsilon)
+    ),
+    "label_smooth": lambda label, prior_dist=None, epsilon=0.1, dtype="float32", name=None: (
+        F.label_smooth(label, prior_dist, epsilon)
+    ),
+    "log_loss": lambda input, label, epsilon=1e-4, name=None: F.log_loss(input, label, epsilon),
+    "mse_loss": lambda input, label: F.mse_loss(input, label),
+    "square_error_cost": lambda input, label: F.square_error_cost(input, label),
+}
+"""Layer -> its old arguments and defaults, by a function of today's Paddle."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import paddle
 import paddle.nn.functional as F  # noqa: N812
@@ -12,16 +12,22 @@ from paddle_ipu.legacy.layers.activations import activated
 from paddle_ipu.legacy.layers.losses import dropout
 from paddle_ipu.legacy.layers.tensors import without_last_one
 
+if TYPE_CHECKING:
+    from paddle import Tensor
+    from paddle._typing import DTypeLike, ParamAttrLike, Size2
+
+    from paddle_ipu.legacy.layers.activations import Layer
+
 
 def fc(
-    input: Any,
+    input: Tensor,
     size: int,
     num_flatten_dims: int = 1,
-    param_attr: Any = None,
-    bias_attr: Any = None,
+    param_attr: ParamAttrLike | None = None,
+    bias_attr: ParamAttrLike | None = None,
     act: str | None = None,
     name: str | None = None,
-) -> Any:
+) -> Tensor:
     """A fully connected layer on a variable, or on a list of them that is summed up."""
     result = paddle.static.nn.fc(
         input,
@@ -36,12 +42,12 @@ def fc(
 
 
 def instance_norm(
-    input: Any,
+    input: Tensor,
     epsilon: float = 1e-5,
-    param_attr: Any = None,
-    bias_attr: Any = None,
+    param_attr: ParamAttrLike | None = None,
+    bias_attr: ParamAttrLike | None = None,
     name: str | None = None,
-) -> Any:
+) -> Tensor:
     """Every channel of every sample normalised, then scaled and shifted.
 
     Today's makes scale and shift only where both attributes are given, this one unless they are
@@ -55,14 +61,14 @@ def instance_norm(
 
 
 def embedding(
-    input: Any,
+    input: Tensor,
     size: Sequence[int],
     is_sparse: bool = False,
     is_distributed: bool = False,
     padding_idx: int | None = None,
-    param_attr: Any = None,
-    dtype: Any = "float32",
-) -> Any:
+    param_attr: ParamAttrLike | None = None,
+    dtype: DTypeLike = "float32",
+) -> Tensor:
     """Rows of a table by number; the numbers' last dimension, of size 1, becomes the row.
 
     Raises:
@@ -73,14 +79,14 @@ def embedding(
 
 
 def input_embedding(
-    input: Any,
+    input: Tensor,
     size: Sequence[int],
     is_sparse: bool = False,
     is_distributed: bool = False,
     padding_idx: int | None = None,
-    param_attr: Any = None,
-    dtype: Any = "float32",
-) -> Any:
+    param_attr: ParamAttrLike | None = None,
+    dtype: DTypeLike = "float32",
+) -> Tensor:
     """``paddle.fluid.embedding``: rows of a table by number, a new last dimension."""
     return paddle.static.nn.embedding(
         input, size, is_sparse, is_distributed, padding_idx, param_attr, dtype
@@ -88,18 +94,18 @@ def input_embedding(
 
 
 def pool2d(
-    input: Any,
-    pool_size: Any = -1,
+    input: Tensor,
+    pool_size: Size2 = -1,
     pool_type: str = "max",
-    pool_stride: Any = 1,
-    pool_padding: Any = 0,
+    pool_stride: Size2 = 1,
+    pool_padding: Size2 = 0,
     global_pooling: bool = False,
     use_cudnn: bool = True,
     ceil_mode: bool = False,
     name: str | None = None,
     exclusive: bool = True,
     data_format: str = "NCHW",
-) -> Any:
+) -> Tensor:
     """Pooling over windows or, where asked, over the whole image.
 
     Raises:
@@ -125,12 +131,12 @@ def pool2d(
 
 
 def adaptive_pool2d(
-    input: Any,
-    pool_size: Any,
+    input: Tensor,
+    pool_size: Size2,
     pool_type: str = "max",
     require_index: bool = False,
     name: str | None = None,
-) -> Any:
+) -> Tensor:
     """Pooling to a size of the result.
 
     Raises:
@@ -144,23 +150,23 @@ def adaptive_pool2d(
 
 
 def simple_img_conv_pool(
-    input: Any,
+    input: Tensor,
     num_filters: int,
-    filter_size: Any,
-    pool_size: Any,
-    pool_stride: Any,
-    pool_padding: Any = 0,
+    filter_size: Size2,
+    pool_size: Size2,
+    pool_stride: Size2,
+    pool_padding: Size2 = 0,
     pool_type: str = "max",
     global_pooling: bool = False,
-    conv_stride: Any = 1,
-    conv_padding: Any = 0,
-    conv_dilation: Any = 1,
+    conv_stride: Size2 = 1,
+    conv_padding: Size2 = 0,
+    conv_dilation: Size2 = 1,
     conv_groups: int = 1,
-    param_attr: Any = None,
-    bias_attr: Any = None,
+    param_attr: ParamAttrLike | None = None,
+    bias_attr: ParamAttrLike | None = None,
     act: str | None = None,
     use_cudnn: bool = True,
-) -> Any:
+) -> Tensor:
     """``paddle.fluid.nets.simple_img_conv_pool``: a convolution, then pooling."""
     result = paddle.static.nn.conv2d(
         input,
@@ -184,14 +190,9 @@ def simple_img_conv_pool(
     )
 
 
-def glu(input: Any, dim: int = -1) -> Any:
-    """``paddle.fluid.nets.glu``: the first half times the sigmoid of the second."""
-    return F.glu(input, dim)
-
-
 def scaled_dot_product_attention(
-    queries: Any, keys: Any, values: Any, num_heads: int = 1, dropout_rate: float = 0.0
-) -> Any:
+    queries: Tensor, keys: Tensor, values: Tensor, num_heads: int = 1, dropout_rate: float = 0.0
+) -> Tensor:
     """``paddle.fluid.nets.scaled_dot_product_attention`` of tensors [batch, length, size].
 
     Raises:
@@ -205,7 +206,7 @@ def scaled_dot_product_attention(
             "queries and keys of one size, and multiples of the heads."
         )
 
-    def split_heads(x: Any) -> Any:
+    def split_heads(x: Tensor) -> Tensor:
         parts = paddle.reshape(x, [0, 0, num_heads, x.shape[-1] // num_heads])
         return paddle.transpose(parts, [0, 2, 1, 3])
 
@@ -215,3 +216,7 @@ def scaled_dot_product_attention(
         weights = dropout(weights, dropout_rate)
     context = paddle.transpose(paddle.matmul(weights, split_heads(values)), [0, 2, 1, 3])
     return paddle.reshape(context, [0, 0, value_size])
+
+
+FORWARDED: dict[str, Layer] = {"glu": lambda input, dim=-1: F.glu(input, dim)}
+"""Layer -> its old arguments and defaults, by a function of today's Paddle."""

@@ -1,26 +1,32 @@
-"""``paddle.fluid.layers`` and ``paddle.fluid.input``: making, reshaping and picking of tensors."""
+"""``paddle.fluid.layers`` and ``paddle.fluid.input``: making, reshaping and indexing of tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import paddle
 import paddle.nn.functional as F  # noqa: N812
 
 from paddle_ipu.legacy.layers.activations import activated
-from paddle_ipu.legacy.layers.arithmetic import as_matrix
+from paddle_ipu.legacy.layers.arithmetic import as_matrix, assigned
+
+if TYPE_CHECKING:
+    from paddle import Tensor
+    from paddle._typing import DTypeLike
+
+    from paddle_ipu.legacy.layers.activations import Layer
 
 
 def data(
     name: str,
     shape: Sequence[int | None],
     append_batch_size: bool = True,
-    dtype: Any = "float32",
+    dtype: DTypeLike = "float32",
     lod_level: int = 0,
-    type: Any = None,
+    type: object = None,
     stop_gradient: bool = True,
-) -> Any:
+) -> Tensor:
     """A feed; a batch dimension is put in front unless `shape` has an unknown one already.
 
     Raises:
@@ -36,8 +42,8 @@ def data(
 
 
 def fluid_data(
-    name: str, shape: Sequence[int | None], dtype: Any = "float32", lod_level: int = 0
-) -> Any:
+    name: str, shape: Sequence[int | None], dtype: DTypeLike = "float32", lod_level: int = 0
+) -> Tensor:
     """``paddle.fluid.data``: a feed of exactly that shape, -1 or None where it is unknown.
 
     Raises:
@@ -55,89 +61,7 @@ def _refuse_levels(lod_level: int) -> None:
         )
 
 
-def assign(input: Any, output: Any = None) -> Any:
-    """A copy of a variable, an array or a number."""
-    return paddle.assign(input, output)
-
-
-def cast(x: Any, dtype: Any) -> Any:
-    """The variable in another dtype."""
-    return paddle.cast(x, dtype)
-
-
-def fill_constant(
-    shape: Any,
-    dtype: Any,
-    value: Any,
-    force_cpu: bool = False,
-    out: Any = None,
-    name: str | None = None,
-) -> Any:
-    """A tensor filled with one number, which may be given as text."""
-    if isinstance(value, str):
-        value = float(value)
-    filled = paddle.full(shape, value, dtype)
-    return filled if out is None else paddle.assign(filled, out)
-
-
-def zeros(shape: Any, dtype: Any, force_cpu: bool = False, name: str | None = None) -> Any:
-    """Zeros."""
-    return paddle.zeros(shape, dtype)
-
-
-def ones(shape: Any, dtype: Any, force_cpu: bool = False) -> Any:
-    """Ones."""
-    return paddle.ones(shape, dtype)
-
-
-def zeros_like(x: Any, out: Any = None) -> Any:
-    """Zeros of the variable's shape and dtype."""
-    return paddle.zeros_like(x) if out is None else paddle.assign(paddle.zeros_like(x), out)
-
-
-def ones_like(x: Any, out: Any = None) -> Any:
-    """Ones of the variable's shape and dtype."""
-    return paddle.ones_like(x) if out is None else paddle.assign(paddle.ones_like(x), out)
-
-
-def range(start: Any, end: Any, step: Any, dtype: Any, name: str | None = None) -> Any:
-    """``start``, ``start + step``, … in front of ``end``."""
-    return paddle.arange(start, end, step, dtype)
-
-
-def uniform_random(
-    shape: Any,
-    dtype: Any = "float32",
-    min: float = -1.0,
-    max: float = 1.0,
-    seed: int = 0,
-    name: str | None = None,
-) -> Any:
-    """Numbers drawn evenly between two bounds."""
-    return paddle.uniform(shape, dtype, min, max, seed)
-
-
-def increment(x: Any, value: float = 1.0, in_place: bool = True) -> Any:
-    """``x + value``, written to ``x`` unless told otherwise."""
-    return paddle.increment(x, value) if in_place else paddle.add(x, paddle.full_like(x, value))
-
-
-# -- shapes ---------------------------------------------------------------------------------------
-
-
-def reshape(
-    x: Any,
-    shape: Any,
-    actual_shape: Any = None,
-    act: str | None = None,
-    inplace: bool = False,
-    name: str | None = None,
-) -> Any:
-    """The elements in another shape; 0 copies a dimension, -1 is worked out."""
-    return activated(paddle.reshape(x, shape if actual_shape is None else actual_shape), act)
-
-
-def flatten(x: Any, axis: int = 1, name: str | None = None) -> Any:
+def flatten(x: Tensor, axis: int = 1, name: str | None = None) -> Tensor:
     """A matrix whose rows are the dimensions in front of `axis`; today's keeps other ranks."""
     rank = len(x.shape)
     if not 0 <= axis <= rank:
@@ -147,59 +71,9 @@ def flatten(x: Any, axis: int = 1, name: str | None = None) -> Any:
     return as_matrix(x, axis)
 
 
-def squeeze(input: Any, axes: Sequence[int], name: str | None = None) -> Any:
-    """Without the dimensions of size 1 at `axes`; at all places where it is empty."""
-    return paddle.squeeze(input, axis=list(axes) or None)
-
-
-def unsqueeze(input: Any, axes: Any, name: str | None = None) -> Any:
-    """With dimensions of size 1 at `axes`."""
-    return paddle.unsqueeze(input, axis=axes)
-
-
-def transpose(x: Any, perm: Sequence[int], name: str | None = None) -> Any:
-    """The dimensions in another order."""
-    return paddle.transpose(x, list(perm))
-
-
-def concat(input: Sequence[Any], axis: Any = 0, name: str | None = None) -> Any:
-    """The tensors behind one another along an axis."""
-    return paddle.concat(input, axis)
-
-
-def stack(x: Sequence[Any], axis: int = 0, name: str | None = None) -> Any:
-    """The tensors along a new axis."""
-    return paddle.stack(x, axis)
-
-
-def unstack(x: Any, axis: int = 0, num: int | None = None) -> Any:
-    """The members along an axis."""
-    return paddle.unstack(x, axis, num)
-
-
-def split(
-    input: Any, num_or_sections: int | Sequence[int], dim: int = -1, name: str | None = None
-) -> Any:
-    """Parts along an axis, the last one by default; today's default is the first."""
-    return paddle.split(input, num_or_sections, dim)
-
-
-def slice(input: Any, axes: Sequence[int], starts: Any, ends: Any) -> Any:
-    """The part between starts and ends."""
-    return paddle.slice(input, axes, starts, ends)
-
-
-def strided_slice(input: Any, axes: Sequence[int], starts: Any, ends: Any, strides: Any) -> Any:
-    """Every so many elements between starts and ends."""
-    return paddle.strided_slice(input, axes, starts, ends, strides)
-
-
-def expand(x: Any, expand_times: Sequence[int], name: str | None = None) -> Any:
-    """The tensor repeated so many times along each dimension; today's takes the new shape."""
-    return paddle.tile(x, expand_times)
-
-
-def pad(x: Any, paddings: Sequence[int], pad_value: float = 0.0, name: str | None = None) -> Any:
+def pad(
+    x: Tensor, paddings: Sequence[int], pad_value: float = 0.0, name: str | None = None
+) -> Tensor:
     """The tensor with a border; `paddings` has two numbers for every dimension.
 
     Raises:
@@ -224,48 +98,15 @@ def pad(x: Any, paddings: Sequence[int], pad_value: float = 0.0, name: str | Non
     return x
 
 
-# -- picking --------------------------------------------------------------------------------------
-
-
-def gather(input: Any, index: Any, overwrite: bool = True) -> Any:
-    """Rows by number."""
-    return paddle.gather(input, index)
-
-
-def gather_nd(input: Any, index: Any, name: str | None = None) -> Any:
-    """Parts by their coordinates."""
-    return paddle.gather_nd(input, index)
-
-
-def where(condition: Any) -> Any:
-    """Coordinates of the true elements; today's `where` with one argument gives a tuple."""
-    return paddle.nonzero(condition)
-
-
-def topk(input: Any, k: Any, name: str | None = None) -> Any:
-    """(the k largest along the last axis, their positions)."""
-    return paddle.topk(input, k, axis=-1)
-
-
 def argsort(
-    input: Any, axis: int = -1, descending: bool = False, name: str | None = None
-) -> tuple[Any, Any]:
+    input: Tensor, axis: int = -1, descending: bool = False, name: str | None = None
+) -> tuple[Tensor, Tensor]:
     """(sorted, positions); today's gives positions only."""
     order = paddle.argsort(input, axis=axis, descending=descending)
     return paddle.take_along_axis(input, order, axis), order
 
 
-def argmax(x: Any, axis: int = 0) -> Any:
-    """Position of the largest along an axis; today's default flattens."""
-    return paddle.argmax(x, axis)
-
-
-def argmin(x: Any, axis: int = 0) -> Any:
-    """Position of the smallest along an axis; today's default flattens."""
-    return paddle.argmin(x, axis)
-
-
-def input_one_hot(input: Any, depth: int, allow_out_of_range: bool = False) -> Any:
+def input_one_hot(input: Tensor, depth: int, allow_out_of_range: bool = False) -> Tensor:
     """``paddle.fluid.input.one_hot``: a new last dimension of size `depth`, float32.
 
     Args:
@@ -277,7 +118,7 @@ def input_one_hot(input: Any, depth: int, allow_out_of_range: bool = False) -> A
     return paddle.cast(paddle.equal(paddle.unsqueeze(input, -1), numbers), "float32")
 
 
-def one_hot(input: Any, depth: int, allow_out_of_range: bool = False) -> Any:
+def one_hot(input: Tensor, depth: int, allow_out_of_range: bool = False) -> Tensor:
     """``paddle.fluid.layers.one_hot``: the last dimension, of size 1, becomes `depth`.
 
     Raises:
@@ -286,8 +127,8 @@ def one_hot(input: Any, depth: int, allow_out_of_range: bool = False) -> Any:
     return input_one_hot(without_last_one(input, "one_hot"), depth, allow_out_of_range)
 
 
-def without_last_one(ids: Any, layer: str) -> Any:
-    """Numbers without their last dimension, which must have size 1.
+def without_last_one(ids: Tensor, layer: str) -> Tensor:
+    """Indices without their last dimension, which must have size 1.
 
     Raises:
         ValueError: it has another size.
@@ -299,3 +140,49 @@ def without_last_one(ids: Any, layer: str) -> Any:
             f"paddle.fluid.input.{layer} takes numbers without it."
         )
     return paddle.squeeze(ids, axis=-1)
+
+
+FORWARDED: dict[str, Layer] = {
+    "assign": lambda input, output=None: paddle.assign(input, output),
+    "cast": lambda x, dtype: paddle.cast(x, dtype),
+    "fill_constant": lambda shape, dtype, value, force_cpu=False, out=None, name=None: assigned(
+        paddle.full(shape, float(value) if isinstance(value, str) else value, dtype), out
+    ),
+    "increment": lambda x, value=1.0, in_place=True: (
+        paddle.increment(x, value) if in_place else paddle.add(x, paddle.full_like(x, value))
+    ),
+    "ones": lambda shape, dtype, force_cpu=False: paddle.ones(shape, dtype),
+    "ones_like": lambda x, out=None: assigned(paddle.ones_like(x), out),
+    "range": lambda start, end, step, dtype, name=None: paddle.arange(start, end, step, dtype),
+    "uniform_random": lambda shape, dtype="float32", min=-1.0, max=1.0, seed=0, name=None: (
+        paddle.uniform(shape, dtype, min, max, seed)
+    ),
+    "zeros": lambda shape, dtype, force_cpu=False, name=None: paddle.zeros(shape, dtype),
+    "zeros_like": lambda x, out=None: assigned(paddle.zeros_like(x), out),
+    # Shapes.
+    "concat": lambda input, axis=0, name=None: paddle.concat(input, axis),
+    "expand": lambda x, expand_times, name=None: paddle.tile(x, expand_times),
+    "reshape": lambda x, shape, actual_shape=None, act=None, inplace=False, name=None: activated(
+        paddle.reshape(x, shape if actual_shape is None else actual_shape), act
+    ),
+    "split": lambda input, num_or_sections, dim=-1, name=None: paddle.split(
+        input, num_or_sections, dim
+    ),
+    "squeeze": lambda input, axes, name=None: paddle.squeeze(input, axis=list(axes) or None),
+    "stack": lambda x, axis=0, name=None: paddle.stack(x, axis),
+    "transpose": lambda x, perm, name=None: paddle.transpose(x, list(perm)),
+    "unsqueeze": lambda input, axes, name=None: paddle.unsqueeze(input, axis=axes),
+    "unstack": lambda x, axis=0, num=None: paddle.unstack(x, axis, num),
+    # Indices.
+    "argmax": lambda x, axis=0: paddle.argmax(x, axis),
+    "argmin": lambda x, axis=0: paddle.argmin(x, axis),
+    "gather": lambda input, index, overwrite=True: paddle.gather(input, index),
+    "gather_nd": lambda input, index, name=None: paddle.gather_nd(input, index),
+    "slice": lambda input, axes, starts, ends: paddle.slice(input, axes, starts, ends),
+    "strided_slice": lambda input, axes, starts, ends, strides: paddle.strided_slice(
+        input, axes, starts, ends, strides
+    ),
+    "topk": lambda input, k, name=None: paddle.topk(input, k, axis=-1),
+    "where": lambda condition: paddle.nonzero(condition),
+}
+"""Layer -> its old arguments and defaults, by a function of today's Paddle."""

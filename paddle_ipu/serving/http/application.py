@@ -24,6 +24,7 @@ from paddle_ipu.serving.batching_runner import BatchingRunner
 from paddle_ipu.serving.http import protocol
 from paddle_ipu.serving.http.intake import Intake
 from paddle_ipu.serving.http.metrics import Metrics
+from paddle_ipu.serving.model import Array
 
 _T = TypeVar("_T")
 
@@ -36,11 +37,11 @@ DEFAULT_TIMEOUT = 60.0
 BODIES = 4
 """How many bodies of the largest size may be under way, by default."""
 _LARGE = 1 << 20
-"""Bytes from which on a body is read, or an answer written, beside other requests."""
+"""Bytes from which on a body is parsed, or an answer written, in a thread."""
 
 
 class Application:
-    """What the URLs do.
+    """The endpoints.
 
     Args:
         runners: by the names of their models; the application does not close them.
@@ -67,7 +68,7 @@ class Application:
         self._runners = dict(runners)
         together = BODIES * body_limit if bodies_limit is None else bodies_limit
         self.intake = Intake(body_limit, min(json_limit, body_limit), together, timeout)
-        # Of large ones: the objects that JSON becomes are there once.
+        # One large body at a time: its JSON objects take several times the memory.
         self._parsing = asyncio.Lock()
         self._timeout = timeout
         self._metrics = Metrics(self._runners)
@@ -83,9 +84,9 @@ class Application:
         ]  # fmt: skip
         routes = [Route(path, endpoint, methods=["GET"]) for path, endpoint in get]
         routes.append(Route("/v2/models/{model}/infer", self.infer, methods=["POST"]))
-        return Starlette(routes=routes, exception_handlers={HTTPException: _told})
+        return Starlette(routes=routes, exception_handlers={HTTPException: _error_response})
 
-    # -- what there is -------------------------------------------------------------------------
+    # -- health, metadata -------------------------------------------------------------------------
 
     async def live(self, _: Request) -> Response:
         """The process answers."""
@@ -162,10 +163,10 @@ class Application:
             raise _http(503, error, {"Retry-After": "1"}) from None
         except Exception as error:
             raise _http(503, error) from None
-        outputs = await _unless_gone(request, asyncio.wrap_future(future), timeout)
+        outputs = await _answer_unless_gone(request, asyncio.wrap_future(future), timeout)
         size = sum(array.nbytes for array in outputs.values())
         try:
-            content, header = await _aside(
+            content, header = await _in_thread_if_large(
                 size, protocol.answer, asked, name, outputs, runner.model
             )
         except protocol.RequestError as error:
@@ -189,16 +190,22 @@ class Application:
         return name, self._runners[name]
 
 
-async def _aside(size: int, function: Callable[..., _T], *arguments: Any) -> _T:
-    """Calls a function of so many bytes, in a thread where that would hold up other requests."""
+async def _in_thread_if_large(size: int, function: Callable[..., _T], *arguments: Any) -> _T:
+    """Calls a function on `size` bytes, in a thread where it would delay other requests."""
     if size < _LARGE:
         return function(*arguments)
     return await asyncio.to_thread(function, *arguments)
 
 
-async def _unless_gone(request: Request, answer: asyncio.Future[Any], timeout: float) -> Any:
-    """Waits for an answer, not longer than for its time or than somebody waits for it."""
-    gone = asyncio.ensure_future(_disconnected(request))
+async def _answer_unless_gone(
+    request: Request, answer: asyncio.Future[dict[str, Array]], timeout: float
+) -> dict[str, Array]:
+    """Waits for an answer until its time is over or the client disconnects.
+
+    Raises:
+        HTTPException: 504, 499; 400 and 500 for errors of the model.
+    """
+    gone: asyncio.Future[Any] = asyncio.ensure_future(_disconnected(request))
     try:
         await asyncio.wait({answer, gone}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         if answer.done():
@@ -228,6 +235,6 @@ def _http(code: int, error: Exception, headers: dict[str, str] | None = None) ->
     return HTTPException(code, protocol.problem(error), headers)
 
 
-async def _told(_: Request, error: Exception) -> Response:
+async def _error_response(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return JSONResponse({"error": error.detail}, error.status_code, headers=error.headers)

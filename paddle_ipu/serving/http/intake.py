@@ -1,11 +1,10 @@
-"""What clients send, bounded: bytes of a request, bytes of all requests under way, and time."""
+"""Bounds on what clients send: bytes of a request, bytes of all requests under way, and time."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -19,7 +18,7 @@ class Intake:
 
     Args:
         each: bytes that a body may have.
-        json: bytes that the JSON of a body may have, which are several times as many as objects.
+        json: bytes that the JSON of a body may have; its objects take several times as many.
         together: bytes that those under way may have, from their first byte to their answer.
         seconds: that a body may take to come.
     """
@@ -72,7 +71,7 @@ class Intake:
                         )
                     self._held += len(part)
                     parts.append(part)
-            # Of a header longer than the body the reader of the request tells.
+            # `protocol.parse` reports a header that is longer than the body.
             if _number(header) <= size:
                 self._check(_number(header), True)
         except TimeoutError:
@@ -101,13 +100,13 @@ class Intake:
             )
 
 
-def _number(told: str | None) -> int:
+def _number(header: str | None) -> int:
     """A number in a header; 0 where there is none."""
-    return int(told) if told and told.isdecimal() and len(told) < 20 else 0
+    return int(header) if header and header.isdecimal() and len(header) < 20 else 0
 
 
-def protocol_that_waits(seconds: float) -> type[H11Protocol]:
-    """uvicorn's protocol, which ends connections that ask for nothing, or do not take an answer.
+def protocol_with_deadline(seconds: float) -> type[H11Protocol]:
+    """uvicorn's HTTP protocol, which closes connections that stay idle or do not read an answer.
 
     uvicorn itself waits for ever for the rest of a request's headers, and for a client that does
     not read.
@@ -116,36 +115,36 @@ def protocol_that_waits(seconds: float) -> type[H11Protocol]:
         seconds: from a connection's first moment, or the end of an answer, to the next request.
     """
 
-    class Impatient(H11Protocol):
-        """A connection with such a deadline."""
+    class WithDeadline(H11Protocol):
+        """A connection with a deadline."""
 
         _deadline: asyncio.TimerHandle | None = None
 
-        def connection_made(self, transport: Any) -> None:
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            self._watch()
+            self._set_deadline()
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
-            self._watch()
+            self._set_deadline()
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
-            self._watch()
+            self._set_deadline()
 
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
-            self._forget()
+            self._cancel_deadline()
 
-        def _watch(self) -> None:
+        def _set_deadline(self) -> None:
             if self.cycle is not None and not self.cycle.response_complete:
-                self._forget()
+                self._cancel_deadline()
             elif self._deadline is None:
                 self._deadline = self.loop.call_later(seconds, self.transport.abort)
 
-        def _forget(self) -> None:
+        def _cancel_deadline(self) -> None:
             if self._deadline is not None:
                 self._deadline.cancel()
                 self._deadline = None
 
-    return Impatient
+    return WithDeadline

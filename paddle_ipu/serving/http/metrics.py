@@ -1,4 +1,4 @@
-"""What runners have done, as Prometheus' metrics."""
+"""The counts of runners as Prometheus metrics."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Metrics:
         self._registry.register(_Runners(runners, self._responses))
 
     def count(self, model: str, code: int) -> None:
-        """Counts an HTTP answer."""
+        """Counts an HTTP response."""
         self._responses[model, code] += 1
 
     def text(self) -> bytes:
@@ -42,7 +42,7 @@ class Metrics:
 
 
 class _Runners(Collector):
-    """Reads the runners' own counts when it is asked."""
+    """Reads the runners' own counts at each collection."""
 
     def __init__(
         self, runners: Mapping[str, BatchingRunner], responses: Mapping[tuple[str, int], int]
@@ -63,9 +63,9 @@ class _Runners(Collector):
         requests = CounterMetricFamily(
             "paddle_ipu_requests", "Requests that came to an end.", labels=("model", "outcome")
         )
-        for name, found in counts.items():
+        for name, statistics in counts.items():
             for outcome in _OUTCOMES:
-                requests.add_metric((name, outcome), getattr(found, outcome))
+                requests.add_metric((name, outcome), getattr(statistics, outcome))
         yield requests
         for attribute, meaning in (
             ("batches", "Micro-batches computed."),
@@ -73,14 +73,14 @@ class _Runners(Collector):
             ("padding", "Rows computed to fill up micro-batches."),
         ):
             counter = CounterMetricFamily(f"paddle_ipu_{attribute}", meaning, labels=("model",))
-            for name, found in counts.items():
-                counter.add_metric((name,), getattr(found, attribute))
+            for name, statistics in counts.items():
+                counter.add_metric((name,), getattr(statistics, attribute))
             yield counter
         waiting = GaugeMetricFamily(
             "paddle_ipu_waiting_rows", "Rows that wait for the model.", labels=("model",)
         )
-        for name, found in counts.items():
-            waiting.add_metric((name,), found.waiting)
+        for name, statistics in counts.items():
+            waiting.add_metric((name,), statistics.waiting)
         yield waiting
         yield _latency(counts)
 
@@ -89,10 +89,10 @@ def _latency(counts: Mapping[str, Statistics]) -> Metric:
     latency = HistogramMetricFamily(
         "paddle_ipu_latency_seconds", "From acceptance to answer.", labels=("model",)
     )
-    for name, found in counts.items():
+    for name, statistics in counts.items():
         total, buckets = 0, []
-        for bound, count in zip((*BOUNDS, float("inf")), found.latency_counts, strict=True):
+        for bound, count in zip((*BOUNDS, float("inf")), statistics.latency_counts, strict=True):
             total += count
             buckets.append(("+Inf" if bound == float("inf") else str(bound), float(total)))
-        latency.add_metric((name,), buckets, found.latency_sum)
+        latency.add_metric((name,), buckets, statistics.latency_sum)
     return latency

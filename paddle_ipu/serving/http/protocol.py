@@ -42,23 +42,23 @@ _BITS = {"bfloat16": "uint16"}
 """How arrays hold a dtype that NumPy does not have."""
 
 _LARGEST = 2**31 - 1
-"""Of dimensions, lengths and times that a request may say; Python reads numbers of any size."""
+"""Bound of dimensions, lengths and times in a request; Python reads numbers of any size."""
 _MOST_AXES = 32
 
 
 class RequestError(Exception):
-    """A body that is no request to the model; the message says what, got and expected."""
+    """A body that is no valid request; the message says what was got and what is expected."""
 
 
 @dataclass(slots=True)
 class InferenceRequest:
-    """What a body asks for.
+    """A request.
 
     Attributes:
         feed: input name -> array.
         outputs: names of the outputs wanted, None for all.
         binary: the outputs wanted as bytes, None for all.
-        id: given back with the answer.
+        id: returned with the answer.
         timeout: seconds it may take, None for the server's own limit.
     """
 
@@ -175,7 +175,9 @@ def _divided(body: bytes, header_length: str | None) -> tuple[bytes, memoryview]
     return body[:length], memoryview(body)[length:]
 
 
-def _member(given: Any, where: str, name: str, kind: Any, *default: Any) -> Any:
+def _member(
+    given: object, where: str, name: str, kind: type | tuple[type, ...], *default: object
+) -> Any:
     if not isinstance(given, dict):
         raise RequestError(f"{where} is {_kind(given)}, expected an object.")
     if name not in given:
@@ -205,7 +207,7 @@ def _kind(value: object) -> str:
     return _JSON[type(value)]
 
 
-def _tensor(name: str, item: Any, raw: memoryview) -> tuple[Array, memoryview]:
+def _tensor(name: str, item: object, raw: memoryview) -> tuple[Array, memoryview]:
     """An input's array, and the bytes that are left."""
     where = f"input {name!r}"
     datatype = _member(item, where, "datatype", str)
@@ -239,7 +241,7 @@ def _tensor(name: str, item: Any, raw: memoryview) -> tuple[Array, memoryview]:
 
 
 def _has_texts(data: list[Any]) -> bool:
-    """Whether a text is in nested lists; NumPy would give every number room for the longest one."""
+    """Whether nested lists hold a string; NumPy would make every number as long as the longest."""
     lists = [data]
     while lists:
         kinds = set(map(type, found := lists.pop()))
@@ -254,11 +256,11 @@ def _shaped(where: str, array: Array, shape: list[int]) -> Array:
     try:
         return array.reshape(shape)
     except ValueError as error:
-        # Without elements the other dimensions may be of any size, to NumPy they may not.
+        # An empty shape may have other dimensions that are too large for NumPy.
         raise RequestError(f"{where}: the shape {shape}: {error}.") from None
 
 
-def _from_numbers(where: str, item: Any, dtype: str, shape: list[int]) -> Array:
+def _from_numbers(where: str, item: object, dtype: str, shape: list[int]) -> Array:
     data = _member(item, where, "data", list)
     if dtype in _BITS:
         raise RequestError(f"{where}: {DATATYPES[dtype]} is taken as binary data only.")
@@ -348,7 +350,7 @@ def _numbers(name: str, dtype: str, array: Array) -> list[Any]:
 
 
 def problem(error: Exception) -> str:
-    """What is told about an error: input errors as they are, others with their type."""
+    """The message of an error: of input errors their own, of others with their type in front."""
     if isinstance(error, (RequestError, FeedError)):
         return str(error)
     return f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""Runs the HTTP application until a signal ends it, and answers what is under way by then."""
+"""Runs the HTTP application until a signal; answers the requests under way before it ends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from paddle_ipu.serving.http.application import (
     DEFAULT_TIMEOUT,
     Application,
 )
-from paddle_ipu.serving.http.intake import protocol_that_waits
+from paddle_ipu.serving.http.intake import protocol_with_deadline
 
 DEFAULT_GRACE = 30.0
 """Seconds for what is under way at a shutdown."""
@@ -79,7 +79,7 @@ class HttpServer:
                 self._application.starlette(),
                 lifespan="off",
                 loop="asyncio",
-                http=protocol_that_waits(timeout),
+                http=protocol_with_deadline(timeout),
                 ws="none",
                 access_log=False,
                 log_config=None,
@@ -98,7 +98,7 @@ class HttpServer:
             True where everything under way was answered.
         """
         try:
-            with _signals_do(self.stop):
+            with _signals_call(self.stop):
                 when_listening()
                 self._server.run(sockets=[self._socket])
         finally:
@@ -112,8 +112,8 @@ class HttpServer:
 
 
 @contextmanager
-def _signals_do(act: Callable[[], None]) -> Iterator[None]:
-    """Has signals call ``act()`` where the server does not handle them itself.
+def _signals_call(act: Callable[[], None]) -> Iterator[None]:
+    """Has signals call ``act()`` while the server does not handle them itself.
 
     uvicorn raises the signal that ended it once more when it is done, which by Python's handlers
     would end the process. Signals belong to the main thread; in others nothing is changed.

@@ -18,10 +18,11 @@ from paddle_ipu.activation.patch import Patch
 from paddle_ipu.activation.patch_table import PATCHES
 from paddle_ipu.activation.places import IPUPlace
 from paddle_ipu.errors import ActivationError
+from paddle_ipu.runtime import cpu_notice
 from tests.conftest import ROOT
 
-ROWS = tuple(plugin._patches_for(paddle.__version__))
-"""The rows for this Paddle."""
+ROWS = tuple(row for row in plugin._patches_for(paddle.__version__) if row.connect is None)
+"""The rows for this Paddle that are always in effect."""
 LEGACY = paddle.__version__.startswith("2.")
 START = "import _paddle_ipu_autoload as autoload; autoload.start()\n"
 ASK = "print(paddle.is_compiled_with_ipu(), paddle.base.core.is_compiled_with_ipu())\n"
@@ -209,6 +210,21 @@ def test_every_row_is_applied_and_restored_exactly(_inactive: None) -> None:
     restored = attributes_of(ROWS)
     assert restored.keys() == stock.keys()
     assert all(restored[name] is stock[name] for name in stock)
+
+
+@pytest.mark.usefixtures("_inactive")
+def test_a_row_that_is_switched() -> None:
+    stock, target = paddle.nn.Layer.__call__, ("paddle.nn", "Layer.__call__")
+    plugin.activate()
+    assert paddle.nn.Layer.__call__ is stock
+    cpu_notice.forget()
+    paddle.set_device("ipu")
+    assert paddle.nn.Layer.__call__ is not stock
+    assert plugin.original(*target) is stock
+    plugin.deactivate()
+    assert paddle.nn.Layer.__call__ is stock
+    assert plugin.original(*target) is stock
+    paddle.set_device("cpu")
 
 
 def test_both_ways_are_idempotent(_inactive: None) -> None:

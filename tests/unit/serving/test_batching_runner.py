@@ -336,7 +336,7 @@ class RefusalError(Exception):
 
 def test_rows_of_a_request_that_failed_meanwhile_are_nobody_elses() -> None:
     failed, other = (Request(request(rows), rows, None, 0.0, LONG, LONG) for rows in (3, 1))
-    failed.over = True  # by the batch before, when these rows were in the next one already
+    failed.ended = True  # by the batch before, when these rows were in the next one already
     together = {
         name: np.concatenate([failed.arrays[name][1:], other.arrays[name]]) for name in INPUTS
     }
