@@ -55,7 +55,7 @@ LATE = {
 MOST_LATE_IMPORTS = 40
 
 ANY = re.compile(r": Any\b|-> Any\b")
-MOST_ANY = 1438
+MOST_ANY = 1426
 """Lines with ``: Any`` or ``-> Any``, which `make types` counts; the bound only falls."""
 
 
