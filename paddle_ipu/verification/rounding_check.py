@@ -60,17 +60,17 @@ def mark_rounding(case: Case, report: VerificationReport, history: RunHistory) -
     wanted = sorted(trained & differences.keys())
     optimizer = _Optimizer(case, history, wanted) if wanted else None
     for run in runs(case, history, report.steps):
-        found = _ReferenceRun(case, report, run, cpu, fetches, updated)
+        reference = _ReferenceRun(case, report, run, cpu, fetches, updated)
         # Gradients first: what follows from a wrong one is not rounding.
         for name in differences.keys() - trained:
-            differences[name].add(found.row(name))
+            differences[name].add(reference.row(name))
         are_right = all(
             differences[name].is_rounding for name in differences if name in case.forward.gradients
         )
         by_optimizer = optimizer.rows(report, run) if optimizer and are_right else {}
         for name in differences.keys() & trained:
             row = by_optimizer.get(name)
-            differences[name].add(row if row is not None and row.ok else found.row(name))
+            differences[name].add(row if row is not None and row.ok else reference.row(name))
     for part in (report.fetches, report.gradients, report.updates):
         part[:] = [_marked(row, differences.get(row.name)) for row in part]
 
