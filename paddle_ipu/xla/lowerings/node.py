@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import jax
-import numpy as np
 
 from paddle_ipu.xla.lowerings.range_checks import Checks
-from paddle_ipu.xla.lowerings.registry import Array, Lowering, Operand
+from paddle_ipu.xla.lowerings.registry import Array, HostArray, Lowering, Operand
 
 Kind = TypeVar("Kind")
 
@@ -40,7 +39,7 @@ class Block(Protocol):
     ) -> list[Array]:
         """Its outputs for `arguments`, its inputs in order."""
 
-    def origin(self, output: int) -> str | np.ndarray[Any, Any] | None:
+    def origin(self, output: int) -> str | HostArray | None:
         """What an output is without evaluating: an input's id, a constant, else None."""
 
 
@@ -70,7 +69,7 @@ class LoweredNode:
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
     random_index: int | None
-    constants: Mapping[int, np.ndarray[Any, Any]]
+    constants: Mapping[int, HostArray]
     blocks: Mapping[str, Block] = field(default_factory=dict)
     captured: tuple[str, ...] = ()
     bounds: frozenset[int] = frozenset()

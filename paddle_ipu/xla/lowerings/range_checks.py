@@ -23,7 +23,8 @@ from paddle_ipu.popart.operand_ranges import HIGHEST
 NAME = "__index_ranges__"
 """Of the extremes, among a step's anchors."""
 
-Array = jax.Array | np.ndarray[Any, Any]
+HostArray = np.ndarray[Any, Any]
+Array = jax.Array | HostArray
 
 _NONE = np.zeros(2, np.int32)
 _FEW = 64
@@ -198,7 +199,7 @@ def _wrong(checks: Sequence[RangeCheck], extremes: Any) -> Any:
     return (extremes[..., 0] < lows) | (extremes[..., 1] > highs)
 
 
-def check_feeds(checks: Sequence[FedCheck], feeds: Mapping[str, np.ndarray[Any, Any]]) -> None:
+def check_feeds(checks: Sequence[FedCheck], feeds: Mapping[str, HostArray]) -> None:
     """Raises OperandValueError for the first operator that is fed a number out of range.
 
     Args:
@@ -221,7 +222,7 @@ def check_feeds(checks: Sequence[FedCheck], feeds: Mapping[str, np.ndarray[Any, 
 
 def check_extremes(
     checks: Sequence[RangeCheck],
-    extremes: np.ndarray[Any, Any],
+    extremes: HostArray,
     place: Callable[[int], str],
     updates: int,
 ) -> None:
@@ -251,7 +252,7 @@ def check_extremes(
     _refuse(checks[at], rows[row, at], f" in {place(row)}" if len(rows) > 1 else "", kept)
 
 
-def _refuse(check: RangeCheck, extremes: np.ndarray[Any, Any], where: str, kept: str) -> None:
+def _refuse(check: RangeCheck, extremes: HostArray, where: str, kept: str) -> None:
     smallest, largest = int(extremes[0]), int(extremes[1])
     got = smallest if smallest < check.low else largest
     if check.inside is not None:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
+from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, Operand, lowering
+
+Samples = tuple[jax.Array, jax.Array, jax.Array]
+"""Of one axis: the first three fields of `_Bins`."""
+
+Marks = tuple[jax.Array, jax.Array]
+"""Arrays with as many elements as there are bins in an axis, rows first."""
+
+Residuals = tuple[jax.Array, jax.Array, Samples, Samples, Marks]
 
 
-def _image_of_each_box(counts: Any, boxes: int) -> Any:
+def _image_of_each_box(counts: jax.Array, boxes: int) -> jax.Array:
     """counts [N] of boxes -> the image of each box."""
     return jnp.sum(jnp.arange(boxes)[:, None] >= jnp.cumsum(counts)[None], axis=1)
 
@@ -21,13 +29,13 @@ def _image_of_each_box(counts: Any, boxes: int) -> Any:
 class _Bins(NamedTuple):
     """The bins of one axis of each box: where it starts, how long a bin is, samples in each."""
 
-    start: Any
-    length: Any
-    samples: Any
+    start: jax.Array
+    length: jax.Array
+    samples: jax.Array
     bins: int
 
 
-def _taps(bins: _Bins, at: Any, size: int) -> list[tuple[Any, Any]]:
+def _taps(bins: _Bins, at: jax.Array, size: int) -> list[tuple[jax.Array, jax.Array]]:
     """Two positions and weights [R, bins] of sample `at`; no weight outside the image."""
     samples = bins.samples[:, None]
     within = (at + 0.5) / jnp.maximum(samples, 1).astype(bins.start.dtype)
@@ -43,10 +51,12 @@ def _taps(bins: _Bins, at: Any, size: int) -> list[tuple[Any, Any]]:
     return [(low, left * valid), (high, right * valid)]
 
 
-def _sample(x: Any, images: Any, rows: _Bins, columns: _Bins, at: Any) -> Any:
+def _sample(
+    x: jax.Array, images: jax.Array, rows: _Bins, columns: _Bins, at: jax.Array
+) -> jax.Array:
     """Sample number `at` of each bin: [R, rows, columns, C] of x [N, H, W, C]."""
     wide = jnp.maximum(jnp.max(columns.samples), 1)
-    total: Any = 0.0
+    total: jax.Array | float = 0.0
     image = images[:, None, None]
     for row, down in _taps(rows, at // wide, x.shape[1]):
         for column, across in _taps(columns, at % wide, x.shape[2]):
@@ -55,12 +65,14 @@ def _sample(x: Any, images: Any, rows: _Bins, columns: _Bins, at: Any) -> Any:
     return total
 
 
-def _rounds(rows: _Bins, columns: _Bins) -> Any:
+def _rounds(rows: _Bins, columns: _Bins) -> jax.Array:
     return jnp.max(rows.samples) * jnp.maximum(jnp.max(columns.samples), 1)
 
 
 @jax.custom_vjp
-def _sum_of_samples(x: Any, images: Any, rows: Any, columns: Any, shape: Any) -> Any:
+def _sum_of_samples(
+    x: jax.Array, images: jax.Array, rows: Samples, columns: Samples, shape: Marks
+) -> jax.Array:
     """The sum of all samples of each bin; how many there are depends on the boxes."""
     rows, columns = _with_count(rows, shape[0]), _with_count(columns, shape[1])
     empty = jnp.zeros((images.shape[0], rows.bins, columns.bins, x.shape[-1]), x.dtype)
@@ -72,28 +84,30 @@ def _sum_of_samples(x: Any, images: Any, rows: Any, columns: Any, shape: Any) ->
     )
 
 
-def _with_count(bins: Any, marks: Any) -> _Bins:
+def _with_count(bins: Samples, marks: jax.Array) -> _Bins:
     start, length, samples = bins
     return _Bins(start, length, samples, marks.shape[0])
 
 
-def _divided(length: Any, count: int) -> Any:
+def _divided(length: jax.Array, count: int) -> jax.Array:
     """The exact quotient: by a constant, XLA would multiply by its rounded reciprocal."""
-    hidden: Any = lax.optimization_barrier(jnp.asarray(count, length.dtype))  # type: ignore[no-untyped-call]
+    hidden: jax.Array = lax.optimization_barrier(jnp.asarray(count, length.dtype))  # type: ignore[no-untyped-call]
     return length / hidden
 
 
-def _forward(x: Any, images: Any, rows: Any, columns: Any, shape: Any) -> tuple[Any, Any]:
+def _forward(
+    x: jax.Array, images: jax.Array, rows: Samples, columns: Samples, shape: Marks
+) -> tuple[jax.Array, Residuals]:
     total = _sum_of_samples(x, images, rows, columns, shape)
     return total, (jnp.zeros_like(x), images, rows, columns, shape)
 
 
-def _backward(kept: Any, cotangent: Any) -> tuple[Any, ...]:
+def _backward(kept: Residuals, cotangent: jax.Array) -> tuple[jax.Array, None, None, None, None]:
     # The sum is linear in x: each sample sends its part back, in the same order.
     zeros, images, rows, columns, shape = kept
     rows, columns = _with_count(rows, shape[0]), _with_count(columns, shape[1])
 
-    def add(at: Any, gradient: Any) -> Any:
+    def add(at: jax.Array, gradient: jax.Array) -> jax.Array:
         _, pull = jax.vjp(lambda x: _sample(x, images, rows, columns, at), zeros)
         return gradient + pull(cotangent)[0]
 
@@ -105,7 +119,9 @@ _sum_of_samples.defvjp(_forward, _backward)
 
 
 @lowering("ai.paddle_ipu", "RoiAlign")
-def roi_align(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def roi_align(
+    context: LoweringContext, inputs: Sequence[Operand], attributes: Attributes
+) -> jax.Array:
     """The mean of bilinear samples in each bin (He et al., arXiv:1703.06870).
 
     With a sampling_ratio above 0 there are so many samples an axis, else as many as a bin has
@@ -125,8 +141,8 @@ def roi_align(context: LoweringContext, inputs: Sequence[Any], attributes: Attri
 
 @lowering("ai.onnx", "RoiAlign")
 def roi_align_by_image(
-    context: LoweringContext, inputs: Sequence[Any], attributes: Attributes
-) -> Any:
+    context: LoweringContext, inputs: Sequence[Operand], attributes: Attributes
+) -> jax.Array:
     """The same, given the image of each box; boxes lie on pixels' corners."""
     x, boxes, images = (jnp.asarray(value) for value in inputs)
     return _mean_of_samples(
@@ -141,15 +157,15 @@ def roi_align_by_image(
 
 
 def _mean_of_samples(
-    x: Any,
-    boxes: Any,
-    images: Any,
+    x: jax.Array,
+    boxes: jax.Array,
+    images: jax.Array,
     pooled: tuple[int, int],
     scale: float,
     ratio: int,
     *,
     aligned: bool,
-) -> Any:
+) -> jax.Array:
     boxes = lax.stop_gradient(boxes)
     corners = boxes * np.float32(scale) - (0.5 if aligned else 0.0)
     bins = []
@@ -172,18 +188,20 @@ def _mean_of_samples(
     return jnp.moveaxis(total, -1, 1) / jnp.maximum(number, 1)[:, None, None, None]
 
 
-def _away_from_zero(x: Any) -> Any:
+def _away_from_zero(x: jax.Array) -> jax.Array:
     return lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO)
 
 
-def _inside(starts: Any, ends: Any, size: int) -> Any:
+def _inside(starts: jax.Array, ends: jax.Array, size: int) -> jax.Array:
     """[bins, size]: which positions of an axis are in each bin."""
     at = jnp.arange(size)
     return (at >= starts[:, None]) & (at < ends[:, None])
 
 
 @lowering("ai.paddle_ipu", "RoiPool")
-def roi_pool(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def roi_pool(
+    context: LoweringContext, inputs: Sequence[Operand], attributes: Attributes
+) -> tuple[jax.Array, jax.Array]:
     """(the maximum of each bin, its position in the image); 0 and -1 for an empty bin.
 
     Boxes are rounded to whole pixels; of equal elements the first counts (Girshick,
@@ -194,7 +212,7 @@ def roi_pool(context: LoweringContext, inputs: Sequence[Any], attributes: Attrib
     sizes = x.shape[2:]
     bins = [int(attributes["pooled_height"]), int(attributes["pooled_width"])]
 
-    def one(box: Any) -> Any:
+    def one(box: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         image, corner = box
         pixels = x[image]
         masks = []
@@ -221,7 +239,9 @@ def roi_pool(context: LoweringContext, inputs: Sequence[Any], attributes: Attrib
 
 
 @lowering("ai.paddle_ipu", "PsRoiPool")
-def psroi_pool(context: LoweringContext, inputs: Sequence[Any], attributes: Attributes) -> Any:
+def psroi_pool(
+    context: LoweringContext, inputs: Sequence[Operand], attributes: Attributes
+) -> jax.Array:
     """The mean of each bin; bin (i, j) of output c reads channel (c, i, j) (arXiv:1605.06409)."""
     x, boxes, counts = (jnp.asarray(value) for value in inputs)
     boxes, scale = lax.stop_gradient(boxes), np.float32(attributes["spatial_scale"])
@@ -230,7 +250,7 @@ def psroi_pool(context: LoweringContext, inputs: Sequence[Any], attributes: Attr
     bins = [int(attributes["pooled_height"]), int(attributes["pooled_width"])]
     apart = x.reshape(x.shape[0], -1, *bins, *x.shape[2:])
 
-    def one(box: Any) -> Any:
+    def one(box: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
         image, start, end = box
         masks = []
         for axis, (count, size) in enumerate(zip(bins, x.shape[2:], strict=True)):

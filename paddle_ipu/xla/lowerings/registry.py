@@ -15,12 +15,17 @@ import jax
 import numpy as np
 
 from paddle_ipu.errors import LoweringError
-from paddle_ipu.xla.lowerings.range_checks import BlockRangeChecks, Checks, RangeCheck
+from paddle_ipu.xla.lowerings.range_checks import (
+    Array,
+    BlockRangeChecks,
+    Checks,
+    HostArray,
+    RangeCheck,
+)
 from paddle_ipu.xla.lowerings.residuals import Rematerialization
 from paddle_ipu.xla.precision.settings import Precision
 
 Attributes = Mapping[str, Any]
-Array = jax.Array | np.ndarray[Any, Any]
 Operand = Array | None
 """None stands for an optional input that is left out."""
 
@@ -67,7 +72,7 @@ class BlockContext:
     """
 
     run: Callable[[Sequence[Operand], jax.Array, Checks | None], list[Array]]
-    origin: Callable[[int], str | np.ndarray[Any, Any] | None]
+    origin: Callable[[int], str | HostArray | None]
     inputs: Sequence[str]
     wide_inputs: Sequence[bool] = ()
     wide_outputs: Sequence[bool] = ()
@@ -195,7 +200,7 @@ class LoweringContext:
         if self.ranges is not None and before.has_checks:
             self.ranges.add_block(self.op_type, self.name, found)
 
-    def static(self, inputs: Sequence[Operand], index: int, what: str) -> np.ndarray[Any, Any]:
+    def static(self, inputs: Sequence[Operand], index: int, what: str) -> HostArray:
         """The constant input `index`, called `what` in the error if it is not constant."""
         value = inputs[index]
         if isinstance(value, (jax.core.Tracer, jax.Array)) or value is None:

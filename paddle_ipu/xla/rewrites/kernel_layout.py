@@ -9,13 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
+import jax
 import numpy as np
 import onnx_ir as ir
 
+from paddle_ipu.xla.lowerings.registry import Array, HostArray
+
 if TYPE_CHECKING:
     from paddle_ipu.xla.rewrites.inference_graph import InferenceGraph
+
+Kernel = TypeVar("Kernel", jax.Array, HostArray)
 
 
 class TransposeKernels:
@@ -51,7 +56,7 @@ def constant_kernels(graph: ir.Graph, weights: Collection[str]) -> frozenset[str
     return frozenset(found.intersection(weights) - others)
 
 
-def _nodes(graph: ir.Graph) -> Iterator[Any]:
+def _nodes(graph: ir.Graph) -> Iterator[ir.Node]:
     for node in graph:
         yield node
         for attribute in node.attributes.values():
@@ -59,21 +64,21 @@ def _nodes(graph: ir.Graph) -> Iterator[Any]:
                 yield from _nodes(attribute.as_graph())
 
 
-def _group(node: Any) -> int:
+def _group(node: ir.Node) -> int:
     group = node.attributes.get("group")
     return 1 if group is None else int(group.as_int())
 
 
-def turned(array: Any) -> Any:
+def turned(array: HostArray) -> HostArray:
     """[M, C, space] as [space, C, M]."""
     return array.transpose(*range(2, array.ndim), 1, 0)
 
 
-def turned_back(array: Any) -> Any:
+def turned_back(array: Kernel) -> Kernel:
     """[space, C, M] as [M, C, space]."""
     return array.transpose(array.ndim - 1, array.ndim - 2, *range(array.ndim - 2))
 
 
-def on_host(array: Any) -> Any:
+def on_host(array: Array) -> HostArray:
     """A turned kernel on the device as the host reads it."""
     return turned_back(np.asarray(array))

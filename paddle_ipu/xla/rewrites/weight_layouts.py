@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from paddle_ipu.xla.lowerings.registry import Array
+from paddle_ipu.xla.lowerings.registry import Array, HostArray
 from paddle_ipu.xla.rewrites import fused_products, kernel_layout
 from paddle_ipu.xla.rewrites.folded_norms import FoldedNorm
 from paddle_ipu.xla.rewrites.fused_products import FusedProduct
-
-HostArray = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ import numpy as np
 from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart.options import LOSS_SCALE_UPDATE_FACTOR
 from paddle_ipu.xla.lowerings.node import LoweredNode
-from paddle_ipu.xla.lowerings.registry import Array, Operand
+from paddle_ipu.xla.lowerings.registry import Array, HostArray, Operand
 from paddle_ipu.xla.precision import half
 from paddle_ipu.xla.step.node_lowering import Evaluate
 
@@ -115,7 +115,7 @@ class AutomaticLossScaling:
         )
 
     @property
-    def initial_state(self) -> dict[str, np.ndarray[Any, Any]]:
+    def initial_state(self) -> dict[str, HostArray]:
         """State before the first batch."""
         return {LOSS_SCALE_UPDATE_FACTOR: np.ones((), np.float32)}
 

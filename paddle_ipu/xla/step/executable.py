@@ -23,7 +23,7 @@ from paddle_ipu.popart.operand_ranges import OperandRange
 from paddle_ipu.xla import process
 from paddle_ipu.xla.lowerings import range_checks, residuals
 from paddle_ipu.xla.lowerings.effects import ABORTED
-from paddle_ipu.xla.lowerings.registry import HostKernel
+from paddle_ipu.xla.lowerings.registry import HostArray, HostKernel
 from paddle_ipu.xla.precision import half, integers
 from paddle_ipu.xla.step import (
     constant_upload,
@@ -75,7 +75,7 @@ class Executable:
     _global_arrays: instance_collectives.GlobalArrays = field(
         default_factory=instance_collectives.GlobalArrays
     )
-    _model_weights: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    _model_weights: dict[str, HostArray] = field(default_factory=dict)
     _is_shared: bool = False
     # A step is given its weights and state, to update them in place.
     _donates: bool = field(init=False)
@@ -93,8 +93,8 @@ class Executable:
 
     # -- arrays --------------------------------------------------------------------------------
 
-    def upload(self, weights: Mapping[str, np.ndarray[Any, Any]],
-               state: Mapping[str, np.ndarray[Any, Any]]) -> None:  # fmt: skip
+    def upload(self, weights: Mapping[str, HostArray],
+               state: Mapping[str, HostArray]) -> None:  # fmt: skip
         """Copies host arrays to the device; those not named stay as they are."""
         found = self.program.layouts.on_device(weights, self._model_weights)
         packed = self.program.layouts.packed
@@ -345,9 +345,7 @@ class Executable:
 
     # -- running -------------------------------------------------------------------------------
 
-    def run(
-        self, feeds: Mapping[str, np.ndarray[Any, Any]], updating: bool = True
-    ) -> dict[str, np.ndarray[Any, Any]]:
+    def run(self, feeds: Mapping[str, HostArray], updating: bool = True) -> dict[str, HostArray]:
         """One run; feeds and results have the loop dimensions in front.
 
         Args:
@@ -373,9 +371,7 @@ class Executable:
                 raise popart_runtime_error(ABORTED) from error
             raise
 
-    def _run(
-        self, feeds: Mapping[str, np.ndarray[Any, Any]], updating: bool
-    ) -> dict[str, np.ndarray[Any, Any]]:
+    def _run(self, feeds: Mapping[str, HostArray], updating: bool) -> dict[str, HostArray]:
         if self._step.state.split_unequal():
             self._fits_state = False
         if not self._fits_state:
@@ -453,7 +449,7 @@ class Executable:
         low = self.seed + later * self.program.all_replicas
         return low & _WORD, ((self.seed >> 32) + later) & _WORD
 
-    def _scalars(self) -> np.ndarray[Any, Any]:
+    def _scalars(self) -> HostArray:
         updater = self.program.updater
         return _NO_SCALARS if updater is None else updater.scalars()
 

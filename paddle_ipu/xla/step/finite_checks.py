@@ -16,7 +16,7 @@ import numpy as np
 from paddle_ipu.errors import NumericalError
 from paddle_ipu.xla.lowerings.node import LoweredNode
 from paddle_ipu.xla.lowerings.node_values import is_float
-from paddle_ipu.xla.lowerings.registry import Array, Operand
+from paddle_ipu.xla.lowerings.registry import Array, HostArray, Operand
 from paddle_ipu.xla.step.node_lowering import Evaluate
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def all_finite(tree: Any) -> jax.Array:
     return jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in leaves]).all()
 
 
-def raise_unless_finite(finite: np.ndarray[Any, Any], step: Step) -> None:
+def raise_unless_finite(finite: HostArray, step: Step) -> None:
     """Names the first operator of the first batch that is not finite.
 
     Args:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any
 
 import jax
 import numpy as np
@@ -18,6 +17,7 @@ from paddle_ipu.xla.lowerings.node import LoweredNode
 from paddle_ipu.xla.lowerings.range_checks import Checks
 from paddle_ipu.xla.lowerings.registry import (
     Array,
+    HostArray,
     Lowering,
     Operand,
     find_lowering,
@@ -89,7 +89,7 @@ class LoweredBlock:
         )
         return [widths.of_tensor(name, env[name]) for name in self.outputs]
 
-    def origin(self, output: int) -> str | np.ndarray[Any, Any] | None:
+    def origin(self, output: int) -> str | HostArray | None:
         """What an output is without evaluating: an input's id, a constant, else None."""
         name: str | None = self.outputs[output]
         makers = {made: node for node in self.graph.nodes for made in node.outputs}

@@ -31,7 +31,7 @@ from paddle_ipu.instances import heartbeat
 from paddle_ipu.instances.failed_exit import end_where_failed
 from paddle_ipu.instances.instance import COORDINATOR, this_instance
 from paddle_ipu.xla import process
-from paddle_ipu.xla.lowerings.registry import INSTANCE_AXIS
+from paddle_ipu.xla.lowerings.registry import INSTANCE_AXIS, HostArray
 
 Tree = dict[str, Any]
 Pairs = dict[str, tuple[Any, Any]]
@@ -264,7 +264,7 @@ class Instances:
             begin += array.nbytes
         return found
 
-    def _summed(self, words: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def _summed(self, words: HostArray) -> HostArray:
         """The sums of all instances' words, in parts of few sizes, each compiled once."""
         sums = np.empty_like(words)
         for begin in range(0, len(words), _PART_WORDS):
@@ -316,7 +316,7 @@ class Instances:
                 "with the same shapes and options; only their data differ."
             )
 
-    def gathered(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def gathered(self, array: HostArray) -> HostArray:
         """What every instance gave, [instances, *shape]; all must call it, with like shapes."""
         heartbeat.beat()
         heartbeat.meet()
@@ -362,13 +362,13 @@ def of_first(counters: jax.Array, instances: int) -> jax.Array:
 # -- between steps --------------------------------------------------------------------------------
 
 
-def _bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _bytes(array: HostArray) -> HostArray:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
-def _on_host(array: Any) -> np.ndarray[Any, Any]:
+def _on_host(array: Any) -> HostArray:
     """This instance's part of an array."""
-    found: np.ndarray[Any, Any] = np.asarray(array.addressable_data(0))[0]
+    found: HostArray = np.asarray(array.addressable_data(0))[0]
     return found
 
 

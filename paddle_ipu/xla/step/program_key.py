@@ -31,6 +31,7 @@ import paddle_ipu
 from paddle_ipu.instances import processor
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.xla.lowerings.node import LoweredNode
+from paddle_ipu.xla.lowerings.registry import HostArray
 from paddle_ipu.xla.step.graph import OWN_LOWERINGS, LoweredGraph
 from paddle_ipu.xla.step.traced_step import Step
 
@@ -179,7 +180,7 @@ class Digest:
     def _name(self, kind: str, found: type, *more: Any) -> None:
         self._begin(kind, found.__module__, found.__qualname__, *more)
 
-    def _array(self, array: np.ndarray[Any, Any]) -> None:
+    def _array(self, array: HostArray) -> None:
         if array.dtype.hasobject:
             raise NoKeyError(f"an array of {array.dtype}")
         self._begin("array", array.dtype.name, array.shape)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
+from paddle_ipu.xla.lowerings.registry import HostArray
 from paddle_ipu.xla.optimizers.optimizer import Updater
 from paddle_ipu.xla.precision.settings import Precision
 from paddle_ipu.xla.rewrites.weight_layouts import WeightLayouts
@@ -89,7 +88,7 @@ class StepProgram:
     integers_of_paddle: bool = False
 
     @property
-    def own_state(self) -> Mapping[str, np.ndarray[Any, Any]]:
+    def own_state(self) -> Mapping[str, HostArray]:
         """State before the first batch that is the step's, not the optimizer's."""
         rule = self.automatic_loss_scaling
         return {} if rule is None else rule.initial_state

@@ -15,6 +15,9 @@ from paddle_ipu.errors import LoweringError
 from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 from paddle_ipu.xla.precision import integers
 
+UserFunction = Callable[..., Any]
+"""Of arrays, with attributes by keyword; it gives one array or several."""
+
 Kind = tuple[tuple[int, ...], ir.DataType]
 
 _WIDE = {ir.DataType.FLOAT16: np.float32, ir.DataType.BFLOAT16: np.float32,
@@ -22,7 +25,7 @@ _WIDE = {ir.DataType.FLOAT16: np.float32, ir.DataType.BFLOAT16: np.float32,
 
 
 def register_function(
-    domain: str, op_type: str, forward: Callable[..., Any], backward: Callable[..., Any] | None
+    domain: str, op_type: str, forward: UserFunction, backward: UserFunction | None
 ) -> None:
     """Makes a user's function the lowering of a custom operator."""
 
@@ -38,7 +41,7 @@ def register_function(
         return own(*arrays, **plain)
 
 
-def _without_doubles(forward: Callable[..., Any]) -> Callable[..., Any]:
+def _without_doubles(forward: UserFunction) -> UserFunction:
     """A function beside integers of 64 bits, where JAX's floats would have as many."""
 
     def run(*inputs: Any, **attributes: Any) -> Any:
@@ -53,7 +56,7 @@ def _in_float32(result: Any) -> Any:
 
 def result_kinds(
     name: str,
-    forward: Callable[..., Any],
+    forward: UserFunction,
     kinds: Sequence[Kind | None],
     attributes: Mapping[str, Any],
 ) -> list[Kind]:
@@ -105,10 +108,10 @@ def _plain(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 def _with_derivative(
     context: LoweringContext,
-    forward: Callable[..., Any],
-    backward: Callable[..., Any],
+    forward: UserFunction,
+    backward: UserFunction,
     attributes: Mapping[str, Any],
-) -> Callable[..., Any]:
+) -> UserFunction:
     @jax.custom_vjp
     def run(*inputs: Any) -> Any:
         return forward(*inputs, **attributes)
@@ -165,8 +168,8 @@ def _gradient_of(context: LoweringContext, number: int, gradient: Any, array: An
 
 
 def _with_jax_derivative(
-    context: LoweringContext, forward: Callable[..., Any], attributes: Mapping[str, Any]
-) -> Callable[..., Any]:
+    context: LoweringContext, forward: UserFunction, attributes: Mapping[str, Any]
+) -> UserFunction:
     """A user's function that says whose it is where JAX has no derivative and one is needed."""
     failed: list[Exception] = []
 
