@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -56,13 +56,14 @@ def _sample(
 ) -> jax.Array:
     """Sample number `at` of each bin: [R, rows, columns, C] of x [N, H, W, C]."""
     wide = jnp.maximum(jnp.max(columns.samples), 1)
-    total: jax.Array | float = 0.0
+    total: Any = 0.0
     image = images[:, None, None]
     for row, down in _taps(rows, at // wide, x.shape[1]):
         for column, across in _taps(columns, at % wide, x.shape[2]):
             weight = down[:, :, None] * across[:, None, :]
             total = total + x[image, row[:, :, None], column[:, None, :]] * weight[..., None]
-    return total
+    found: jax.Array = total
+    return found
 
 
 def _rounds(rows: _Bins, columns: _Bins) -> jax.Array:
@@ -74,14 +75,15 @@ def _sum_of_samples(
     x: jax.Array, images: jax.Array, rows: Samples, columns: Samples, shape: Marks
 ) -> jax.Array:
     """The sum of all samples of each bin; how many there are depends on the boxes."""
-    rows, columns = _with_count(rows, shape[0]), _with_count(columns, shape[1])
-    empty = jnp.zeros((images.shape[0], rows.bins, columns.bins, x.shape[-1]), x.dtype)
-    return lax.fori_loop(
+    down, across = _with_count(rows, shape[0]), _with_count(columns, shape[1])
+    empty = jnp.zeros((images.shape[0], down.bins, across.bins, x.shape[-1]), x.dtype)
+    total: jax.Array = lax.fori_loop(
         0,
-        _rounds(rows, columns),
-        lambda at, total: total + _sample(x, images, rows, columns, at),
+        _rounds(down, across),
+        lambda at, total: total + _sample(x, images, down, across, at),
         empty,
     )
+    return total
 
 
 def _with_count(bins: Samples, marks: jax.Array) -> _Bins:
@@ -105,13 +107,14 @@ def _forward(
 def _backward(kept: Residuals, cotangent: jax.Array) -> tuple[jax.Array, None, None, None, None]:
     # The sum is linear in x: each sample sends its part back, in the same order.
     zeros, images, rows, columns, shape = kept
-    rows, columns = _with_count(rows, shape[0]), _with_count(columns, shape[1])
+    down, across = _with_count(rows, shape[0]), _with_count(columns, shape[1])
 
     def add(at: jax.Array, gradient: jax.Array) -> jax.Array:
-        _, pull = jax.vjp(lambda x: _sample(x, images, rows, columns, at), zeros)
-        return gradient + pull(cotangent)[0]
+        _, pull = jax.vjp(lambda x: _sample(x, images, down, across, at), zeros)
+        total: jax.Array = gradient + pull(cotangent)[0]
+        return total
 
-    gradient = lax.fori_loop(0, _rounds(rows, columns), add, zeros)
+    gradient = lax.fori_loop(0, _rounds(down, across), add, zeros)
     return gradient, None, None, None, None
 
 
@@ -235,7 +238,8 @@ def roi_pool(
         )
 
     images = _image_of_each_box(counts, boxes.shape[0])
-    return lax.map(one, (images, corners))
+    found: tuple[jax.Array, jax.Array] = lax.map(one, (images, corners))
+    return found
 
 
 @lowering("ai.paddle_ipu", "PsRoiPool")
@@ -263,4 +267,5 @@ def psroi_pool(
         return total / jnp.maximum(jnp.sum(inside, axis=(-2, -1)), 1)
 
     images = _image_of_each_box(counts, boxes.shape[0])
-    return lax.map(one, (images, starts, ends))
+    means: jax.Array = lax.map(one, (images, starts, ends))
+    return means

@@ -15,17 +15,13 @@ import jax
 import numpy as np
 
 from paddle_ipu.errors import LoweringError
-from paddle_ipu.xla.lowerings.range_checks import (
-    Array,
-    BlockRangeChecks,
-    Checks,
-    HostArray,
-    RangeCheck,
-)
+from paddle_ipu.xla.lowerings.range_checks import BlockRangeChecks, Checks, RangeCheck
 from paddle_ipu.xla.lowerings.residuals import Rematerialization
 from paddle_ipu.xla.precision.settings import Precision
 
 Attributes = Mapping[str, Any]
+HostArray = np.ndarray[Any, Any]
+Array = jax.Array | HostArray
 Operand = Array | None
 """None stands for an optional input that is left out."""
 
