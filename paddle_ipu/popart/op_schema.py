@@ -70,7 +70,7 @@ CostKind = Literal[
 class OpCost:
     """How :mod:`paddle_ipu.cost_model.operator_cost` prices an operator.
 
-    Cycles are those of poplibs' cycle estimators.
+    Cycles of maps are those of poplibs' cycle estimators.
 
     Attributes:
         kind: the formula. "free" moves and computes nothing. A "view" is its first input's memory

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 
 from paddle_ipu.popart.program import dims_of
@@ -13,9 +14,17 @@ from paddle_ipu.popart.program import dims_of
 LATER = "onnx.later"
 """Domain of operators that ONNX has, or has so, only since an operator set after `OPSET`."""
 
-_KINDS = {np.bool_: ir.DataType.BOOL, np.int32: ir.DataType.INT32, np.int64: ir.DataType.INT64,
-          np.float32: ir.DataType.FLOAT, np.uint8: ir.DataType.UINT8,
-          np.uint32: ir.DataType.UINT32, np.uint64: ir.DataType.UINT64}  # fmt: skip
+AttributeValue = (
+    int | float | str | Sequence[int] | Sequence[float] | Sequence[str] | ir.TensorProtocol
+    | ir.Graph | None
+)  # fmt: skip
+"""Of an ONNX attribute; None for one that is not written."""
+
+_KINDS: dict[type[np.generic], ir.DataType] = {
+    np.bool_: ir.DataType.BOOL, np.int32: ir.DataType.INT32, np.int64: ir.DataType.INT64,
+    np.float32: ir.DataType.FLOAT, np.uint8: ir.DataType.UINT8,
+    np.uint32: ir.DataType.UINT32, np.uint64: ir.DataType.UINT64,
+}  # fmt: skip
 
 
 class Emitter:
@@ -70,7 +79,7 @@ class Emitter:
 
     # -- what is emitted -----------------------------------------------------------------------
 
-    def constant(self, array: Any, dtype: Any = None) -> ir.Value:
+    def constant(self, array: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> ir.Value:
         """A constant, of the type of the first result unless told otherwise."""
         kind = self._dtype.numpy() if dtype is None else dtype
         return self("Constant", [], value=ir.tensor(np.asarray(array, kind)))
@@ -80,18 +89,24 @@ class Emitter:
         return self.constant(numbers, np.int64)
 
     def __call__(
-        self, op_type: str, inputs: Sequence[ir.Value | None], **attributes: Any
+        self, op_type: str, inputs: Sequence[ir.Value | None], **attributes: AttributeValue
     ) -> ir.Value:
         """The result of a standard operator."""
         return self._emit("", op_type, inputs, 1, attributes)[0]
 
     def several(
-        self, op_type: str, inputs: Sequence[ir.Value | None], outputs: int, **attributes: Any
+        self,
+        op_type: str,
+        inputs: Sequence[ir.Value | None],
+        outputs: int,
+        **attributes: AttributeValue,
     ) -> Sequence[ir.Value]:
         """The results of a standard operator that has more than one."""
         return self._emit("", op_type, inputs, outputs, attributes)
 
-    def later(self, op_type: str, inputs: Sequence[ir.Value | None], **attributes: Any) -> ir.Value:
+    def later(
+        self, op_type: str, inputs: Sequence[ir.Value | None], **attributes: AttributeValue
+    ) -> ir.Value:
         """The result of an operator, or a form of it, of a later operator set."""
         return self._emit(LATER, op_type, inputs, 1, attributes)[0]
 
@@ -101,7 +116,7 @@ class Emitter:
         op_type: str,
         inputs: Sequence[ir.Value | None],
         outputs: int,
-        attributes: Mapping[str, Any],
+        attributes: Mapping[str, AttributeValue],
     ) -> Sequence[ir.Value]:
         given = {name: value for name, value in attributes.items() if value is not None}
         node = ir.node(op_type, inputs, given, domain=domain, num_outputs=outputs)
@@ -111,7 +126,7 @@ class Emitter:
         self.made.append(node)
         return node.outputs
 
-    def cast(self, value: ir.Value, dtype: Any) -> ir.Value:
+    def cast(self, value: ir.Value, dtype: ir.DataType | type[np.generic]) -> ir.Value:
         """A tensor in another type: NumPy's, or ONNX's."""
         kind = dtype if isinstance(dtype, ir.DataType) else _KINDS[dtype]
         return self("Cast", [value], to=int(kind))

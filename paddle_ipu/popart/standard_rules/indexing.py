@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 
 from paddle_ipu.popart.op_schema import FLOATS
@@ -18,7 +18,7 @@ _REDUCTIONS = {"sum": "add", "add": "add", "mul": "mul", "max": "max", "min": "m
 """PopART's and Paddle's names of reductions -> those of ScatterElements since operator set 18."""
 
 
-def _start(kind: str, dtype: ir.DataType) -> Any:
+def _start(kind: str, dtype: ir.DataType) -> float:
     """What a reduction begins with."""
     if kind in ("add", "mul"):
         return 1 if kind == "mul" else 0
@@ -51,7 +51,9 @@ def scattered(
     return emit.later("ScatterElements", [data, indices, updates], axis=axis, reduction=kind)
 
 
-def _filled(emit: Emitter, dims: Sequence[int], value: Any, dtype: Any = None) -> ir.Value:
+def _filled(
+    emit: Emitter, dims: Sequence[int], value: npt.ArrayLike, dtype: npt.DTypeLike | None = None
+) -> ir.Value:
     return emit("Expand", [emit.constant(value, dtype), emit.int64s(*dims)])
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from paddle_ipu.popart.program import dims_of
-from paddle_ipu.popart.standard_rules.emitter import Emitter, Rule
+from paddle_ipu.popart.standard_rules.emitter import AttributeValue, Emitter, Rule
 
 
 def _identity(emit: Emitter) -> Sequence[ir.Value]:
@@ -56,7 +55,7 @@ def _onnx_recurrent(emit: Emitter) -> Sequence[ir.Value] | None:
     return _by_length(emit, emit.node.op_type, **attributes)
 
 
-def _by_length(emit: Emitter, kind: str, **attributes: Any) -> Sequence[ir.Value]:
+def _by_length(emit: Emitter, kind: str, **attributes: AttributeValue) -> Sequence[ir.Value]:
     """A layer of ONNX that leaves the states of a sequence of no elements as they are.
 
     onnxruntime gives zeros for them.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -32,14 +31,22 @@ _Step = Callable[[Emitter, Sequence[ir.Value], ir.Value], Sequence[ir.Value]]
 """Given (an emitter, the states, an element), gives the next states."""
 
 
-def _scan(emit: Emitter, starts: Sequence[ir.Value], step: _Step, **more: Any) -> list[ir.Value]:
+def _scan(
+    emit: Emitter,
+    starts: Sequence[ir.Value],
+    step: _Step,
+    *,
+    reverse: bool = False,
+    before: bool = False,
+) -> list[ir.Value]:
     """The states after each element of the node's axis, or before it; states have types and dims.
 
     Args:
         emit: of the node; its axis is gone through.
         starts: the states at the beginning.
         step: one element.
-        more: ``reverse``: from the end; ``before``: what is given for an element is without it.
+        reverse: from the end.
+        before: what is given for an element is without it.
     """
     axis, rest = emit.axis(), list(dims_of(emit.x))
     del rest[axis]
@@ -52,7 +59,7 @@ def _scan(emit: Emitter, starts: Sequence[ir.Value], step: _Step, **more: Any) -
     ]
     inside = Emitter(emit.node, f"{name}/of")
     states = [inside("Identity", [value]) for value in step(inside, inputs[:-1], inputs[-1])]
-    told = inputs[:-1] if more.get("before") else states
+    told = inputs[:-1] if before else states
     results = [inside("Identity", [value]) for value in told]
     for value, kind in zip((*states, *results), (*kinds[:-1], *kinds[:-1]), strict=True):
         value.type, value.shape = ir.TensorType(kind or ir.DataType.FLOAT), dims
@@ -65,13 +72,13 @@ def _scan(emit: Emitter, starts: Sequence[ir.Value], step: _Step, **more: Any) -
         num_scan_inputs=1,
         scan_input_axes=[axis],
         scan_output_axes=[axis] * len(starts),
-        scan_input_directions=[int(more.get("reverse", False))],
-        scan_output_directions=[int(more.get("reverse", False))] * len(starts),
+        scan_input_directions=[int(reverse)],
+        scan_output_directions=[int(reverse)] * len(starts),
     )
     return list(outputs[len(starts) :])
 
 
-def _beginning(emit: Emitter, value: Any, dtype: ir.DataType) -> ir.Value:
+def _beginning(emit: Emitter, value: float, dtype: ir.DataType) -> ir.Value:
     """A state that has the same value everywhere."""
     rest = list(dims_of(emit.x))
     del rest[emit.axis()]
@@ -121,8 +128,10 @@ def _running_extreme(largest: bool) -> Rule:
                 next_count,
             ]
 
-        bounds: Any = None if floating else np.iinfo(dtype.numpy())
-        lowest, highest = (-np.inf, np.inf) if bounds is None else (bounds.min, bounds.max)
+        lowest, highest = -np.inf, np.inf
+        if not floating:
+            bounds = np.iinfo(dtype.numpy())
+            lowest, highest = bounds.min, bounds.max
         starts = [
             _beginning(emit, lowest if largest else highest, dtype),
             *(_beginning(emit, 0, ir.DataType.INT32) for _ in range(2)),
