@@ -128,7 +128,7 @@ def _windows(context: TranslationContext, height: int, width: int) -> tuple[Arra
     The places are [kernel height * kernel width, windows], row by row.
 
     Raises:
-        NotSupported: the image has no room for a window.
+        NotSupported: the image is smaller than a window.
     """
     kernel = [int(size) for size in context.attr("kernel_sizes")]
     strides, dilations = (list(context.attr(name)) for name in ("strides", "dilations"))

@@ -119,7 +119,7 @@ def _sequence_first(
     scale: float | None = None,
     causal: bool | None = None,
 ) -> str:
-    """Attention of [B, S, H, D], with the node's `dropout` and, if not told, its `causal`."""
+    """Attention of [B, S, H, D], with the node's `dropout` and its `causal` where that is None."""
     dropout = 0.0 if context.attr("is_test", 0) else float(context.attr("dropout", 0.0))
     q, k, v = (heads_first(context, tensor) for tensor in (q, k, v))
     is_causal = bool(context.attr("causal", 0)) if causal is None else causal

@@ -61,9 +61,9 @@ def hsigmoid_loss(context: TranslationContext) -> list[str | None]:
     still = str(context.graphcore.detach([logits]))
     clipped = context.onnx.clip([still, *bounds])
     logits = str(context.onnx.add([clipped, context.onnx.sub([logits, still])]))
-    taken = context.onnx.mul([context.cast(bits, context.dtype(x)), logits])
-    taken = context.onnx.where([past, zero, taken])
-    loss = context.onnx.sub([context.onnx.softplus([logits]), taken])
+    scores = context.onnx.mul([context.cast(bits, context.dtype(x)), logits])
+    scores = context.onnx.where([past, zero, scores])
+    loss = context.onnx.sub([context.onnx.softplus([logits]), scores])
     total = str(context.onnx.reducesum([loss], [1], 1))
     return [total, None, None]
 

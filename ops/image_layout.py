@@ -72,14 +72,14 @@ def pads_to_the_end(
     after: Sequence[int],
     ceil: bool = False,
 ) -> list[int]:
-    """Padding after each axis, so wide that a window larger than the padded axis has room.
+    """Padding after each axis, wide enough for a window larger than the padded axis.
 
-    Paddle rounds how many windows there are towards zero: with one stride less room than a window
+    Paddle rounds how many windows there are towards zero: with one stride less than a window
     needs there is still one, which reaches behind the padding.
     """
     wide = []
     for size, window, stride, low, high in zip(sizes, windows, strides, before, after, strict=True):
-        room = size + low + high - window
-        reaches = room < 0 < room + stride + (stride - 1 if ceil else 0)
-        wide.append(high - room if reaches else high)
+        extra = size + low + high - window
+        reaches = extra < 0 < extra + stride + (stride - 1 if ceil else 0)
+        wide.append(high - extra if reaches else high)
     return wide

@@ -80,9 +80,9 @@ def take_along_axis(context: TranslationContext) -> str:
 def index_sample(context: TranslationContext) -> str:
     """In each row, the elements at that row's indices."""
     x, index = context.input("x"), context.input("index")
-    taken = context.extension("TakeAlongAxis", [x, index], {"axis": 1})[0]
-    context.takes(taken, 1, "index", 0, context.shape(x)[1] - 1)
-    return taken
+    result = context.extension("TakeAlongAxis", [x, index], {"axis": 1})[0]
+    context.takes(result, 1, "index", 0, context.shape(x)[1] - 1)
+    return result
 
 
 _FIXED = "how many elements it gives depends on the values of a tensor computed at run time; "

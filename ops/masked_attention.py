@@ -1,4 +1,4 @@
-"""Attention whose mask is told in numbers: lengths of sequences, rows where columns are hidden."""
+"""Attention with a mask given by numbers: lengths of sequences, rows where columns are hidden."""
 
 from __future__ import annotations
 
@@ -204,8 +204,8 @@ def sparse_attention(context: TranslationContext) -> Sequence[str | None]:
     ends = onnx.slice([offset, *(context.shape_const([number]) for number in (1, rows + 1, 2))])
     ends = context.reshape(str(ends), [batch, heads, 1, rows])
     numbers = np.arange(count, dtype=np.int32).reshape(1, 1, count, 1)
-    ahead = onnx.less([context.const(numbers, context.dtype(offset)), ends])
-    past = context.cast(str(onnx.logical_not([ahead])), context.dtype(columns))
+    before = onnx.less([context.const(numbers, context.dtype(offset)), ends])
+    past = context.cast(str(onnx.logical_not([before])), context.dtype(columns))
     row = onnx.reducesum([past], [3], 0)
     width = context.const(np.asarray(rows), context.dtype(columns))
     places = onnx.add([onnx.mul([row, width]), columns])

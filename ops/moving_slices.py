@@ -59,7 +59,7 @@ def bounds_at_run_time(
     steps: Sequence[int],
     dropped: Collection[int],
 ) -> list[tuple[int, int] | Moving]:
-    """What is taken of each of `axes`: (start, end), or places that move.
+    """The slice of each of `axes`: (start, end), or indices known at run time only.
 
     Raises:
         NotSupported: a length does not follow from the program: an end is not its start and a
@@ -100,16 +100,16 @@ def cut_at_run_time(context: TranslationContext, axes: list[int], steps: list[in
     part = context.input("x" if context.has("x") else "input")
     dropped = [int(axis) for axis in context.attr("decrease_axis", ())]
     cuts = bounds_at_run_time(context, axes, steps, dropped)
-    for axis, step, taken in zip(axes, steps, cuts, strict=True):
-        if isinstance(taken, Moving):
-            places = taken.places(context)
+    for axis, step, cut in zip(axes, steps, cuts, strict=True):
+        if isinstance(cut, Moving):
+            places = cut.places(context)
             axis %= context.rank(part)
             size = context.shape(part)[axis]
             part = str(context.onnx.gather([part, places], axis))
-            if taken.from_zero:
+            if cut.from_zero:
                 context.takes(part, 1, "index", 0, size - 1)
         else:
-            bounds = onnx_bounds(context.shape(part)[axis], *taken, step)
+            bounds = onnx_bounds(context.shape(part)[axis], *cut, step)
             numbers = [context.shape_const([number]) for number in (*bounds, axis, step)]
             part = str(context.onnx.slice([part, *numbers]))
     return part

@@ -135,8 +135,8 @@ def _even(size: int, kernel: int, stride: int, before: int, after: int, ceil: bo
     Paddle's kernel ends a window at ``size + before`` when it counts what to divide by, whatever
     the padding after is.
     """
-    room = size - kernel + before + after + (stride - 1 if ceil else 0)
-    starts = [at * stride - before for at in range(room // stride + 1)]
+    extra = size - kernel + before + after + (stride - 1 if ceil else 0)
+    starts = [at * stride - before for at in range(extra // stride + 1)]
     ends = [min(start + kernel, size + before) for start in starts]
     divisors = [end - start for start, end in zip(starts, ends, strict=True)]
     starts = [min(max(start, 0), size) for start in starts]

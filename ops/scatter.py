@@ -46,7 +46,7 @@ def _nothing_scattered(
 def _places(context: TranslationContext, index: str, size: int, stride: int = 1) -> str:
     """``index * stride``, indices below zero counted from the end.
 
-    Gather reads it from a table: that judges indices, each by its own axis.
+    Gather reads it from a table: that checks indices, each by its own axis.
     """
     table = context.const(np.arange(size) * stride, "int32")
     return str(context.onnx.gather([table, index], 0))
@@ -189,8 +189,8 @@ def _position(at: int, rank: int, size: int) -> list[int]:
 def _set_slice(context: TranslationContext, x: str, value: str) -> str:
     """`x` with `value` in a slice: for each cut axis, which value an element takes, and if any."""
     shape, rank = context.shape(x), context.rank(x)
-    taken = _taken(context, shape)
-    counts = {axis: _count(places) for axis, places in taken.items()}
+    cuts = _cuts(context, shape)
+    counts = {axis: _count(places) for axis, places in cuts.items()}
     sliced = [counts.get(axis, dim) for axis, dim in enumerate(shape)]
     if 0 in sliced:
         return str(context.onnx.identity([x]))
@@ -206,7 +206,7 @@ def _set_slice(context: TranslationContext, x: str, value: str) -> str:
         value = str(context.onnx.expand([value, context.shape_const(seen)]))
     value = context.reshape(value, sliced)
     inside, moving = np.ones([1] * rank, bool), []
-    for axis, places in taken.items():
+    for axis, places in cuts.items():
         if isinstance(places, Moving):
             hit, source = _moved(context, places, shape[axis])
             moving.append(context.reshape(hit, _position(axis, rank, shape[axis])))
@@ -226,7 +226,7 @@ def _set_slice(context: TranslationContext, x: str, value: str) -> str:
     return str(context.onnx.where([mask, value, x]))
 
 
-def _taken(context: TranslationContext, shape: list[int]) -> dict[int, range | Moving]:
+def _cuts(context: TranslationContext, shape: list[int]) -> dict[int, range | Moving]:
     """The places of each cut axis."""
     rank = max(len(shape), 1)
     axes = [int(axis) % rank for axis in context.attr("axes")]

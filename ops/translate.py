@@ -130,9 +130,9 @@ def translate(
         on_host: whether `fallback` runs an operator that has no translator.
         fallback: gives what runs such an operator.
         writes: parameter or state -> the graph output that is its value in the next run.
-        refused: is told of an operator that cannot be translated, in place of an error; what reads
+        refused: called for an operator that cannot be translated, instead of an error; what reads
             its results reads inputs of the program then.
-        progress: told how many percent of the graph's operators are translated.
+        progress: called with how many percent of the graph's operators are translated.
         in_64_bits: int64 stays INT64; else it is INT32, as on the hardware.
 
     Raises:
@@ -189,7 +189,7 @@ def translate(
             if custom is None and fold(context):
                 continue
             try:
-                with _placed(context.builder, node, place), _told_where(node):
+                with _placed(context.builder, node, place), _noting_source(node):
                     outputs = results(context, custom)
             except Exception as error:
                 if refused is None:
@@ -198,7 +198,7 @@ def translate(
                     # Else what its blocks hold is the reason.
                     refused(node, error)
                     refusals += 1
-                outputs = _stand_ins(context, builder, node)
+                outputs = _placeholder_inputs(context, builder, node)
             if isinstance(outputs, np.ndarray):
                 context.constants[id(node.outputs[0])] = outputs
                 continue
@@ -236,7 +236,9 @@ def translate(
     return result
 
 
-def _stand_ins(context: TranslationContext, builder: Any, node: ir.Node) -> list[str | None]:
+def _placeholder_inputs(
+    context: TranslationContext, builder: Any, node: ir.Node
+) -> list[str | None]:
     """Inputs in the place of the results of an operator that could not be translated.
 
     They are the whole program's, which its blocks read too.
@@ -342,7 +344,7 @@ _OWN_ATTRIBUTES = frozenset(
 
 
 @contextmanager
-def _told_where(node: ir.Node) -> Iterator[None]:
+def _noting_source(node: ir.Node) -> Iterator[None]:
     """PopART's own errors do not know the Paddle program: a note names the user's line."""
     try:
         yield

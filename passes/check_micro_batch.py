@@ -37,10 +37,10 @@ class CheckMicroBatch:
         shapes = {name: dims for name, dims in shapes.items() if dims}
         if wanted == 1 or not shapes or fits(list(shapes.values()), wanted):
             return False
-        told = ", ".join(f"feed {name!r} has the shape {dims}" for name, dims in shapes.items())
+        listed = ", ".join(f"feed {name!r} has the shape {dims}" for name, dims in shapes.items())
         name, dims = next(iter(shapes.items()))
         raise OptionError(
-            f"{self._option} is {wanted}, but {told}: the option sets the rows of feeds whose "
+            f"{self._option} is {wanted}, but {listed}: the option sets the rows of feeds whose "
             f"dimension 0 is -1, and there are none. Make dimension 0 -1, for instance "
             f"paddle.static.data({name!r}, {[-1, *dims[1:]]}){self._again}, or leave "
             f"{self._option} out."

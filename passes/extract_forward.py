@@ -112,7 +112,7 @@ class ExtractForward:
 
 
 def _last_version(by_name: Mapping[str, ir.Value], name: str) -> ir.Value:
-    """What a feed's variable holds at the end; the feed where that cannot be told."""
+    """The last value of a feed's variable; the feed where that is not known."""
     value = by_name[name]
     while (again := value.meta.get(dialect.WRITTEN_AGAIN)) in by_name:
         value = by_name[str(again)]
@@ -188,7 +188,7 @@ def _needed(roots: list[ir.Node | None]) -> set[int]:
 
 def is_backward(node: ir.Node) -> bool:
     """Whether backward or the optimizer has made the node, by its role or its name."""
-    told = roles.is_training_only(node)
-    if told is not None:
-        return told
+    by_role = roles.is_training_only(node)
+    if by_role is not None:
+        return by_role
     return is_update(node) or str(node.op_type).endswith(("_grad", "_grad_"))

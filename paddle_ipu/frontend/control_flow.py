@@ -105,7 +105,7 @@ def selection(
 def backward(
     op_type: str, operands: Sequence[ir.Value | None], outputs: Sequence[ir.Value]
 ) -> ir.Node:
-    """``if_grad`` or ``while_grad``: which values it reads is all that anybody asks."""
+    """An ``if_grad`` or ``while_grad`` node: it only says which values it reads."""
     return _node(op_type, operands, [], outputs, ())
 
 

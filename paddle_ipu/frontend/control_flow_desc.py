@@ -24,7 +24,7 @@ from paddle_ipu.frontend.program_types import ProgramDesc
 
 IF, WHILE = "conditional_block", "while"
 BACKWARD = frozenset({"conditional_block_grad", "while_grad", "select_output"})
-"""Operators of backward, of which nobody asks more than that they are there."""
+"""Operators of backward, of which only operands and results are read."""
 
 _SELECT = "select_input"
 _THEN, _ELSE, _CHOICES = "sub_block", "else_block", "choices"
@@ -34,7 +34,7 @@ ARRAY = 13
 
 
 class Reader(Protocol):
-    """What reads one block, as seen from here.
+    """The reader of one block.
 
     Attributes:
         region: what it has made.
@@ -63,7 +63,7 @@ class Reader(Protocol):
         """The version of a variable that a loop hands in."""
 
     def append_node(self, operator: Operator, node: ir.Node) -> None:
-        """Takes a node made from an operator."""
+        """Appends a node made from an operator."""
 
 
 def combined(desc: ProgramDesc, operators: Sequence[Operator]) -> list[Operator]:
@@ -74,17 +74,17 @@ def combined(desc: ProgramDesc, operators: Sequence[Operator]) -> list[Operator]
     Raises:
         InvalidProgramError: a block, a condition or a selection that is none.
     """
-    taken: set[int] = set()
+    merged: set[int] = set()
     made: dict[int, Operator] = {}
     for at, operator in enumerate(operators):
-        if at in taken or operator.type not in (IF, WHILE) or _is_backward(operator):
+        if at in merged or operator.type not in (IF, WHILE) or _is_backward(operator):
             continue
         written = written_outside(desc, _block_of(operator))
         if operator.type == WHILE:
             made[at] = operator.changed(outputs={"Out": written})
             continue
         last, parts, otherwise, choices = _branches(operators, at)
-        taken |= parts - {last}
+        merged |= parts - {last}
         if otherwise is not None:
             written += written_outside(desc, otherwise.index)
         inner = {name for _, then, other in choices for name in (then, other)}
@@ -93,7 +93,7 @@ def combined(desc: ProgramDesc, operators: Sequence[Operator]) -> list[Operator]
             outputs={"Out": [result for result, _, _ in choices] + outputs},
             attributes={_ELSE: otherwise, _CHOICES: choices},
         )
-    return [made.get(at, op) for at, op in enumerate(operators) if at not in taken]
+    return [made.get(at, op) for at, op in enumerate(operators) if at not in merged]
 
 
 def _block_of(operator: Operator) -> int:
@@ -149,7 +149,7 @@ def written_outside(desc: ProgramDesc, block: int, around: Sequence[int] = ()) -
 def _branches(
     operators: Sequence[Operator], at: int
 ) -> tuple[int, set[int], Block | None, list[tuple[str, str, str]]]:
-    """(where the node stands, the operators it is made of, the false block, the selections)."""
+    """(index of the node, the operators it is made of, the false block, the selections)."""
     cond = operators[at].input("Cond")
     parts, otherwise, choices = {at}, None, []
     opposite = mask = None
@@ -215,8 +215,8 @@ def _add_if(reader: Reader, operator: Operator) -> None:
             "on an IPU is known beforehand. Use paddle.static.nn.cond."
         )
     _, cond = _condition(reader, operator, "Cond")
-    then = _entered(reader, operator.attributes[_THEN])
-    otherwise = _entered(reader, operator.attributes.get(_ELSE))
+    then = _read_branch(reader, operator.attributes[_THEN])
+    otherwise = _read_branch(reader, operator.attributes.get(_ELSE))
     choices: Sequence[tuple[str, str, str]] = operator.attributes.get(_CHOICES, ())
     pairs = [(first, second) for _, first, second in choices]
     pairs += [(name, name) for name in operator.outputs["Out"][len(choices) :]]
@@ -243,7 +243,7 @@ class _Empty:
         return None if found is None else self.region.capture(found)
 
 
-def _entered(reader: Reader, block: Block | None) -> Reader | _Empty:
+def _read_branch(reader: Reader, block: Block | None) -> Reader | _Empty:
     if block is None:
         return _Empty(reader)
     inside = reader.inside(block.index)
@@ -277,13 +277,13 @@ def _add_while(reader: Reader, operator: Operator) -> None:
     for name in names:
         inside.region.arguments.append(inside.argument(name))
     inside.read_all()
-    going = inside.current(name_of_condition)
-    if going is None:
+    condition = inside.current(name_of_condition)
+    if condition is None:
         raise InvalidProgramError(
             f"the block of operator {WHILE}{operator.place} does not see {name_of_condition!r}, "
             "which says whether it goes on."
         )
-    inside.region.results.append(going)
+    inside.region.results.append(condition)
     inside.region.results.extend(inside.newest[name] for name in names)
     outputs = [reader.write(name) for name in names]
     reader.append_node(operator, control_flow.loop(cond, carried, inside.region, outputs))
@@ -292,7 +292,7 @@ def _add_while(reader: Reader, operator: Operator) -> None:
 
 
 def _write_false(reader: Reader, operator: Operator, name: str) -> None:
-    """What the condition is behind the loop."""
+    """Writes the condition's value after the loop."""
     value = reader.write(name)
     attributes: Mapping[str, str | float | list[int]] = {
         "dtype": "bool",

@@ -351,9 +351,9 @@ def _fused_matmul(form: _Form) -> None:
             dims = form.shape(name)
             if sorted(order) != list(range(len(dims))):
                 raise _RefusedError
-            turned = form.temporary(form.input(side), [dims[axis] for axis in order])
-            form.one("transpose2", name, turned, axis=order)
-            name = turned
+            transposed = form.temporary(form.input(side), [dims[axis] for axis in order])
+            form.one("transpose2", name, transposed, axis=order)
+            name = transposed
         operands.append(name)
     if form.attributes.get("fused_reshape_Out") or form.attributes.get("fused_transpose_Out"):
         # Their product's shape is in no variable of the program.

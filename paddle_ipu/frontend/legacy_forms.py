@@ -17,8 +17,8 @@ from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.frontend.legacy_operator import EMPTY, Operator
 
 
-class Variables(Protocol):
-    """What a rewrite asks about the program's variables."""
+class ProgramVariables(Protocol):
+    """The program's variables, as a rewrite needs them."""
 
     def shape(self, name: str) -> list[int]:
         """The dimensions, -1 for one known only at run time."""
@@ -37,17 +37,17 @@ class Variables(Protocol):
         """Makes a variable of another's dtype and gives its name."""
 
 
-Rewrite = Callable[[Operator, Variables], list[Operator]]
+Rewrite = Callable[[Operator, ProgramVariables], list[Operator]]
 
 
-def modern(operator: Operator, variables: Variables) -> list[Operator]:
+def modern(operator: Operator, variables: ProgramVariables) -> list[Operator]:
     """The plain operators that do what `operator` does: itself, where it is plain."""
     rewrite = REWRITES.get(operator.type)
     return [operator] if rewrite is None else rewrite(operator, variables)
 
 
-def _align(operator: Operator, variables: Variables) -> list[Operator]:
-    """``axis`` says where Y's dimensions stand among X's; today they stand last."""
+def _align(operator: Operator, variables: ProgramVariables) -> list[Operator]:
+    """``axis`` says where Y's dimensions stand among X's; in phi they are the last."""
     x, y = _one(operator, "X"), _one(operator, "Y")
     axis = int(operator.attributes.get("axis", -1))
     plain = operator.changed(without=["axis"])
@@ -60,7 +60,7 @@ def _align(operator: Operator, variables: Variables) -> list[Operator]:
     return [_reshape(operator, y, name, aligned), plain.changed(inputs={"X": [x], "Y": [name]})]
 
 
-def _mul(operator: Operator, variables: Variables) -> list[Operator]:
+def _mul(operator: Operator, variables: ProgramVariables) -> list[Operator]:
     """A product of matrices: the first ``num_col_dims`` dimensions are the rows of each."""
     x, y, out = _one(operator, "X"), _one(operator, "Y"), _out(operator)
     columns = int(operator.attributes.get("x_num_col_dims", 1))
@@ -88,7 +88,7 @@ def _mul(operator: Operator, variables: Variables) -> list[Operator]:
 
 
 def _flatten_to(
-    forms: list[Operator], operator: Operator, variables: Variables, name: str, columns: int
+    forms: list[Operator], operator: Operator, variables: ProgramVariables, name: str, columns: int
 ) -> str:
     """A matrix whose rows are the first `columns` dimensions."""
     shape = variables.shape(name)
@@ -98,7 +98,7 @@ def _flatten_to(
     return result
 
 
-def _flatten(operator: Operator, variables: Variables) -> list[Operator]:
+def _flatten(operator: Operator, variables: ProgramVariables) -> list[Operator]:
     """``flatten`` and ``flatten2`` make a matrix with `axis` dimensions as rows."""
     x, out = _one(operator, "X"), _out(operator)
     axis = int(operator.attributes.get("axis", 1))
@@ -106,7 +106,7 @@ def _flatten(operator: Operator, variables: Variables) -> list[Operator]:
     return [_reshape(operator, x, out, [_size(shape[:axis]), _size(shape[axis:])])]
 
 
-def _matmul(operator: Operator, variables: Variables) -> list[Operator]:
+def _matmul(operator: Operator, variables: ProgramVariables) -> list[Operator]:
     """The first ``matmul`` multiplies the product with `alpha`."""
     alpha = float(operator.attributes.get("alpha", 1.0))
     plain = operator.changed(without=["alpha"])
@@ -123,7 +123,7 @@ def _matmul(operator: Operator, variables: Variables) -> list[Operator]:
 def _without_last(slot: str) -> Rewrite:
     """The first ``lookup_table`` and ``one_hot`` take ids of shape [..., 1]."""
 
-    def rewrite(operator: Operator, variables: Variables) -> list[Operator]:
+    def rewrite(operator: Operator, variables: ProgramVariables) -> list[Operator]:
         ids = _one(operator, slot)
         shape = variables.shape(ids)
         if not shape or shape[-1] != 1:
@@ -137,7 +137,7 @@ def _without_last(slot: str) -> Rewrite:
     return rewrite
 
 
-def _fill_constant(operator: Operator, variables: Variables) -> list[Operator]:
+def _fill_constant(operator: Operator, variables: ProgramVariables) -> list[Operator]:
     """``str_value`` holds what ``value`` cannot: whole numbers above 2**24, inf."""
     written = str(operator.attributes.get("str_value", ""))
     value = {"value": _number(operator, written)} if written else {}
@@ -162,7 +162,7 @@ def _number(operator: Operator, written: str) -> float:
         ) from error
 
 
-def _cross_entropy(operator: Operator, variables: Variables) -> list[Operator]:
+def _cross_entropy(operator: Operator, variables: ProgramVariables) -> list[Operator]:
     """The loss of probabilities, which is that of logits without its softmax."""
     return [
         operator.changed(
@@ -174,7 +174,7 @@ def _cross_entropy(operator: Operator, variables: Variables) -> list[Operator]:
     ]
 
 
-def _linear_quantisation(operator: Operator, variables: Variables) -> list[Operator]:
+def _linear_quantisation(operator: Operator, variables: ProgramVariables) -> list[Operator]:
     """Paddle 2 has bits instead of bounds, and takes whole numbers for what it makes floats of."""
     forms = []
     if "qmax" not in operator.attributes:
@@ -190,22 +190,22 @@ def _linear_quantisation(operator: Operator, variables: Variables) -> list[Opera
     return [*forms, operator]
 
 
-def _rank_loss(operator: Operator, variables: Variables) -> list[Operator]:
+def _rank_loss(operator: Operator, variables: ProgramVariables) -> list[Operator]:
     """``log(1 + exp(left - right)) - label * (left - right)``."""
     label, left, right, out = (
         *(_one(operator, slot) for slot in ("Label", "Left", "Right")),
         _out(operator),
     )
-    difference, soft, taken = (variables.declare(left, variables.shape(left)) for _ in range(3))
+    difference, soft, weighted = (variables.declare(left, variables.shape(left)) for _ in range(3))
     return [
         operator.changed("elementwise_sub", {"X": [left], "Y": [right]}, {"Out": [difference]}),
         operator.beside("softplus", difference, soft, {"beta": 1.0, "threshold": 20.0}),
-        operator.changed("elementwise_mul", {"X": [label], "Y": [difference]}, {"Out": [taken]}),
-        operator.changed("elementwise_sub", {"X": [soft], "Y": [taken]}, {"Out": [out]}),
+        operator.changed("elementwise_mul", {"X": [label], "Y": [difference]}, {"Out": [weighted]}),
+        operator.changed("elementwise_sub", {"X": [soft], "Y": [weighted]}, {"Out": [out]}),
     ]
 
 
-def _data_norm(operator: Operator, variables: Variables) -> list[Operator]:
+def _data_norm(operator: Operator, variables: ProgramVariables) -> list[Operator]:
     """``(x - sum / size) * sqrt(size / square_sum)``, and a scale and a bias where it has them."""
     if int(operator.attributes.get("slot_dim", -1)) > 0:
         raise NotSupported(
@@ -243,21 +243,21 @@ _OF_DATA_NORM = (
 )  # fmt: skip
 
 
-def _data_norm_gradient(operator: Operator, variables: Variables) -> list[Operator]:
+def _data_norm_gradient(operator: Operator, variables: ProgramVariables) -> list[Operator]:
     raise NotSupported(
         f"operator data_norm{operator.place}: its statistics are trained by gradients that are no "
         "derivatives, which has no translator. Train with batch_norm; inference works."
     )
 
 
-def _without_weight(operator: Operator, variables: Variables) -> list[Operator]:
+def _without_weight(operator: Operator, variables: ProgramVariables) -> list[Operator]:
     """Its third result is the weight as it was: nothing is written."""
     if operator.input("W") != operator.output("W_Out"):
         return [operator]
     return [operator.changed(outputs={**operator.outputs, "W_Out": [EMPTY]})]
 
 
-def _truncated(operator: Operator, variables: Variables) -> list[Operator]:
+def _truncated(operator: Operator, variables: ProgramVariables) -> list[Operator]:
     """Without bounds, as Paddle 2 writes it, the normal numbers of two standard deviations."""
     if "a" in operator.attributes:
         return [operator]
@@ -265,13 +265,13 @@ def _truncated(operator: Operator, variables: Variables) -> list[Operator]:
     return [operator.changed(attributes={"a": mean - 2 * std, "b": mean + 2 * std})]
 
 
-def _rms_norm(operator: Operator, variables: Variables) -> list[Operator]:
+def _rms_norm(operator: Operator, variables: ProgramVariables) -> list[Operator]:
     """Up to Paddle 3.2 the name was that of what is ``fused_rms_norm_quant`` since."""
     older = operator.input("norm_weight") is not None
     return [operator.changed("fused_rms_norm_quant") if older else operator]
 
 
-def _batch_norm(operator: Operator, variables: Variables) -> list[Operator]:
+def _batch_norm(operator: Operator, variables: ProgramVariables) -> list[Operator]:
     """Without training the running statistics are written as they are read: nothing happens.
 
     ``sync_batch_norm``, over all devices, is the same on one.
@@ -286,21 +286,21 @@ def _batch_norm(operator: Operator, variables: Variables) -> list[Operator]:
     return [operator.changed(outputs=outputs)]
 
 
-def _reduce(operator: Operator, variables: Variables) -> list[Operator]:
+def _reduce(operator: Operator, variables: ProgramVariables) -> list[Operator]:
     """``reduce_all`` stands for every dimension; so does an empty list."""
     whole = bool(operator.attributes.get("reduce_all", False))
     return [operator.changed(attributes={"dim": []} if whole else {}, without=["reduce_all"])]
 
 
-def _split(operator: Operator, variables: Variables) -> list[Operator]:
+def _split(operator: Operator, variables: ProgramVariables) -> list[Operator]:
     number = int(operator.attributes.get("num", 0))
     if number and not operator.inputs.get("SectionsTensorList"):
         return [operator.changed("split_with_num", without=["sections"])]
     return [operator.changed(without=["num"])]
 
 
-def _strided_slice(operator: Operator, variables: Variables) -> list[Operator]:
-    """Axes of which one element is taken are dropped behind it."""
+def _strided_slice(operator: Operator, variables: ProgramVariables) -> list[Operator]:
+    """Axes with one element of the slice are dropped after it."""
     plain = _from_paddle_2(operator, variables, "strides").changed(without=["decrease_axis"])
     dropped = [int(axis) for axis in operator.attributes.get("decrease_axis", ())]
     if not dropped:
@@ -316,7 +316,7 @@ def _strided_slice(operator: Operator, variables: Variables) -> list[Operator]:
     ]
 
 
-def _from_paddle_2(operator: Operator, variables: Variables, steps: str) -> Operator:
+def _from_paddle_2(operator: Operator, variables: ProgramVariables, steps: str) -> Operator:
     """Paddle 2's bounds backwards, which phi reads in another way.
 
     A start before the front is the first element. The end -1 means as far as the first element;
@@ -351,17 +351,17 @@ def _from_paddle_2(operator: Operator, variables: Variables, steps: str) -> Oper
     return operator.changed(attributes={"starts": starts, "ends": ends})
 
 
-def _triangle(operator: Operator, variables: Variables) -> list[Operator]:
+def _triangle(operator: Operator, variables: ProgramVariables) -> list[Operator]:
     name = "tril" if operator.attributes.get("lower", False) else "triu"
     return [operator.changed(operator.type.replace("tril_triu", name), without=["lower"])]
 
 
-def _range(operator: Operator, variables: Variables) -> list[Operator]:
+def _range(operator: Operator, variables: ProgramVariables) -> list[Operator]:
     """Its dtype is that of its bounds."""
     return [operator.changed(attributes={"dtype": variables.dtype(_one(operator, "Start"))})]
 
 
-def _argument(operator: Operator, variables: Variables) -> list[Operator]:
+def _argument(operator: Operator, variables: ProgramVariables) -> list[Operator]:
     """dtype -1 stands for int64."""
     unset = operator.attributes.get("dtype", -1) == -1
     return [operator.changed(attributes={"dtype": 3}) if unset else operator]
@@ -370,7 +370,7 @@ def _argument(operator: Operator, variables: Variables) -> list[Operator]:
 _VALUES = ("bool_values", "fp32_values", "fp64_values", "int32_values", "int64_values")
 
 
-def _assign_value(operator: Operator, variables: Variables) -> list[Operator]:
+def _assign_value(operator: Operator, variables: ProgramVariables) -> list[Operator]:
     """The values stand in the attribute of their dtype; newer ones have one for all."""
     found = operator.attributes.get("values") or []
     for name in _VALUES:
@@ -387,7 +387,7 @@ def _assign_value(operator: Operator, variables: Variables) -> list[Operator]:
     ]
 
 
-def _assign(operator: Operator, variables: Variables) -> list[Operator]:
+def _assign(operator: Operator, variables: ProgramVariables) -> list[Operator]:
     """Into a persistable variable it is a side effect."""
     out = _out(operator)
     if not variables.is_persistable(out):
@@ -395,18 +395,18 @@ def _assign(operator: Operator, variables: Variables) -> list[Operator]:
     return [operator.changed("assign_out_", {"X": [_one(operator, "X")], "Out": [out]})]
 
 
-def _transposed_convolution(operator: Operator, variables: Variables) -> list[Operator]:
+def _transposed_convolution(operator: Operator, variables: ProgramVariables) -> list[Operator]:
     """Passes of Paddle's gave it a bias, which makes another operator of it."""
     biased = operator.input("Bias") is not None
     return [operator.changed("conv2d_transpose_bias") if biased else operator]
 
 
-def _interpolation(operator: Operator, variables: Variables) -> list[Operator]:
+def _interpolation(operator: Operator, variables: ProgramVariables) -> list[Operator]:
     """The first version's scale only says how large the image becomes; the second samples by it."""
     scale = operator.attributes.get("scale", 0.0)
     sizes: dict[str, int | list[float]] = {"scale": []}
-    told = any(operator.input(slot) is not None for slot in ("OutSize", "SizeTensor"))
-    if isinstance(scale, (int, float)) and scale > 0 and not told:
+    is_given = any(operator.input(slot) is not None for slot in ("OutSize", "SizeTensor"))
+    if isinstance(scale, (int, float)) and scale > 0 and not is_given:
         dims = variables.shape(_one(operator, "X"))
         last = operator.attributes.get("data_layout", "NCHW") in ("NHWC", "NDHWC", "NWC")
         spatial = dims[1:-1] if last else dims[2:]
@@ -420,24 +420,24 @@ def _interpolation(operator: Operator, variables: Variables) -> list[Operator]:
     return [operator.changed(f"{operator.type}_v2", attributes=sizes)]
 
 
-def _write_to_array(operator: Operator, variables: Variables) -> list[Operator]:
+def _write_to_array(operator: Operator, variables: ProgramVariables) -> list[Operator]:
     """It writes on the array that its result names."""
     return [operator.changed(inputs={**operator.inputs, "Array": operator.outputs["Out"]})]
 
 
-def _matrix_rank(operator: Operator, variables: Variables) -> list[Operator]:
+def _matrix_rank(operator: Operator, variables: ProgramVariables) -> list[Operator]:
     """A tolerance that is a tensor makes another operator of it."""
     if not operator.inputs.get("TolTensor"):
         return [operator]
     return [operator.changed("matrix_rank_tol", without=["tol"])]
 
 
-def _increment(operator: Operator, variables: Variables) -> list[Operator]:
+def _increment(operator: Operator, variables: ProgramVariables) -> list[Operator]:
     in_place = operator.input("X") == operator.output("Out")
     return [operator.changed("increment_") if in_place else operator]
 
 
-def _set_value(operator: Operator, variables: Variables) -> list[Operator]:
+def _set_value(operator: Operator, variables: ProgramVariables) -> list[Operator]:
     """Writing a tensor is an operator of its own; old programs have the numbers by dtype."""
     operator = _from_paddle_2(operator, variables, "steps")
     if operator.inputs.get("ValueTensor"):
@@ -449,14 +449,14 @@ def _set_value(operator: Operator, variables: Variables) -> list[Operator]:
     return [operator.changed(attributes=given, without=[*typed, "dtype"])]
 
 
-def _repeat_interleave(operator: Operator, variables: Variables) -> list[Operator]:
+def _repeat_interleave(operator: Operator, variables: ProgramVariables) -> list[Operator]:
     """Numbers of repeats in a tensor make it an operator of its own."""
     if not operator.inputs.get("RepeatsTensor"):
         return [operator]
     return [operator.changed("repeat_interleave_with_tensor_index", without=["Repeats"])]
 
 
-def _zeros_like(operator: Operator, variables: Variables) -> list[Operator]:
+def _zeros_like(operator: Operator, variables: ProgramVariables) -> list[Operator]:
     return [operator.changed("fill_any_like", attributes={"value": 0.0})]
 
 

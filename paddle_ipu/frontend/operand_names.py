@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from paddle_ipu.frontend.vocabulary.table import TABLE
+from paddle_ipu.frontend.vocabulary import table  # noqa: F401 - fills the next
+from paddle_ipu.frontend.vocabulary.row import TABLE
 
 _OF_PIR_ONLY: Mapping[str, tuple[str, ...]] = {
     "add_n_array": ("inputs",),

@@ -88,7 +88,7 @@ class _Reader:
         self._values: dict[Hashable, ir.Value | None] = {}
         self._lists: dict[Hashable, list[ir.Value | None]] = {}
         self._feeds: dict[str, ir.Value] = {}
-        self._taken: set[str] = set() if outside is None else outside._taken
+        self._names: set[str] = set() if outside is None else outside._names
 
     def add(self, op: PirOperation) -> None:
         name = op.name()
@@ -107,20 +107,20 @@ class _Reader:
         elif name == _SLICE:
             # Paddle's translation of a ProgramDesc takes the members of a list one by one.
             parts = self._members(op.operand_source(0))
-            self._take(op, 0, parts[int(op.attrs()["index"])])
+            self._set_result(op, 0, parts[int(op.attrs()["index"])])
         elif name == _PARAMETER or name == "pd_op.data":
             self._main()._add_input(op, name == _PARAMETER)
         else:
             self._add_node(op, name)
 
     def _split(self, op: PirOperation) -> None:
-        """The members of a list; one that an operator made takes the name it got here."""
+        """Reads ``builtin.split``: a member that an operator made takes the name it has here."""
         parts = self._members(op.operand_source(0))
         for index, part in enumerate(parts):
-            self._take(op, index, part)
+            self._set_result(op, index, part)
 
-    def _take(self, op: PirOperation, index: int, part: ir.Value | None) -> None:
-        """A member of a list becomes the result of that number."""
+    def _set_result(self, op: PirOperation, index: int, part: ir.Value | None) -> None:
+        """Makes a member of a list the result of that number."""
         result = op.result(index)
         self._values[result.id] = part
         if part is not None and part.producer() is not None:
@@ -128,7 +128,7 @@ class _Reader:
         name = op.attrs().get(f"{NAME_PREFIX}{index}")
         if name is not None and part is not None and part.producer() is not None:
             part.name = name
-            self._taken.add(name)
+            self._names.add(name)
 
     def _find(self, value: PirValue) -> ir.Value | None:
         if not value.initialized():
@@ -172,7 +172,7 @@ class _Reader:
         value.meta[AMP] = attributes.get(AMP)
         value.meta[dialect.TRAINABLE] = bool(attributes.get("trainable", [False])[0])
         value.meta[dialect.CALLSTACK] = attributes.get("op_callstack", ())
-        self._taken.add(name)
+        self._names.add(name)
         if is_parameter and not persistable:
             self.unsaved.add(name)
         if role == dialect.FEED and (declared := self._feeds.setdefault(name, value)) is not value:
@@ -193,7 +193,7 @@ class _Reader:
             for key, value in sorted(attributes.items())
             if key not in _DROPPED and not key.startswith(NAME_PREFIX)
         }
-        kept |= _unsaid(op_type)
+        kept |= _implied_attributes(op_type)
         if input_segments is not None:
             kept["input_segments"] = input_segments
         if output_segments is not None:
@@ -217,7 +217,7 @@ class _Reader:
         attributes = op.attrs()
         if _is_backward(op):
             read = dict(_gradients_read(op))
-            operands = [self._find(value) for value in read.values() if self._knows(value)]
+            operands = [self._find(value) for value in read.values() if self._has_value(value)]
             outputs, _ = self._results(op, f"{name.partition('.')[2]}_grad", attributes)
             node = control_flow.backward(f"{name.partition('.')[2]}_grad", [*operands], outputs)
             node.meta[dialect.INPUT_NAMES] = ("out_grad",) * len(operands)
@@ -242,7 +242,7 @@ class _Reader:
         self.nodes.append(node)
 
     def _add_selection(self, op: PirOperation) -> None:
-        """Paddle's translation of a ProgramDesc selects between what conditional blocks gave."""
+        """Reads a selection between two blocks' results, as Paddle translates a ProgramDesc."""
         attributes = op.attrs()
         values = [self._find(value) for value in op.operands_source()]
         mask, otherwise, then = (value for value in values if value is not None)
@@ -254,7 +254,7 @@ class _Reader:
     def _read_block(self, block: PirBlock) -> Region:
         reader = _Reader(None, self)
         for number, argument in enumerate(block.args()):
-            name = self._fresh(f"argument.{len(self.nodes)}.{number}")
+            name = self._unique_name(f"argument.{len(self.nodes)}.{number}")
             value = _value(name, argument)
             value.meta[dialect.STOPPED] = bool(argument.stop_gradient)
             reader._values[argument.id] = value
@@ -272,9 +272,9 @@ class _Reader:
             )
         return found
 
-    def _knows(self, value: PirValue) -> bool:
+    def _has_value(self, value: PirValue) -> bool:
         known = value.id in self._values and self._values[value.id] is not None
-        return known or (self._outside is not None and self._outside._knows(value))
+        return known or (self._outside is not None and self._outside._has_value(value))
 
     def _gather(self, op: PirOperation) -> tuple[list[ir.Value | None], list[int] | None]:
         inputs: list[ir.Value | None] = []
@@ -304,8 +304,8 @@ class _Reader:
         for index, result in enumerate(op.results()):
             name = attributes.get(f"{NAME_PREFIX}{index}")
             if name is None:
-                name = self._fresh(f"{op_type}.{len(self.nodes)}.{index}")
-            self._taken.add(name)
+                name = self._unique_name(f"{op_type}.{len(self.nodes)}.{index}")
+            self._names.add(name)
             if not result.initialized():
                 # An output the operator leaves out keeps its place.
                 outputs.append(ir.Value(name=name))
@@ -321,7 +321,7 @@ class _Reader:
             else:
                 parts = [
                     dialect.make_value(
-                        self._fresh(f"{name}.{part}"), list(member.shape), _dtype(member)
+                        self._unique_name(f"{name}.{part}"), list(member.shape), _dtype(member)
                     )
                     for part, member in enumerate(members.as_list())
                 ]
@@ -331,10 +331,10 @@ class _Reader:
                 has_list = True
         return outputs, (segments if has_list else None)
 
-    def _fresh(self, name: str) -> str:
-        while name in self._taken:
+    def _unique_name(self, name: str) -> str:
+        while name in self._names:
             name += "_"
-        self._taken.add(name)
+        self._names.add(name)
         return name
 
 
@@ -383,8 +383,8 @@ def _dtype(typed: PirTensorType) -> str:
     return name
 
 
-def _unsaid(op_type: str) -> Mapping[str, int]:
-    """What an operator means in an older Paddle 3, and does not say."""
+def _implied_attributes(op_type: str) -> Mapping[str, int]:
+    """Attributes that an older Paddle 3 does not write, as its operator has one value only."""
     if op_type.removesuffix("_") != "put_along_axis":
         return {}
     import paddle

@@ -77,7 +77,7 @@ def read(program: Any, learning_rate_name: str | None = None) -> ir.Graph:
 
 
 def signature(program: Any) -> tuple[list[str], list[str]]:
-    """The names of the feeds and of the fetches of a saved program, in their columns' order.
+    """The names of a saved program's feeds and of its fetches, in the order of their columns.
 
     Args:
         program: as `read` takes it. A program that was not saved has neither.
@@ -124,7 +124,7 @@ class _Reader:
         self._inputs: list[ir.Value] = []
         self._nodes = self.region.nodes
         self.newest: dict[str, ir.Value] = {}
-        self._taken = set(self._variables)
+        self._names = set(self._variables)
         self._writes: Counter[str] = Counter(
             name for op in self._operators for names in op.outputs.values() for name in names
         )
@@ -146,7 +146,7 @@ class _Reader:
         }
 
     def _modern(self, operator: Operator) -> list[Operator]:
-        with _whole(operator):
+        with _reporting_damage(operator):
             return legacy_forms.modern(operator, self)
 
     def graph(self) -> ir.Graph:
@@ -263,7 +263,7 @@ class _Reader:
 
     def read_all(self) -> None:
         for operator in self._operators:
-            with _whole(operator):
+            with _reporting_damage(operator):
                 self._add(operator)
 
     def current(self, name: str) -> ir.Value | None:
@@ -278,11 +278,8 @@ class _Reader:
             self._add_input(name)
         return self.newest.get(name)
 
-    def write(self, name: str) -> ir.Value:
-        return self._write(name)
-
     def argument(self, name: str) -> ir.Value:
-        self.newest[name] = self._value(name, self._fresh(f"{name}@0"))
+        self.newest[name] = self._value(name, self._unique_name(f"{name}@0"))
         return self.newest[name]
 
     def append_node(self, operator: Operator, node: ir.Node) -> None:
@@ -292,9 +289,6 @@ class _Reader:
         self._nodes.append(node)
 
     def find(self, operator: Operator, name: str) -> ir.Value | None:
-        return self._find(operator, name)
-
-    def _find(self, operator: Operator, name: str) -> ir.Value | None:
         if name == EMPTY:
             return None
         is_current = self._outside is not None or self._is_array(name)
@@ -302,7 +296,7 @@ class _Reader:
         if found is not None:
             return found
         if self._outside is not None and name not in self._own:
-            outer = self._outside._find(operator, name)
+            outer = self._outside.find(operator, name)
             assert outer is not None
             self.newest[name] = self.region.capture(outer)
             return self.newest[name]
@@ -321,7 +315,7 @@ class _Reader:
         variable = self._variables.get(name)
         return name in self._fed or (variable is not None and bool(variable.need_check_feed))
 
-    def _write(self, name: str) -> ir.Value:
+    def write(self, name: str) -> ir.Value:
         self._written[name] += 1
         is_last = self._written[name] == self._writes[name]
         keeps_first = self._keeps_first(name)
@@ -329,9 +323,9 @@ class _Reader:
         if keeps_first and name not in self.newest:
             # The weight itself keeps the name, read or not.
             self.current(name)
-        while version != name and version in self._taken:
+        while version != name and version in self._names:
             version += "_"
-        self._taken.add(version)
+        self._names.add(version)
         value = self._value(name, version)
         before = self.newest.get(name)
         if self._is_fed(name) and name not in self._statistics and before is not None:
@@ -340,7 +334,7 @@ class _Reader:
         return value
 
     def _append_array(self, name: str) -> None:
-        value = self._value(name, self._fresh(f"{name}@0"))
+        value = self._value(name, self._unique_name(f"{name}@0"))
         self.newest[name] = value
         node = ir.Node(dialect.DOMAIN, "create_array", [], [], outputs=[value], name=value.name)
         node.meta[dialect.INPUT_NAMES] = node.meta[dialect.CALLSTACK] = ()
@@ -404,7 +398,7 @@ class _Reader:
                 self._left_out.update(written)
 
     def _without_left_out(self, operator: Operator) -> Operator:
-        """Backward reads results that no row has, ``XShape`` for one: nobody needs them here."""
+        """Without results that no row has: backward reads ``XShape`` and its like."""
         inputs = {
             slot: [EMPTY if name in self._left_out else name for name in names]
             for slot, names in operator.inputs.items()
@@ -412,10 +406,10 @@ class _Reader:
         return operator.changed(inputs=inputs)
 
     def _add_unknown(self, operator: Operator) -> None:
-        """An operator of no row, as it stands: only a custom operator's translator knows it."""
+        """An operator without a row, unchanged: only a custom operator's translator reads it."""
         slots = _declared_order(operator.type, list(operator.inputs))
         inputs = [
-            self._find(operator, name)
+            self.find(operator, name)
             for slot in slots
             for name in operator.inputs[slot]
             if self._is_tensor(name)
@@ -441,13 +435,13 @@ class _Reader:
                 if not names:
                     continue
                 if source.is_list:
-                    return [self._find(operator, name) for name in names]
-                return self._find(operator, names[0])
+                    return [self.find(operator, name) for name in names]
+                return self.find(operator, names[0])
             value = table.attribute_value(
                 operator, source.attribute.name, source.attribute, may_be_tensor=True
             )
             if isinstance(value, Variables):
-                found = [self._find(operator, name) for name in value.names]
+                found = [self.find(operator, name) for name in value.names]
                 return found if value.is_list else found[0]
             return self._constant(operator, source, value)
         return None
@@ -457,25 +451,27 @@ class _Reader:
             items = [value] if isinstance(value, int) else list(value)
             attributes: dict[str, Any] = {"dtype": "int64", "value": items}
             result = dialect.make_value(
-                self._fresh(f"full_int_array.{len(self._nodes)}.0"), [len(items)], "int64"
+                self._unique_name(f"full_int_array.{len(self._nodes)}.0"), [len(items)], "int64"
             )
             self._append(operator, "full_int_array", [], [], attributes, [result])
             return result
         attributes = {"dtype": source.dtype, "shape": [1], "value": float(value)}
-        result = dialect.make_value(self._fresh(f"full.{len(self._nodes)}.0"), [1], source.dtype)
+        result = dialect.make_value(
+            self._unique_name(f"full.{len(self._nodes)}.0"), [1], source.dtype
+        )
         self._append(operator, "full", [], [], attributes, [result])
         return result
 
     def _result(self, name: str, op_type: str) -> ir.Value:
         if name == EMPTY:
             # An output the operator leaves out keeps its place.
-            return ir.Value(name=self._fresh(f"{op_type}.{len(self._nodes)}"))
-        return self._write(name)
+            return ir.Value(name=self._unique_name(f"{op_type}.{len(self._nodes)}"))
+        return self.write(name)
 
-    def _fresh(self, name: str) -> str:
-        while name in self._taken:
+    def _unique_name(self, name: str) -> str:
+        while name in self._names:
             name += "_"
-        self._taken.add(name)
+        self._names.add(name)
         return name
 
     def _append(
@@ -518,8 +514,8 @@ def _carried(operator: Operator) -> dict[str, Any]:
 
 
 @contextmanager
-def _whole(operator: Operator) -> Iterator[None]:
-    """An attribute of another kind, or a list of another length, is told as the damage it is."""
+def _reporting_damage(operator: Operator) -> Iterator[None]:
+    """Reports an attribute of another kind, or a list of another length, as damage."""
     try:
         yield
     except (TypeError, ValueError, LookupError) as error:

@@ -61,7 +61,7 @@ def assert_same(
     NaN equals NaN, an infinity equals itself; integers and truth values must be equal.
 
     Args:
-        got: the array to judge.
+        got: the array to check.
         expected: what it should be.
         what: how the message names it.
         tolerance: instead of the default of the dtype.

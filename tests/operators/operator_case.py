@@ -13,7 +13,7 @@ from tests.operators.compare import Tolerance
 Array = np.ndarray[Any, Any]
 Build = Callable[..., Any]
 Oracle = Callable[..., Any]
-Judge = Callable[[Sequence[Array]], None]
+Check = Callable[[Sequence[Array]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class OperatorCase:
         oracle: where Paddle has no CPU kernel, the same in NumPy: one array for each input in
             order -> one output or a sequence of them. It must compute in the precision of its
             inputs; gradients are compared with its central differences in float64.
-        judge: for random results: raises AssertionError where the outputs do not follow the
+        check: for random results: raises AssertionError where the outputs do not follow the
             distribution, or are not random at all. Nothing else is compared then.
         gpu_only: Paddle has kernels for GPUs only, and a CPU wheel cannot build the program; see
             `testing.gpu_operator`.
@@ -70,7 +70,7 @@ class OperatorCase:
     limitation: str = ""
     since: Since | None = None
     oracle: Oracle | None = None
-    judge: Judge | None = None
+    check: Check | None = None
     gpu_only: bool = False
 
     @property
@@ -123,7 +123,7 @@ class CaseTable:
         limitation: str = "",
         since: Since | None = None,
         oracle: Oracle | None = None,
-        judge: Judge | None = None,
+        check: Check | None = None,
         gpu_only: bool = False,
         **inputs: Array,
     ) -> None:
@@ -139,7 +139,7 @@ class CaseTable:
                 limitation=limitation,
                 since=since,
                 oracle=oracle,
-                judge=judge,
+                check=check,
                 gpu_only=gpu_only,
             )
         )

@@ -96,8 +96,8 @@ def run_case(case: OperatorCase) -> None:
     if not operators & _forms(case.op):
         raise AssertionError(f"{case.name}: the program has {sorted(operators)}, not {case.op}")
     got = run_on_ipu_model(built)
-    if case.judge is not None:
-        case.judge(list(got.values()))
+    if case.check is not None:
+        case.check(list(got.values()))
         return
     expected = run_on_cpu(built) if case.oracle is None else run_oracle(case, built)
     for what, array in expected.items():

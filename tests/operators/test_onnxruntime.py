@@ -59,7 +59,7 @@ def _cases(row: Row) -> list[OperatorCase]:
     return [
         case
         for case in BY_OPERATOR.get(row.name, ())
-        if not (lacks(case) or case.judge is not None or case.gpu_only) and _is_settled(case)
+        if not (lacks(case) or case.check is not None or case.gpu_only) and _is_settled(case)
     ][:CASES_OF_AN_OPERATOR]
 
 

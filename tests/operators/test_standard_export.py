@@ -62,8 +62,8 @@ def _cases(operator: str) -> list[OperatorCase]:
 
 
 def _trains(case: OperatorCase) -> bool:
-    """Whether its judge is one of training or of dropout, which a model at rest leaves out."""
-    return case.judge is not None and bool(case.gradient or "dropout" in case.name)
+    """Whether its check is one of training or of dropout, which a model at rest leaves out."""
+    return case.check is not None and bool(case.gradient or "dropout" in case.name)
 
 
 def _refused(error: NotSupported) -> set[str]:
@@ -124,8 +124,8 @@ def test_onnxruntime_gives_paddles_numbers(operator: str, tmp_path: Path) -> Non
             continue
         assert not report.not_standard
         got = _by_onnxruntime(path, dict(built.feed))
-        if case.judge is not None:
-            case.judge(got)
+        if case.check is not None:
+            case.check(got)
             continue
         for one, other in zip(got, _expected(case, built), strict=True):
             _same(case, one, other)

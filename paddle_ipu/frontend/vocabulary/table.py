@@ -1,4 +1,4 @@
-"""The table of renames, complete, and how a reader asks it."""
+"""The complete table of renames, and how a reader uses it."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ WITHOUT_MEANING = frozenset(
 )  # fmt: skip
 """Attributes that a kernel, a pass or a trainer reads, and that change no result.
 
-Where one of them does mean something, the operator's row has it.
+Where one of them does change it, the operator's row has it.
 """
 
 _UNSET = {
@@ -87,15 +87,15 @@ _UNSET = {
 """Attributes that must have this value in an operator whose row does not have them."""
 
 
-def check(operator: Operator, found: Row) -> None:
-    """Refuses what the row does not say: an attribute or a slot that may change the result.
+def check(operator: Operator, row: Row) -> None:
+    """Refuses what the row does not have: an attribute or a slot that may change the result.
 
     Raises:
         NotSupported: there is one.
     """
-    known = {attribute.name for attribute in found.attributes.values()}
+    known = {attribute.name for attribute in row.attributes.values()}
     slots: set[str] = set()
-    for operand in found.inputs:
+    for operand in row.inputs:
         for source in operand.sources:
             if isinstance(source, Slot):
                 slots.add(source.name)
@@ -104,7 +104,7 @@ def check(operator: Operator, found: Row) -> None:
     for name, value in operator.attributes.items():
         if name in known or name in WITHOUT_MEANING or name in COMMON:
             continue
-        allowed = found.fixed if name in found.fixed else _UNSET
+        allowed = row.fixed if name in row.fixed else _UNSET
         if name not in allowed:
             raise NotSupported(
                 f"operator {operator.type}{operator.place}: attribute {name!r} is not known here, "

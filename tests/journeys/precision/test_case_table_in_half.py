@@ -53,7 +53,7 @@ def _in_half(case: OperatorCase) -> OperatorCase:
 ROWS = [
     _in_half(case)
     for case in CASES
-    if not case.judge
+    if not case.check
     and not case.oracle
     and any(array.dtype == np.float32 for array in case.inputs.values())
 ]

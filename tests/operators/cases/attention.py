@@ -112,7 +112,7 @@ _add(
 )
 
 
-def judge_dropped_weights(outputs: Any) -> None:
+def check_dropped_weights(outputs: Any) -> None:
     """The mean of ones by weights of which half is left out: 1 on the average, never just 1."""
     out = np.asarray(outputs[0])
     assert abs(out.mean() - 1.0) < 0.1
@@ -127,7 +127,7 @@ _add(
     gpu_only=True,
     gradient=("v",),
     label="dropout",
-    judge=judge_dropped_weights,
+    check=check_dropped_weights,
     q=_MANY,
     k=_MANY,
     v=np.ones_like(_MANY),
@@ -178,7 +178,7 @@ _add(
     gradient=("x",),
     since=_NEW,
     label="dropout",
-    judge=judge_dropped_weights,
+    check=check_dropped_weights,
     x=np.stack([_MANY, _MANY, np.ones_like(_MANY)], axis=2),
 )
 
@@ -231,7 +231,7 @@ _add(
     gpu_only=True,
     gradient=("v",),
     label="dropout",
-    judge=judge_dropped_weights,
+    check=check_dropped_weights,
     q=_MANY,
     k=_MANY,
     v=np.ones_like(_MANY),
@@ -285,7 +285,7 @@ _add(
     gradient=("v",),
     since=_NEW,
     label="dropout",
-    judge=judge_dropped_weights,
+    check=check_dropped_weights,
     q=_MANY,
     k=_MANY,
     v=np.ones_like(_MANY),

@@ -163,7 +163,7 @@ _add(
 )
 
 
-def _judge_halves(outputs: Any) -> None:
+def _check_halves(outputs: Any) -> None:
     """Ones, of which half is left out, plus ones: 1 or 3, and 1 or 2."""
     for total, most in ((outputs[0], 3.0), (outputs[1], 2.0), (outputs[2], 3.0)):
         kept = np.asarray(total) > 1.5
@@ -180,7 +180,7 @@ _add(
     gradient=("x",),
     label="dropout",
     gpu_only=True,
-    judge=_judge_halves,
+    check=_check_halves,
     x=np.ones((64, 32), np.float32),
     y=np.ones((64, 32), np.float32),
 )

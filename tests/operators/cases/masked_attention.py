@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.operators.cases.attention import judge_dropped_weights
+from tests.operators.cases.attention import check_dropped_weights
 from tests.operators.cases.one_operator import operator
 from tests.operators.operator_case import Array, CaseTable, Since, normal
 
@@ -91,7 +91,7 @@ _add(
     gradient=("v",),
     label="dropout",
     gpu_only=True,
-    judge=judge_dropped_weights,
+    check=check_dropped_weights,
     q=np.zeros((128, 4, 2), np.float32),
     k=np.zeros((128, 4, 2), np.float32),
     v=np.ones((128, 4, 2), np.float32),
@@ -323,7 +323,7 @@ _add(
     label="dropout",
     gpu_only=True,
     since=_NEW,
-    judge=judge_dropped_weights,
+    check=check_dropped_weights,
     q=np.zeros((2, 64, 4, 2), np.float32),
     k=np.zeros((2, 64, 4, 2), np.float32),
     v=np.ones((2, 64, 4, 2), np.float32),

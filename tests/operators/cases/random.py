@@ -43,13 +43,13 @@ def counts(output: Array, probabilities: Sequence[float], first: int = 0) -> Non
 def _each(*distributions: Any, wide: int = -1) -> Callable[[Sequence[Array]], None]:
     """Each output follows its distribution; output `wide` is float64."""
 
-    def judge(outputs: Sequence[Array]) -> None:
+    def check(outputs: Sequence[Array]) -> None:
         for at, (output, distribution) in enumerate(zip(outputs, distributions, strict=True)):
             follows(output, distribution, "float64" if at == wide else "float32")
         for at, output in enumerate(outputs[1:]):
             assert not np.array_equal(output, outputs[at]), "two draws are the same"
 
-    return judge
+    return check
 
 
 _SEEDED = "its seed makes Paddle repeat the same numbers; they are others here"
@@ -66,7 +66,7 @@ _add(
         paddle.randn(MANY, dtype="float64"),
     ],
     limitation=_SEEDED,
-    judge=_each(
+    check=_each(
         stats.norm(),
         stats.norm(1, 2),
         stats.norm(1, 0.5),
@@ -87,13 +87,13 @@ _add(
     "gaussian",
     lambda: [paddle.tensor.random.gaussian([8], seed=seed) for seed in (7, 7, 8)],
     label="one seed, one draw",
-    judge=_repeats,
+    check=_repeats,
 )
 _add(
     "uniform",
     lambda: [paddle.uniform([8], min=-1.0, max=1.0, seed=seed) for seed in (7, 7, 8)],
     label="one seed, one draw",
-    judge=_repeats,
+    check=_repeats,
 )
 
 
@@ -102,7 +102,7 @@ def _scalars(outputs: Sequence[Array]) -> None:
     assert np.isfinite(outputs[0])
 
 
-_add("gaussian", lambda: [paddle.randn([]), paddle.randn([0, 3])], label="small", judge=_scalars)
+_add("gaussian", lambda: [paddle.randn([]), paddle.randn([0, 3])], label="small", check=_scalars)
 _add(
     "uniform",
     lambda: [
@@ -112,7 +112,7 @@ _add(
         paddle.rand(MANY, dtype="float64"),
     ],
     limitation=_SEEDED,
-    judge=_each(
+    check=_each(
         stats.uniform(), stats.uniform(-1, 2), stats.uniform(2, 3), stats.uniform(), wide=3
     ),
 )
@@ -132,7 +132,7 @@ _add(
         for given in ((0.0, 1.0, 0), (2.0, 0.5, 0), (2.0, 0.5, 9))
     ],
     limitation=_SEEDED,
-    judge=_each(stats.norm(), stats.norm(2, 0.5), stats.norm(2, 0.5)),
+    check=_each(stats.norm(), stats.norm(2, 0.5), stats.norm(2, 0.5)),
     x=_x(),
 )
 _add(
@@ -151,7 +151,7 @@ _add(
         for given in ((-1.0, 1.0, 0), (2.0, 5.0, 0), (2.0, 5.0, 9))
     ],
     limitation=_SEEDED,
-    judge=_each(stats.uniform(-1, 2), stats.uniform(2, 3), stats.uniform(2, 3)),
+    check=_each(stats.uniform(-1, 2), stats.uniform(2, 3), stats.uniform(2, 3)),
     x=_x(),
 )
 TABLE.refuse(
@@ -177,7 +177,7 @@ _add(
         paddle.tensor.random.uniform_random_batch_size_like(x, [-1, 64], dtype="float64"),
     ],
     limitation=_SEEDED,
-    judge=_each(stats.uniform(2, 1), stats.uniform(-1, 2), stats.uniform(-1, 2), wide=2),
+    check=_each(stats.uniform(2, 1), stats.uniform(-1, 2), stats.uniform(-1, 2), wide=2),
     x=_x(),
 )
 
@@ -208,7 +208,7 @@ _add(
         _truncated(0.0, 1.0, 0, -2.0, 2.0, [2, *MANY], paddle.float64),
     ],
     limitation=_SEEDED,
-    judge=_each(
+    check=_each(
         stats.truncnorm(-2, 2), stats.truncnorm(-2, 2, 1, 3), stats.truncnorm(-2, 2), wide=2
     ),
 )
@@ -217,7 +217,7 @@ _add(
     lambda: _truncated(1.0, 2.0, 0, 0.0, 2.0),
     label="bounds",
     since=Since("3.0", "the operator has no bounds"),
-    judge=_each(stats.truncnorm(-0.5, 0.5, 1, 2)),
+    check=_each(stats.truncnorm(-0.5, 0.5, 1, 2)),
 )
 _add(
     "exponential",
@@ -225,14 +225,14 @@ _add(
         paddle.tensor.random.exponential_(paddle.assign(x)),
         paddle.tensor.random.exponential_(paddle.assign(x), lam=4.0),
     ],
-    judge=_each(stats.expon(), stats.expon(scale=0.25)),
+    check=_each(stats.expon(), stats.expon(scale=0.25)),
     x=_x(),
 )
 _add(
     "standard_gamma",
     lambda a, b: [paddle.standard_gamma(a), paddle.standard_gamma(b)],
     since=Since("3.0", "the function does not exist"),
-    judge=_each(stats.gamma(2.5), stats.gamma(0.3)),
+    check=_each(stats.gamma(2.5), stats.gamma(0.3)),
     a=_x(value=2.5),
     b=_x(value=0.3),
 )
@@ -252,7 +252,7 @@ _add(
         if paddle.framework.in_pir_mode()
         else call("dirichlet", [], {"Alpha": a}, {"Out": a.dtype})[0]
     ),
-    judge=_dirichlet,
+    check=_dirichlet,
     a=np.tile(np.asarray([0.5, 1.0, 2.5], np.float32), (2000, 1)),
 )
 
@@ -273,7 +273,7 @@ _add(
         paddle.randint(3, shape=MANY, dtype="int32"),
         paddle.randint(-(2**31), 2**31 - 1, MANY),
     ],
-    judge=_integers,
+    check=_integers,
 )
 
 
@@ -290,7 +290,7 @@ _add(
         paddle._C_ops.random_(paddle.assign(n), -2, 2),
     ],
     since=Since("3.3", "the operator does not exist"),
-    judge=_random,
+    check=_random,
     x=_x(),
     n=integers(*MANY),
 )
@@ -313,7 +313,7 @@ def _permutations(outputs: Sequence[Array]) -> None:
 _add(
     "randperm",
     lambda: [paddle.randperm(500), paddle.randperm(5, "int32"), paddle.randperm(5, "float32")],
-    judge=_permutations,
+    check=_permutations,
 )
 
 
@@ -327,7 +327,7 @@ def _bernoulli(outputs: Sequence[Array]) -> None:
 _add(
     "bernoulli",
     lambda x, b: [paddle.bernoulli(x), paddle.bernoulli(b)],
-    judge=_bernoulli,
+    check=_bernoulli,
     x=_x(value=0.3),
     b=np.asarray([0.0, 1.0], np.float32),
 )
@@ -344,7 +344,7 @@ _add(
     "binomial",
     lambda n, m, p, q: [paddle.binomial(n, p), paddle.binomial(m, q)],
     since=Since("3.0", "the function does not exist"),
-    judge=_binomial,
+    check=_binomial,
     n=np.full(MANY, 5, np.int32),
     m=np.full(MANY, 1000, np.int32),
     p=_x(value=0.3),
@@ -373,7 +373,7 @@ _add(
         paddle.multinomial(q, 3),
         paddle.multinomial(q[0]),
     ],
-    judge=_multinomial,
+    check=_multinomial,
     p=np.asarray([[1, 2, 7], [5, 5, 0]], np.float32),
     q=np.tile(np.asarray([1, 2, 6, 0, 1], np.float32), (3000, 1)),
 )
@@ -397,7 +397,7 @@ def _poisson(outputs: Sequence[Array]) -> None:
 _add(
     "poisson",
     lambda x, y, z: [paddle.poisson(x), paddle.poisson(y), paddle.poisson(z)],
-    judge=_poisson,
+    check=_poisson,
     x=_x(value=1.5),
     y=_x(value=80.0),
     z=_x(3),

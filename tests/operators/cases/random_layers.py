@@ -29,7 +29,7 @@ def _cotangent(shape: Sequence[int]) -> Array:
 
 
 def _rrelu(x: Array) -> Callable[[Sequence[Array]], None]:
-    def judge(outputs: Sequence[Array]) -> None:
+    def check(outputs: Sequence[Array]) -> None:
         out, gradient = outputs
         negative = x < 0
         np.testing.assert_array_equal(out[~negative], x[~negative])
@@ -39,7 +39,7 @@ def _rrelu(x: Array) -> Callable[[Sequence[Array]], None]:
         np.testing.assert_allclose(gradient[~negative], weight[~negative])
         np.testing.assert_allclose(gradient[negative], (weight[negative] * factor), rtol=1e-5)
 
-    return judge
+    return check
 
 
 _add(
@@ -47,7 +47,7 @@ _add(
     lambda x: F.rrelu(x, 0.1, 0.4, training=True),
     gradient=("x",),
     label="training",
-    judge=_rrelu(normal(*MANY)),
+    check=_rrelu(normal(*MANY)),
     x=normal(*MANY),
 )
 _add(
@@ -59,7 +59,7 @@ _add(
 
 
 def _gumbel(x: Array, temperature: float) -> Callable[[Sequence[Array]], None]:
-    def judge(outputs: Sequence[Array]) -> None:
+    def check(outputs: Sequence[Array]) -> None:
         soft, hard, columns, gradient = outputs
         np.testing.assert_allclose(soft.sum(1), 1.0, rtol=1e-5)
         weights = np.exp(x[0]) / np.exp(x[0]).sum()
@@ -73,7 +73,7 @@ def _gumbel(x: Array, temperature: float) -> Callable[[Sequence[Array]], None]:
         follows(difference - (x[0, 0] - x[0, 1]), stats.logistic())
         assert np.isfinite(gradient).all() and np.abs(gradient).min(axis=0).max() > 0
 
-    return judge
+    return check
 
 
 _LOGITS = np.tile(np.asarray([0.0, 1.0, -1.0, 0.5], np.float32), (2000, 1))
@@ -85,7 +85,7 @@ _add(
         F.gumbel_softmax(x, axis=0),
     ],
     gradient=("x",),
-    judge=_gumbel(_LOGITS, 2.0),
+    check=_gumbel(_LOGITS, 2.0),
     x=_LOGITS,
 )
 
@@ -103,13 +103,13 @@ _add(
     lambda x: F.gumbel_softmax(x, temperature=2.0),
     gradient=("x",),
     label="gradient",
-    judge=_gumbel_gradient,
+    check=_gumbel_gradient,
     x=_LOGITS[:20],
 )
 
 
 def _centers(labels: Array) -> Callable[[Sequence[Array]], None]:
-    def judge(outputs: Sequence[Array]) -> None:
+    def check(outputs: Sequence[Array]) -> None:
         remapped, sampled = outputs
         assert remapped.dtype == sampled.dtype == labels.dtype and sampled.shape == (8,)
         assert len(set(sampled)) == 8 and sampled.min() >= 0 and sampled.max() < 20
@@ -117,14 +117,14 @@ def _centers(labels: Array) -> Callable[[Sequence[Array]], None]:
         positive = np.unique(labels)
         np.testing.assert_array_equal(sampled[: positive.size], positive)
 
-    return judge
+    return check
 
 
 _CLASSES = np.asarray([11, 5, 1, 3, 12, 5], np.int64)
 _add(
     "class_center_sample",
     lambda label: F.class_center_sample(label, 20, 8),
-    judge=_centers(_CLASSES),
+    check=_centers(_CLASSES),
     label_=_CLASSES,
 )
 
@@ -157,7 +157,7 @@ _add(
         for result in _centers_by_seed(label, seed, classes)
     ],
     label="one seed, one draw",
-    judge=_seeded_centers,
+    check=_seeded_centers,
     label_=_CLASSES,
 )
 TABLE.refuse(
@@ -169,7 +169,7 @@ TABLE.refuse(
 
 
 def _shuffled(x: Array) -> Callable[[Sequence[Array]], None]:
-    def judge(outputs: Sequence[Array]) -> None:
+    def check(outputs: Sequence[Array]) -> None:
         out, order, seed, again, other, gradient = outputs
         np.testing.assert_array_equal(np.sort(order.reshape(-1)), np.arange(60))
         assert (order.reshape(-1) != np.arange(60)).sum() > 40
@@ -180,7 +180,7 @@ def _shuffled(x: Array) -> Callable[[Sequence[Array]], None]:
         expected[order.reshape(-1)] = _cotangent(x.shape).reshape(60, 3)
         np.testing.assert_allclose(gradient.reshape(60, 3), expected)
 
-    return judge
+    return check
 
 
 def _shuffle(x: Any, seed: Any, first: int = 0) -> list[Any]:
@@ -199,7 +199,7 @@ _add(
     # A seed for the first time counts only where none is given.
     lambda x, s: [*_shuffle(x, s), _shuffle(x, s, 5)[1], _shuffle(x, s + 1)[1]],
     gradient=("x",),
-    judge=_shuffled(normal(4, 15, 3)),
+    check=_shuffled(normal(4, 15, 3)),
     x=normal(4, 15, 3),
     s=np.asarray([7]),
 )
@@ -222,13 +222,13 @@ _NUCLEUS: dict[str, Any] = {
     "x": np.tile(np.asarray([0.1, 0.4, 0.2, 0.3], np.float32), (3000, 1)),
     "p": np.full((3000, 1), 0.5, np.float32),
 }
-_add("top_p_sampling", _sample, judge=_top_p, gpu_only=True, **_NUCLEUS)
+_add("top_p_sampling", _sample, check=_top_p, gpu_only=True, **_NUCLEUS)
 _add(
     "top_p_sampling",
     lambda x, p: [_sample(x, p, seed=seed)[1] for seed in (5, 5, 6)],
     label="one seed, one draw",
     gpu_only=True,
-    judge=_repeats_somewhere,
+    check=_repeats_somewhere,
     **_NUCLEUS,
 )
 TABLE.refuse(
@@ -267,7 +267,7 @@ def _dropout(x: Any, p: float, mode: str, seed: int = 0) -> list[Any]:
 
 
 def _dropped(x: Array) -> Callable[[Sequence[Array]], None]:
-    def judge(outputs: Sequence[Array]) -> None:
+    def check(outputs: Sequence[Array]) -> None:
         up, mask, down, below, all_, ones, none, zeros, gradient = outputs
         assert [kept.dtype for kept in (mask, below, ones, zeros)] == [np.uint8] * 4
         counts(mask, [0.25, 0.75])
@@ -281,7 +281,7 @@ def _dropped(x: Array) -> Callable[[Sequence[Array]], None]:
         expected = first * mask / 0.75 + second * below + third
         np.testing.assert_allclose(gradient, expected, rtol=1e-5)
 
-    return judge
+    return check
 
 
 def _dropped_anew(outputs: Sequence[Array]) -> None:
@@ -296,7 +296,7 @@ _add(
     label="fixed seed",
     gradient=("x",),
     limitation="its seed makes Paddle drop the same elements in every run; here they are others",
-    judge=_dropped_anew,
+    check=_dropped_anew,
     x=np.ones(MANY, np.float32),
 )
 _add(
@@ -309,6 +309,6 @@ _add(
     ],
     gradient=("x",),
     label="masks",
-    judge=_dropped(uniform(*MANY)),
+    check=_dropped(uniform(*MANY)),
     x=uniform(*MANY),
 )

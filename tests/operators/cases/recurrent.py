@@ -162,7 +162,7 @@ _rnn("GRU", 2, 1, dropout=1.0)
 _rnn("GRU", 2, 1, dropout=0.5, is_test=True)
 
 
-def _judge_dropout(outputs: Sequence[Array]) -> None:
+def _check_dropout(outputs: Sequence[Array]) -> None:
     """Two plain layers that add nothing: each 1 of x comes out as 0 or, one of four, as 4."""
     kept = outputs[0] != 0
     np.testing.assert_allclose(outputs[0][kept], 4.0, rtol=1e-5)
@@ -193,7 +193,7 @@ _add(
     )[0],
     label="dropout between layers",
     gradient=("x", "one", "none", "bias"),
-    judge=_judge_dropout,
+    check=_check_dropout,
     x=np.ones((20, 16, 8), np.float32),
     h=np.zeros((2, 16, 8), np.float32),
     one=np.eye(8, dtype=np.float32),
