@@ -325,7 +325,7 @@ def test_threads_run_the_same_product_at_a_time() -> None:
 def test_batches_of_any_size_share_their_weights(
     counted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(library, "_COUNTED", counted)
+    monkeypatch.setattr(library, "_EXACT_INTEGERS", counted)
     are_alike, spec = library.are_alike.__wrapped__, replace(PLAIN, channels=64, results=64)
     assert are_alike(spec, replace(spec, images=8))
     assert not are_alike(spec, replace(spec, kernel_width=2))

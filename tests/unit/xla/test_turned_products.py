@@ -49,7 +49,7 @@ def _is_turned(rows: int) -> bool:
 
 @pytest.mark.parametrize("rows", [1, 4, 128])
 def test_few_rows_and_a_large_matrix(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
-    monkeypatch.setattr(linear, "_LARGE", WORDS * WIDTH * 4)
+    monkeypatch.setattr(linear, "_LARGE_TABLE", WORDS * WIDTH * 4)
     assert _is_turned(rows)
     x, table, incoming = _arrays(rows)
     out, backward = jax.vjp(jax.jit(_product(rows)), x, table)
@@ -63,15 +63,15 @@ def test_many_rows_or_a_small_matrix_multiply_as_they_stand(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert not _is_turned(rows=4)
-    monkeypatch.setattr(linear, "_LARGE", WORDS * WIDTH * 4)
+    monkeypatch.setattr(linear, "_LARGE_TABLE", WORDS * WIDTH * 4)
     assert not _is_turned(rows=129)
-    monkeypatch.setattr(linear, "_LARGE", WORDS * WIDTH * 4 + 1)
+    monkeypatch.setattr(linear, "_LARGE_TABLE", WORDS * WIDTH * 4 + 1)
     assert not _is_turned(rows=4)
 
 
 def test_the_gradient_of_the_transpose_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who asks for it makes the product read it: that of the turned product would be zero."""
-    monkeypatch.setattr(linear, "_LARGE", WORDS * WIDTH * 4)
+    monkeypatch.setattr(linear, "_LARGE_TABLE", WORDS * WIDTH * 4)
     graph, turned, out = _graph(rows=4)
     x, table, incoming = _arrays(4)
 
