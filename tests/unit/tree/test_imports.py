@@ -42,7 +42,6 @@ LATE = {
         "paddle_ipu.cli.check",
         "paddle_ipu.cli.export",
         "paddle_ipu.cli.info",
-        "paddle_ipu.cli.predicted",
         "paddle_ipu.cli.run",
         "paddle_ipu.cli.scripts",
         "paddle_ipu.cli.serve",
