@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -19,10 +19,6 @@ import onnx_ir as ir
 from paddle_ipu.xla.lowerings.node_values import STANDARD, is_float32, seen, static_dims
 from paddle_ipu.xla.lowerings.normalization import folded_whole, folded_without_bias
 from paddle_ipu.xla.lowerings.registry import REWRITTEN, lowering
-from paddle_ipu.xla.rewrites.replacement import Replacement, become
-
-if TYPE_CHECKING:
-    from paddle_ipu.xla.rewrites.inference_graph import InferenceGraph
 
 Array = np.ndarray[Any, Any]
 _NORM = (*STANDARD, "ai.graphcore")
@@ -81,26 +77,6 @@ class FoldedNorm:
                 self.changed[0]: (kernel * by_channel).astype(kernel.dtype),
                 self.changed[1]: shift.reshape(shifted.shape).astype(shifted.dtype),
             }
-
-
-class FoldNorms:
-    """Puts batch norms by constant statistics into the weights of the product before them."""
-
-    name = "fold_norms"
-    requires = ("unread rows left out",)
-    ensures = ("norms folded",)
-
-    def run(self, program: InferenceGraph, /) -> bool:
-        """What is left of a norm adds its bias, where nothing is added before it."""
-        if program.checks_floats:
-            return False
-        norms = fold(program.graph, program.free_weights, program.anchors)
-        replacement = Replacement(program.graph)
-        for norm in norms:
-            left = "FoldedNormBias" if norm.added is None else "FoldedNorm"
-            become(replacement.maker(norm.result), left)
-        program.layouts = replace(program.layouts, folded=tuple(norms))
-        return bool(norms)
 
 
 def fold(graph: ir.Graph, weights: Collection[str], kept: Collection[str]) -> list[FoldedNorm]:

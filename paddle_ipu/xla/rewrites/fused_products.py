@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -25,10 +25,6 @@ from paddle_ipu.xla.lowerings.node_values import (
     static_dims,
 )
 from paddle_ipu.xla.rewrites.folded_norms import FoldedNorm
-from paddle_ipu.xla.rewrites.replacement import Replacement
-
-if TYPE_CHECKING:
-    from paddle_ipu.xla.rewrites.inference_graph import InferenceGraph
 
 
 Array = np.ndarray[Any, Any]
@@ -80,34 +76,6 @@ def are_alike(mine: FusedProduct | None, other: FusedProduct | None) -> bool:
     if mine is None or other is None:
         return mine is other
     return library.are_alike(mine.spec, other.spec)
-
-
-class FuseProducts:
-    """Has oneDNN do products by constant weights with what follows each of them at once."""
-
-    name = "fuse_products"
-    requires = ("norms folded", "kernels transposed", "attention fused")
-    ensures = ("products fused",)
-
-    def run(self, program: InferenceGraph, /) -> bool:
-        """The weights are packed on the device then, and no longer transposed."""
-        if not program.allows_kernels:
-            return False
-        layouts = program.layouts
-        products = fuse(program.graph, program.free_weights, program.anchors, layouts.folded)
-        replacement = Replacement(program.graph)
-        for product in products:
-            replacement.put(
-                replacement.maker(product.product).op_type,
-                (product.x, product.kernel, product.bias, product.addend),
-                product.result,
-                named_by=product.product,
-                dropped=product.dropped,
-                attributes={"spec": tuple(int(number) for number in product.spec.numbers)},
-            )
-        kernels = layouts.kernels - {product.kernel for product in products}
-        program.layouts = replace(layouts, kernels=kernels, fused=tuple(products))
-        return bool(products)
 
 
 def fuse(

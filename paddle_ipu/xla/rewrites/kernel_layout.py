@@ -8,8 +8,7 @@ they are: their gradients and updates have the model's layout.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import jax
 import numpy as np
@@ -17,24 +16,7 @@ import onnx_ir as ir
 
 from paddle_ipu.xla.lowerings.registry import Array, HostArray
 
-if TYPE_CHECKING:
-    from paddle_ipu.xla.rewrites.inference_graph import InferenceGraph
-
 Kernel = TypeVar("Kernel", jax.Array, HostArray)
-
-
-class TransposeKernels:
-    """Keeps kernels of convolutions in the layout in which convolution reads them."""
-
-    name = "transpose_kernels"
-    requires = ()
-    ensures = ("kernels transposed",)
-
-    def run(self, program: InferenceGraph, /) -> bool:
-        """Changes the layout of weights alone, and no operator."""
-        kernels = constant_kernels(program.graph, program.free_weights)
-        program.layouts = replace(program.layouts, kernels=kernels)
-        return False
 
 
 def constant_kernels(graph: ir.Graph, weights: Collection[str]) -> frozenset[str]:

@@ -8,14 +8,12 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from paddle_ipu.passes.pass_base import OrderedPass, in_order, run_passes
-from paddle_ipu.xla.rewrites.folded_norms import FoldNorms
 from paddle_ipu.xla.rewrites.fused_attention import FuseAttention
-from paddle_ipu.xla.rewrites.fused_products import FuseProducts
 from paddle_ipu.xla.rewrites.inference_graph import InferenceGraph
-from paddle_ipu.xla.rewrites.kernel_layout import TransposeKernels
 from paddle_ipu.xla.rewrites.replacement import copied
 from paddle_ipu.xla.rewrites.row_softmax import FuseSoftmax
 from paddle_ipu.xla.rewrites.slice_pushdown import PushSlices
+from paddle_ipu.xla.rewrites.weight_passes import FoldNorms, FuseProducts, TransposeKernels
 
 PIPELINE: tuple[OrderedPass[InferenceGraph], ...] = in_order(
     PushSlices(),

@@ -9,7 +9,7 @@ import functools
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import jax
 
@@ -18,12 +18,19 @@ from paddle_ipu.xla.lowerings.node import LoweredNode
 from paddle_ipu.xla.lowerings.range_checks import Checks
 from paddle_ipu.xla.lowerings.registry import Array
 from paddle_ipu.xla.precision import stochastic
+from paddle_ipu.xla.precision.half import Narrow
 from paddle_ipu.xla.step import joint_gradients, recomputation
 from paddle_ipu.xla.step.automatic_loss_scaling import GradientWatch
 from paddle_ipu.xla.step.constant_operands import with_constants, within_32_bits
 from paddle_ipu.xla.step.gradient_taps import tapped
 from paddle_ipu.xla.step.lowering_errors import named_in_errors
-from paddle_ipu.xla.step.node_lowering import Evaluate, NodeLowering, Wrapper, composed
+from paddle_ipu.xla.step.node_lowering import (
+    Evaluate,
+    GraphSettings,
+    NodeLowering,
+    Wrapper,
+    composed,
+)
 from paddle_ipu.xla.step.operand_origins import OperandOrigins
 from paddle_ipu.xla.step.operand_range_checks import range_checked
 from paddle_ipu.xla.step.progress import reported
@@ -31,11 +38,22 @@ from paddle_ipu.xla.step.recomputation import Segment
 from paddle_ipu.xla.step.rounding import rounded
 from paddle_ipu.xla.step.side_values import SideValues
 from paddle_ipu.xla.step.stale_weights import StaleReads, WeightVersions
-
-if TYPE_CHECKING:
-    from paddle_ipu.xla.step.graph import LoweredGraph
+from paddle_ipu.xla.step.widths import Widths
 
 Environment = dict[str, Array]
+
+
+class Graph(Protocol):
+    """What an evaluation reads of a ``LoweredGraph``."""
+
+    nodes: list[LoweredNode]
+    settings: GraphSettings
+    widths: Widths
+    narrow: Narrow
+    progress: Callable[[int], None] | None
+
+    def random_key(self, key: jax.Array, node: LoweredNode) -> jax.Array:
+        """A node's own random key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +86,7 @@ class Evaluation:
         backward: what backward asks of it.
     """
 
-    graph: LoweredGraph
+    graph: Graph
     training: bool
     key: jax.Array
     side: SideValues

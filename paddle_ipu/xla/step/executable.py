@@ -402,7 +402,10 @@ class Executable:
                 self.weights = weights
                 self._step.state.replace(state)
         if finite is not None:
-            raise_unless_finite(np.asarray(finite), step)
+            micro_batches = self.program.accumulation_factor * self.program.replicas
+            raise_unless_finite(
+                np.asarray(finite), step.checked, micro_batches, self.program.micro_batch
+            )
         extremes = anchors.pop(range_checks.NAME, None)
         results = {name: np.asarray(array) for name, array in anchors.items()}
         program = self.program

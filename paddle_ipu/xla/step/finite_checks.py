@@ -5,9 +5,9 @@ Flags leave the step beside its results; the host raises for the first that is f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,9 +18,6 @@ from paddle_ipu.xla.lowerings.node import LoweredNode
 from paddle_ipu.xla.lowerings.node_values import is_float
 from paddle_ipu.xla.lowerings.registry import Array, HostArray, Operand
 from paddle_ipu.xla.step.node_lowering import Evaluate
-
-if TYPE_CHECKING:
-    from paddle_ipu.xla.step.traced_step import Step
 
 
 @dataclass(slots=True)
@@ -57,22 +54,27 @@ def all_finite(tree: Any) -> jax.Array:
     return jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in leaves]).all()
 
 
-def raise_unless_finite(finite: HostArray, step: Step) -> None:
+def raise_unless_finite(
+    finite: HostArray,
+    checked: Sequence[LoweredNode],
+    micro_batches: int,
+    place: Callable[[int], str],
+) -> None:
     """Names the first operator of the first batch that is not finite.
 
     Args:
         finite: a flag for each micro-batch of each replica and each operator that is checked; the
             last column is that of gradients and updated weights.
-        step: the traced step.
+        checked: the operators, in the order of their flags.
+        micro_batches: of a batch, of all replicas.
+        place: gives words for one of the run's micro-batches.
 
     Raises:
         NumericalError: a flag is false.
     """
     if finite.all():
         return
-    program = step.program
-    micro = program.accumulation_factor * program.replicas
-    operators = len(step.checked)
+    micro, operators = micro_batches, len(checked)
     batches = finite.reshape(-1, micro, finite.shape[-1])
     batch = int(np.argmin(batches.all(axis=(1, 2))))
     flags = batches[batch, :, :operators]
@@ -82,11 +84,11 @@ def raise_unless_finite(finite: HostArray, step: Step) -> None:
         where, number = "a gradient or an updated weight", batch * micro + micro - 1
     else:
         row = int(np.argmin(flags.all(axis=1)))
-        node, number = step.checked[int(np.argmin(flags[row]))], batch * micro + row
+        node, number = checked[int(np.argmin(flags[row]))], batch * micro + row
         where = f"operator {node.op_type} ({node.name})"
     error = NumericalError(
         f"floating-point checks are on and {where} gave NaN or infinity in "
-        f"{program.micro_batch(number)}. Weights and optimizer state were left as before this run. "
+        f"{place(number)}. Weights and optimizer state were left as before this run. "
         "Check the feeds and the learning rate; paddle_ipu.verify compares every operator with "
         "Paddle's CPU kernels."
     )
