@@ -26,7 +26,6 @@ from paddle_ipu.xla.lowerings.node_values import (
 )
 from paddle_ipu.xla.rewrites.folded_norms import FoldedNorm
 
-
 Array = np.ndarray[Any, Any]
 _ACTIVATIONS = {(domain, "Relu") for domain in STANDARD} | {
     ("ai.graphcore", "GeluErf"),
