@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 import onnx_ir as ir
 
 from paddle_ipu.dialect import dialect
-from paddle_ipu.errors import PaddleIpuError, PassError
+from paddle_ipu.errors import PaddleIpuError, PassError, popart_exception
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 
 GraphListener = Callable[[str, ir.Graph, bool], None]
@@ -164,7 +164,7 @@ def run_passes(
         try:
             has_changed = step.run(program)
             _check(program.graph)
-        except PaddleIpuError:
+        except (PaddleIpuError, popart_exception):
             raise
         except Exception as error:
             raise PassError(

@@ -124,8 +124,12 @@ def attempt(act: Callable[[], T], target: str, when: str, *, locate: bool = True
     try:
         with contextlib.redirect_stdout(sys.stderr):
             return act()
-    except (PaddleIpuError, popart_exception) as error:
+    except PaddleIpuError as error:
         print(f"{target}: {error}", file=sys.stderr)
+    except popart_exception as error:
+        # PopART's own messages name no line.
+        place = _line_of(error, target) if locate else ""
+        print(f"{target}{place}: {error}", file=sys.stderr)
     except (Exception, SystemExit) as error:
         place = _line_of(error, target) if locate else ""
         print(f"{target} failed{place} {when}: {type(error).__name__}: {error}", file=sys.stderr)
@@ -188,7 +192,11 @@ def _hooked(hooks: ScriptHooks) -> Iterator[None]:
     def run(*args: Any, **keywords: Any) -> Any:
         values = signature.bind(*args, **keywords).arguments
         program, feed = values.get("program"), values.get("feed")
-        fetches = values.get("fetch_list") or []
+        fetches = values.get("fetch_list")
+        if fetches is None:
+            fetches = []
+        elif not isinstance(fetches, (list, tuple)):
+            fetches = [fetches]
         return hooks.run(
             Run(
                 paddle.static.default_main_program() if program is None else program,

@@ -80,8 +80,10 @@ class WeightOwner:
     weights_from_host    sharing -> OUTDATED; upload -> SAME, from every state
     scope_was_written    -> OUTDATED, from every state: the device's changes are discarded
     run_lost_weights     -> OUTDATED, from every state; released -> lost
-    set_scope            sharing in the new Scope: sync_to_host, ->       stays
-                         OUTDATED; -> NEWEST
+    set_scope            sharing in the new Scope: sync_to_host, ->       if a sharing program is
+                         OUTDATED; -> NEWEST                              NEWEST: sync_to_host,
+                                                                          upload, as SAME; else
+                                                                          stays
     compiled             SAME with the Scope that the program was compiled from; OUTDATED if a
                          sharing program is NEWEST
     close                as sync_to_host, and then no sharing program any more
@@ -134,7 +136,7 @@ class WeightOwner:
             early: what of the state is on the device already.
         """
         self._released = early.handed_over()
-        if any(other._copy is DeviceCopy.NEWEST for other in self._sharing()):
+        if self._newest_elsewhere():
             self._copy = DeviceCopy.OUTDATED
         self._download_released_of_sharing()
         self._upload_states()
@@ -160,6 +162,8 @@ class WeightOwner:
         if self.changes:
             self._outdate_sharing()
             self._copy = DeviceCopy.NEWEST
+            # Another thread's upload may have ended in between.
+            self._outdate_sharing()
 
     def run_lost_weights(self) -> None:
         """A run failed and took the device's copy with it: the Scope's values are used again."""
@@ -204,6 +208,9 @@ class WeightOwner:
 
     def set_scope(self, scope: Any) -> None:
         """Changes the Scope, which is given the device's values by the next download."""
+        if self._copy in _BEHIND and self._newest_elsewhere():
+            self._sync_sharing()
+            self._upload()
         if self._released:
             # The old Scope gets back what it released.
             self.sync_to_host()
@@ -245,6 +252,9 @@ class WeightOwner:
     def _sharing(self) -> list[WeightOwner]:
         return [other for other in owners(self.scope, self.variables) if other is not self]
 
+    def _newest_elsewhere(self) -> bool:
+        return any(other._copy is DeviceCopy.NEWEST for other in self._sharing())
+
     def _outdate_sharing(self) -> None:
         for other in self._sharing():
             other._copy = DeviceCopy.OUTDATED
@@ -268,9 +278,10 @@ class WeightOwner:
         self._copy = DeviceCopy.UPLOADING
         self._device.upload(self._weights_for_device(self.weights))
         self._upload_states()
-        # Another thread's run may have made it OUTDATED meanwhile.
+        # Another thread's run may have made it OUTDATED meanwhile, or begun before the upload.
         if self._copy is DeviceCopy.UPLOADING:
-            self._copy = DeviceCopy.SAME
+            behind = self._newest_elsewhere()
+            self._copy = DeviceCopy.OUTDATED if behind else DeviceCopy.SAME
 
     def _require_state(self) -> None:
         lost = [name for name in self._lost if scopes.tensor(self.scope, name) is None]

@@ -35,7 +35,8 @@ def naming_operator(node: LoweredNode, operands: Sequence[Operand]) -> Iterator[
         raise
     except Exception as error:
         kinds = ", ".join(
-            type(x).__name__ if x is None else f"{x.dtype}{list(x.shape)}" for x in operands
+            f"{x.dtype}{list(x.shape)}" if hasattr(x, "dtype") else type(x).__name__
+            for x in operands
         )
         failed = LoweringError(
             f"{node.domain}.{node.op_type} ({node.name}) of {kinds or 'no operands'} cannot be "

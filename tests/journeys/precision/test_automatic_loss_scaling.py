@@ -16,7 +16,7 @@ import pytest
 import paddle_ipu
 from paddle_ipu import popart
 from paddle_ipu.errors import InvalidProgramError, popart_exception
-from paddle_ipu.runtime.ipu_backend import IpuBackend
+from paddle_ipu.runtime.weights.owner import WeightOwner
 from tests.journeys.precision.half_program import session_options
 
 paddle_ipu.activate()
@@ -332,7 +332,7 @@ def test_the_scope_keeps_its_scale_where_compiling_fails(
     def fails(self: Any) -> None:
         raise RuntimeError("no device")
 
-    monkeypatch.setattr(IpuBackend, "_states_from_host", fails)
+    monkeypatch.setattr(WeightOwner, "_upload_states", fails)
     with pytest.raises(RuntimeError, match="no device"):
         Program(scope=first.scope, **{**ON, "loss_scaling": 2.0})
     if before:

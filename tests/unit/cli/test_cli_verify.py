@@ -131,6 +131,13 @@ def test_the_first_line_and_the_exit_code_are_the_verdict(
         assert capsys.readouterr().out.startswith(f"verify: {verdict}")
 
 
+def test_a_fetch_may_stand_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "sums.py"
+    path.write_text(SUMS.replace("LAST", "").replace("fetch_list=[sums]", "fetch_list=sums"))
+    assert main(["verify", str(path)]) == 0
+    assert capsys.readouterr().out.startswith("verify: ROUNDING")
+
+
 def test_wrong_arguments(script: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", "--feed", "x.npz", script]) == 2
     assert main(["verify", "--until-nan", "model"]) == 2

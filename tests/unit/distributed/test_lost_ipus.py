@@ -31,7 +31,7 @@ def said(client: VipuClient, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[s
     monkeypatch.setattr(attachment, "_TIMES", 60)
     monkeypatch.setattr(attachment, "place", lambda: "elsewhere")
     lines = list[str]()
-    monkeypatch.setattr(attachment, "_say", lines.append)
+    monkeypatch.setattr(attachment, "_print", lines.append)
     before = set(threading.enumerate())
     yield lines
     attachment._held.clear()

@@ -94,6 +94,18 @@ def test_a_program_that_is_given_another_scope_has_its_newest_weights() -> None:
     np.testing.assert_allclose(got, expected, rtol=1e-5)
 
 
+def test_another_scope_has_what_the_last_program_of_the_old_one_trained() -> None:
+    both, there = pair(mlp(paddle.optimizer.SGD)), pair(mlp(paddle.optimizer.SGD))
+    other = _another(both)
+    both.step(rows(4))
+    both.on_cpu(rows(4, 1))
+    _run(other, both, 1)
+    both.program.backend.set_scope(there.ipu)
+    both.program.weights_to_host()
+    for name in variables(both.built.main):
+        assert distance(read(there.ipu, name), read(both.cpu, name)) <= 1e-5, name
+
+
 @pytest.mark.parametrize("how", ["dropped", "reset", "detach"])
 @pytest.mark.parametrize("released", [False, True])
 def test_a_program_that_ends_leaves_what_it_trained(

@@ -231,7 +231,7 @@ def test_made_up_data_is_of_its_kind() -> None:
     drawn = {}
     for mode in ("Zeros", "RandomNormal", "RandomUniform"):
         session = infer(make.model, {anchored: "All"}, settings=_synthetic(mode))
-        made = session._made_up
+        made = session._synthetic_inputs
         assert made["y"].tolist() == [0, 0, 0]
         assert made["x"].dtype == np.float32
         drawn[mode] = made["x"]
