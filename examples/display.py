@@ -20,6 +20,8 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
+FEW = 50  # values of a curve, below which each of them is marked
+
 
 def say(console: Console, text: str = "") -> None:
     """Print text as it is: brackets stay brackets, long lines stay whole."""
@@ -80,7 +82,7 @@ class StepBar:
     """Steps done out of all steps, with a report at the right end that changes on the way.
 
     On a terminal the bar moves; a file or a pipe gets the finished line. With ``stays`` off
-    nothing is left of it at the end, and a file gets nothing.
+    it shows the elapsed time too, nothing is left of it at the end, and a file gets nothing.
     """
 
     def __init__(self, console: Console, what: str, steps: int, *, stays: bool = True) -> None:
@@ -89,6 +91,7 @@ class StepBar:
             TextColumn(what),
             BarColumn(bar_width=30),
             MofNCompleteColumn(),
+            *(() if stays else (TimeElapsedColumn(),)),
             TextColumn("{task.fields[report]}", markup=False),
             console=console,
             transient=not stays,
@@ -153,15 +156,18 @@ def plot(target: Path | BinaryIO, steps: Sequence[float], *panels: Panel, window
 
     figure = Figure(figsize=(8, 2 + 2 * len(panels)), layout="constrained")
     colours = cycle(("tab:blue", "tab:green", "tab:orange", "tab:purple"))
+    levels = cycle(("tab:red", "tab:gray"))
     rows = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
     for axes, panel in zip(rows, panels, strict=True):
         for (name, values), colour in zip(panel.curves.items(), colours, strict=False):
             if window > 1:
                 axes.plot(steps, values, color=colour, alpha=0.3, linewidth=0.7)
                 name = f"{name}, mean of {window}"
-            axes.plot(steps, moving_average(values, window), color=colour, label=name)
-        for name, value in panel.levels.items():
-            axes.axhline(value, color="tab:red", linestyle="--", label=name)
+            marker = "." if len(values) < FEW else ""  # a single value has no line
+            means = moving_average(values, window)
+            axes.plot(steps, means, marker=marker, color=colour, label=name)
+        for (name, value), colour in zip(panel.levels.items(), levels, strict=False):
+            axes.axhline(value, color=colour, linestyle="--", label=name)
         for name, value in panel.points.items():
             axes.plot(steps[-1:], [value], "k*", markersize=11, label=name)
         axes.set_ylabel(panel.label)

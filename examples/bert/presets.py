@@ -41,7 +41,7 @@ _COMMON: dict[str, Any] = {
     "seed": 1984,
     "num_workers": 2,
     "save_steps": 1000,
-    "keep_checkpoints": 100,
+    "keep_checkpoints": 1_000_000,  # all
 }
 
 PRESETS: dict[str, Preset] = {
