@@ -156,7 +156,6 @@ def plot(target: Path | BinaryIO, steps: Sequence[float], *panels: Panel, window
 
     figure = Figure(figsize=(8, 2 + 2 * len(panels)), layout="constrained")
     colours = cycle(("tab:blue", "tab:green", "tab:orange", "tab:purple"))
-    levels = cycle(("tab:red", "tab:gray"))
     rows = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
     for axes, panel in zip(rows, panels, strict=True):
         for (name, values), colour in zip(panel.curves.items(), colours, strict=False):
@@ -166,8 +165,8 @@ def plot(target: Path | BinaryIO, steps: Sequence[float], *panels: Panel, window
             marker = "." if len(values) < FEW else ""  # a single value has no line
             means = moving_average(values, window)
             axes.plot(steps, means, marker=marker, color=colour, label=name)
-        for (name, value), colour in zip(panel.levels.items(), levels, strict=False):
-            axes.axhline(value, color=colour, linestyle="--", label=name)
+        for name, value in panel.levels.items():
+            axes.axhline(value, color="tab:red", linestyle="--", label=name)
         for name, value in panel.points.items():
             axes.plot(steps[-1:], [value], "k*", markersize=11, label=name)
         axes.set_ylabel(panel.label)

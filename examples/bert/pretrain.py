@@ -86,8 +86,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         reference = report(settings.vocab_size, files, held_out, console)
         plot_log(
             options.output,
-            {"entropy of the masked words": reference.entropy, "a coin": math.log(2.0)},
-            {"held-out articles": held_out[0]["loss/MLM"]} if held_out else {},
+            {
+                "loss/MLM": {"entropy of the masked words": reference.entropy},
+                "loss/NSP": {"a coin": math.log(2.0)},
+            },
+            {"loss/MLM": {"held-out articles": held_out[0]["loss/MLM"]}} if held_out else {},
             window=max(1, SMOOTHED_STEPS // settings.logging_steps),
         )
         return 0

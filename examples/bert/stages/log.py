@@ -122,18 +122,19 @@ def read_log(path: Path) -> list[dict[str, float]]:
 
 def plot_log(
     folder: Path,
-    levels: Mapping[str, float] | None = None,
-    points: Mapping[str, float] | None = None,
+    levels: Mapping[str, Mapping[str, float]] | None = None,
+    points: Mapping[str, Mapping[str, float]] | None = None,
     *,
     window: int = 1,
 ) -> Path:
-    """Write ``losses.png`` beside ``log.jsonl``: each loss and each accuracy by step; its path.
+    """Write ``losses.png`` beside ``log.jsonl``: each loss, and the accuracies, by step; its path.
 
     Args:
-        levels: label -> loss to draw as a horizontal line.
-        points: label -> loss to mark at the last step.
+        levels: key of a loss -> label -> value to draw as a horizontal line.
+        points: key of a loss -> label -> value to mark at the last step.
         window: lines of the log in the moving average.
     """
+    levels, points = levels or {}, points or {}
     records = read_log(folder / LOG_FILE)
     steps = [record["global_step"] for record in records]
 
@@ -142,7 +143,10 @@ def plot_log(
 
     target = folder / PLOT_FILE
     if records:
-        losses = Panel("loss (nats)", curves("loss"), levels or {}, points or {})
+        losses = [
+            Panel("loss (nats)", {name: values}, levels.get(name, {}), points.get(name, {}))
+            for name, values in curves("loss").items()
+        ]
         with writing(target) as stream:
-            plot(stream, steps, losses, Panel("accuracy", curves("accuracy")), window=window)
+            plot(stream, steps, *losses, Panel("accuracy", curves("accuracy")), window=window)
     return target
