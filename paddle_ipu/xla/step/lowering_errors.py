@@ -34,10 +34,7 @@ def naming_operator(node: LoweredNode, operands: Sequence[Operand]) -> Iterator[
     except (PaddleIpuError, popart_exception):
         raise
     except Exception as error:
-        kinds = ", ".join(
-            f"{x.dtype}{list(x.shape)}" if hasattr(x, "dtype") else type(x).__name__
-            for x in operands
-        )
+        kinds = ", ".join(map(_type_of, operands))
         failed = LoweringError(
             f"{node.domain}.{node.op_type} ({node.name}) of {kinds or 'no operands'} cannot be "
             f"lowered: {type(error).__name__}: {error}. This is a fault of paddle_ipu; please "
@@ -45,6 +42,13 @@ def naming_operator(node: LoweredNode, operands: Sequence[Operand]) -> Iterator[
         )
         failed.node = node.name
         raise failed from error
+
+
+def _type_of(operand: object) -> str:
+    # A user's lowering may give numbers of Python.
+    if hasattr(operand, "dtype") and hasattr(operand, "shape"):
+        return f"{operand.dtype}{list(operand.shape)}"
+    return type(operand).__name__
 
 
 @contextmanager
