@@ -86,12 +86,12 @@ def naming_ipus(get_device: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @functools.wraps(get_device)
-    def get_device_with_ipus(*tensor: Any, **keywords: Any) -> str:
+    def get_device_with_ipus(*tensor: Any, **keywords: Any) -> object:
         # Asked for a tensor's device (Paddle 3.3 takes one), the stock answer is right.
         default = not tensor and not keywords
         if default and isinstance(paddle.base.framework._current_expected_place_(), IPUPlace):
             return f"ipus:{{0-{get_ipu_device_count() - 1}}}"
-        return str(get_device(*tensor, **keywords))
+        return get_device(*tensor, **keywords)
 
     return get_device_with_ipus
 

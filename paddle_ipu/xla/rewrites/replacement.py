@@ -12,6 +12,7 @@ from paddle_ipu.xla.lowerings.registry import REWRITTEN, is_random
 
 def copied(graph: ir.Graph) -> ir.Graph:
     """A copy in which nodes may be added and removed: each knows its place in the original."""
+    _have_own_subgraphs(graph, set())
     copy, random = graph.clone(), 0
     for number, node in enumerate(copy):
         node.meta[scope_names.KEY] = scope_names.of_node(node.op_type, number)
@@ -19,6 +20,21 @@ def copied(graph: ir.Graph) -> ir.Graph:
             node.meta[node_values.RANDOM_INDEX] = random
             random += 1
     return copy
+
+
+def _have_own_subgraphs(graph: ir.Graph, seen: set[int]) -> None:
+    """Gives each operator subgraphs of its own: onnx-ir clones none that two operators call."""
+    for node in graph:
+        for name, attribute in tuple(node.attributes.items()):
+            if attribute.type != ir.AttributeType.GRAPH:
+                continue
+            inner = attribute.as_graph()
+            if id(inner) in seen:
+                own = inner.clone(allow_outer_scope_values=True)
+                node.attributes[name] = ir.AttrGraph(name, own)
+            else:
+                seen.add(id(inner))
+                _have_own_subgraphs(inner, seen)
 
 
 def become(node: ir.Node, op_type: str, **attributes: object) -> None:

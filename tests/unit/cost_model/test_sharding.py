@@ -85,7 +85,7 @@ def test_a_lopsided_network_is_balanced_better_than_by_count(
     main, loss = _lopsided()
     by_cost = predict(_sharded(main, loss, ipus), POD4).cycles
     monkeypatch.setattr(
-        "paddle_ipu.compiler.predicted_program.shard",
+        "paddle_ipu.compiler.average_sharding.shard",
         lambda program, groups, count, parts, machine: even_starts(count, parts),
     )
     by_count = predict(_sharded(main, loss, ipus), POD4).cycles

@@ -124,7 +124,7 @@ def test_a_process_that_ends_takes_nothing_back(client: VipuClient, said: list[s
     attachment.attach(2)
     found = ipuof.target()
     assert found is not None
-    attachment._leave(found)
+    attachment._release_at_exit(found)
     (renewing,) = (t for t in threading.enumerate() if t.name.endswith("(_renew)"))
     renewing.join(10)
     assert (renewing.is_alive(), said, attached(client)) == (False, [], [])
