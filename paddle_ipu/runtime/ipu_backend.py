@@ -109,7 +109,7 @@ class IpuBackend:
         Raises:
             BackendUnavailableError: the backend was reset or detached.
         """
-        self._require_attached()
+        self.require_attached()
         return self._session
 
     @property
@@ -119,11 +119,12 @@ class IpuBackend:
         Raises:
             BackendUnavailableError: the backend was reset or detached.
         """
-        self._require_attached()
+        self.require_attached()
         assert self._owner is not None
         return self._owner
 
-    def _require_attached(self) -> None:
+    def require_attached(self) -> None:
+        """Raises BackendUnavailableError, which says why, where there is no session."""
         if self._session is None:
             raise BackendUnavailableError(
                 f"this compiled program has no device: {self._why_unavailable}. Compile the "

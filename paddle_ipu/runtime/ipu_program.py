@@ -357,7 +357,7 @@ class IpuProgram:
     def _served(self, runner: Runner, feed: Mapping[str, Any], names: Sequence[str]) -> list[Array]:
         if not runner.is_open:
             # It says what became of the device.
-            self._backend.session  # noqa: B018
+            self._backend.require_attached()
         if feed.keys() != self.feeds.keys():
             self._check_names(feed)
         read = {name: value for name, value in feed.items() if self.feeds[name].tensor is not None}
