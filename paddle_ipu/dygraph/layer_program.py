@@ -110,7 +110,7 @@ class LayerProgram:
             if not tensor._is_dense_tensor_hold_allocation():
                 # Paddle 3's RNNs hold a dropout state that is for GPUs, and without memory.
                 continue
-            found = tensor.value().get_tensor()
+            found = tensor.get_tensor()
             # Paddle counts what operators write in place.
             now = found._ptr(), tensor.inplace_version
             if self._shared.get(name) != now:
@@ -152,7 +152,7 @@ class OptimizerState:
         """Puts the newest state into the Scope of a program."""
         sync_state_to_host(self.optimizer)
         for name in self.step.states:
-            source = self._accumulator(name).value().get_tensor()
+            source = self._accumulator(name).get_tensor()
             scope.var(name).get_tensor()._share_data_with(source)
         self._holders[self.optimizer] = weakref.ref(program)
         self.put_learning_rate(scope)
@@ -181,7 +181,7 @@ class OptimizerState:
         for name in self.step.states:
             found = scopes.tensor(scope, name)
             if found is not None:
-                self._accumulator(name).value().get_tensor()._share_data_with(found)
+                self._accumulator(name).get_tensor()._share_data_with(found)
 
 
 def _create_accumulators(optimizer: Optimizer, parameters: Sequence[Tensor]) -> None:

@@ -398,6 +398,34 @@ class WeightStates(RuleBasedStateMachine):
         del item
         gc.collect()
 
+    @precondition(lambda self: self.live)
+    @rule(number=st.integers(0, 3), place=st.integers(0, 1), is_synced=st.booleans())
+    def change_scope(self, number: int, place: int, is_synced: bool) -> None:
+        """``set_scope``: the other Scope gets what the program has on the device."""
+        item = self.pick(number)
+        if is_synced:
+            item.program.weights_to_host()
+            self.in_the_scope(item.place, state=item.kind.has_velocity)
+            item.program.weights_from_host()
+        item.program.backend.set_scope(self.scopes[place])
+        before, there = self.known[item.place], self.known[place]
+        moved = frozenset(
+            values if item.kind.has_velocity else other._replace(weight=values.weight)
+            for values in before
+            for other in there
+        )
+        # A device that is behind its Scope has nothing to give, and takes the other's values.
+        self.known[place] = moved if is_synced else moved | there
+        item.place = place
+
+    @precondition(lambda self: self.live)
+    @rule()
+    def reset_all(self) -> None:
+        paddle.base.core.IpuBackend.get_instance().reset()
+        self.live.clear()
+        for place in range(len(self.scopes)):
+            self.in_the_scope(place)
+
     @invariant()
     def a_scope_without_programs_holds_the_newest(self) -> None:
         for place in range(2):

@@ -1,0 +1,1 @@
+"""Random programs, trainings and damaged files, beside what they should give."""

@@ -1,0 +1,1 @@
+"""Random operators and chains of them, beside Paddle's CPU executor."""

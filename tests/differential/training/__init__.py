@@ -1,0 +1,1 @@
+"""Random trainings, beside the same training by Paddle's CPU executor."""
