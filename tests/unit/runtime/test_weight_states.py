@@ -399,23 +399,24 @@ class WeightStates(RuleBasedStateMachine):
         gc.collect()
 
     @precondition(lambda self: self.live)
-    @rule(number=st.integers(0, 3), place=st.integers(0, 1), is_synced=st.booleans())
-    def change_scope(self, number: int, place: int, is_synced: bool) -> None:
+    @rule(number=st.integers(0, 3), place=st.integers(0, 1), uploads=st.booleans())
+    def change_scope(self, number: int, place: int, uploads: bool) -> None:
         """``set_scope``: the other Scope gets what the program has on the device."""
         item = self.pick(number)
-        if is_synced:
-            item.program.weights_to_host()
-            self.in_the_scope(item.place, state=item.kind.has_velocity)
+        # Otherwise the old Scope would stay without what was trained since.
+        item.program.weights_to_host()
+        self.in_the_scope(item.place, state=item.kind.has_velocity)
+        if uploads:
             item.program.weights_from_host()
         item.program.backend.set_scope(self.scopes[place])
-        before, there = self.known[item.place], self.known[place]
+        there = self.known[place]
         moved = frozenset(
             values if item.kind.has_velocity else other._replace(weight=values.weight)
-            for values in before
+            for values in self.known[item.place]
             for other in there
         )
         # A device that is behind its Scope has nothing to give, and takes the other's values.
-        self.known[place] = moved if is_synced else moved | there
+        self.known[place] = moved if uploads else moved | there
         item.place = place
 
     @precondition(lambda self: self.live)
