@@ -1,4 +1,4 @@
-"""Rows of the operators that run subgraphs: If, Loop and Scan of ai.onnx, Call of ai.graphcore.
+"""Rows of the operators that run subgraphs, If, Loop, Scan and Call, or end the program, Abort.
 
 What subgraphs compute is priced operator by operator.
 """
@@ -10,7 +10,9 @@ from paddle_ipu.popart.op_schema import (
     BOOLS,
     FREE,
     INTS,
+    NO_GRADIENT,
     READS_NOTHING,
+    UNPRICED,
     Attribute,
     graphcore_row,
     int_,
@@ -45,3 +47,4 @@ graphcore_row(
     "Call", (1, None), control_flow.call, ANY, FREE, READS_NOTHING,
     [_graph("callee")], outputs=(1, None),
 )  # fmt: skip
+graphcore_row("Abort", (0, 1), control_flow.abort, BOOLS, UNPRICED, NO_GRADIENT, outputs=0)

@@ -10,7 +10,9 @@ from paddle_ipu.popart.op_schema import (
     MOVE,
     NO_GRADIENT,
     NUMBERS,
+    READS_EVERYTHING,
     READS_INPUT,
+    READS_INPUT_AND_OUTPUT,
     READS_NOTHING,
     READS_OPERANDS,
     READS_OUTPUT,
@@ -26,7 +28,15 @@ from paddle_ipu.popart.op_schema import (
     ints,
     reduction,
 )
-from paddle_ipu.popart.shape_inference import elementwise, loss, nn, reduce, shaping
+from paddle_ipu.popart.shape_inference import (
+    elementwise,
+    loss,
+    multi_convolution,
+    nn,
+    reduce,
+    shaping,
+    spline,
+)
 from paddle_ipu.popart.shape_inference.context import same_as_first
 
 # Tanh's cycles and those of the polynomial around it. Erf is computed one element at a time.
@@ -105,5 +115,49 @@ graphcore_row(
     [
         ("__collectiveOperator", Attribute("enum", argument="collectiveOperator")),
         ("__collectiveCommGroup", Attribute("comm", argument="commGroup")),
+    ],
+)  # fmt: skip
+graphcore_row(
+    "ReduceMedian", 1, reduce.median, NUMBERS, OpCost("reduce", 2, 2), READS_INPUT_AND_OUTPUT,
+    [ints("axes"), int_("keepdims", 1)], outputs=2,
+)  # fmt: skip
+graphcore_row("Bucketize", 2, reduce.bucketize, NUMBERS, UNPRICED, NO_GRADIENT, [int_("right", 0)])
+graphcore_row(
+    "Ctc", 4, loss.ctc, (FLOATS, INTS), UNPRICED, READS_EVERYTHING,
+    [
+        reduction(), int_("blank", 0), ("outDataType", Attribute("string", "UNDEFINED")),
+        ("zeroInfinity", Attribute("bool", False)),
+    ], name="ctcloss",
+)  # fmt: skip
+graphcore_row(
+    "CtcBeamSearchDecoder", 2, loss.ctc_beam_search, (FLOATS, INTS), UNPRICED, NO_GRADIENT,
+    [int_("blank", 0), int_("beam_width", 100), int_("top_paths", 1)], outputs=3,
+)  # fmt: skip
+graphcore_row(
+    "SplineBasis", 3, spline.basis, (FLOATS, INTS, INTS), UNPRICED, NO_GRADIENT,
+    [int_("degree", 1)], outputs=2,
+)  # fmt: skip
+graphcore_row(
+    "SplineWeighting", 4, spline.weighting, (FLOATS, FLOATS, FLOATS, INTS), UNPRICED, NO_GRADIENT
+)
+# The inputs are data, weights and bias of each convolution; an omitted bias is empty. Lists hold
+# what is said of each convolution, one after another.
+graphcore_row(
+    "MultiConv", (2, None), multi_convolution.multi_conv, FLOATS, OpCost("conv"), READS_OPERANDS,
+    [
+        *(ints(name) for name in ("dilations", "inDilations", "pads", "outPads", "strides")),
+        ("availableMemoryProportions", Attribute("floats")),
+        ("partialsTypes", Attribute("strings")), ("planType", Attribute("string")),
+        ("perConvReservedTiles", Attribute("int")), ("cycleBackOff", Attribute("float")),
+        ints("enableConvDithering"),
+    ], outputs=(1, None),
+)  # fmt: skip
+graphcore_row(
+    "PrintTensor", 1, same_as_first, ANY, MOVE, READS_NOTHING,
+    [
+        int_("print_gradient", 1), ("title", Attribute("string", "")),
+        int_("summariseThreshold", 1000), int_("edgeItems", 3), int_("maxLineWidth", 75),
+        int_("digits", 8), int_("floatFormat", 0), ("separator", Attribute("string", " ")),
+        ("openBracket", Attribute("string", "[")), ("closeBracket", Attribute("string", "]")),
     ],
 )  # fmt: skip

@@ -27,8 +27,8 @@ from paddle_ipu.popart.operators import (  # noqa: F401 - their rows are looked 
     onnx_data,
     onnx_elementwise,
     onnx_network,
-    onnx_recurrent,
     onnx_reduction,
+    recurrent,
 )
 from paddle_ipu.popart.shape_inference import elementwise, reduce, shaping
 from paddle_ipu.popart.shape_inference.context import Infer, same_as_first

@@ -1,4 +1,4 @@
-"""Types of the results of operators that run subgraphs, which are typed as they are built."""
+"""Inference of operators that run subgraphs, which are typed as they are built, or end a run."""
 
 from __future__ import annotations
 
@@ -116,3 +116,10 @@ def call(ctx: InferenceContext) -> list[TensorInfo]:
     given = [ctx.info(index) for index in range(len(ctx.inputs))]
     _expect_same(ctx, given, _infos(ctx, callee.inputs, "input"), "input")
     return _infos(ctx, callee.outputs, "output")
+
+
+def abort(ctx: InferenceContext) -> list[TensorInfo]:
+    """(condition): one boolean, or none; there is no output."""
+    if ctx.has(0) and ctx.info(0).nelms() != 1:
+        raise ctx.error(f"the condition must be one boolean, got {ctx.info(0)}")
+    return []

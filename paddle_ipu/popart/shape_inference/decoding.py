@@ -1,4 +1,4 @@
-"""Inference of operators that decode sequences."""
+"""Inference of operators that decode sequences, measure predictions, rank and match."""
 
 from __future__ import annotations
 
@@ -31,3 +31,17 @@ def ctc_align(ctx: InferenceContext) -> list[TensorInfo]:
 def auc(ctx: InferenceContext) -> list[TensorInfo]:
     """(predictions [N], labels [N], two counts) -> (FLOAT area, the two counts after it)."""
     return [TensorInfo.of(ir.DataType.FLOAT, ()), ctx.info(2), ctx.info(3)]
+
+
+def dequant_gather(ctx: InferenceContext) -> list[TensorInfo]:
+    """(table [V, 2 + D], indices [..., 1]) -> [..., 4 * D]: a float holds four bytes."""
+    table = ctx.expect_rank(0, 2, 2)
+    width = 4 * (table.dims[1] - 2)
+    return [TensorInfo.of(ir.DataType.FLOAT, (*ctx.expect_rank(1, 1).dims[:-1], width))]
+
+
+def bipartite_match(ctx: InferenceContext) -> list[TensorInfo]:
+    """Distances [R, C] -> (INT32 row of each column, its distance)."""
+    x = ctx.expect_rank(0, 2, 2)
+    dims = x.dims[1:]
+    return [TensorInfo.of(ir.DataType.INT32, dims), TensorInfo.of(x.dtype, dims)]

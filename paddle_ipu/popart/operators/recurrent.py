@@ -1,4 +1,4 @@
-"""Rows of recurrent layers: ai.onnx LSTM, GRU and RNN, and ai.graphcore LSTM."""
+"""Rows of recurrent layers: ONNX's LSTM, GRU and RNN, Graphcore's LSTM, and our Recurrent."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from paddle_ipu.popart.op_schema import (
     graphcore_row,
     int_,
     onnx_row,
+    paddle_ipu_row,
 )
 from paddle_ipu.popart.shape_inference import recurrent
 
@@ -42,4 +43,10 @@ graphcore_row(
     "LSTM", (2, 5), recurrent.poplar_lstm, (FLOATS, FLOATS, FLOATS, FLOATS, INTS),
     _COST, READS_EVERYTHING,
     [("output_full_sequence", Attribute("int", 1, argument="outputFullSequence"))], outputs=2,
+)  # fmt: skip
+# Over sequences of different lengths, from either end.
+paddle_ipu_row(
+    "Recurrent", (6, 7), recurrent.masked, (FLOATS, FLOATS, FLOATS, FLOATS, INTS, FLOATS),
+    _COST, READS_EVERYTHING,
+    [("mode", Attribute("string", required=True)), int_("reverse", 0)], outputs=(2, 3),
 )  # fmt: skip
