@@ -16,7 +16,7 @@ import numpy as np
 import onnx_ir as ir
 
 from paddle_ipu.errors import NotSupported, popart_exception
-from paddle_ipu.popart.annotations import Annotations, attribute_of
+from paddle_ipu.popart.annotations import EXCLUDE_PATTERNS, RECOMPUTE, Annotations, attribute_of
 from paddle_ipu.popart.enums import RecomputeType
 from paddle_ipu.popart.graph_types import (
     infer_outputs,
@@ -350,8 +350,8 @@ class Builder(Annotations):
         for name in nodeOutputNames:
             output = str(self.aiOnnx.identity([name], "Checkpoint"))
             checkpoint = int(RecomputeType.Checkpoint)
-            self.addNodeAttribute("__recompute_output_in_backward_pass", checkpoint, {output})
-            self.addNodeAttribute("__exclude_patterns", ["PreUniRepl", "PostNRepl"], {output})
+            self.addNodeAttribute(RECOMPUTE, checkpoint, {output})
+            self.addNodeAttribute(EXCLUDE_PATTERNS, ["PreUniRepl", "PostNRepl"], {output})
             results.append(output)
         return results
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import onnx
 import onnx_ir as ir
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
@@ -20,8 +18,6 @@ from paddle_ipu.popart.schema import OpSchema, schema_of_node
 from paddle_ipu.popart.shape_inference.constants import constant_of
 from paddle_ipu.popart.shape_inference.context import InferenceContext
 from paddle_ipu.popart.tensorinfo import TensorInfo, info_of
-
-Array = np.ndarray[Any, Any]
 
 INLINE_LIMIT = 2**31 - 2**27
 """Bytes of weights that one ONNX file can hold: protobuf's 2 GiB, less room for all else."""
@@ -57,7 +53,7 @@ def infer_outputs(
         len(output_ids),
         input_ids=ids,
         output_ids=output_ids,
-        constant=_constants(inputs),
+        value_of=lambda index: None if (value := inputs[index]) is None else constant_of(value),
     )
     schema.check_dtypes(context)
     return schema.infer(context)
@@ -72,14 +68,6 @@ def fill_types(node: ir.Node, schema: OpSchema) -> None:
         if info is None:
             continue
         value.type, value.shape = ir.TensorType(info.dtype), ir.Shape(info.dims)
-
-
-def _constants(inputs: Sequence[ir.Value | None]) -> Callable[[int], Array | None]:
-    def constant(index: int) -> Array | None:
-        value = inputs[index]
-        return None if value is None else constant_of(value)
-
-    return constant
 
 
 def type_graph(graph: ir.Graph) -> None:

@@ -46,9 +46,8 @@ class Optimizer:
         maps: value map by specific key, for instance ``learningRate``.
     """
 
-    # Constructor key -> default; specific key -> constructor key.
+    # Constructor key -> default.
     _defaults: ClassVar[dict[str, float]]
-    _specific_keys: ClassVar[dict[str, str]]
     # PopART's name in messages; the same for a class and those derived from it.
     _kind: ClassVar[str]
 
@@ -77,12 +76,18 @@ class Optimizer:
             )
         self.clip_norm_settings = list(clip_norm_settings)
         self.maps = {
-            key: OptimizerValueMap(complete[name]) for key, name in self._specific_keys.items()
+            key: OptimizerValueMap(complete[name]) for key, name in self._specific_keys().items()
         }
         self._check({key: item.getDefault() for key, item in self.maps.items()})
 
     def _allowed_keys(self) -> list[str]:
         return list(self._defaults)
+
+    def _specific_keys(self) -> dict[str, str]:
+        """Key of a weight's own value -> constructor key: learningRate -> defaultLearningRate."""
+        keys = [key for key in self._defaults if key != "lossScaling"]
+        names = [key.removeprefix("default") for key in keys]
+        return {name[0].lower() + name[1:]: key for name, key in zip(names, keys, strict=True)}
 
     def _check(self, values: Mapping[str, OptimizerValue]) -> None:
         rate = values["learningRate"]
@@ -115,8 +120,8 @@ class Optimizer:
         """Gives one weight its own values; keys left out take the optimizer's defaults."""
         given = values_from_dict(values)
         for key in given:
-            if key not in self._specific_keys:
-                allowed = " ".join(self._specific_keys)
+            if key not in self._specific_keys():
+                allowed = " ".join(self._specific_keys())
                 raise popart_exception(
                     f"Invalid key {key} in {self._kind}::insertSpecific. Permitted keys are "
                     f"( {allowed} )"
@@ -189,14 +194,6 @@ class SGD(Optimizer):
         "defaultVelocityScaling": 1.0,
         "lossScaling": 1.0,
         "nesterov": 0.0,
-    }
-    _specific_keys = {
-        "learningRate": "defaultLearningRate",
-        "weightDecay": "defaultWeightDecay",
-        "momentum": "defaultMomentum",
-        "dampening": "defaultDampening",
-        "velocityScaling": "defaultVelocityScaling",
-        "nesterov": "nesterov",
     }
 
     def __init__(
@@ -296,14 +293,6 @@ class Adam(Optimizer):
         "lossScaling": 1.0,
         "defaultMaxWeightNorm": 10.0,
     }
-    _specific_keys = {
-        "learningRate": "defaultLearningRate",
-        "weightDecay": "defaultWeightDecay",
-        "beta1": "defaultBeta1",
-        "beta2": "defaultBeta2",
-        "eps": "defaultEps",
-        "maxWeightNorm": "defaultMaxWeightNorm",
-    }
 
     def __init__(
         self,
@@ -384,13 +373,6 @@ class Adaptive(Optimizer):
         "defaultMomentum": 0.0,
         "defaultEps": 1e-6,
         "lossScaling": 1.0,
-    }
-    _specific_keys = {
-        "learningRate": "defaultLearningRate",
-        "weightDecay": "defaultWeightDecay",
-        "alpha": "defaultAlpha",
-        "momentum": "defaultMomentum",
-        "eps": "defaultEps",
     }
 
     def __init__(

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception
+from paddle_ipu.popart.annotations import PIPELINE_STAGE, VIRTUAL_GRAPH
 from paddle_ipu.popart.dataflow import DataFlow
 from paddle_ipu.popart.options import SessionOptions
-
-INDEX, STAGE = "__ipu_number", "__pipeline_stage"
 
 
 def virtual_graph_mode(options: SessionOptions) -> str:
@@ -43,7 +42,7 @@ def check_placement(
     if not options.enablePipelining:
         return {}
     automatic = virtual_graph_mode(options) == "Auto"
-    used = ipus if automatic else len({_number(node, INDEX) for node in placed})
+    used = ipus if automatic else len({_number(node, VIRTUAL_GRAPH) for node in placed})
     if virtual_graph_mode(options) == "Off" or used <= 1:
         raise popart_exception(
             f"Pipelining requires more than 1 IPU (currently {used}) and the 'virtualGraphMode' "
@@ -81,13 +80,13 @@ def _placed(graph: ir.Graph) -> list[ir.Node]:
     for node in graph:
         if all(value is None or value in constant for value in node.inputs):
             constant.update(node.outputs)
-        if _number(node, INDEX) is not None or not constant.issuperset(node.outputs):
+        if _number(node, VIRTUAL_GRAPH) is not None or not constant.issuperset(node.outputs):
             nodes.append(node)
     return nodes
 
 
 def _check_indices(nodes: list[ir.Node], ipus: int) -> None:
-    missing = [node for node in nodes if _number(node, INDEX) is None]
+    missing = [node for node in nodes if _number(node, VIRTUAL_GRAPH) is None]
     if len(missing) == len(nodes):
         raise popart_exception(
             "SessionOptions flag virtualGraphMode is VirtualGraphMode::Manual, but no Ops have "
@@ -96,7 +95,7 @@ def _check_indices(nodes: list[ir.Node], ipus: int) -> None:
     if missing:
         counts: dict[int, int] = {}
         for node in nodes:
-            index = _number(node, INDEX)
+            index = _number(node, VIRTUAL_GRAPH)
             key = -1 if index is None else index
             counts[key] = counts.get(key, 0) + 1
         listed = "".join(f"  {index} : {counts[index]}\n" for index in sorted(counts))
@@ -106,7 +105,7 @@ def _check_indices(nodes: list[ir.Node], ipus: int) -> None:
             + "".join(f"  {node.op_type} ({node.name})\n" for node in missing)
         )
     for node in nodes:
-        index = _number(node, INDEX)
+        index = _number(node, VIRTUAL_GRAPH)
         if index is not None and not 0 <= index < ipus:
             raise popart_exception(
                 f"{node.op_type} ({node.name}) has been assigned to an invalid virtual graph "
@@ -120,7 +119,7 @@ def _equal_parts(nodes: list[ir.Node], ipus: int) -> dict[str, int]:
 
 
 def _stages(nodes: list[ir.Node], merged: bool) -> dict[str, int]:
-    missing = [node for node in nodes if _number(node, STAGE) is None]
+    missing = [node for node in nodes if _number(node, PIPELINE_STAGE) is None]
     if missing and len(missing) < len(nodes):
         raise popart_exception(
             "Only some ops have had their pipeline stage set. Ops missing the pipeline stage:"
@@ -129,8 +128,8 @@ def _stages(nodes: list[ir.Node], merged: bool) -> dict[str, int]:
     stages: dict[str, int] = {}
     index_of: dict[int, int] = {}
     for node in nodes:
-        index = _number(node, INDEX) or 0
-        stage = _number(node, STAGE)
+        index = _number(node, VIRTUAL_GRAPH) or 0
+        stage = _number(node, PIPELINE_STAGE)
         stage = index if stage is None else stage
         stages[_key(node)] = stage
         if index_of.setdefault(stage, index) != index:

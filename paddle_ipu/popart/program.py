@@ -183,9 +183,12 @@ def device_dtype(value: ir.Value, in_64_bits: Collection[str] = ()) -> str:
     dtype = value.dtype
     if dtype is None:
         raise popart_exception(f"the element type of tensor '{value.name}' is not known")
+    return dtype.numpy().name if value.name in in_64_bits else narrowed_dtype(dtype)
+
+
+def narrowed_dtype(dtype: ir.DataType) -> str:
+    """NumPy's name of an element type on a device, which has none of 64 bits."""
     name = dtype.numpy().name
-    if value.name in in_64_bits:
-        return name
     return _DEVICE_DTYPES.get(name, name)
 
 

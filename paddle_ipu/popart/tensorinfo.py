@@ -10,24 +10,18 @@ import numpy as np
 import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception
+from paddle_ipu.popart.enums import DataType
 
 # PopART spells the two 8-bit floats by their exponent and mantissa widths.
 _POPART_TO_ONNX = {"FLOAT8_143": "FLOAT8E4M3FN", "FLOAT8_152": "FLOAT8E5M2"}
 _ONNX_TO_POPART = {onnx_name: name for name, onnx_name in _POPART_TO_ONNX.items()}
 
-_SPECIFIED_NAMES = (
-    "UINT8 INT8 FLOAT8_143 FLOAT8_152 UINT16 INT16 INT32 INT64 UINT32 UINT64 BOOL FLOAT FLOAT16 "
-    "BFLOAT16 DOUBLE COMPLEX64 COMPLEX128 STRING UNDEFINED"
-)
-_TYPE_NAMES = frozenset(_SPECIFIED_NAMES.split())
-
 
 def dtype_from_string(name: str) -> ir.DataType:
     """The element type PopART calls `name`, for instance ``FLOAT`` or ``INT32``."""
-    if name not in _TYPE_NAMES:
-        raise popart_exception(
-            f"'{name}' is not a PopART data type. Use one of {', '.join(sorted(_TYPE_NAMES))}"
-        )
+    if name not in DataType.__members__:
+        known = ", ".join(sorted(DataType.__members__))
+        raise popart_exception(f"'{name}' is not a PopART data type. Use one of {known}")
     return ir.DataType[_POPART_TO_ONNX.get(name, name)]
 
 

@@ -229,7 +229,7 @@ class Builder(Recorded):
                 count,
                 input_ids=ids,
                 output_ids=outputs,
-                constant=lambda index: self._values.get(ids[index]),
+                value_of=lambda index: self._values.get(ids[index]),
             )
             self._infos.update(zip(outputs, schema.infer(context), strict=False))
         node = onnx.helper.make_node(

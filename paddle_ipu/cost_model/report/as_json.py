@@ -14,10 +14,6 @@ from paddle_ipu.cost_model.prediction import Prediction
 from paddle_ipu.cost_model.report.contents import Report
 
 VERSION = 1
-FITTED = (
-    "EXCHANGE_EFFICIENCY", "VERTEX_OVERHEAD", "CODE_BYTES_PER_SET",
-    "TILE_IMBALANCE",
-)  # fmt: skip
 NODE_COLUMNS = (
     "name", "op_type", "source", "ipu", "stage", "forward", "backward", "recompute", "exchange",
     "flops", "bytes", "priced",
@@ -39,7 +35,7 @@ def report_as_json(report: Report) -> dict[str, Any]:
         "predicted": True,
         "name": report.name,
         "machine": machine_as_json(machine),
-        "constants": {name: getattr(constants, name) for name in FITTED},
+        "constants": {n: value for n, value in vars(constants).items() if n.isupper()},
         "program": {
             "operators": len(program.operators),
             "weights": sum(t.elements for t in program.weights),

@@ -11,15 +11,9 @@ from typing import Any
 from paddle_ipu.cost_model.plan import Candidate
 from paddle_ipu.options.strategy import StrategyValues
 from paddle_ipu.options.table import ALIASES, OPTIONS
+from paddle_ipu.popart.enums import RecomputationType
 
 _DEFAULT_PROPORTION = 0.6
-_RECOMPUTATION = {
-    "NoRecompute": 0,
-    "Standard": 1,
-    "NormOnly": 2,
-    "Pipeline": 3,
-    "RecomputeAll": 4,
-}
 _PLANNED = frozenset(
     {
         "accumulation_factor",
@@ -105,7 +99,7 @@ def strategy_calls(
     if pipelined and candidate.cuts is not None:
         options["need_avg_shard"] = True
     if settings.training:
-        options["auto_recomputation"] = _RECOMPUTATION[settings.recomputation]
+        options["auto_recomputation"] = int(RecomputationType[settings.recomputation])
         options["location_optimizer"] = {
             **_thawed(values["location_optimizer"]),
             "on_chip": int(settings.state_on_chip),

@@ -6,6 +6,8 @@ session refuses a program with one of them: "No class for ai.onnx.Hardmax:11".
 
 from __future__ import annotations
 
+from typing import cast
+
 import onnx
 
 from paddle_ipu.popart.op_schema import (
@@ -32,18 +34,11 @@ _BUILDER_NAMES = {"Xor": "logical_xor"}
 _FIRST_OPSET, _LAST_OPSET = 6, 11
 # PopART's builder has no argument for it.
 _LEFT_OUT = "auto_pad"
-_KINDS: dict[str, AttributeKind] = {
-    "INT": "int",
-    "FLOAT": "float",
-    "STRING": "string",
-    "INTS": "ints",
-    "FLOATS": "floats",
-    "STRINGS": "strings",
-}
 
 
 def _attribute(known: onnx.defs.OpSchema.Attribute) -> Attribute:
-    kind = _KINDS[str(known.type).rpartition(".")[2]]
+    # ONNX calls the kinds of attributes as we do, in capitals.
+    kind = cast(AttributeKind, str(known.type).rpartition(".")[2].lower())
     default = known.default_value
     value = onnx.helper.get_attribute_value(default) if default.name else None
     return Attribute(kind, value.decode() if isinstance(value, bytes) else value, known.required)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ Constant = np.ndarray[Any, Any]
 Dims = tuple[int, ...]
 
 
+@dataclass(slots=True)
 class InferenceContext:
     """One operator at the time its outputs are typed.
 
@@ -23,60 +25,32 @@ class InferenceContext:
         inputs: type of each input, None for an omitted one.
         attributes: plain attribute values by ONNX name.
         num_outputs: how many outputs are asked for.
+        input_ids: tensor ids of the inputs, empty for an omitted one.
+        output_ids: tensor ids of the outputs.
+        value_of: number of an input -> its value, None where that is computed at run time.
     """
 
-    __slots__ = (
-        "_constant",
-        "_input_ids",
-        "_output_ids",
-        "attributes",
-        "identifier",
-        "inputs",
-        "num_outputs",
-    )
-
-    def __init__(
-        self,
-        identifier: str,
-        inputs: Sequence[TensorInfo | None],
-        attributes: Mapping[str, Any],
-        num_outputs: int,
-        *,
-        input_ids: Sequence[str],
-        output_ids: Sequence[str],
-        constant: Callable[[int], Constant | None],
-    ) -> None:
-        self.identifier = identifier
-        self.inputs = inputs
-        self.attributes = attributes
-        self.num_outputs = num_outputs
-        self._input_ids = input_ids
-        self._output_ids = output_ids
-        self._constant = constant
+    identifier: str
+    inputs: Sequence[TensorInfo | None]
+    attributes: Mapping[str, Any]
+    num_outputs: int
+    input_ids: Sequence[str]
+    output_ids: Sequence[str]
+    value_of: Callable[[int], Constant | None]
 
     @property
     def op(self) -> str:
         """The operator as PopART prints it: ``Op(ai.onnx.Add:7, inputs=[a, b], outputs=[c])``."""
-        inputs, outputs = ", ".join(self._input_ids), ", ".join(self._output_ids)
+        inputs, outputs = ", ".join(self.input_ids), ", ".join(self.output_ids)
         return f"Op({self.identifier}, inputs=[{inputs}], outputs=[{outputs}])"
 
     def error(self, message: str) -> popart_exception:
         """An exception about this operator, its name first."""
         return popart_exception(f"{self.op} {message}")
 
-    @property
-    def input_ids(self) -> Sequence[str]:
-        """The tensor ids of the inputs, empty for an omitted one."""
-        return self._input_ids
-
-    @property
-    def output_ids(self) -> Sequence[str]:
-        """The tensor ids of the outputs."""
-        return self._output_ids
-
     def input_id(self, index: int) -> str:
         """The tensor id of an input."""
-        return self._input_ids[index]
+        return self.input_ids[index]
 
     def has(self, index: int) -> bool:
         """Whether an optional input is given."""
@@ -91,7 +65,7 @@ class InferenceContext:
 
     def constant(self, index: int, what: str) -> Constant:
         """Value of an input that must be known when the graph is built."""
-        value = self._constant(index)
+        value = self.value_of(index)
         if value is None:
             raise self.error(
                 f"the '{what}' Tensor '{self.input_id(index)}' must be of type Constant. It is "

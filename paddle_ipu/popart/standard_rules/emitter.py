@@ -20,12 +20,6 @@ AttributeValue = (
 )  # fmt: skip
 """Of an ONNX attribute; None for one that is not written."""
 
-_KINDS: dict[type[np.generic], ir.DataType] = {
-    np.bool_: ir.DataType.BOOL, np.int32: ir.DataType.INT32, np.int64: ir.DataType.INT64,
-    np.float32: ir.DataType.FLOAT, np.uint8: ir.DataType.UINT8,
-    np.uint32: ir.DataType.UINT32, np.uint64: ir.DataType.UINT64,
-}  # fmt: skip
-
 
 class Emitter:
     """Makes standard nodes that stand in for one node.
@@ -128,7 +122,8 @@ class Emitter:
 
     def cast(self, value: ir.Value, dtype: ir.DataType | type[np.generic]) -> ir.Value:
         """A tensor in another type: NumPy's, or ONNX's."""
-        kind = dtype if isinstance(dtype, ir.DataType) else _KINDS[dtype]
+        is_onnx = isinstance(dtype, ir.DataType)
+        kind = dtype if is_onnx else ir.DataType.from_numpy(np.dtype(dtype))
         return self("Cast", [value], to=int(kind))
 
     def as_result(self, value: ir.Value, index: int = 0) -> ir.Value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paddle_ipu.xla.lowerings import (
+from paddle_ipu.xla.lowerings import (  # noqa: F401 - they register
     activation,
     alignment,
     collectives,
@@ -40,42 +40,3 @@ from paddle_ipu.xla.lowerings import (
     statistics,
     windows,
 )
-
-__all__ = [
-    "activation",
-    "alignment",
-    "collectives",
-    "comparison",
-    "control_flow",
-    "convolution",
-    "cpu_kernel",
-    "dynamic_slices",
-    "effects",
-    "decoding",
-    "deformable",
-    "detection",
-    "elementwise",
-    "images",
-    "indexing",
-    "kernel_calls",
-    "linear",
-    "linear_algebra",
-    "loss",
-    "multi_convolution",
-    "normalization",
-    "ordering",
-    "pooling",
-    "random",
-    "ranking",
-    "recurrent",
-    "reduction",
-    "regions",
-    "resize",
-    "sampling",
-    "scatter",
-    "shape",
-    "special",
-    "spline",
-    "statistics",
-    "windows",
-]

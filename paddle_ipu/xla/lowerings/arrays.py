@@ -9,9 +9,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import onnx_ir as ir
 from jax import lax
 
 from paddle_ipu.errors import LoweringError
+from paddle_ipu.popart.program import narrowed_dtype
 from paddle_ipu.xla.lowerings.registry import Array, Attributes, Lowering, LoweringContext
 
 Constant = np.ndarray[Any, Any]
@@ -29,24 +31,12 @@ Pair = tuple[jax.Array, jax.Array]
 Results = jax.Array | tuple[jax.Array, ...]
 """What an operator of computed inputs gives."""
 
-# onnx.TensorProto.DataType by number and by PopART's name. The device has no 64-bit types: PopART
-# narrows INT64 and UINT64, and DOUBLE follows here. Paddle programs keep INT64.
-_ELEMENT_TYPES: dict[int, tuple[str, Any]] = {
-    1: ("FLOAT", np.float32),
-    2: ("UINT8", np.uint8),
-    3: ("INT8", np.int8),
-    4: ("UINT16", np.uint16),
-    5: ("INT16", np.int16),
-    6: ("INT32", np.int32),
-    7: ("INT64", np.int32),
-    9: ("BOOL", np.bool_),
-    10: ("FLOAT16", np.float16),
-    11: ("DOUBLE", np.float32),
-    12: ("UINT32", np.uint32),
-    13: ("UINT64", np.uint32),
-    16: ("BFLOAT16", jnp.bfloat16),
-}
-_BY_NAME = dict(_ELEMENT_TYPES.values())
+_ON_DEVICE = (
+    ir.DataType.FLOAT, ir.DataType.UINT8, ir.DataType.INT8, ir.DataType.UINT16, ir.DataType.INT16,
+    ir.DataType.INT32, ir.DataType.INT64, ir.DataType.BOOL, ir.DataType.FLOAT16,
+    ir.DataType.DOUBLE, ir.DataType.UINT32, ir.DataType.UINT64, ir.DataType.BFLOAT16,
+)  # fmt: skip
+"""Types that tensors may have. Those of 64 bits become narrower, but INT64 of Paddle programs."""
 
 
 def where_in_program(context: LoweringContext) -> str:
@@ -67,17 +57,14 @@ def array_module(values: Iterable[Array]) -> ModuleType:
 
 def element_type(context: LoweringContext, to: int | str) -> np.dtype[Any]:
     """The device's dtype for an ONNX data type, given by number or by PopART's name."""
-    by_number = _ELEMENT_TYPES.get(to) if isinstance(to, int) else None
-    scalar_type = _BY_NAME.get(to) if isinstance(to, str) else by_number and by_number[1]
-    if scalar_type is None:
+    kind = next((known for known in _ON_DEVICE if to in (known, known.name)), None)
+    if kind is None:
         raise LoweringError(
             f"{where_in_program(context)}: the data type {to!r} does not exist on the device; "
-            f"expected one of {', '.join(_BY_NAME)} or its ONNX number."
+            f"expected one of {', '.join(known.name for known in _ON_DEVICE)} or its ONNX number."
         )
-    if context.in_64_bits and to in (7, "INT64"):
-        scalar_type = np.int64
-    dtype: np.dtype[Any] = np.dtype(scalar_type)
-    return dtype
+    keeps_bits = context.in_64_bits and kind is ir.DataType.INT64
+    return np.dtype(np.int64 if keeps_bits else narrowed_dtype(kind))
 
 
 def checked_axis(context: LoweringContext, axis: int, rank: int) -> int:

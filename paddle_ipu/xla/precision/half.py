@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
-import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 from jax import lax
@@ -30,10 +29,7 @@ NARROW: Mapping[ir.DataType, str] = {
 }
 """Element types that are computed in float32, and NumPy's names of them."""
 
-_DTYPES: Mapping[str, np.dtype[Any]] = {
-    "float16": np.dtype(np.float16),
-    "bfloat16": np.dtype(ml_dtypes.bfloat16),
-}
+_DTYPES = {name: kind.numpy() for kind, name in NARROW.items()}
 
 COMPILER_OPTIONS: Mapping[str, bool] = {"xla_allow_excess_precision": False}
 """For XLA, which otherwise removes a conversion to half and back."""

@@ -13,15 +13,12 @@ from jax import dtypes
 
 from paddle_ipu.errors import LoweringError
 from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
-from paddle_ipu.xla.precision import integers
+from paddle_ipu.xla.precision import half, integers
 
 UserFunction = Callable[..., Any]
 """Of arrays, with attributes by keyword; it gives one array or several."""
 
 Kind = tuple[tuple[int, ...], ir.DataType]
-
-_WIDE = {ir.DataType.FLOAT16: np.float32, ir.DataType.BFLOAT16: np.float32,
-         ir.DataType.DOUBLE: np.float32}  # fmt: skip
 
 
 def register_function(
@@ -84,22 +81,21 @@ def result_kinds(
                 f"custom operator {name}: result {number} of the function given to "
                 f"register_custom_op is {result!r}, expected an array."
             )
-    half = next((k[1] for k in kinds if k is not None and k[1] in _HALF), None)
+    narrow = next((k[1] for k in kinds if k is not None and k[1] in half.NARROW), None)
     return [
         (
             tuple(result.shape),
-            half if half and result.dtype == np.float32 else ir.DataType.from_numpy(result.dtype),
+            narrow
+            if narrow and result.dtype == np.float32
+            else ir.DataType.from_numpy(result.dtype),
         )
         for result in results
     ]
 
 
 def _spec(shape: tuple[int, ...], dtype: ir.DataType) -> jax.ShapeDtypeStruct:
-    on_device = _WIDE.get(dtype, dtype.numpy())
-    return jax.ShapeDtypeStruct(shape, on_device)  # type: ignore[no-untyped-call]
-
-
-_HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+    in_float32 = dtype in half.NARROW or dtype is ir.DataType.DOUBLE
+    return jax.ShapeDtypeStruct(shape, np.float32 if in_float32 else dtype.numpy())  # type: ignore[no-untyped-call]
 
 
 def _plain(attributes: Mapping[str, Any]) -> dict[str, Any]:
