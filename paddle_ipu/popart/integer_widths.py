@@ -134,7 +134,7 @@ class _Widths:
         self._picking: dict[str, tuple[bool, bool]] = {}
 
     def wide(self) -> Iterable[str]:
-        for graph in (self._graph, *_subgraphs(self._graph)):
+        for graph in (self._graph, *self._graph.subgraphs()):
             for name, value in tensors_of(graph).items():
                 is_read = bool(value.uses()) or value.is_graph_output() or name in self._kept
                 # A feed that nothing reads may be any number.
@@ -272,12 +272,3 @@ def _chosen_from(node: ir.Node) -> list[ir.Value]:
     places = _CHOICES[node.op_type]
     found = node.inputs if places is None else [node.inputs[at] for at in places]
     return [value for value in found if value is not None]
-
-
-def _subgraphs(graph: ir.Graph) -> Iterable[ir.Graph]:
-    for node in graph:
-        for attribute in node.attributes.values():
-            if attribute.type == ir.AttributeType.GRAPH:
-                block = attribute.as_graph()
-                yield block
-                yield from _subgraphs(block)

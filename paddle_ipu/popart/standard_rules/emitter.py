@@ -122,9 +122,9 @@ class Emitter:
 
     def cast(self, value: ir.Value, dtype: ir.DataType | type[np.generic]) -> ir.Value:
         """A tensor in another type: NumPy's, or ONNX's."""
-        is_onnx = isinstance(dtype, ir.DataType)
-        kind = dtype if is_onnx else ir.DataType.from_numpy(np.dtype(dtype))
-        return self("Cast", [value], to=int(kind))
+        if not isinstance(dtype, ir.DataType):
+            dtype = ir.DataType.from_numpy(np.dtype(dtype))
+        return self("Cast", [value], to=int(dtype))
 
     def as_result(self, value: ir.Value, index: int = 0) -> ir.Value:
         """A tensor cast to the type of an output of the node."""

@@ -100,16 +100,14 @@ class _Search:
     def of(self, node: ir.Node) -> FoldedNorm | None:
         if node.op_type != "BatchNormalization" or node.domain not in _NORM:
             return None
-        spatial = node.attributes.get("spatial")
         names = [str(value.name) for value in node.inputs if value is not None]
         if (
             len(node.outputs) != 1
-            or (spatial is not None and not spatial.as_int())
+            or not node.attributes.get_int("spatial", 1)
             or any(name not in self.weights for name in names[1:])
             or not all(is_float32(value) for value in (*node.inputs, *node.outputs))
         ):
             return None
-        epsilon = node.attributes.get("epsilon")
         x: ir.Value | None = node.inputs[0]
         as_rows, x = self._rows_of_channels(x)
         added, x = self._without_addition(x, 1 if not as_rows else -1)
@@ -145,7 +143,7 @@ class _Search:
             bias=bias_name,
             mean=mean,
             variance=variance,
-            epsilon=1e-5 if epsilon is None else epsilon.as_float(),
+            epsilon=node.attributes.get_float("epsilon", 1e-5),
             added=None if added is None else str(added.name),
         )
 

@@ -119,10 +119,10 @@ class _Unseen:
 def _attention(softmax: ir.Node, unseen: _Unseen) -> FusedAttention | None:
     powers = softmax.outputs[0]
     dims = static_dims(powers)
-    axis = softmax.attributes.get("axis")
-    if len(dims) not in (3, 4) or min(dims) < 1 or not is_float32(powers) or axis is None:
+    axis = softmax.attributes.get_int("axis", 1)
+    if len(dims) not in (3, 4) or min(dims) < 1 or not is_float32(powers):
         return None
-    if axis.as_int() not in (-1, len(dims) - 1):
+    if axis not in (-1, len(dims) - 1):
         return None
     dropped, gain, value = [str(powers.name)], 1.0, powers
     while True:

@@ -207,14 +207,13 @@ class _Search:
 def _convolution(node: ir.Node) -> Spec | None:
     """The work of a Conv in two dimensions, without what follows it."""
     x, kernel = static_dims(node.inputs[0]), static_dims(node.inputs[1])
-    mode = node.attributes.get("auto_pad")
-    if len(x) != 4 or len(kernel) != 4 or (mode and mode.as_string() != "NOTSET"):
+    attributes = node.attributes
+    if len(x) != 4 or len(kernel) != 4 or attributes.get_string("auto_pad", "NOTSET") != "NOTSET":
         return None
-    top, left, bottom, right = _integers(node, "pads", [0] * 4)
-    stride_y, stride_x = _integers(node, "strides", [1, 1])
-    gap_y, gap_x = _integers(node, "dilations", [1, 1])
-    group = node.attributes.get("group")
-    groups = 1 if group is None else group.as_int()
+    top, left, bottom, right = attributes.get_ints("pads", [0] * 4)
+    stride_y, stride_x = attributes.get_ints("strides", [1, 1])
+    gap_y, gap_x = attributes.get_ints("dilations", [1, 1])
+    groups = attributes.get_int("group", 1)
     if x[1] != kernel[1] * groups or kernel[0] % groups or min(top, left, bottom, right) < 0:
         return None
     spec = Spec(
@@ -240,8 +239,3 @@ def _is_by_channel(dims: tuple[int, ...], whole: tuple[int, ...], axis: int) -> 
     wanted = [1] * len(whole)
     wanted[axis] = whole[axis]
     return len(dims) <= len(whole) and [1] * (len(whole) - len(dims)) + list(dims) == wanted
-
-
-def _integers(node: ir.Node, name: str, otherwise: list[int]) -> list[int]:
-    attribute = node.attributes.get(name)
-    return otherwise if attribute is None else [int(item) for item in attribute.as_ints()]

@@ -7,13 +7,14 @@ they are: their gradients and updates have the model's layout.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import TypeVar
 
 import jax
 import numpy as np
 import onnx_ir as ir
 
+from paddle_ipu.xla.lowerings.node_values import STANDARD
 from paddle_ipu.xla.lowerings.registry import Array, HostArray
 
 Kernel = TypeVar("Kernel", jax.Array, HostArray)
@@ -28,27 +29,14 @@ def constant_kernels(graph: ir.Graph, weights: Collection[str]) -> frozenset[str
     """
     found: set[str] = set()
     others = {str(value.name) for value in graph.outputs}
-    for node in _nodes(graph):
-        convolves = node.op_type == "Conv" and node.domain in ("", "ai.onnx")
+    for node in ir.traversal.RecursiveGraphIterator(graph):
+        convolves = node.op_type == "Conv" and node.domain in STANDARD
         for index, value in enumerate(node.inputs):
             if value is None:
                 continue
-            is_kernel = convolves and index == 1 and _group(node) == 1
+            is_kernel = convolves and index == 1 and node.attributes.get_int("group", 1) == 1
             (found if is_kernel else others).add(str(value.name))
     return frozenset(found.intersection(weights) - others)
-
-
-def _nodes(graph: ir.Graph) -> Iterator[ir.Node]:
-    for node in graph:
-        yield node
-        for attribute in node.attributes.values():
-            if attribute.type is ir.AttributeType.GRAPH:
-                yield from _nodes(attribute.as_graph())
-
-
-def _group(node: ir.Node) -> int:
-    group = node.attributes.get("group")
-    return 1 if group is None else int(group.as_int())
 
 
 def turned(array: HostArray) -> HostArray:

@@ -48,8 +48,7 @@ def _is_softmax(node: ir.Node) -> bool:
 
 def _spec(node: ir.Node) -> SoftmaxSpec | None:
     dims = static_dims(node.inputs[0])
-    attribute = node.attributes.get("axis")
-    axis = 1 if attribute is None else attribute.as_int()
+    axis = node.attributes.get_int("axis", 1)
     if not dims or not -len(dims) <= axis < len(dims):
         return None
     # The axis and all behind it are one, by opset 11.

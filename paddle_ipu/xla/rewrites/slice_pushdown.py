@@ -190,18 +190,16 @@ def _product(node: ir.Node, rows: Rows) -> Needs | None:
 
 
 def _softmax(node: ir.Node, rows: Rows) -> Needs | None:
-    axis = node.attributes.get("axis")
-    first = (1 if axis is None else axis.as_int()) % len(static_dims(node.outputs[0]))
+    first = node.attributes.get_int("axis", 1) % len(static_dims(node.outputs[0]))
     return [rows] if rows.axis < first else None
 
 
 def _reduction(node: ir.Node, rows: Rows) -> Needs | None:
-    axes, keep = node.attributes.get("axes"), node.attributes.get("keepdims")
     rank = len(static_dims(node.inputs[0]))
     if len(node.inputs) != 1:
         return None
-    reduced = range(rank) if axes is None else [int(axis) % rank for axis in axes.as_ints()]
-    if keep is None or keep.as_int():
+    reduced = [axis % rank for axis in node.attributes.get_ints("axes", range(rank))]
+    if node.attributes.get_int("keepdims", 1):
         return [rows] if rows.axis not in reduced else None
     left = [axis for axis in range(rank) if axis not in reduced]
     return [replace(rows, axis=left[rows.axis])]

@@ -108,8 +108,7 @@ def _part(node: ir.Node, value: ir.Value, source: ir.Value) -> _Hop | None:
     rank = len(static_dims(value))
     starts, steps = [0] * rank, [1] * rank
     if node.op_type == "Split":
-        attribute = node.attributes.get("axis")
-        axis = (0 if attribute is None else attribute.as_int()) % rank
+        axis = node.attributes.get_int("axis", 0) % rank
         before = node.outputs[: node.outputs.index(value)]
         starts[axis] = sum(static_dims(other)[axis] for other in before)
     else:

@@ -160,31 +160,25 @@ _tracked.defvjp(
 )
 
 
+@dataclass(slots=True)
 class GradientWatch:
     """Counts the gradients of one micro-batch.
 
-    Args:
+    Attributes:
         rule: what is counted.
         counter: zeros [2]; its gradient is the counts.
         trained: tensors that depend on a trained weight; others have no gradient.
         shared: tensors with several readers.
         dtypes: tensor -> ``float16`` or ``bfloat16``; others are float32.
+        found: whether a gradient was counted.
     """
 
-    def __init__(
-        self,
-        rule: AutomaticLossScaling,
-        counter: jax.Array,
-        trained: Collection[str],
-        shared: Collection[str],
-        dtypes: Mapping[str, str],
-    ) -> None:
-        self._rule = rule
-        self._counter = counter
-        self._trained = trained
-        self._shared = shared
-        self._dtypes = dtypes
-        self.found = False
+    rule: AutomaticLossScaling
+    counter: jax.Array
+    trained: Collection[str]
+    shared: Collection[str]
+    dtypes: Mapping[str, str]
+    found: bool = False
 
     def of_operands(
         self, node: LoweredNode, operands: Sequence[Operand], evaluate: Evaluate
@@ -205,23 +199,23 @@ class GradientWatch:
 
     def operand(self, op_type: str, name: str, array: Any) -> Any:
         """A tensor as an operator reads it: the gradient that this operator gives it."""
-        rule = self._rule
+        rule = self.rule
         wanted = op_type not in _VIEWS if rule.tracked is None else op_type in rule.tracked
         return self._watched(name, array) if wanted and rule.tensors is None else array
 
     def tensor(self, name: str, array: Any) -> Any:
         """A tensor for all of its readers: the sum of their gradients."""
-        rule = self._rule
+        rule = self.rule
         if rule.tensors is None:
-            wanted = rule.tracked is None and name in self._shared
+            wanted = rule.tracked is None and name in self.shared
         else:
             wanted = name in rule.tensors
         return self._watched(name, array) if wanted else array
 
     def _watched(self, name: str, array: Any) -> Any:
         is_float = isinstance(array, jax.Array) and array.dtype == jnp.float32
-        if not is_float or name not in self._trained:
+        if not is_float or name not in self.trained:
             return array
         self.found = True
-        dtype = self._dtypes.get(name, "float32")
-        return _tracked(array, self._counter, dtype, self._rule.edge)
+        dtype = self.dtypes.get(name, "float32")
+        return _tracked(array, self.counter, dtype, self.rule.edge)

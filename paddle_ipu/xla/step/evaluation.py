@@ -21,8 +21,6 @@ from paddle_ipu.xla.precision import stochastic
 from paddle_ipu.xla.precision.half import Narrow
 from paddle_ipu.xla.step import joint_gradients, recomputation
 from paddle_ipu.xla.step.automatic_loss_scaling import GradientWatch
-from paddle_ipu.xla.step.constant_operands import with_constants, within_32_bits
-from paddle_ipu.xla.step.gradient_taps import tapped
 from paddle_ipu.xla.step.lowering_errors import named_in_errors
 from paddle_ipu.xla.step.node_lowering import (
     Evaluate,
@@ -32,11 +30,16 @@ from paddle_ipu.xla.step.node_lowering import (
     composed,
 )
 from paddle_ipu.xla.step.operand_origins import OperandOrigins
-from paddle_ipu.xla.step.operand_range_checks import range_checked
-from paddle_ipu.xla.step.progress import reported
 from paddle_ipu.xla.step.recomputation import Segment
-from paddle_ipu.xla.step.rounding import rounded
 from paddle_ipu.xla.step.side_values import SideValues
+from paddle_ipu.xla.step.simple_wrappers import (
+    range_checked,
+    reported,
+    rounded,
+    tapped,
+    with_constants,
+    within_32_bits,
+)
 from paddle_ipu.xla.step.stale_weights import StaleReads, WeightVersions
 from paddle_ipu.xla.step.widths import Widths
 

@@ -33,6 +33,9 @@ from paddle_ipu.xla.step.widths import Widths
 OWN_LOWERINGS = "paddle_ipu.xla.lowerings."
 """How the modules of paddle_ipu's lowerings begin; others are a user's."""
 
+Missing = dict[tuple[str, str], str]
+"""(domain, type) of an operator without a lowering -> the name of a node."""
+
 
 class LoweredBlock:
     """A subgraph of an operator; it reads tensors of the graph around it by their ids.
@@ -49,7 +52,7 @@ class LoweredBlock:
         captured: ids of the tensors around it that it reads.
     """
 
-    def __init__(self, graph: ir.Graph, settings: GraphSettings, missing: dict[str, str]) -> None:
+    def __init__(self, graph: ir.Graph, settings: GraphSettings, missing: Missing) -> None:
         self.graph = LoweredGraph(graph, settings, missing)
         self.inputs = tuple(str(value.name) for value in graph.inputs)
         self.outputs = tuple(str(value.name) for value in graph.outputs)
@@ -126,7 +129,7 @@ class LoweredGraph:
         self,
         graph: ir.Graph,
         settings: GraphSettings | None = None,
-        missing: dict[str, str] | None = None,
+        missing: Missing | None = None,
     ) -> None:
         self.nodes: list[LoweredNode] = []
         self.settings = settings or GraphSettings()
@@ -141,7 +144,7 @@ class LoweredGraph:
             rule = find_lowering(domain, node.op_type)
             if rule is None:
                 first = next((str(value.name) for value in node.outputs), "")
-                missing[f"{domain}.{node.op_type}"] = str(node.name) or first
+                missing[domain, node.op_type] = str(node.name) or first
                 continue
             draws = is_random(domain, node.op_type)
             self.nodes.append(self._lowered(node, index, rule, random if draws else None, missing))
@@ -157,7 +160,7 @@ class LoweredGraph:
         index: int,
         rule: Lowering,
         random_index: int | None,
-        missing: dict[str, str],
+        missing: Missing,
     ) -> LoweredNode:
         """A node of the graph with its lowering; `index` is its place there."""
         blocks = {
@@ -293,24 +296,19 @@ class LoweredGraph:
         return jax.random.fold_in(key, node.random_index)
 
 
-def _no_lowering(missing: Mapping[str, str]) -> Exception:
+def _no_lowering(missing: Missing) -> Exception:
     """The error of operators without a lowering, each with the name of a node."""
-    if all(schema_of(*_domain_and_type(op)) is None for op in missing):
-        classes = ", ".join(f"{op}:1" for op in sorted(missing))
+    nodes = {f"{domain}.{op_type}": name for (domain, op_type), name in sorted(missing.items())}
+    if all(schema_of(*operator) is None for operator in missing):
         return popart_exception(
-            f"No class for {classes}. PopART has no such operator; "
+            f"No class for {', '.join(f'{op}:1' for op in nodes)}. PopART has no such operator; "
             "paddle_ipu.register_custom_op says what a custom one means on the IPU Model"
         )
     return LoweringError(
         "no lowering for "
-        + ", ".join(f"{op} (node {name})" for op, name in sorted(missing.items()))
+        + ", ".join(f"{op} (node {name})" for op, name in nodes.items())
         + ". The IPU Model cannot run these PopART operators yet."
     )
-
-
-def _domain_and_type(operator: str) -> tuple[str, str]:
-    domain, _, op_type = operator.rpartition(".")
-    return domain, op_type
 
 
 def _inner_nodes(node: LoweredNode) -> list[LoweredNode]:

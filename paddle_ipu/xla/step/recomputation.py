@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import numpy as np
@@ -46,17 +46,6 @@ _PLACES = 128
 """How many positions are looked at for cuts."""
 _PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """Into how many parts, of equal size, the best cuts are looked for."""
-
-
-class Node(Protocol):
-    """What is read of a lowered operator."""
-
-    @property
-    def op_type(self) -> str: ...
-    @property
-    def inputs(self) -> tuple[str | None, ...]: ...
-    @property
-    def outputs(self) -> tuple[str, ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +80,10 @@ class Segment:
 
 def plan(
     graph: ir.Graph,
-    nodes: Sequence[Node],
+    nodes: Sequence[LoweredNode],
     wanted: Recomputation,
     needed: Sequence[str],
-    stays: Callable[[Any], bool],
+    stays: Callable[[LoweredNode], bool],
 ) -> list[Segment]:
     """Cuts a program into segments; empty where nothing is to be computed again.
 
@@ -137,7 +126,7 @@ def plan(
     ]
 
 
-def _places(nodes: Sequence[Node], marks: Mapping[str, int], kind: Any) -> set[int]:
+def _places(nodes: Sequence[LoweredNode], marks: Mapping[str, int], kind: Any) -> set[int]:
     return {
         at
         for at, node in enumerate(nodes)
@@ -145,7 +134,7 @@ def _places(nodes: Sequence[Node], marks: Mapping[str, int], kind: Any) -> set[i
     }
 
 
-def _stages(nodes: Sequence[Node], known: Mapping[str, int]) -> list[int]:
+def _stages(nodes: Sequence[LoweredNode], known: Mapping[str, int]) -> list[int]:
     """Each operator's stage; constants have none of their own."""
     found: list[int] = []
     for node in nodes:
@@ -154,7 +143,7 @@ def _stages(nodes: Sequence[Node], known: Mapping[str, int]) -> list[int]:
     return found
 
 
-def _norms(nodes: Sequence[Node]) -> set[int]:
+def _norms(nodes: Sequence[LoweredNode]) -> set[int]:
     found, results = set[int](), set[str]()
     for at, node in enumerate(nodes):
         follows = node.op_type in _ACTIVATIONS and results.intersection(filter(None, node.inputs))
@@ -165,7 +154,11 @@ def _norms(nodes: Sequence[Node]) -> set[int]:
 
 
 def _without(
-    nodes: Sequence[Node], stays: Callable[[Any], bool], first: int, last: int, recomputed: bool
+    nodes: Sequence[LoweredNode],
+    stays: Callable[[LoweredNode], bool],
+    first: int,
+    last: int,
+    recomputed: bool,
 ) -> list[tuple[int, int, bool]]:
     """A segment, parted at operators that may be evaluated once only."""
     if not recomputed:
@@ -194,7 +187,9 @@ def _segment(
 class _Program:
     """Sizes and lifetimes of the results."""
 
-    def __init__(self, graph: ir.Graph, nodes: Sequence[Node], needed: Sequence[str]) -> None:
+    def __init__(
+        self, graph: ir.Graph, nodes: Sequence[LoweredNode], needed: Sequence[str]
+    ) -> None:
         self.nodes = nodes
         sizes = {str(value.name): _bytes(value) for node in graph for value in node.outputs}
         self.last_use: dict[str, int] = {

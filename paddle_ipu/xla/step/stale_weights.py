@@ -14,9 +14,8 @@ forward to backward, weights are not: a backward reads the newer ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import jax
 import jax.numpy as jnp
@@ -35,25 +34,19 @@ Reads = Mapping[str, Mapping[str, tuple[int, int]]]
 """First result of a node -> weight it reads -> updates that its forward and its backward miss."""
 
 
-class Graph(Protocol):
-    """The graph of a step, as far as it is read here."""
-
-    @property
-    def nodes(self) -> Sequence[LoweredNode]:
-        """In order."""
-
-    def reaching(self, target: str) -> set[str]:
-        """Tensors that `target` follows from."""
-
-
 def stale_reads(
-    graph: Graph, loss: str, weights: Sequence[str], stages: Mapping[str, int]
+    nodes: Sequence[LoweredNode],
+    loss: str,
+    reaching: Collection[str],
+    weights: Sequence[str],
+    stages: Mapping[str, int],
 ) -> Reads:
     """Which operators read weights of earlier updates.
 
     Args:
-        graph: the program.
+        nodes: the program, in order.
         loss: id of the loss.
+        reaching: tensors that it depends on.
         weights: those that are updated.
         stages: pipeline stage of each node, by its first result.
 
@@ -61,21 +54,24 @@ def stale_reads(
         popart_exception: an operator behind the loss's stage would read a weight after its own
             micro-batch, or a younger one, has updated it.
     """
-    last = 2 * next(stages[node.outputs[0]] for node in graph.nodes if loss in node.outputs)
-    reaching = graph.reaching(loss)
+    last = 2 * next(stages[node.outputs[0]] for node in nodes if loss in node.outputs)
     readers: dict[str, list[LoweredNode]] = {name: [] for name in weights}
-    for node in graph.nodes:
+    for node in nodes:
         if not node.outputs:
             continue
         for name in {name for name in node.inputs if name in readers}:
             readers[str(name)].append(node)
     reads: dict[str, dict[str, tuple[int, int]]] = {}
-    for name, nodes in readers.items():
+    for name, reading in readers.items():
         first = min(
-            (stages[node.outputs[0]] for node in nodes if reaching.intersection(node.outputs)),
+            (
+                stages[node.outputs[0]]
+                for node in reading
+                if not set(node.outputs).isdisjoint(reaching)
+            ),
             default=0,
         )
-        for node in nodes:
+        for node in reading:
             stage = stages[node.outputs[0]]
             if stage >= last - first and 2 * stage > last:
                 raise popart_exception(

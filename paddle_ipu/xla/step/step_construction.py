@@ -55,7 +55,7 @@ def make_step(
         {**updater.state_shapes(shapes), **own}, updater.alike, updater.state_dtypes()
     )
     if program.stages:
-        step.stale = stale_reads(graph, program.loss, step.trained, program.stages)
+        step.stale = stale_reads(graph.nodes, program.loss, reached, step.trained, program.stages)
     return step
 
 
