@@ -7,7 +7,7 @@ one, as an embedding and the head over its words do, the last stage goes back to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
@@ -51,12 +51,7 @@ def balanced(
     count = len(program.operators)
     if ipus == 1:
         return Cuts((0,), (0,))
-    costs: list[float] = []
-    for operator in program.operators:
-        cost = pricing.cost_of(operator)
-        both = cost.forward.cycles * (2 if recompute else 1) + cost.backward.cycles
-        costs.append(both if program.settings.training else cost.forward.cycles)
-    sums = [0.0, *accumulate(costs)]
+    sums = [0.0, *accumulate(operator_cycles(program, pricing, recompute))]
     places = _places(program)
     shared = _shared(program)
     if shared is None:
@@ -67,29 +62,45 @@ def balanced(
     return _folded(sums, [p for p in places if begin < p <= end], ipus, count, first)
 
 
-def _places(program: Program) -> list[int]:
-    """Positions in front of which a cut is cheap: fewest bytes alive of those around."""
+def operator_cycles(program: Program, pricing: Pricing, recompute: bool) -> list[float]:
+    """What each operator takes a micro-batch; with `recompute` backward does forward again."""
+    costs = [pricing.cost_of(operator) for operator in program.operators]
+    if not program.settings.training:
+        return [cost.forward.cycles for cost in costs]
+    forwards = 2 if recompute else 1
+    return [forwards * cost.forward.cycles + cost.backward.cycles for cost in costs]
+
+
+def crossing_bytes(program: Program, group_of: Sequence[int], count: int) -> list[int]:
+    """Bytes of activations that are made before each group and read in it or behind it.
+
+    Args:
+        group_of: the group of each operator.
+        count: how many groups there are.
+    """
     roots = Roots(program.operators)
     made: dict[str, tuple[int, int]] = {}
     last: dict[str, int] = {}
-    for index, operator in enumerate(program.operators):
+    for operator, group in zip(program.operators, group_of, strict=True):
         for tensor in operator.outputs:
             if tensor.role == "activation":
-                made[tensor.name] = (index, tensor.bytes)
+                made[tensor.name] = (group, tensor.bytes)
         for tensor in operator.read:
             for root in roots.of(tensor):
-                last[root.name] = index
-    change = [0] * (len(program.operators) + 2)
-    for name, (index, size) in made.items():
-        if last.get(name, index) > index:
-            change[index + 1] += size
-            change[last[name] + 1] -= size
-    alive, crossing = 0, []
-    for index in range(len(program.operators)):
-        alive += change[index]
-        crossing.append(alive)
+                last[root.name] = max(group, last.get(root.name, group))
+    change = [0] * (count + 1)
+    for name, (group, size) in made.items():
+        change[group + 1] += size
+        change[max(last.get(name, group), group) + 1] -= size
+    return list(accumulate(change))[:count]
+
+
+def _places(program: Program) -> list[int]:
+    """Positions in front of which a cut is cheap: fewest bytes alive of those around."""
+    count = len(program.operators)
+    crossing = crossing_bytes(program, range(count), count)
     found = []
-    for index in range(1, len(crossing)):
+    for index in range(1, count):
         around = crossing[max(1, index - _WINDOW) : index + _WINDOW + 1]
         if crossing[index] <= min(around):
             found.append(index)
@@ -130,20 +141,23 @@ def _fill(
     return starts
 
 
-def _straight(sums: Sequence[float], places: Sequence[int], ipus: int) -> Cuts | None:
-    end = len(sums) - 1
-    low, high = sums[-1] / ipus, sums[-1]
-    best: list[int] | None = None
+def _least(low: float, high: float, fill: Callable[[float], list[int] | None]) -> list[int]:
+    """What `fill` gives for the least limit of the slowest part; nothing where it gives none."""
+    best: list[int] = []
     for _ in range(_HALVINGS):
         limit = (low + high) / 2
-        found = _fill(sums, places, 0, ipus, limit, end)
-        if found is None:
+        starts = fill(limit)
+        if starts is None:
             low = limit
         else:
-            best, high = found, limit
-    if best is None or len(best) < ipus:
-        return None
-    return Cuts(tuple(best), tuple(range(len(best))))
+            best, high = starts, limit
+    return best
+
+
+def _straight(sums: Sequence[float], places: Sequence[int], ipus: int) -> Cuts | None:
+    end = len(sums) - 1
+    best = _least(sums[-1] / ipus, sums[-1], lambda limit: _fill(sums, places, 0, ipus, limit, end))
+    return None if len(best) < ipus else Cuts(tuple(best), tuple(range(len(best))))
 
 
 def _folded(
@@ -153,18 +167,14 @@ def _folded(
     if len(places) < 2:
         return None
     tail = places[-1]
-    low, high = sums[-1] / ipus, sums[-1]
-    best: list[int] | None = None
-    for _ in range(_HALVINGS):
-        limit = (low + high) / 2
-        head = sums[count] - sums[tail]
+    head = sums[count] - sums[tail]
+
+    def fill(limit: float) -> list[int] | None:
         fitting = [p for p in places[:-1] if sums[p] + head <= limit * first]
         begin = fitting[-1] if fitting else places[0]
-        found = _fill(sums, places, begin, ipus - 1, limit, tail)
-        if found is None:
-            low = limit
-        else:
-            best, high = found, limit
-    if best is None or len(best) < ipus - 1:
+        return _fill(sums, places, begin, ipus - 1, limit, tail)
+
+    best = _least(sums[-1] / ipus, sums[-1], fill)
+    if len(best) < ipus - 1:
         return None
     return Cuts((0, *best, tail), (0, *range(1, ipus), 0))

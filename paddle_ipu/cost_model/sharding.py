@@ -15,6 +15,7 @@ from paddle_ipu.cost_model.liveness import Roots, of_all_turns, read_by_gradient
 from paddle_ipu.cost_model.machines import Machine
 from paddle_ipu.cost_model.memory import livenesses, predict_memory
 from paddle_ipu.cost_model.operator_cost import Pricing
+from paddle_ipu.cost_model.placement import crossing_bytes, operator_cycles
 from paddle_ipu.cost_model.program import Program
 
 _WORTH = 0.95
@@ -50,8 +51,11 @@ def shard(
     """
     group_of = _groups(program, groups)
     pricing = Pricing(machine.processor)
-    times = _times(program, group_of, count, pricing)
-    crossing = _crossing(program, group_of, count)
+    recomputes = program.settings.recomputation != "NoRecompute"
+    times = [0.0] * count
+    for group, time in zip(group_of, operator_cycles(program, pricing, recomputes), strict=True):
+        times[group] += time
+    crossing = crossing_bytes(program, group_of, count)
     memories = _memories(program, group_of, times, parts)
     even = even_starts(count, parts)
     limit = max(_sums(times, even)) * _WORTH
@@ -135,19 +139,6 @@ def _groups(program: Program, groups: Mapping[str, int]) -> list[int]:
     return found
 
 
-def _times(program: Program, group_of: Sequence[int], count: int, pricing: Pricing) -> list[float]:
-    settings = program.settings
-    forwards = 1 + (settings.recomputation != "NoRecompute")
-    times = [0.0] * count
-    for operator, group in zip(program.operators, group_of, strict=True):
-        cost = pricing.cost_of(operator)
-        time = cost.forward.cycles
-        if settings.training:
-            time = forwards * time + cost.backward.cycles
-        times[group] += time
-    return times
-
-
 def _memories(
     program: Program, group_of: Sequence[int], times: Sequence[float], parts: int
 ) -> list[float]:
@@ -176,25 +167,6 @@ def _memories(
                 seen.add(root.name)
                 memories[group] += depths[group] * of_all_turns(root).bytes
     return memories
-
-
-def _crossing(program: Program, group_of: Sequence[int], count: int) -> list[float]:
-    """Bytes of activations that are made before each group and read in it or behind it."""
-    roots = Roots(program.operators)
-    made: dict[str, tuple[int, int]] = {}
-    last: dict[str, int] = {}
-    for operator, group in zip(program.operators, group_of, strict=True):
-        for tensor in operator.outputs:
-            if tensor.role == "activation":
-                made[tensor.name] = (group, tensor.bytes)
-        for tensor in operator.read:
-            for root in roots.of(tensor):
-                last[root.name] = max(group, last.get(root.name, group))
-    change = [0.0] * (count + 1)
-    for name, (group, size) in made.items():
-        change[group + 1] += size
-        change[max(last.get(name, group), group) + 1] -= size
-    return list(accumulate(change))[:count]
 
 
 def _over(

@@ -144,6 +144,15 @@ def unary(function: Callable[[jax.Array], Results]) -> Lowering:
     return rule
 
 
+def binary(function: Callable[[jax.Array, jax.Array], jax.Array]) -> Lowering:
+    """The lowering of an operator that is a function of its two inputs, which it broadcasts."""
+
+    def rule(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
+        return function(*inputs)
+
+    return rule
+
+
 def numpy_function(name: str) -> Lowering:
     """The lowering of an operator that NumPy and jax.numpy both have as the function `name`.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from paddle_ipu.xla.lowerings.arrays import Inputs, numpy_function
+from paddle_ipu.xla.lowerings.arrays import Inputs, binary, numpy_function
 from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 for _op_type, _name in {
@@ -28,12 +28,7 @@ for _op_type, _name in {
     lowering("ai.graphcore", _op_type)(numpy_function(_name))
 
 lowering("ai.paddle_ipu", "LogicalXor")(numpy_function("logical_xor"))
-
-
-@lowering("ai.graphcore", "BitwiseXnor")
-def bitwise_xnor(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
-    """Complement of the exclusive or, bit by bit."""
-    return jnp.bitwise_not(jnp.bitwise_xor(*inputs))
+lowering("ai.graphcore", "BitwiseXnor")(binary(lambda x, y: jnp.bitwise_not(jnp.bitwise_xor(x, y))))
 
 
 @lowering("ai.onnx", "IsInf")

@@ -16,6 +16,7 @@ from paddle_ipu.xla.lowerings.arrays import (
     Inputs,
     Pair,
     Single,
+    binary,
     is_floating,
     numpy_function,
     on_axis,
@@ -160,16 +161,11 @@ def mod(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax
     return jnp.fmod(*inputs) if attributes.get("fmod", 0) else jnp.remainder(*inputs)
 
 
-@lowering("ai.graphcore", "Fmod")
-def fmod(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
-    """Remainder with the sign of the dividend."""
-    return jnp.fmod(*inputs)
-
-
-@lowering("ai.graphcore", "Remainder")
-def remainder(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
-    """Remainder with the sign of the divisor."""
-    return jnp.remainder(*inputs)
+# With the sign of the dividend, and of the divisor.
+lowering("ai.graphcore", "Fmod")(binary(jnp.fmod))
+lowering("ai.graphcore", "Remainder")(binary(jnp.remainder))
+# The angle of the point (second input, first input).
+lowering("ai.graphcore", "Atan2")(binary(jnp.arctan2))
 
 
 @lowering("ai.graphcore", "IncrementMod")
@@ -180,12 +176,6 @@ def increment_mod(context: LoweringContext, inputs: Inputs, attributes: Attribut
         jnp.asarray(attributes[name]).astype(x.dtype) for name in ("increment", "modulus")
     )
     return jnp.fmod(x + increment, modulus)
-
-
-@lowering("ai.graphcore", "Atan2")
-def atan2(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
-    """Angle of the point (second input, first input)."""
-    return jnp.arctan2(*inputs)
 
 
 @lowering("ai.graphcore", "Scale")

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.scipy import special
 
-from paddle_ipu.xla.lowerings.arrays import Inputs, Pair, Single, is_floating, unary
+from paddle_ipu.xla.lowerings.arrays import Inputs, Pair, Single, binary, is_floating, unary
 from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 
@@ -123,10 +123,10 @@ def copy_sign(context: LoweringContext, inputs: Inputs, attributes: Attributes) 
     return _copy_sign(*jnp.broadcast_arrays(*inputs))
 
 
-@lowering("ai.paddle_ipu", "LeftShift")
-def left_shift(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
-    """``x << y``; zero where y is negative or not less than the number of bits."""
-    return lax.shift_left(*jnp.broadcast_arrays(*inputs))
+# Zero where the second input is negative or not less than the number of bits.
+lowering("ai.paddle_ipu", "LeftShift")(
+    binary(lambda x, y: lax.shift_left(*jnp.broadcast_arrays(x, y)))
+)
 
 
 @lowering("ai.paddle_ipu", "RightShift")
