@@ -87,9 +87,9 @@ def read_by_gradient(operator: Operator) -> list[Tensor]:
     return found
 
 
-def of_all_turns(tensor: Tensor) -> Tensor:
-    """What is left of a tensor where each turn of the loops around it leaves its own."""
-    return replace(tensor, elements=tensor.turns * tensor.elements, turns=1)
+def of_all_iterations(tensor: Tensor) -> Tensor:
+    """What is left of a tensor where each iteration of the loops around it leaves its own."""
+    return replace(tensor, elements=tensor.iterations * tensor.elements, iterations=1)
 
 
 def _picked(tensors: Sequence[Tensor | None], positions: tuple[int, ...]) -> list[Tensor | None]:
@@ -165,7 +165,7 @@ def _again(operator: Operator, recompute: str) -> bool:
 
 
 def _kept(operators: Sequence[Operator], roots: Roots, recompute: str) -> dict[str, Tensor]:
-    """What gradients read, by name of the tensors that hold its memory; of all turns of loops."""
+    """What gradients read, by name of the tensors that hold its memory, of all loop iterations."""
     made_again = {t.name for op in operators if _again(op, recompute) for t in op.outputs}
     kept: dict[str, Tensor] = {}
     for operator in operators:
@@ -175,7 +175,7 @@ def _kept(operators: Sequence[Operator], roots: Roots, recompute: str) -> dict[s
         for tensor in read:
             for root in roots.of(tensor):
                 if root.name not in made_again and root.role in ("activation", "input"):
-                    kept[root.name] = of_all_turns(root)
+                    kept[root.name] = of_all_iterations(root)
     return kept
 
 
@@ -247,7 +247,7 @@ def _crossing(segments: Sequence[Sequence[Operator]], roots: Roots) -> dict[str,
             for tensor in operator.read:
                 for root in roots.of(tensor):
                     if root.role in ("activation", "input") and made.get(root.name) != number:
-                        crossing[root.name] = of_all_turns(root)
+                        crossing[root.name] = of_all_iterations(root)
     return crossing
 
 

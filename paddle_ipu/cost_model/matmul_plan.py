@@ -131,7 +131,7 @@ def _best(product: Product, processor: Processor, limit: float, serial: int) -> 
         n = _ceil(n, serial)
     else:
         m = _ceil(m, serial)
-    plans = [_search(product, processor, limit, serial, m, n, turned) for turned in (False, True)]
+    plans = [_search(product, processor, limit, serial, m, n, swapped) for swapped in (False, True)]
     return min(
         plans, key=lambda plan: (not plan.fits, plan.cycles if plan.fits else plan.temporary)
     )
@@ -144,9 +144,9 @@ def _search(
     serial: int,
     m: int,
     n: int,
-    turned: bool,
+    swapped: bool,
 ) -> Plan:
-    """All cuts at once; `turned` loads the AMP unit with the left operand instead of the right."""
+    """All cuts at once; `swapped` loads the AMP unit with the left operand instead of the right."""
     tiles = processor.tiles
     cuts = _CUTS[tiles >= _CUTS]
     groups = {1, product.groups, min(product.groups, tiles)}
@@ -161,14 +161,14 @@ def _search(
     pm = np.stack([np.maximum(pm, 1), np.ones_like(pm)])
     gg, gm = _ceil(product.groups, pg), _ceil(m, pm)
     gk, gn = _ceil(product.k, pk), _ceil(n, pn)
-    compute = gg * amp_cycles(gm, gk, gn, product.item, processor, turned, product.line)
+    compute = gg * amp_cycles(gm, gk, gn, product.item, processor, swapped, product.line)
     left = gg * gm * gk * product.item * product.left_share
     right = gg * gk * gn * product.item
     rate = processor.exchange_bytes * EXCHANGE_EFFICIENCY
     # Two tiles that share a bus receive the same rows in one go, where an even number of parts
     # along the other side needs them.
-    left_rate = rate * (1 if turned else 1 + (pn % 2 == 0))
-    right_rate = rate * (1 + (pm % 2 == 0) if turned else 1)
+    left_rate = rate * (1 if swapped else 1 + (pn % 2 == 0))
+    right_rate = rate * (1 + (pm % 2 == 0) if swapped else 1)
     received = left * (1 - 1 / pn) / left_rate + right * (1 - 1 / pm) / right_rate
     arranged = (left if product.kept else left + right) / processor.copy_bytes
     partials = gg * gm * gn * product.partial
@@ -199,7 +199,7 @@ def _search(
 
 
 def amp_cycles(
-    m: Any, k: Any, n: Any, item: int, processor: Processor, turned: bool = False, line: int = 0
+    m: Any, k: Any, n: Any, item: int, processor: Processor, swapped: bool = False, line: int = 0
 ) -> Any:
     """Cycles of one tile's AMP unit for [m, k] x [k, n].
 
@@ -207,7 +207,7 @@ def amp_cycles(
     cycles as the block has multiply-accumulates over those of a cycle. The rows are divided
     between the workers.
     """
-    if turned:
+    if swapped:
         m, n = n, m
     depth = 16 if item <= 2 else 8
     macs = processor.half_macs if item <= 2 else processor.float_macs
@@ -216,7 +216,7 @@ def amp_cycles(
     blocks = _ceil(k, depth) * _ceil(n, AMP_WIDTH)
     share = _ceil(m, processor.workers)
     worker = AMP_WORKER_CYCLES + share * row
-    if line and not turned:
+    if line and not swapped:
         worker = WINDOW_WORKER_CYCLES + _ceil(share, line) * WINDOW_LINE_CYCLES + share * row
     return processor.call_cycles + blocks * (
         load + AMP_SUPERVISOR_CYCLES + processor.workers * worker

@@ -76,7 +76,7 @@ def _refusal(
 
 
 def size(count: float) -> str:
-    """Bytes for people: ``66 kB``, ``1.3 GB``; thousands, as IPU memory is told."""
+    """Bytes for people: ``66 kB``, ``1.3 GB``; thousands, as IPU memory is stated."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= factor:
             value = count / factor

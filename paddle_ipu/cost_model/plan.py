@@ -105,7 +105,7 @@ def _tried(
     for choices in placements:
         for placed, cuts in choices:
             lives = livenesses(placed)
-            roomy = False
+            fits_first = False
             for number, candidate in enumerate(_variants(placed)):
                 if tried == most:
                     break
@@ -113,16 +113,16 @@ def _tried(
                 found = Candidate(predict(candidate, machine, pricing, lives), cuts)
                 if found.prediction.memory.fits:
                     fitting.append(found)
-                    roomy = number == 0
+                    fits_first = number == 0
                     # The others of this kind are slower.
                     break
                 too_large += 1
                 over = found.prediction.memory.worst.over
                 if closest is None or over < closest.prediction.memory.worst.over:
                     closest = found
-                if _hopeless(found.prediction.memory):
+                if _cannot_fit(found.prediction.memory):
                     break
-            if roomy:
+            if fits_first:
                 break
         if tried == most:
             break
@@ -130,7 +130,7 @@ def _tried(
     return Plan(tuple(fitting), too_large, closest)
 
 
-def _hopeless(memory: MemoryReport) -> bool:
+def _cannot_fit(memory: MemoryReport) -> bool:
     """Whether an IPU would be full even without the parts that variants make smaller."""
     for ipu in memory.ipus:
         shrinking = ipu.categories["optimizer state"] + ipu.categories["temporaries"]

@@ -46,7 +46,7 @@ Role = str
 _BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "bool": 1, "int8": 1, "uint8": 1}
 _BYTES |= {"int16": 2, "uint16": 2, "int32": 4, "uint32": 4}
 _DEFAULT_PROPORTION = 0.6
-_MOST_TURNS = 1_000_000
+_MOST_ITERATIONS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ class Tensor:
 
     Attributes:
         item: bytes of an element there.
-        turns: how often a run of the graph makes it; more than once in loops, of which backward
-            needs what each turn has left.
+        iterations: how often a run of the graph makes it; more than once in loops, of which
+            backward needs what each iteration has left.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Tensor:
     role: Role
     item: int
     elements: int
-    turns: int = 1
+    iterations: int = 1
 
     @property
     def bytes(self) -> int:
@@ -357,7 +357,7 @@ class _Reader:
                     block = attribute.as_graph()
                     if node.op_type == "Loop":
                         self._carry(block, times * _trips(node))
-                    # What a turn gives is what the next one, or the operator, has a gradient of.
+                    # The next iteration, or the operator, has a gradient of what an iteration gives.
                     for value in block.outputs if flows else ():
                         if is_float(value):
                             self._differentiated |= tensors_with_gradient(block, str(value.name))
@@ -365,7 +365,7 @@ class _Reader:
             self.operators.append(self._operator(node, times, flows))
 
     def _carry(self, body: ir.Graph, times: int) -> None:
-        """What a turn is given is, but for the first, the memory of what the one before gave."""
+        """Inputs of an iteration are the memory of what the one before gave, but for the first."""
         for given, made in zip(body.inputs[2:], body.outputs[1:], strict=False):
             if made.producer() is not None and made.producer() in body:
                 self.tensors[str(given.name)] = _tensor(made, "activation", times)
@@ -427,17 +427,17 @@ def _trips(node: ir.Node) -> int:
     if node.op_type != "Loop" or not node.inputs or node.inputs[0] is None:
         return 1
     known = constant_of(node.inputs[0])
-    turns = 1 if known is None else int(known.reshape(-1)[0])
+    iterations = 1 if known is None else int(known.reshape(-1)[0])
     # A loop that ends by its condition is given a bound that no loop reaches.
-    return turns if 1 <= turns <= _MOST_TURNS else 1
+    return iterations if 1 <= iterations <= _MOST_ITERATIONS else 1
 
 
-def _tensor(value: ir.Value, role: Role, turns: int = 1) -> Tensor:
+def _tensor(value: ir.Value, role: Role, iterations: int = 1) -> Tensor:
     if value.shape is None or value.dtype is None:
         return Tensor(str(value.name), (), "float32", role, 4, 0)
     dims = dims_of(value)
     dtype = device_dtype(value)
-    return Tensor(str(value.name), dims, dtype, role, _BYTES.get(dtype, 4), prod(dims), turns)
+    return Tensor(str(value.name), dims, dtype, role, _BYTES.get(dtype, 4), prod(dims), iterations)
 
 
 def _placed(operators: Iterable[Operator], options: SessionOptions) -> tuple[Operator, ...]:

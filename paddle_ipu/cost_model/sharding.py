@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from paddle_ipu.cost_model.liveness import Roots, of_all_turns, read_by_gradient
+from paddle_ipu.cost_model.liveness import Roots, of_all_iterations, read_by_gradient
 from paddle_ipu.cost_model.machines import Machine
 from paddle_ipu.cost_model.memory import livenesses, predict_memory
 from paddle_ipu.cost_model.operator_cost import Pricing
@@ -165,7 +165,7 @@ def _memories(
         for root in (root for tensor in kept for root in roots.of(tensor)):
             if root.name not in seen:
                 seen.add(root.name)
-                memories[group] += depths[group] * of_all_turns(root).bytes
+                memories[group] += depths[group] * of_all_iterations(root).bytes
     return memories
 
 

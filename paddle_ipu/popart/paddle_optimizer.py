@@ -1,4 +1,4 @@
-"""The optimizer of the ``ai.paddle_ipu`` domain: Paddle's own update rules, told as data.
+"""The optimizer of the ``ai.paddle_ipu`` domain: Paddle's own update rules, described as data.
 
 PopART's optimizers place epsilon, clipping and decay elsewhere than Paddle, so a Paddle program
 keeps its own rule unless the two agree. The description below is all that a session needs; the

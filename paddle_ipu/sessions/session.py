@@ -280,13 +280,13 @@ class Session(SessionExtensions, SessionReports):
         self._reported_percent = -1
         self._report_progress(5)
         if self._paddle is not None and self._paddle.progress is not None:
-            self._executable.tell_of_tracing(
+            self._executable.report_tracing(
                 lambda percent: self._report_progress(5 + 0.4 * percent)
             )
         try:
             self._prepare()
         finally:
-            self._executable.tell_of_tracing(None)
+            self._executable.report_tracing(None)
 
     def _prepare(self) -> None:
         if self._options.compileEngine:

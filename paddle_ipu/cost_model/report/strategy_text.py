@@ -69,10 +69,10 @@ class Call:
         if self.method == "set_options":
             rows = [f"    {name!r}: {value!r}," for name, value in self.arguments.items()]
             return "\n".join(["strategy.set_options({", *rows, "})"])
-        told = {name: f"{name}={value!r}" for name, value in self.arguments.items()}
+        written = {name: f"{name}={value!r}" for name, value in self.arguments.items()}
         if not self.lines:
-            return f"strategy.{self.method}({', '.join(told.values())})"
-        rows = [f"    {', '.join(told[name] for name in line)}," for line in self.lines]
+            return f"strategy.{self.method}({', '.join(written.values())})"
+        rows = [f"    {', '.join(written[name] for name in line)}," for line in self.lines]
         return "\n".join([f"strategy.{self.method}(", *rows, ")"])
 
 

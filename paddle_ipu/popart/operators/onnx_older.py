@@ -1,6 +1,6 @@
 """Rows of ai.onnx: the forms of operators that the operator sets 6 to 10 have and 11 has not.
 
-Each is told by what differs from the operator's newest form.
+Each row says what differs from the operator's newest form.
 """
 
 from __future__ import annotations

@@ -74,10 +74,10 @@ def multi_conv(ctx: InferenceContext) -> list[TensorInfo]:
         for axis, (size, kernel) in enumerate(zip(x[2:], w[2:], strict=True)):
             rank = len(x) - 2
             wide = geometry.in_dilations[axis] * (size - 1) + 1
-            room = wide + geometry.pads[axis] + geometry.pads[axis + rank]
-            room -= geometry.dilations[axis] * (kernel - 1) + 1
+            span = wide + geometry.pads[axis] + geometry.pads[axis + rank]
+            span -= geometry.dilations[axis] * (kernel - 1) + 1
             sizes.append(
-                room // geometry.strides[axis]
+                span // geometry.strides[axis]
                 + 1
                 + geometry.out_pads[axis]
                 + geometry.out_pads[axis + rank]

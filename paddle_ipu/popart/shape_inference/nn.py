@@ -48,11 +48,11 @@ def _window_dims(
         return tuple(-(-size // stride) for size, stride in zip(spatial, strides, strict=True))
     out = []
     for axis, size in enumerate(spatial):
-        room = size + pads[axis] + pads[axis + rank] - dilations[axis] * (kernel[axis] - 1) - 1
+        span = size + pads[axis] + pads[axis + rank] - dilations[axis] * (kernel[axis] - 1) - 1
         if attributes.get("ceil_mode"):
-            out.append(-(-room // strides[axis]) + 1)
+            out.append(-(-span // strides[axis]) + 1)
         else:
-            out.append(room // strides[axis] + 1)
+            out.append(span // strides[axis] + 1)
     if any(dim < 0 for dim in out):
         raise ctx.error(
             f"has invalid output shape, {_list(out)}: the window {_list(list(kernel))} is larger "

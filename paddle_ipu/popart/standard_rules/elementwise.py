@@ -92,8 +92,8 @@ def _atan2(emit: Emitter) -> Sequence[ir.Value]:
     above, beside = (emit.where(far, emit("Sign", [part]), part) for part in (y, x))
     right = emit.where(near, y, emit("Atan", [emit("Div", [above, beside])]))
     pi = emit.constant(math.pi)
-    turned = emit("Add", [right, emit.where(_is_negative(emit, y), emit("Neg", [pi]), pi)])
-    return [emit.where(_is_negative(emit, x), turned, right)]
+    opposite = emit("Add", [right, emit.where(_is_negative(emit, y), emit("Neg", [pi]), pi)])
+    return [emit.where(_is_negative(emit, x), opposite, right)]
 
 
 def _is_negative(emit: Emitter, value: ir.Value) -> ir.Value:

@@ -59,8 +59,8 @@ def _scan(
     ]
     inside = Emitter(emit.node, f"{name}/of")
     states = [inside("Identity", [value]) for value in step(inside, inputs[:-1], inputs[-1])]
-    told = inputs[:-1] if before else states
-    results = [inside("Identity", [value]) for value in told]
+    yielded = inputs[:-1] if before else states
+    results = [inside("Identity", [value]) for value in yielded]
     for value, kind in zip((*states, *results), (*kinds[:-1], *kinds[:-1]), strict=True):
         value.type, value.shape = ir.TensorType(kind or ir.DataType.FLOAT), dims
     body = ir.Graph(inputs, [*states, *results], nodes=inside.made, name=name)

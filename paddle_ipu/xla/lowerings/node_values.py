@@ -79,7 +79,7 @@ def attributes(node: ir.Node) -> dict[str, Any]:
     return plain
 
 
-def seen(graph: ir.Graph, kept: Collection[str]) -> set[str]:
+def needed_tensors(graph: ir.Graph, kept: Collection[str]) -> set[str]:
     """`kept`, with what the graph gives and its subgraphs read: tensors that have to be there."""
     inner = (value for node in graph for value in read_by_subgraphs(node))
     return {*kept, *(str(value.name) for value in (*graph.outputs, *inner))}

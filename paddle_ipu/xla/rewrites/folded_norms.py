@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from paddle_ipu.xla.lowerings.node_values import STANDARD, is_float32, seen, static_dims
+from paddle_ipu.xla.lowerings.node_values import STANDARD, is_float32, needed_tensors, static_dims
 from paddle_ipu.xla.lowerings.normalization import folded_whole, folded_without_bias
 from paddle_ipu.xla.lowerings.registry import REWRITTEN, lowering
 
@@ -87,7 +87,7 @@ def fold(graph: ir.Graph, weights: Collection[str], kept: Collection[str]) -> li
         weights: those that no run changes and no result shows.
         kept: tensors that are results, or are looked at.
     """
-    search = _Search(weights, seen(graph, kept))
+    search = _Search(weights, needed_tensors(graph, kept))
     found = (search.of(node) for node in graph)
     return [norm for norm in found if norm is not None]
 

@@ -19,8 +19,8 @@ from paddle_ipu.xla.kernels.attention import AttentionSpec, Strides
 from paddle_ipu.xla.lowerings.node_values import (
     STANDARD,
     is_float32,
+    needed_tensors,
     permutation,
-    seen,
     static_dims,
 )
 from paddle_ipu.xla.rewrites.replacement import Replacement
@@ -85,13 +85,13 @@ def fuse(graph: ir.Graph, kept: Collection[str]) -> list[FusedAttention]:
     """
     if not library.has_attention():
         return []
-    unseen = _Unseen(seen(graph, kept))
-    found = (_attention(node, unseen) for node in graph if _is(node, "Softmax"))
+    readers = _Readers(needed_tensors(graph, kept))
+    found = (_attention(node, readers) for node in graph if _is(node, "Softmax"))
     return [attention for attention in found if attention is not None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Unseen:
+class _Readers:
     """Tells who alone reads a tensor."""
 
     kept: Collection[str]
@@ -116,7 +116,7 @@ class _Unseen:
         return None if is_seen else scaled(node)
 
 
-def _attention(softmax: ir.Node, unseen: _Unseen) -> FusedAttention | None:
+def _attention(softmax: ir.Node, readers: _Readers) -> FusedAttention | None:
     powers = softmax.outputs[0]
     dims = static_dims(powers)
     axis = softmax.attributes.get_int("axis", 1)
@@ -126,10 +126,10 @@ def _attention(softmax: ir.Node, unseen: _Unseen) -> FusedAttention | None:
         return None
     dropped, gain, value = [str(powers.name)], 1.0, powers
     while True:
-        reader = unseen.reader(value)
+        reader = readers.reader(value)
         if reader is None:
             return None
-        passed = unseen.scaled(reader[0])
+        passed = readers.scaled(reader[0])
         if passed is None:
             break
         value, gain = reader[0].outputs[0], gain * passed[1]
@@ -138,29 +138,29 @@ def _attention(softmax: ir.Node, unseen: _Unseen) -> FusedAttention | None:
     if place != 0 or not _is(values, "MatMul"):
         return None
     factor, mask = 1.0, None
-    node = unseen.maker(softmax.inputs[0], softmax)
+    node = readers.maker(softmax.inputs[0], softmax)
     while node is not None and not _is(node, "MatMul"):
         dropped.append(str(node.outputs[0].name))
-        passed = unseen.scaled(node)
+        passed = readers.scaled(node)
         if passed is not None:
             source, own = passed
             factor *= own
         elif _is(node, "Add") and mask is None and factor == 1.0:
-            chosen = _mask_of(node, dims, unseen)
+            chosen = _mask_of(node, dims, readers)
             if chosen is None:
                 return None
             source, mask = chosen
         else:
             return None
-        node = unseen.maker(source, node)
+        node = readers.maker(source, node)
     if node is None:
         return None
     dropped.append(str(node.outputs[0].name))
-    return _fused(node, values, dims, (factor, gain), mask, dropped, unseen)
+    return _fused(node, values, dims, (factor, gain), mask, dropped, readers)
 
 
 def _mask_of(
-    node: ir.Node, dims: tuple[int, ...], unseen: _Unseen
+    node: ir.Node, dims: tuple[int, ...], readers: _Readers
 ) -> tuple[ir.Value, ir.Value] | None:
     """(the scores, the mask) of an Add of both."""
     for scores, mask in itertools.permutations(node.inputs):
@@ -170,7 +170,7 @@ def _mask_of(
             and static_dims(scores) == dims
             and is_float32(mask)
             and _broadcast(static_dims(mask), dims) is not None
-            and unseen.reader(scores) is not None
+            and readers.reader(scores) is not None
             and _leads_to_product(scores)
         ):
             return scores, mask
@@ -194,7 +194,7 @@ def _fused(
     factors: tuple[float, float],
     mask: ir.Value | None,
     dropped: list[str],
-    unseen: _Unseen,
+    readers: _Readers,
 ) -> FusedAttention | None:
     *outer, rows, columns = dims
     query = _read(scores.inputs[0], outer)
@@ -209,13 +209,13 @@ def _fused(
     if query.strides[-1] > 1 or key.strides[-2] > 1 or value.strides[-1] > 1:
         return None
     result, places = context, tuple(range(len(dims)))
-    behind = unseen.reader(context)
+    behind = readers.reader(context)
     if behind is not None and _is(behind[0], "Transpose"):
-        turned = permutation(behind[0], len(dims))
-        if turned[-1] == len(dims) - 1:
+        order = permutation(behind[0], len(dims))
+        if order[-1] == len(dims) - 1:
             dropped.append(str(context.name))
             result = behind[0].outputs[0]
-            places = tuple(turned.index(axis) for axis in range(len(dims)))
+            places = tuple(order.index(axis) for axis in range(len(dims)))
     shape = static_dims(result)
     own = row_major(shape)
     batches, heads = (1, *outer) if len(outer) == 1 else outer

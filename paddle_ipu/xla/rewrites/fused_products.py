@@ -21,7 +21,7 @@ from paddle_ipu.xla.lowerings.node_values import (
     STANDARD,
     gives_its_input,
     is_float32,
-    seen,
+    needed_tensors,
     static_dims,
 )
 from paddle_ipu.xla.rewrites.folded_norms import FoldedNorm
@@ -61,9 +61,9 @@ class FusedProduct:
     spec: Spec
     packed: int
 
-    def pack(self, array: Array, room: Array) -> None:
-        """Writes the kernel, which is as a model has it, packed into `room`."""
-        library.pack(self.spec, array, room)
+    def pack(self, array: Array, out: Array) -> None:
+        """Writes the kernel, which is as a model has it, packed into `out`."""
+        library.pack(self.spec, array, out)
 
     def on_host(self, array: Any, shape: tuple[int, ...]) -> Array:
         """The kernel as a model of `shape` has it, unpacked."""
@@ -93,7 +93,7 @@ def fuse(
     """
     if library.version() is None:
         return []
-    search = _Search(weights, seen(graph, kept), {norm.result: norm for norm in folded})
+    search = _Search(weights, needed_tensors(graph, kept), {norm.result: norm for norm in folded})
     found = (search.of(node) for node in graph)
     return [product for product in found if product is not None]
 

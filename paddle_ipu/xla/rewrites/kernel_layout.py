@@ -39,16 +39,16 @@ def constant_kernels(graph: ir.Graph, weights: Collection[str]) -> frozenset[str
     return frozenset(found.intersection(weights) - others)
 
 
-def turned(array: HostArray) -> HostArray:
+def to_device(array: HostArray) -> HostArray:
     """[M, C, space] as [space, C, M]."""
     return array.transpose(*range(2, array.ndim), 1, 0)
 
 
-def turned_back(array: Kernel) -> Kernel:
+def to_model(array: Kernel) -> Kernel:
     """[space, C, M] as [M, C, space]."""
     return array.transpose(array.ndim - 1, array.ndim - 2, *range(array.ndim - 2))
 
 
 def on_host(array: Array) -> HostArray:
-    """A turned kernel on the device as the host reads it."""
-    return turned_back(np.asarray(array))
+    """A kernel on the device as the host reads it."""
+    return to_model(np.asarray(array))

@@ -18,7 +18,7 @@ import onnx_ir as ir
 from paddle_ipu.popart.schema import schema_of_node
 from paddle_ipu.popart.shape_inference.constants import constant_of
 from paddle_ipu.xla.lowerings import scope_names
-from paddle_ipu.xla.lowerings.node_values import STANDARD, permutation, seen, static_dims
+from paddle_ipu.xla.lowerings.node_values import STANDARD, needed_tensors, permutation, static_dims
 
 if TYPE_CHECKING:
     from paddle_ipu.xla.rewrites.inference_graph import InferenceGraph
@@ -72,7 +72,7 @@ def without_unread_rows(graph: ir.Graph, kept: Collection[str]) -> ir.Graph:
         graph: a graph of inference whose tensors are typed, as ``replacement.copied`` gives it.
         kept: tensors that are results, or are looked at.
     """
-    found = _Search(seen(graph, kept))
+    found = _Search(needed_tensors(graph, kept))
     for node in reversed(tuple(graph)):
         found.visit(node)
     if not any(node.op_type in _WORTHWHILE for node in found.narrowed):

@@ -67,7 +67,7 @@ class WeightLayouts:
                 model.update((name, np.array(array)) for name, array in own.items())
                 found.update(norm.folded(model))
         for name in self.kernels & found.keys():
-            found[name] = kernel_layout.turned(found[name])
+            found[name] = kernel_layout.to_device(found[name])
         return found
 
     def on_host(

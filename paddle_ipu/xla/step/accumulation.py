@@ -189,10 +189,10 @@ def rounding(program: StepProgram, key: jax.Array, what: int) -> AbstractContext
 
 
 def looped(
-    body: Callable[[Any, Any], tuple[Any, Any]], carry: Any, turns: int, items: tuple[Any, Any]
+    body: Callable[[Any, Any], tuple[Any, Any]], carry: Any, iterations: int, items: tuple[Any, Any]
 ) -> tuple[Any, Any]:
     """``lax.scan``, without the loop where there is one iteration."""
-    if turns == 1:
+    if iterations == 1:
         return body(carry, (items[0][0], items[1]))
     return lax.scan(body, carry, items)
 

@@ -26,7 +26,7 @@ def put(weights: Mapping[str, Array], packed: Mapping[str, FusedProduct]) -> dic
         weights: name -> array as a run takes it, or as a model has it where it is packed.
         packed: the products, by their kernels, that read packed weights.
     """
-    room = memory.room_for(
+    arrays = memory.allocate(
         {
             name: ((packed[name].packed,), np.dtype(np.float32))
             if name in packed
@@ -37,17 +37,17 @@ def put(weights: Mapping[str, Array], packed: Mapping[str, FusedProduct]) -> dic
 
     def write(name: str) -> None:
         if name in packed:
-            packed[name].pack(np.asarray(weights[name]), room[name])
+            packed[name].pack(np.asarray(weights[name]), arrays[name])
         else:
-            np.copyto(room[name], weights[name])
+            np.copyto(arrays[name], weights[name])
 
     # The largest first, so that the threads are done at the same time.
-    names = sorted(room, key=lambda name: -room[name].nbytes)
-    if sum(array.nbytes for array in room.values()) <= _FEW:
+    names = sorted(arrays, key=lambda name: -arrays[name].nbytes)
+    if sum(array.nbytes for array in arrays.values()) <= _FEW:
         for name in names:
             write(name)
     else:
         with ThreadPoolExecutor(library.threads(), "paddle_ipu-weights") as threads:
             list(threads.map(write, names))
     # On a CPU these are the same memory: no run changes it, so that it need not be JAX's own.
-    return dict(jax.device_put(room))
+    return dict(jax.device_put(arrays))

@@ -192,7 +192,7 @@ class Executable:
 
     # -- compilation ---------------------------------------------------------------------------
 
-    def tell_of_tracing(self, progress: Callable[[float], None] | None) -> None:
+    def report_tracing(self, progress: Callable[[float], None] | None) -> None:
         """Has `progress` called with the percent of the graph's operators that are traced."""
         graph = self._step.graph
         count = max(1, len(graph.nodes))

@@ -41,10 +41,10 @@ _psum: Any = lax.psum
 _pmin: Any = lax.pmin
 
 _SHARED, _OWN = _partition(), _partition(INSTANCE_AXIS)
-_PATIENCE = 300
+_JOIN_SECONDS = 300
 # Others would abort where one is stopped or debugged for longer: mpirun sees who dies, and
 # poprun's --hang-timeout who hangs.
-_UNHEARD = 24 * 3600
+_HEARTBEAT_SECONDS = 24 * 3600
 _PART_WORDS = 1 << 24
 
 
@@ -98,8 +98,8 @@ def _connect() -> None:
             instance.index,
             cluster_detection_method="deactivate",
             coordinator_bind_address=bind,
-            initialization_timeout=_PATIENCE,
-            heartbeat_timeout_seconds=_UNHEARD,
+            initialization_timeout=_JOIN_SECONDS,
+            heartbeat_timeout_seconds=_HEARTBEAT_SECONDS,
         )
     except RuntimeError as error:
         raise BackendUnavailableError(
@@ -194,7 +194,7 @@ class Instances:
         self,
         compiled: Callable[..., Any],
         own: Collection[str],
-        wholes: GlobalArrays,
+        earlier: GlobalArrays,
         weights: Mapping[str, Any],
         state: Mapping[str, Any],
         feeds: Mapping[str, Any],
@@ -204,31 +204,31 @@ class Instances:
         """Runs a compiled :meth:`step` on one instance's arrays; gives its own results.
 
         Args:
-            wholes: what the run before gave, which this one takes where it is the same still.
+            earlier: what the run before gave, which this one takes where it is the same still.
         """
         heartbeat.meet()
 
-        def whole(known: Pairs, name: str, array: Any, is_own: bool) -> Any:
+        def global_array(known: Pairs, name: str, array: Any, is_own: bool) -> Any:
             part, found = known.get(name, (None, None))
-            return found if part is array else self._whole(array, is_own)
+            return found if part is array else self._global_array(array, is_own)
 
         weights, state, anchors, flags = compiled(
-            {n: whole(wholes.weights, n, a, n in own) for n, a in weights.items()},
-            {name: whole(wholes.state, name, a, False) for name, a in state.items()},
-            {name: self._whole(array, True) for name, array in feeds.items()},
-            self._whole(scalars, False),
-            self._whole(counters, False),
+            {n: global_array(earlier.weights, n, a, n in own) for n, a in weights.items()},
+            {name: global_array(earlier.state, name, a, False) for name, a in state.items()},
+            {name: self._global_array(array, True) for name, array in feeds.items()},
+            self._global_array(scalars, False),
+            self._global_array(counters, False),
         )
-        wholes.weights = {n: (_part(a, n in own), a) for n, a in weights.items()}
-        wholes.state = {name: (_part(a, False), a) for name, a in state.items()}
+        earlier.weights = {n: (_part(a, n in own), a) for n, a in weights.items()}
+        earlier.state = {name: (_part(a, False), a) for name, a in state.items()}
         return (
-            {name: part for name, (part, _) in wholes.weights.items()},
-            {name: part for name, (part, _) in wholes.state.items()},
+            {name: part for name, (part, _) in earlier.weights.items()},
+            {name: part for name, (part, _) in earlier.state.items()},
             {name: _on_host(array) for name, array in anchors.items()},
             None if flags is None else _on_host(flags),
         )
 
-    def _whole(self, array: Any, is_own: bool) -> Any:
+    def _global_array(self, array: Any, is_own: bool) -> Any:
         local = jnp.asarray(array[None] if is_own else array)
         shape = (self.count, *local.shape[1:]) if is_own else local.shape
         sharding = self._own if is_own else self._shared
@@ -271,7 +271,7 @@ class Instances:
             part = words[begin : begin + _PART_WORDS]
             padded = np.zeros(1 << (len(part) - 1).bit_length(), np.uint32)
             padded[: len(part)] = part
-            together = _part(self._sum(self._whole(padded, True)), False)
+            together = _part(self._sum(self._global_array(padded, True)), False)
             sums[begin : begin + len(part)] = np.asarray(together)[: len(part)]
         return sums
 
@@ -322,7 +322,7 @@ class Instances:
         heartbeat.meet()
         # As bytes: JAX narrows numbers of 64 bits.
         data = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
-        together = self._gather(self._whole(data, True))
+        together = self._gather(self._global_array(data, True))
         found = np.array(_part(together, False)).tobytes()
         # A copy, as what bytes hold cannot be written to.
         return np.frombuffer(found, array.dtype).reshape(self.count, *array.shape).copy()

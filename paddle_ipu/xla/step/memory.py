@@ -16,7 +16,7 @@ from paddle_ipu.xla import process
 _LINE = 64
 
 
-def room_for(
+def allocate(
     kinds: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]],
 ) -> dict[str, np.ndarray[Any, Any]]:
     """Arrays side by side, in the system's large pages where it has them.

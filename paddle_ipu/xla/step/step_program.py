@@ -43,7 +43,7 @@ class StepProgram:
         writes: weight -> the tensor that is its value in the next micro-batch, of those that the
             graph itself writes.
         anchors: what a run returns.
-        batches_per_step: turns of the outer loop.
+        batches_per_step: iterations of the outer loop.
         accumulation_factor: micro-batches before an update.
         replicas: copies of the graph that each take a micro-batch of their own at the same time.
             They share the weights, but each has its own of those that the graph writes.

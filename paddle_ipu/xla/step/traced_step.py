@@ -104,9 +104,7 @@ class Step:
         program = self.program
         batches, micro = program.batches_per_step, program.accumulation_factor
         counters = instance_collectives.of_first(counters, program.instances)
-        kernels = {
-            name: kernel_layout.turned_back(weights[name]) for name in program.layouts.kernels
-        }
+        kernels = {name: kernel_layout.to_model(weights[name]) for name in program.layouts.kernels}
         weights = {**weights, **kernels}
 
         def key(micro_batch: Number, replica: Number) -> jax.Array:
@@ -114,9 +112,9 @@ class Step:
             low = jax.random.fold_in(jax.random.key(0), first)
             return jax.random.fold_in(low, counters[1] + micro_batch)
 
-        def batch(carry: tuple[Any, ...], turn: tuple[Any, Tree]) -> tuple[Any, Any]:
+        def batch(carry: tuple[Any, ...], item: tuple[Any, Tree]) -> tuple[Any, Any]:
             weights, state, history, valid = carry
-            index, feeds = turn
+            index, feeds = item
             versions = WeightVersions(self.stale, weights, history)
             updater = program.updater
             scale = 1.0 if updater is None else self._loss_scale(scalars, state)

@@ -17,7 +17,7 @@ def test_arrays_side_by_side_have_their_shapes_and_do_not_overlap() -> None:
         "half": ((3,), np.dtype(ml_dtypes.bfloat16)),
         "large": ((300, 1000), np.dtype(np.float32)),
     }
-    room = memory.room_for(kinds)
+    room = memory.allocate(kinds)
     for number, array in enumerate(room.values()):
         array[...] = number
     for number, (name, (shape, dtype)) in enumerate(kinds.items()):

@@ -87,7 +87,7 @@ def _expected(spec: Spec, x: Array, weights: Array, bias: Array, addend: Array) 
 def _packed(spec: Spec, weights: Array) -> Array:
     size = library.packed(spec)
     assert size is not None
-    found = memory.room_for({"w": ((size,), np.dtype(np.float32))})["w"]
+    found = memory.allocate({"w": ((size,), np.dtype(np.float32))})["w"]
     library.pack(spec, weights, found)
     return found
 
