@@ -357,7 +357,7 @@ class _Reader:
                     block = attribute.as_graph()
                     if node.op_type == "Loop":
                         self._carry(block, times * _trips(node))
-                    # The next iteration, or the operator, has a gradient of what an iteration gives.
+                    # The next iteration, or the operator, differentiates what an iteration gives.
                     for value in block.outputs if flows else ():
                         if is_float(value):
                             self._differentiated |= tensors_with_gradient(block, str(value.name))

@@ -144,7 +144,7 @@ def unary(function: Callable[[jax.Array], Results]) -> Lowering:
     return rule
 
 
-def binary(function: Callable[[jax.Array, jax.Array], jax.Array]) -> Lowering:
+def binary(function: Callable[[Array, Array], jax.Array]) -> Lowering:
     """The lowering of an operator that is a function of its two inputs, which it broadcasts."""
 
     def rule(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:

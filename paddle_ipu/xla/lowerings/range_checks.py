@@ -27,7 +27,6 @@ HostArray = np.ndarray[Any, Any]
 Array = jax.Array | HostArray
 
 _NONE = np.zeros(2, np.int32)
-_FEW = 64
 _CHECK = "Check the ids and labels that are fed."
 _CHECK_DIVISOR = "Check what is fed, or put another number in place of zeros by paddle.where."
 
@@ -207,17 +206,9 @@ def check_feeds(checks: Sequence[FedCheck], feeds: Mapping[str, HostArray]) -> N
         feeds: by input, integers of one micro-batch.
     """
     for name, check in checks:
-        integers = feeds[name]
-        if integers.size <= _FEW:
-            numbers = integers.ravel().tolist()
-            smallest, largest = min(numbers), max(numbers)
-        else:
-            smallest, largest = integers.min(), integers.max()
-        if check.low <= smallest and largest <= check.high:
-            continue
-        extremes = np.stack(_extremes(check, integers))
-        if _wrong([check], extremes[None]).any():
-            _refuse(check, extremes, "", "")
+        smallest, largest = _extremes(check, feeds[name])
+        if smallest < check.low or check.high < largest:
+            _refuse(check, (smallest, largest), "", "")
 
 
 def check_extremes(
@@ -235,13 +226,6 @@ def check_extremes(
         updates: how often the run changes weights; 0 where it changes none.
     """
     rows = extremes.reshape(-1, len(checks), 2)
-    if rows.size <= _FEW and all(
-        check.low <= smallest and largest <= check.high
-        for row in rows.tolist()
-        for check, (smallest, largest) in zip(checks, row, strict=True)
-    ):
-        # Python looks through a few numbers sooner than NumPy.
-        return
     wrong = _wrong(checks, rows)
     if not wrong.any():
         return
@@ -249,10 +233,10 @@ def check_extremes(
     done = row * updates // len(rows)
     since = f"after batch {done - 1} of" if done else "before"
     kept = f"Weights and optimizer state were left as {since} this run. " if updates else ""
-    _refuse(checks[at], rows[row, at], f" in {place(row)}" if len(rows) > 1 else "", kept)
+    _refuse(checks[at], rows[row, at].tolist(), f" in {place(row)}" if len(rows) > 1 else "", kept)
 
 
-def _refuse(check: RangeCheck, extremes: HostArray, where: str, kept: str) -> None:
+def _refuse(check: RangeCheck, extremes: Sequence[int], where: str, kept: str) -> None:
     smallest, largest = int(extremes[0]), int(extremes[1])
     got = smallest if smallest < check.low else largest
     if check.inside is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -17,6 +16,9 @@ from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lower
 
 Indices = tuple[jax.Array, ...]
 """One array for each indexed axis, as ``x.at[indices]`` takes them."""
+
+Apply = Callable[[jax.Array, Indices, jax.Array], jax.Array]
+"""(data, indices, updates) -> the data with the updates."""
 
 _Residuals = tuple[jax.Array, Indices, jax.Array, jax.Array]
 """(data, indices, updates, result)."""
@@ -55,47 +57,42 @@ def _overwrite_backward(positions: Indices, gradient: jax.Array) -> _Gradients:
 overwrite.defvjp(_overwrite_forward, _overwrite_backward)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(3,))
-def _extreme(x: jax.Array, positions: Indices, updates: jax.Array, largest: bool) -> jax.Array:
-    at = x.at[positions]
-    return at.max(updates) if largest else at.min(updates)
+def _differentiable(apply: Apply, backward: Callable[[_Residuals, jax.Array], _Gradients]) -> Apply:
+    """`apply` with a derivative that is computed from its operands and its result."""
+    function = jax.custom_vjp(apply)
+
+    def forward(
+        x: jax.Array, positions: Indices, updates: jax.Array
+    ) -> tuple[jax.Array, _Residuals]:
+        out = function(x, positions, updates)
+        return out, (x, positions, updates, out)
+
+    function.defvjp(forward, backward)
+    return function
 
 
-def _extreme_forward(
-    x: jax.Array, positions: Indices, updates: jax.Array, largest: bool
-) -> tuple[jax.Array, _Residuals]:
-    out = _extreme(x, positions, updates, largest)
-    return out, (x, positions, updates, out)
+def _max(x: jax.Array, positions: Indices, updates: jax.Array) -> jax.Array:
+    return x.at[positions].max(updates)
 
 
-def _extreme_backward(largest: bool, kept: _Residuals, gradient: jax.Array) -> _Gradients:
-    """Every value that equals the result gets the whole gradient."""
-    x, positions, updates, out = kept
-    return gradient * (x == out), None, gradient[positions] * (updates == out[positions])
+def _min(x: jax.Array, positions: Indices, updates: jax.Array) -> jax.Array:
+    return x.at[positions].min(updates)
 
 
-_extreme.defvjp(_extreme_forward, _extreme_backward)
-
-
-@jax.custom_vjp
-def _multiplied(x: jax.Array, positions: Indices, updates: jax.Array) -> jax.Array:
+def _multiply(x: jax.Array, positions: Indices, updates: jax.Array) -> jax.Array:
     return x.at[positions].multiply(updates)
 
 
-def _multiplied_forward(
-    x: jax.Array, positions: Indices, updates: jax.Array
-) -> tuple[jax.Array, _Residuals]:
-    out = _multiplied(x, positions, updates)
-    return out, (x, positions, updates, out)
+def _extreme_backward(kept: _Residuals, gradient: jax.Array) -> _Gradients:
+    """Every value that equals the result gets the whole gradient."""
+    x, positions, updates, out = kept
+    return gradient * (x == out), None, gradient[positions] * (updates == out[positions])
 
 
 def _multiplied_backward(kept: _Residuals, gradient: jax.Array) -> _Gradients:
     """The product divided by the factor, as in PopART: NaN where that is 0."""
     x, positions, updates, out = kept
     return gradient * out / x, None, (gradient * out)[positions] / updates
-
-
-_multiplied.defvjp(_multiplied_forward, _multiplied_backward)
 
 
 def _grid(indices: jax.Array, axis: int) -> Indices:
@@ -110,15 +107,15 @@ class _Reduction(NamedTuple):
     """What a result without initial values begins with, by dtype, and how updates are applied."""
 
     identity: Callable[[np.dtype[Any]], float]
-    apply: Callable[[jax.Array, Indices, jax.Array], jax.Array]
+    apply: Apply
 
 
 _REDUCTIONS: Mapping[str, _Reduction] = {
     "sum": _Reduction(lambda dtype: 0, lambda x, at, updates: x.at[at].add(updates)),
     "none": _Reduction(lambda dtype: 0, overwrite),
-    "max": _Reduction(_lowest, lambda x, at, updates: _extreme(x, at, updates, True)),
-    "min": _Reduction(_highest, lambda x, at, updates: _extreme(x, at, updates, False)),
-    "mul": _Reduction(lambda dtype: 1, _multiplied),
+    "max": _Reduction(_lowest, _differentiable(_max, _extreme_backward)),
+    "min": _Reduction(_highest, _differentiable(_min, _extreme_backward)),
+    "mul": _Reduction(lambda dtype: 1, _differentiable(_multiply, _multiplied_backward)),
 }
 
 
@@ -205,50 +202,26 @@ def _assign_backward(kept: tuple[jax.Array, Indices], gradient: jax.Array) -> _G
 _assign.defvjp(_assign_forward, _assign_backward)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(3, 4))
-def _put_extreme(
-    x: jax.Array, positions: Indices, updates: jax.Array, largest: bool, include: bool
-) -> jax.Array:
-    if not include:
-        x = x.at[positions].set(_lowest(x.dtype) if largest else _highest(x.dtype))
-    at = x.at[positions]
-    return at.max(updates) if largest else at.min(updates)
+def _put_extreme(largest: bool, include: bool) -> Apply:
+    """The largest or smallest of the updates of each element, with `include` of x itself too."""
+    worst, extreme = (_lowest, _max) if largest else (_highest, _min)
 
+    def apply(x: jax.Array, positions: Indices, updates: jax.Array) -> jax.Array:
+        base = x if include else x.at[positions].set(worst(x.dtype))
+        return extreme(base, positions, updates)
 
-def _put_extreme_forward(
-    x: jax.Array, positions: Indices, updates: jax.Array, largest: bool, include: bool
-) -> tuple[jax.Array, _Residuals]:
-    out = _put_extreme(x, positions, updates, largest, include)
-    return out, (x, positions, updates, out)
+    def backward(kept: _Residuals, gradient: jax.Array) -> _Gradients:
+        """Shared evenly by all that equal the result, with `include` x itself among them."""
+        x, positions, updates, out = kept
+        equal = updates == out[positions]
+        ties = jnp.zeros(x.shape, gradient.dtype).at[positions].add(equal.astype(gradient.dtype))
+        written = jnp.zeros(x.shape, jnp.bool_).at[positions].set(True)
+        own = jnp.where(x == out, gradient / (ties + 1), 0)
+        own = jnp.where(written, own if include else 0, gradient)
+        shared = gradient / jnp.maximum(ties + (x == out), 1)
+        return own, None, jnp.where(equal, shared[positions], 0)
 
-
-def _put_extreme_backward(
-    largest: bool, include: bool, kept: _Residuals, gradient: jax.Array
-) -> _Gradients:
-    """Shared evenly by all that equal the result, with `include` x itself among them."""
-    x, positions, updates, out = kept
-    equal = updates == out[positions]
-    ties = jnp.zeros(x.shape, gradient.dtype).at[positions].add(equal.astype(gradient.dtype))
-    written = jnp.zeros(x.shape, jnp.bool_).at[positions].set(True)
-    own = jnp.where(x == out, gradient / (ties + 1), 0)
-    own = jnp.where(written, own if include else 0, gradient)
-    shared = gradient / jnp.maximum(ties + (x == out), 1)
-    return own, None, jnp.where(equal, shared[positions], 0)
-
-
-_put_extreme.defvjp(_put_extreme_forward, _put_extreme_backward)
-
-
-@jax.custom_vjp
-def _put_multiplied(x: jax.Array, positions: Indices, updates: jax.Array) -> jax.Array:
-    return x.at[positions].multiply(updates)
-
-
-def _put_multiplied_forward(
-    x: jax.Array, positions: Indices, updates: jax.Array
-) -> tuple[jax.Array, _Residuals]:
-    out = _put_multiplied(x, positions, updates)
-    return out, (x, positions, updates, out)
+    return _differentiable(apply, backward)
 
 
 def _put_multiplied_backward(kept: _Residuals, gradient: jax.Array) -> _Gradients:
@@ -259,7 +232,7 @@ def _put_multiplied_backward(kept: _Residuals, gradient: jax.Array) -> _Gradient
     return own, None, gradient[positions] * (out[positions] / updates)
 
 
-_put_multiplied.defvjp(_put_multiplied_forward, _put_multiplied_backward)
+_put_multiplied = _differentiable(_multiply, _put_multiplied_backward)
 
 
 @lowering("ai.paddle_ipu", "PutAlongAxis")
@@ -278,7 +251,7 @@ def put_along_axis(context: LoweringContext, inputs: Inputs, attributes: Attribu
     if kind == "assign":
         return _assign(x, positions, updates)
     if kind in ("amax", "amin"):
-        return _put_extreme(x, positions, updates, kind == "amax", include)
+        return _put_extreme(kind == "amax", include)(x, positions, updates)
     if kind == "mul":
         return _put_multiplied(
             x if include else overwrite(x, positions, jnp.ones_like(updates)), positions, updates

@@ -74,24 +74,28 @@ _ROUND: Mapping[str, Callable[[jax.Array], jax.Array]] = {
 }
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
-def _nearest(x: jax.Array, dtype: str) -> jax.Array:
-    return _ROUND[dtype](x)
+def _in_half(x: jax.Array, site: jax.Array | None, dtype: str) -> jax.Array:
+    """float32 numbers as numbers of `dtype`: the nearest, or by a site one of the two around."""
+    return _ROUND[dtype](x) if site is None else stochastic.nearby(x, site, dtype)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
-def _with_nearest_cotangent(x: jax.Array, dtype: str) -> jax.Array:
+def _backward(dtype: str, site: jax.Array | None, cotangent: jax.Array) -> tuple[jax.Array, None]:
+    # Random words of its own: the forward rounding had the others.
+    return _in_half(cotangent, None if site is None else ~site, dtype), None
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+def _rounded(x: jax.Array, site: jax.Array | None, dtype: str) -> jax.Array:
+    return _in_half(x, site, dtype)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+def _with_rounded_cotangent(x: jax.Array, site: jax.Array | None, dtype: str) -> jax.Array:
     return x
 
 
-_nearest.defvjp(
-    lambda x, dtype: (_ROUND[dtype](x), None),
-    lambda dtype, _, cotangent: (_ROUND[dtype](cotangent),),
-)
-_with_nearest_cotangent.defvjp(
-    lambda x, dtype: (x, None),
-    lambda dtype, _, cotangent: (_ROUND[dtype](cotangent),),
-)
+_rounded.defvjp(lambda x, site, dtype: (_in_half(x, site, dtype), site), _backward)
+_with_rounded_cotangent.defvjp(lambda x, site, dtype: (x, site), _backward)
 
 
 def rounded(x: jax.Array, dtype: str) -> jax.Array:
@@ -99,16 +103,12 @@ def rounded(x: jax.Array, dtype: str) -> jax.Array:
 
     To the nearest, or at random inside :func:`stochastic.drawing_from`.
     """
-    site = stochastic.next_site()
-    return _nearest(x, dtype) if site is None else stochastic.rounded(x, site, dtype)
+    return _rounded(x, stochastic.next_site(), dtype)
 
 
 def with_rounded_cotangent(x: jax.Array, dtype: str) -> jax.Array:
     """The array itself, whose cotangents are rounded to `dtype`."""
-    site = stochastic.next_site()
-    if site is None:
-        return _with_nearest_cotangent(x, dtype)
-    return stochastic.with_rounded_cotangent(x, site, dtype)
+    return _with_rounded_cotangent(x, stochastic.next_site(), dtype)
 
 
 def nearest(x: jax.Array, dtype: str) -> jax.Array:
@@ -130,9 +130,8 @@ def stored(array: jax.Array, dtype: str | None) -> jax.Array:
     """A float32 array rounded to `dtype`, of that dtype; as it is where `dtype` is not narrow."""
     if dtype is None or dtype not in _DTYPES or array.dtype.name == dtype:
         return array
-    wide, site = jnp.asarray(array, jnp.float32), stochastic.next_site()
     # Rounded first: XLA may keep the precision that a conversion alone takes away.
-    exact = _ROUND[dtype](wide) if site is None else stochastic.nearby(wide, site, dtype)
+    exact = _in_half(jnp.asarray(array, jnp.float32), stochastic.next_site(), dtype)
     return exact.astype(_DTYPES[dtype])
 
 

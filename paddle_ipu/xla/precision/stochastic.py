@@ -12,7 +12,6 @@ generator and fuses with what is rounded.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -120,24 +119,3 @@ _ROUND: dict[str, Callable[[jax.Array, jax.Array], jax.Array]] = {
 def nearby(x: jax.Array, site: jax.Array, dtype: str) -> jax.Array:
     """float32 numbers as numbers of `dtype`, at random."""
     return _ROUND[dtype](x, site)
-
-
-def _backward(dtype: str, site: jax.Array, cotangent: jax.Array) -> tuple[jax.Array, None]:
-    # Words of its own: the forward rounding had the others.
-    return nearby(cotangent, ~site, dtype), None
-
-
-@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
-def rounded(x: jax.Array, site: jax.Array, dtype: str) -> jax.Array:
-    """:func:`nearby`; cotangents are rounded likewise."""
-    return nearby(x, site, dtype)
-
-
-@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
-def with_rounded_cotangent(x: jax.Array, site: jax.Array, dtype: str) -> jax.Array:
-    """The array itself, whose cotangents are rounded."""
-    return x
-
-
-rounded.defvjp(lambda x, site, dtype: (nearby(x, site, dtype), site), _backward)
-with_rounded_cotangent.defvjp(lambda x, site, dtype: (x, site), _backward)

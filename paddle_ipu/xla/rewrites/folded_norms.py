@@ -11,16 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from paddle_ipu.xla.lowerings.node_values import STANDARD, is_float32, needed_tensors, static_dims
 from paddle_ipu.xla.lowerings.normalization import folded_whole, folded_without_bias
-from paddle_ipu.xla.lowerings.registry import REWRITTEN, lowering
+from paddle_ipu.xla.lowerings.registry import REWRITTEN, HostArray, lowering
 
-Array = np.ndarray[Any, Any]
 _NORM = (*STANDARD, "ai.graphcore")
 
 lowering(REWRITTEN, "FoldedNorm")(folded_whole)
@@ -60,10 +58,10 @@ class FoldedNorm:
         own = (self.kernel, self.scale, self.bias, self.mean, self.variance)
         return own if self.added is None else (*own, self.added)
 
-    def folded(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    def folded(self, arrays: Mapping[str, HostArray]) -> dict[str, HostArray]:
         """The weights on the device, given the model's."""
 
-        def wide(name: str) -> Array:
+        def wide(name: str) -> HostArray:
             return np.asarray(arrays[name], np.float64).reshape(-1)
 
         kernel, shifted = (np.asarray(arrays[name]) for name in self.changed)

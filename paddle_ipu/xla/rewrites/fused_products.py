@@ -24,9 +24,9 @@ from paddle_ipu.xla.lowerings.node_values import (
     needed_tensors,
     static_dims,
 )
+from paddle_ipu.xla.lowerings.registry import HostArray
 from paddle_ipu.xla.rewrites.folded_norms import FoldedNorm
 
-Array = np.ndarray[Any, Any]
 _ACTIVATIONS = {(domain, "Relu") for domain in STANDARD} | {
     ("ai.graphcore", "GeluErf"),
     ("ai.graphcore", "Gelu"),
@@ -61,11 +61,11 @@ class FusedProduct:
     spec: Spec
     packed: int
 
-    def pack(self, array: Array, out: Array) -> None:
+    def pack(self, array: HostArray, out: HostArray) -> None:
         """Writes the kernel, which is as a model has it, packed into `out`."""
         library.pack(self.spec, array, out)
 
-    def on_host(self, array: Any, shape: tuple[int, ...]) -> Array:
+    def on_host(self, array: Any, shape: tuple[int, ...]) -> HostArray:
         """The kernel as a model of `shape` has it, unpacked."""
         return library.unpack(self.spec, np.asarray(array), shape)
 

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import jax
 import numpy as np
 
 from paddle_ipu.xla.kernels import library
+from paddle_ipu.xla.lowerings.registry import HostArray
 from paddle_ipu.xla.rewrites.fused_products import FusedProduct
 from paddle_ipu.xla.step import memory
 
-Array = np.ndarray[Any, Any]
 
-_FEW = 1 << 20
-"""So many bytes are copied sooner than threads have started."""
-
-
-def put(weights: Mapping[str, Array], packed: Mapping[str, FusedProduct]) -> dict[str, jax.Array]:
+def put(
+    weights: Mapping[str, HostArray], packed: Mapping[str, FusedProduct]
+) -> dict[str, jax.Array]:
     """The weights on the device, in memory that is theirs alone.
 
     Args:
@@ -43,11 +40,7 @@ def put(weights: Mapping[str, Array], packed: Mapping[str, FusedProduct]) -> dic
 
     # The largest first, so that the threads are done at the same time.
     names = sorted(arrays, key=lambda name: -arrays[name].nbytes)
-    if sum(array.nbytes for array in arrays.values()) <= _FEW:
-        for name in names:
-            write(name)
-    else:
-        with ThreadPoolExecutor(library.threads(), "paddle_ipu-weights") as threads:
-            list(threads.map(write, names))
+    with ThreadPoolExecutor(library.threads(), "paddle_ipu-weights") as threads:
+        list(threads.map(write, names))
     # On a CPU these are the same memory: no run changes it, so that it need not be JAX's own.
     return dict(jax.device_put(arrays))

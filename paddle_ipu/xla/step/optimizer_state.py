@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from paddle_ipu.xla.lowerings.registry import HostArray
 
 
 class OptimizerState:
@@ -38,7 +38,7 @@ class OptimizerState:
         self._leader = {name: names[0] for names in alike for name in names}
         # A group's values are in `_members` from when one is put until the step takes them.
         self._arrays: dict[str, jax.Array] = {}
-        self._members: dict[str, Array] = {}
+        self._members: dict[str, HostArray] = {}
 
     def __contains__(self, name: str) -> bool:
         return name in self._members or self._leader.get(name, name) in self._arrays
@@ -54,7 +54,7 @@ class OptimizerState:
             return all(name in self for name in self.shapes)
         return len(self._arrays) == len(self.shapes) - len(self._leader) + len(self._groups)
 
-    def put(self, name: str, array: Array) -> None:
+    def put(self, name: str, array: HostArray) -> None:
         """Copies a host array to the device."""
         leader = self._leader.get(name)
         if leader is None:
@@ -129,12 +129,12 @@ class OptimizerState:
             self._members.update(self._parts(leader))
             del self._arrays[leader]
 
-    def _parts(self, leader: str) -> dict[str, Array]:
+    def _parts(self, leader: str) -> dict[str, HostArray]:
         # Copies: the step reuses the device's memory.
         return {name: np.array(self._arrays[leader]) for name in self._groups[leader]}
 
 
-def owned(array: Array) -> jax.Array:
+def owned(array: HostArray) -> jax.Array:
     """A copy on the device, which a step may reuse."""
     # `device_put(may_alias=False)` still shares aligned memory, which XLA cannot reuse.
     return jnp.array(array, copy=True)
