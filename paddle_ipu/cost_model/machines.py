@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -278,8 +278,3 @@ def _figures(
 
 def _wrong(path: Path, name: str, expected: str, got: object) -> OptionError:
     return OptionError(f"machine file '{path}': {name} must be {expected}, got {got!r}")
-
-
-def machine_as_json(machine: Machine) -> dict[str, Any]:
-    """A machine's figures, as :func:`read_machine` reads them."""
-    return asdict(machine)

@@ -7,7 +7,6 @@ from typing import Any
 
 from paddle_ipu.cost_model import constants
 from paddle_ipu.cost_model.cycles import CycleReport, OperatorTime, StageCycles
-from paddle_ipu.cost_model.machines import machine_as_json
 from paddle_ipu.cost_model.memory import IpuMemory
 from paddle_ipu.cost_model.part_costs import Cost
 from paddle_ipu.cost_model.prediction import Prediction
@@ -34,7 +33,7 @@ def report_as_json(report: Report) -> dict[str, Any]:
         "version": VERSION,
         "predicted": True,
         "name": report.name,
-        "machine": machine_as_json(machine),
+        "machine": asdict(machine),
         "constants": {n: value for n, value in vars(constants).items() if n.isupper()},
         "program": {
             "operators": len(program.operators),

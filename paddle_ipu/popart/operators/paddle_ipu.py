@@ -25,7 +25,7 @@ paddle_ipu_row(
 )  # fmt: skip
 paddle_ipu_row("GatherNd", 2, shaping.gather_nd, (ANY, INTS), UNPRICED, READS_EVERYTHING)
 paddle_ipu_row(
-    "TakeAlongAxis", 2, shaping.take_along_axis, (ANY, INTS), UNPRICED, READS_EVERYTHING,
+    "TakeAlongAxis", 2, indexing.take_along_axis, (ANY, INTS), UNPRICED, READS_EVERYTHING,
     [int_("axis", required=True)],
 )  # fmt: skip
 paddle_ipu_row(

@@ -60,16 +60,31 @@ def scatter_reduce(ctx: InferenceContext) -> list[TensorInfo]:
     return [TensorInfo.of(data.dtype, tuple(dims))]
 
 
+def _fits_but_along(axis: int, dims: Dims, whole: Dims) -> bool:
+    """Whether a shape has the rank of another one and is no larger, but along one axis."""
+    return len(dims) == len(whole) and all(
+        at == axis or dim <= most for at, (dim, most) in enumerate(zip(dims, whole, strict=True))
+    )
+
+
+def take_along_axis(ctx: InferenceContext) -> list[TensorInfo]:
+    """(data, indices): an element for each index; other dimensions are at most the data's."""
+    data, indices = ctx.expect_rank(0, 1), ctx.info(1)
+    axis = ctx.axis(ctx.attributes["axis"], len(data.dims))
+    if not _fits_but_along(axis, indices.dims, data.dims):
+        raise ctx.error(
+            f"indices '{ctx.input_id(1)}' {shape_string(indices.dims)} must have the rank of data "
+            f"{shape_string(data.dims)} and no larger dimension but axis {axis}"
+        )
+    return [TensorInfo.of(data.dtype, indices.dims)]
+
+
 def put_along_axis(ctx: InferenceContext) -> list[TensorInfo]:
     """(data, indices, values): the data's type; indices and values have one shape."""
     data, indices, values = ctx.expect_rank(0, 1), ctx.info(1), ctx.info(2)
     ctx.same_dtype(0, 2)
     axis = ctx.axis(ctx.attributes["axis"], len(data.dims))
-    fits = len(indices.dims) == len(data.dims) and all(
-        at == axis or dim <= whole
-        for at, (dim, whole) in enumerate(zip(indices.dims, data.dims, strict=True))
-    )
-    if not fits or indices.dims != values.dims:
+    if not _fits_but_along(axis, indices.dims, data.dims) or indices.dims != values.dims:
         raise ctx.error(
             f"indices {shape_string(indices.dims)} and values {shape_string(values.dims)} must "
             f"have one shape, of the rank of data {shape_string(data.dims)} and no larger but "
@@ -88,10 +103,7 @@ def scatter(ctx: InferenceContext) -> list[TensorInfo]:
             f"indices {shape_string(indices.dims)} and updates {shape_string(updates.dims)} must "
             f"have one shape, of the rank of data {shape_string(data.dims)}"
         )
-    if any(
-        at != axis and dim > whole
-        for at, (dim, whole) in enumerate(zip(indices.dims, data.dims, strict=True))
-    ):
+    if not _fits_but_along(axis, indices.dims, data.dims):
         raise ctx.error(
             f"indices {shape_string(indices.dims)} are larger than data {shape_string(data.dims)} "
             f"along another axis than {axis}"

@@ -188,22 +188,6 @@ def gather_nd(ctx: InferenceContext) -> list[TensorInfo]:
     return [TensorInfo.of(data.dtype, indices.dims[:-1] + data.dims[depth:])]
 
 
-def take_along_axis(ctx: InferenceContext) -> list[TensorInfo]:
-    """(data, indices): an element for each index; other dimensions are at most the data's."""
-    data, indices = ctx.expect_rank(0, 1), ctx.info(1)
-    axis = ctx.axis(ctx.attributes["axis"], len(data.dims))
-    fits = len(indices.dims) == len(data.dims) and all(
-        at == axis or dim <= whole
-        for at, (dim, whole) in enumerate(zip(indices.dims, data.dims, strict=True))
-    )
-    if not fits:
-        raise ctx.error(
-            f"indices '{ctx.input_id(1)}' {shape_string(indices.dims)} must have the rank of data "
-            f"{shape_string(data.dims)} and no larger dimension but axis {axis}"
-        )
-    return [TensorInfo.of(data.dtype, indices.dims)]
-
-
 def expand(ctx: InferenceContext) -> list[TensorInfo]:
     """Two-way broadcast with a constant shape."""
     x = ctx.info(0)

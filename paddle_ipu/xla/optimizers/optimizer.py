@@ -22,12 +22,10 @@ from paddle_ipu.popart.paddle_optimizer import (
     ParameterUpdate,
 )
 from paddle_ipu.popart.paddle_optimizer import RULES as STATES
+from paddle_ipu.xla.lowerings.registry import HostArray
 from paddle_ipu.xla.lowerings.residuals import on_cpu
-from paddle_ipu.xla.optimizers.update_rules import NUMBERS
+from paddle_ipu.xla.optimizers.update_rules import NUMBERS, Arrays
 from paddle_ipu.xla.optimizers.weight_update import FACTOR, Recipe, Update, updated
-
-Arrays = Mapping[str, jax.Array]
-HostArray = np.ndarray[Any, Any]
 
 
 class Updater(Protocol):

@@ -28,17 +28,17 @@ import numpy as np
 from paddle_ipu.popart.enums import AdamMode, DataType, WeightDecayMode
 from paddle_ipu.popart.names import SCALED_STATE as SCALING
 from paddle_ipu.popart.optimizer import Adam
+from paddle_ipu.xla.lowerings.registry import HostArray
 from paddle_ipu.xla.optimizers.popart_optimizer import (
     ACCL1,
     ACCL2,
     STEP,
-    Arrays,
-    HostArray,
     Numbers,
     PopartUpdater,
     Reduction,
     wide,
 )
+from paddle_ipu.xla.optimizers.update_rules import Arrays
 
 _LAMB = (AdamMode.Lamb, AdamMode.LambNoBias)
 _COUNTS_STEPS = (AdamMode.Adam, AdamMode.Lamb, AdamMode.AdaMax)

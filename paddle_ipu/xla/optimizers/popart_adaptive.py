@@ -23,16 +23,16 @@ import jax.numpy as jnp
 
 from paddle_ipu.popart.enums import AdaptiveMode, DataType, WeightDecayMode
 from paddle_ipu.popart.optimizer import Adaptive
+from paddle_ipu.xla.lowerings.registry import HostArray
 from paddle_ipu.xla.optimizers.popart_optimizer import (
     ACCL1,
     ACCL2,
     ACCL3,
-    Arrays,
-    HostArray,
     Numbers,
     PopartUpdater,
     wide,
 )
+from paddle_ipu.xla.optimizers.update_rules import Arrays
 
 _TWO = (AdaptiveMode.CenteredRMSProp, AdaptiveMode.AdaDelta)
 

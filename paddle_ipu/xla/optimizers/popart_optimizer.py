@@ -20,10 +20,10 @@ from paddle_ipu.errors import NotSupported, popart_exception
 from paddle_ipu.popart.enums import DataType
 from paddle_ipu.popart.optimizer import Optimizer
 from paddle_ipu.popart.optimizer_values import ClipNormSettings
+from paddle_ipu.xla.lowerings.registry import HostArray
+from paddle_ipu.xla.optimizers.update_rules import Arrays
 from paddle_ipu.xla.precision import half
 
-Arrays = Mapping[str, jax.Array]
-HostArray = np.ndarray[Any, Any]
 Numbers = Mapping[str, jax.Array]
 _TYPES = {DataType.UNDEFINED: None, DataType.FLOAT: "float32", DataType.FLOAT16: "float16"}
 

@@ -32,15 +32,15 @@ import numpy as np
 from paddle_ipu.errors import popart_runtime_error
 from paddle_ipu.popart.enums import DataType, SGDAccumulatorAndMomentum
 from paddle_ipu.popart.optimizer import SGD
+from paddle_ipu.xla.lowerings.registry import HostArray
 from paddle_ipu.xla.optimizers.popart_optimizer import (
     ACCL,
-    Arrays,
-    HostArray,
     Numbers,
     PopartUpdater,
     Reduction,
     wide,
 )
+from paddle_ipu.xla.optimizers.update_rules import Arrays
 
 
 class SGDUpdater(PopartUpdater):

@@ -20,8 +20,12 @@ import jax
 import jax.numpy as jnp
 
 Arrays = Mapping[str, jax.Array]
+"""By name, or by role."""
+
 Settings = Mapping[str, float]
 Updated = tuple[jax.Array, dict[str, jax.Array]]
+"""A weight, and its state arrays by role."""
+
 UpdateRule = Callable[[Settings, jax.Array, jax.Array, Arrays, Arrays], Updated]
 Numbers = Callable[[Settings, jax.Array, Arrays, bool], dict[str, jax.Array]]
 

@@ -13,11 +13,8 @@ from jax import lax
 from paddle_ipu.popart.paddle_optimizer import MASTER, Clip
 from paddle_ipu.popart.paddle_optimizer import RULES as STATES
 from paddle_ipu.xla.lowerings.residuals import LARGE
-from paddle_ipu.xla.optimizers.update_rules import RULES
+from paddle_ipu.xla.optimizers.update_rules import RULES, Arrays, Updated
 from paddle_ipu.xla.precision import half, stochastic
-
-Arrays = Mapping[str, jax.Array]
-Updated = tuple[jax.Array, dict[str, jax.Array]]
 
 _UpdateArrays = tuple[jax.Array, jax.Array, Arrays, Arrays]
 """(weight, gradient, numbers, state)."""

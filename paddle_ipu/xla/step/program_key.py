@@ -38,16 +38,6 @@ from paddle_ipu.xla.step.traced_step import Step
 _OWN = "paddle_ipu."
 _DEPTH = 60
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
-_NUMBERS = frozenset(
-    {
-        ir.AttributeType.INT,
-        ir.AttributeType.INTS,
-        ir.AttributeType.FLOAT,
-        ir.AttributeType.FLOATS,
-        ir.AttributeType.STRING,
-        ir.AttributeType.STRINGS,
-    }
-)
 _SET_BY_TRACING = (
     "program", "graph", "state", "segments", "checked", "checks", "fed_checks", "watch",
 )  # fmt: skip
@@ -233,10 +223,6 @@ class Digest:
         if attribute.type == ir.AttributeType.GRAPH:
             self._graph(attribute.as_graph())
         elif attribute.type == ir.AttributeType.TENSOR:
-            self._array(attribute.value.numpy())
-        elif attribute.type in _NUMBERS:
-            self.add(attribute.value)
-        elif isinstance(attribute.value, ir.TensorProtocol):
             self._array(attribute.value.numpy())
         else:
             self.add(attribute.value)
