@@ -1,1 +1,1 @@
-"""Passes over the paddle dialect, one a file, in the order of ``order.PIPELINE``."""
+"""Passes over the paddle dialect, one a file, in the order of ``pipeline.PIPELINE``."""

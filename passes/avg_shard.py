@@ -24,6 +24,8 @@ class AvgShard:
     """
 
     name = "avg_shard"
+    requires = ("precisions set", "static feeds", "identity scales deleted")
+    ensures = ("operators placed",)
 
     def run(self, compilation: Compilation) -> bool:
         if not compilation.options["need_avg_shard"]:

@@ -20,6 +20,8 @@ class BindMicroBatch:
     """Replaces the first dimension of feeds where it is dynamic."""
 
     name = "bind_micro_batch"
+    requires = ("forward only",)
+    ensures = ("static feeds",)
 
     def run(self, compilation: Compilation) -> bool:
         micro_batch = int(compilation.options["micro_batch_size"])

@@ -23,6 +23,8 @@ class CarryWrites:
     """Gives control flow a result for each value around it that a block overwrites."""
 
     name = "carry_writes"
+    requires = ("no statistics in blocks",)
+    ensures = ("block writes are results",)
 
     def run(self, compilation: Compilation) -> bool:
         if any(roles.role_of(node) is not None for node in compilation.graph):

@@ -16,6 +16,8 @@ class CheckBlocks:
     """Raises on a block that updates running statistics."""
 
     name = "check_blocks"
+    requires = ()
+    ensures = ("no statistics in blocks",)
 
     def run(self, compilation: Compilation) -> bool:
         for graph in dialect.graphs(compilation.graph):

@@ -20,6 +20,8 @@ class CheckIntegers:
     """Raises on values of int64 with ``enable_supported_data_type_casting`` off."""
 
     name = "check_integers"
+    requires = ("forward only",)
+    ensures = ()
 
     def run(self, compilation: Compilation) -> bool:
         if compilation.options["enable_supported_data_type_casting"]:

@@ -22,6 +22,8 @@ class CheckMicroBatch:
     """
 
     name = "check_micro_batch"
+    requires = ()
+    ensures = ()
 
     def __init__(self, option: str = "micro_batch_size", again: str = "") -> None:
         self._option = option

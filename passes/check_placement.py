@@ -27,6 +27,8 @@ class CheckPlacement:
     """Raises on a placement PopART would refuse; without manual sharding it does nothing."""
 
     name = "check_placement"
+    requires = ("operators placed",)
+    ensures = ("placement checked",)
 
     def run(self, compilation: Compilation) -> bool:
         if not compilation.options["enable_manual_shard"]:

@@ -40,6 +40,8 @@ class ConvertToHalf:
     """Retypes values and puts casts between half and float32."""
 
     name = "convert_to_half"
+    requires = ("forward only",)
+    ensures = ("precisions set",)
 
     def run(self, compilation: Compilation) -> bool:
         graph = compilation.graph

@@ -26,6 +26,8 @@ class CutGradients:
     """Puts a ``share_data`` behind each stopped value between the weights and the loss."""
 
     name = "cut_gradients"
+    requires = ("optimizer described", "forward only")
+    ensures = ("stopped gradients cut",)
 
     def run(self, compilation: Compilation) -> bool:
         if compilation.optimizer is None:

@@ -15,6 +15,8 @@ class DeleteScale:
     """Lets every reader of an identity scale read its input; a fetched scale stays."""
 
     name = "delete_scale"
+    requires = ("stopped gradients cut",)
+    ensures = ("identity scales deleted",)
 
     def run(self, compilation: Compilation) -> bool:
         changed = False

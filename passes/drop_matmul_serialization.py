@@ -15,6 +15,8 @@ class DropMatmulSerialization:
     """
 
     name = "drop_matmul_serialization"
+    requires = ()
+    ensures = ()
 
     def run(self, compilation: Compilation) -> bool:
         if compilation.options["enable_serialized_matmuls"]:

@@ -27,6 +27,8 @@ class ExtractForward:
     """Drops every node that no output needs; outputs are the fetches and the loss."""
 
     name = "extract_forward"
+    requires = ("optimizer described", "block writes are results")
+    ensures = ("forward only",)
 
     def run(self, compilation: Compilation) -> bool:
         graph = compilation.graph

@@ -37,6 +37,8 @@ class ExtractOptimizer:
     """Sets ``compilation.optimizer`` and ``compilation.loss``; the graph stays as it is."""
 
     name = "extract_optimizer"
+    requires = ()
+    ensures = ("optimizer described",)
 
     def run(self, compilation: Compilation) -> bool:
         if not compilation.training or compilation.optimizer is not None:

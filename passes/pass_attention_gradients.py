@@ -24,6 +24,8 @@ class PassAttentionGradients:
     """Rewrites dropouts between a softmax and a matrix product, where the pattern is enabled."""
 
     name = "pass_attention_gradients"
+    requires = ("stopped gradients cut", "operators placed")
+    ensures = ()
 
     def run(self, compilation: Compilation) -> bool:
         if not compilation.training or not compilation.patterns.get(PATTERN):

@@ -1,9 +1,10 @@
 """What a pass is, what it works on, and how passes are run; their order is in ``pipeline``.
 
 A pass is a class with a ``name`` and ``run(program) -> bool``, True when it changed something.
-The graph is checked after each pass: producers stand before consumers and every value a later stage
-needs is still there. Passes over the paddle dialect work on a :class:`Compilation`; those over the
-graph of an inference program are in ``xla/rewrites``.
+Those of a pipeline name the facts about the graph that they require and ensure, and the order is
+checked against them when the pipeline is built. The graph is checked after each pass: producers
+come before consumers, and every output is still made. Passes over the paddle dialect work on a
+:class:`Compilation`; those over the graph of an inference program are in ``xla/rewrites``.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ Pass = GraphPass[Compilation]
 
 
 class OrderedPass(GraphPass[Rewritten], Protocol[Rewritten]):
-    """A pass that says which state of the graph it needs, and which it leaves."""
+    """A pass of a pipeline, which says what has to hold in front of it and what holds behind it."""
 
     @property
     def requires(self) -> Sequence[str]:

@@ -15,10 +15,10 @@ from paddle_ipu.passes.drop_matmul_serialization import DropMatmulSerialization
 from paddle_ipu.passes.extract_forward import ExtractForward
 from paddle_ipu.passes.extract_optimizer import ExtractOptimizer
 from paddle_ipu.passes.pass_attention_gradients import PassAttentionGradients
-from paddle_ipu.passes.pass_base import Pass
+from paddle_ipu.passes.pass_base import Compilation, OrderedPass, in_order
 from paddle_ipu.passes.prune_blocks import PruneBlocks
 
-PIPELINE: tuple[Pass, ...] = (
+PIPELINE: tuple[OrderedPass[Compilation], ...] = in_order(
     ExtractOptimizer(),
     CheckBlocks(),
     CarryWrites(),

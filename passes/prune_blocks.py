@@ -19,6 +19,8 @@ class PruneBlocks:
     """Drops dead operators of blocks and values that are handed in for nothing."""
 
     name = "prune_blocks"
+    requires = ("forward only",)
+    ensures = ("blocks pruned",)
 
     def run(self, compilation: Compilation) -> bool:
         return _prune_nodes(compilation.graph)

@@ -55,6 +55,26 @@ def test_a_pass_has_what_it_requires_in_front_of_it() -> None:
         in_order(first, second, first)
 
 
+_REQUIRED = {fact for step in PIPELINE for fact in step.requires}
+
+
+@pytest.mark.parametrize("fact", sorted(_REQUIRED))
+def test_the_pipeline_is_refused_without_a_pass_that_ensures_what_others_require(fact: str) -> None:
+    rest = [step for step in PIPELINE if fact not in step.ensures]
+    with pytest.raises(ValueError, match=f"requires .*{fact}.*; no pass before it ensures that"):
+        in_order(*rest)
+
+
+def test_scales_are_not_deleted_before_gradients_are_cut() -> None:
+    cut, delete = (
+        next(step for step in PIPELINE if step.name == name)
+        for name in ("cut_gradients", "delete_scale")
+    )
+    swapped = [{id(cut): delete, id(delete): cut}.get(id(step), step) for step in PIPELINE]
+    with pytest.raises(ValueError, match="delete_scale requires stopped gradients cut"):
+        in_order(*swapped)
+
+
 def _two_nodes(compilation_of: Read) -> Compilation:
     x = paddle.static.data("x", [-1], "float32")
     return compilation_of(["x"], [paddle.tanh(paddle.exp(x))])
