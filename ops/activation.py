@@ -75,46 +75,46 @@ def gelu(context: TranslationContext) -> str:
     """``x * Phi(x)``, Phi by erf, or by tanh where ``approximate`` is set."""
     x = context.input("x")
     if context.attr("approximate", 0):
-        return str(context.graphcore.gelu([x]))
-    return str(context.graphcore.geluerf([x]))
+        return context.graphcore.gelu([x])
+    return context.graphcore.geluerf([x])
 
 
 @translator("square", emits=("Mul",))
 def square(context: TranslationContext) -> str:
     """``x * x``."""
     x = context.input("x")
-    return str(context.onnx.mul([x, x]))
+    return context.onnx.mul([x, x])
 
 
 @translator("rsqrt", emits=("Sqrt", "Reciprocal"))
 def rsqrt(context: TranslationContext) -> str:
     """``1 / sqrt(x)``."""
-    return str(context.onnx.reciprocal([context.onnx.sqrt([context.input("x")])]))
+    return context.onnx.reciprocal([context.onnx.sqrt([context.input("x")])])
 
 
 @translator("silu", "swish", emits=("graphcore.Swish",))
 def silu(context: TranslationContext) -> str:
     """``x * sigmoid(x)``."""
-    return str(context.graphcore.swish([context.input("x")]))
+    return context.graphcore.swish([context.input("x")])
 
 
 @translator("leaky_relu", emits=("LeakyRelu",))
 def leaky_relu(context: TranslationContext) -> str:
     """``x`` where positive, ``negative_slope * x`` elsewhere."""
-    return str(context.onnx.leakyrelu([context.input("x")], float(context.attr("negative_slope"))))
+    return context.onnx.leakyrelu([context.input("x")], float(context.attr("negative_slope")))
 
 
 @translator("elu", emits=("Elu",))
 def elu(context: TranslationContext) -> str:
     """``x`` where positive, ``alpha * (exp(x) - 1)`` elsewhere."""
-    return str(context.onnx.elu([context.input("x")], float(context.attr("alpha", 1.0))))
+    return context.onnx.elu([context.input("x")], float(context.attr("alpha", 1.0)))
 
 
 @translator("selu", emits=("Selu",))
 def selu(context: TranslationContext) -> str:
     """``scale`` times ELU with ``alpha``."""
     alpha, scale = float(context.attr("alpha")), float(context.attr("scale"))
-    return str(context.onnx.selu([context.input("x")], alpha, scale))
+    return context.onnx.selu([context.input("x")], alpha, scale)
 
 
 @translator("celu", emits=("Elu", "Mul", "Less", "Where", "Exp", "Sub"))
@@ -129,9 +129,9 @@ def celu(context: TranslationContext) -> str:
         )
         power = context.onnx.sub([context.onnx.exp([inner]), context.const_like(1.0, x)])
         curve = context.onnx.mul([power, context.const_like(alpha, x)])
-        return str(context.onnx.where([below, curve, x]))
+        return context.onnx.where([below, curve, x])
     inner = context.onnx.mul([x, context.const_like(1.0 / alpha, x)])
-    return str(context.onnx.mul([context.onnx.elu([inner], 1.0), context.const_like(alpha, x)]))
+    return context.onnx.mul([context.onnx.elu([inner], 1.0), context.const_like(alpha, x)])
 
 
 @translator("softplus", emits=("Softplus", "Mul", "Greater", "Where"))
@@ -139,19 +139,19 @@ def softplus(context: TranslationContext) -> str:
     """``log(1 + exp(beta * x)) / beta``, and ``x`` where ``beta * x`` is above the threshold."""
     x = context.input("x")
     beta, threshold = float(context.attr("beta", 1.0)), float(context.attr("threshold", 20.0))
-    scaled = x if beta == 1.0 else str(context.onnx.mul([x, context.const_like(beta, x)]))
-    soft = str(context.onnx.softplus([scaled]))
+    scaled = x if beta == 1.0 else context.onnx.mul([x, context.const_like(beta, x)])
+    soft = context.onnx.softplus([scaled])
     if beta != 1.0:
-        soft = str(context.onnx.mul([soft, context.const_like(1.0 / beta, x)]))
+        soft = context.onnx.mul([soft, context.const_like(1.0 / beta, x)])
     linear = context.onnx.greater([scaled, context.const_like(threshold, x)])
-    return str(context.onnx.where([linear, x, soft]))
+    return context.onnx.where([linear, x, soft])
 
 
 @translator("logsigmoid", emits=("Neg", "Softplus"))
 def logsigmoid(context: TranslationContext) -> str:
     """``-log(1 + exp(-x))``."""
     negative = context.onnx.neg([context.input("x")])
-    return str(context.onnx.neg([context.onnx.softplus([negative])]))
+    return context.onnx.neg([context.onnx.softplus([negative])])
 
 
 @translator("mish", emits=("Softplus", "Tanh", "Mul"), limits="lambda must be 20")
@@ -163,14 +163,14 @@ def mish(context: TranslationContext) -> str:
             f"its threshold must be 20, got {bound}: above it, x itself is the logarithm."
         )
     x = context.input("x")
-    return str(context.onnx.mul([x, context.onnx.tanh([context.onnx.softplus([x])])]))
+    return context.onnx.mul([x, context.onnx.tanh([context.onnx.softplus([x])])])
 
 
 @translator("tanh_shrink", emits=("Tanh", "Sub"))
 def tanh_shrink(context: TranslationContext) -> str:
     """``x - tanh(x)``."""
     x = context.input("x")
-    return str(context.onnx.sub([x, context.onnx.tanh([x])]))
+    return context.onnx.sub([x, context.onnx.tanh([x])])
 
 
 @translator("stanh", emits=("Tanh", "Mul"))
@@ -179,7 +179,7 @@ def stanh(context: TranslationContext) -> str:
     x = context.input("x")
     inner = context.onnx.mul([x, context.const_like(float(context.attr("scale_a")), x)])
     factor = context.const_like(float(context.attr("scale_b")), x)
-    return str(context.onnx.mul([context.onnx.tanh([inner]), factor]))
+    return context.onnx.mul([context.onnx.tanh([inner]), factor])
 
 
 def _logarithm(paddle_name: str, base: float) -> None:
@@ -187,7 +187,7 @@ def _logarithm(paddle_name: str, base: float) -> None:
     def translate(context: TranslationContext) -> str:
         x = as_float(context, "x")
         factor = context.const_like(1.0 / math.log(base), x)
-        return str(context.onnx.mul([context.onnx.log([x]), factor]))
+        return context.onnx.mul([context.onnx.log([x]), factor])
 
 
 _logarithm("log2", 2.0)

@@ -24,7 +24,7 @@ def _transposed(context: TranslationContext, x: str, perm: Sequence[int]) -> str
     order = [int(axis) for axis in perm]
     if order == sorted(order):
         return x
-    return str(context.onnx.transpose([x], order))
+    return context.onnx.transpose([x], order)
 
 
 def _padded(
@@ -34,7 +34,7 @@ def _padded(
     if not any(before or after for before, after in pairs):
         return x
     widths = [before for before, _ in pairs] + [after for _, after in pairs]
-    return str(context.onnx.pad([x, context.shape_const(widths), context.const_like(fill, x)]))
+    return context.onnx.pad([x, context.shape_const(widths), context.const_like(fill, x)])
 
 
 def _picked(context: TranslationContext, x: str, places: Array, axis: int) -> str:
@@ -42,7 +42,7 @@ def _picked(context: TranslationContext, x: str, places: Array, axis: int) -> st
     shape = context.shape(x)
     axis %= len(shape)
     index = context.const(places.reshape(-1), "int32")
-    picked = str(context.onnx.gather([x, index], axis))
+    picked = context.onnx.gather([x, index], axis)
     return context.reshape(picked, [*shape[:axis], *places.shape, *shape[axis + 1 :]])
 
 
@@ -104,7 +104,7 @@ def diag(context: TranslationContext) -> str:
 @translator("diag_embed", emits=("graphcore.Detach", "Pad", "Gather", "Reshape", "Transpose"))
 def diag_embed(context: TranslationContext) -> str:
     """The last axis as the diagonal of matrices, zero elsewhere; Paddle has no gradient."""
-    x = str(context.graphcore.detach([context.input("input")]))
+    x = context.graphcore.detach([context.input("input")])
     offset = int(context.attr("offset", 0))
     *lead, size = context.shape(x)
     rank = len(lead) + 2
@@ -167,7 +167,7 @@ def unfold(context: TranslationContext) -> str:
 def _added_up(context: TranslationContext, x: str, places: Array, axis: int, size: int) -> str:
     """The sums of the elements that have the same place along `axis`; one axis of that size."""
     index = context.const(places.reshape(-1), "int32")
-    return str(context.graphcore.groupedscatterreduce([x, index], size, axis))
+    return context.graphcore.groupedscatterreduce([x, index], size, axis)
 
 
 @translator("fold", emits=("Reshape", "graphcore.ScatterReduce", "Slice"))
@@ -187,7 +187,7 @@ def fold(context: TranslationContext) -> str:
         return image
     starts, ends = [top, left], [top + height, left + width]
     operands = [context.shape_const(item) for item in (starts, ends, [axis, axis + 1])]
-    return str(context.onnx.slice([image, *operands]))
+    return context.onnx.slice([image, *operands])
 
 
 @translator("pixel_unshuffle", emits=("Reshape", "Transpose"))
@@ -240,9 +240,9 @@ def temporal_shift(context: TranslationContext) -> str:
         if start == end:
             continue
         operands = [context.shape_const([number]) for number in (start, end, 2)]
-        part = str(context.onnx.slice([video, *operands]))
+        part = context.onnx.slice([video, *operands])
         parts.append(_padded(context, part, [(0, 0), (shift, -shift), *[(0, 0)] * 3]))
-    shifted = context.reshape(str(context.onnx.concat(parts, 2)), shape)
+    shifted = context.reshape(context.onnx.concat(parts, 2), shape)
     return channels_back(context, shifted, last)
 
 
@@ -284,7 +284,7 @@ def broadcast_tensors(context: TranslationContext) -> list[str]:
     """Each tensor repeated to the shape they have together."""
     tensors = context.inputs("input")
     dims = list(np.broadcast_shapes(*(tuple(context.shape(tensor)) for tensor in tensors)))
-    return [str(context.onnx.expand([t, context.shape_const(dims)])) for t in tensors]
+    return [context.onnx.expand([t, context.shape_const(dims)]) for t in tensors]
 
 
 @translator("multiplex", emits=("Concat", "Reshape", "Mul", "Add", "Gather"))
@@ -292,13 +292,13 @@ def multiplex(context: TranslationContext) -> str:
     """Each row from the tensor that the index names for it."""
     tensors, index = context.inputs("inputs"), context.input("index")
     rows = context.shape(tensors[0])[0]
-    table = str(context.onnx.concat(tensors, 0))
+    table = context.onnx.concat(tensors, 0)
     index = context.reshape(context.index(index), [context.shape(index)[0]])
-    first = str(context.onnx.mul([index, context.const(rows, "int32")]))
+    first = context.onnx.mul([index, context.const(rows, "int32")])
     context.takes(first, 0, "index", 0, len(tensors) - 1)
     used = context.shape(index)[0]
     places = context.onnx.add([first, context.const(np.arange(used), "int32")])
-    return str(context.onnx.gather([table, str(places)], 0))
+    return context.onnx.gather([table, places], 0)
 
 
 @translator(
@@ -315,7 +315,7 @@ def repeat_interleave_with_tensor_index(context: TranslationContext) -> str:
 @translator("trans_layout", emits=("Transpose",))
 def trans_layout(context: TranslationContext) -> str:
     """Dimensions in another order."""
-    return str(context.onnx.transpose([context.input("x")], list(context.attr("perm"))))
+    return context.onnx.transpose([context.input("x")], list(context.attr("perm")))
 
 
 @translator("crop", emits=("Slice",), limits="shape and offsets must be constant")
@@ -328,7 +328,7 @@ def crop(context: TranslationContext) -> str:
         for dim, start, size in zip(context.shape(x), starts, sizes, strict=True)
     ]
     operands = [context.shape_const(item) for item in (starts, ends, range(len(starts)))]
-    return str(context.onnx.slice([x, *operands]))
+    return context.onnx.slice([x, *operands])
 
 
 @translator("reverse", emits=("graphcore.Reverse",))
@@ -336,10 +336,10 @@ def reverse(context: TranslationContext) -> str:
     """The order of elements reversed along axes."""
     x = context.input("x")
     axes = [axis % context.rank(x) for axis in context.ints("axis")]
-    return str(context.graphcore.reverse([x], axes))
+    return context.graphcore.reverse([x], axes)
 
 
 @translator("npu_identity", emits=("Identity",))
 def npu_identity(context: TranslationContext) -> str:
     """The tensor itself; the format of another device means nothing here."""
-    return str(context.onnx.identity([context.input("x")]))
+    return context.onnx.identity([context.input("x")])

@@ -82,9 +82,7 @@ def attend(
         weights = onnx.mul([weights, context.const_like(0.0, q)])
     elif dropout > 0.0:
         weights = onnx.dropout([weights], 1, dropout)[0]
-    return context.reshape(
-        str(onnx.matmul([weights, v])), [batch, heads, rows, context.shape(v)[-1]]
-    )
+    return context.reshape(onnx.matmul([weights, v]), [batch, heads, rows, context.shape(v)[-1]])
 
 
 def _added(context: TranslationContext, mask: str, dtype: str) -> str:
@@ -92,7 +90,7 @@ def _added(context: TranslationContext, mask: str, dtype: str) -> str:
     if context.dtype(mask) != "bool":
         return context.cast(mask, dtype)
     zero, none = context.const(np.asarray(0.0), dtype), context.const(np.asarray(_MASKED), dtype)
-    return str(context.onnx.where([mask, zero, none]))
+    return context.onnx.where([mask, zero, none])
 
 
 def _for_groups(context: TranslationContext, mask: str, groups: int, shared: int) -> str:
@@ -107,7 +105,7 @@ def _for_groups(context: TranslationContext, mask: str, groups: int, shared: int
 
 def heads_first(context: TranslationContext, x: str) -> str:
     """[B, S, H, D] as [B, H, S, D], or back."""
-    return str(context.onnx.transpose([x], [0, 2, 1, 3]))
+    return context.onnx.transpose([x], [0, 2, 1, 3])
 
 
 def _sequence_first(
@@ -162,7 +160,7 @@ def unpacked(context: TranslationContext, qkv: str) -> list[str]:
             "q, k and v apart."
         )
     split = context.onnx.split([qkv], 3, len(outer), [1, 1, 1])
-    return [context.reshape(str(tensor), [*outer, heads, depth]) for tensor in split]
+    return [context.reshape(tensor, [*outer, heads, depth]) for tensor in split]
 
 
 @translator(
@@ -257,7 +255,7 @@ def multihead_matmul(context: TranslationContext) -> str:
     depth = total // 3 // heads
     qkv = context.onnx.matmul([x, context.reshape(w, [width, total])])
     qkv = context.onnx.add([qkv, context.reshape(context.input("bias"), [total])])
-    q, k, v = unpacked(context, context.reshape(str(qkv), [batch, steps, 3, heads, depth]))
+    q, k, v = unpacked(context, context.reshape(qkv, [batch, steps, 3, heads, depth]))
     out = _sequence_first(
         context, q, k, v, context.optional("bias_qk"), float(context.attr("alpha", 1.0))
     )
@@ -268,7 +266,7 @@ def multihead_matmul(context: TranslationContext) -> str:
 def fused_softmax_mask(context: TranslationContext) -> str:
     """``softmax(x + mask)`` of x [B, H, S, T] along its last axis."""
     total = context.onnx.add([context.input("x"), context.input("mask")])
-    return str(context.onnx.softmax([total], 3))
+    return context.onnx.softmax([total], 3)
 
 
 @translator("fused_softmax_mask_upper_triangle", emits=("Add", "Softmax"))
@@ -278,4 +276,4 @@ def fused_softmax_mask_upper_triangle(context: TranslationContext) -> str:
     rows, columns = context.shape(x)[-2:]
     seen = np.where(np.tri(rows, columns, dtype=bool), 0.0, _MASKED)
     total = context.onnx.add([x, context.const(seen, context.dtype(x))])
-    return str(context.onnx.softmax([total], 3))
+    return context.onnx.softmax([total], 3)

@@ -63,7 +63,7 @@ class _BatchNorm:
             y = self._with_running(self.mean, self.variance)
             return [self._shaped(y), self.mean, self.variance]
         if self.elements == 1:
-            y = str(context.onnx.identity([self.x]))
+            y = context.onnx.identity([self.x])
             zeros = self._all(0.0, context.shape(self.mean)[0])
             return [self._shaped(y), self.mean, self.variance, zeros, zeros]
         y, mean, variance = self._with_batch()
@@ -74,8 +74,8 @@ class _BatchNorm:
         if batch_in_test:
             # Paddle's derivative is that of the running statistics then.
             running = self._with_running(running_mean, running_variance)
-            apart = str(context.onnx.sub([y, running]))
-            y = str(context.onnx.add([running, str(context.graphcore.detach([apart]))]))
+            apart = context.onnx.sub([y, running])
+            y = context.onnx.add([running, context.graphcore.detach([apart])])
         return [
             self._shaped(y),
             running_mean,
@@ -86,7 +86,7 @@ class _BatchNorm:
 
     def _with_running(self, mean: str, variance: str) -> str:
         inputs = [self.x, self.scale, self.bias, mean, variance]
-        return str(self.context.onnx.batchnormalization(inputs, 1, self.epsilon)[0])
+        return self.context.onnx.batchnormalization(inputs, 1, self.epsilon)[0]
 
     def _with_batch(self) -> tuple[str, str, str]:
         """(y, mean, population variance) of the batch."""
@@ -96,18 +96,18 @@ class _BatchNorm:
         outputs = self.context.onnx.batchnormalization(
             [self.x, self.scale, self.bias, *unused], 5, self.epsilon
         )
-        return str(outputs[0]), str(outputs[3]), str(outputs[4])
+        return outputs[0], outputs[3], outputs[4]
 
     def _moved(self, running: str, batch: str) -> str:
         onnx, momentum = self.context.onnx, float(self.context.attr("momentum", 0.9))
         kept = onnx.mul([running, self.context.const(np.asarray(momentum), "float32")])
         moved = onnx.mul([batch, self.context.const(np.asarray(1.0 - momentum), "float32")])
-        return str(onnx.add([str(kept), str(moved)]))
+        return onnx.add([kept, moved])
 
     def _inverse_deviation(self, variance: str) -> str:
         onnx = self.context.onnx
         moved = onnx.add([variance, self.context.const(np.asarray(self.epsilon), "float32")])
-        return str(onnx.reciprocal([str(onnx.sqrt([str(moved)]))]))
+        return onnx.reciprocal([onnx.sqrt([moved])])
 
     def _shaped(self, y: str) -> str:
         return self.context.cast(self.context.reshape(y, self.shape), self.dtype)

@@ -44,27 +44,27 @@ def hsigmoid_loss(context: TranslationContext) -> list[str | None]:
         classes = int(context.attr("num_classes"))
         table, decisions = _paths(classes)
         label = context.reshape(context.index(context.input("label")), [rows])
-        nodes = str(context.onnx.gather([context.const(table), label], 0))
+        nodes = context.onnx.gather([context.const(table), label], 0)
         context.takes(nodes, 1, "label", 0, classes - 1)
-        bits = str(context.onnx.gather([context.const(decisions), label], 0))
+        bits = context.onnx.gather([context.const(decisions), label], 0)
     zero = context.const_like(0.0, x)
-    past = str(context.onnx.less([nodes, context.const(0, "int32")]))
-    nodes = str(context.onnx.max([nodes, context.const(0, "int32")]))
+    past = context.onnx.less([nodes, context.const(0, "int32")])
+    nodes = context.onnx.max([nodes, context.const(0, "int32")])
     wide = context.reshape(x, [rows, 1, context.shape(x)[1]])
     picked = context.onnx.gather([weight, nodes], 0)
-    logits = str(context.onnx.reducesum([context.onnx.mul([picked, wide])], [2], 0))
+    logits = context.onnx.reducesum([context.onnx.mul([picked, wide])], [2], 0)
     if context.has("bias"):
         bias = context.reshape(context.input("bias"), [-1])
-        logits = str(context.onnx.add([logits, context.onnx.gather([bias, nodes], 0)]))
-    logits = str(context.onnx.where([past, zero, logits]))
+        logits = context.onnx.add([logits, context.onnx.gather([bias, nodes], 0)])
+    logits = context.onnx.where([past, zero, logits])
     bounds = context.const_like(-40.0, x), context.const_like(40.0, x)
-    still = str(context.graphcore.detach([logits]))
+    still = context.graphcore.detach([logits])
     clipped = context.onnx.clip([still, *bounds])
-    logits = str(context.onnx.add([clipped, context.onnx.sub([logits, still])]))
+    logits = context.onnx.add([clipped, context.onnx.sub([logits, still])])
     scores = context.onnx.mul([context.cast(bits, context.dtype(x)), logits])
     scores = context.onnx.where([past, zero, scores])
     loss = context.onnx.sub([context.onnx.softplus([logits]), scores])
-    total = str(context.onnx.reducesum([loss], [1], 1))
+    total = context.onnx.reducesum([loss], [1], 1)
     return [total, None, None]
 
 
@@ -86,29 +86,25 @@ def margin_cross_entropy(context: TranslationContext) -> list[str | None]:
     rows, classes = context.shape(x)
     label = context.reshape(context.index(context.input("label")), [rows])
     margins = [float(context.attr(name, default)) for name, default in _MARGINS]
-    one_hot = str(
-        context.onnx.onehot(
-            [label, context.const(classes, "int32"), context.const([0, 1], "int32")], -1
-        )
+    one_hot = context.onnx.onehot(
+        [label, context.const(classes, "int32"), context.const([0, 1], "int32")], -1
     )
     context.takes(one_hot, 0, "label", 0, classes - 1)
     hit = context.cast(one_hot, "bool")
     chosen = context.onnx.where([hit, x, context.const_like(0.0, x)])
-    cosine = str(context.onnx.reducesum([chosen], [1], 1))
+    cosine = context.onnx.reducesum([chosen], [1], 1)
     if margins[:2] != [1.0, 0.0]:
         angle = context.onnx.mul([context.onnx.acos([cosine]), context.const_like(margins[0], x)])
-        cosine = str(
-            context.onnx.cos([context.onnx.add([angle, context.const_like(margins[1], x)])])
-        )
-    cosine = str(context.onnx.sub([cosine, context.const_like(margins[2], x)]))
+        cosine = context.onnx.cos([context.onnx.add([angle, context.const_like(margins[1], x)])])
+    cosine = context.onnx.sub([cosine, context.const_like(margins[2], x)])
     logits = context.onnx.where([hit, cosine, x])
     scale = context.const_like(float(context.attr("scale", 64.0)), x)
-    logits = str(context.onnx.mul([logits, scale]))
-    logs = str(context.onnx.logsoftmax([logits], 1))
+    logits = context.onnx.mul([logits, scale])
+    logs = context.onnx.logsoftmax([logits], 1)
     loss = negative_log_likelihood(context, logs, label, None)
     softmax = None
     if context.is_used(0):
-        softmax = str(context.onnx.softmax([context.graphcore.detach([logits])], 1))
+        softmax = context.onnx.softmax([context.graphcore.detach([logits])], 1)
     return [softmax, context.reshape(loss, [rows, 1])]
 
 

@@ -27,39 +27,39 @@ def _ordered(context: TranslationContext) -> list[str]:
 @translator("equal", emits=("Equal",))
 def equal(context: TranslationContext) -> str:
     """``x == y``."""
-    return str(context.onnx.equal(list(_common(context))))
+    return context.onnx.equal(list(_common(context)))
 
 
 @translator("not_equal", emits=("Equal", "Not"))
 def not_equal(context: TranslationContext) -> str:
     """``x != y``; True where either is NaN."""
-    return str(context.onnx.logical_not([context.onnx.equal(list(_common(context)))]))
+    return context.onnx.logical_not([context.onnx.equal(list(_common(context)))])
 
 
 @translator("less_than", emits=("Less", "Cast"))
 def less_than(context: TranslationContext) -> str:
     """``x < y``."""
-    return str(context.onnx.less(_ordered(context)))
+    return context.onnx.less(_ordered(context))
 
 
 @translator("greater_than", emits=("Greater", "Cast"))
 def greater_than(context: TranslationContext) -> str:
     """``x > y``."""
-    return str(context.onnx.greater(_ordered(context)))
+    return context.onnx.greater(_ordered(context))
 
 
 @translator("less_equal", emits=("Less", "Equal", "Or", "Cast"))
 def less_equal(context: TranslationContext) -> str:
     """``x <= y``; False where either is NaN."""
     pair = _ordered(context)
-    return str(context.onnx.logical_or([context.onnx.less(pair), context.onnx.equal(pair)]))
+    return context.onnx.logical_or([context.onnx.less(pair), context.onnx.equal(pair)])
 
 
 @translator("greater_equal", emits=("Greater", "Equal", "Or", "Cast"))
 def greater_equal(context: TranslationContext) -> str:
     """``x >= y``; False where either is NaN."""
     pair = _ordered(context)
-    return str(context.onnx.logical_or([context.onnx.greater(pair), context.onnx.equal(pair)]))
+    return context.onnx.logical_or([context.onnx.greater(pair), context.onnx.equal(pair)])
 
 
 def _as_bool(context: TranslationContext, name: str) -> str:
@@ -69,34 +69,32 @@ def _as_bool(context: TranslationContext, name: str) -> str:
 @translator("logical_and", emits=("And", "Cast"))
 def logical_and(context: TranslationContext) -> str:
     """Logical and of what is not zero."""
-    return str(context.onnx.logical_and([_as_bool(context, "x"), _as_bool(context, "y")]))
+    return context.onnx.logical_and([_as_bool(context, "x"), _as_bool(context, "y")])
 
 
 @translator("logical_or", emits=("Or", "Cast"))
 def logical_or(context: TranslationContext) -> str:
     """Logical or of what is not zero."""
-    return str(context.onnx.logical_or([_as_bool(context, "x"), _as_bool(context, "y")]))
+    return context.onnx.logical_or([_as_bool(context, "x"), _as_bool(context, "y")])
 
 
 @translator("logical_not", emits=("Not", "Cast"))
 def logical_not(context: TranslationContext) -> str:
     """True where x is zero."""
-    return str(context.onnx.logical_not([_as_bool(context, "x")]))
+    return context.onnx.logical_not([_as_bool(context, "x")])
 
 
 @translator("where", emits=("Where",))
 def where(context: TranslationContext) -> str:
     """``x`` where the condition holds, ``y`` elsewhere."""
-    return str(
-        context.onnx.where([context.input("condition"), context.input("x"), context.input("y")])
-    )
+    return context.onnx.where([context.input("condition"), context.input("x"), context.input("y")])
 
 
 @translator("logical_xor", emits=("Equal", "Not", "Cast"))
 def logical_xor(context: TranslationContext) -> str:
     """True where exactly one of the two is not zero."""
     same = context.onnx.equal([_as_bool(context, "x"), _as_bool(context, "y")])
-    return str(context.onnx.logical_not([same]))
+    return context.onnx.logical_not([same])
 
 
 def _bitwise(paddle_name: str, of_bools: str, of_integers: str, emits: tuple[str, ...]) -> None:
@@ -118,8 +116,8 @@ def bitwise_xor(context: TranslationContext) -> str:
     """Exclusive or, bit by bit."""
     pair = [context.input("x"), context.input("y")]
     if context.dtype(pair[0]) == "bool":
-        return str(context.onnx.logical_not([context.onnx.equal(pair)]))
-    return str(context.graphcore.bitwisexor(pair))
+        return context.onnx.logical_not([context.onnx.equal(pair)])
+    return context.graphcore.bitwisexor(pair)
 
 
 def _finite_test(paddle_name: str) -> None:
@@ -130,11 +128,11 @@ def _finite_test(paddle_name: str) -> None:
             shape, answer = context.shape(x), paddle_name == "isfinite"
             return context.const(np.full(shape, answer))
         if paddle_name == "isnan":
-            return str(context.onnx.isnan([x]))
+            return context.onnx.isnan([x])
         if paddle_name == "isinf":
-            return str(context.onnx.isinf([x]))
+            return context.onnx.isinf([x])
         either = context.onnx.logical_or([context.onnx.isnan([x]), context.onnx.isinf([x])])
-        return str(context.onnx.logical_not([either]))
+        return context.onnx.logical_not([either])
 
 
 _FINITE_TESTS = {
@@ -159,9 +157,9 @@ def _close(context: TranslationContext) -> str:
     )
     near = context.onnx.logical_or([near, context.onnx.equal([x, y])])
     if not context.attr("equal_nan", 0):
-        return str(near)
+        return near
     both = context.onnx.logical_and([context.onnx.isnan([x]), context.onnx.isnan([y])])
-    return str(context.onnx.logical_or([near, both]))
+    return context.onnx.logical_or([near, both])
 
 
 def _number(context: TranslationContext, name: str) -> float:
@@ -176,9 +174,7 @@ def _all(context: TranslationContext, truths: str) -> str:
         return context.const(np.asarray(True))
     numbers = context.cast(truths, "int32")
     axes = list(range(context.rank(truths)))
-    return context.cast(
-        str(context.onnx.reducemin([numbers], axes, 0)) if axes else numbers, "bool"
-    )
+    return context.cast(context.onnx.reducemin([numbers], axes, 0) if axes else numbers, "bool")
 
 
 _CLOSE = ("Sub", "Abs", "Mul", "Add", "Less", "Equal", "Or", "And", "IsNaN")
@@ -204,7 +200,7 @@ def equal_all(context: TranslationContext) -> str:
     context.node.outputs[0].dtype = ir.DataType.BOOL
     if context.shape(x) != context.shape(y):
         return context.const(np.asarray(False))
-    return _all(context, str(context.onnx.equal([x, y])))
+    return _all(context, context.onnx.equal([x, y]))
 
 
 @translator("masked_fill", emits=("Where",))
@@ -215,4 +211,4 @@ def masked_fill(context: TranslationContext) -> str:
         value = context.const(context.static("value"), context.dtype(x))
     else:
         value = context.input("value")
-    return str(context.onnx.where([context.input("mask"), value, x]))
+    return context.onnx.where([context.input("mask"), value, x])

@@ -45,8 +45,8 @@ class TranslationContext:
         self.builder = builder
         self.in_64_bits = in_64_bits
         self._popart = popart
-        self.onnx = _Namespace(builder.aiOnnxOpset11, self)
-        self.graphcore = _Namespace(builder.aiGraphcore, self)
+        self.onnx = _Opset(builder.aiOnnxOpset11, self)
+        self.graphcore = _Opset(builder.aiGraphcore, self)
         self.node: ir.Node = ir.Node(dialect.DOMAIN, "none", [])
         self.tensors: dict[int, str] = {}
         self.constants: dict[int, Array] = {}
@@ -221,9 +221,9 @@ class TranslationContext:
         placement = (self.attr("ipu_index"), self.attr("ipu_stage"))
         key = (array.dtype.str, array.shape, array.tobytes(), placement)
         if array.size > 64:
-            return str(self.onnx.constant(np.asarray(array, order="C")))
+            return self.onnx.constant(np.asarray(array, order="C"))
         if key not in self._emitted:
-            self._emitted[key] = str(self.onnx.constant(np.asarray(array, order="C")))
+            self._emitted[key] = self.onnx.constant(np.asarray(array, order="C"))
         return self._emitted[key]
 
     def reshape(self, tensor: str, dims: Sequence[int]) -> str:
@@ -238,14 +238,14 @@ class TranslationContext:
         if any(dim == 0 and old[at : at + 1] != [0] for at, dim in enumerate(dims)):
             # Reshape takes 0 for the dimension that the input has there.
             return self.const(np.zeros(tuple(dims), self.dtype(tensor)))
-        return str(self.onnx.reshape([tensor, self.shape_const(dims)]))
+        return self.onnx.reshape([tensor, self.shape_const(dims)])
 
     def cast(self, tensor: str, dtype: str) -> str:
         """The tensor in another dtype; itself where the dtype is the same."""
         dtype = self.device_dtype(dtype)
         if self.dtype(tensor) == dtype:
             return tensor
-        return str(self.onnx.cast([tensor], dialect.POPART_DTYPES[dtype]))
+        return self.onnx.cast([tensor], dialect.POPART_DTYPES[dtype])
 
     def in_own_width(self, tensor: str, value: ir.Value) -> str:
         """A result with the width that Paddle's integers have, where int64 is not narrowed."""
@@ -317,26 +317,43 @@ def _cannot_emit(context: TranslationContext, nodes: Iterable[ir.Node]) -> None:
     raise ValueError("nodes are emitted by ops.translate.translate, which has not begun")
 
 
-class _Namespace:
-    """An opset of the builder whose results remember the Paddle node that asked for them."""
+_OneResult = Callable[..., str]
+_Results = Callable[..., list[str]]
+
+
+class _Opset:
+    """An opset of the builder whose results remember the Paddle node that asked for them.
+
+    Its methods are the builder's, which check their arguments. Those with several results are
+    declared here; all others give one tensor.
+    """
+
+    batchnormalization: _Results
+    dropout: _Results
+    groupnormalization: _Results
+    gru: _Results
+    logical_if: _Results
+    loop: _Results
+    lstm: _Results
+    maxpool: _Results
+    rnn: _Results
+    sort: _Results
+    split: _Results
+    topk: _Results
 
     def __init__(self, opset: Any, context: TranslationContext) -> None:
         self._opset = opset
         self._context = context
-        self._calls: dict[str, Callable[..., Any]] = {}
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        call = self._calls.get(name)
-        if call is None:
-            emit = getattr(self._opset, name)
-            context = self._context
+    def __getattr__(self, name: str) -> _OneResult:
+        emit, context = getattr(self._opset, name), self._context
 
-            def call(*args: Any, **kwargs: Any) -> Any:
-                outputs = emit(*args, debugContext=str(context.node.name), **kwargs)
-                context.note(outputs)
-                return outputs
+        def call(*args: object, **kwargs: object) -> Any:
+            outputs = emit(*args, debugContext=str(context.node.name), **kwargs)
+            context.note(outputs)
+            return outputs
 
-            self._calls[name] = call
+        setattr(self, name, call)
         return call
 
 

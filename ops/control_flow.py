@@ -58,7 +58,7 @@ def if_(context: TranslationContext) -> Sequence[str | None]:
         builders[0].builder,
         builders[1].builder,
     )
-    given = iter(str(output) for output in outputs)
+    given = iter(output for output in outputs)
     results: list[str | None] = []
     for value, length in zip(node.outputs, lengths, strict=True):
         if length is not None:
@@ -201,7 +201,7 @@ def while_(context: TranslationContext) -> Sequence[str | None]:
         most, going = context.const(np.asarray(turns), "int64"), context.const(np.asarray(True))
     outputs = context.onnx.loop([most, going, *first], len(first), inside.builder)
     for at, output in zip(loop.carried, outputs, strict=True):
-        results[at] = str(output)
+        results[at] = output
     return results
 
 

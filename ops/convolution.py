@@ -30,7 +30,7 @@ def conv2d(context: TranslationContext) -> str:
     reach = [(size - 1) * gap + 1 for size, gap in zip(kernel, dilations, strict=True)]
     after = pads_to_the_end(sizes, reach, strides, before, after)
     groups = int(context.attr("groups", 1))
-    y = str(context.onnx.conv([x, weights], dilations, groups, kernel, before + after, strides))
+    y = context.onnx.conv([x, weights], dilations, groups, kernel, before + after, strides)
     return channels_back(context, y, last)
 
 
@@ -78,7 +78,7 @@ def conv2d_transpose(context: TranslationContext) -> str:
         pads=before + after,
         strides=strides,
     )
-    return channels_back(context, str(y), last)
+    return channels_back(context, y, last)
 
 
 @translator(
@@ -94,7 +94,7 @@ def conv2d_transpose_bias(context: TranslationContext) -> str:
     behind = 0 if is_channels_last(context) else 2
     bias = context.input("bias")
     dims = [*context.shape(bias), *[1] * behind]
-    return str(context.onnx.add([y, context.reshape(bias, dims)]))
+    return context.onnx.add([y, context.reshape(bias, dims)])
 
 
 def _dilated(context: TranslationContext, weights: str, dilations: Sequence[int]) -> str:
@@ -106,10 +106,10 @@ def _dilated(context: TranslationContext, weights: str, dilations: Sequence[int]
     apart = context.reshape(weights, [*shape[:2], *(size for k in kernel for size in (k, 1))])
     after = [0, 0, *(width for dilation in dilations for width in (0, dilation - 1))]
     pads = context.shape_const([0] * len(after) + after)
-    padded = str(context.onnx.pad([apart, pads, context.const_like(0.0, weights)]))
+    padded = context.onnx.pad([apart, pads, context.const_like(0.0, weights)])
     wide = [size * dilation for size, dilation in zip(kernel, dilations, strict=True)]
     merged = context.reshape(padded, [*shape[:2], *wide])
     ends = [size - dilation + 1 for size, dilation in zip(wide, dilations, strict=True)]
     spatial = context.shape_const(range(2, rank))
     starts = context.shape_const([0] * len(kernel))
-    return str(context.onnx.slice([merged, starts, context.shape_const(ends), spatial]))
+    return context.onnx.slice([merged, starts, context.shape_const(ends), spatial])

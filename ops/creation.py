@@ -87,7 +87,7 @@ def _filled(context: TranslationContext, shape: list[int]) -> Array | str:
         return _as_result(context, np.full(shape, _number(context, "value")))
     value = context.cast(context.input("value"), context.output_dtype())
     alone = context.reshape(value, [1] * len(shape))
-    return str(context.onnx.expand([alone, context.shape_const(shape)]))
+    return context.onnx.expand([alone, context.shape_const(shape)])
 
 
 @translator("full_like", emits=("Cast", "Reshape", "Expand"))
@@ -163,4 +163,4 @@ def sequence_mask(context: TranslationContext) -> str:
         raise context.refuse("maxlen must be given: an IPU program has static shapes.")
     positions = context.const(np.arange(longest), context.dtype(lengths))
     ends = context.reshape(lengths, [*context.shape(lengths), 1])
-    return context.cast(str(context.onnx.less([positions, ends])), context.output_dtype())
+    return context.cast(context.onnx.less([positions, ends]), context.output_dtype())

@@ -29,22 +29,20 @@ def warpctc(context: TranslationContext) -> list[str | None]:
     lengths = context.index(context.input("logits_length"))
     label = context.index(context.input("label"))
     wanted = context.index(context.input("labels_length"))
-    logs = str(context.onnx.logsoftmax([logits], 2))
-    loss = str(
-        context.graphcore.ctcloss(
-            [logs, label, lengths, wanted],
-            context.reduction("NoReduction"),
-            int(context.attr("blank", 0)),
-            "UNDEFINED",
-            True,
-        )
+    logs = context.onnx.logsoftmax([logits], 2)
+    loss = context.graphcore.ctcloss(
+        [logs, label, lengths, wanted],
+        context.reduction("NoReduction"),
+        int(context.attr("blank", 0)),
+        "UNDEFINED",
+        True,
     )
     if context.attr("norm_by_times", 0):
-        still = str(context.graphcore.detach([loss]))
+        still = context.graphcore.detach([loss])
         times = context.cast(lengths, context.dtype(loss))
         # Zero in value; its derivative is that of the loss over the length.
         step = context.onnx.div([context.onnx.sub([loss, still]), times])
-        loss = str(context.onnx.add([still, step]))
+        loss = context.onnx.add([still, step])
     return [context.reshape(loss, [context.shape(loss)[0], 1]), None]
 
 

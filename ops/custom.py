@@ -28,20 +28,20 @@ def checkpointoutput(context: TranslationContext) -> str:
 @custom_translator("detach")
 def detach(context: TranslationContext) -> str:
     """The tensor itself; no gradient passes."""
-    return str(context.graphcore.detach(_inputs(context)[:1]))
+    return context.graphcore.detach(_inputs(context)[:1])
 
 
 @custom_translator("identity")
 def identity(context: TranslationContext) -> str:
     """The tensor itself."""
-    return str(context.onnx.identity(_inputs(context)[:1]))
+    return context.onnx.identity(_inputs(context)[:1])
 
 
 @custom_translator("tied_gather")
 def tied_gather(context: TranslationContext) -> str:
     """Rows of a table by index; on hardware PopART lays the table out as its matmul wants it."""
     table, rows = _inputs(context)
-    return str(context.onnx.gather([table, rows], 0))
+    return context.onnx.gather([table, rows], 0)
 
 
 @custom_translator("custom_nll_loss")
@@ -57,13 +57,11 @@ def custom_nll_loss(context: TranslationContext) -> str:
         raise context.refuse(f"reduction is {reduction}; expected 0 (sum), 1 (mean) or 2 (none).")
     ignored = str(context.attr("ignoreIndex", "None"))
     arguments = {} if ignored == "None" else {"ignoreIndex": _number(context, ignored)}
-    loss = str(
-        context.graphcore.nllloss(
-            [probabilities, context.index(labels)],
-            reduction=context.reduction(_REDUCTIONS[reduction]),
-            inputIsLogProbability=bool(context.attr("inputIsLogProbability", False)),
-            **arguments,
-        )
+    loss = context.graphcore.nllloss(
+        [probabilities, context.index(labels)],
+        reduction=context.reduction(_REDUCTIONS[reduction]),
+        inputIsLogProbability=bool(context.attr("inputIsLogProbability", False)),
+        **arguments,
     )
     declared = dialect.dims_of(context.node.outputs[0])
     return loss if reduction == 2 else context.reshape(loss, [1] if declared == [1] else [])
@@ -75,14 +73,14 @@ def custom_nll_loss(context: TranslationContext) -> str:
 @custom_translator("custom_Detach")
 def custom_detach(context: TranslationContext) -> str:
     """The tensor itself; no gradient passes."""
-    return str(context.graphcore.detach(_inputs(context)[:1]))
+    return context.graphcore.detach(_inputs(context)[:1])
 
 
 @custom_translator("custom_EmbeddingGather")
 def embedding_gather(context: TranslationContext) -> str:
     """Rows of a table by index; ``axis`` says along what, 0 in all that is published."""
     table, rows = _inputs(context)
-    return str(context.onnx.gather([table, rows], int(context.attr("axis", 0))))
+    return context.onnx.gather([table, rows], int(context.attr("axis", 0)))
 
 
 @custom_translator("custom_AttentionMask")
@@ -96,8 +94,8 @@ def attention_mask(context: TranslationContext) -> str:
     numbers = context.cast(numbers, context.dtype(scores))
     rows = context.reshape(numbers, [batch, 1, length, 1])
     columns = context.reshape(numbers, [batch, 1, 1, length])
-    apart = str(context.onnx.tanh([context.onnx.abs([context.onnx.sub([rows, columns])])]))
-    return str(context.onnx.mul([apart, context.const_like(-10000.0, scores)]))
+    apart = context.onnx.tanh([context.onnx.abs([context.onnx.sub([rows, columns])])])
+    return context.onnx.mul([apart, context.const_like(-10000.0, scores)])
 
 
 @custom_translator("custom_DropoutWithTrainingSwitch")
@@ -106,10 +104,10 @@ def dropout_with_training_switch(context: TranslationContext) -> str:
     x, mode = _inputs(context)
     ratio = float(context.attr("ratio", 0.0))
     if ratio == 0.0:
-        return str(context.onnx.identity([x]))
-    dropped = str(context.onnx.dropout([x], 1, ratio)[0])
+        return context.onnx.identity([x])
+    dropped = context.onnx.dropout([x], 1, ratio)[0]
     switch = context.reshape(context.cast(mode, "bool"), [1] * len(context.shape(x)))
-    return str(context.onnx.where([switch, dropped, x]))
+    return context.onnx.where([switch, dropped, x])
 
 
 @custom_translator("custom_CastToFp8")

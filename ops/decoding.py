@@ -21,7 +21,7 @@ def add_position_encoding(context: TranslationContext) -> str:
     encoding = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
     encoding = encoding * float(context.attr("beta", 1.0))
     scaled = context.onnx.mul([x, context.const_like(float(context.attr("alpha", 1.0)), x)])
-    return str(context.onnx.add([scaled, context.const(encoding, context.dtype(x))]))
+    return context.onnx.add([scaled, context.const(encoding, context.dtype(x))])
 
 
 @translator("cvm", emits=("paddle_ipu.Cvm",))
@@ -71,7 +71,7 @@ def crf_decoding(context: TranslationContext) -> str:
         [context.const(np.arange(times), "int32"), context.reshape(lengths, [batch, 1])]
     )
     met = context.onnx.logical_and([context.onnx.equal([label, path]), within])
-    return context.cast(str(met), context.output_dtype())
+    return context.cast(met, context.output_dtype())
 
 
 @translator(
@@ -98,7 +98,7 @@ def edit_distance(context: TranslationContext) -> list[str]:
     ]
     distance = context.extension("EditDistance", [hypotheses, references, *lengths])[0]
     if context.attr("normalized", 0):
-        distance = str(context.onnx.div([distance, context.cast(lengths[1], "float32")]))
+        distance = context.onnx.div([distance, context.cast(lengths[1], "float32")])
     count = context.const(np.full(dialect.dims_of(context.node.outputs[0]), batch), "int32")
     return [count, context.reshape(distance, [batch, 1])]
 

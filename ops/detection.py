@@ -74,7 +74,7 @@ def _column(context: TranslationContext, x: str, at: int, axis: int = -1) -> str
     """Position `at` of an axis, which stays with size 1."""
     axis %= context.rank(x)
     starts, ends, axes = (context.shape_const([number]) for number in (at, at + 1, axis))
-    return str(context.onnx.slice([x, starts, ends, axes]))
+    return context.onnx.slice([x, starts, ends, axes])
 
 
 @translator(
@@ -104,18 +104,18 @@ def box_coder(context: TranslationContext) -> str:
             onnx.log([onnx.abs([onnx.div([wide, w])])]),
             onnx.log([onnx.abs([onnx.div([high, h])])]),
         ]
-        joined = str(onnx.concat(code, -1))
-        return joined if variances is None else str(onnx.div([joined, variances]))
+        joined = onnx.concat(code, -1)
+        return joined if variances is None else onnx.div([joined, variances])
     offsets = target if variances is None else onnx.mul([target, variances])
-    dx, dy, dw, dh = (_column(context, str(offsets), at) for at in range(4))
-    x = str(onnx.add([onnx.mul([dx, w]), x]))
-    y = str(onnx.add([onnx.mul([dy, h]), y]))
-    w = str(onnx.mul([onnx.mul([onnx.exp([dw]), w]), half]))
-    h = str(onnx.mul([onnx.mul([onnx.exp([dh]), h]), half]))
+    dx, dy, dw, dh = (_column(context, offsets, at) for at in range(4))
+    x = onnx.add([onnx.mul([dx, w]), x])
+    y = onnx.add([onnx.mul([dy, h]), y])
+    w = onnx.mul([onnx.mul([onnx.exp([dw]), w]), half])
+    h = onnx.mul([onnx.mul([onnx.exp([dh]), h]), half])
     ends = [onnx.add([x, w]), onnx.add([y, h])]
     if not normalized:
         ends = [onnx.sub([end, pixel]) for end in ends]
-    return str(onnx.concat([onnx.sub([x, w]), onnx.sub([y, h]), *ends], -1))
+    return onnx.concat([onnx.sub([x, w]), onnx.sub([y, h]), *ends], -1)
 
 
 def _centred(context: TranslationContext, boxes: str, normalized: bool) -> list[str]:
@@ -130,7 +130,7 @@ def _centred(context: TranslationContext, boxes: str, normalized: bool) -> list[
         context.onnx.add([low, context.onnx.mul([size, half])])
         for low, size in zip((left, top), sizes, strict=True)
     ]
-    return [str(number) for number in (*centres, *sizes)]
+    return [*centres, *sizes]
 
 
 def _box_variances(context: TranslationContext, shape: Sequence[int], prior: str) -> str | None:
@@ -159,16 +159,16 @@ def yolo_box(context: TranslationContext) -> list[str | None]:
     overlap = ""
     if aware:
         bounds = [context.shape_const([number]) for number in (0, anchors, 1)]
-        overlap = context.reshape(str(onnx.slice([x, *bounds])), [count, anchors, 1, rows, columns])
+        overlap = context.reshape(onnx.slice([x, *bounds]), [count, anchors, 1, rows, columns])
         bounds = [context.shape_const([number]) for number in (anchors, channels, 1)]
-        x = str(onnx.slice([x, *bounds]))
+        x = onnx.slice([x, *bounds])
     cells = context.reshape(x, [count, anchors, 5 + classes, rows, columns])
-    confidence = str(onnx.sigmoid([_column(context, cells, 4, 2)]))
+    confidence = onnx.sigmoid([_column(context, cells, 4, 2)])
     if aware:
         weight = float(context.attr("iou_aware_factor", 0.5))
         ours = onnx.pow([confidence, context.const_like(1.0 - weight, x)])
         theirs = onnx.pow([onnx.sigmoid([overlap]), context.const_like(weight, x)])
-        confidence = str(onnx.mul([ours, theirs]))
+        confidence = onnx.mul([ours, theirs])
     low = onnx.less([confidence, context.const_like(float(context.attr("conf_thresh")), x)])
     zero, half = context.const_like(0.0, x), context.const_like(0.5, x)
     image = context.cast(context.input("img_size"), context.dtype(x))
@@ -199,7 +199,7 @@ def yolo_box(context: TranslationContext) -> list[str | None]:
     results = []
     for found, last in ((boxes, 4), (scores, classes)):
         turned = onnx.transpose([found], [0, 1, 3, 4, 2])
-        results.append(context.reshape(str(turned), [count, anchors * rows * columns, last]))
+        results.append(context.reshape(turned, [count, anchors * rows * columns, last]))
     return list(results)
 
 

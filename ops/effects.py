@@ -27,11 +27,9 @@ def print_(context: TranslationContext) -> str:
             "'both'."
         )
     shown = int(context.attr("summarize", 20))
-    return str(
-        context.graphcore.printtensor(
-            [context.input("in")],
-            int(phase == "BOTH"),
-            str(context.attr("message", "")),
-            max(shown, 0) if shown >= 0 else 2**31 - 1,
-        )
+    return context.graphcore.printtensor(
+        [context.input("in")],
+        int(phase == "BOTH"),
+        str(context.attr("message", "")),
+        max(shown, 0) if shown >= 0 else 2**31 - 1,
     )

@@ -15,12 +15,12 @@ def diagonal(context: TranslationContext, x: str, first: int, second: int, offse
     rows, columns = shape[first], shape[second]
     order = [*rest, first, second]
     if order != list(range(rank)):
-        x = str(context.onnx.transpose([x], order))
+        x = context.onnx.transpose([x], order)
     flat = context.reshape(x, [*(shape[axis] for axis in rest), rows * columns])
     row, column = max(-offset, 0), max(offset, 0)
     length = max(min(rows - row, columns - column), 0)
     places = (row + np.arange(length)) * columns + column + np.arange(length)
-    return str(context.onnx.gather([flat, context.const(places, "int32")], len(rest)))
+    return context.onnx.gather([flat, context.const(places, "int32")], len(rest))
 
 
 @translator("trace", emits=("Transpose", "Reshape", "Gather", "ReduceSum"))
@@ -30,7 +30,7 @@ def trace(context: TranslationContext) -> str:
     rank = context.rank(x)
     first, second = (int(context.attr(name)) % rank for name in ("axis1", "axis2"))
     found = diagonal(context, x, first, second, int(context.attr("offset", 0)))
-    return str(context.onnx.reducesum([found], [rank - 2], 0))
+    return context.onnx.reducesum([found], [rank - 2], 0)
 
 
 class _Term:
@@ -55,7 +55,7 @@ class _Term:
         """Sums over labels."""
         if gone:
             axes = sorted(self.labels.index(label) for label in gone)
-            self.tensor = str(self._context.onnx.reducesum([self.tensor], axes, 0))
+            self.tensor = self._context.onnx.reducesum([self.tensor], axes, 0)
             self.labels = [label for label in self.labels if label not in gone]
 
     def squeeze(self, gone: list[str]) -> None:
@@ -69,7 +69,7 @@ class _Term:
         """Transposes to an order of labels."""
         if self.labels != order:
             axes = [self.labels.index(label) for label in order]
-            self.tensor = str(self._context.onnx.transpose([self.tensor], axes))
+            self.tensor = self._context.onnx.transpose([self.tensor], axes)
             self.labels = order
 
     def as_stack(self, *groups: list[str]) -> str:
@@ -92,7 +92,7 @@ def _product(context: TranslationContext, left: _Term, right: _Term, kept: set[s
     columns = [label for label in right.labels if label not in shared]
     sizes = [left.size(label) for label in (*batch, *rows)] + [right.size(one) for one in columns]
     stacks = [left.as_stack(batch, rows, summed), right.as_stack(batch, summed, columns)]
-    tensor = context.reshape(str(context.onnx.matmul(stacks)), sizes)
+    tensor = context.reshape(context.onnx.matmul(stacks), sizes)
     return _Term(context, tensor, [*batch, *rows, *columns])
 
 
@@ -134,6 +134,6 @@ def einsum(context: TranslationContext) -> list[str | None]:
     found.drop([label for label in found.labels if label not in wanted])
     found.arrange(wanted)
     if found.tensor in tensors:
-        found.tensor = str(context.onnx.identity([found.tensor]))
+        found.tensor = context.onnx.identity([found.tensor])
     rest: list[str | None] = [None] * (len(context.node.outputs) - 1)
     return [found.tensor, *rest]

@@ -30,7 +30,7 @@ _binary("minimum", "min", "Min")
 
 def _quotient(context: TranslationContext, x: str, y: str) -> str:
     """``x / y``, of integers rounded towards zero; an integer of zero divides none."""
-    quotient = str(context.onnx.div([x, y]))
+    quotient = context.onnx.div([x, y])
     if not context.is_float(x):
         context.divides(quotient)
     return quotient
@@ -47,12 +47,12 @@ def elementwise_pow(context: TranslationContext) -> str:
     """``x ** y``; of integers with ``y`` negative, what is left of ``1 / x ** -y``."""
     x, y = context.input("x"), context.input("y")
     if context.is_float(x):
-        return str(context.onnx.pow([x, y]))
+        return context.onnx.pow([x, y])
     power = context.onnx.pow([x, context.onnx.abs([y])])
     unit = context.onnx.equal([context.onnx.abs([x]), context.const_like(1, x)])
     negative = context.onnx.less([y, context.const_like(0, y)])
     vanishes = context.onnx.logical_and([negative, context.onnx.logical_not([unit])])
-    return str(context.onnx.where([vanishes, context.const_like(0, x), power]))
+    return context.onnx.where([vanishes, context.const_like(0, x), power])
 
 
 @translator(
@@ -73,14 +73,14 @@ def floor_divide(context: TranslationContext) -> str:
     signs = [context.onnx.less([rest, zero]), context.onnx.less([y, zero])]
     opposite = context.onnx.logical_not([context.onnx.equal(signs)])
     inexact = context.onnx.logical_not([context.onnx.equal([rest, zero])])
-    step = context.cast(str(context.onnx.logical_and([inexact, opposite])), context.dtype(x))
-    whole = str(context.onnx.sub([quotient, step]))
+    step = context.cast(context.onnx.logical_and([inexact, opposite]), context.dtype(x))
+    whole = context.onnx.sub([quotient, step])
     if not context.is_float(x):
         return whole
     # What lies next to a whole number is that number.
     near = context.onnx.floor([context.onnx.add([whole, context.const_like(0.5, x)])])
     by_zero = context.onnx.equal([y, zero])
-    return str(context.onnx.where([by_zero, context.onnx.div([x, y]), near]))
+    return context.onnx.where([by_zero, context.onnx.div([x, y]), near])
 
 
 @translator("trunc_divide", emits=("Div", "Floor", "Ceil", "Less", "Where"))
@@ -91,14 +91,14 @@ def trunc_divide(context: TranslationContext) -> str:
         return quotient
     negative = context.onnx.less([quotient, context.const_like(0.0, quotient)])
     whole = [context.onnx.ceil([quotient]), context.onnx.floor([quotient])]
-    return str(context.onnx.where([negative, *whole]))
+    return context.onnx.where([negative, *whole])
 
 
 @translator("remainder", emits=("graphcore.Remainder",))
 def remainder(context: TranslationContext) -> str:
     """``x - floor(x / y) * y``, with the sign of the divisor."""
     x, y = context.input("x"), context.input("y")
-    rest = str(context.graphcore.remainder([x, y]))
+    rest = context.graphcore.remainder([x, y])
     if not context.is_float(x):
         context.divides(rest)
     return rest
@@ -116,7 +116,7 @@ def scale(context: TranslationContext) -> str:
     for builder_name, term in terms if context.attr("bias_after_scale", 1) else terms[::-1]:
         if term is not None:
             result = str(getattr(context.onnx, builder_name)([result, term]))
-    result = str(context.onnx.identity([x])) if result == x else result
+    result = context.onnx.identity([x]) if result == x else result
     return as_truth(context, "x", result)
 
 
@@ -131,7 +131,7 @@ def _factor(context: TranslationContext, x: str) -> str | None:
     """The factor of a scale as a tensor of x's dtype and rank 0; None where it is 1."""
     if not context.is_constant("scale"):
         tensor = context.cast(context.reshape(context.input("scale"), []), context.dtype(x))
-        return str(context.graphcore.detach([tensor]))
+        return context.graphcore.detach([tensor])
     number = _of_kind(context, x, float(context.static("scale").reshape(())))
     return None if number == 1.0 else context.const_like(number, x)
 
@@ -139,7 +139,7 @@ def _factor(context: TranslationContext, x: str) -> str | None:
 @translator("add_n", emits=("Sum",))
 def add_n(context: TranslationContext) -> str:
     """The sum of a list of tensors of one shape."""
-    return str(context.onnx.sum(context.inputs("inputs")))
+    return context.onnx.sum(context.inputs("inputs"))
 
 
 @translator("pow", emits=("Pow",))
@@ -147,7 +147,7 @@ def power(context: TranslationContext) -> str:
     """``x ** y`` with a constant exponent."""
     x = context.input("x")
     exponent = context.const_like(float(context.attr("y")), x)
-    return str(context.onnx.pow([x, exponent]))
+    return context.onnx.pow([x, exponent])
 
 
 @translator("clip", emits=("Clip",))
@@ -157,23 +157,23 @@ def clip(context: TranslationContext) -> str:
     bounds = [
         context.const_like(float(context.static(name).reshape(())), x) for name in ("min", "max")
     ]
-    return str(context.onnx.clip([x, *bounds]))
+    return context.onnx.clip([x, *bounds])
 
 
 @translator("lerp", emits=("Sub", "Mul", "Add", "graphcore.Detach"))
 def lerp(context: TranslationContext) -> str:
     """``x + weight * (y - x)``; no gradient flows to the weight."""
     x, y = context.input("x"), context.input("y")
-    weight = str(context.graphcore.detach([context.input("weight")]))
+    weight = context.graphcore.detach([context.input("weight")])
     step = context.onnx.mul([weight, context.onnx.sub([y, x])])
-    return str(context.onnx.add([x, step]))
+    return context.onnx.add([x, step])
 
 
 @translator("atan2", emits=("graphcore.Atan2", "Cast"))
 def atan2(context: TranslationContext) -> str:
     """The angle of the point (y, x)."""
     x, y = (as_float(context, name, "float64") for name in "xy")
-    return str(context.graphcore.atan2([x, y]))
+    return context.graphcore.atan2([x, y])
 
 
 def _ignoring_nan(paddle_name: str, builder_name: str, op_type: str) -> None:
@@ -188,7 +188,7 @@ def _ignoring_nan(paddle_name: str, builder_name: str, op_type: str) -> None:
         no_y = context.onnx.isnan([y])
         # Not(Less) holds for NaN too, so a NaN in x is looked for first.
         chosen = context.onnx.where([context.onnx.logical_or([not_worse, no_y]), x, y])
-        return str(context.onnx.where([context.onnx.isnan([x]), y, chosen]))
+        return context.onnx.where([context.onnx.isnan([x]), y, chosen])
 
 
 _ignoring_nan("fmax", "max", "Max")

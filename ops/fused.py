@@ -17,11 +17,11 @@ def _halves(context: TranslationContext, x: str) -> list[str]:
     axis, size = context.rank(x) - 1, context.shape(x)[-1]
     if size % 2:
         raise context.refuse(f"its last dimension must be even, got {context.shape(x)}.")
-    return [str(half) for half in context.onnx.split([x], 2, axis, [size // 2] * 2)]
+    return context.onnx.split([x], 2, axis, [size // 2] * 2)
 
 
 def _gated(context: TranslationContext, x: str, y: str, name: str) -> str:
-    return str(context.onnx.mul([activate(context, x, name), y]))
+    return context.onnx.mul([activate(context, x, name), y])
 
 
 @translator("swiglu", emits=("graphcore.Swish", "Mul", "Split"))
@@ -81,7 +81,7 @@ def _linear(context: TranslationContext, x: str, w: str, bias: str | None, colum
     shape = context.shape(x)
     outer, inner = shape[:columns], product(shape[columns:])
     flat = context.reshape(x, [*outer, inner])
-    out = total(context, [str(context.onnx.matmul([flat, w])), bias])
+    out = total(context, [context.onnx.matmul([flat, w]), bias])
     return context.reshape(out, [*outer, context.shape(w)[1]])
 
 
@@ -101,7 +101,7 @@ def fc(context: TranslationContext) -> str:
     if context.attr("padding_weights", 0):
         rows, columns = context.shape(w)
         ends = context.shape_const([rows - 4, columns - 4])
-        w = str(context.onnx.slice([w, context.shape_const([0, 0]), ends]))
+        w = context.onnx.slice([w, context.shape_const([0, 0]), ends])
     return _fully_connected(context, w)
 
 
@@ -125,12 +125,12 @@ def fused_gemm_epilogue(context: TranslationContext) -> Sequence[str | None]:
     shape = context.shape(x)
     if context.attr("trans_x", 0):
         x = context.reshape(x, [shape[0], product(shape[1:])])
-        x, outer = str(context.onnx.transpose([x], [1, 0])), shape[1:]
+        x, outer = context.onnx.transpose([x], [1, 0]), shape[1:]
     else:
         x, outer = context.reshape(x, [product(shape[:-1]), shape[-1]]), shape[:-1]
     if context.attr("trans_y", 0):
-        y = str(context.onnx.transpose([y], [1, 0]))
-    out = total(context, [str(context.onnx.matmul([x, y])), bias])
+        y = context.onnx.transpose([y], [1, 0])
+    out = total(context, [context.onnx.matmul([x, y]), bias])
     name = str(context.attr("activation", "none"))
     out = activate(context, out, "gelu_tanh" if name == "gelu" else name)
     return [context.reshape(out, [*outer, context.shape(y)[1]]), None]
@@ -155,9 +155,9 @@ def fusion_squared_mat_sub(context: TranslationContext) -> Sequence[str | None]:
     x, y = context.input("x"), context.input("y")
     once = context.onnx.matmul([x, y])
     squares = context.onnx.matmul([context.onnx.mul([x, x]), context.onnx.mul([y, y])])
-    apart = str(context.onnx.sub([context.onnx.mul([once, once]), squares]))
+    apart = context.onnx.sub([context.onnx.mul([once, once]), squares])
     scalar = context.const_like(float(context.attr("scalar", 1.0)), apart)
-    return [None, None, None, str(context.onnx.mul([apart, scalar]))]
+    return [None, None, None, context.onnx.mul([apart, scalar])]
 
 
 @translator("fusion_transpose_flatten_concat", emits=("Transpose", "Reshape", "Concat"))
@@ -167,10 +167,10 @@ def fusion_transpose_flatten_concat(context: TranslationContext) -> str:
     at = int(context.attr("flatten_axis"))
     matrices = []
     for x in context.inputs("x"):
-        turned = str(context.onnx.transpose([x], order))
+        turned = context.onnx.transpose([x], order)
         shape = context.shape(turned)
         matrices.append(context.reshape(turned, [product(shape[:at]), product(shape[at:])]))
-    return str(context.onnx.concat(matrices, int(context.attr("concat_axis"))))
+    return context.onnx.concat(matrices, int(context.attr("concat_axis")))
 
 
 @translator("batch_fc", emits=("MatMul", "Add", "Reshape"))
@@ -178,14 +178,14 @@ def batch_fc(context: TranslationContext) -> str:
     """``input [N, B, I] @ w [N, I, O] + bias [N, O]``."""
     slots, _, columns = context.shape(context.input("w"))
     bias = context.reshape(context.input("bias"), [slots, 1, columns])
-    return total(context, [str(context.onnx.matmul([context.input("input"), context.input("w")])),
+    return total(context, [context.onnx.matmul([context.input("input"), context.input("w")]),
                            bias])  # fmt: skip
 
 
 @translator("apply_per_channel_scale", emits=("Mul",))
 def apply_per_channel_scale(context: TranslationContext) -> str:
     """``x * scales``, one for each channel of the last dimension."""
-    return str(context.onnx.mul([context.input("x"), context.input("scales")]))
+    return context.onnx.mul([context.input("x"), context.input("scales")])
 
 
 _BINARY = {"elementwise_add": "add", "elementwise_mul": "mul"}
@@ -193,7 +193,7 @@ _BINARY = {"elementwise_add": "add", "elementwise_mul": "mul"}
 
 def _unary(context: TranslationContext, x: str, name: str) -> str:
     if name == "scale":
-        return str(context.onnx.mul([x, context.const_like(float(context.attr("scale", 0.0)), x)]))
+        return context.onnx.mul([x, context.const_like(float(context.attr("scale", 0.0)), x)])
     return activate(context, x, name)
 
 
@@ -235,7 +235,7 @@ def fused_scale_bias_add_relu(context: TranslationContext) -> str:
 
 
 def _affine(context: TranslationContext, x: str, which: str) -> str:
-    scaled = str(context.onnx.mul([x, context.input(f"scale{which}")]))
+    scaled = context.onnx.mul([x, context.input(f"scale{which}")])
     return total(context, [scaled, context.input(f"bias{which}")])
 
 
@@ -258,9 +258,9 @@ def rank_attention(context: TranslationContext) -> list[str | None]:
     rows, width = context.shape(x)
     columns = context.shape(param)[1]
     own, items = onnx.split([ranks], 2, 1, [1, 2 * most])
-    pairs = context.reshape(str(items), [rows, most, 2])
+    pairs = context.reshape(items, [rows, most, 2])
     theirs, places = (
-        context.reshape(str(part), [rows, most]) for part in onnx.split([pairs], 2, 2, [1, 1])
+        context.reshape(part, [rows, most]) for part in onnx.split([pairs], 2, 2, [1, 1])
     )
     none, one = (context.const(np.asarray(number), context.dtype(ranks)) for number in (0, 1))
     counts = onnx.logical_and([onnx.greater([own, none]), onnx.greater([theirs, none])])
@@ -269,10 +269,10 @@ def rank_attention(context: TranslationContext) -> list[str | None]:
     matrices = context.reshape(param, [most * most, width, columns])
     chosen = onnx.gather([matrices, pair], 0)
     found = onnx.gather([x, onnx.max([places, none])], 0)
-    weights = context.reshape(context.cast(str(counts), context.dtype(x)), [rows, most, 1])
-    shown = context.reshape(str(onnx.mul([found, weights])), [rows, most, 1, width])
-    each = context.reshape(str(onnx.matmul([shown, str(chosen)])), [rows, most, columns])
-    return [None, str(onnx.reducesum([each], [1], 0)), None]
+    weights = context.reshape(context.cast(counts, context.dtype(x)), [rows, most, 1])
+    shown = context.reshape(onnx.mul([found, weights]), [rows, most, 1, width])
+    each = context.reshape(onnx.matmul([shown, chosen]), [rows, most, columns])
+    return [None, onnx.reducesum([each], [1], 0), None]
 
 
 @translator(
@@ -285,10 +285,10 @@ def fused_linear_param_grad_add(context: TranslationContext) -> list[str | None]
     rows = product(context.shape(x)[:-1])
     flat, gradient = context.reshape(x, [rows, inner]), context.reshape(dout, [rows, outer])
     turned = context.onnx.transpose([flat], [1, 0])
-    of_weight = str(context.onnx.matmul([turned, gradient]))
+    of_weight = context.onnx.matmul([turned, gradient])
     found: list[str | None] = [total(context, [of_weight, context.optional("dweight")]), None]
     if context.attr("has_bias", 1):
-        of_bias = str(context.onnx.reducesum([gradient], [0], 0))
+        of_bias = context.onnx.reducesum([gradient], [0], 0)
         found[1] = total(context, [of_bias, context.optional("dbias")])
     return found
 
@@ -301,7 +301,7 @@ def moe_combine(context: TranslationContext) -> str:
     places = context.reshape(context.input("scatter_index"), [rows, count])
     found = context.onnx.gather([x, places], 0)
     weighted = context.onnx.mul([found, context.reshape(weights, [rows, count, 1])])
-    return str(context.onnx.reducesum([weighted], [1], 0))
+    return context.onnx.reducesum([weighted], [1], 0)
 
 
 @translator("blha_get_max_len", emits=("ReduceMax", "Reshape"))
@@ -312,5 +312,5 @@ def blha_get_max_len(context: TranslationContext) -> list[str]:
         lengths = context.reshape(
             context.input(name), [product(context.shape(context.input(name)))]
         )
-        found.append(str(context.onnx.reducemax([lengths], [0], 1)))
+        found.append(context.onnx.reducemax([lengths], [0], 1))
     return found

@@ -21,7 +21,7 @@ def _graphcore(name: str) -> Activation:
 
 def _relu6(context: TranslationContext, x: str) -> str:
     bounds = [context.const_like(0.0, x), context.const_like(6.0, x)]
-    return str(context.onnx.clip([x, *bounds]))
+    return context.onnx.clip([x, *bounds])
 
 
 ACTIVATIONS: Mapping[str, Activation] = {

@@ -23,7 +23,7 @@ def total(context: TranslationContext, terms: Sequence[str | None]) -> str:
     given = [term for term in terms if term is not None]
     found = given[0]
     for term in given[1:]:
-        found = str(context.onnx.add([found, term]))
+        found = context.onnx.add([found, term])
     return found
 
 
@@ -45,7 +45,7 @@ def layer_normal(
     flat = context.reshape(x, [rows, columns])
     vectors = [context.reshape(vector, [columns]) for vector in (scale, bias)]
     normal = context.graphcore.groupnormalization([flat, *vectors], 1, epsilon)[0]
-    return context.reshape(str(normal), shape)
+    return context.reshape(normal, shape)
 
 
 def rms_normal(
@@ -56,11 +56,11 @@ def rms_normal(
     axes = list(range(axis % rank, rank))
     mean = context.onnx.reducemean([context.onnx.mul([x, x])], axes, 1)
     root = context.onnx.sqrt([context.onnx.add([mean, context.const_like(epsilon, x)])])
-    normal = str(context.onnx.div([x, root]))
+    normal = context.onnx.div([x, root])
     if scale is None:
         return normal
     scale = context.reshape(scale, context.shape(x)[axis % rank :])
-    return str(context.onnx.mul([normal, scale]))
+    return context.onnx.mul([normal, scale])
 
 
 @translator(
@@ -95,7 +95,7 @@ def _with_residual(context: TranslationContext, alpha: float = 1.0) -> str:
         raise context.refuse("quantised results are not supported; give quant_scale -1.")
     residual = context.optional("residual")
     if residual is not None and alpha != 1.0:
-        residual = str(context.onnx.mul([residual, context.const_like(alpha, residual)]))
+        residual = context.onnx.mul([residual, context.const_like(alpha, residual)])
     return total(context, [context.input("x"), context.optional("bias"), residual])
 
 
@@ -170,15 +170,15 @@ def drop(context: TranslationContext, x: str, p: float, mode: str) -> str:
     if context.attr("is_test", 0):
         if upscale or p == 0.0:
             return x
-        return str(context.onnx.mul([x, context.const_like(1.0 - p, x)]))
+        return context.onnx.mul([x, context.const_like(1.0 - p, x)])
     if p >= 1.0:
-        return str(context.onnx.mul([x, context.const_like(0.0, x)]))
+        return context.onnx.mul([x, context.const_like(0.0, x)])
     if p == 0.0:
         return x
-    dropped = str(context.onnx.dropout([x], 1, p)[0])
+    dropped = context.onnx.dropout([x], 1, p)[0]
     if upscale:
         return dropped
-    return str(context.onnx.mul([dropped, context.const_like(1.0 - p, x)]))
+    return context.onnx.mul([dropped, context.const_like(1.0 - p, x)])
 
 
 @translator("skip_layernorm", emits=("graphcore.GroupNormalization", "Reshape", "Add"))
@@ -201,7 +201,7 @@ def fused_embedding_eltwise_layernorm(context: TranslationContext) -> str:
         shape = context.shape(ids)
         if len(shape) > 2:
             ids = context.reshape(ids, shape[:2])
-        found.append(str(context.onnx.gather([table, ids], 0)))
+        found.append(context.onnx.gather([table, ids], 0))
     epsilon = float(context.attr("epsilon", 1e-5))
     scale, bias = context.input("scale"), context.input("bias")
     return layer_normal(context, total(context, found), -1, scale, bias, epsilon)
@@ -218,7 +218,7 @@ def fused_fc_elementwise_layernorm(context: TranslationContext) -> Sequence[str 
     x, w, y = (context.input(name) for name in "xwy")
     columns, shape = int(context.attr("x_num_col_dims", 1)), context.shape(x)
     flat = context.reshape(x, [product(shape[:columns]), product(shape[columns:])])
-    linear = total(context, [str(context.onnx.matmul([flat, w])), context.optional("bias0")])
+    linear = total(context, [context.onnx.matmul([flat, w]), context.optional("bias0")])
     linear = activate(context, linear, str(context.attr("activation_type", "")))
     summed = total(context, [context.reshape(linear, context.shape(y)), y])
     axis, epsilon = int(context.attr("begin_norm_axis", 1)), float(context.attr("epsilon", 1e-5))
@@ -239,7 +239,7 @@ def add_group_norm_silu(context: TranslationContext) -> Sequence[str | None]:
     rank = context.rank(x)
     image = x
     if last:
-        image = str(context.onnx.transpose([x], [0, rank - 1, *range(1, rank - 1)]))
+        image = context.onnx.transpose([x], [0, rank - 1, *range(1, rank - 1)])
     channels, dtype = context.shape(image)[1], context.dtype(x)
     scale, bias = context.optional("scale"), context.optional("bias")
     normal = context.graphcore.groupnormalization(
@@ -251,7 +251,7 @@ def add_group_norm_silu(context: TranslationContext) -> Sequence[str | None]:
         int(context.attr("groups", -1)),
         float(context.attr("epsilon", 1e-5)),
     )[0]
-    out = activate(context, str(normal), str(context.attr("activation", "")))
+    out = activate(context, normal, str(context.attr("activation", "")))
     if last:
-        out = str(context.onnx.transpose([out], [0, *range(2, rank), 1]))
+        out = context.onnx.transpose([out], [0, *range(2, rank), 1])
     return [out, x, None, None]

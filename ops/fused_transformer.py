@@ -53,7 +53,7 @@ def fused_feedforward(context: TranslationContext) -> Sequence[str | None]:
     hidden = _normal(context, x, "ln1", "", "ln1_epsilon") if before else x
     for number in "12":
         weight = context.input(f"linear{number}_weight")
-        product = str(context.onnx.matmul([hidden, weight]))
+        product = context.onnx.matmul([hidden, weight])
         hidden = total(context, [product, context.optional(f"linear{number}_bias")])
         if number == "1":
             hidden = activate(context, hidden, str(context.attr("act_method", "gelu")))
@@ -93,8 +93,8 @@ def fused_attention(context: TranslationContext) -> Sequence[str | None]:
     else:
         _, heads, depth, _ = context.shape(weight)
         flat = context.reshape(weight, [3 * heads * depth, width])
-        weight = str(context.onnx.transpose([flat], [1, 0]))
-    qkv = str(context.onnx.matmul([hidden, weight]))
+        weight = context.onnx.transpose([flat], [1, 0])
+    qkv = context.onnx.matmul([hidden, weight])
     bias = context.optional("qkv_bias")
     if bias is not None:
         qkv = total(context, [qkv, context.reshape(bias, [3 * heads * depth])])
@@ -109,9 +109,9 @@ def fused_attention(context: TranslationContext) -> Sequence[str | None]:
     )
     if str(context.attr("attn_dropout_implementation", "upscale_in_train")) != "upscale_in_train":
         # In training this mode leaves out as much and scales nothing up, else it scales down.
-        out = str(context.onnx.mul([out, context.const_like(1.0 - rate, out)]))
+        out = context.onnx.mul([out, context.const_like(1.0 - rate, out)])
     out = context.reshape(heads_first(context, out), [batch, steps, heads * depth])
-    out = str(context.onnx.matmul([out, context.input("out_linear_weight")]))
+    out = context.onnx.matmul([out, context.input("out_linear_weight")])
     out = total(context, [out, context.optional("out_linear_bias")])
     out = _dropped(context, out, "dropout_rate", "dropout_implementation")
     if context.attr("add_residual", 1):

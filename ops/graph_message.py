@@ -16,9 +16,9 @@ def _reduced(context: TranslationContext, messages: str, target: str, kind: str,
     total = scattered(context, messages, target, "Sum", 0, size)
     ones = context.const(np.ones(context.shape(target)), context.dtype(messages))
     count = scattered(context, ones, target, "Sum", 0, size)
-    count = str(context.onnx.max([count, context.const_like(1.0, count)]))
+    count = context.onnx.max([count, context.const_like(1.0, count)])
     count = context.reshape(count, [size, *[1] * (context.rank(messages) - 1)])
-    return str(context.onnx.div([total, count]))
+    return context.onnx.div([total, count])
 
 
 def _out_size(context: TranslationContext) -> int:
@@ -27,7 +27,7 @@ def _out_size(context: TranslationContext) -> int:
 
 
 def _sent(context: TranslationContext, values: str, sources: str) -> str:
-    sent = str(context.onnx.gather([values, sources], 0))
+    sent = context.onnx.gather([values, sources], 0)
     context.takes(sent, 1, "index", 0, context.shape(values)[0] - 1)
     return sent
 

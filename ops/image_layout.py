@@ -19,7 +19,7 @@ def channels_first(context: TranslationContext, x: str, last: bool) -> str:
     rank = context.rank(x)
     if not last or rank < 3:
         return x
-    return str(context.onnx.transpose([x], [0, rank - 1, *range(1, rank - 1)]))
+    return context.onnx.transpose([x], [0, rank - 1, *range(1, rank - 1)])
 
 
 def channels_back(context: TranslationContext, x: str, last: bool) -> str:
@@ -27,7 +27,7 @@ def channels_back(context: TranslationContext, x: str, last: bool) -> str:
     rank = context.rank(x)
     if not last or rank < 3:
         return x
-    return str(context.onnx.transpose([x], [0, *range(2, rank), 1]))
+    return context.onnx.transpose([x], [0, *range(2, rank), 1])
 
 
 def per_channel(context: TranslationContext, vector: str, rank: int, last: bool = False) -> str:

@@ -17,7 +17,7 @@ def gather(context: TranslationContext) -> str:
     shape = context.shape(index)
     if len(shape) == 2 and shape[1] == 1:
         index = context.reshape(index, shape[:1])
-    return str(context.onnx.gather([x, index], axis))
+    return context.onnx.gather([x, index], axis)
 
 
 @translator("embedding", emits=("Gather", "Equal", "Where", "Reshape"))
@@ -25,14 +25,14 @@ def embedding(context: TranslationContext) -> str:
     """Rows of ``weight`` at the ids ``x``; zeros, without gradient, at ``padding_idx``."""
     ids = context.input("x")
     weight = context.input("weight")
-    rows = str(context.onnx.gather([weight, ids], 0))
+    rows = context.onnx.gather([weight, ids], 0)
     context.takes(rows, 1, "index", 0, context.shape(weight)[0] - 1)
     padding = int(context.attr("padding_idx", -1))
     if padding < 0:
         return rows
     is_padding = context.onnx.equal([ids, context.const_like(padding, ids)])
-    is_padding = context.reshape(str(is_padding), [*context.shape(ids), 1])
-    return str(context.onnx.where([is_padding, context.const_like(0.0, rows), rows]))
+    is_padding = context.reshape(is_padding, [*context.shape(ids), 1])
+    return context.onnx.where([is_padding, context.const_like(0.0, rows), rows])
 
 
 @translator("one_hot", emits=("OneHot", "Reshape"), limits="the number of classes must be constant")
@@ -43,7 +43,7 @@ def one_hot(context: TranslationContext) -> str:
     values = context.const(np.asarray([0, 1]), context.output_dtype())
     # PopART's wants an axis at least.
     row = ids if context.rank(ids) else context.reshape(ids, [1])
-    hot = str(context.onnx.onehot([row, depth, values], -1))
+    hot = context.onnx.onehot([row, depth, values], -1)
     context.takes(hot, 0, "class", 0, classes - 1)
     return hot if context.rank(ids) else context.reshape(hot, [classes])
 
@@ -53,7 +53,7 @@ def index_select(context: TranslationContext) -> str:
     """Slices along an axis, one for each element of a 1-D index."""
     x = context.input("x")
     axis = int(context.attr("axis", 0)) % context.rank(x)
-    return str(context.onnx.gather([x, context.input("index")], axis))
+    return context.onnx.gather([x, context.input("index")], axis)
 
 
 @translator("gather_nd", emits=("Gather", "Reshape", "paddle_ipu.GatherNd"))
@@ -62,7 +62,7 @@ def gather_nd(context: TranslationContext) -> str:
     x, index = context.input("x"), context.input("index")
     shape = context.shape(index)
     if shape[-1] == 1:
-        return str(context.onnx.gather([x, context.reshape(index, shape[:-1])], 0))
+        return context.onnx.gather([x, context.reshape(index, shape[:-1])], 0)
     return context.extension("GatherNd", [x, index])[0]
 
 
@@ -106,7 +106,7 @@ def masked_select(context: TranslationContext) -> str:
     places = np.arange(product(context.shape(x))).reshape(context.shape(x))
     chosen = np.broadcast_to(places, shape)[np.broadcast_to(mask, shape)]
     flat = context.reshape(x, [places.size])
-    return str(context.onnx.gather([flat, context.const(chosen, "int32")], 0))
+    return context.onnx.gather([flat, context.const(chosen, "int32")], 0)
 
 
 @translator("nonzero", emits=(), limits="the condition must be constant")
@@ -161,14 +161,14 @@ def gather_tree(context: TranslationContext) -> str:
     for step in reversed(range(steps)):
         bounds = [context.shape_const([number]) for number in (step, step + 1, 0)]
         row, above = (
-            context.reshape(str(context.onnx.slice([tensor, *bounds])), [batch * beams])
+            context.reshape(context.onnx.slice([tensor, *bounds]), [batch * beams])
             for tensor in (ids, parents)
         )
-        found.append(context.reshape(str(context.onnx.gather([row, place], 0)), [1, batch, beams]))
-        parent = str(context.onnx.gather([above, place], 0))
-        place = str(context.onnx.add([parent, first]))
+        found.append(context.reshape(context.onnx.gather([row, place], 0), [1, batch, beams]))
+        parent = context.onnx.gather([above, place], 0)
+        place = context.onnx.add([parent, first])
         context.takes(place, 0, "parent", 0, beams - 1)
-    return str(context.onnx.concat(found[::-1], 0))
+    return context.onnx.concat(found[::-1], 0)
 
 
 @translator("shard_index", emits=("Greater", "Less", "And", "Sub", "Where"))
@@ -178,10 +178,10 @@ def shard_index(context: TranslationContext) -> str:
     count = int(context.attr("index_num"))
     size = -(-count // int(context.attr("nshards")))
     low = int(context.attr("shard_id")) * size
-    above = str(context.onnx.greater([x, context.const_like(low - 1, x)]))
+    above = context.onnx.greater([x, context.const_like(low - 1, x)])
     context.takes(above, 0, "index", 0, count - 1)
     below = context.onnx.less([x, context.const_like(low + size, x)])
     inside = context.onnx.logical_and([above, below])
     moved = context.onnx.sub([x, context.const_like(low, x)])
     other = context.const_like(int(context.attr("ignore_value", -1)), x)
-    return str(context.onnx.where([inside, moved, other]))
+    return context.onnx.where([inside, moved, other])

@@ -107,16 +107,16 @@ def _interpolated(
 def _along(context: TranslationContext, x: str, axis: int, taps: _Taps) -> str:
     terms = []
     for positions, weights in taps:
-        term = str(context.onnx.gather([x, context.const(positions, "int32")], axis))
+        term = context.onnx.gather([x, context.const(positions, "int32")], axis)
         if weights is not None:
             shape = [1] * context.rank(x)
             shape[axis] = len(weights)
             weight = context.const(np.asarray(weights).reshape(shape), context.dtype(x))
-            term = str(context.onnx.mul([term, weight]))
+            term = context.onnx.mul([term, weight])
         terms.append(term)
     total = terms[0]
     for term in terms[1:]:
-        total = str(context.onnx.add([total, term]))
+        total = context.onnx.add([total, term])
     return total
 
 

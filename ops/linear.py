@@ -14,7 +14,7 @@ def _transposed(context: TranslationContext, tensor: str) -> str:
     if rank < 2:
         return tensor
     order = [*range(rank - 2), rank - 1, rank - 2]
-    return str(context.onnx.transpose([tensor], order))
+    return context.onnx.transpose([tensor], order)
 
 
 @translator("matmul", emits=("MatMul", "Transpose"))
@@ -29,7 +29,7 @@ def matmul(context: TranslationContext) -> str:
         x = _transposed(context, x)
     if context.attr("transpose_y", 0):
         y = _transposed(context, y)
-    result = str(context.onnx.matmul([x, y]))
+    result = context.onnx.matmul([x, y])
     factor = context.attr("serialize_factor")
     if factor is not None:
         mode = context.attr("serialize_mode", "output_channels")
@@ -43,13 +43,13 @@ def matmul(context: TranslationContext) -> str:
 @translator("bmm", emits=("MatMul",))
 def bmm(context: TranslationContext) -> str:
     """The product of two stacks of matrices."""
-    return str(context.onnx.matmul([context.input("x"), context.input("y")]))
+    return context.onnx.matmul([context.input("x"), context.input("y")])
 
 
 @translator("mv", emits=("MatMul",))
 def mv(context: TranslationContext) -> str:
     """A matrix times a vector."""
-    return str(context.onnx.matmul([context.input("x"), context.input("vec")]))
+    return context.onnx.matmul([context.input("x"), context.input("vec")])
 
 
 @translator("dot", emits=("Mul", "ReduceSum"))
@@ -57,7 +57,7 @@ def dot(context: TranslationContext) -> str:
     """The inner product along the last axis."""
     x = context.input("x")
     products = context.onnx.mul([x, context.input("y")])
-    return str(context.onnx.reducesum([products], [context.rank(x) - 1], 0))
+    return context.onnx.reducesum([products], [context.rank(x) - 1], 0)
 
 
 @translator("addmm", emits=("Gemm",))
@@ -65,20 +65,20 @@ def addmm(context: TranslationContext) -> str:
     """``beta * input + alpha * x @ y`` of matrices."""
     x, y, addend = context.input("x"), context.input("y"), context.input("input")
     alpha, beta = float(context.attr("alpha", 1.0)), float(context.attr("beta", 1.0))
-    return str(context.onnx.gemm([x, y, addend], alpha, beta))
+    return context.onnx.gemm([x, y, addend], alpha, beta)
 
 
 @translator("baddbmm", emits=("MatMul", "Mul", "Add"))
 def baddbmm(context: TranslationContext) -> str:
     """``beta * input + alpha * x @ y`` of stacks of matrices."""
     addend = context.input("input")
-    stack = str(context.onnx.matmul([context.input("x"), context.input("y")]))
+    stack = context.onnx.matmul([context.input("x"), context.input("y")])
     terms = []
     for term, name in ((addend, "beta"), (stack, "alpha")):
         factor = float(context.attr(name, 1.0))
         scaled = context.onnx.mul([term, context.const_like(factor, term)])
-        terms.append(str(scaled))
-    return str(context.onnx.add(terms))
+        terms.append(scaled)
+    return context.onnx.add(terms)
 
 
 @translator("linear_v2", emits=("MatMul", "Transpose", "Add"))
@@ -88,7 +88,7 @@ def linear_v2(context: TranslationContext) -> str:
     if context.attr("transpose_weight", 0):
         weight = _transposed(context, weight)
     found = context.onnx.matmul([context.input("input"), weight])
-    return str(context.onnx.add([found, context.input("bias")]))
+    return context.onnx.add([found, context.input("bias")])
 
 
 @translator("matmul_with_flatten", emits=("Reshape", "MatMul"))
@@ -102,7 +102,7 @@ def matmul_with_flatten(context: TranslationContext) -> str:
         context.reshape(x, [product(left[:rows]), product(left[rows:])]),
         context.reshape(y, [product(right[:summed]), product(right[summed:])]),
     ]
-    found = str(context.onnx.matmul(matrices))
+    found = context.onnx.matmul(matrices)
     return context.reshape(found, [*left[:rows], *right[summed:]])
 
 
@@ -133,7 +133,7 @@ def multi_dot(context: TranslationContext) -> str:
         if first == last:
             return chain[first]
         cut = cost[first, last][1]
-        return str(context.onnx.matmul([part(first, cut), part(cut + 1, last)]))
+        return context.onnx.matmul([part(first, cut), part(cut + 1, last)])
 
     return part(0, len(chain) - 1)
 
@@ -143,9 +143,9 @@ def bilinear(context: TranslationContext) -> str:
     """``x[n] @ weight[k] @ y[n] + bias[k]`` for each n and k."""
     forms = context.onnx.matmul([context.input("x"), context.input("weight")])
     products = context.onnx.mul([forms, context.input("y")])
-    found = str(context.onnx.transpose([context.onnx.reducesum([products], [2], 0)], [1, 0]))
+    found = context.onnx.transpose([context.onnx.reducesum([products], [2], 0)], [1, 0])
     bias = context.optional("bias")
-    return found if bias is None else str(context.onnx.add([found, bias]))
+    return found if bias is None else context.onnx.add([found, bias])
 
 
 @translator("cross", emits=("Gather", "Mul", "Sub"))
@@ -157,11 +157,11 @@ def cross(context: TranslationContext) -> str:
     next_, after = (context.const(np.asarray(order), "int32") for order in ([1, 2, 0], [2, 0, 1]))
 
     def turned(tensor: str, order: str) -> str:
-        return str(context.onnx.gather([tensor, order], axis))
+        return context.onnx.gather([tensor, order], axis)
 
     first = context.onnx.mul([turned(x, next_), turned(y, after)])
     second = context.onnx.mul([turned(x, after), turned(y, next_)])
-    return str(context.onnx.sub([first, second]))
+    return context.onnx.sub([first, second])
 
 
 @translator("kron", emits=("Reshape", "Mul"))
@@ -173,7 +173,7 @@ def kron(context: TranslationContext) -> str:
     right = [1] * (rank - context.rank(y)) + context.shape(y)
     blocks = context.reshape(x, [size for dim in left for size in (dim, 1)])
     inner = context.reshape(y, [size for dim in right for size in (1, dim)])
-    products = str(context.onnx.mul([blocks, inner]))
+    products = context.onnx.mul([blocks, inner])
     return context.reshape(products, [a * b for a, b in zip(left, right, strict=True)])
 
 
@@ -186,7 +186,7 @@ def reduce_as(context: TranslationContext) -> str:
     extra = len(shape) - len(target)
     ones = [axis for axis in range(extra, len(shape)) if shape[axis] != target[axis - extra]]
     if ones:
-        x = str(context.onnx.reducesum([x], ones, 1))
+        x = context.onnx.reducesum([x], ones, 1)
     if extra:
-        return str(context.onnx.reducesum([x], list(range(extra)), 0))
-    return x if ones else str(context.onnx.identity([x]))
+        return context.onnx.reducesum([x], list(range(extra)), 0)
+    return x if ones else context.onnx.identity([x])

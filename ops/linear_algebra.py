@@ -17,7 +17,7 @@ from paddle_ipu.ops.registry import translator
 )
 def conj(context: TranslationContext) -> str:
     """A real number is its own conjugate."""
-    return str(context.onnx.identity([context.input("x")]))
+    return context.onnx.identity([context.input("x")])
 
 
 @translator("cholesky", emits=("paddle_ipu.Cholesky",))
@@ -45,12 +45,12 @@ def matrix_power(context: TranslationContext) -> str:
     left = abs(power)
     while True:
         if left % 2:
-            found = base if found is None else str(context.onnx.matmul([found, base]))
+            found = base if found is None else context.onnx.matmul([found, base])
         left //= 2
         if not left:
             break
-        base = str(context.onnx.matmul([base, base]))
-    return str(context.onnx.identity([x])) if found == x or found is None else found
+        base = context.onnx.matmul([base, base])
+    return context.onnx.identity([x]) if found == x or found is None else found
 
 
 @translator("det", emits=("paddle_ipu.Determinant",))
@@ -63,7 +63,7 @@ def det(context: TranslationContext) -> str:
 def slogdet(context: TranslationContext) -> str:
     """The determinant's sign and its size's logarithm, one on the other."""
     parts = context.extension("SlogDeterminant", [context.input("x")], num_outputs=2)
-    return str(context.onnx.concat([context.onnx.unsqueeze([part], [0]) for part in parts], 0))
+    return context.onnx.concat([context.onnx.unsqueeze([part], [0]) for part in parts], 0)
 
 
 @translator("slogdet_v2", emits=("paddle_ipu.SlogDeterminant",))
@@ -197,11 +197,11 @@ def lu_solve(context: TranslationContext) -> str:
     if not transposed:
         rank = context.rank(exchange)
         order = [*range(rank - 2), rank - 1, rank - 2]
-        right = str(context.onnx.matmul([context.onnx.transpose([exchange], order), right]))
+        right = context.onnx.matmul([context.onnx.transpose([exchange], order), right])
     for matrix, kind in steps[::-1] if transposed else steps:
         attributes = {**kind, "transpose": int(transposed)}
         right = context.extension("TriangularSolve", [matrix, right], attributes)[0]
-    return str(context.onnx.matmul([exchange, right])) if transposed else right
+    return context.onnx.matmul([exchange, right]) if transposed else right
 
 
 @translator(
@@ -218,14 +218,14 @@ def lstsq(context: TranslationContext) -> list[str | None]:
     distances: str | None = None
     if rows > columns and context.is_used(1):
         distance = context.onnx.sub([context.onnx.matmul([x, solution]), y])
-        distances = str(context.onnx.reducesumsquare([distance], [context.rank(x) - 2], 0))
+        distances = context.onnx.reducesumsquare([distance], [context.rank(x) - 2], 0)
     driver = str(context.attr("driver", "gels"))
     if driver == "gels" or not (context.is_used(2) or context.is_used(3)):
         return [solution, distances, None, None]
     values = _singular_values(context, x)
     relative = float(context.static("rcond").reshape(()))
     largest = context.onnx.reducemax([values], [context.rank(values) - 1], 1)
-    limit = str(context.onnx.mul([largest, context.const_like(relative, x)]))
+    limit = context.onnx.mul([largest, context.const_like(relative, x)])
     rank = _count_above(context, values, limit, 2)
     return [solution, distances, rank, None if driver == "gelsy" else values]
 
@@ -235,18 +235,18 @@ def _count_above(context: TranslationContext, values: str, limit: str, result: i
     if not dialect.dtype_name(context.node.outputs[result]).startswith("int"):
         # A PIR program declares the matrix's dtype.
         context.node.outputs[result].dtype = ir.DataType.INT32 if result else ir.DataType.INT64
-    above = context.cast(str(context.onnx.greater([values, limit])), "int32")
-    return str(context.onnx.reducesum([above], [context.rank(values) - 1], 0))
+    above = context.cast(context.onnx.greater([values, limit]), "int32")
+    return context.onnx.reducesum([above], [context.rank(values) - 1], 0)
 
 
 def _spectrum(context: TranslationContext) -> tuple[str, str, float]:
     """Sizes of singular values, or of eigenvalues; the largest of each; Paddle's own tolerance."""
     x = context.input("x")
     if context.attr("hermitian", 0):
-        values = str(context.onnx.abs([context.extension("Eigh", [x], {"lower": 1}, 2)[0]]))
+        values = context.onnx.abs([context.extension("Eigh", [x], {"lower": 1}, 2)[0]])
     else:
         values = _singular_values(context, x)
-    largest = str(context.onnx.reducemax([values], [context.rank(values) - 1], 1))
+    largest = context.onnx.reducemax([values], [context.rank(values) - 1], 1)
     return values, largest, float(np.finfo(np.float32).eps) * max(context.shape(x)[-2:])
 
 
@@ -260,7 +260,7 @@ def matrix_rank(context: TranslationContext) -> str:
     """How many singular values lie above a number, by default one relative to the largest."""
     values, largest, own = _spectrum(context)
     if context.attr("use_default_tol", 1):
-        limit = str(context.onnx.mul([largest, context.const_like(own, values)]))
+        limit = context.onnx.mul([largest, context.const_like(own, values)])
     else:
         limit = context.const_like(float(context.attr("tol")), values)
     return _count_above(context, values, limit)
@@ -275,7 +275,7 @@ def _above_both(
         for limit in (absolute, relative)
     ]
     scaled = context.onnx.mul([limits[1], largest])
-    return _count_above(context, values, str(context.onnx.max([limits[0], scaled])))
+    return _count_above(context, values, context.onnx.max([limits[0], scaled]))
 
 
 @translator("matrix_rank_tol", emits=(*_RANK, "Max", "Reshape"))

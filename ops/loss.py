@@ -26,16 +26,13 @@ def cross_entropy_with_softmax(context: TranslationContext) -> list[str | None]:
     moved, back = on_last_axis(context, logits, axis)
     last = context.rank(moved) - 1
     takes_logits = bool(context.attr("use_softmax", 1))
-    if takes_logits:
-        logs = str(context.onnx.logsoftmax([moved], last))
-    else:
-        logs = str(context.onnx.log([moved]))
+    logs = context.onnx.logsoftmax([moved], last) if takes_logits else context.onnx.log([moved])
     loss_shape = context.shape(logits)
     loss_shape[axis] = 1
     if context.attr("soft_label", 0):
-        weights, _ = on_last_axis(context, str(context.graphcore.detach([label])), axis)
+        weights, _ = on_last_axis(context, context.graphcore.detach([label]), axis)
         products = context.onnx.mul([weights, logs])
-        loss = str(context.onnx.neg([context.onnx.reducesum([products], [last], 0)]))
+        loss = context.onnx.neg([context.onnx.reducesum([products], [last], 0)])
     else:
         classes = context.index(label)
         classes = context.reshape(classes, context.shape(moved)[:-1])
@@ -44,10 +41,10 @@ def cross_entropy_with_softmax(context: TranslationContext) -> list[str | None]:
     if context.is_used(0):
         if takes_logits:
             # As in Paddle, no gradient comes back through the softmax result.
-            softmax = str(context.onnx.softmax([context.graphcore.detach([moved])], last))
-            softmax = softmax if back is None else str(context.onnx.transpose([softmax], back))
+            softmax = context.onnx.softmax([context.graphcore.detach([moved])], last)
+            softmax = softmax if back is None else context.onnx.transpose([softmax], back)
         else:
-            softmax = str(context.graphcore.detach([logits]))
+            softmax = context.graphcore.detach([logits])
     return [softmax, context.reshape(loss, loss_shape)]
 
 
@@ -56,14 +53,14 @@ def negative_log_likelihood(
 ) -> str:
     """Minus the log-probability of each class, without reduction."""
     reduction = context.reduction("NoReduction")
-    return str(context.graphcore.nllloss([logs, classes], reduction, ignore_index, True))
+    return context.graphcore.nllloss([logs, classes], reduction, ignore_index, True)
 
 
 @translator("identity_loss", emits=("graphcore.IdentityLoss",))
 def identity_loss(context: TranslationContext) -> str:
     """The tensor as a loss: summed, averaged or as it is."""
     reduction = context.reduction(REDUCTIONS[int(context.attr("reduction", 1))])
-    return str(context.graphcore.identityloss([context.input("x")], reduction))
+    return context.graphcore.identityloss([context.input("x")], reduction)
 
 
 def _reduced(context: TranslationContext, loss: str, kind: str) -> str:
@@ -72,11 +69,11 @@ def _reduced(context: TranslationContext, loss: str, kind: str) -> str:
     if kind == "none" or not axes:
         return loss
     if kind == "mean":
-        return str(context.onnx.reducemean([loss], axes, 0))
-    total = str(context.onnx.reducesum([loss], axes, 0))
+        return context.onnx.reducemean([loss], axes, 0)
+    total = context.onnx.reducesum([loss], axes, 0)
     if kind == "batchmean":
         rows = context.const_like(1.0 / context.shape(loss)[0], total)
-        return str(context.onnx.mul([total, rows]))
+        return context.onnx.mul([total, rows])
     return total
 
 
@@ -95,22 +92,22 @@ def nll_loss(context: TranslationContext) -> list[str]:
     ignored = int(context.attr("ignore_index", -100))
     loss = negative_log_likelihood(context, logs, label, ignored)
     is_ignored = context.onnx.equal([label, context.const(ignored, "int32")])
-    counted = context.cast(str(context.onnx.logical_not([is_ignored])), context.dtype(loss))
+    counted = context.cast(context.onnx.logical_not([is_ignored]), context.dtype(loss))
     if context.has("weight"):
         weight = context.graphcore.detach([context.input("weight")])
         # An ignored label names no class, and its loss is zero whatever the weight.
         row = context.onnx.where([is_ignored, context.const_like(0, label), label])
-        weights = str(context.onnx.gather([weight, row], 0))
-        loss = str(context.onnx.mul([loss, weights]))
-        counted = str(context.onnx.mul([counted, weights]))
+        weights = context.onnx.gather([weight, row], 0)
+        loss = context.onnx.mul([loss, weights])
+        counted = context.onnx.mul([counted, weights])
     kind = str(context.attr("reduction", "mean"))
     axes = list(range(context.rank(loss)))
     if kind == "none":
         return [loss, context.const_like(0.0, loss)]
-    total = str(context.onnx.reducesum([counted], axes, 0))
-    loss = str(context.onnx.reducesum([loss], axes, 0))
+    total = context.onnx.reducesum([counted], axes, 0)
+    loss = context.onnx.reducesum([loss], axes, 0)
     if kind == "mean":
-        loss = str(context.onnx.div([loss, total]))
+        loss = context.onnx.div([loss, total])
     return [loss, total]
 
 
@@ -120,12 +117,12 @@ def label_smooth(context: TranslationContext) -> str:
     label = context.input("label")
     epsilon = float(context.attr("epsilon", 0.0))
     if context.has("prior_dist"):
-        prior = str(context.graphcore.detach([context.input("prior_dist")]))
-        prior = str(context.onnx.mul([prior, context.const_like(epsilon, label)]))
+        prior = context.graphcore.detach([context.input("prior_dist")])
+        prior = context.onnx.mul([prior, context.const_like(epsilon, label)])
     else:
         prior = context.const_like(epsilon / context.shape(label)[-1], label)
     kept = context.onnx.mul([label, context.const_like(1.0 - epsilon, label)])
-    return str(context.onnx.add([kept, prior]))
+    return context.onnx.add([kept, prior])
 
 
 @translator("huber_loss", emits=("Sub", "Abs", "Mul", "Greater", "Where"))
@@ -133,14 +130,14 @@ def huber_loss(context: TranslationContext) -> list[str]:
     """``r * r / 2`` for residuals up to delta, ``delta * (|r| - delta / 2)`` beyond; and r."""
     x, label = context.input("input"), context.input("label")
     delta = float(context.attr("delta", 1.0))
-    residual = str(context.onnx.sub([label, x]))
-    size = str(context.onnx.abs([residual]))
+    residual = context.onnx.sub([label, x])
+    size = context.onnx.abs([residual])
     half = context.const_like(0.5, x)
     near = context.onnx.mul([half, context.onnx.mul([residual, residual])])
     less = context.onnx.sub([size, context.const_like(0.5 * delta, x)])
     far = context.onnx.mul([context.const_like(delta, x), less])
     is_far = context.onnx.greater([size, context.const_like(delta, x)])
-    return [str(context.onnx.where([is_far, far, near])), residual]
+    return [context.onnx.where([is_far, far, near]), residual]
 
 
 @translator("bce_loss", emits=("Log", "Sub", "Mul", "Max", "Add", "Neg", "Div", "graphcore.Detach"))
@@ -151,10 +148,10 @@ def bce_loss(context: TranslationContext) -> str:
     logarithms is not finite at 0 and 1. None flows to the label.
     """
     x = context.input("input")
-    label = str(context.graphcore.detach([context.input("label")]))
-    still = str(context.graphcore.detach([x]))
+    label = context.graphcore.detach([context.input("label")])
+    still = context.graphcore.detach([x])
     one, lowest = context.const_like(1.0, x), context.const_like(-100.0, x)
-    rest = str(context.onnx.sub([one, still]))
+    rest = context.onnx.sub([one, still])
     hit = context.onnx.max([context.onnx.log([still]), lowest])
     miss = context.onnx.max([context.onnx.log([rest]), lowest])
     miss = context.onnx.mul([context.onnx.sub([one, label]), miss])
@@ -165,7 +162,7 @@ def bce_loss(context: TranslationContext) -> str:
     slope = context.onnx.div([context.onnx.sub([still, label]), spread])
     # Zero in value; its derivative is the slope.
     step = context.onnx.mul([context.onnx.sub([x, still]), slope])
-    return str(context.onnx.add([loss, step]))
+    return context.onnx.add([loss, step])
 
 
 @translator(
@@ -180,7 +177,7 @@ def sigmoid_cross_entropy_with_logits(context: TranslationContext) -> str:
     divides by the number of labels that count. A gradient flows to ``x`` only.
     """
     x = context.input("x")
-    label = str(context.graphcore.detach([context.input("label")]))
+    label = context.graphcore.detach([context.input("label")])
     zero, one = context.const_like(0.0, x), context.const_like(1.0, x)
     if context.has("pos_weight"):
         miss = context.onnx.mul([context.onnx.sub([one, label]), x])
@@ -196,12 +193,12 @@ def sigmoid_cross_entropy_with_logits(context: TranslationContext) -> str:
         loss = context.onnx.add([linear, context.graphcore.log1p([decay])])
     ignored = context.const_like(float(context.attr("ignore_index", -100)), label)
     is_ignored = context.onnx.equal([label, ignored])
-    loss = str(context.onnx.where([is_ignored, zero, loss]))
+    loss = context.onnx.where([is_ignored, zero, loss])
     if not context.attr("normalize", 0):
         return loss
-    counted = context.cast(str(context.onnx.logical_not([is_ignored])), context.dtype(x))
+    counted = context.cast(context.onnx.logical_not([is_ignored]), context.dtype(x))
     total = context.onnx.reducesum([counted], list(range(context.rank(x))), 0)
-    return str(context.onnx.div([loss, context.onnx.max([total, context.const_like(1e-6, x)])]))
+    return context.onnx.div([loss, context.onnx.max([total, context.const_like(1e-6, x)])])
 
 
 @translator(
@@ -215,27 +212,27 @@ def kldiv_loss(context: TranslationContext) -> str:
     With ``log_target`` it is ``exp(label) * (label - x)``.
     """
     x = context.input("x")
-    label = str(context.graphcore.detach([context.input("label")]))
+    label = context.graphcore.detach([context.input("label")])
     if context.attr("log_target", 0):
         loss = context.onnx.mul([context.onnx.exp([label]), context.onnx.sub([label, x])])
     else:
         zero = context.const_like(0.0, x)
         loss = context.onnx.mul([label, context.onnx.sub([context.onnx.log([label]), x])])
         loss = context.onnx.where([context.onnx.greater([label, zero]), loss, zero])
-    return _reduced(context, str(loss), str(context.attr("reduction", "mean")))
+    return _reduced(context, loss, str(context.attr("reduction", "mean")))
 
 
 @translator("log_loss", emits=("Add", "Sub", "Log", "Mul", "Neg", "graphcore.Detach"))
 def log_loss(context: TranslationContext) -> str:
     """``-label * log(x + epsilon) - (1 - label) * log(1 - x + epsilon)``; none to the label."""
     x = context.input("input")
-    label = str(context.graphcore.detach([context.input("label")]))
+    label = context.graphcore.detach([context.input("label")])
     one, epsilon = context.const_like(1.0, x), context.const_like(context.attr("epsilon"), x)
     hit = context.onnx.log([context.onnx.add([x, epsilon])])
     rest = context.onnx.add([context.onnx.sub([one, x]), epsilon])
     miss = context.onnx.mul([context.onnx.sub([one, label]), context.onnx.log([rest])])
     hit = context.onnx.mul([context.onnx.neg([label]), hit])
-    return str(context.onnx.sub([hit, miss]))
+    return context.onnx.sub([hit, miss])
 
 
 @translator("hinge_loss", emits=("Mul", "Sub", "Relu", "graphcore.Detach"))
@@ -245,4 +242,4 @@ def hinge_loss(context: TranslationContext) -> str:
     label = context.graphcore.detach([context.input("labels")])
     one = context.const_like(1.0, x)
     sign = context.onnx.sub([context.onnx.mul([label, context.const_like(2.0, x)]), one])
-    return str(context.onnx.relu([context.onnx.sub([one, context.onnx.mul([x, sign])])]))
+    return context.onnx.relu([context.onnx.sub([one, context.onnx.mul([x, sign])])])

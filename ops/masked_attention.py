@@ -20,9 +20,9 @@ def _sequence_of(context: TranslationContext, ends: str, tokens: int) -> str:
         [ends, *(context.shape_const([number]) for number in (1, count, 0))]
     )
     places = context.const(np.arange(tokens, dtype=np.int32)[:, None], context.dtype(ends))
-    inside = context.onnx.less([places, context.reshape(str(bounds), [1, count - 1])])
-    past = context.cast(str(context.onnx.logical_not([inside])), "float32")
-    return str(context.onnx.reducesum([past], [1], 0))
+    inside = context.onnx.less([places, context.reshape(bounds, [1, count - 1])])
+    past = context.cast(context.onnx.logical_not([inside]), "float32")
+    return context.onnx.reducesum([past], [1], 0)
 
 
 def _of_sequences(context: TranslationContext, q: str, k: str, v: str) -> str:
@@ -52,7 +52,7 @@ def _of_sequences(context: TranslationContext, q: str, k: str, v: str) -> str:
         second,
         third,
         scale=float(context.attr("scale")),
-        counts=str(same),
+        counts=same,
         causal=causal,
         dropout=dropout,
     )
@@ -114,7 +114,7 @@ def variable_length_memory_efficient_attention(context: TranslationContext) -> s
         scale=float(context.attr("scale")),
         mask=context.optional("mask"),
         causal=bool(context.attr("causal", 0)),
-        counts=str(counts),
+        counts=counts,
     )
 
 
@@ -143,7 +143,7 @@ def flashmask_attention(context: TranslationContext) -> Sequence[str | None]:
             f"key, got shape {context.shape(indices)}."
         )
     parts = [indices] if count == 1 else onnx.split([indices], count, 3, [1] * count)
-    bounds = [context.reshape(str(part), [batch, heads, 1, keys]) for part in parts]
+    bounds = [context.reshape(part, [batch, heads, 1, keys]) for part in parts]
     rows = np.arange(context.shape(q)[2], dtype=np.int32).reshape(1, 1, -1, 1)
     places = context.const(rows, context.dtype(indices))
     before = [onnx.less([places, bound]) for bound in bounds]
@@ -155,12 +155,12 @@ def flashmask_attention(context: TranslationContext) -> Sequence[str | None]:
         outside = [_outside(context, *before[at : at + 2]) for at in (0, 2)]
         seen = onnx.logical_and(outside)
     dropout = 0.0 if context.attr("is_test", 0) else float(context.attr("dropout", 0.0))
-    out = attend(context, q, k, v, causal=causal, counts=str(seen), dropout=dropout)
+    out = attend(context, q, k, v, causal=causal, counts=seen, dropout=dropout)
     return [heads_first(context, out)]
 
 
 def _outside(context: TranslationContext, before_start: str, before_end: str) -> str:
-    return str(context.onnx.logical_or([before_start, context.onnx.logical_not([before_end])]))
+    return context.onnx.logical_or([before_start, context.onnx.logical_not([before_end])])
 
 
 @translator(
@@ -202,10 +202,10 @@ def sparse_attention(context: TranslationContext) -> Sequence[str | None]:
     batch, heads, rows, _ = context.shape(q)
     count = context.shape(columns)[2]
     ends = onnx.slice([offset, *(context.shape_const([number]) for number in (1, rows + 1, 2))])
-    ends = context.reshape(str(ends), [batch, heads, 1, rows])
+    ends = context.reshape(ends, [batch, heads, 1, rows])
     numbers = np.arange(count, dtype=np.int32).reshape(1, 1, count, 1)
     before = onnx.less([context.const(numbers, context.dtype(offset)), ends])
-    past = context.cast(str(onnx.logical_not([before])), context.dtype(columns))
+    past = context.cast(onnx.logical_not([before]), context.dtype(columns))
     row = onnx.reducesum([past], [3], 0)
     width = context.const(np.asarray(rows), context.dtype(columns))
     places = onnx.add([onnx.mul([row, width]), columns])
@@ -213,7 +213,7 @@ def sparse_attention(context: TranslationContext) -> Sequence[str | None]:
     none = context.const(np.zeros((batch, heads, rows * rows)), dtype)
     ones = context.const(np.ones((batch, heads, count)), dtype)
     marked = context.reshape(
-        str(onnx.scatterelements([none, str(places), ones], 2)), [batch, heads, rows, rows]
+        onnx.scatterelements([none, places, ones], 2), [batch, heads, rows, rows]
     )
     seen = onnx.greater([marked, context.const_like(0.0, q)])
     for name, shape in (
@@ -224,4 +224,4 @@ def sparse_attention(context: TranslationContext) -> Sequence[str | None]:
             mask = context.reshape(context.input(name), shape)
             hidden = onnx.equal([mask, context.const_like(0.0, mask)])
             seen = onnx.logical_and([seen, onnx.logical_not([hidden])])
-    return [attend(context, q, k, v, counts=str(seen)), None, None]
+    return [attend(context, q, k, v, counts=seen), None, None]

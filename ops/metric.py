@@ -15,13 +15,13 @@ def accuracy(context: TranslationContext) -> list[str]:
     """Of ``indices`` [N, k], the share of rows with the label, their number, and N."""
     indices = context.input("indices")
     label = context.cast(context.input("label"), context.dtype(indices))
-    equal = str(context.onnx.equal([indices, label]))
+    equal = context.onnx.equal([indices, label])
     context.takes(equal, 1, "label", 0)
     hits = context.cast(equal, "int32")
     rows = context.shape(indices)[0]
-    correct = str(context.onnx.reducesum([hits], [0, 1], 0))
+    correct = context.onnx.reducesum([hits], [0, 1], 0)
     share = context.cast(correct, "float32")
-    share = str(context.onnx.mul([share, context.const_like(1.0 / rows, share)]))
+    share = context.onnx.mul([share, context.const_like(1.0 / rows, share)])
     total = context.const(np.asarray(rows), "int32")
     return [
         share,
@@ -49,7 +49,7 @@ def auc(context: TranslationContext) -> list[str]:
     x = context.input("x")
     rows, width = context.shape(x)
     bounds = [context.shape_const([at]) for at in (width - 1, width, 1)]
-    chance = x if width == 1 else str(context.onnx.slice([x, *bounds]))
+    chance = x if width == 1 else context.onnx.slice([x, *bounds])
     label = context.reshape(context.input("label"), [rows])
     counts = [context.input(name) for name in ("stat_pos", "stat_neg")]
     attributes = {

@@ -39,8 +39,8 @@ class Moving:
     def places(self, context: TranslationContext) -> str:
         """The places, a vector of `count` integers; those below zero count from the end."""
         offset = context.reshape(context.tensor(self.start), [1])
-        return str(
-            context.onnx.add([offset, context.const(np.arange(self.count), context.dtype(offset))])
+        return context.onnx.add(
+            [offset, context.const(np.arange(self.count), context.dtype(offset))]
         )
 
 
@@ -105,13 +105,13 @@ def cut_at_run_time(context: TranslationContext, axes: list[int], steps: list[in
             places = cut.places(context)
             axis %= context.rank(part)
             size = context.shape(part)[axis]
-            part = str(context.onnx.gather([part, places], axis))
+            part = context.onnx.gather([part, places], axis)
             if cut.from_zero:
                 context.takes(part, 1, "index", 0, size - 1)
         else:
             bounds = onnx_bounds(context.shape(part)[axis], *cut, step)
             numbers = [context.shape_const([number]) for number in (*bounds, axis, step)]
-            part = str(context.onnx.slice([part, *numbers]))
+            part = context.onnx.slice([part, *numbers])
     return part
 
 

@@ -22,17 +22,17 @@ def on_last_axis(context: TranslationContext, x: str, axis: int) -> tuple[str, l
         return x, None
     order = [*(a for a in range(rank) if a != axis), axis]
     back = [order.index(a) for a in range(rank)]
-    return str(context.onnx.transpose([x], order)), back
+    return context.onnx.transpose([x], order), back
 
 
 def _last_axis_op(context: TranslationContext, builder_name: str) -> str:
     x = context.input("x")
     if context.rank(x) == 0:
         alone = getattr(context.onnx, builder_name)([context.reshape(x, [1])], 0)
-        return context.reshape(str(alone), [])
+        return context.reshape(alone, [])
     x, back = on_last_axis(context, x, int(context.attr("axis", -1)))
     result = str(getattr(context.onnx, builder_name)([x], context.rank(x) - 1))
-    return result if back is None else str(context.onnx.transpose([result], back))
+    return result if back is None else context.onnx.transpose([result], back)
 
 
 @translator("softmax", emits=("Softmax", "Transpose", "Reshape"))
@@ -69,7 +69,7 @@ def layer_norm(context: TranslationContext) -> list[str | None]:
     result = context.graphcore.groupnormalization(
         [flat, scale, bias], 1, float(context.attr("epsilon", 1e-5))
     )[0]
-    return [context.reshape(str(result), shape), None, None]
+    return [context.reshape(result, shape), None, None]
 
 
 def _grouped(context: TranslationContext, groups: int, last: bool) -> list[str | None]:
@@ -81,7 +81,7 @@ def _grouped(context: TranslationContext, groups: int, last: bool) -> list[str |
     bias = context.optional("bias") or context.const(np.zeros(channels), context.dtype(x))
     epsilon = float(context.attr("epsilon", 1e-5))
     result = context.graphcore.groupnormalization([x, scale, bias], groups, epsilon)[0]
-    return [channels_back(context, str(result), last), None, None]
+    return [channels_back(context, result, last), None, None]
 
 
 _UNREAD = "the mean and variance results cannot be read"
@@ -107,7 +107,7 @@ def affine_channel(context: TranslationContext) -> str:
     scale, bias = (
         per_channel(context, context.input(name), rank, last) for name in ("scale", "bias")
     )
-    return str(context.onnx.add([context.onnx.mul([x, scale]), bias]))
+    return context.onnx.add([context.onnx.mul([x, scale]), bias])
 
 
 @translator(
@@ -124,19 +124,19 @@ def spectral_norm(context: TranslationContext) -> str:
     weight = context.input("weight")
     shape, dim = context.shape(weight), int(context.attr("dim", 0))
     order = [dim, *(axis for axis in range(len(shape)) if axis != dim)]
-    turned = weight if dim == 0 else str(context.onnx.transpose([weight], order))
+    turned = weight if dim == 0 else context.onnx.transpose([weight], order)
     rows = shape[dim]
     matrix = context.reshape(turned, [rows, product(shape) // max(rows, 1)])
     u = context.reshape(context.input("u"), [rows, 1])
     v = context.reshape(context.input("v"), [context.shape(matrix)[1], 1])
-    across = str(context.onnx.transpose([matrix], [1, 0]))
+    across = context.onnx.transpose([matrix], [1, 0])
     eps = context.const_like(float(context.attr("eps", 1e-12)), weight)
     for _ in range(int(context.attr("power_iters", 1))):
-        v = _unit(context, str(context.onnx.matmul([across, u])), eps)
-        u = _unit(context, str(context.onnx.matmul([matrix, v])), eps)
+        v = _unit(context, context.onnx.matmul([across, u]), eps)
+        u = _unit(context, context.onnx.matmul([matrix, v]), eps)
     left = context.onnx.transpose([u], [1, 0])
     sigma = context.onnx.matmul([context.onnx.matmul([left, matrix]), v])
-    sigma = context.reshape(str(sigma), [])
+    sigma = context.reshape(sigma, [])
     normal = context.onnx.div([matrix, sigma])
     # Paddle's gradient by weight is that of the result times this factor, element by element.
     outer = context.onnx.matmul([u, context.onnx.transpose([v], [1, 0])])
@@ -144,18 +144,18 @@ def spectral_norm(context: TranslationContext) -> str:
     one = context.const_like(1.0, weight)
     factor = context.onnx.div([context.onnx.sub([one, pull]), sigma])
     fixed, factor, still = (
-        str(context.graphcore.detach([tensor])) for tensor in (normal, factor, matrix)
+        context.graphcore.detach([tensor]) for tensor in (normal, factor, matrix)
     )
     moving = context.onnx.mul([context.onnx.sub([matrix, still]), factor])
-    result = context.reshape(str(context.onnx.add([fixed, moving])), [shape[at] for at in order])
+    result = context.reshape(context.onnx.add([fixed, moving]), [shape[at] for at in order])
     if dim == 0:
         return result
-    return str(context.onnx.transpose([result], [order.index(at) for at in range(len(shape))]))
+    return context.onnx.transpose([result], [order.index(at) for at in range(len(shape))])
 
 
 def _unit(context: TranslationContext, vector: str, eps: str) -> str:
     length = context.onnx.sqrt([context.onnx.reducesumsquare([vector], None, 1)])
-    return str(context.onnx.div([vector, context.onnx.add([length, eps])]))
+    return context.onnx.div([vector, context.onnx.add([length, eps])])
 
 
 @translator(
@@ -174,16 +174,16 @@ def dropout(context: TranslationContext) -> list[str | None]:
     upscale = context.attr("mode", "upscale_in_train") == "upscale_in_train"
     if context.attr("is_test", 0):
         if upscale or p == 0.0:
-            return [str(context.onnx.identity([x])), None]
-        return [str(context.onnx.mul([x, context.const_like(1.0 - p, x)])), None]
+            return [context.onnx.identity([x]), None]
+        return [context.onnx.mul([x, context.const_like(1.0 - p, x)]), None]
     if p in (0.0, 1.0):
         result = context.onnx.identity([x])
         if p == 1.0:
             result = context.onnx.mul([x, context.const_like(0.0, x)])
         kept = np.full(context.shape(x), p == 0.0)
-        return [str(result), context.const(kept, "uint8") if context.is_used(1) else None]
+        return [result, context.const(kept, "uint8") if context.is_used(1) else None]
     drawn = context.onnx.dropout([x], 1 + context.is_used(1), p)
-    result = str(drawn[0])
+    result = drawn[0]
     if not upscale:
-        result = str(context.onnx.mul([result, context.const_like(1.0 - p, x)]))
-    return [result, context.cast(str(drawn[1]), "uint8") if context.is_used(1) else None]
+        result = context.onnx.mul([result, context.const_like(1.0 - p, x)])
+    return [result, context.cast(drawn[1], "uint8") if context.is_used(1) else None]

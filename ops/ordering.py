@@ -10,7 +10,7 @@ from paddle_ipu.ops.registry import translator
 
 def _only(context: TranslationContext, x: str) -> list[str]:
     """A tensor of rank 0 and the place of its element."""
-    return [str(context.onnx.identity([x])), context.const(0, "int32")]
+    return [context.onnx.identity([x]), context.const(0, "int32")]
 
 
 def _running(paddle_name: str, op_type: str) -> None:
@@ -31,7 +31,7 @@ def cumprod(context: TranslationContext) -> str:
     """The running product along an axis; ``exclusive`` leaves each element itself out."""
     x = context.input("x")
     if not context.shape(x):
-        return str(context.onnx.identity([x]))
+        return context.onnx.identity([x])
     attributes = {
         "axis": int(context.attr("dim")),
         "exclusive": int(context.attr("exclusive", 0)),
@@ -78,9 +78,7 @@ def kthvalue(context: TranslationContext) -> list[str]:
         raise context.refuse(f"axis {axis} has {shape[axis]} elements, and k is {place + 1}.")
     ordered = context.graphcore.sort([x], axis, 0, 1)
     bounds = [context.shape_const([number]) for number in (place, place + 1, axis)]
-    return [
-        _without(context, str(context.onnx.slice([part, *bounds])), shape, axis) for part in ordered
-    ]
+    return [_without(context, context.onnx.slice([part, *bounds]), shape, axis) for part in ordered]
 
 
 @translator("mode", emits=("paddle_ipu.Mode", "Transpose", "Reshape", "Identity"))
@@ -95,7 +93,7 @@ def mode(context: TranslationContext) -> list[str]:
     if not shape[axis]:
         raise context.refuse(f"axis {axis} has no elements, and so none that is most frequent.")
     order = [*(at for at in range(len(shape)) if at != axis), axis]
-    turned = str(context.onnx.transpose([x], order)) if axis != len(shape) - 1 else x
+    turned = context.onnx.transpose([x], order) if axis != len(shape) - 1 else x
     found = context.extension("Mode", [turned], num_outputs=2)
     return [_without(context, part, shape, axis) for part in found]
 

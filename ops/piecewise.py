@@ -14,7 +14,7 @@ def _limited(context: TranslationContext, low: float, high: float) -> str:
         [context.onnx.greater([x, bounds[0]]), context.onnx.less([x, bounds[1]])]
     )
     limited = context.graphcore.detach([context.onnx.clip([x, *bounds])])
-    return str(context.onnx.where([inside, x, limited]))
+    return context.onnx.where([inside, x, limited])
 
 
 _LIMITED = ("Greater", "Less", "And", "Clip", "graphcore.Detach", "Where")
@@ -36,14 +36,14 @@ def hardtanh(context: TranslationContext) -> str:
 def hardsigmoid(context: TranslationContext) -> str:
     """``min(max(slope * x + offset, 0), 1)``."""
     slope, offset = float(context.attr("slope")), float(context.attr("offset"))
-    return str(context.onnx.hardsigmoid([context.input("x")], slope, offset))
+    return context.onnx.hardsigmoid([context.input("x")], slope, offset)
 
 
 @translator("hardswish", emits=("HardSigmoid", "Mul"))
 def hardswish(context: TranslationContext) -> str:
     """``x * min(max(x + 3, 0), 6) / 6``."""
     x = context.input("x")
-    return str(context.onnx.mul([x, context.onnx.hardsigmoid([x], 1.0 / 6.0, 0.5)]))
+    return context.onnx.mul([x, context.onnx.hardsigmoid([x], 1.0 / 6.0, 0.5)])
 
 
 @translator("prelu", emits=("Greater", "Mul", "Where", "Reshape"))
@@ -60,13 +60,13 @@ def prelu(context: TranslationContext) -> str:
         dims = [1, *shape[1:]]
     scaled = context.onnx.mul([context.reshape(alpha, dims), x])
     positive = context.onnx.greater([x, context.const_like(0.0, x)])
-    return str(context.onnx.where([positive, x, scaled]))
+    return context.onnx.where([positive, x, scaled])
 
 
 def _nan_or(context: TranslationContext, x: str, number: str) -> str:
     """`number`, where `x` is not NaN; no gradient passes."""
     fixed = context.graphcore.detach([x])
-    return str(context.onnx.where([context.onnx.isnan([fixed]), fixed, number]))
+    return context.onnx.where([context.onnx.isnan([fixed]), fixed, number])
 
 
 @translator(
@@ -80,7 +80,7 @@ def softshrink(context: TranslationContext) -> str:
     above = context.onnx.greater([x, threshold])
     below = context.onnx.less([x, context.const_like(-step, x)])
     low = context.onnx.where([below, context.onnx.add([x, threshold]), _nan_or(context, x, zero)])
-    return str(context.onnx.where([above, context.onnx.sub([x, threshold]), low]))
+    return context.onnx.where([above, context.onnx.sub([x, threshold]), low])
 
 
 @translator("hardshrink", emits=("Abs", "Less", "Where"))
@@ -89,7 +89,7 @@ def hardshrink(context: TranslationContext) -> str:
     x = context.input("x")
     threshold = context.const_like(float(context.attr("threshold", 0.5)), x)
     within = context.onnx.less([context.onnx.abs([x]), threshold])
-    return str(context.onnx.where([within, context.const_like(0.0, x), x]))
+    return context.onnx.where([within, context.const_like(0.0, x), x])
 
 
 @translator("thresholded_relu", emits=("Greater", "Where", "IsNaN", "graphcore.Detach"))
@@ -98,7 +98,7 @@ def thresholded_relu(context: TranslationContext) -> str:
     x = context.input("x")
     above = context.onnx.greater([x, context.const_like(float(context.attr("threshold")), x)])
     value = context.const_like(float(context.attr("value", 0.0)), x)
-    return str(context.onnx.where([above, x, _nan_or(context, x, value)]))
+    return context.onnx.where([above, x, _nan_or(context, x, value)])
 
 
 @translator("trunc", emits=("Floor", "Ceil", "Less", "Where", "Identity"))
@@ -106,9 +106,9 @@ def trunc(context: TranslationContext) -> str:
     """The whole part."""
     x = context.input("input")
     if not context.is_float(x):
-        return str(context.onnx.identity([x]))
+        return context.onnx.identity([x])
     negative = context.onnx.less([x, context.const_like(0.0, x)])
-    return str(context.onnx.where([negative, context.onnx.ceil([x]), context.onnx.floor([x])]))
+    return context.onnx.where([negative, context.onnx.ceil([x]), context.onnx.floor([x])])
 
 
 @translator("round", emits=("Round", "Identity", "Mul", "Div"))
@@ -116,9 +116,9 @@ def round_(context: TranslationContext) -> str:
     """The nearest number of so many decimals, below zero of tens, halves to the even one."""
     x, decimals = context.input("x"), int(context.attr("decimals", 0))
     if not context.is_float(x):
-        return str(context.onnx.identity([x]))
+        return context.onnx.identity([x])
     if decimals == 0:
-        return str(context.onnx.round([x]))
+        return context.onnx.round([x])
     scale = context.const_like(10.0 ** abs(decimals), x)
     up, down = context.onnx.mul, context.onnx.div
     if decimals < 0:

@@ -67,7 +67,7 @@ def max_pool_with_index(context: TranslationContext) -> list[str | None]:
     if not context.is_used(1):
         # The kernel that finds places passes NaN over; the other one does not.
         lowest = context.const_like(float(np.finfo(np.float32).min), x)
-        without = str(context.onnx.where([context.onnx.isnan([x]), lowest, x]))
+        without = context.onnx.where([context.onnx.isnan([x]), lowest, x])
         return [_max_pool(context, without), None]
     sizes = context.shape(x)[2:]
     if context.attr("global_pooling", 0):
@@ -92,9 +92,9 @@ def lp_pool2d(context: TranslationContext) -> str:
         windows = [_adaptive(*pair) for pair in zip(sizes, _kernel(context), strict=True)]
     else:
         windows = _all_even(_geometry(context, sizes), sizes, bool(context.attr("ceil_mode", 0)))
-    power = str(context.onnx.pow([x, context.const_like(p, x)]))
+    power = context.onnx.pow([x, context.const_like(p, x)])
     total = _sum_of_windows(context, power, windows)
-    root = str(context.onnx.pow([total, context.const_like(1.0 / p, x)]))
+    root = context.onnx.pow([total, context.const_like(1.0 / p, x)])
     return channels_back(context, root, last)
 
 
@@ -201,7 +201,7 @@ def _max_pool(context: TranslationContext, x: str) -> str:
     sizes = context.shape(x)[2:]
     adaptive, kernel = bool(context.attr("adaptive", 0)), _kernel(context)
     if context.attr("global_pooling", 0) or (adaptive and set(kernel) == {1}):
-        return str(context.onnx.globalmaxpool([x]))
+        return context.onnx.globalmaxpool([x])
     if adaptive and not _is_regular(sizes, kernel):
         return max_of_windows(
             context, x, [_adaptive(*pair) for pair in zip(sizes, kernel, strict=True)]
@@ -210,7 +210,7 @@ def _max_pool(context: TranslationContext, x: str) -> str:
         _divided(sizes, kernel) if adaptive else _geometry(context, sizes)
     )
     ceil = int(context.attr("ceil_mode", 0) and not adaptive)
-    return str(context.onnx.maxpool([x], 1, kernel, ceil, [], before + after, 0, strides)[0])
+    return context.onnx.maxpool([x], 1, kernel, ceil, [], before + after, 0, strides)[0]
 
 
 def _divided(sizes: Sequence[int], wanted: Sequence[int]) -> _Geometry:
@@ -223,7 +223,7 @@ def _average_pool(context: TranslationContext, x: str) -> str:
     sizes = context.shape(x)[2:]
     adaptive, kernel = bool(context.attr("adaptive", 0)), _kernel(context)
     if context.attr("global_pooling", 0) or (adaptive and set(kernel) == {1}):
-        return str(context.onnx.globalaveragepool([x]))
+        return context.onnx.globalaveragepool([x])
     if adaptive and not _is_regular(sizes, kernel):
         return _mean_of_windows(
             context, x, [_adaptive(*pair) for pair in zip(sizes, kernel, strict=True)]
@@ -232,14 +232,14 @@ def _average_pool(context: TranslationContext, x: str) -> str:
     kernel, strides, before, after = geometry
     ceil = bool(context.attr("ceil_mode", 0)) and not adaptive
     if adaptive or context.attr("exclusive", 1):
-        return str(context.onnx.averagepool([x], kernel, int(ceil), 0, before + after, strides))
+        return context.onnx.averagepool([x], kernel, int(ceil), 0, before + after, strides)
     windows = _all_even(geometry, sizes, ceil)
     if any(set(axis.divisors) != {size} for axis, size in zip(windows, kernel, strict=True)):
         return _mean_of_windows(context, x, windows)
     # PopART counts no padding: what counts is made part of the image.
     pads = context.shape_const([0, 0, *before, 0, 0, *after])
-    padded = str(context.onnx.pad([x, pads, context.const_like(0.0, x)]))
-    return str(context.onnx.averagepool([padded], kernel, 0, 0, [0] * 2 * len(kernel), strides))
+    padded = context.onnx.pad([x, pads, context.const_like(0.0, x)])
+    return context.onnx.averagepool([padded], kernel, 0, 0, [0] * 2 * len(kernel), strides)
 
 
 def _mean_of_windows(context: TranslationContext, x: str, windows: Sequence[Windows]) -> str:
@@ -249,4 +249,4 @@ def _mean_of_windows(context: TranslationContext, x: str, windows: Sequence[Wind
         shape = [1] * len(windows)
         shape[at] = len(axis.divisors)
         sizes = sizes * np.asarray(axis.divisors).reshape(shape)
-    return str(context.onnx.mul([total, context.const(1.0 / sizes, context.dtype(x))]))
+    return context.onnx.mul([total, context.const(1.0 / sizes, context.dtype(x))])

@@ -20,8 +20,8 @@ def _abs_max(context: TranslationContext, x: str, axis: int | None = None) -> st
     rank = context.rank(x)
     others = [at for at in range(rank) if at != axis]
     # No gradient flows through a scale.
-    sizes = str(context.onnx.abs([context.graphcore.detach([x])]))
-    largest = str(context.onnx.reducemax([sizes], others, 0)) if others else sizes
+    sizes = context.onnx.abs([context.graphcore.detach([x])])
+    largest = context.onnx.reducemax([sizes], others, 0) if others else sizes
     return context.reshape(largest, [1]) if axis is None else largest
 
 
@@ -36,12 +36,12 @@ def _along(context: TranslationContext, scale: str, x: str, axis: int | None) ->
 
 def _rounded(context: TranslationContext, x: str) -> str:
     """The nearest whole number, halves away from zero."""
-    size = str(context.onnx.abs([x]))
-    floor = str(context.onnx.floor([size]))
+    size = context.onnx.abs([x])
+    floor = context.onnx.floor([size])
     part = context.onnx.sub([size, floor])
     up = context.onnx.logical_not([context.onnx.less([part, context.const_like(0.5, x)])])
-    whole = context.onnx.add([floor, context.cast(str(up), context.dtype(x))])
-    return str(context.onnx.mul([whole, context.onnx.sign([x])]))
+    whole = context.onnx.add([floor, context.cast(up, context.dtype(x))])
+    return context.onnx.mul([whole, context.onnx.sign([x])])
 
 
 def _quantized(
@@ -56,14 +56,14 @@ def _quantized(
     raised = context.onnx.add([scale, context.const_like(1e-6, x)])
     divisor = context.onnx.where([enough, scale, raised])
     inverse = context.onnx.div([context.const_like(1.0, x), divisor])
-    factor = str(context.onnx.mul([context.const_like(float(levels), x), inverse]))
+    factor = context.onnx.mul([context.const_like(float(levels), x), inverse])
     if int(context.attr("round_type", 1)) == 0:
-        near = str(context.onnx.round([context.onnx.mul([factor, x])]))
+        near = context.onnx.round([context.onnx.mul([factor, x])])
         low, high = context.const_like(-levels - 1.0, x), context.const_like(float(levels), x)
-        return str(context.onnx.max([context.onnx.min([near, high]), low]))
+        return context.onnx.max([context.onnx.min([near, high]), low])
     bottom = context.onnx.sub([context.const_like(0.0, x), scale])
     bounded = context.onnx.max([context.onnx.min([x, scale]), bottom])
-    return _rounded(context, str(context.onnx.mul([factor, bounded])))
+    return _rounded(context, context.onnx.mul([factor, bounded]))
 
 
 def _restored(
@@ -71,13 +71,13 @@ def _restored(
 ) -> str:
     """``x * scale / levels``."""
     product = context.onnx.mul([x, _along(context, scale, x, axis)])
-    return str(context.onnx.div([product, context.const_like(levels, x)]))
+    return context.onnx.div([product, context.const_like(levels, x)])
 
 
 def _straight_through(context: TranslationContext, x: str, value: str) -> str:
     """`value`, with the derivative of `x`."""
     rest = context.onnx.sub([x, context.graphcore.detach([x])])
-    return str(context.onnx.add([context.graphcore.detach([value]), rest]))
+    return context.onnx.add([context.graphcore.detach([value]), rest])
 
 
 def _simulated(
@@ -152,10 +152,10 @@ def _averaged(context: TranslationContext, x: str, rate: float) -> tuple[str, st
     """(scale, state, accumulator) of the moving average of the largest magnitude."""
     decay = context.const_like(rate, x)
     state = context.onnx.mul([context.input("in_state"), decay])
-    state = str(context.onnx.add([state, context.const_like(1.0, x)]))
+    state = context.onnx.add([state, context.const_like(1.0, x)])
     kept = context.onnx.mul([context.input("in_accum"), decay])
-    accumulated = str(context.onnx.add([kept, _abs_max(context, x)]))
-    return str(context.onnx.div([accumulated, state])), state, accumulated
+    accumulated = context.onnx.add([kept, _abs_max(context, x)])
+    return context.onnx.div([accumulated, state]), state, accumulated
 
 
 def _moving_average(context: TranslationContext, restore: bool) -> list[str | None]:
@@ -217,7 +217,7 @@ def fake_quantize_range_abs_max(context: TranslationContext) -> list[str | None]
 def moving_average_abs_max_scale(context: TranslationContext) -> list[str | None]:
     """``x``, and the moving average of its largest magnitude: scale, state, accumulator."""
     x = context.input("x")
-    same = str(context.onnx.identity([x]))
+    same = context.onnx.identity([x])
     if context.attr("is_test", 0):
         return [same, None, None, None]
     return [same, *_averaged(context, x, float(context.attr("moving_rate", 0.9)))]
@@ -256,7 +256,7 @@ def quantize_linear(context: TranslationContext) -> list[str | None]:
         else:
             scale = _abs_max(context, x, axis)
     if context.attr("only_observer", 0):
-        return [str(context.onnx.identity([x])), state, accumulated, scale]
+        return [context.onnx.identity([x]), state, accumulated, scale]
     by = context.input("scale") if scale is None else scale
     return [_quantized(context, x, by, levels, axis), state, accumulated, scale]
 
@@ -271,7 +271,7 @@ def dequantize_linear(context: TranslationContext) -> list[str | None]:
     scale = context.input("scale")
     x = context.input("x")
     if context.attr("only_observer", 0):
-        return [str(context.onnx.identity([x])), None, None, None]
+        return [context.onnx.identity([x]), None, None, None]
     given = int(context.attr("quant_axis", 0))
     axis = None if given < 0 else given
     return [_restored(context, x, scale, float(_linear_levels(context)), axis), None, None, None]
@@ -294,7 +294,7 @@ def fake_channel_wise_dequantize_max_abs(context: TranslationContext) -> str:
     columns = max(int(context.attr("x_num_col_dims", 1)), 1)
     product = context.onnx.mul([x, _along(context, scales[0], x, columns)])
     levels = (2.0 ** (bits[0] - 1) - 1) * (2.0 ** (bits[1] - 1) - 1)
-    return _restored(context, str(product), scales[1], levels, None)
+    return _restored(context, product, scales[1], levels, None)
 
 
 @translator("dequantize_abs_max", emits=("Cast", "Reshape", "Mul", "Div"))
@@ -311,7 +311,7 @@ def dequantize_log(context: TranslationContext) -> str:
     """``table[x]``, for numbers below zero ``-table[x + 128]``."""
     written_as(context, 0, "float32")
     x, table = context.index(context.input("x")), context.input("dict")
-    negative = str(context.onnx.less([x, context.const(0, "int32")]))
+    negative = context.onnx.less([x, context.const(0, "int32")])
     raised = context.onnx.add([x, context.const(128, "int32")])
-    found = str(context.onnx.gather([table, context.onnx.where([negative, raised, x])], 0))
-    return str(context.onnx.where([negative, context.onnx.neg([found]), found]))
+    found = context.onnx.gather([table, context.onnx.where([negative, raised, x])], 0)
+    return context.onnx.where([negative, context.onnx.neg([found]), found])

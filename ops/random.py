@@ -25,7 +25,7 @@ def normal(
     """Normal numbers of a static shape, in the dtype of the node's result."""
     dtype = int(dialect.DTYPES[_float_dtype(context)])
     if seed == 0:
-        return str(context.onnx.randomnormal(shape, dtype, mean, std))
+        return context.onnx.randomnormal(shape, dtype, mean, std)
     attributes = {"shape": shape, "dtype": dtype, "mean": mean, "scale": std, "seed": seed}
     return context.extension("SeededNormal", [], attributes)[0]
 
@@ -41,7 +41,7 @@ def uniform(
     """Numbers in [low, high) of a static shape, by default in the dtype of the node's result."""
     number = int(dialect.DTYPES[dtype or _float_dtype(context)])
     if seed == 0:
-        return str(context.onnx.randomuniform(shape, number, high, low))
+        return context.onnx.randomuniform(shape, number, high, low)
     attributes = {"shape": shape, "dtype": number, "low": low, "high": high, "seed": seed}
     return context.extension("SeededUniform", [], attributes)[0]
 
@@ -169,7 +169,7 @@ def bernoulli(context: TranslationContext) -> str:
     # In float32 also for half: rounded to half, a number may become 1.
     drawn = uniform(context, context.shape(x), 0.0, 1.0, dtype="float32")
     hit = context.onnx.less([drawn, context.cast(x, "float32")])
-    return context.cast(str(hit), context.output_dtype())
+    return context.cast(hit, context.output_dtype())
 
 
 @translator("binomial", emits=("paddle_ipu.Binomial",))
@@ -210,7 +210,7 @@ def dirichlet(context: TranslationContext) -> str:
     """Positive numbers that sum to 1 along the last axis: gamma numbers over their sum."""
     drawn = context.extension("Gamma", [context.input("alpha")])[0]
     total = context.onnx.reducesum([drawn], [context.rank(drawn) - 1], 1)
-    return str(context.onnx.div([drawn, total]))
+    return context.onnx.div([drawn, total])
 
 
 @translator("exponential", emits=("RandomUniform", "Sub", "Log", "Mul"))
@@ -221,7 +221,7 @@ def exponential(context: TranslationContext) -> str:
         [context.const_like(1.0, x), uniform(context, context.shape(x), 0.0, 1.0)]
     )
     rate = context.const_like(-1.0 / float(context.attr("lam", 1.0)), x)
-    return str(context.onnx.mul([context.onnx.log([drawn]), rate]))
+    return context.onnx.mul([context.onnx.log([drawn]), rate])
 
 
 @translator("rrelu", emits=("RandomUniform", "Less", "Where", "Mul"))
@@ -237,8 +237,8 @@ def rrelu(context: TranslationContext) -> list[str]:
     else:
         drawn = uniform(context, context.shape(x), lower, upper)
     negative = context.onnx.less([x, context.const_like(0.0, x)])
-    factor = str(context.onnx.where([negative, drawn, context.const_like(1.0, x)]))
-    return [str(context.onnx.mul([x, factor])), factor]
+    factor = context.onnx.where([negative, drawn, context.const_like(1.0, x)])
+    return [context.onnx.mul([x, factor]), factor]
 
 
 @translator(
@@ -257,26 +257,24 @@ def gumbel_softmax(context: TranslationContext) -> str:
     axis = int(context.attr("axis", -1)) % context.rank(x)
     drawn = uniform(context, context.shape(x), 0.0, 1.0)
     # The smallest normal number stands for 0, whose logarithm is not finite.
-    drawn = str(context.onnx.max([drawn, context.const_like(2.0**-126, x)]))
+    drawn = context.onnx.max([drawn, context.const_like(2.0**-126, x)])
     noise = context.onnx.neg([context.onnx.log([context.onnx.neg([context.onnx.log([drawn])])])])
-    still = str(context.graphcore.detach([x]))
+    still = context.graphcore.detach([x])
     scale = context.const_like(1.0 / float(context.attr("temperature", 1.0)), x)
     value = context.onnx.mul([context.onnx.add([still, noise]), scale])
-    logits = str(context.onnx.add([value, context.onnx.sub([x, still])]))
+    logits = context.onnx.add([value, context.onnx.sub([x, still])])
     last = context.rank(x) - 1
     order = [*(at for at in range(last + 1) if at != axis), axis]
-    moved = logits if axis == last else str(context.onnx.transpose([logits], order))
-    soft = str(context.onnx.softmax([moved], last))
+    moved = logits if axis == last else context.onnx.transpose([logits], order)
+    soft = context.onnx.softmax([moved], last)
     if context.attr("hard", 0):
         index = context.onnx.argmax([soft], last, 0)
         size = context.const(context.shape(soft)[last], "int32")
         off_and_on = context.const([0.0, 1.0], context.dtype(x))
         hard = context.onnx.onehot([index, size, off_and_on], -1)
-        soft = str(
-            context.onnx.add([context.onnx.sub([hard, context.graphcore.detach([soft])]), soft])
-        )
+        soft = context.onnx.add([context.onnx.sub([hard, context.graphcore.detach([soft])]), soft])
     back = [order.index(at) for at in range(last + 1)]
-    return soft if axis == last else str(context.onnx.transpose([soft], back))
+    return soft if axis == last else context.onnx.transpose([soft], back)
 
 
 @translator(
@@ -314,7 +312,7 @@ def shuffle_batch(context: TranslationContext) -> list[str]:
     written_as(context, 2, "int64")
     order, seed = context.extension("SeededPermutation", [context.input("seed")], {"n": rows}, 2)
     flat = context.reshape(x, [rows, shape[-1]])
-    return [context.reshape(str(context.onnx.gather([flat, order], 0)), shape), order, seed]
+    return [context.reshape(context.onnx.gather([flat, order], 0), shape), order, seed]
 
 
 @translator(

@@ -15,20 +15,20 @@ def _parts(context: TranslationContext) -> list[str]:
         length = int(context.attr("length", -1))
         end = width if length < 0 else min(start + length, width)
         bounds = [context.shape_const([at]) for at in (start, end, 1)]
-        parts.append(str(context.onnx.slice([x, *bounds])))
+        parts.append(context.onnx.slice([x, *bounds]))
     return parts
 
 
 @translator("partial_concat", emits=("Slice", "Concat"))
 def partial_concat(context: TranslationContext) -> str:
     """The same columns of several tensors [N, D], one after the other."""
-    return str(context.onnx.concat(_parts(context), 1))
+    return context.onnx.concat(_parts(context), 1)
 
 
 @translator("partial_sum", emits=("Slice", "Sum"))
 def partial_sum(context: TranslationContext) -> str:
     """The sum of the same columns of several tensors [N, D]."""
-    return str(context.onnx.sum(_parts(context)))
+    return context.onnx.sum(_parts(context))
 
 
 @translator("lookup_table_dequant", emits=("paddle_ipu.DequantGather", "Equal", "Where"))
@@ -43,7 +43,7 @@ def lookup_table_dequant(context: TranslationContext) -> str:
     if padding == -1:
         return found
     hit = context.onnx.equal([ids, context.const_like(padding, ids)])
-    return str(context.onnx.where([hit, context.const_like(0.0, found), found]))
+    return context.onnx.where([hit, context.const_like(0.0, found), found])
 
 
 @translator(
@@ -60,4 +60,4 @@ def bipartite_match(context: TranslationContext) -> list[str]:
         "dist_threshold": float(context.attr("dist_threshold", 0.5)),
     }
     results = context.extension("BipartiteMatch", [context.input("dist_mat")], attributes, 2)
-    return [str(context.onnx.unsqueeze([result], [0])) for result in results]
+    return [context.onnx.unsqueeze([result], [0]) for result in results]

@@ -18,7 +18,7 @@ def _in_onnx_order(context: TranslationContext, tensor: str, order: Sequence[int
         return tensor
     size = context.shape(tensor)[0] // len(order)
     parts = context.onnx.split([tensor], len(order), 0, [size] * len(order))
-    return str(context.onnx.concat([parts[gate] for gate in order], 0))
+    return context.onnx.concat([parts[gate] for gate in order], 0)
 
 
 def _front(context: TranslationContext, tensor: str) -> str:
@@ -52,7 +52,7 @@ class _Layers:
             _in_onnx_order(self.context, tensor, self.order)
             for tensor in (*self.weights[at : at + 2], *self.weights[biases : biases + 2])
         ]
-        both = str(self.context.onnx.concat(ordered[2:], 0))
+        both = self.context.onnx.concat(ordered[2:], 0)
         w, r, b = (_front(self.context, tensor) for tensor in (*ordered[:2], both))
         return w, r, b
 
@@ -70,11 +70,11 @@ class _Layers:
             )
         else:
             if direction:
-                operands[0] = str(context.graphcore.reverse([x], [0]))
+                operands[0] = context.graphcore.reverse([x], [0])
             y, *last = self._onnx([*operands, self.lengths or "", *states])
         y = context.reshape(y, [*context.shape(x)[:2], context.shape(states[0])[2]])
         if direction and self.lengths is None:
-            y = str(context.graphcore.reverse([y], [0]))
+            y = context.graphcore.reverse([y], [0])
         return [y, *last]
 
     def _onnx(self, operands: list[str]) -> list[str]:
@@ -108,17 +108,17 @@ def rnn(context: TranslationContext) -> list[str | None]:
     for layer in range(layers.count):
         if layer and p > 0.0 and not context.attr("is_test", 0):
             if p >= 1.0:
-                x = str(context.onnx.mul([x, context.const_like(0.0, x)]))
+                x = context.onnx.mul([x, context.const_like(0.0, x)])
             else:
-                x = str(context.onnx.dropout([x], 1, p)[0])
+                x = context.onnx.dropout([x], 1, p)[0]
         every = []
         for direction in range(layers.directions):
             y, *states = layers.run(x, layer, direction)
             every.append(y)
             last.append(states)
-        x = every[0] if len(every) == 1 else str(context.onnx.concat(every, 2))
+        x = every[0] if len(every) == 1 else context.onnx.concat(every, 2)
     final = [
-        rows[0] if len(rows) == 1 else str(context.onnx.concat(list(rows), 0))
+        rows[0] if len(rows) == 1 else context.onnx.concat(list(rows), 0)
         for rows in zip(*last, strict=True)
     ]
     return [x, None, *final, None]
@@ -143,21 +143,21 @@ def gru_unit(context: TranslationContext) -> list[str]:
     size = context.shape(before)[1]
     bias = context.optional("bias")
     if bias is not None:
-        x = str(onnx.add([x, context.reshape(bias, [1, 3 * size])]))
+        x = onnx.add([x, context.reshape(bias, [1, 3 * size])])
     flat = context.reshape(weight, [3 * size * size])
     of_gates, of_candidate = onnx.split([flat], 2, 0, [2 * size * size, size * size])
     x_gates, x_candidate = onnx.split([x], 2, 1, [2 * size, size])
     product = onnx.matmul([before, context.reshape(of_gates, [size, 2 * size])])
-    gates = activate(context, str(onnx.add([x_gates, product])), _activation(context, "gate_"))
+    gates = activate(context, onnx.add([x_gates, product]), _activation(context, "gate_"))
     update, reset = onnx.split([gates], 2, 1, [size, size])
-    kept = str(onnx.mul([reset, before]))
+    kept = onnx.mul([reset, before])
     product = onnx.matmul([kept, context.reshape(of_candidate, [size, size])])
-    candidate = activate(context, str(onnx.add([x_candidate, product])), _activation(context))
+    candidate = activate(context, onnx.add([x_candidate, product]), _activation(context))
     if context.attr("origin_mode", 0):
         moved = onnx.add([candidate, onnx.mul([update, onnx.sub([before, candidate])])])
     else:
         moved = onnx.add([before, onnx.mul([update, onnx.sub([candidate, before])])])
-    return [str(onnx.concat([gates, candidate], 1)), kept, str(moved)]
+    return [onnx.concat([gates, candidate], 1), kept, moved]
 
 
 def _activation(context: TranslationContext, which: str = "") -> str:

@@ -50,7 +50,7 @@ def _reduce(paddle_name: str, builder_name: str, op_type: str, axes: str, keep: 
         if of_integers or op_type in ("ReduceMax", "ReduceMin"):
             _check_any(context, x, dims, paddle_name)
         if not dims:
-            return str(context.onnx.identity([x]))
+            return context.onnx.identity([x])
         return str(getattr(context.onnx, builder_name)([x], dims, int(context.attr(keep, 0))))
 
 
@@ -60,9 +60,9 @@ def _mean_of_truths(context: TranslationContext, x: str) -> str:
     if 0 in context.shape(x):
         return context.const(np.ones(_left(context, x, dims, keep), bool))
     if not dims:
-        return str(context.onnx.identity([x]))
+        return context.onnx.identity([x])
     numbers = context.cast(x, "int32")
-    return context.cast(str(context.onnx.reducemax([numbers], dims, keep)), "bool")
+    return context.cast(context.onnx.reducemax([numbers], dims, keep), "bool")
 
 
 _reduce("sum", "reducesum", "ReduceSum", "axis", "keepdim")
@@ -80,7 +80,7 @@ _reduce("logsumexp", "reducelogsumexp", "ReduceLogSumExp", "axis", "keepdim")
 def mean_all(context: TranslationContext) -> str:
     """The mean of all elements."""
     x = context.input("x")
-    return str(context.onnx.reducemean([x], list(range(context.rank(x))), 0))
+    return context.onnx.reducemean([x], list(range(context.rank(x))), 0)
 
 
 def _arg(paddle_name: str, builder_name: str, op_type: str) -> None:
@@ -119,7 +119,7 @@ def topk(context: TranslationContext) -> list[str]:
     values, indices = context.onnx.topk(
         [x, count], axis, int(context.attr("largest", 1)), int(context.attr("sorted", 1))
     )
-    return _ranked(context, str(values), str(indices), is_number)
+    return _ranked(context, values, indices, is_number)
 
 
 def _with_axis(context: TranslationContext) -> tuple[str, bool]:
@@ -141,10 +141,8 @@ def cumsum(context: TranslationContext) -> str:
     if context.attr("flatten", 0):
         x, axis = context.reshape(x, [-1]), 0
     index = context.const(axis % context.rank(x), "int32")
-    return str(
-        context.onnx.cumsum(
-            [x, index], int(context.attr("exclusive", 0)), int(context.attr("reverse", 0))
-        )
+    return context.onnx.cumsum(
+        [x, index], int(context.attr("exclusive", 0)), int(context.attr("reverse", 0))
     )
 
 
@@ -173,4 +171,4 @@ def argsort(context: TranslationContext) -> list[str]:
     axis = int(context.attr("axis", -1)) % context.rank(x)
     descending, stable = int(context.attr("descending", 0)), int(context.attr("stable", 0))
     values, indices = context.graphcore.sort([x], axis, descending, stable)
-    return _ranked(context, str(values), str(indices), is_number)
+    return _ranked(context, values, indices, is_number)

@@ -16,19 +16,19 @@ def _turned_pairs(context: TranslationContext, x: str) -> str:
     pairs = context.reshape(x, [*shape[:-1], shape[-1] // 2, 2])
     first, second = context.onnx.split([pairs], 2, len(shape), [1, 1])
     turned = context.onnx.concat([context.onnx.neg([second]), first], len(shape))
-    return context.reshape(str(turned), shape)
+    return context.reshape(turned, shape)
 
 
 def _turned_halves(context: TranslationContext, x: str) -> str:
     """(-second half, first half) of the last dimension."""
     axis, size = context.rank(x) - 1, context.shape(x)[-1] // 2
     first, second = context.onnx.split([x], 2, axis, [size, size])
-    return str(context.onnx.concat([context.onnx.neg([second]), first], axis))
+    return context.onnx.concat([context.onnx.neg([second]), first], axis)
 
 
 def _rotated(context: TranslationContext, x: str, cos: str, sin: str, turned: str) -> str:
     along = context.onnx.mul([x, cos])
-    return str(context.onnx.add([along, context.onnx.mul([turned, sin])]))
+    return context.onnx.add([along, context.onnx.mul([turned, sin])])
 
 
 def _angles(context: TranslationContext, steps: int, depth: int) -> tuple[str, str]:
@@ -46,7 +46,7 @@ def _angles(context: TranslationContext, steps: int, depth: int) -> tuple[str, s
     ids = context.input("position_ids")
     positions = context.reshape(context.cast(ids, "float32"), [*context.shape(ids), 1, 1])
     turned = context.onnx.mul([positions, context.const(inverse, "float32")])
-    return str(context.onnx.cos([turned])), str(context.onnx.sin([turned]))
+    return context.onnx.cos([turned]), context.onnx.sin([turned])
 
 
 def _rows(context: TranslationContext, table: str, steps: int, depth: int) -> str:
@@ -55,7 +55,7 @@ def _rows(context: TranslationContext, table: str, steps: int, depth: int) -> st
     rows = context.reshape(table, [positions, depth])
     if context.has("position_ids"):
         ids = context.input("position_ids")
-        found = str(context.onnx.gather([rows, ids], 0))
+        found = context.onnx.gather([rows, ids], 0)
         return context.reshape(found, [*context.shape(ids), 1, depth])
     if positions != steps:
         raise context.refuse(f"sin and cos have {positions} positions, the sequence has {steps}.")
@@ -83,7 +83,7 @@ def fused_rotary_position_embedding(context: TranslationContext) -> Sequence[str
     else:
         cos, sin = _angles(context, steps, depth)
     if major:
-        cos, sin = (str(context.onnx.transpose([t], [1, 0, 2, 3])) for t in (cos, sin))
+        cos, sin = (context.onnx.transpose([t], [1, 0, 2, 3]) for t in (cos, sin))
     turn = _turned_pairs if context.attr("use_neox_rotary_style", 1) else _turned_halves
     return [
         None if x is None else _rotated(context, x, cos, sin, turn(context, x))
@@ -106,7 +106,7 @@ def fused_partial_rope(context: TranslationContext) -> str:
     if rotated != depth:
         parts = list(context.onnx.split([x], 2, 3, [depth - rotated, rotated]))
     pairs = context.reshape(parts[-1], [*outer, rotated // 2, 2])
-    evens_first = str(context.onnx.transpose([pairs], [0, 1, 2, 4, 3]))
+    evens_first = context.onnx.transpose([pairs], [0, 1, 2, 4, 3])
     apart = context.reshape(evens_first, [*outer, rotated])
     result = _rotated(context, apart, cos, sin, _turned_halves(context, apart))
-    return result if len(parts) == 1 else str(context.onnx.concat([parts[0], result], 3))
+    return result if len(parts) == 1 else context.onnx.concat([parts[0], result], 3)

@@ -41,7 +41,7 @@ def affine_grid(context: TranslationContext) -> str:
     flat = np.stack([*points[::-1], np.ones_like(points[0])], axis=-1)
     base = context.const(flat.reshape(-1, len(axes) + 1), context.dtype(theta))
     grid = context.onnx.matmul([base, context.onnx.transpose([theta], [0, 2, 1])])
-    return context.reshape(str(grid), [context.shape(theta)[0], *shape[2:], len(axes)])
+    return context.reshape(grid, [context.shape(theta)[0], *shape[2:], len(axes)])
 
 
 @translator("maxout", emits=("MaxPool", "Reshape"))
@@ -54,7 +54,7 @@ def maxout(context: TranslationContext) -> str:
     before, behind = product(shape[:axis]), product(shape[axis + 1 :])
     apart = context.reshape(x, [before, channels, groups, behind])
     largest = context.onnx.maxpool([apart], 1, [groups, 1], 0, [], [0] * 4, 0, [1, 1])[0]
-    return context.reshape(str(largest), [*shape[:axis], channels, *shape[axis + 1 :]])
+    return context.reshape(largest, [*shape[:axis], channels, *shape[axis + 1 :]])
 
 
 @translator(
@@ -94,7 +94,7 @@ def correlation(context: TranslationContext) -> str:
     first, second = (context.input(name) for name in ("input1", "input2"))
     if pad:
         zero = context.const_like(0.0, first)
-        first, second = (str(context.onnx.pad([x, pads, zero])) for x in (first, second))
+        first, second = (context.onnx.pad([x, pads, zero]) for x in (first, second))
     height, width = (size - 2 * furthest for size in context.shape(first)[2:])
     if min(height, width) < 1:
         raise context.refuse(
@@ -105,7 +105,7 @@ def correlation(context: TranslationContext) -> str:
     def window(x: str, down: int, right: int) -> str:
         top, left = furthest + down, furthest + right
         bounds = [[top, left], [top + height, left + width], [2, 3], [stride, stride]]
-        return str(context.onnx.slice([x, *map(context.shape_const, bounds)]))
+        return context.onnx.slice([x, *map(context.shape_const, bounds)])
 
     still = window(first, 0, 0)
     steps = [at * step for at in range(-(furthest // step), furthest // step + 1)]
@@ -114,4 +114,4 @@ def correlation(context: TranslationContext) -> str:
         for down in steps
         for right in steps
     ]
-    return str(context.onnx.concat(alike, 1))
+    return context.onnx.concat(alike, 1)

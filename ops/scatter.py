@@ -29,16 +29,16 @@ def scattered(
     if 0 in context.shape(updates):
         return _nothing_scattered(context, updates, axis, into)
     if isinstance(into, int):
-        return str(context.graphcore.groupedscatterreduce([updates, index], into, axis, kind))
+        return context.graphcore.groupedscatterreduce([updates, index], into, axis, kind)
     size = context.shape(into)[axis]
-    return str(context.graphcore.groupedscatterreduce([updates, index, into], size, axis, kind))
+    return context.graphcore.groupedscatterreduce([updates, index, into], size, axis, kind)
 
 
 def _nothing_scattered(
     context: TranslationContext, updates: str, axis: int, into: str | int
 ) -> str:
     if isinstance(into, str):
-        return str(context.onnx.identity([into]))
+        return context.onnx.identity([into])
     shape = [into if at == axis else dim for at, dim in enumerate(context.shape(updates))]
     return context.const(np.zeros(shape), context.dtype(updates))
 
@@ -49,7 +49,7 @@ def _places(context: TranslationContext, index: str, size: int, stride: int = 1)
     Gather reads it from a table: that checks indices, each by its own axis.
     """
     table = context.const(np.arange(size) * stride, "int32")
-    return str(context.onnx.gather([table, index], 0))
+    return context.onnx.gather([table, index], 0)
 
 
 def _counted_through(context: TranslationContext, parts: list[str], dims: list[int]) -> str:
@@ -57,7 +57,7 @@ def _counted_through(context: TranslationContext, parts: list[str], dims: list[i
     total = ""
     for at, part in enumerate(parts):
         place = _places(context, part, dims[at], product(dims[at + 1 :]))
-        total = str(context.onnx.add([total, place])) if total else place
+        total = context.onnx.add([total, place]) if total else place
     return total
 
 
@@ -74,7 +74,7 @@ def scatter(context: TranslationContext) -> str:
     rows = scattered(context, ones, index, "Sum", 0, context.shape(x)[0])
     named = context.cast(rows, "bool")
     named = context.reshape(named, [context.shape(x)[0], *[1] * (context.rank(x) - 1)])
-    rest = str(context.onnx.where([named, context.const_like(0.0, x), x]))
+    rest = context.onnx.where([named, context.const_like(0.0, x), x])
     return scattered(context, updates, index, "Sum", 0, rest)
 
 
@@ -92,7 +92,7 @@ def scatter_nd_add(context: TranslationContext) -> str:
         parts = [context.reshape(index, [count])]
     else:
         pieces = context.onnx.split([index], depth, 1, [1] * depth)
-        parts = [context.reshape(str(piece), [count]) for piece in pieces]
+        parts = [context.reshape(piece, [count]) for piece in pieces]
     place = _counted_through(context, parts, shape[:depth])
     rest = shape[depth:]
     flat = context.reshape(x, [product(shape[:depth]), *rest])
@@ -127,12 +127,12 @@ def index_put(context: TranslationContext) -> str:
     parts = []
     for index in indices:
         if context.shape(index) != wanted:
-            index = str(context.onnx.expand([index, context.shape_const(wanted)]))
+            index = context.onnx.expand([index, context.shape_const(wanted)])
         parts.append(context.reshape(index, [product(wanted)]))
     place = _counted_through(context, parts, shape[:depth])
     rest = shape[depth:]
     if context.shape(value) != wanted + rest:
-        value = str(context.onnx.expand([value, context.shape_const(wanted + rest)]))
+        value = context.onnx.expand([value, context.shape_const(wanted + rest)])
     updates = context.reshape(value, [product(wanted), *rest])
     flat = context.reshape(x, [product(shape[:depth]), *rest])
     kind = "Sum" if context.attr("accumulate", 0) else "NoReduction"
@@ -152,8 +152,8 @@ def _put_by_mask(context: TranslationContext, x: str, masks: list[str], value: s
     value = context.reshape(value, dims[len(dims) - rest :] if rest < len(dims) else dims)
     mask = context.reshape(mask, [*context.shape(mask), *[1] * rest])
     if context.attr("accumulate", 0):
-        value = str(context.onnx.add([x, value]))
-    return str(context.onnx.where([mask, value, x]))
+        value = context.onnx.add([x, value])
+    return context.onnx.where([mask, value, x])
 
 
 @translator("put_along_axis", emits=("paddle_ipu.PutAlongAxis", "Slice", "Identity"))
@@ -162,11 +162,11 @@ def put_along_axis(context: TranslationContext) -> str:
     x, index, values = (context.input(name) for name in ("arr", "indices", "values"))
     wanted = context.shape(index)
     if 0 in wanted:
-        return str(context.onnx.identity([x]))
+        return context.onnx.identity([x])
     if context.shape(values) != wanted:
         bounds = ([0] * len(wanted), wanted, range(len(wanted)))
         operands = [context.shape_const(list(item)) for item in bounds]
-        values = str(context.onnx.slice([values, *operands]))
+        values = context.onnx.slice([values, *operands])
     kind = str(context.attr("reduce", "assign"))
     attributes = {
         "axis": int(context.attr("axis")) % context.rank(x),
@@ -193,7 +193,7 @@ def _set_slice(context: TranslationContext, x: str, value: str) -> str:
     counts = {axis: _count(places) for axis, places in cuts.items()}
     sliced = [counts.get(axis, dim) for axis, dim in enumerate(shape)]
     if 0 in sliced:
-        return str(context.onnx.identity([x]))
+        return context.onnx.identity([x])
     dropped = {int(axis) % rank for axis in context.attr("decrease_axes", ())}
     seen = [dim for axis, dim in enumerate(sliced) if axis not in dropped]
     for axis in context.attr("none_axes", ()):
@@ -203,7 +203,7 @@ def _set_slice(context: TranslationContext, x: str, value: str) -> str:
         dims = dims[1:]
     value = context.reshape(value, dims)
     if dims != seen:
-        value = str(context.onnx.expand([value, context.shape_const(seen)]))
+        value = context.onnx.expand([value, context.shape_const(seen)])
     value = context.reshape(value, sliced)
     inside, moving = np.ones([1] * rank, bool), []
     for axis, places in cuts.items():
@@ -219,11 +219,11 @@ def _set_slice(context: TranslationContext, x: str, value: str) -> str:
             held = np.isin(np.arange(shape[axis]), list(places))
             inside = inside & held.reshape(_position(axis, rank, -1))
         if counts[axis] != 1:
-            value = str(context.onnx.gather([value, source], axis))
+            value = context.onnx.gather([value, source], axis)
     mask = context.const(inside)
     for hit in moving:
-        mask = str(context.onnx.logical_and([mask, hit]))
-    return str(context.onnx.where([mask, value, x]))
+        mask = context.onnx.logical_and([mask, hit])
+    return context.onnx.where([mask, value, x])
 
 
 def _cuts(context: TranslationContext, shape: list[int]) -> dict[int, range | Moving]:
@@ -257,12 +257,12 @@ def _moved(context: TranslationContext, moving: Moving, size: int) -> tuple[str,
         context.takes(places, 1, "index", 0, size - 1)
     first = places
     if moving.count != 1:
-        first = str(context.onnx.gather([places, context.const(np.zeros(1, np.int32))], 0))
-    behind = str(context.onnx.sub([context.const(np.arange(size), "int32"), first]))
+        first = context.onnx.gather([places, context.const(np.zeros(1, np.int32))], 0)
+    behind = context.onnx.sub([context.const(np.arange(size), "int32"), first])
     below, count = (context.const([number], "int32") for number in (-1, moving.count))
     held = [context.onnx.greater([behind, below]), context.onnx.less([behind, count])]
-    hit = str(context.onnx.logical_and(held))
-    return hit, str(context.onnx.where([hit, behind, context.const([0], "int32")]))
+    hit = context.onnx.logical_and(held)
+    return hit, context.onnx.where([hit, behind, context.const([0], "int32")])
 
 
 _WRITTEN = (
@@ -295,7 +295,7 @@ def fill(context: TranslationContext) -> str:
     x = context.input("x")
     value = context.cast(context.input("value"), context.dtype(x))
     none = context.const(np.zeros([1] * context.rank(x), bool))
-    return str(context.onnx.where([none, x, context.reshape(value, [1] * context.rank(x))]))
+    return context.onnx.where([none, x, context.reshape(value, [1] * context.rank(x))])
 
 
 @translator("fill_diagonal", emits=("Where",))
@@ -315,7 +315,7 @@ def fill_diagonal(context: TranslationContext) -> str:
         if 0 <= place % columns + offset < columns:
             hit[place + offset] = True
     value = context.const_like(float(context.attr("value", 0.0)), x)
-    return str(context.onnx.where([context.const(hit.reshape(shape)), value, x]))
+    return context.onnx.where([context.const(hit.reshape(shape)), value, x])
 
 
 @translator(
@@ -323,11 +323,11 @@ def fill_diagonal(context: TranslationContext) -> str:
 )
 def fill_diagonal_tensor(context: TranslationContext) -> str:
     """``y``, which no gradient reaches, on the diagonal of the matrices that two axes span."""
-    x, y = context.input("x"), str(context.graphcore.detach([context.input("y")]))
+    x, y = context.input("x"), context.graphcore.detach([context.input("y")])
     rank = context.rank(x)
     dims = [int(context.attr(name)) % rank for name in ("dim1", "dim2")]
     order = [axis for axis in range(rank) if axis not in dims] + dims
-    turned = x if order == sorted(order) else str(context.onnx.transpose([x], order))
+    turned = x if order == sorted(order) else context.onnx.transpose([x], order)
     *lead, rows, columns = context.shape(turned)
     offset = int(context.attr("offset", 0))
     places = np.arange(rows * columns).reshape(rows, columns).diagonal(offset)
@@ -336,9 +336,9 @@ def fill_diagonal_tensor(context: TranslationContext) -> str:
     hit = np.zeros([1] * len(lead) + [rows, columns], bool)
     hit.reshape(-1)[places] = True
     y = context.reshape(y, [*lead, len(places)])
-    picked = str(context.onnx.gather([y, context.const(source)], len(lead)))
+    picked = context.onnx.gather([y, context.const(source)], len(lead))
     picked = context.reshape(picked, [*lead, rows, columns])
-    filled = str(context.onnx.where([context.const(hit), picked, turned]))
+    filled = context.onnx.where([context.const(hit), picked, turned])
     if order == sorted(order):
         return filled
-    return str(context.onnx.transpose([filled], [int(at) for at in np.argsort(order)]))
+    return context.onnx.transpose([filled], [int(at) for at in np.argsort(order)])

@@ -17,19 +17,19 @@ def cast(context: TranslationContext) -> str:
     """The tensor in another dtype."""
     x = context.input("x")
     result = context.cast(x, context.output_dtype())
-    return str(context.onnx.identity([x])) if result == x else result
+    return context.onnx.identity([x]) if result == x else result
 
 
 @translator("assign", emits=("Identity",))
 def assign(context: TranslationContext) -> str:
     """The tensor itself."""
-    return str(context.onnx.identity([context.input("x")]))
+    return context.onnx.identity([context.input("x")])
 
 
 @translator("share_data", emits=("graphcore.Detach",))
 def share_data(context: TranslationContext) -> str:
     """The tensor itself, which no gradient passes: what ``x.detach()`` writes."""
-    return str(context.graphcore.detach([context.input("x")]))
+    return context.graphcore.detach([context.input("x")])
 
 
 @translator("reshape", emits=("Reshape",))
@@ -58,7 +58,7 @@ def flatten(context: TranslationContext) -> str:
     x = context.input("x")
     shape = context.shape(x)
     if not shape:
-        return str(context.onnx.reshape([x, context.shape_const([1])]))
+        return context.onnx.reshape([x, context.shape_const([1])])
     start = int(context.attr("start_axis", 1)) % len(shape)
     stop = int(context.attr("stop_axis", -1)) % len(shape)
     dims = [*shape[:start], product(shape[start : stop + 1]), *shape[stop + 1 :]]
@@ -91,7 +91,7 @@ def transpose(context: TranslationContext) -> str:
     """Dimensions in another order."""
     x = context.input("x")
     rank = context.rank(x)
-    return str(context.onnx.transpose([x], [axis % rank for axis in context.attr("perm")]))
+    return context.onnx.transpose([x], [axis % rank for axis in context.attr("perm")])
 
 
 @translator("concat", emits=("Concat",))
@@ -99,7 +99,7 @@ def concat(context: TranslationContext) -> str:
     """Tensors joined along an axis."""
     tensors = context.inputs("x")
     axis = context.ints("axis")[0] % context.rank(tensors[0])
-    return str(context.onnx.concat(tensors, axis))
+    return context.onnx.concat(tensors, axis)
 
 
 @translator("stack", emits=("Reshape", "Concat"))
@@ -109,7 +109,7 @@ def stack(context: TranslationContext) -> str:
     shape = context.shape(tensors[0])
     axis = int(context.attr("axis", 0)) % (len(shape) + 1)
     dims = [*shape[:axis], 1, *shape[axis:]]
-    return str(context.onnx.concat([context.reshape(t, dims) for t in tensors], axis))
+    return context.onnx.concat([context.reshape(t, dims) for t in tensors], axis)
 
 
 @translator("split", emits=("Split",))
@@ -121,7 +121,7 @@ def split(context: TranslationContext) -> list[str]:
     if -1 in sections:
         rest = context.shape(x)[axis] - sum(size for size in sections if size != -1)
         sections[sections.index(-1)] = rest
-    return [str(t) for t in context.onnx.split([x], len(sections), axis, sections)]
+    return context.onnx.split([x], len(sections), axis, sections)
 
 
 @translator("split_with_num", emits=("Split",))
@@ -131,7 +131,7 @@ def split_with_num(context: TranslationContext) -> list[str]:
     axis = context.ints("axis")[0] % context.rank(x)
     count = int(context.attr("num"))
     size = context.shape(x)[axis] // count
-    return [str(t) for t in context.onnx.split([x], count, axis, [size] * count)]
+    return context.onnx.split([x], count, axis, [size] * count)
 
 
 @translator("unstack", "unbind", emits=("Split", "Reshape"))
@@ -142,7 +142,7 @@ def unstack(context: TranslationContext) -> list[str]:
     axis = int(context.attr("axis", 0)) % len(shape)
     parts = context.onnx.split([x], shape[axis], axis, [1] * shape[axis])
     dims = shape[:axis] + shape[axis + 1 :]
-    return [context.reshape(str(part), dims) for part in parts]
+    return [context.reshape(part, dims) for part in parts]
 
 
 _LENGTHS = "lengths must be constant; a start that is a tensor is not below zero, with a step of 1"
@@ -175,7 +175,7 @@ def _cut(context: TranslationContext, axes: list[int], steps: list[int]) -> str:
     starts, ends = [start for start, _ in bounds], [end for _, end in bounds]
     operands = [starts, ends, axes, steps]
     return _dropped(
-        context, str(context.onnx.slice([x, *[context.shape_const(item) for item in operands]]))
+        context, context.onnx.slice([x, *[context.shape_const(item) for item in operands]])
     )
 
 
@@ -192,7 +192,7 @@ def expand(context: TranslationContext) -> str:
     old, new = context.shape(x), context.ints("shape")
     lead = len(new) - len(old)
     dims = [old[index - lead] if dim == -1 else dim for index, dim in enumerate(new)]
-    return str(context.onnx.expand([x, context.shape_const(dims)]))
+    return context.onnx.expand([x, context.shape_const(dims)])
 
 
 @translator("tile", emits=("Tile", "Reshape"))
@@ -203,7 +203,7 @@ def tile(context: TranslationContext) -> str:
     rank = max(len(shape), len(repeats))
     x = context.reshape(x, [1] * (rank - len(shape)) + shape)
     repeats = [1] * (rank - len(repeats)) + repeats
-    return str(context.onnx.tile([x, context.shape_const(repeats)]))
+    return context.onnx.tile([x, context.shape_const(repeats)])
 
 
 @translator("expand_as", emits=("Expand",))
@@ -211,7 +211,7 @@ def expand_as(context: TranslationContext) -> str:
     """The tensor repeated to the shape of another."""
     x = context.input("x")
     dims = context.shape(context.input("y")) if context.has("y") else context.attr("target_shape")
-    return str(context.onnx.expand([x, context.shape_const(dims)]))
+    return context.onnx.expand([x, context.shape_const(dims)])
 
 
 @translator("meshgrid", emits=("Reshape", "Expand"))
@@ -223,7 +223,7 @@ def meshgrid(context: TranslationContext) -> list[str]:
     for axis, vector in enumerate(vectors):
         alone = [dim if at == axis else 1 for at, dim in enumerate(dims)]
         line = context.reshape(vector, alone)
-        grids.append(str(context.onnx.expand([line, context.shape_const(dims)])))
+        grids.append(context.onnx.expand([line, context.shape_const(dims)]))
     return grids
 
 
@@ -232,7 +232,7 @@ def flip(context: TranslationContext) -> str:
     """The order of elements reversed along axes."""
     x = context.input("x")
     axes = [int(axis) % context.rank(x) for axis in context.attr("axis")]
-    return str(context.graphcore.reverse([x], axes))
+    return context.graphcore.reverse([x], axes)
 
 
 @translator(
@@ -249,14 +249,14 @@ def roll(context: TranslationContext) -> str:
         at = -shift % max(size, 1)
         if at:
             parts = [_range(context, moved, axis, at, size), _range(context, moved, axis, 0, at)]
-            moved = str(context.onnx.concat(parts, axis))
+            moved = context.onnx.concat(parts, axis)
     moved = context.reshape(moved, shape)
-    return str(context.onnx.identity([x])) if moved == x else moved
+    return context.onnx.identity([x]) if moved == x else moved
 
 
 def _range(context: TranslationContext, x: str, axis: int, start: int, end: int) -> str:
     operands = [context.shape_const([number]) for number in (start, end, axis)]
-    return str(context.onnx.slice([x, *operands]))
+    return context.onnx.slice([x, *operands])
 
 
 @translator("repeat_interleave", emits=("Reshape", "Expand"))
@@ -267,7 +267,7 @@ def repeat_interleave(context: TranslationContext) -> str:
     axis = int(context.attr("axis", 0)) % len(shape)
     apart = context.reshape(x, [*shape[: axis + 1], 1, *shape[axis + 1 :]])
     dims = [*shape[: axis + 1], count, *shape[axis + 1 :]]
-    repeated = str(context.onnx.expand([apart, context.shape_const(dims)]))
+    repeated = context.onnx.expand([apart, context.shape_const(dims)])
     return context.reshape(repeated, [*shape[:axis], shape[axis] * count, *shape[axis + 1 :]])
 
 
@@ -292,7 +292,7 @@ def pad3d(context: TranslationContext) -> str:
         if before or after:
             size = context.shape(x)[axis]
             around = np.arange(-before, size + after) % size
-            x = str(context.onnx.gather([x, context.const(around, "int32")], axis))
+            x = context.onnx.gather([x, context.const(around, "int32")], axis)
     return x
 
 
@@ -310,7 +310,7 @@ def _padded(context: TranslationContext, pairs: list[tuple[int, int]], mode: str
         number = float(context.static("pad_value").reshape(()))
     else:
         number = float(context.attr("pad_value", 0.0))
-    return str(context.onnx.pad([x, widths, context.const_like(number, x)], mode))
+    return context.onnx.pad([x, widths, context.const_like(number, x)], mode)
 
 
 @translator("tril", emits=("Where",))
@@ -328,7 +328,7 @@ def triu(context: TranslationContext) -> str:
 def _triangle(context: TranslationContext, part: Callable[..., Array]) -> str:
     x = context.input("x")
     kept = part(np.ones(context.shape(x)[-2:], dtype=bool), int(context.attr("diagonal", 0)))
-    return str(context.onnx.where([context.const(kept), x, context.const_like(0.0, x)]))
+    return context.onnx.where([context.const(kept), x, context.const_like(0.0, x)])
 
 
 @translator("pixel_shuffle", emits=("Reshape", "Transpose"))
@@ -339,10 +339,10 @@ def pixel_shuffle(context: TranslationContext) -> str:
         count, height, width, channels = context.shape(x)
         channels //= factor * factor
         apart = context.reshape(x, [count, height, width, channels, factor, factor])
-        turned = str(context.onnx.transpose([apart], [0, 1, 4, 2, 5, 3]))
+        turned = context.onnx.transpose([apart], [0, 1, 4, 2, 5, 3])
         return context.reshape(turned, [count, height * factor, width * factor, channels])
     count, channels, height, width = context.shape(x)
     channels //= factor * factor
     apart = context.reshape(x, [count, channels, factor, factor, height, width])
-    turned = str(context.onnx.transpose([apart], [0, 1, 4, 2, 5, 3]))
+    turned = context.onnx.transpose([apart], [0, 1, 4, 2, 5, 3])
     return context.reshape(turned, [count, channels, height * factor, width * factor])

@@ -50,7 +50,7 @@ def nextafter(context: TranslationContext) -> str:
 def copysign(context: TranslationContext) -> str:
     """``|x|`` with the sign of ``y``, that of zeros too; truth values have none."""
     if context.output_dtype() == "bool":
-        return str(context.onnx.identity([context.input("x")]))
+        return context.onnx.identity([context.input("x")])
     x, y = (context.cast(context.input(name), context.output_dtype()) for name in "xy")
     return context.extension("CopySign", [x, y])[0]
 
@@ -62,7 +62,7 @@ def heaviside(context: TranslationContext) -> str:
     zero = context.const_like(0, x)
     # Sign is 1 there, and gives x its gradient, which is zero.
     step = context.onnx.where([context.onnx.greater([x, zero]), context.onnx.sign([x]), zero])
-    return str(context.onnx.where([context.onnx.equal([x, zero]), y, step]))
+    return context.onnx.where([context.onnx.equal([x, zero]), y, step])
 
 
 @translator("angle", emits=("Less", "IsNaN", "Where"))
@@ -72,7 +72,7 @@ def angle(context: TranslationContext) -> str:
     zero = context.const_like(0.0, x)
     negative = context.onnx.less([x, zero])
     found = context.onnx.where([negative, context.const_like(math.pi, x), zero])
-    return str(context.onnx.where([context.onnx.isnan([x]), x, found]))
+    return context.onnx.where([context.onnx.isnan([x]), x, found])
 
 
 @translator("logit", emits=("Clip", "Sub", "Div", "Log", "Less", "Greater", "Or", "Where"))
@@ -83,15 +83,15 @@ def logit(context: TranslationContext) -> str:
     inside = x
     if eps:
         bounds = [context.const_like(bound, x) for bound in (eps, 1.0 - eps)]
-        inside = str(context.onnx.clip([x, *bounds]))
+        inside = context.onnx.clip([x, *bounds])
     odds = context.onnx.div([inside, context.onnx.sub([one, inside])])
-    found = str(context.onnx.log([odds]))
+    found = context.onnx.log([odds])
     if eps:
         return found
     outside = context.onnx.logical_or(
         [context.onnx.less([x, context.const_like(0.0, x)]), context.onnx.greater([x, one])]
     )
-    return str(context.onnx.where([outside, context.const_like(math.nan, x), found]))
+    return context.onnx.where([outside, context.const_like(math.nan, x), found])
 
 
 def _paddle_dtype(context: TranslationContext) -> str:

@@ -13,10 +13,10 @@ def increment(context: TranslationContext) -> str:
     """``x + value``; the value is a number of x's dtype."""
     x = context.input("x")
     value = np.asarray(context.attr("value", 1.0))
-    return str(context.onnx.add([x, context.const(value, context.dtype(x))]))
+    return context.onnx.add([x, context.const(value, context.dtype(x))])
 
 
 @translator("assign_out_", emits=("Identity",))
 def assign_out(context: TranslationContext) -> str:
     """x, which the operand ``output`` becomes."""
-    return str(context.onnx.identity([context.input("x")]))
+    return context.onnx.identity([context.input("x")])

@@ -24,7 +24,7 @@ def _variance(context: TranslationContext, correction: float) -> str:
     centred = context.onnx.sub([x, context.onnx.reducemean([x], axes, 1)])
     total = context.onnx.reducesumsquare([centred], axes, int(context.attr("keepdim", 0)))
     counted = max(product([shape[axis] for axis in axes]) - correction, 0.0)
-    return str(context.onnx.div([total, context.const_like(counted, x)]))
+    return context.onnx.div([total, context.const_like(counted, x)])
 
 
 @translator("var", emits=("ReduceMean", "Sub", "ReduceSumSquare", "Div"))
@@ -46,7 +46,7 @@ def variance(context: TranslationContext) -> str:
 def std(context: TranslationContext) -> str:
     """The square root of the variance."""
     found = _variance(context, float(context.attr("correction", 1.0)))
-    return str(context.onnx.sqrt([found]))
+    return context.onnx.sqrt([found])
 
 
 @translator("nansum", emits=("IsNaN", "Where", "ReduceSum"))
@@ -55,7 +55,7 @@ def nansum(context: TranslationContext) -> str:
     x = context.input("x")
     known = context.onnx.where([context.onnx.isnan([x]), context.const_like(0.0, x), x])
     axes = _axes(context, context.rank(x))
-    return str(context.onnx.reducesum([known], axes, int(context.attr("keepdim", 0))))
+    return context.onnx.reducesum([known], axes, int(context.attr("keepdim", 0)))
 
 
 def _median(paddle_name: str, ignore_nan: int) -> None:
@@ -66,7 +66,7 @@ def _median(paddle_name: str, ignore_nan: int) -> None:
         axes = _axes(context, len(shape))
         rest = [axis for axis in range(len(shape)) if axis not in axes]
         order = [*rest, *axes]
-        turned = x if order == sorted(order) else str(context.onnx.transpose([x], order))
+        turned = x if order == sorted(order) else context.onnx.transpose([x], order)
         rows = [shape[axis] for axis in rest]
         if 0 in shape:
             return _median_of_none(context, x, axes)
@@ -141,5 +141,5 @@ def number_count(context: TranslationContext) -> str:
     """How often each whole number below ``upper_range`` occurs."""
     numbers = context.reshape(context.input("numbers"), [-1, 1])
     known = context.const(np.arange(int(context.attr("upper_range"))), context.dtype(numbers))
-    same = context.cast(str(context.onnx.equal([numbers, known])), "int32")
-    return str(context.onnx.reducesum([same], [0], 0))
+    same = context.cast(context.onnx.equal([numbers, known]), "int32")
+    return context.onnx.reducesum([same], [0], 0)

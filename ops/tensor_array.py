@@ -58,7 +58,7 @@ def array_read(context: TranslationContext) -> str | Array:
     elements, at = context.array("array"), _index(context)
     if at is None:
         stacked = _joined(context, elements, 0, stack=True)
-        return str(context.onnx.gather([stacked, context.reshape(context.input("i"), [])], 0))
+        return context.onnx.gather([stacked, context.reshape(context.input("i"), [])], 0)
     if not 0 <= at < len(elements):
         raise context.refuse(f"index {at} is not in the array, which has {len(elements)} elements.")
     return elements[at]
@@ -115,5 +115,5 @@ def _joined(
                 f"one tensor along axis {axis}. Write elements of one shape, or join them apart."
             )
     if stack:
-        tensors = [str(context.onnx.unsqueeze([tensor], [axis])) for tensor in tensors]
-    return str(context.onnx.concat(tensors, axis))
+        tensors = [context.onnx.unsqueeze([tensor], [axis]) for tensor in tensors]
+    return context.onnx.concat(tensors, axis)

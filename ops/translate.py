@@ -219,7 +219,7 @@ def translate(
             # A variable that came through unchanged: what is fetched is its value here, and the
             # variable itself has another one after the step.
             with _placed(builder, producer, place):
-                tensor_id = str(context.onnx.identity([tensor_id]))
+                tensor_id = context.onnx.identity([tensor_id])
         result.tensors[str(value.name)] = tensor_id
     written = {str(value.name): value.producer() for value in graph.outputs}
     for name, value_name in (writes or {}).items():

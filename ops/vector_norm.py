@@ -20,19 +20,19 @@ def _largest(context: TranslationContext, x: str, builder: str, axes: list[int],
     step = context.onnx.sub([size, context.graphcore.detach([size])])
     chosen = context.onnx.logical_and([reached, finite])
     steps = context.onnx.where([chosen, step, context.const_like(0.0, x)])
-    return str(context.onnx.add([found, context.onnx.reducesum([steps], axes, keep)]))
+    return context.onnx.add([found, context.onnx.reducesum([steps], axes, keep)])
 
 
 def _norm(context: TranslationContext, x: str, order: float, axes: list[int], keep: int) -> str:
     if order == 0.0:
         # Sign gives the count its gradient, which is zero.
-        return str(context.onnx.reducesum([context.onnx.abs([context.onnx.sign([x])])], axes, keep))
+        return context.onnx.reducesum([context.onnx.abs([context.onnx.sign([x])])], axes, keep)
     has_none = any(context.shape(x)[axis] == 0 for axis in axes)
     if order == 1.0 or (math.isinf(order) and has_none):
         # There is no largest of no elements, and Paddle's norm of none is 0.
-        return str(context.onnx.reducel1([x], axes, keep))
+        return context.onnx.reducel1([x], axes, keep)
     if order == 2.0:
-        return str(context.onnx.reducel2([x], axes, keep))
+        return context.onnx.reducel2([x], axes, keep)
     if math.isinf(order):
         builder = "reducemax" if order > 0 else "reducemin"
         return _largest(context, x, builder, axes, keep)
@@ -43,7 +43,7 @@ def _norm(context: TranslationContext, x: str, order: float, axes: list[int], ke
     # Zero has no slope, where 0 ** (1 / p) would have an infinite one.
     safe = context.onnx.where([is_zero, context.const_like(1.0, x), total])
     root = context.onnx.pow([safe, context.const_like(1.0 / order, x)])
-    return str(context.onnx.where([is_zero, zero, root]))
+    return context.onnx.where([is_zero, zero, root])
 
 
 _NORM = (
@@ -67,7 +67,7 @@ def p_norm(context: TranslationContext) -> str:
 @translator("dist", emits=_NORM)
 def dist(context: TranslationContext) -> str:
     """The p-norm of ``x - y``, over everything."""
-    difference = str(context.onnx.sub([context.input("x"), context.input("y")]))
+    difference = context.onnx.sub([context.input("x"), context.input("y")])
     axes = list(range(context.rank(difference)))
     return _norm(context, difference, float(context.attr("p", 2.0)), axes, 0)
 
@@ -81,21 +81,21 @@ def frobenius_norm(context: TranslationContext) -> str:
     if not axes or context.attr("reduce_all", 0):
         axes = list(range(rank))
     axes = sorted(axis % rank for axis in axes)
-    return str(context.onnx.reducel2([x], axes, int(context.attr("keep_dim", 0))))
+    return context.onnx.reducel2([x], axes, int(context.attr("keep_dim", 0)))
 
 
 @translator("l1_norm", emits=("ReduceL1",))
 def l1_norm(context: TranslationContext) -> str:
     """The sum of all ``|x|``."""
     x = context.input("x")
-    return str(context.onnx.reducel1([x], list(range(context.rank(x))), 0))
+    return context.onnx.reducel1([x], list(range(context.rank(x))), 0)
 
 
 @translator("squared_l2_norm", emits=("ReduceSumSquare", "Reshape"))
 def squared_l2_norm(context: TranslationContext) -> str:
     """The sum of all ``x * x``, as a vector of one element."""
     x = context.input("x")
-    total = str(context.onnx.reducesumsquare([x], list(range(context.rank(x))), 0))
+    total = context.onnx.reducesumsquare([x], list(range(context.rank(x))), 0)
     return context.reshape(total, dialect.dims_of(context.node.outputs[0]))
 
 
@@ -106,8 +106,8 @@ def norm(context: TranslationContext) -> list[str]:
     axis = int(context.attr("axis")) % context.rank(x)
     total = context.onnx.reducesumsquare([x], [axis], 1)
     epsilon = context.const_like(float(context.attr("epsilon")), x)
-    length = str(context.onnx.sqrt([context.onnx.add([total, epsilon])]))
-    return [str(context.onnx.div([x, length])), str(context.graphcore.detach([length]))]
+    length = context.onnx.sqrt([context.onnx.add([total, epsilon])])
+    return [context.onnx.div([x, length]), context.graphcore.detach([length])]
 
 
 @translator("clip_by_norm", emits=("ReduceL2", "Greater", "Div", "Where", "Mul"))
@@ -123,7 +123,7 @@ def clip_by_norm(context: TranslationContext) -> str:
             context.const_like(1.0, x),
         ]
     )
-    return str(context.onnx.mul([x, factor]))
+    return context.onnx.mul([x, factor])
 
 
 @translator("renorm", emits=("Abs", "Pow", "ReduceSum", "Greater", "Div", "Where", "Mul"))
@@ -141,4 +141,4 @@ def renorm(context: TranslationContext) -> str:
     measured = context.onnx.where([longer, total, one])
     length = context.onnx.pow([measured, context.const_like(1.0 / order, x)])
     scaled = context.onnx.div([context.const_like(limit, x), length])
-    return str(context.onnx.mul([x, context.onnx.where([longer, scaled, one])]))
+    return context.onnx.mul([x, context.onnx.where([longer, scaled, one])])
