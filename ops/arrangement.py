@@ -20,13 +20,6 @@ from paddle_ipu.ops.image_layout import (
 from paddle_ipu.ops.registry import translator
 
 
-def _transposed(context: TranslationContext, x: str, perm: Sequence[int]) -> str:
-    order = [int(axis) for axis in perm]
-    if order == sorted(order):
-        return x
-    return context.onnx.transpose([x], order)
-
-
 def _padded(
     context: TranslationContext, x: str, pairs: Sequence[tuple[int, int]], fill: float = 0.0
 ) -> str:
@@ -54,28 +47,36 @@ def _picked_from_all(context: TranslationContext, x: str, places: Array) -> str:
 # Diagonals.
 
 
-def _places_of_diagonal(rows: int, columns: int, offset: int) -> Array:
-    """Where the diagonal's elements stand in a matrix, counted row by row."""
+def places_of_diagonal(rows: int, columns: int, offset: int) -> Array:
+    """The indices of a diagonal's elements in a matrix, counted row by row."""
     return np.arange(rows * columns).reshape(rows, columns).diagonal(offset).copy()
 
 
-def _matrices_last(context: TranslationContext, x: str, axis1: int, axis2: int) -> str:
-    rank = context.rank(x)
-    axis1, axis2 = axis1 % rank, axis2 % rank
-    rest = [axis for axis in range(rank) if axis not in (axis1, axis2)]
-    x = _transposed(context, x, [*rest, axis1, axis2])
+def diagonal_of(
+    context: TranslationContext, x: str, axis1: int, axis2: int, offset: int = 0
+) -> str:
+    """The diagonal of two axes, as the last one; `offset` counts to the right of the main one."""
+    rest = [axis for axis in range(context.rank(x)) if axis not in (axis1, axis2)]
+    x = context.transpose(x, [*rest, axis1, axis2])
     *lead, rows, columns = context.shape(x)
-    return context.reshape(x, [*lead, rows * columns])
+    flat = context.reshape(x, [*lead, rows * columns])
+    return _picked(context, flat, places_of_diagonal(rows, columns, offset), -1)
 
 
 @translator("diagonal", emits=("Transpose", "Reshape", "Gather"))
 def diagonal(context: TranslationContext) -> str:
     """The diagonal of the matrices that two axes span, as a new last axis."""
     x = context.input("x")
-    shape = context.shape(x)
-    axis1, axis2 = int(context.attr("axis1", 0)), int(context.attr("axis2", 1))
-    places = _places_of_diagonal(shape[axis1], shape[axis2], int(context.attr("offset", 0)))
-    return _picked(context, _matrices_last(context, x, axis1, axis2), places, -1)
+    rank = context.rank(x)
+    axis1, axis2 = int(context.attr("axis1", 0)) % rank, int(context.attr("axis2", 1)) % rank
+    return diagonal_of(context, x, axis1, axis2, int(context.attr("offset", 0)))
+
+
+@translator("trace", emits=("Transpose", "Reshape", "Gather", "ReduceSum"))
+def trace(context: TranslationContext) -> str:
+    """The sum of the diagonal of two axes."""
+    found = diagonal(context)
+    return context.onnx.reducesum([found], [context.rank(found) - 1], 0)
 
 
 def _places_on_diagonal(size: int, offset: int) -> Array:
@@ -94,7 +95,7 @@ def diag(context: TranslationContext) -> str:
     x, offset = context.input("x"), int(context.attr("offset", 0))
     shape = context.shape(x)
     if len(shape) == 2:
-        return _picked_from_all(context, x, _places_of_diagonal(shape[0], shape[1], offset))
+        return _picked_from_all(context, x, places_of_diagonal(shape[0], shape[1], offset))
     x = context.reshape(x, [product(shape)])
     size = product(shape)
     longer = _padded(context, x, [(0, 1)], float(context.attr("padding_value", 0.0)))
@@ -116,7 +117,7 @@ def diag_embed(context: TranslationContext) -> str:
         rank - 2 if axis == axis1 else rank - 1 if axis == axis2 else next(rest)
         for axis in range(rank)
     ]
-    return _transposed(context, matrices, perm)
+    return context.transpose(matrices, perm)
 
 
 # Images.
@@ -130,9 +131,9 @@ def _windows(context: TranslationContext, height: int, width: int) -> tuple[Arra
     Raises:
         NotSupported: the image is smaller than a window.
     """
-    kernel = [int(size) for size in context.attr("kernel_sizes")]
-    strides, dilations = (list(context.attr(name)) for name in ("strides", "dilations"))
-    top, left, bottom, right = (int(width) for width in context.attr("paddings"))
+    kernel, strides = context.ints("kernel_sizes"), context.ints("strides")
+    dilations = context.ints("dilations")
+    top, left, bottom, right = context.ints("paddings")
     reach = [(count - 1) * dilation + 1 for count, dilation in zip(kernel, dilations, strict=True)]
     bottom, right = pads_to_the_end([height, width], reach, strides, [top, left], [bottom, right])
     padded = [height + top + bottom, width + left + right]
@@ -156,7 +157,7 @@ def unfold(context: TranslationContext) -> str:
     x = context.input("x")
     count, channels, height, width = context.shape(x)
     places, padded = _windows(context, height, width)
-    top, left, *_ = (int(number) for number in context.attr("paddings"))
+    top, left, *_ = context.ints("paddings")
     below, behind = padded[0] - height - top, padded[1] - width - left
     x = _padded(context, x, [(0, 0), (0, 0), (top, below), (left, behind)])
     x = context.reshape(x, [count, channels, product(padded)])
@@ -174,7 +175,7 @@ def _added_up(context: TranslationContext, x: str, places: Array, axis: int, siz
 def fold(context: TranslationContext) -> str:
     """Columns [N, C * kernel, windows] added up to an image [N, C, H, W]."""
     x = context.input("x")
-    height, width = (int(size) for size in context.attr("output_sizes"))
+    height, width = context.ints("output_sizes")
     places, padded = _windows(context, height, width)
     *lead, rows, _ = context.shape(x)
     channels = rows // places.shape[0]
@@ -182,7 +183,7 @@ def fold(context: TranslationContext) -> str:
     axis = len(lead) + 1
     image = _added_up(context, flat, places, axis, product(padded))
     image = context.reshape(image, [*lead, channels, *padded])
-    top, left, _, _ = (int(number) for number in context.attr("paddings"))
+    top, left, *_ = context.ints("paddings")
     if padded == [height, width]:
         return image
     starts, ends = [top, left], [top + height, left + width]
@@ -199,7 +200,7 @@ def pixel_unshuffle(context: TranslationContext) -> str:
     count, channels, height, width = context.shape(x)
     height, width = height // factor, width // factor
     apart = context.reshape(x, [count, channels, height, factor, width, factor])
-    turned = _transposed(context, apart, [0, 1, 3, 5, 2, 4])
+    turned = context.transpose(apart, [0, 1, 3, 5, 2, 4])
     small = context.reshape(turned, [count, channels * factor * factor, height, width])
     return channels_back(context, small, last)
 
@@ -222,7 +223,7 @@ def shuffle_channel(context: TranslationContext) -> str:
 def _dealt(context: TranslationContext, x: str, groups: int) -> str:
     count, channels, height, width = context.shape(x)
     apart = context.reshape(x, [count, groups, channels // groups, height, width])
-    return context.reshape(_transposed(context, apart, [0, 2, 1, 3, 4]), context.shape(x))
+    return context.reshape(context.transpose(apart, [0, 2, 1, 3, 4]), context.shape(x))
 
 
 @translator("temporal_shift", emits=("Reshape", "Slice", "Pad", "Concat", "Transpose"))
@@ -239,8 +240,7 @@ def temporal_shift(context: TranslationContext) -> str:
     for start, end, shift in ((0, first, 1), (first, second, -1), (second, channels, 0)):
         if start == end:
             continue
-        operands = [context.shape_const([number]) for number in (start, end, 2)]
-        part = context.onnx.slice([video, *operands])
+        part = context.slice(video, 2, start, end)
         parts.append(_padded(context, part, [(0, 0), (shift, -shift), *[(0, 0)] * 3]))
     shifted = context.reshape(context.onnx.concat(parts, 2), shape)
     return channels_back(context, shifted, last)
@@ -315,7 +315,7 @@ def repeat_interleave_with_tensor_index(context: TranslationContext) -> str:
 @translator("trans_layout", emits=("Transpose",))
 def trans_layout(context: TranslationContext) -> str:
     """Dimensions in another order."""
-    return context.onnx.transpose([context.input("x")], list(context.attr("perm")))
+    return context.onnx.transpose([context.input("x")], context.ints("perm"))
 
 
 @translator("crop", emits=("Slice",), limits="shape and offsets must be constant")

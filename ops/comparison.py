@@ -147,9 +147,7 @@ for _name in _FINITE_TESTS:
 def _close(context: TranslationContext) -> str:
     """``|x - y| <= atol + rtol * |y|``; NaN is close to NaN where ``equal_nan`` is set."""
     x, y = _ordered(context)
-    relative, absolute = (
-        context.const_like(_number(context, name), x) for name in ("rtol", "atol")
-    )
+    relative, absolute = (context.const_like(context.number(name), x) for name in ("rtol", "atol"))
     distance = context.onnx.abs([context.onnx.sub([x, y])])
     allowed = context.onnx.add([absolute, context.onnx.mul([relative, context.onnx.abs([y])])])
     near = context.onnx.logical_or(
@@ -160,12 +158,6 @@ def _close(context: TranslationContext) -> str:
         return near
     both = context.onnx.logical_and([context.onnx.isnan([x]), context.onnx.isnan([y])])
     return context.onnx.logical_or([near, both])
-
-
-def _number(context: TranslationContext, name: str) -> float:
-    if context.has(name):
-        return float(context.static(name).reshape(()))
-    return float(context.attr(name))
 
 
 def _all(context: TranslationContext, truths: str) -> str:

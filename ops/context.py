@@ -133,9 +133,20 @@ class TranslationContext:
         """True when operand `name` is a constant of the program."""
         return all(id(value) in self.constants for value in self.values(name))
 
+    def number(self, name: str, default: float | None = None) -> float:
+        """Operand `name`, a constant of one element; where it is omitted, the attribute `name`."""
+        if self.has(name):
+            return float(self.static(name).reshape(()))
+        return float(self.attr(name, default))
+
     def ints(self, name: str) -> list[int]:
-        """Operand `name` as a list of constant integers."""
-        return [int(item) for item in self.static(name).reshape(-1)]
+        """Operand `name` as constant integers; where it is omitted, the attribute `name`.
+
+        Returns:
+            The integers, none where there is neither.
+        """
+        numbers = self.static(name).reshape(-1) if self.has(name) else self.attr(name) or ()
+        return [int(number) for number in numbers]
 
     def attr(self, name: str, default: Any = None) -> Any:
         """Attribute `name` of the node."""
@@ -239,6 +250,17 @@ class TranslationContext:
             # Reshape takes 0 for the dimension that the input has there.
             return self.const(np.zeros(tuple(dims), self.dtype(tensor)))
         return self.onnx.reshape([tensor, self.shape_const(dims)])
+
+    def transpose(self, tensor: str, order: Sequence[int]) -> str:
+        """The tensor with its axes in another order; itself where the order is the same."""
+        if list(order) == sorted(order):
+            return tensor
+        return self.onnx.transpose([tensor], list(order))
+
+    def slice(self, tensor: str, axis: int, start: int, end: int) -> str:
+        """The tensor from `start` up to `end` along one axis."""
+        bounds = [self.shape_const([number]) for number in (start, end, axis)]
+        return self.onnx.slice([tensor, *bounds])
 
     def cast(self, tensor: str, dtype: str) -> str:
         """The tensor in another dtype; itself where the dtype is the same."""
@@ -355,6 +377,11 @@ class _Opset:
 
         setattr(self, name, call)
         return call
+
+
+def inverse_order(order: Sequence[int]) -> list[int]:
+    """The order of axes that undoes a transposition."""
+    return [order.index(axis) for axis in range(len(order))]
 
 
 def product(dims: Sequence[int]) -> int:

@@ -22,7 +22,7 @@ def conv2d(context: TranslationContext) -> str:
     x = channels_first(context, context.input("input"), last)
     weights = context.input("filter")
     kernel = context.shape(weights)[2:]
-    strides, dilations = list(context.attr("strides")), list(context.attr("dilations"))
+    strides, dilations = context.ints("strides"), context.ints("dilations")
     if context.attr("padding_algorithm", "EXPLICIT") == "SAME":
         dilations = [1] * len(kernel)
     sizes = context.shape(x)[2:]
@@ -51,15 +51,12 @@ def conv2d_transpose(context: TranslationContext) -> str:
     x = channels_first(context, context.input("x"), last)
     weights = context.input("filter")
     kernel, sizes = context.shape(weights)[2:], context.shape(x)[2:]
-    strides, dilations = list(context.attr("strides")), list(context.attr("dilations"))
+    strides, dilations = context.ints("strides"), context.ints("dilations")
     if context.attr("padding_algorithm", "EXPLICIT") == "SAME":
         dilations = [1] * len(kernel)
     before, after = explicit_pads(context, sizes, kernel, strides)
-    if context.has("output_size"):
-        wanted = context.ints("output_size")
-    else:
-        wanted = [int(size) for size in context.attr("output_size") or ()]
-    extra = [int(size) for size in context.attr("output_padding") or ()] or [0] * len(kernel)
+    wanted = context.ints("output_size")
+    extra = context.ints("output_padding") or [0] * len(kernel)
     if wanted:
         extra = [
             wanted[axis]

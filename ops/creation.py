@@ -37,7 +37,7 @@ def constant(context: TranslationContext) -> Array:
 @translator("full_batch_size_like", emits=())
 def full_batch_size_like(context: TranslationContext) -> Array:
     """A number in a shape of which one dimension is a tensor's."""
-    shape = [int(dim) for dim in context.attr("shape")]
+    shape = context.ints("shape")
     batch = _shape_of(context, "input")[int(context.attr("input_dim_idx", 0))]
     shape[int(context.attr("output_dim_idx", 0))] = batch
     return _as_result(context, np.full(shape, context.attr("value", 0.0)))

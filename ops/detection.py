@@ -72,9 +72,7 @@ def anchor_generator(context: TranslationContext) -> list[str | None]:
 
 def _column(context: TranslationContext, x: str, at: int, axis: int = -1) -> str:
     """Position `at` of an axis, which stays with size 1."""
-    axis %= context.rank(x)
-    starts, ends, axes = (context.shape_const([number]) for number in (at, at + 1, axis))
-    return context.onnx.slice([x, starts, ends, axes])
+    return context.slice(x, axis % context.rank(x), at, at + 1)
 
 
 @translator(
@@ -158,10 +156,9 @@ def yolo_box(context: TranslationContext) -> list[str | None]:
     ratio, scale = int(context.attr("downsample_ratio")), float(context.attr("scale_x_y", 1.0))
     overlap = ""
     if aware:
-        bounds = [context.shape_const([number]) for number in (0, anchors, 1)]
-        overlap = context.reshape(onnx.slice([x, *bounds]), [count, anchors, 1, rows, columns])
-        bounds = [context.shape_const([number]) for number in (anchors, channels, 1)]
-        x = onnx.slice([x, *bounds])
+        overlap = context.slice(x, 1, 0, anchors)
+        overlap = context.reshape(overlap, [count, anchors, 1, rows, columns])
+        x = context.slice(x, 1, anchors, channels)
     cells = context.reshape(x, [count, anchors, 5 + classes, rows, columns])
     confidence = onnx.sigmoid([_column(context, cells, 4, 2)])
     if aware:
@@ -193,8 +190,8 @@ def yolo_box(context: TranslationContext) -> list[str | None]:
         starts.append(start)
         ends.append(end)
     boxes = onnx.where([low, zero, onnx.concat([*starts, *ends], 2)])
-    bounds = [context.shape_const([number]) for number in (5, 5 + classes, 2)]
-    scores = onnx.mul([onnx.sigmoid([onnx.slice([cells, *bounds])]), confidence])
+    scores = onnx.sigmoid([context.slice(cells, 2, 5, 5 + classes)])
+    scores = onnx.mul([scores, confidence])
     scores = onnx.where([low, zero, scores])
     results = []
     for found, last in ((boxes, 4), (scores, classes)):
@@ -252,8 +249,7 @@ def deformable_conv(context: TranslationContext) -> str:
     if context.has("mask"):
         inputs.append(context.input("mask"))
     attributes: dict[str, object] = {
-        name: [int(number) for number in context.attr(name)]
-        for name in ("strides", "paddings", "dilations")
+        name: context.ints(name) for name in ("strides", "paddings", "dilations")
     }
     attributes["groups"] = int(context.attr("groups", 1))
     attributes["deformable_groups"] = int(context.attr("deformable_groups", 1))
@@ -267,7 +263,7 @@ def yolo_loss(context: TranslationContext) -> list[str | None]:
     if context.has("gt_score"):
         inputs.append(context.input("gt_score"))
     attributes: dict[str, object] = {
-        name: [int(number) for number in context.attr(name)] for name in ("anchors", "anchor_mask")
+        name: context.ints(name) for name in ("anchors", "anchor_mask")
     }
     for name in ("class_num", "downsample_ratio", "use_label_smooth"):
         attributes[name] = int(context.attr(name))

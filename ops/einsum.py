@@ -1,36 +1,10 @@
-"""Einstein sums as sums, transposes and matrix products, and diagonals."""
+"""Einstein sums as sums, transposes, matrix products and diagonals."""
 
 from __future__ import annotations
 
-import numpy as np
-
+from paddle_ipu.ops.arrangement import diagonal_of
 from paddle_ipu.ops.context import TranslationContext, product
 from paddle_ipu.ops.registry import translator
-
-
-def diagonal(context: TranslationContext, x: str, first: int, second: int, offset: int = 0) -> str:
-    """The diagonal of two axes, as the last one; `offset` counts to the right of the main one."""
-    rank, shape = context.rank(x), context.shape(x)
-    rest = [axis for axis in range(rank) if axis not in (first, second)]
-    rows, columns = shape[first], shape[second]
-    order = [*rest, first, second]
-    if order != list(range(rank)):
-        x = context.onnx.transpose([x], order)
-    flat = context.reshape(x, [*(shape[axis] for axis in rest), rows * columns])
-    row, column = max(-offset, 0), max(offset, 0)
-    length = max(min(rows - row, columns - column), 0)
-    places = (row + np.arange(length)) * columns + column + np.arange(length)
-    return context.onnx.gather([flat, context.const(places, "int32")], len(rest))
-
-
-@translator("trace", emits=("Transpose", "Reshape", "Gather", "ReduceSum"))
-def trace(context: TranslationContext) -> str:
-    """The sum of the diagonal of two axes."""
-    x = context.input("x")
-    rank = context.rank(x)
-    first, second = (int(context.attr(name)) % rank for name in ("axis1", "axis2"))
-    found = diagonal(context, x, first, second, int(context.attr("offset", 0)))
-    return context.onnx.reducesum([found], [rank - 2], 0)
 
 
 class _Term:
@@ -47,7 +21,7 @@ class _Term:
         for label in sorted(set(self.labels)):
             while self.labels.count(label) > 1:
                 first, second = [at for at, one in enumerate(self.labels) if one == label][:2]
-                self.tensor = diagonal(self._context, self.tensor, first, second)
+                self.tensor = diagonal_of(self._context, self.tensor, first, second)
                 rest = [one for at, one in enumerate(self.labels) if at not in (first, second)]
                 self.labels = [*rest, label]
 

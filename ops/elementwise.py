@@ -132,7 +132,7 @@ def _factor(context: TranslationContext, x: str) -> str | None:
     if not context.is_constant("scale"):
         tensor = context.cast(context.reshape(context.input("scale"), []), context.dtype(x))
         return context.graphcore.detach([tensor])
-    number = _of_kind(context, x, float(context.static("scale").reshape(())))
+    number = _of_kind(context, x, context.number("scale"))
     return None if number == 1.0 else context.const_like(number, x)
 
 
@@ -154,9 +154,7 @@ def power(context: TranslationContext) -> str:
 def clip(context: TranslationContext) -> str:
     """``min(max(x, low), high)`` with constant bounds."""
     x = context.input("x")
-    bounds = [
-        context.const_like(float(context.static(name).reshape(())), x) for name in ("min", "max")
-    ]
+    bounds = [context.const_like(context.number(name), x) for name in ("min", "max")]
     return context.onnx.clip([x, *bounds])
 
 

@@ -163,7 +163,7 @@ def fusion_squared_mat_sub(context: TranslationContext) -> Sequence[str | None]:
 @translator("fusion_transpose_flatten_concat", emits=("Transpose", "Reshape", "Concat"))
 def fusion_transpose_flatten_concat(context: TranslationContext) -> str:
     """Each tensor transposed, made a matrix at `flatten_axis`, and all of them in a row."""
-    order = [int(axis) for axis in context.attr("trans_axis")]
+    order = context.ints("trans_axis")
     at = int(context.attr("flatten_axis"))
     matrices = []
     for x in context.inputs("x"):

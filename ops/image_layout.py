@@ -58,10 +58,10 @@ def explicit_pads(
             for size, window, stride in zip(sizes, kernel, strides, strict=True)
         ]
         return [total // 2 for total in totals], [total - total // 2 for total in totals]
-    given = [int(width) for width in context.attr("paddings")]
-    if len(given) == len(sizes):
-        return given, list(given)
-    return given[::2], given[1::2]
+    widths = context.ints("paddings")
+    if len(widths) == len(sizes):
+        return widths, list(widths)
+    return widths[::2], widths[1::2]
 
 
 def pads_to_the_end(

@@ -121,7 +121,7 @@ def unique(context: TranslationContext) -> list[str | None]:
     """The different elements, or slices, in order; where they stand and how many there are."""
     _refuse_computed(context, "x", "Use paddle.sort")
     x = context.static("x")
-    axis = [int(axis) for axis in context.attr("axis", ())]
+    axis = context.ints("axis")
     found = np.unique(x, True, True, True, axis=axis[0] if axis else None)
     parts = [found[0], found[1], np.asarray(found[2]).reshape(-1), found[3]]
     _counted(context)
@@ -133,7 +133,7 @@ def unique_consecutive(context: TranslationContext) -> list[str | None]:
     """The elements, or slices, without those like the one before; what each became, how many."""
     _refuse_computed(context, "x", "Use paddle.sort")
     x = context.static("x")
-    axis = [int(axis) for axis in context.attr("axis", ())]
+    axis = context.ints("axis")
     lines = np.moveaxis(x, axis[0], 0) if axis else x.reshape(-1)
     differs = (lines[1:] != lines[:-1]).reshape(len(lines) - 1, -1).any(axis=1)
     first = np.concatenate([[True], differs])
@@ -159,9 +159,8 @@ def gather_tree(context: TranslationContext) -> str:
     place = context.const(np.arange(batch * beams), "int32")
     found = []
     for step in reversed(range(steps)):
-        bounds = [context.shape_const([number]) for number in (step, step + 1, 0)]
         row, above = (
-            context.reshape(context.onnx.slice([tensor, *bounds]), [batch * beams])
+            context.reshape(context.slice(tensor, 0, step, step + 1), [batch * beams])
             for tensor in (ids, parents)
         )
         found.append(context.reshape(context.onnx.gather([row, place], 0), [1, batch, beams]))

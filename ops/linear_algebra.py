@@ -223,7 +223,7 @@ def lstsq(context: TranslationContext) -> list[str | None]:
     if driver == "gels" or not (context.is_used(2) or context.is_used(3)):
         return [solution, distances, None, None]
     values = _singular_values(context, x)
-    relative = float(context.static("rcond").reshape(()))
+    relative = context.number("rcond")
     largest = context.onnx.reducemax([values], [context.rank(values) - 1], 1)
     limit = context.onnx.mul([largest, context.const_like(relative, x)])
     rank = _count_above(context, values, limit, 2)

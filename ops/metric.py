@@ -48,8 +48,7 @@ def auc(context: TranslationContext) -> list[str]:
         written_as(context, index, dtype)
     x = context.input("x")
     rows, width = context.shape(x)
-    bounds = [context.shape_const([at]) for at in (width - 1, width, 1)]
-    chance = x if width == 1 else context.onnx.slice([x, *bounds])
+    chance = x if width == 1 else context.slice(x, 1, width - 1, width)
     label = context.reshape(context.input("label"), [rows])
     counts = [context.input(name) for name in ("stat_pos", "stat_neg")]
     attributes = {

@@ -98,7 +98,7 @@ def cut_at_run_time(context: TranslationContext, axes: list[int], steps: list[in
         NotSupported: a length does not follow from the program, or places move in larger steps.
     """
     part = context.input("x" if context.has("x") else "input")
-    dropped = [int(axis) for axis in context.attr("decrease_axis", ())]
+    dropped = context.ints("decrease_axis")
     cuts = bounds_at_run_time(context, axes, steps, dropped)
     for axis, step, cut in zip(axes, steps, cuts, strict=True):
         if isinstance(cut, Moving):

@@ -170,7 +170,7 @@ def dropout(context: TranslationContext) -> list[str | None]:
     outside training instead.
     """
     x = context.input("x")
-    p = float(context.static("p").reshape(()))
+    p = context.number("p")
     upscale = context.attr("mode", "upscale_in_train") == "upscale_in_train"
     if context.attr("is_test", 0):
         if upscale or p == 0.0:

@@ -77,8 +77,10 @@ def kthvalue(context: TranslationContext) -> list[str]:
     if not 0 <= place < shape[axis]:
         raise context.refuse(f"axis {axis} has {shape[axis]} elements, and k is {place + 1}.")
     ordered = context.graphcore.sort([x], axis, 0, 1)
-    bounds = [context.shape_const([number]) for number in (place, place + 1, axis)]
-    return [_without(context, context.onnx.slice([part, *bounds]), shape, axis) for part in ordered]
+    return [
+        _without(context, context.slice(part, axis, place, place + 1), shape, axis)
+        for part in ordered
+    ]
 
 
 @translator("mode", emits=("paddle_ipu.Mode", "Transpose", "Reshape", "Identity"))

@@ -288,7 +288,7 @@ def fake_dequantize_max_abs(context: TranslationContext) -> str:
 def fake_channel_wise_dequantize_max_abs(context: TranslationContext) -> str:
     """``x * scale / levels`` for each index of an axis; a second scale is one for all."""
     x, scales = context.input("x"), context.inputs("scales")
-    bits = [int(count) for count in context.attr("quant_bits", [8])]
+    bits = context.ints("quant_bits") or [8]
     if len(scales) == 1:
         return _restored(context, x, scales[0], 2.0 ** (bits[0] - 1) - 1, _channel(context))
     columns = max(int(context.attr("x_num_col_dims", 1)), 1)

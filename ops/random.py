@@ -50,10 +50,6 @@ def _seed(context: TranslationContext) -> int:
     return int(context.attr("seed", 0))
 
 
-def _number(context: TranslationContext, name: str) -> float:
-    return float(context.static(name).reshape(()))
-
-
 def _refuse_diagonal(context: TranslationContext) -> None:
     if int(context.attr("diag_num", 0)) != 0:
         raise context.refuse("diag_num is not supported; write the diagonal with paddle.diag.")
@@ -82,7 +78,7 @@ def gaussian_inplace(context: TranslationContext) -> str:
 )
 def uniform_(context: TranslationContext) -> str:
     """Numbers in [min, max)."""
-    low, high = _number(context, "min"), _number(context, "max")
+    low, high = context.number("min"), context.number("max")
     return uniform(context, context.ints("shape"), low, high, _seed(context))
 
 
@@ -106,7 +102,7 @@ def uniform_inplace(context: TranslationContext) -> str:
 def uniform_random_batch_size_like(context: TranslationContext) -> str:
     """Numbers in [min, max) of a shape, one of whose sizes is that of the input."""
     _refuse_diagonal(context)
-    shape = [int(size) for size in context.attr("shape")]
+    shape = context.ints("shape")
     size = context.shape(context.input("input"))[int(context.attr("input_dim_idx", 0))]
     shape[int(context.attr("output_dim_idx", 0))] = size
     low, high = float(context.attr("min", -1.0)), float(context.attr("max", 1.0))
@@ -121,7 +117,7 @@ def truncated_gaussian_random(context: TranslationContext) -> str:
     """Normal numbers between ``a`` and ``b``; Paddle 2 has two standard deviations for them."""
     mean, std = float(context.attr("mean", 0.0)), float(context.attr("std", 1.0))
     attributes = {
-        "shape": [int(size) for size in context.attr("shape")],
+        "shape": context.ints("shape"),
         "dtype": int(dialect.DTYPES[_float_dtype(context)]),
         "mean": mean,
         "scale": std,
@@ -183,7 +179,7 @@ def binomial(context: TranslationContext) -> str:
 def multinomial(context: TranslationContext) -> str:
     """Indices drawn in proportion to weights [..., C], with or without replacement."""
     x = context.input("x")
-    count, again = int(_number(context, "num_samples")), int(context.attr("replacement", 0))
+    count, again = int(context.number("num_samples")), int(context.attr("replacement", 0))
     classes = context.shape(x)[-1]
     if not again and count > classes:
         raise context.refuse(

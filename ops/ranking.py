@@ -14,8 +14,7 @@ def _parts(context: TranslationContext) -> list[str]:
         start = int(context.attr("start_index", 0)) % width
         length = int(context.attr("length", -1))
         end = width if length < 0 else min(start + length, width)
-        bounds = [context.shape_const([at]) for at in (start, end, 1)]
-        parts.append(context.onnx.slice([x, *bounds]))
+        parts.append(context.slice(x, 1, start, end))
     return parts
 
 

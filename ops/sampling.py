@@ -28,10 +28,7 @@ def grid_sample(context: TranslationContext) -> str:
 def affine_grid(context: TranslationContext) -> str:
     """``[x, y, (z), 1] @ theta.T`` for each point of an image whose corners are at -1 and 1."""
     theta = context.input("input")
-    if context.has("output_shape"):
-        shape = context.ints("output_shape")
-    else:
-        shape = [int(size) for size in context.attr("output_shape")]
+    shape = context.ints("output_shape")
     corners = bool(context.attr("align_corners", 1))
     axes = []
     for size in shape[2:]:
@@ -62,13 +59,8 @@ def maxout(context: TranslationContext) -> str:
 )
 def unpool(context: TranslationContext) -> str:
     """Zeros but for the elements of x, each at its index of the flattened image."""
-    x = context.input("x")
-    if context.has("output_size"):
-        wanted = context.ints("output_size")
-    else:
-        wanted = [int(size) for size in context.attr("output_size") or ()]
-    inputs = [x, context.input("indices")]
-    return context.extension("Unpool", inputs, {"sizes": [int(size) for size in wanted]})[0]
+    inputs = [context.input("x"), context.input("indices")]
+    return context.extension("Unpool", inputs, {"sizes": context.ints("output_size")})[0]
 
 
 @translator(

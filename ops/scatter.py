@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from paddle_ipu.ops.context import TranslationContext, product
+from paddle_ipu.ops.arrangement import places_of_diagonal
+from paddle_ipu.ops.context import TranslationContext, inverse_order, product
 from paddle_ipu.ops.moving_slices import Moving, bounds_at_run_time, onnx_bounds
 from paddle_ipu.ops.registry import translator
 from paddle_ipu.popart.shape_inference.shaping import slice_range
@@ -194,10 +195,10 @@ def _set_slice(context: TranslationContext, x: str, value: str) -> str:
     sliced = [counts.get(axis, dim) for axis, dim in enumerate(shape)]
     if 0 in sliced:
         return context.onnx.identity([x])
-    dropped = {int(axis) % rank for axis in context.attr("decrease_axes", ())}
+    dropped = {axis % rank for axis in context.ints("decrease_axes")}
     seen = [dim for axis, dim in enumerate(sliced) if axis not in dropped]
-    for axis in context.attr("none_axes", ()):
-        seen.insert(int(axis), 1)
+    for axis in context.ints("none_axes"):
+        seen.insert(axis, 1)
     dims = context.shape(value)
     while len(dims) > len(seen) and dims[0] == 1:
         dims = dims[1:]
@@ -229,14 +230,14 @@ def _set_slice(context: TranslationContext, x: str, value: str) -> str:
 def _cuts(context: TranslationContext, shape: list[int]) -> dict[int, range | Moving]:
     """The places of each cut axis."""
     rank = max(len(shape), 1)
-    axes = [int(axis) % rank for axis in context.attr("axes")]
+    axes = [axis % rank for axis in context.ints("axes")]
     steps = context.ints("steps")
     if context.is_constant("starts") and context.is_constant("ends"):
         found: Sequence[tuple[int, int] | Moving] = list(
             zip(context.ints("starts"), context.ints("ends"), strict=True)
         )
     else:
-        dropped = {int(axis) % rank for axis in context.attr("decrease_axes", ())}
+        dropped = {axis % rank for axis in context.ints("decrease_axes")}
         found = bounds_at_run_time(context, axes, steps, dropped)
     return {
         axis: bounds
@@ -275,7 +276,7 @@ _LENGTHS = "lengths must be constant; a start that is a tensor is not below zero
 def set_value(context: TranslationContext) -> str:
     """Numbers written into a slice."""
     x = context.input("x")
-    numbers = np.asarray(context.attr("values")).reshape([int(d) for d in context.attr("shape")])
+    numbers = np.asarray(context.attr("values")).reshape(context.ints("shape"))
     return _set_slice(context, x, context.const(numbers, context.dtype(x)))
 
 
@@ -327,10 +328,10 @@ def fill_diagonal_tensor(context: TranslationContext) -> str:
     rank = context.rank(x)
     dims = [int(context.attr(name)) % rank for name in ("dim1", "dim2")]
     order = [axis for axis in range(rank) if axis not in dims] + dims
-    turned = x if order == sorted(order) else context.onnx.transpose([x], order)
+    turned = context.transpose(x, order)
     *lead, rows, columns = context.shape(turned)
     offset = int(context.attr("offset", 0))
-    places = np.arange(rows * columns).reshape(rows, columns).diagonal(offset)
+    places = places_of_diagonal(rows, columns, offset)
     source = np.zeros(rows * columns, np.int32)
     source[places] = np.arange(len(places))
     hit = np.zeros([1] * len(lead) + [rows, columns], bool)
@@ -339,6 +340,4 @@ def fill_diagonal_tensor(context: TranslationContext) -> str:
     picked = context.onnx.gather([y, context.const(source)], len(lead))
     picked = context.reshape(picked, [*lead, rows, columns])
     filled = context.onnx.where([context.const(hit), picked, turned])
-    if order == sorted(order):
-        return filled
-    return context.onnx.transpose([filled], [int(at) for at in np.argsort(order)])
+    return context.transpose(filled, inverse_order(order))

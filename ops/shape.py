@@ -151,14 +151,14 @@ _LENGTHS = "lengths must be constant; a start that is a tensor is not below zero
 @translator("slice", emits=("Slice", "Gather", "Reshape", "Add"), limits=_LENGTHS)
 def slice_(context: TranslationContext) -> str:
     """A part along some axes; ``decrease_axis`` then drops dimensions of length 1."""
-    axes = [int(axis) for axis in context.attr("axes")]
+    axes = context.ints("axes")
     return _cut(context, axes, [1] * len(axes))
 
 
 @translator("strided_slice", emits=("Slice", "Gather", "Reshape", "Add"), limits=_LENGTHS)
 def strided_slice(context: TranslationContext) -> str:
     """A part along some axes, every n-th element."""
-    return _cut(context, [int(axis) for axis in context.attr("axes")], context.ints("strides"))
+    return _cut(context, context.ints("axes"), context.ints("strides"))
 
 
 def _cut(context: TranslationContext, axes: list[int], steps: list[int]) -> str:
@@ -180,7 +180,7 @@ def _cut(context: TranslationContext, axes: list[int], steps: list[int]) -> str:
 
 
 def _dropped(context: TranslationContext, cut: str) -> str:
-    drop = {axis % context.rank(cut) for axis in context.attr("decrease_axis", ())}
+    drop = {axis % context.rank(cut) for axis in context.ints("decrease_axis")}
     dims = [dim for axis, dim in enumerate(context.shape(cut)) if axis not in drop]
     return context.reshape(cut, dims)
 
@@ -231,7 +231,7 @@ def meshgrid(context: TranslationContext) -> list[str]:
 def flip(context: TranslationContext) -> str:
     """The order of elements reversed along axes."""
     x = context.input("x")
-    axes = [int(axis) % context.rank(x) for axis in context.attr("axis")]
+    axes = [axis % context.rank(x) for axis in context.ints("axis")]
     return context.graphcore.reverse([x], axes)
 
 
@@ -241,22 +241,17 @@ def flip(context: TranslationContext) -> str:
 def roll(context: TranslationContext) -> str:
     """Elements moved along axes, those that leave at the end put in front."""
     x = context.input("x")
-    shape, axes = context.shape(x), [int(axis) for axis in context.attr("axis", ())]
+    shape, axes = context.shape(x), context.ints("axis")
     moved = x if axes else context.reshape(x, [-1])
     for shift, axis in zip(context.ints("shifts"), axes or [0], strict=True):
         axis %= context.rank(moved)
         size = context.shape(moved)[axis]
         at = -shift % max(size, 1)
         if at:
-            parts = [_range(context, moved, axis, at, size), _range(context, moved, axis, 0, at)]
+            parts = [context.slice(moved, axis, at, size), context.slice(moved, axis, 0, at)]
             moved = context.onnx.concat(parts, axis)
     moved = context.reshape(moved, shape)
     return context.onnx.identity([x]) if moved == x else moved
-
-
-def _range(context: TranslationContext, x: str, axis: int, start: int, end: int) -> str:
-    operands = [context.shape_const([number]) for number in (start, end, axis)]
-    return context.onnx.slice([x, *operands])
 
 
 @translator("repeat_interleave", emits=("Reshape", "Expand"))
@@ -299,18 +294,15 @@ def pad3d(context: TranslationContext) -> str:
 @translator("pad", emits=("Pad",), limits="the paddings must be constant")
 def pad(context: TranslationContext) -> str:
     """Padding of every axis by a number before and a number after."""
-    widths = [int(width) for width in context.attr("paddings")]
+    widths = context.ints("paddings")
     return _padded(context, list(zip(widths[::2], widths[1::2], strict=True)), "constant")
 
 
 def _padded(context: TranslationContext, pairs: list[tuple[int, int]], mode: str) -> str:
     x = context.input("x")
     widths = context.shape_const([before for before, _ in pairs] + [after for _, after in pairs])
-    if context.has("pad_value"):
-        number = float(context.static("pad_value").reshape(()))
-    else:
-        number = float(context.attr("pad_value", 0.0))
-    return context.onnx.pad([x, widths, context.const_like(number, x)], mode)
+    number = context.const_like(context.number("pad_value", 0.0), x)
+    return context.onnx.pad([x, widths, number], mode)
 
 
 @translator("tril", emits=("Where",))
