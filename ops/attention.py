@@ -28,6 +28,7 @@ def attend(
     causal: bool = False,
     dropout: float = 0.0,
     counts: str | None = None,
+    heads_last: bool = False,
 ) -> str:
     """q [B, H, S, D], k [B, H / G, T, D] and v [B, H / G, T, E] -> [B, H, S, E].
 
@@ -41,8 +42,11 @@ def attend(
         causal: position s sees positions up to s only.
         dropout: probability with which a weight is left out; the others are scaled up.
         counts: instead of a mask, truth values; where a query sees no key at all it gives 0.
+        heads_last: q, k, v and the result are [B, S, H, D].
     """
     onnx = context.onnx
+    if heads_last:
+        q, k, v = (heads_first(context, tensor) for tensor in (q, k, v))
     batch, heads, rows, depth = context.shape(q)
     groups, columns = context.shape(k)[1:3]
     if heads % groups:
@@ -53,14 +57,13 @@ def attend(
         k = context.reshape(k, [batch, groups, 1, columns, depth])
         v = context.reshape(v, [batch, groups, 1, columns, context.shape(v)[-1]])
     rank = context.rank(k)
-    turned = onnx.transpose([k], [*range(rank - 2), rank - 1, rank - 2])
-    scores = onnx.matmul([q, turned])
+    scores = onnx.matmul([q, context.swap_last_axes(k)])
     factor = 1 / math.sqrt(depth) if scale is None else scale
     if factor != 1.0:
         scores = onnx.mul([scores, context.const_like(factor, q)])
-    for given in (mask, counts):
-        if given is not None:
-            added = _added(context, given, context.dtype(q))
+    for hidden in (mask, counts):
+        if hidden is not None:
+            added = _added(context, hidden, context.dtype(q))
             if shared > 1:
                 added = _for_groups(context, added, groups, shared)
             scores = onnx.add([scores, added])
@@ -82,7 +85,8 @@ def attend(
         weights = onnx.mul([weights, context.const_like(0.0, q)])
     elif dropout > 0.0:
         weights = onnx.dropout([weights], 1, dropout)[0]
-    return context.reshape(onnx.matmul([weights, v]), [batch, heads, rows, context.shape(v)[-1]])
+    out = context.reshape(onnx.matmul([weights, v]), [batch, heads, rows, context.shape(v)[-1]])
+    return heads_first(context, out) if heads_last else out
 
 
 def _added(context: TranslationContext, mask: str, dtype: str) -> str:
@@ -108,21 +112,16 @@ def heads_first(context: TranslationContext, x: str) -> str:
     return context.onnx.transpose([x], [0, 2, 1, 3])
 
 
-def _sequence_first(
-    context: TranslationContext,
-    q: str,
-    k: str,
-    v: str,
-    mask: str | None = None,
-    scale: float | None = None,
-    causal: bool | None = None,
-) -> str:
-    """Attention of [B, S, H, D], with the node's `dropout` and its `causal` where that is None."""
-    dropout = 0.0 if context.attr("is_test", 0) else float(context.attr("dropout", 0.0))
-    q, k, v = (heads_first(context, tensor) for tensor in (q, k, v))
-    is_causal = bool(context.attr("causal", 0)) if causal is None else causal
-    out = attend(context, q, k, v, scale=scale, mask=mask, causal=is_causal, dropout=dropout)
-    return heads_first(context, out)
+def dropout_rate(context: TranslationContext, name: str = "dropout") -> float:
+    """The node's attribute `name` in training, else 0."""
+    return 0.0 if context.attr("is_test", 0) else float(context.attr(name, 0.0))
+
+
+def _flash(context: TranslationContext, q: str, k: str, v: str) -> list[str]:
+    """Attention of [B, S, H, D] by the attributes of a flash_attn."""
+    mask, causal = context.optional("attn_mask"), bool(context.attr("causal", 0))
+    dropout = dropout_rate(context)
+    return [attend(context, q, k, v, mask=mask, causal=causal, dropout=dropout, heads_last=True)]
 
 
 def refuse_statistics(context: TranslationContext, *names: str) -> None:
@@ -132,7 +131,8 @@ def refuse_statistics(context: TranslationContext, *names: str) -> None:
             raise context.refuse(f"its result {name} cannot be read: it belongs to GPU kernels.")
 
 
-_KERNELS = ("softmax", "softmax_lse", "seed_offset")
+KERNEL_RESULTS = ("softmax", "softmax_lse", "seed_offset")
+"""Results of the flash_attn family behind the output."""
 
 
 @translator(
@@ -142,9 +142,8 @@ _KERNELS = ("softmax", "softmax_lse", "seed_offset")
 )
 def flash_attn(context: TranslationContext) -> list[str]:
     """q, k, v [B, S, H, D] -> [B, S, H, D]."""
-    refuse_statistics(context, *_KERNELS)
-    q, k, v = (context.input(name) for name in "qkv")
-    return [_sequence_first(context, q, k, v, context.optional("attn_mask"))]
+    refuse_statistics(context, *KERNEL_RESULTS)
+    return _flash(context, *(context.input(name) for name in "qkv"))
 
 
 def unpacked(context: TranslationContext, qkv: str) -> list[str]:
@@ -170,9 +169,8 @@ def unpacked(context: TranslationContext, qkv: str) -> list[str]:
 )
 def flash_attn_qkvpacked(context: TranslationContext) -> list[str]:
     """qkv [B, S, 3, H, D] -> [B, S, H, D]."""
-    refuse_statistics(context, *_KERNELS)
-    q, k, v = unpacked(context, context.input("qkv"))
-    return [_sequence_first(context, q, k, v, context.optional("attn_mask"))]
+    refuse_statistics(context, *KERNEL_RESULTS)
+    return _flash(context, *unpacked(context, context.input("qkv")))
 
 
 @translator(
@@ -187,18 +185,17 @@ def memory_efficient_attention(context: TranslationContext) -> list[str]:
     for name in ("cu_seqlens_q", "cu_seqlens_k", "causal_diagonal", "seqlen_k"):
         if context.has(name):
             raise context.refuse(f"{name} is not supported; give a bias that masks instead.")
-    q, k, v = (context.input(name) for name in ("query", "key", "value"))
     scale = float(context.attr("scale", -1.0))
-    dropout = 0.0 if context.attr("is_test", 0) else float(context.attr("dropout_p", 0.0))
     out = attend(
         context,
-        *(heads_first(context, tensor) for tensor in (q, k, v)),
+        *(context.input(name) for name in ("query", "key", "value")),
         scale=None if scale < 0 else scale,
         mask=context.optional("bias"),
         causal=bool(context.attr("causal", 0)),
-        dropout=dropout,
+        dropout=dropout_rate(context, "dropout_p"),
+        heads_last=True,
     )
-    return [heads_first(context, out)]
+    return [out]
 
 
 @translator(
@@ -218,13 +215,14 @@ def fused_dot_product_attention(context: TranslationContext) -> list[str]:
     p = float(context.attr("dropout_probability", 0.0)) if context.attr("is_training", 0) else 0.0
     out = attend(
         context,
-        *(heads_first(context, context.input(name)) for name in "qkv"),
+        *(context.input(name) for name in "qkv"),
         scale=float(context.attr("scaling_factor", 1.0)),
         mask=bias,
         causal=kind == "causal",
         dropout=p,
+        heads_last=True,
     )
-    return [heads_first(context, out)]
+    return [out]
 
 
 @translator(
@@ -233,7 +231,7 @@ def fused_dot_product_attention(context: TranslationContext) -> list[str]:
 def self_dp_attention(context: TranslationContext) -> str:
     """x [B, S, 3, H, D], queries, keys and values -> [B, S, H, D], scores times `alpha`."""
     q, k, v = unpacked(context, context.input("x"))
-    return _sequence_first(context, q, k, v, scale=float(context.attr("alpha", 1.0)))
+    return attend(context, q, k, v, scale=float(context.attr("alpha", 1.0)), heads_last=True)
 
 
 @translator(
@@ -256,9 +254,8 @@ def multihead_matmul(context: TranslationContext) -> str:
     qkv = context.onnx.matmul([x, context.reshape(w, [width, total])])
     qkv = context.onnx.add([qkv, context.reshape(context.input("bias"), [total])])
     q, k, v = unpacked(context, context.reshape(qkv, [batch, steps, 3, heads, depth]))
-    out = _sequence_first(
-        context, q, k, v, context.optional("bias_qk"), float(context.attr("alpha", 1.0))
-    )
+    scale, mask = float(context.attr("alpha", 1.0)), context.optional("bias_qk")
+    out = attend(context, q, k, v, scale=scale, mask=mask, heads_last=True)
     return context.reshape(out, [batch, steps, heads * depth])
 
 

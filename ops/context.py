@@ -257,6 +257,21 @@ class TranslationContext:
             return tensor
         return self.onnx.transpose([tensor], list(order))
 
+    def swap_last_axes(self, tensor: str) -> str:
+        """Matrices transposed; a vector as it is."""
+        rank = self.rank(tensor)
+        if rank < 2:
+            return tensor
+        return self.onnx.transpose([tensor], [*range(rank - 2), rank - 1, rank - 2])
+
+    def axis_last(self, tensor: str, axis: int) -> str:
+        """The tensor with `axis` moved behind the others."""
+        return self.transpose(tensor, _axis_last(self.rank(tensor), axis))
+
+    def last_axis_back(self, tensor: str, axis: int) -> str:
+        """The inverse of `axis_last`."""
+        return self.transpose(tensor, inverse_order(_axis_last(self.rank(tensor), axis)))
+
     def slice(self, tensor: str, axis: int, start: int, end: int) -> str:
         """The tensor from `start` up to `end` along one axis."""
         bounds = [self.shape_const([number]) for number in (start, end, axis)]
@@ -377,6 +392,11 @@ class _Opset:
 
         setattr(self, name, call)
         return call
+
+
+def _axis_last(rank: int, axis: int) -> list[int]:
+    axis %= max(rank, 1)
+    return sorted(range(rank), key=lambda at: at == axis)
 
 
 def inverse_order(order: Sequence[int]) -> list[int]:

@@ -86,8 +86,6 @@ def conv2d_transpose(context: TranslationContext) -> str:
 def conv2d_transpose_bias(context: TranslationContext) -> str:
     """`conv2d_transpose` plus a number for each channel."""
     y = conv2d_transpose(context)
-    if not isinstance(y, str):
-        raise TypeError(f"conv2d_transpose gave {type(y).__name__}, expected a tensor")
     behind = 0 if is_channels_last(context) else 2
     bias = context.input("bias")
     dims = [*context.shape(bias), *[1] * behind]

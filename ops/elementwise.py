@@ -142,6 +142,13 @@ def add_n(context: TranslationContext) -> str:
     return context.onnx.sum(context.inputs("inputs"))
 
 
+@translator("increment", emits=("Add",))
+def increment(context: TranslationContext) -> str:
+    """``x + value``; the value is a number of x's dtype."""
+    x = context.input("x")
+    return context.onnx.add([x, context.const_like(context.attr("value", 1.0), x)])
+
+
 @translator("pow", emits=("Pow",))
 def power(context: TranslationContext) -> str:
     """``x ** y`` with a constant exponent."""

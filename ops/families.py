@@ -44,7 +44,6 @@ from paddle_ipu.ops import (  # noqa: F401
     scatter,
     shape,
     special,
-    state,
     statistics,
     tensor_array,
     vector_norm,

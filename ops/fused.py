@@ -125,11 +125,11 @@ def fused_gemm_epilogue(context: TranslationContext) -> Sequence[str | None]:
     shape = context.shape(x)
     if context.attr("trans_x", 0):
         x = context.reshape(x, [shape[0], product(shape[1:])])
-        x, outer = context.onnx.transpose([x], [1, 0]), shape[1:]
+        x, outer = context.swap_last_axes(x), shape[1:]
     else:
         x, outer = context.reshape(x, [product(shape[:-1]), shape[-1]]), shape[:-1]
     if context.attr("trans_y", 0):
-        y = context.onnx.transpose([y], [1, 0])
+        y = context.swap_last_axes(y)
     out = total(context, [context.onnx.matmul([x, y]), bias])
     name = str(context.attr("activation", "none"))
     out = activate(context, out, "gelu_tanh" if name == "gelu" else name)
@@ -284,8 +284,7 @@ def fused_linear_param_grad_add(context: TranslationContext) -> list[str | None]
     inner, outer = context.shape(x)[-1], context.shape(dout)[-1]
     rows = product(context.shape(x)[:-1])
     flat, gradient = context.reshape(x, [rows, inner]), context.reshape(dout, [rows, outer])
-    turned = context.onnx.transpose([flat], [1, 0])
-    of_weight = context.onnx.matmul([turned, gradient])
+    of_weight = context.onnx.matmul([context.swap_last_axes(flat), gradient])
     found: list[str | None] = [total(context, [of_weight, context.optional("dweight")]), None]
     if context.attr("has_bias", 1):
         of_bias = context.onnx.reducesum([gradient], [0], 0)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from paddle_ipu.ops.context import TranslationContext, product
 from paddle_ipu.ops.fused_activation import activate
+from paddle_ipu.ops.image_layout import channels_back, channels_first, is_channels_last
+from paddle_ipu.ops.norm import group_normalized, layer_normalized
 from paddle_ipu.ops.registry import translator
 
 
@@ -25,27 +25,6 @@ def total(context: TranslationContext, terms: Sequence[str | None]) -> str:
     for term in given[1:]:
         found = context.onnx.add([found, term])
     return found
-
-
-def layer_normal(
-    context: TranslationContext,
-    x: str,
-    axis: int,
-    scale: str | None,
-    bias: str | None,
-    epsilon: float,
-) -> str:
-    """``(x - mean) / sqrt(variance + epsilon) * scale + bias`` over the dimensions from `axis`."""
-    shape = context.shape(x)
-    axis %= len(shape)
-    rows, columns = product(shape[:axis]), product(shape[axis:])
-    dtype = context.dtype(x)
-    scale = context.const(np.ones(columns), dtype) if scale is None else scale
-    bias = context.const(np.zeros(columns), dtype) if bias is None else bias
-    flat = context.reshape(x, [rows, columns])
-    vectors = [context.reshape(vector, [columns]) for vector in (scale, bias)]
-    normal = context.graphcore.groupnormalization([flat, *vectors], 1, epsilon)[0]
-    return context.reshape(normal, shape)
 
 
 def rms_normal(
@@ -124,7 +103,7 @@ def fast_ln(context: TranslationContext) -> Sequence[str | None]:
     refuse_results(context, "mean", "invvar")
     epsilon = float(context.attr("epsilon", 1e-5))
     x, scale, bias = (context.input(name) for name in ("x", "scale", "bias"))
-    return [layer_normal(context, x, -1, scale, bias, epsilon), None, None]
+    return [layer_normalized(context, x, -1, scale, bias, epsilon), None, None]
 
 
 @translator(
@@ -141,7 +120,7 @@ def fused_bias_residual_layernorm(context: TranslationContext) -> Sequence[str |
         # Without either the kernel only adds.
         return [x, x, None, None]
     axis, epsilon = int(context.attr("begin_norm_axis", 1)), float(context.attr("epsilon", 1e-5))
-    return [layer_normal(context, x, axis, scale, shift, epsilon), x, None, None]
+    return [layer_normalized(context, x, axis, scale, shift, epsilon), x, None, None]
 
 
 @translator(
@@ -161,7 +140,7 @@ def fused_bias_dropout_residual_layer_norm(context: TranslationContext) -> Seque
     x = total(context, [x, context.input("residual")])
     scale, shift = context.optional("ln_scale"), context.optional("ln_bias")
     epsilon = float(context.attr("ln_epsilon", 1e-5))
-    return [layer_normal(context, x, -1, scale, shift, epsilon), x, None, None, None]
+    return [layer_normalized(context, x, -1, scale, shift, epsilon), x, None, None, None]
 
 
 def drop(context: TranslationContext, x: str, p: float, mode: str) -> str:
@@ -187,7 +166,7 @@ def skip_layernorm(context: TranslationContext) -> str:
     x = total(context, [context.input("x"), context.input("y")])
     axis, epsilon = int(context.attr("begin_norm_axis", 1)), float(context.attr("epsilon", 1e-5))
     scale, bias = context.input("scale"), context.input("bias")
-    return layer_normal(context, x, axis, scale, bias, epsilon)
+    return layer_normalized(context, x, axis, scale, bias, epsilon)
 
 
 @translator(
@@ -204,7 +183,7 @@ def fused_embedding_eltwise_layernorm(context: TranslationContext) -> str:
         found.append(context.onnx.gather([table, ids], 0))
     epsilon = float(context.attr("epsilon", 1e-5))
     scale, bias = context.input("scale"), context.input("bias")
-    return layer_normal(context, total(context, found), -1, scale, bias, epsilon)
+    return layer_normalized(context, total(context, found), -1, scale, bias, epsilon)
 
 
 @translator(
@@ -223,7 +202,7 @@ def fused_fc_elementwise_layernorm(context: TranslationContext) -> Sequence[str 
     summed = total(context, [context.reshape(linear, context.shape(y)), y])
     axis, epsilon = int(context.attr("begin_norm_axis", 1)), float(context.attr("epsilon", 1e-5))
     scale, bias = context.optional("scale"), context.optional("bias1")
-    return [layer_normal(context, summed, axis, scale, bias, epsilon), None, None]
+    return [layer_normalized(context, summed, axis, scale, bias, epsilon), None, None]
 
 
 @translator(
@@ -235,23 +214,8 @@ def add_group_norm_silu(context: TranslationContext) -> Sequence[str | None]:
     """Group normalisation of ``x + residual``, then SiLU if asked; the sum is the second result."""
     refuse_results(context, "mean", "variance", first=2)
     x = total(context, [context.input("x"), context.optional("residual")])
-    last = str(context.attr("data_format", "NCHW")) == "NHWC"
-    rank = context.rank(x)
-    image = x
-    if last:
-        image = context.onnx.transpose([x], [0, rank - 1, *range(1, rank - 1)])
-    channels, dtype = context.shape(image)[1], context.dtype(x)
-    scale, bias = context.optional("scale"), context.optional("bias")
-    normal = context.graphcore.groupnormalization(
-        [
-            image,
-            context.const(np.ones(channels), dtype) if scale is None else scale,
-            context.const(np.zeros(channels), dtype) if bias is None else bias,
-        ],
-        int(context.attr("groups", -1)),
-        float(context.attr("epsilon", 1e-5)),
-    )[0]
+    last = is_channels_last(context)
+    image = channels_first(context, x, last)
+    normal = group_normalized(context, image, int(context.attr("groups", -1)))
     out = activate(context, normal, str(context.attr("activation", "")))
-    if last:
-        out = context.onnx.transpose([out], [0, *range(2, rank), 1])
-    return [out, x, None, None]
+    return [channels_back(context, out, last), x, None, None]

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from paddle_ipu.ops.attention import attend, heads_first, unpacked
 from paddle_ipu.ops.context import TranslationContext
 from paddle_ipu.ops.fused_activation import activate
-from paddle_ipu.ops.fused_norm import drop, layer_normal, total
+from paddle_ipu.ops.fused_norm import drop, total
+from paddle_ipu.ops.norm import layer_normalized
 from paddle_ipu.ops.registry import translator
 
 
@@ -30,7 +31,7 @@ def _refuse_results(context: TranslationContext, kept: int) -> None:
 
 def _normal(context: TranslationContext, x: str, name: str, number: str, epsilon: str) -> str:
     scale, bias = (context.optional(f"{name}_{part}{number}") for part in ("scale", "bias"))
-    return layer_normal(context, x, -1, scale, bias, float(context.attr(epsilon, 1e-5)))
+    return layer_normalized(context, x, -1, scale, bias, float(context.attr(epsilon, 1e-5)))
 
 
 def _dropped(context: TranslationContext, x: str, rate: str, implementation: str) -> str:
@@ -92,8 +93,7 @@ def fused_attention(context: TranslationContext) -> Sequence[str | None]:
         depth = context.shape(weight)[1] // 3 // heads
     else:
         _, heads, depth, _ = context.shape(weight)
-        flat = context.reshape(weight, [3 * heads * depth, width])
-        weight = context.onnx.transpose([flat], [1, 0])
+        weight = context.swap_last_axes(context.reshape(weight, [3 * heads * depth, width]))
     qkv = context.onnx.matmul([hidden, weight])
     bias = context.optional("qkv_bias")
     if bias is not None:

@@ -9,14 +9,6 @@ from paddle_ipu.ops.context import TranslationContext, product
 from paddle_ipu.ops.registry import translator
 
 
-def _transposed(context: TranslationContext, tensor: str) -> str:
-    rank = context.rank(tensor)
-    if rank < 2:
-        return tensor
-    order = [*range(rank - 2), rank - 1, rank - 2]
-    return context.onnx.transpose([tensor], order)
-
-
 @translator("matmul", emits=("MatMul", "Transpose"))
 def matmul(context: TranslationContext) -> str:
     """NumPy's matmul, either operand's last two dimensions swapped where asked.
@@ -26,9 +18,9 @@ def matmul(context: TranslationContext) -> str:
     """
     x, y = context.input("x"), context.input("y")
     if context.attr("transpose_x", 0):
-        x = _transposed(context, x)
+        x = context.swap_last_axes(x)
     if context.attr("transpose_y", 0):
-        y = _transposed(context, y)
+        y = context.swap_last_axes(y)
     result = context.onnx.matmul([x, y])
     factor = context.attr("serialize_factor")
     if factor is not None:
@@ -86,7 +78,7 @@ def linear_v2(context: TranslationContext) -> str:
     """``input @ weight + bias``, the weight transposed where asked."""
     weight = context.input("weight")
     if context.attr("transpose_weight", 0):
-        weight = _transposed(context, weight)
+        weight = context.swap_last_axes(weight)
     found = context.onnx.matmul([context.input("input"), weight])
     return context.onnx.add([found, context.input("bias")])
 

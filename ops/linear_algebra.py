@@ -195,9 +195,7 @@ def lu_solve(context: TranslationContext) -> str:
     steps = [(lower, {"upper": 0, "unit": 1}), (upper, {"upper": 1, "unit": 0})]
     transposed = str(context.attr("trans", "N")) != "N"
     if not transposed:
-        rank = context.rank(exchange)
-        order = [*range(rank - 2), rank - 1, rank - 2]
-        right = context.onnx.matmul([context.onnx.transpose([exchange], order), right])
+        right = context.onnx.matmul([context.swap_last_axes(exchange), right])
     for matrix, kind in steps[::-1] if transposed else steps:
         attributes = {**kind, "transpose": int(transposed)}
         right = context.extension("TriangularSolve", [matrix, right], attributes)[0]

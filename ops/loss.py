@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from paddle_ipu.ops.context import TranslationContext
-from paddle_ipu.ops.norm import on_last_axis
 from paddle_ipu.ops.registry import translator
 
 REDUCTIONS = {0: "Sum", 1: "Mean", 2: "NoReduction"}
@@ -23,14 +22,14 @@ def cross_entropy_with_softmax(context: TranslationContext) -> list[str | None]:
     """
     logits, label = context.input("input"), context.input("label")
     axis = int(context.attr("axis", -1)) % context.rank(logits)
-    moved, back = on_last_axis(context, logits, axis)
+    moved = context.axis_last(logits, axis)
     last = context.rank(moved) - 1
     takes_logits = bool(context.attr("use_softmax", 1))
     logs = context.onnx.logsoftmax([moved], last) if takes_logits else context.onnx.log([moved])
     loss_shape = context.shape(logits)
     loss_shape[axis] = 1
     if context.attr("soft_label", 0):
-        weights, _ = on_last_axis(context, context.graphcore.detach([label]), axis)
+        weights = context.axis_last(context.graphcore.detach([label]), axis)
         products = context.onnx.mul([weights, logs])
         loss = context.onnx.neg([context.onnx.reducesum([products], [last], 0)])
     else:
@@ -42,7 +41,7 @@ def cross_entropy_with_softmax(context: TranslationContext) -> list[str | None]:
         if takes_logits:
             # As in Paddle, no gradient comes back through the softmax result.
             softmax = context.onnx.softmax([context.graphcore.detach([moved])], last)
-            softmax = softmax if back is None else context.onnx.transpose([softmax], back)
+            softmax = context.last_axis_back(softmax, axis)
         else:
             softmax = context.graphcore.detach([logits])
     return [softmax, context.reshape(loss, loss_shape)]
@@ -87,7 +86,7 @@ def nll_loss(context: TranslationContext) -> list[str]:
 
     Results are the loss and that sum.
     """
-    logs, _ = on_last_axis(context, context.input("input"), 1)
+    logs = context.axis_last(context.input("input"), 1)
     label = context.index(context.input("label"))
     ignored = int(context.attr("ignore_index", -100))
     loss = negative_log_likelihood(context, logs, label, ignored)

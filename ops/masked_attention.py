@@ -6,19 +6,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from paddle_ipu.ops.attention import attend, heads_first, refuse_statistics, unpacked
+from paddle_ipu.ops.attention import (
+    KERNEL_RESULTS,
+    attend,
+    dropout_rate,
+    heads_first,
+    refuse_statistics,
+    unpacked,
+)
 from paddle_ipu.ops.context import TranslationContext
 from paddle_ipu.ops.registry import translator
-
-_KERNELS = ("softmax", "softmax_lse", "seed_offset")
 
 
 def _sequence_of(context: TranslationContext, ends: str, tokens: int) -> str:
     """For each of `tokens` tokens, how many of the sequences end before it, as floats [tokens]."""
     count = context.shape(ends)[0]
-    bounds = context.onnx.slice(
-        [ends, *(context.shape_const([number]) for number in (1, count, 0))]
-    )
+    bounds = context.slice(ends, 0, 1, count)
     places = context.const(np.arange(tokens, dtype=np.int32)[:, None], context.dtype(ends))
     inside = context.onnx.less([places, context.reshape(bounds, [1, count - 1])])
     past = context.cast(context.onnx.logical_not([inside]), "float32")
@@ -42,7 +45,6 @@ def _of_sequences(context: TranslationContext, q: str, k: str, v: str) -> str:
     same = context.onnx.equal(
         [context.reshape(of_q, [1, 1, tokens, 1]), context.reshape(of_k, [1, 1, 1, keys])]
     )
-    dropout = 0.0 if context.attr("is_test", 0) else float(context.attr("dropout", 0.0))
     first, second, third = (
         heads_first(context, context.reshape(x, [1, *context.shape(x)])) for x in (q, k, v)
     )
@@ -54,7 +56,7 @@ def _of_sequences(context: TranslationContext, q: str, k: str, v: str) -> str:
         scale=float(context.attr("scale")),
         counts=same,
         causal=causal,
-        dropout=dropout,
+        dropout=dropout_rate(context),
     )
     return context.reshape(heads_first(context, out), context.shape(q))
 
@@ -72,7 +74,7 @@ _OF_SEQUENCES = (
 )
 def flash_attn_unpadded(context: TranslationContext) -> Sequence[str | None]:
     """Attention within each sequence; cu_seqlens says where sequences begin among the tokens."""
-    refuse_statistics(context, *_KERNELS)
+    refuse_statistics(context, *KERNEL_RESULTS)
     return [_of_sequences(context, *(context.input(name) for name in "qkv"))]
 
 
@@ -83,7 +85,7 @@ def flash_attn_unpadded(context: TranslationContext) -> Sequence[str | None]:
 )
 def flash_attn_varlen_qkvpacked(context: TranslationContext) -> Sequence[str | None]:
     """The same of qkv [tokens, 3, H, D]."""
-    refuse_statistics(context, *_KERNELS)
+    refuse_statistics(context, *KERNEL_RESULTS)
     if context.attr("varlen_padded", 1):
         raise context.refuse("padded sequences are not supported; give varlen_padded=False.")
     return [_of_sequences(context, *unpacked(context, context.input("qkv")))]
@@ -132,7 +134,7 @@ def flashmask_attention(context: TranslationContext) -> Sequence[str | None]:
     from the first on, and up to the second; with n = 4 from the first up to the second, and from
     the third up to the fourth.
     """
-    refuse_statistics(context, *_KERNELS)
+    refuse_statistics(context, *KERNEL_RESULTS)
     onnx, causal = context.onnx, bool(context.attr("causal", 0))
     q, k, v = (heads_first(context, context.input(name)) for name in "qkv")
     indices = context.input("startend_row_indices")
@@ -154,7 +156,7 @@ def flashmask_attention(context: TranslationContext) -> Sequence[str | None]:
     else:
         outside = [_outside(context, *before[at : at + 2]) for at in (0, 2)]
         seen = onnx.logical_and(outside)
-    dropout = 0.0 if context.attr("is_test", 0) else float(context.attr("dropout", 0.0))
+    dropout = dropout_rate(context)
     out = attend(context, q, k, v, causal=causal, counts=seen, dropout=dropout)
     return [heads_first(context, out)]
 
@@ -179,9 +181,9 @@ def flash_attn_v3(context: TranslationContext) -> Sequence[str | None]:
         raise context.refuse(
             f"windows and softcap are not supported, got {windows} and {context.attr('softcap')}."
         )
-    q, k, v = (heads_first(context, context.input(name)) for name in "qkv")
+    q, k, v = (context.input(name) for name in "qkv")
     scale, causal = float(context.attr("softmax_scale")), bool(context.attr("is_causal", 0))
-    return [heads_first(context, attend(context, q, k, v, scale=scale, causal=causal))]
+    return [attend(context, q, k, v, scale=scale, causal=causal, heads_last=True)]
 
 
 @translator(
@@ -201,8 +203,7 @@ def sparse_attention(context: TranslationContext) -> Sequence[str | None]:
     q, k, v, offset, columns = (context.input(n) for n in ("q", "k", "v", "offset", "columns"))
     batch, heads, rows, _ = context.shape(q)
     count = context.shape(columns)[2]
-    ends = onnx.slice([offset, *(context.shape_const([number]) for number in (1, rows + 1, 2))])
-    ends = context.reshape(ends, [batch, heads, 1, rows])
+    ends = context.reshape(context.slice(offset, 2, 1, rows + 1), [batch, heads, 1, rows])
     numbers = np.arange(count, dtype=np.int32).reshape(1, 1, count, 1)
     before = onnx.less([context.const(numbers, context.dtype(offset)), ends])
     past = context.cast(onnx.logical_not([before]), context.dtype(columns))

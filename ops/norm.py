@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from paddle_ipu.ops.context import TranslationContext, product
+from paddle_ipu.ops.context import TranslationContext, inverse_order, product
 from paddle_ipu.ops.image_layout import (
     channels_back,
     channels_first,
@@ -14,25 +14,15 @@ from paddle_ipu.ops.image_layout import (
 from paddle_ipu.ops.registry import translator
 
 
-def on_last_axis(context: TranslationContext, x: str, axis: int) -> tuple[str, list[int] | None]:
-    """`x` with `axis` moved last, and the order that moves it back (None where it was last)."""
-    rank = context.rank(x)
-    axis %= max(rank, 1)
-    if rank == 0 or axis == rank - 1:
-        return x, None
-    order = [*(a for a in range(rank) if a != axis), axis]
-    back = [order.index(a) for a in range(rank)]
-    return context.onnx.transpose([x], order), back
-
-
 def _last_axis_op(context: TranslationContext, builder_name: str) -> str:
     x = context.input("x")
     if context.rank(x) == 0:
         alone = getattr(context.onnx, builder_name)([context.reshape(x, [1])], 0)
         return context.reshape(alone, [])
-    x, back = on_last_axis(context, x, int(context.attr("axis", -1)))
-    result = str(getattr(context.onnx, builder_name)([x], context.rank(x) - 1))
-    return result if back is None else context.onnx.transpose([result], back)
+    axis = int(context.attr("axis", -1))
+    moved = context.axis_last(x, axis)
+    result = getattr(context.onnx, builder_name)([moved], context.rank(x) - 1)
+    return context.last_axis_back(result, axis)
 
 
 @translator("softmax", emits=("Softmax", "Transpose", "Reshape"))
@@ -54,34 +44,57 @@ def log_softmax(context: TranslationContext) -> str:
 )
 def layer_norm(context: TranslationContext) -> list[str | None]:
     """``(x - mean) / sqrt(variance + epsilon) * scale + bias`` over the trailing dimensions."""
-    x = context.input("x")
-    shape = context.shape(x)
-    axis = int(context.attr("begin_norm_axis", 1))
-    rows, columns = product(shape[:axis]), product(shape[axis:])
-    dtype = context.dtype(x)
+    _refuse_statistics(context)
+    axis, epsilon = int(context.attr("begin_norm_axis", 1)), float(context.attr("epsilon", 1e-5))
     scale, bias = context.optional("scale"), context.optional("bias")
-    scale = scale or context.const(np.ones(columns), dtype)
-    bias = bias or context.const(np.zeros(columns), dtype)
+    normal = layer_normalized(context, context.input("x"), axis, scale, bias, epsilon)
+    return [normal, None, None]
+
+
+def layer_normalized(
+    context: TranslationContext,
+    x: str,
+    axis: int,
+    scale: str | None,
+    bias: str | None,
+    epsilon: float,
+) -> str:
+    """``(x - mean) / sqrt(variance + epsilon) * scale + bias`` over the axes from `axis`."""
+    shape = context.shape(x)
+    axis %= len(shape)
+    rows, columns = product(shape[:axis]), product(shape[axis:])
+    scale, bias = _scale_and_bias(context, scale, bias, columns, context.dtype(x))
+    flat = context.reshape(x, [rows, columns])
+    vectors = [context.reshape(vector, [columns]) for vector in (scale, bias)]
+    normal = context.graphcore.groupnormalization([flat, *vectors], 1, epsilon)[0]
+    return context.reshape(normal, shape)
+
+
+def group_normalized(context: TranslationContext, x: str, groups: int) -> str:
+    """Each group of channels of x [N, C, ...] normalised, with the node's scale and bias."""
+    scale, bias = context.optional("scale"), context.optional("bias")
+    vectors = _scale_and_bias(context, scale, bias, context.shape(x)[1], context.dtype(x))
+    epsilon = float(context.attr("epsilon", 1e-5))
+    return context.graphcore.groupnormalization([x, *vectors], groups, epsilon)[0]
+
+
+def _scale_and_bias(
+    context: TranslationContext, scale: str | None, bias: str | None, count: int, dtype: str
+) -> tuple[str, str]:
+    """Both, of which PopART omits none: ones and zeros by default."""
+    scale = context.const(np.ones(count), dtype) if scale is None else scale
+    return scale, context.const(np.zeros(count), dtype) if bias is None else bias
+
+
+def _refuse_statistics(context: TranslationContext) -> None:
     if context.is_used(1) or context.is_used(2):
         raise context.refuse("its mean and variance results cannot be read; compute them apart.")
-    flat = context.reshape(x, [rows, columns])
-    scale, bias = context.reshape(scale, [columns]), context.reshape(bias, [columns])
-    result = context.graphcore.groupnormalization(
-        [flat, scale, bias], 1, float(context.attr("epsilon", 1e-5))
-    )[0]
-    return [context.reshape(result, shape), None, None]
 
 
 def _grouped(context: TranslationContext, groups: int, last: bool) -> list[str | None]:
-    x = channels_first(context, context.input("x"), last)
-    channels = context.shape(x)[1]
-    if context.is_used(1) or context.is_used(2):
-        raise context.refuse("its mean and variance results cannot be read; compute them apart.")
-    scale = context.optional("scale") or context.const(np.ones(channels), context.dtype(x))
-    bias = context.optional("bias") or context.const(np.zeros(channels), context.dtype(x))
-    epsilon = float(context.attr("epsilon", 1e-5))
-    result = context.graphcore.groupnormalization([x, scale, bias], groups, epsilon)[0]
-    return [channels_back(context, result, last), None, None]
+    _refuse_statistics(context)
+    normal = group_normalized(context, channels_first(context, context.input("x"), last), groups)
+    return [channels_back(context, normal, last), None, None]
 
 
 _UNREAD = "the mean and variance results cannot be read"
@@ -124,22 +137,21 @@ def spectral_norm(context: TranslationContext) -> str:
     weight = context.input("weight")
     shape, dim = context.shape(weight), int(context.attr("dim", 0))
     order = [dim, *(axis for axis in range(len(shape)) if axis != dim)]
-    turned = weight if dim == 0 else context.onnx.transpose([weight], order)
+    turned = context.transpose(weight, order)
     rows = shape[dim]
     matrix = context.reshape(turned, [rows, product(shape) // max(rows, 1)])
     u = context.reshape(context.input("u"), [rows, 1])
     v = context.reshape(context.input("v"), [context.shape(matrix)[1], 1])
-    across = context.onnx.transpose([matrix], [1, 0])
+    across = context.swap_last_axes(matrix)
     eps = context.const_like(float(context.attr("eps", 1e-12)), weight)
     for _ in range(int(context.attr("power_iters", 1))):
         v = _unit(context, context.onnx.matmul([across, u]), eps)
         u = _unit(context, context.onnx.matmul([matrix, v]), eps)
-    left = context.onnx.transpose([u], [1, 0])
-    sigma = context.onnx.matmul([context.onnx.matmul([left, matrix]), v])
+    sigma = context.onnx.matmul([context.onnx.matmul([context.swap_last_axes(u), matrix]), v])
     sigma = context.reshape(sigma, [])
     normal = context.onnx.div([matrix, sigma])
     # Paddle's gradient by weight is that of the result times this factor, element by element.
-    outer = context.onnx.matmul([u, context.onnx.transpose([v], [1, 0])])
+    outer = context.onnx.matmul([u, context.swap_last_axes(v)])
     pull = context.onnx.mul([outer, context.onnx.reducesum([normal], None, 0)])
     one = context.const_like(1.0, weight)
     factor = context.onnx.div([context.onnx.sub([one, pull]), sigma])
@@ -148,9 +160,7 @@ def spectral_norm(context: TranslationContext) -> str:
     )
     moving = context.onnx.mul([context.onnx.sub([matrix, still]), factor])
     result = context.reshape(context.onnx.add([fixed, moving]), [shape[at] for at in order])
-    if dim == 0:
-        return result
-    return context.onnx.transpose([result], [order.index(at) for at in range(len(shape))])
+    return context.transpose(result, inverse_order(order))
 
 
 def _unit(context: TranslationContext, vector: str, eps: str) -> str:

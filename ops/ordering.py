@@ -94,9 +94,7 @@ def mode(context: TranslationContext) -> list[str]:
     axis = int(context.attr("axis", -1)) % len(shape)
     if not shape[axis]:
         raise context.refuse(f"axis {axis} has no elements, and so none that is most frequent.")
-    order = [*(at for at in range(len(shape)) if at != axis), axis]
-    turned = context.onnx.transpose([x], order) if axis != len(shape) - 1 else x
-    found = context.extension("Mode", [turned], num_outputs=2)
+    found = context.extension("Mode", [context.axis_last(x, axis)], num_outputs=2)
     return [_without(context, part, shape, axis) for part in found]
 
 

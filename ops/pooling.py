@@ -61,7 +61,7 @@ def pool2d(context: TranslationContext) -> str:
     "max_pool3d_with_index",
     emits=("MaxPool", "GlobalMaxPool", "IsNaN", "Where", "paddle_ipu.MaxOfWindows"),
 )
-def max_pool_with_index(context: TranslationContext) -> list[str | None]:
+def max_pool_with_index(context: TranslationContext) -> Sequence[str | None]:
     """Maximum of the windows of an image [N, C, spatial axes], and where it is in the image."""
     x = context.input("x")
     if not context.is_used(1):
@@ -69,15 +69,7 @@ def max_pool_with_index(context: TranslationContext) -> list[str | None]:
         lowest = context.const_like(float(np.finfo(np.float32).min), x)
         without = context.onnx.where([context.onnx.isnan([x]), lowest, x])
         return [_max_pool(context, without), None]
-    sizes = context.shape(x)[2:]
-    if context.attr("global_pooling", 0):
-        windows = [_even(size, size, 1, 0, 0, False) for size in sizes]
-    elif context.attr("adaptive", 0):
-        windows = [_adaptive(*pair) for pair in zip(sizes, _kernel(context), strict=True)]
-    else:
-        windows = _all_even(_geometry(context, sizes), sizes, bool(context.attr("ceil_mode", 0)))
-    largest, where = max_of_windows(context, x, windows)
-    return [largest, where]
+    return max_of_windows(context, x, _windows(context, context.shape(x)[2:]))
 
 
 @translator("lp_pool2d", emits=("Pow", "Transpose", "paddle_ipu.SumOfWindows"))
@@ -85,21 +77,15 @@ def lp_pool2d(context: TranslationContext) -> str:
     """``sum(x ** p) ** (1 / p)`` of the windows of an image."""
     last = is_channels_last(context)
     x = channels_first(context, context.input("x"), last)
-    sizes, p = context.shape(x)[2:], float(context.attr("norm_type"))
-    if context.attr("global_pooling", 0):
-        windows = [_even(size, size, 1, 0, 0, False) for size in sizes]
-    elif context.attr("adaptive", 0):
-        windows = [_adaptive(*pair) for pair in zip(sizes, _kernel(context), strict=True)]
-    else:
-        windows = _all_even(_geometry(context, sizes), sizes, bool(context.attr("ceil_mode", 0)))
+    p = float(context.attr("norm_type"))
     power = context.onnx.pow([x, context.const_like(p, x)])
-    total = _sum_of_windows(context, power, windows)
+    total = _sum_of_windows(context, power, _windows(context, context.shape(x)[2:]))
     root = context.onnx.pow([total, context.const_like(1.0 / p, x)])
     return channels_back(context, root, last)
 
 
 @translator("fractional_max_pool2d", "fractional_max_pool3d", emits=("paddle_ipu.MaxOfWindows",))
-def fractional_max_pool(context: TranslationContext) -> list[str | None]:
+def fractional_max_pool(context: TranslationContext) -> list[str]:
     """Maximum of windows whose starts a random number moves, and where it is in the image."""
     x = context.input("x")
     u = float(context.attr("random_u", 0.0))
@@ -108,21 +94,24 @@ def fractional_max_pool(context: TranslationContext) -> list[str | None]:
             "random_u 0 draws the windows anew in each run, which a compiled program cannot do; "
             "give random_u a number between 0 and 1."
         )
-    sizes, wanted = context.shape(x)[2:], [int(size) for size in context.attr("output_size")]
-    kernel = [int(size) for size in context.attr("kernel_size") or ()] or [0] * len(sizes)
-    windows = [_fractional(*given, u) for given in zip(sizes, wanted, kernel, strict=True)]
-    largest, where = max_of_windows(context, x, windows)
-    return [largest, where]
+    sizes, wanted = context.shape(x)[2:], context.ints("output_size")
+    kernel = context.ints("kernel_size") or [0] * len(sizes)
+    windows = [_fractional(*axis, u) for axis in zip(sizes, wanted, kernel, strict=True)]
+    return max_of_windows(context, x, windows)
 
 
-def _kernel(context: TranslationContext) -> list[int]:
-    if context.has("kernel_size"):
-        return context.ints("kernel_size")
-    return [int(size) for size in context.attr("kernel_size")]
+def _windows(context: TranslationContext, sizes: Sequence[int]) -> list[Windows]:
+    """The windows of each axis: one over all of it, as many as asked for, or of one size."""
+    if context.attr("global_pooling", 0):
+        return [_even(size, size, 1, 0, 0, False) for size in sizes]
+    if context.attr("adaptive", 0):
+        wanted = context.ints("kernel_size")
+        return [_adaptive(*axis) for axis in zip(sizes, wanted, strict=True)]
+    return _all_even(_geometry(context, sizes), sizes, bool(context.attr("ceil_mode", 0)))
 
 
 def _geometry(context: TranslationContext, sizes: Sequence[int]) -> _Geometry:
-    kernel, strides = _kernel(context), [int(stride) for stride in context.attr("strides")]
+    kernel, strides = context.ints("kernel_size"), context.ints("strides")
     before, after = explicit_pads(context, sizes, kernel, strides)
     ceil = bool(context.attr("ceil_mode", 0))
     after = pads_to_the_end(sizes, kernel, strides, before, after, ceil)
@@ -176,7 +165,7 @@ def _fractional(size: int, wanted: int, kernel: int, u: float) -> Windows:
     return Windows(starts, ends, [end - start for start, end in zip(starts, ends, strict=True)])
 
 
-def _windows(windows: Sequence[Windows]) -> dict[str, list[int]]:
+def _window_attributes(windows: Sequence[Windows]) -> dict[str, list[int]]:
     return {
         "counts": [len(axis.starts) for axis in windows],
         "starts": [start for axis in windows for start in axis.starts],
@@ -186,11 +175,11 @@ def _windows(windows: Sequence[Windows]) -> dict[str, list[int]]:
 
 def max_of_windows(context: TranslationContext, x: str, windows: Sequence[Windows]) -> list[str]:
     """The maximum of each window of `x` and its position in the flattened image."""
-    return context.extension("MaxOfWindows", [x], _windows(windows), 2)
+    return context.extension("MaxOfWindows", [x], _window_attributes(windows), 2)
 
 
 def _sum_of_windows(context: TranslationContext, x: str, windows: Sequence[Windows]) -> str:
-    return context.extension("SumOfWindows", [x], _windows(windows))[0]
+    return context.extension("SumOfWindows", [x], _window_attributes(windows))[0]
 
 
 def _is_regular(sizes: Sequence[int], wanted: Sequence[int]) -> bool:
@@ -199,13 +188,11 @@ def _is_regular(sizes: Sequence[int], wanted: Sequence[int]) -> bool:
 
 def _max_pool(context: TranslationContext, x: str) -> str:
     sizes = context.shape(x)[2:]
-    adaptive, kernel = bool(context.attr("adaptive", 0)), _kernel(context)
+    adaptive, kernel = bool(context.attr("adaptive", 0)), context.ints("kernel_size")
     if context.attr("global_pooling", 0) or (adaptive and set(kernel) == {1}):
         return context.onnx.globalmaxpool([x])
     if adaptive and not _is_regular(sizes, kernel):
-        return max_of_windows(
-            context, x, [_adaptive(*pair) for pair in zip(sizes, kernel, strict=True)]
-        )[0]
+        return max_of_windows(context, x, _windows(context, sizes))[0]
     kernel, strides, before, after = (
         _divided(sizes, kernel) if adaptive else _geometry(context, sizes)
     )
@@ -221,13 +208,11 @@ def _divided(sizes: Sequence[int], wanted: Sequence[int]) -> _Geometry:
 
 def _average_pool(context: TranslationContext, x: str) -> str:
     sizes = context.shape(x)[2:]
-    adaptive, kernel = bool(context.attr("adaptive", 0)), _kernel(context)
+    adaptive, kernel = bool(context.attr("adaptive", 0)), context.ints("kernel_size")
     if context.attr("global_pooling", 0) or (adaptive and set(kernel) == {1}):
         return context.onnx.globalaveragepool([x])
     if adaptive and not _is_regular(sizes, kernel):
-        return _mean_of_windows(
-            context, x, [_adaptive(*pair) for pair in zip(sizes, kernel, strict=True)]
-        )
+        return _mean_of_windows(context, x, _windows(context, sizes))
     geometry = _divided(sizes, kernel) if adaptive else _geometry(context, sizes)
     kernel, strides, before, after = geometry
     ceil = bool(context.attr("ceil_mode", 0)) and not adaptive

@@ -90,28 +90,29 @@ def _simulated(
     return _straight_through(context, x, _restored(context, value, scale, levels, axis))
 
 
-@translator(
-    "fake_quantize_abs_max",
-    emits=("Abs", "ReduceMax", "Reshape", "Greater", "Add", "Where", "Div", "Mul", "Max", "Min",
-           "Round", "Floor", "Sub", "Less", "Not", "Cast", "Sign", "graphcore.Detach"),
+def _by_largest(context: TranslationContext, axis: int | None, *, restore: bool) -> list[str]:
+    """The simulated numbers, by the largest magnitude as their scale; and that scale."""
+    x = context.input("x")
+    scale = _abs_max(context, x, axis)
+    return [_simulated(context, x, scale, axis, restore), scale]
+
+
+_SIMULATED = (
+    "Abs", "ReduceMax", "Reshape", "Greater", "Add", "Where", "Div", "Mul", "Max", "Min", "Round",
+    "Floor", "Sub", "Less", "Not", "Cast", "Sign", "graphcore.Detach",
 )  # fmt: skip
+
+
+@translator("fake_quantize_abs_max", emits=_SIMULATED)
 def fake_quantize_abs_max(context: TranslationContext) -> list[str]:
     """Whole numbers of ``bit_length`` bits, the largest magnitude for the largest; and that."""
-    x = context.input("x")
-    scale = _abs_max(context, x)
-    return [_simulated(context, x, scale, None, restore=False), scale]
+    return _by_largest(context, None, restore=False)
 
 
-@translator(
-    "fake_quantize_dequantize_abs_max",
-    emits=("Abs", "ReduceMax", "Reshape", "Greater", "Add", "Where", "Div", "Mul", "Max", "Min",
-           "Round", "Floor", "Sub", "Less", "Not", "Cast", "Sign", "graphcore.Detach"),
-)  # fmt: skip
+@translator("fake_quantize_dequantize_abs_max", emits=_SIMULATED)
 def fake_quantize_dequantize_abs_max(context: TranslationContext) -> list[str]:
     """What is left of ``x`` in ``bit_length`` bits; the gradient passes straight through."""
-    x = context.input("x")
-    scale = _abs_max(context, x)
-    return [_simulated(context, x, scale, None, restore=True), scale]
+    return _by_largest(context, None, restore=True)
 
 
 def _channel(context: TranslationContext) -> int:
@@ -120,10 +121,9 @@ def _channel(context: TranslationContext) -> int:
 
 @translator(
     "fake_channel_wise_quantize_abs_max",
-    emits=("Abs", "ReduceMax", "Reshape", "Greater", "Add", "Where", "Div", "Mul", "Max", "Min",
-           "Round", "Floor", "Sub", "Less", "Not", "Cast", "Sign", "graphcore.Detach"),
+    emits=_SIMULATED,
     limits="is_test=False",
-)  # fmt: skip
+)
 def fake_channel_wise_quantize_abs_max(context: TranslationContext) -> list[str]:
     """`fake_quantize_abs_max` for each index of an axis; the scales are [C]."""
     if context.attr("is_test", 0):
@@ -131,21 +131,13 @@ def fake_channel_wise_quantize_abs_max(context: TranslationContext) -> list[str]
             "with is_test its scales are what an earlier run left in its result; use "
             "quantize_linear, which has them as an input."
         )
-    x = context.input("x")
-    scale = _abs_max(context, x, _channel(context))
-    return [_simulated(context, x, scale, _channel(context), restore=False), scale]
+    return _by_largest(context, _channel(context), restore=False)
 
 
-@translator(
-    "fake_channel_wise_quantize_dequantize_abs_max",
-    emits=("Abs", "ReduceMax", "Reshape", "Greater", "Add", "Where", "Div", "Mul", "Max", "Min",
-           "Round", "Floor", "Sub", "Less", "Not", "Cast", "Sign", "graphcore.Detach"),
-)  # fmt: skip
+@translator("fake_channel_wise_quantize_dequantize_abs_max", emits=_SIMULATED)
 def fake_channel_wise_quantize_dequantize_abs_max(context: TranslationContext) -> list[str]:
     """`fake_quantize_dequantize_abs_max` for each index of an axis; the scales are [C]."""
-    x = context.input("x")
-    scale = _abs_max(context, x, _channel(context))
-    return [_simulated(context, x, scale, _channel(context), restore=True), scale]
+    return _by_largest(context, _channel(context), restore=True)
 
 
 def _averaged(context: TranslationContext, x: str, rate: float) -> tuple[str, str, str]:
@@ -167,11 +159,7 @@ def _moving_average(context: TranslationContext, restore: bool) -> list[str | No
     return [_simulated(context, x, scale, None, restore), scale, state, accumulated]
 
 
-@translator(
-    "fake_quantize_moving_average_abs_max",
-    emits=("Abs", "ReduceMax", "Reshape", "Greater", "Add", "Where", "Div", "Mul", "Max", "Min",
-           "Round", "Floor", "Sub", "Less", "Not", "Cast", "Sign", "graphcore.Detach"),
-)  # fmt: skip
+@translator("fake_quantize_moving_average_abs_max", emits=_SIMULATED)
 def fake_quantize_moving_average_abs_max(context: TranslationContext) -> list[str | None]:
     """`fake_quantize_abs_max` with the moving average of the largest magnitude.
 
@@ -181,11 +169,7 @@ def fake_quantize_moving_average_abs_max(context: TranslationContext) -> list[st
     return _moving_average(context, restore=False)
 
 
-@translator(
-    "fake_quantize_dequantize_moving_average_abs_max",
-    emits=("Abs", "ReduceMax", "Reshape", "Greater", "Add", "Where", "Div", "Mul", "Max", "Min",
-           "Round", "Floor", "Sub", "Less", "Not", "Cast", "Sign", "graphcore.Detach"),
-)  # fmt: skip
+@translator("fake_quantize_dequantize_moving_average_abs_max", emits=_SIMULATED)
 def fake_quantize_dequantize_moving_average_abs_max(
     context: TranslationContext,
 ) -> list[str | None]:
@@ -234,11 +218,9 @@ def _linear_levels(context: TranslationContext) -> int:
 
 @translator(
     "quantize_linear",
-    emits=("Identity", "Abs", "ReduceMax", "Reshape", "Greater", "Add", "Where", "Div", "Mul",
-           "Max", "Min", "Round", "Floor", "Sub", "Less", "Not", "Cast", "Sign",
-           "graphcore.Detach"),
+    emits=("Identity", *_SIMULATED),
     limits="no 8-bit floats; the zero point is not read, as in Paddle",
-)  # fmt: skip
+)
 def quantize_linear(context: TranslationContext) -> list[str | None]:
     """``round(x / scale * qmax)`` by one scale, or one for each index of ``quant_axis``.
 

@@ -260,17 +260,14 @@ def gumbel_softmax(context: TranslationContext) -> str:
     value = context.onnx.mul([context.onnx.add([still, noise]), scale])
     logits = context.onnx.add([value, context.onnx.sub([x, still])])
     last = context.rank(x) - 1
-    order = [*(at for at in range(last + 1) if at != axis), axis]
-    moved = logits if axis == last else context.onnx.transpose([logits], order)
-    soft = context.onnx.softmax([moved], last)
+    soft = context.onnx.softmax([context.axis_last(logits, axis)], last)
     if context.attr("hard", 0):
         index = context.onnx.argmax([soft], last, 0)
         size = context.const(context.shape(soft)[last], "int32")
         off_and_on = context.const([0.0, 1.0], context.dtype(x))
         hard = context.onnx.onehot([index, size, off_and_on], -1)
         soft = context.onnx.add([context.onnx.sub([hard, context.graphcore.detach([soft])]), soft])
-    back = [order.index(at) for at in range(last + 1)]
-    return soft if axis == last else context.onnx.transpose([soft], back)
+    return context.last_axis_back(soft, axis)
 
 
 @translator(

@@ -9,10 +9,10 @@ from paddle_ipu.ops.registry import translator
 from paddle_ipu.ops.result_types import written_as
 
 
-def _axes(context: TranslationContext, tensor: str, name: str) -> list[int]:
+def axes_of(context: TranslationContext, tensor: str, name: str = "axis") -> list[int]:
     """The axes to reduce, not negative; all of them where Paddle names none."""
     rank = context.rank(tensor)
-    axes = context.ints(name) if context.has(name) else list(context.attr(name, ()))
+    axes = context.ints(name)
     if not axes or context.attr("reduce_all", 0):
         return list(range(rank))
     # Paddle takes an axis of a single number, which has none.
@@ -45,7 +45,7 @@ def _reduce(paddle_name: str, builder_name: str, op_type: str, axes: str, keep: 
         if paddle_name == "mean" and context.dtype(x) == "bool":
             return _mean_of_truths(context, x)
         x = context.cast(x, context.output_dtype())
-        dims = _axes(context, x, axes)
+        dims = axes_of(context, x, axes)
         of_integers = paddle_name == "mean" and not context.is_float(x)
         if of_integers or op_type in ("ReduceMax", "ReduceMin"):
             _check_any(context, x, dims, paddle_name)
@@ -56,7 +56,7 @@ def _reduce(paddle_name: str, builder_name: str, op_type: str, axes: str, keep: 
 
 def _mean_of_truths(context: TranslationContext, x: str) -> str:
     """A truth value, as in Paddle: whether the mean is not zero, which that of none is not."""
-    dims, keep = _axes(context, x, "axis"), int(context.attr("keepdim", 0))
+    dims, keep = axes_of(context, x), int(context.attr("keepdim", 0))
     if 0 in context.shape(x):
         return context.const(np.ones(_left(context, x, dims, keep), bool))
     if not dims:
@@ -152,7 +152,7 @@ def _quantifier(paddle_name: str, builder_name: str, op_type: str) -> None:
         # A PIR program declares the operand's dtype.
         written_as(context, 0, "bool")
         x = context.cast(context.cast(context.input("x"), "bool"), "int32")
-        dims, keep = _axes(context, x, "axis"), int(context.attr("keepdim", 0))
+        dims, keep = axes_of(context, x), int(context.attr("keepdim", 0))
         if 0 in context.shape(x):
             return context.const(np.full(_left(context, x, dims, keep), paddle_name == "all"))
         if dims:

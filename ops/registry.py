@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from paddle_ipu.ops.context import Array, TranslationContext
 
 Translator = Callable[["TranslationContext"], "str | Sequence[str | None] | Array"]
+Function = TypeVar("Function", bound=Translator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ _CUSTOM: dict[str, Row] = {}
 
 def translator(
     *names: str, emits: tuple[str, ...], limits: str = ""
-) -> Callable[[Translator], Translator]:
+) -> Callable[[Function], Function]:
     """Registers a function as the translator of the operators `names`; a second one raises.
 
     Args:
@@ -46,7 +47,7 @@ def translator(
         limits: what the translator refuses.
     """
 
-    def register(function: Translator) -> Translator:
+    def register(function: Function) -> Function:
         for name in names:
             if name in _TRANSLATORS:
                 raise ValueError(f"{name} already has a translator: {_TRANSLATORS[name]}")

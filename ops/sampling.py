@@ -37,7 +37,7 @@ def affine_grid(context: TranslationContext) -> str:
     points = np.meshgrid(*axes, indexing="ij")
     flat = np.stack([*points[::-1], np.ones_like(points[0])], axis=-1)
     base = context.const(flat.reshape(-1, len(axes) + 1), context.dtype(theta))
-    grid = context.onnx.matmul([base, context.onnx.transpose([theta], [0, 2, 1])])
+    grid = context.onnx.matmul([base, context.swap_last_axes(theta)])
     return context.reshape(grid, [context.shape(theta)[0], *shape[2:], len(axes)])
 
 

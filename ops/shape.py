@@ -20,9 +20,9 @@ def cast(context: TranslationContext) -> str:
     return context.onnx.identity([x]) if result == x else result
 
 
-@translator("assign", emits=("Identity",))
+@translator("assign", "assign_out_", emits=("Identity",))
 def assign(context: TranslationContext) -> str:
-    """The tensor itself."""
+    """The tensor itself; the operand ``output`` of ``assign_out_`` becomes it."""
     return context.onnx.identity([context.input("x")])
 
 

@@ -6,21 +6,16 @@ import numpy as np
 
 from paddle_ipu.dialect import dialect
 from paddle_ipu.ops.context import TranslationContext, product
+from paddle_ipu.ops.reduce import axes_of
 from paddle_ipu.ops.registry import translator
 from paddle_ipu.ops.result_types import written_as
-
-
-def _axes(context: TranslationContext, rank: int) -> list[int]:
-    """The axes to reduce, not negative; all of them where Paddle names none."""
-    axes = context.ints("axis") if context.has("axis") else list(context.attr("axis", ()))
-    return sorted(axis % rank for axis in axes) if axes and rank else list(range(rank))
 
 
 def _variance(context: TranslationContext, correction: float) -> str:
     """The mean squared distance from the mean, of `correction` elements less than there are."""
     x = context.input("x")
     shape = context.shape(x)
-    axes = _axes(context, len(shape))
+    axes = axes_of(context, x)
     centred = context.onnx.sub([x, context.onnx.reducemean([x], axes, 1)])
     total = context.onnx.reducesumsquare([centred], axes, int(context.attr("keepdim", 0)))
     counted = max(product([shape[axis] for axis in axes]) - correction, 0.0)
@@ -54,7 +49,7 @@ def nansum(context: TranslationContext) -> str:
     """The sum of what is not NaN."""
     x = context.input("x")
     known = context.onnx.where([context.onnx.isnan([x]), context.const_like(0.0, x), x])
-    axes = _axes(context, context.rank(x))
+    axes = axes_of(context, x)
     return context.onnx.reducesum([known], axes, int(context.attr("keepdim", 0)))
 
 
@@ -63,10 +58,10 @@ def _median(paddle_name: str, ignore_nan: int) -> None:
     def translate(context: TranslationContext) -> list[str]:
         x = context.input("x")
         shape = context.shape(x)
-        axes = _axes(context, len(shape))
+        axes = axes_of(context, x)
         rest = [axis for axis in range(len(shape)) if axis not in axes]
         order = [*rest, *axes]
-        turned = x if order == sorted(order) else context.onnx.transpose([x], order)
+        turned = context.transpose(x, order)
         rows = [shape[axis] for axis in rest]
         if 0 in shape:
             return _median_of_none(context, x, axes)
@@ -131,7 +126,7 @@ def bincount(context: TranslationContext) -> np.ndarray[tuple[int, ...], np.dtyp
             "-0.5 and the largest plus 0.5."
         )
     weights = context.static("weights") if context.has("weights") else None
-    least = int(context.static("minlength").reshape(())) if context.has("minlength") else 0
+    least = int(context.number("minlength", 0))
     found = np.bincount(context.static("x"), weights, least)
     return found.astype(dialect.dtype_name(context.node.outputs[0]))
 

@@ -6,6 +6,7 @@ import math
 
 from paddle_ipu.dialect import dialect
 from paddle_ipu.ops.context import TranslationContext
+from paddle_ipu.ops.reduce import axes_of
 from paddle_ipu.ops.registry import translator
 
 
@@ -76,12 +77,7 @@ def dist(context: TranslationContext) -> str:
 def frobenius_norm(context: TranslationContext) -> str:
     """``sqrt(sum(x * x))`` along some axes or over everything."""
     x = context.input("x")
-    rank = context.rank(x)
-    axes = context.ints("axis") if context.has("axis") else list(context.attr("axis", ()))
-    if not axes or context.attr("reduce_all", 0):
-        axes = list(range(rank))
-    axes = sorted(axis % rank for axis in axes)
-    return context.onnx.reducel2([x], axes, int(context.attr("keep_dim", 0)))
+    return context.onnx.reducel2([x], axes_of(context, x), int(context.attr("keep_dim", 0)))
 
 
 @translator("l1_norm", emits=("ReduceL1",))
