@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from examples.bert.data import PretrainingFiles
 from examples.bert.layout import fixed_batches, hide_every_masked_word, move_masked_to_front
-from examples.bert.sample_files import read_samples
+from examples.bert.sample_files import PretrainingFiles, read_samples
 from examples.bert.samples import Arrays
 from examples.bert.stages import networks
 from examples.bert.stages.device import DeviceProgram

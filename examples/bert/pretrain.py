@@ -16,17 +16,27 @@ from rich.console import Console
 
 from examples import command
 from examples.bert.compare import comparable, verify
-from examples.bert.data import DataSettings, PretrainingFiles, find_files, prepare
-from examples.bert.held_out import evaluate_held_out, report
+from examples.bert.held_out import evaluate_held_out
+from examples.bert.held_out import report as report_held_out
 from examples.bert.loader import PretrainingLoader
 from examples.bert.presets import PRESETS, Preset
 from examples.bert.run_pretrain import pretrain
+from examples.bert.sample_files import PretrainingFiles, find_files
+from examples.bert.sample_making import (
+    REPORT_FILE,
+    Corpus,
+    SampleBar,
+    SampleSettings,
+    make_corpus,
+)
+from examples.bert.samples import MASKED_SHARE
 from examples.bert.stages.device import Device
 from examples.bert.stages.log import plot_log
 from examples.bert.stages.script import EXIT_CODES, run
 from examples.bert.stages.settings import Settings
 from examples.bert.stages.start import PRETRAINING_HEADS
 from examples.display import say
+from examples.text import read_articles
 
 DESCRIPTION = """\
 Pretrain BERT (masked words and next sentence) with a static Paddle program.
@@ -77,13 +87,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.input_dir is not None:
             files = find_files(options.input_dir)
         else:
-            with console.status("preparing the text"):
-                files = prepared_files(options.output, preset, console)
+            files = prepared_files(options.output, preset, console)
         if options.verify:
             return verify_devices(settings, files, options.verify_steps, console)
         program = pretrain(settings, device, files.training, console, PRETRAINING_HEADS)
         held_out = evaluate_held_out(program, files, console)
-        reference = report(settings.vocab_size, files, held_out, console)
+        reference = report_held_out(settings.vocab_size, files, held_out, console)
         plot_log(
             options.output,
             {
@@ -190,18 +199,29 @@ def chosen_preset(options: argparse.Namespace) -> Preset:
 def prepared_files(output: Path, preset: Preset, console: Console) -> PretrainingFiles:
     """The samples of the text that gensim installs, made in the output folder unless there."""
     wanted = preset.settings
-    settings = DataSettings(
-        wanted.vocab_size,
+    samples = SampleSettings(
         wanted.seq_len,
         wanted.max_predictions_per_seq,
-        preset.passes,
-        preset.text_share,
-        preset.held_out_share,
-        wanted.seed,
+        MASKED_SHARE,
+        duplicates=preset.passes,
+        files=None,
+        held_out_share=preset.held_out_share,
+        format="hdf5",
+        seed=wanted.seed,
     )
-    digest = hashlib.sha256(json.dumps(asdict(settings), sort_keys=True).encode()).hexdigest()[:8]
+    identity = json.dumps([asdict(samples), wanted.vocab_size, preset.text_share])
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:8]
     folder = output / "data" / f"seq{wanted.seq_len}-vocab{wanted.vocab_size}-{digest}"
-    return prepare(settings, folder, lambda line: say(console, line))
+    if (folder / REPORT_FILE).is_file():
+        say(console, f"data: reusing {folder}")
+        return find_files(folder)
+    with console.status("reading the text"):
+        articles = read_articles()[:: max(1, round(1 / preset.text_share))]
+    corpus = Corpus(lambda: articles, vocabulary=None, vocabulary_size=wanted.vocab_size)
+    with SampleBar(console) as bar:
+        report = make_corpus(corpus, samples, folder, processes=1, bar=bar, overwrite=True)
+    say(console, report)
+    return find_files(folder)
 
 
 def verify_devices(

@@ -8,10 +8,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from examples.bert.data import find_files
 from examples.bert.files import DataError
 from examples.bert.loader import PretrainingLoader
-from examples.bert.sample_files import describe_samples
+from examples.bert.sample_files import describe_samples, find_files
 from examples.bert.stages import networks
 from examples.bert.stages.arguments import parse
 from examples.bert.stages.device import Device, DeviceProgram

@@ -22,6 +22,34 @@ class SampleShape:
     max_predictions: int
 
 
+@dataclass(frozen=True)
+class PretrainingFiles:
+    """The files a pretraining reads; ``held_out`` is None where a folder has none."""
+
+    training: tuple[Path, ...]
+    held_out: Path | None
+
+
+def find_files(path: Path) -> PretrainingFiles:
+    """The sample files of a folder, "training" or "held_out" or "test" in their names; or one file.
+
+    Raises:
+        DataError: there is no such folder, or no training file in it.
+    """
+    endings = HDF5_SUFFIXES + TFRECORD_SUFFIXES
+    paths = [path] if path.is_file() else sorted(path.glob("*"))
+    files = [file for file in paths if file.suffix in endings]
+    training = tuple(file for file in files if "training" in file.name)
+    if not training:
+        raise DataError(
+            f'{path}: expected files with "training" in their names that end in one of '
+            f"{', '.join(endings)}, found none; python -m examples.bert.prepare makes them"
+        )
+    others = [file for file in files if file not in training]
+    held_out = [file for file in others if "held_out" in file.name or "test" in file.name]
+    return PretrainingFiles(training, held_out[0] if held_out else None)
+
+
 def write_samples(path: Path, arrays: Arrays) -> None:
     """Write samples in the format of the name's ending, whole or not at all."""
     if _is_tfrecord(path):

@@ -14,6 +14,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -23,8 +24,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from examples.bert.files import DataError, cannot_write, write_json, writing
 from examples.bert.sample_files import write_samples
-from examples.bert.samples import make_pass, split_articles
+from examples.bert.samples import Document, make_pass, split_articles
 from examples.bert.vocabulary import (
+    Vocabulary,
     encode_documents,
     load_vocabulary,
     save_vocabulary,
@@ -41,16 +43,24 @@ HELD_OUT = "held_out"
 _DISTRIBUTION, _SAMPLES, _SHUFFLING = 1, 2, 3
 _LINES_AT_ONCE = 100
 
+_Seed = int | tuple[int, ...]
+
 
 @dataclass(frozen=True)
 class SampleSettings:
-    """What the samples depend on, beside text and vocabulary."""
+    """What the samples depend on, beside text and vocabulary.
+
+    Attributes:
+        duplicates: views of each article, with pairs and masks of their own.
+        files: training files, each with all views of its share of the articles; None for one file
+            a view, with all articles.
+    """
 
     sequence_length: int
     max_predictions: int
     masked_share: float
     duplicates: int
-    files: int
+    files: int | None
     held_out_share: float
     format: Literal["hdf5", "tfrecord"]
     seed: int
@@ -61,7 +71,7 @@ class SampleSettings:
             ("--duplicates", self.duplicates),
             ("--files", self.files),
         ):
-            if value < 1:
+            if value is not None and value < 1:
                 raise ValueError(f"{flag}: expected at least 1, got {value}")
         if self.sequence_length < 16:
             raise ValueError(
@@ -93,9 +103,13 @@ class Corpus:
 
 @dataclass(frozen=True)
 class MadeFile:
-    """What one file of samples holds; ``unknown`` are the tokens that the vocabulary lacks."""
+    """What one file of samples of a ``text`` holds.
+
+    ``unknown`` of the text's ``tokens`` are not in the vocabulary.
+    """
 
     name: str
+    text: str
     samples: int
     tokens: int
     unknown: int
@@ -132,13 +146,16 @@ class SampleBar(Progress):
 
 @dataclass(frozen=True)
 class _Task:
-    """One file to make; ``number`` is its place among all of them and part of its seed."""
+    """One file to make, a view of its articles for each of ``seeds``.
+
+    ``shuffling`` is the seed of the order of all views' samples, None for one view after the other.
+    """
 
     articles: Path
     vocabulary: Path
     output: Path
-    number: int
-    duplicates: int
+    seeds: tuple[_Seed, ...]
+    shuffling: _Seed | None
     settings: SampleSettings
 
 
@@ -172,17 +189,7 @@ def make_corpus(
     with _temporary_folder(folder) as temporary:
         texts, articles = _distribute_articles(corpus, settings, temporary, bar)
         vocabulary = _vocabulary(corpus, texts, temporary, bar)
-        tasks = [
-            _Task(
-                text,
-                vocabulary,
-                temporary / f"{text.stem}.{settings.format}",
-                number,
-                1 if text.stem == HELD_OUT else settings.duplicates,
-                settings,
-            )
-            for number, text in enumerate(texts)
-        ]
+        tasks = _tasks(texts, vocabulary, settings)
         bar.stage("samples", len(tasks))
         made = _make_all(tasks, processes, bar)
         for old in _prepared_files(folder):
@@ -205,11 +212,7 @@ def make_corpus(
 
 def make_file(task: _Task) -> MadeFile:
     """Make one file of samples of the articles assigned to it."""
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes share the cores already
-    vocabulary = load_vocabulary(task.vocabulary)
-    with task.articles.open(encoding="utf-8") as stream:
-        documents = encode_documents(vocabulary.tokenizer, (json.loads(line) for line in stream))
-    documents = [document for document in documents if document]
+    vocabulary, documents = _encoded(task.vocabulary, task.articles)
     settings = task.settings
     passes = [
         make_pass(
@@ -217,20 +220,57 @@ def make_file(task: _Task) -> MadeFile:
             settings.sequence_length,
             settings.max_predictions,
             vocabulary.size,
-            (settings.seed, _SAMPLES, task.number + 1, number + 1),
+            seed,
             vocabulary.special,
             settings.masked_share,
         )
-        for number in range(task.duplicates)
+        for seed in task.seeds
     ]
     arrays = {key: np.concatenate([one[key] for one in passes]) for key in passes[0]}
-    order = np.random.default_rng((settings.seed, _SHUFFLING, task.number + 1)).permutation(
-        len(arrays["input_ids"])
-    )
-    write_samples(task.output, {key: array[order] for key, array in arrays.items()})
+    samples = len(arrays["input_ids"])
+    if task.shuffling is not None:
+        order = np.random.default_rng(task.shuffling).permutation(samples)
+        arrays = {key: array[order] for key, array in arrays.items()}
+    write_samples(task.output, arrays)
     tokens = [t for document in documents for sentence in document for t in sentence]
     unknown = tokens.count(vocabulary.special.unknown)
-    return MadeFile(task.output.name, len(order), len(tokens), unknown)
+    return MadeFile(task.output.name, task.articles.name, samples, len(tokens), unknown)
+
+
+@lru_cache(maxsize=1)
+def _encoded(vocabulary: Path, articles: Path) -> tuple[Vocabulary, list[Document]]:
+    """The vocabulary and the articles' tokens; kept for the next file of the same articles."""
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes share the cores already
+    loaded = load_vocabulary(vocabulary)
+    with articles.open(encoding="utf-8") as stream:
+        documents = encode_documents(loaded.tokenizer, (json.loads(line) for line in stream))
+    return loaded, [document for document in documents if document]
+
+
+def _tasks(texts: Sequence[Path], vocabulary: Path, settings: SampleSettings) -> list[_Task]:
+    """The files to make: one of each text, or one of each view of the training text."""
+
+    def task(text: Path, name: str, seeds: Iterable[_Seed], shuffling: _Seed | None) -> _Task:
+        output = text.with_name(f"{name}.{settings.format}")
+        return _Task(text, vocabulary, output, tuple(seeds), shuffling, settings)
+
+    seed = settings.seed
+    tasks = []
+    for number, text in enumerate(texts, start=1):
+        views = range(1 if text.stem == HELD_OUT else settings.duplicates)
+        if settings.files is not None:
+            seeds = ((seed, _SAMPLES, number, 1 + view) for view in views)
+            tasks.append(task(text, text.stem, seeds, (seed, _SHUFFLING, number)))
+        elif text.stem == HELD_OUT:
+            tasks.append(task(text, text.stem, [seed], None))
+        else:
+            tasks += [task(text, _training(view), [seed + 1 + view], None) for view in views]
+    return tasks
+
+
+def _training(number: int) -> str:
+    """The name of a training file, without its ending."""
+    return f"training_{number:04d}"
 
 
 def _distribute_articles(
@@ -243,27 +283,28 @@ def _distribute_articles(
         count += 1
         bar.done()
     held_out = settings.held_out_share > 0.0
-    least = 2 * settings.files + 2 * held_out
+    files = settings.files or 1
+    least = 2 * files + 2 * held_out
     if count < least:
         raise DataError(
             f"text: expected at least {least} articles, two for each of the "
-            f"{settings.files + held_out} files, got {count}; separate articles by blank lines, "
+            f"{files + held_out} files, got {count}; separate articles by blank lines, "
             "or make fewer --files and hold none out (--held-out-share 0)"
         )
     training, kept = list(range(count)), list[int]()
     if held_out:
         training, kept = split_articles(count, settings.held_out_share, settings.seed)
-    if len(training) < 2 * settings.files:
+    if len(training) < 2 * files:
         raise DataError(
             f"--held-out-share: {len(kept)} of {count} articles leave too few for "
-            f"{settings.files} files; lower it, or make fewer --files"
+            f"{files} files; lower it, or make fewer --files"
         )
     shuffled = (
         np.random.default_rng((settings.seed, _DISTRIBUTION)).permutation(len(training)).tolist()
     )
-    target = dict.fromkeys(kept, settings.files)
-    target |= {training[i]: place % settings.files for place, i in enumerate(shuffled)}
-    names = [f"training_{number:04d}.jsonl" for number in range(settings.files)]
+    target = dict.fromkeys(kept, files)
+    target |= {training[i]: place % files for place, i in enumerate(shuffled)}
+    names = [f"{_training(number)}.jsonl" for number in range(files)]
     paths = [temporary / name for name in (*names, *([f"{HELD_OUT}.jsonl"] if held_out else []))]
     bar.stage("reading", count)
     parts: list[list[str]] = [[] for _ in paths]
@@ -374,8 +415,9 @@ def _prepared_files(folder: Path) -> list[Path]:
 
 
 def _summary(folder: Path, articles: int, size: int, made: Sequence[MadeFile]) -> str:
-    tokens = sum(file.tokens for file in made)
-    unknown = sum(file.unknown for file in made) / max(1, tokens)
+    by_text = {file.text: file for file in made}.values()
+    tokens = sum(file.tokens for file in by_text)
+    unknown = sum(file.unknown for file in by_text) / max(1, tokens)
     training = [file for file in made if not file.name.startswith(HELD_OUT)]
     held_out = sum(file.samples for file in made) - sum(file.samples for file in training)
     lines = [

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 pytest.importorskip("gensim")
 pytest.importorskip("tokenizers")
 pytest.importorskip("h5py")
 
 from examples import text
-from examples.bert import data
-from examples.bert.data import DataSettings, find_files, prepare
 from examples.bert.files import DataError
 from examples.bert.held_out import unigram_reference
 from examples.bert.layout import (
@@ -26,7 +25,8 @@ from examples.bert.layout import (
     move_masked_to_front,
 )
 from examples.bert.loader import PretrainingLoader
-from examples.bert.sample_files import describe_samples, read_samples, write_samples
+from examples.bert.sample_files import describe_samples, find_files, read_samples, write_samples
+from examples.bert.sample_making import Corpus, SampleBar, SampleSettings, make_corpus
 from examples.bert.samples import KEYS, Arrays, make_pass, split_articles
 from examples.bert.vocabulary import (
     CLS,
@@ -37,6 +37,7 @@ from examples.bert.vocabulary import (
     SPECIAL_TOKENS,
     UNKNOWN,
     encode_documents,
+    load_vocabulary,
     train_vocabulary,
 )
 from examples.text import Article, clean_paragraphs, split_sentences
@@ -338,38 +339,37 @@ def test_the_unigram_reference_is_the_entropy_of_the_labels() -> None:
     assert reference.held_out == pytest.approx(-(np.log(3 / 14) + np.log(1 / 14)) / 2)
 
 
-@pytest.fixture
-def small_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
+def make_views(articles: list[Article], views: int, folder: Path) -> str:
+    """A file for each view of all training articles, as ``make bert`` makes them."""
+    settings = SampleSettings(LENGTH, PREDICTIONS, 0.15, views, None, 0.2, "hdf5", seed=5)
+    corpus = Corpus(lambda: articles, None, 120)
+    with SampleBar(Console()) as bar:
+        return make_corpus(corpus, settings, folder, 1, bar)
+
+
+def test_each_view_of_the_whole_text_is_a_file(tmp_path: Path) -> None:
     articles = [
         Article(f"a{n}", tuple(f"item {n} number {i} is red or blue here ." for i in range(12)))
         for n in range(10)
     ]
-    monkeypatch.setattr(data, "read_articles", lambda: articles)
-
-
-def test_prepared_data_is_made_once_and_again_after_a_change(
-    tmp_path: Path, small_corpus: None
-) -> None:
-    settings = DataSettings(80, LENGTH, PREDICTIONS, 2, 1.0, 0.2, seed=5)
-    lines: list[str] = []
-    files = prepare(settings, tmp_path, lines.append)
-    assert [p.name for p in files.training] == ["training_00.hdf5", "training_01.hdf5"]
+    report = make_views(articles, 2, tmp_path)
+    files = find_files(tmp_path)
+    assert [p.name for p in files.training] == ["training_0000.hdf5", "training_0001.hdf5"]
     assert files.held_out == tmp_path / "held_out.hdf5"
-    assert "10 articles" in lines[0]
-    assert "2 articles held out" in lines[0]
-    prepare(settings, tmp_path, lines.append)
-    assert lines[-1] == f"data: reusing {tmp_path}"
-    changed = DataSettings(80, LENGTH, PREDICTIONS, 1, 1.0, 0.2, seed=5)
-    assert len(prepare(changed, tmp_path).training) == 1
+    views = [restored(read_samples(path)) for path in files.training]
+    assert set(views[0].ravel().tolist()) == set(views[1].ravel().tolist())
+    assert views[0].shape != views[1].shape or (views[0] != views[1]).any()
+    tokenizer = load_vocabulary(tmp_path / "vocab.txt").tokenizer
+    encoded = encode_documents(tokenizer, [article.sentences for article in articles])
+    tokens = sum(len(sentence) for document in encoded for sentence in document)
+    assert report.startswith(f"10 articles, {tokens} tokens of ")
 
 
-def test_held_out_articles_are_in_neither_the_samples_nor_the_vocabulary(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_held_out_articles_are_in_neither_the_samples_nor_the_vocabulary(tmp_path: Path) -> None:
     # Each article has a letter of its own: what the vocabulary has never seen becomes UNK.
     articles = [Article(a, (" ".join(a * 8),) * 12) for a in "abcdefghijklmnopqrst"]
-    monkeypatch.setattr(data, "read_articles", lambda: articles)
-    files = prepare(DataSettings(120, LENGTH, PREDICTIONS, 1, 1.0, 0.2, seed=5), tmp_path)
+    make_views(articles, 1, tmp_path)
+    files = find_files(tmp_path)
     assert files.held_out is not None
     training, held_out = (restored(read_samples(p)) for p in (files.training[0], files.held_out))
     assert UNKNOWN not in training

@@ -22,10 +22,9 @@ pytest.importorskip("google_crc32c")
 pytest.importorskip("rich")
 
 from examples.bert import prepare
-from examples.bert.data import find_files
 from examples.bert.files import DataError, read_json, write_json, writing
 from examples.bert.plain_text import find_texts, read_texts
-from examples.bert.sample_files import SampleShape, describe_samples, read_samples
+from examples.bert.sample_files import SampleShape, describe_samples, find_files, read_samples
 from examples.bert.vocabulary import SPECIAL_TOKENS, check_fits, load_vocabulary
 
 NOUNS = ("river", "castle", "engine", "garden", "letter", "window", "harbour", "teacher")

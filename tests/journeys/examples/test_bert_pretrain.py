@@ -21,7 +21,7 @@ pytest.importorskip("matplotlib")
 import paddle
 from rich.console import Console
 
-from examples.bert import data, pretrain
+from examples.bert import pretrain
 from examples.bert.compare import Difference, comparable, print_differences
 from examples.bert.held_out import evaluate
 from examples.bert.layout import move_masked_to_front
@@ -82,7 +82,7 @@ def articles(monkeypatch: pytest.MonkeyPatch) -> None:
         Article(f"article {n}", tuple(" ".join(rng.choice(words, 9)) + " ." for _ in range(24)))
         for n in range(20)
     ]
-    monkeypatch.setattr(data, "read_articles", lambda: made * 10)
+    monkeypatch.setattr(pretrain, "read_articles", lambda: made * 10)
 
 
 @pytest.fixture
