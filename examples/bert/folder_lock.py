@@ -29,7 +29,7 @@ def only_run_in(folder: Path, option: str) -> Iterator[None]:
         DataError: another run, on this machine or another one, holds it.
         OSError: the folder cannot be made or written.
     """
-    made = not folder.exists()
+    is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / LOCK_FILE
     handle = _open_locked(path, folder, option)
@@ -40,7 +40,7 @@ def only_run_in(folder: Path, option: str) -> Iterator[None]:
     finally:
         path.unlink(missing_ok=True)
         os.close(handle)
-        if made and not any(folder.iterdir()):
+        if is_new and not any(folder.iterdir()):
             folder.rmdir()
 
 

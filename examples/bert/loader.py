@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -111,12 +110,7 @@ class PretrainingLoader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _identity(self) -> Position:
@@ -181,9 +175,9 @@ def _counts(files: Sequence[Path], max_predictions: int) -> list[int]:
 def _start_sample(start: Mapping[str, int] | None, identity: Position) -> int:
     if start is None:
         return 0
-    given = {name: start.get(name) for name in identity}
+    start_identity = {name: start.get(name) for name in identity}
     next_sample = start.get("next_sample")
-    if given != identity or not isinstance(next_sample, int) or next_sample < 0:
+    if start_identity != identity or not isinstance(next_sample, int) or next_sample < 0:
         raise DataError(
             f"data position: expected one of data with {identity}, got {dict(start)}; "
             "go on with the same files and seed"

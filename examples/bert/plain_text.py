@@ -18,10 +18,10 @@ def find_texts(paths: Sequence[Path]) -> list[Path]:
     files: list[Path] = []
     for path in paths:
         if path.is_dir():
-            found = sorted(p for p in path.rglob("*.txt") if p.is_file())
-            if not found:
+            texts = sorted(p for p in path.rglob("*.txt") if p.is_file())
+            if not texts:
                 raise DataError(f"{path}: expected .txt files in this folder, found none")
-            files += found
+            files += texts
         elif path.is_file():
             files.append(path)
         else:

@@ -291,18 +291,18 @@ def _distribute_articles(
             f"{files + held_out} files, got {count}; separate articles by blank lines, "
             "or make fewer --files and hold none out (--held-out-share 0)"
         )
-    training, kept = list(range(count)), list[int]()
+    training, held_out_articles = list(range(count)), list[int]()
     if held_out:
-        training, kept = split_articles(count, settings.held_out_share, settings.seed)
+        training, held_out_articles = split_articles(count, settings.held_out_share, settings.seed)
     if len(training) < 2 * files:
         raise DataError(
-            f"--held-out-share: {len(kept)} of {count} articles leave too few for "
+            f"--held-out-share: {len(held_out_articles)} of {count} articles leave too few for "
             f"{files} files; lower it, or make fewer --files"
         )
     shuffled = (
         np.random.default_rng((settings.seed, _DISTRIBUTION)).permutation(len(training)).tolist()
     )
-    target = dict.fromkeys(kept, files)
+    target = dict.fromkeys(held_out_articles, files)
     target |= {training[i]: place % files for place, i in enumerate(shuffled)}
     names = [f"{_training(number)}.jsonl" for number in range(files)]
     paths = [temporary / name for name in (*names, *([f"{HELD_OUT}.jsonl"] if held_out else []))]

@@ -164,6 +164,6 @@ def _mask_words(
     ids[row, column] = np.where(
         draw < 0.8, special.mask, np.where(draw < 0.9, random_words, ids[row, column])
     )
-    kept = np.zeros((rows, max_predictions), np.int32)
-    kept[row, slot] = column
-    return kept, labels
+    masked_positions = np.zeros((rows, max_predictions), np.int32)
+    masked_positions[row, slot] = column
+    return masked_positions, labels

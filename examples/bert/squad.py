@@ -135,11 +135,11 @@ def make_features(
     queries = tokenizer.encode_batch([q.text for q in questions], add_special_tokens=False)
     windows = []
     for number, (question, query) in enumerate(zip(questions, queries, strict=True)):
-        kept = query.ids[:max_query_length]
-        capacity = max_sequence_length - len(kept) - 3
+        ids = query.ids[:max_query_length]
+        capacity = max_sequence_length - len(ids) - 3
         count = len(tokens[question.context].ids)
         starts = _window_starts(count, capacity, stride)
-        windows += [_Window(number, kept, start, min(capacity, count - start)) for start in starts]
+        windows += [_Window(number, ids, start, min(capacity, count - start)) for start in starts]
 
     features = _empty(windows, max_sequence_length, vocabulary.special.pad)
     for row, window in enumerate(windows):
@@ -268,10 +268,10 @@ def _placed(path: Path, name: str, context: str, answer: Answer) -> Answer:
     """The answer without white space around it, which does not count; checked to be there."""
     text = answer.text.strip()
     start = answer.start + len(answer.text) - len(answer.text.lstrip())
-    found = context[max(0, start) : start + len(text)]
-    if found != text or not text:
+    got = context[max(0, start) : start + len(text)]
+    if got != text or not text:
         raise DataError(
             f"{path}: question {name}: expected the answer {answer.text!r} at character "
-            f"{answer.start} of its context, got {found!r}"
+            f"{answer.start} of its context, got {got!r}"
         )
     return Answer(text, start)

@@ -129,19 +129,19 @@ def _add(
     threshold: float,
 ) -> None:
     spans = sorted(spans, key=lambda span: -(span[0] + span[1]))
-    found: list[tuple[str, float, float]] = []
+    candidates: list[tuple[str, float, float]] = []
     for start, end, first, last in spans:
         text = question.context[first:last]
-        if len(found) < count and text not in (f[0] for f in found):
-            found.append((text, start, end))
-    best = found[0] if found else None
+        if len(candidates) < count and text not in (f[0] for f in candidates):
+            candidates.append((text, start, end))
+    best = candidates[0] if candidates else None
     if has_unanswerable or best is None:
-        found.append(("", *null))
-    scores = np.array([start + end for _, start, end in found])
+        candidates.append(("", *null))
+    scores = np.array([start + end for _, start, end in candidates])
     shares = np.exp(scores - scores.max())
     shares /= shares.sum()
     result.n_best[question.id] = [
-        Candidate(*entry, float(share)) for entry, share in zip(found, shares, strict=True)
+        Candidate(*entry, float(share)) for entry, share in zip(candidates, shares, strict=True)
     ]
     odds = sum(null) - (best[1] + best[2] if best else 0.0)
     result.null_odds[question.id] = odds

@@ -158,8 +158,8 @@ def _golds(question: Question, version_2: bool) -> list[str]:
     return texts or [""]
 
 
-def _need_all(questions: Sequence[Question], given: Mapping[str, object], what: str) -> None:
-    missing = [q.id for q in questions if q.id not in given]
+def _need_all(questions: Sequence[Question], values: Mapping[str, object], what: str) -> None:
+    missing = [q.id for q in questions if q.id not in values]
     if missing:
         raise DataError(
             f"expected {what} for all {len(questions)} questions, missing: {len(missing)}, "
@@ -175,8 +175,8 @@ def _with_threshold(
     scores: Sequence[float], odds: Sequence[float], answerable: Sequence[bool], threshold: float
 ) -> list[float]:
     return [
-        float(not has_answer) if value > threshold else given
-        for given, value, has_answer in zip(scores, odds, answerable, strict=True)
+        float(not has_answer) if value > threshold else score
+        for score, value, has_answer in zip(scores, odds, answerable, strict=True)
     ]
 
 

@@ -117,17 +117,17 @@ def _example_type() -> Any:
 
     def message(messages: Any, name: str, *fields: tuple[str, Any, Any]) -> Any:
         """Add a message; the type of a field is a scalar's number or another message's name."""
-        made = messages.add(name=name)
+        descriptor = messages.add(name=name)
         for number, (field, label, of) in enumerate(fields, 1):
             is_message = isinstance(of, str)
-            made.field.add(
+            descriptor.field.add(
                 name=field,
                 number=number,
                 label=label,
                 type=kind.TYPE_MESSAGE if is_message else of,
                 type_name=f".{package}.{of}" if is_message else None,
             )
-        return made
+        return descriptor
 
     messages = file.message_type
     message(messages, "BytesList", ("value", repeated, kind.TYPE_BYTES))

@@ -15,7 +15,7 @@ import paddle
 from paddle import inference
 
 import paddle_ipu
-from examples.inference.predictors import config_of, difference, run
+from examples.inference.predictors import config_of, difference, run, verdict
 
 DESCRIPTION = """\
 Build a custom operator in C++, save a model that has it, and run the model on IPU and CPU.
@@ -88,13 +88,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--output", type=Path, default=Path("out/custom_operator"), help="folder")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     if shutil.which("g++") is None:
         parser.error("the operator is C++, and there is no g++ to build it with")
     paddle.enable_static()
-    operators = build(given.output / "operators")
+    operators = build(options.output / "operators")
     register()
-    prefix = given.output / "custom"
+    prefix = options.output / "custom"
     save(prefix, operators)
     feeds = {"x": np.random.default_rng(1).normal(size=(4, 8)).astype(np.float32)}
     config = config_of(prefix)
@@ -104,11 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cpu = run(inference.create_predictor(config_of(prefix)), feeds)[0]
     apart = difference(ipu, cpu)
     print(f"4 rows through custom_relu: largest difference {apart:.1e}, allowed {WITHIN:.0e}")
-    if not apart <= WITHIN:
-        print("the IPU and the CPU differ", file=sys.stderr)
-        return 1
-    print("Finished")
-    return 0
+    return verdict(apart, WITHIN)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -41,6 +42,15 @@ def milliseconds(predictor: Any, feeds: Arrays, runs: int) -> float:
         run(predictor, feeds)
         seconds.append(time.perf_counter() - start)
     return 1e3 * float(np.median(seconds))
+
+
+def verdict(apart: float, allowed: float) -> int:
+    """Print whether the devices agree; the exit code."""
+    if not apart <= allowed:  # NaN is not within any difference
+        print("the IPU and the CPU differ", file=sys.stderr)
+        return 1
+    print("Finished")
+    return 0
 
 
 def difference(got: NDArray[Any], expected: NDArray[Any]) -> float:

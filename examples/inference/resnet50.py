@@ -12,7 +12,7 @@ import paddle
 from paddle import inference
 from paddle.vision import models
 
-from examples.inference.predictors import config_of, milliseconds, run
+from examples.inference.predictors import config_of, milliseconds, run, verdict
 
 DESCRIPTION = """\
 Save paddle.vision's ResNet-50 as an inference model and classify images on IPU and CPU.
@@ -76,33 +76,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--output", type=Path, default=Path("out/resnet50_inference"), help="folder"
     )
-    given = parser.parse_args(arguments)
-    if min(given.batch, given.runs, given.num_ipus) < 1:
+    options = parser.parse_args(arguments)
+    if min(options.batch, options.runs, options.num_ipus) < 1:
         parser.error("--batch, --runs and --num-ipus are at least 1")
     paddle.enable_static()
-    prefix = given.output / "resnet"
-    size = save(prefix, given.smoke)
-    shape = (given.batch, 3, size, size)
+    prefix = options.output / "resnet"
+    size = save(prefix, options.smoke)
+    shape = (options.batch, 3, size, size)
     feeds = {"image": np.random.default_rng(1).normal(size=shape).astype(np.float32)}
 
     config = config_of(prefix)
-    config.enable_ipu(given.num_ipus, given.batch)
-    config.set_ipu_config(ipu_enable_fp16=given.fp16)
+    config.enable_ipu(options.num_ipus, options.batch)
+    config.set_ipu_config(ipu_enable_fp16=options.fp16)
     ipu = inference.create_predictor(config)
     cpu = inference.create_predictor(config_of(prefix))
     got, expected = run(ipu, feeds)[0], run(cpu, feeds)[0]
     apart = float(np.linalg.norm(got - expected) / np.linalg.norm(expected))
-    within = AGREE[given.fp16]
-    print(f"{given.batch} images of {size} x {size}, logits {list(got.shape)}")
-    print(f"IPU {milliseconds(ipu, feeds, given.runs):.1f} ms a batch")
-    print(f"CPU {milliseconds(cpu, feeds, given.runs):.1f} ms a batch, Paddle's defaults")
+    within = AGREE[options.fp16]
+    print(f"{options.batch} images of {size} x {size}, logits {list(got.shape)}")
+    print(f"IPU {milliseconds(ipu, feeds, options.runs):.1f} ms a batch")
+    print(f"CPU {milliseconds(cpu, feeds, options.runs):.1f} ms a batch, Paddle's defaults")
     print(f"classes on the IPU {got.argmax(1).tolist()}, on the CPU {expected.argmax(1).tolist()}")
     print(f"difference {apart:.1e} of the norm, allowed {within:.0e}")
-    if not apart <= within:
-        print("the IPU and the CPU differ", file=sys.stderr)
-        return 1
-    print("Finished")
-    return 0
+    return verdict(apart, within)
 
 
 if __name__ == "__main__":

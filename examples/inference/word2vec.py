@@ -11,7 +11,7 @@ import numpy as np
 import paddle
 from paddle import inference
 
-from examples.inference.predictors import config_of, difference, run
+from examples.inference.predictors import config_of, difference, run, verdict
 
 DESCRIPTION = """\
 Build and save the word2vec model, load it with paddle.inference, and run it on IPU and CPU.
@@ -77,21 +77,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--model", type=Path, help="path of a saved model without its suffix")
     parser.add_argument("--output", type=Path, default=Path("out/word2vec"), help="folder")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     paddle.enable_static()
-    prefix = given.model or given.output / "word2vec"
-    if given.model is None:
+    prefix = options.model or options.output / "word2vec"
+    if options.model is None:
         save(prefix)
     ipu, cpu = infer(prefix, use_ipu=True), infer(prefix, use_ipu=False)
     apart = difference(ipu, cpu)
     print(f"{len(SLOTS)} slots of [4, 1] give {list(ipu.shape)} on the IPU and on the CPU")
     print(f"most probable next words: {ipu.argmax(1).tolist()} and {cpu.argmax(1).tolist()}")
     print(f"largest difference: {apart:.1e}, allowed {WITHIN:.0e}")
-    if not apart <= WITHIN:
-        print("the IPU and the CPU differ", file=sys.stderr)
-        return 1
-    print("Finished")
-    return 0
+    return verdict(apart, WITHIN)
 
 
 if __name__ == "__main__":

@@ -113,9 +113,9 @@ class Attention(nn.Layer):
         key = paddle.unsqueeze(paddle.transpose(key, [0, 2, 3, 1]), 2)
         value = paddle.unsqueeze(paddle.transpose(value, [0, 2, 1, 3]), 2)
         scores = paddle.matmul(query, key) * config.head**-0.5 + mask
-        seen = paddle.matmul(functional.softmax(scores), value)
-        seen = paddle.transpose(seen, [0, 3, 1, 2, 4])
-        return self.out(paddle.reshape(seen, [rows, tokens, config.hidden]))
+        attended = paddle.matmul(functional.softmax(scores), value)
+        attended = paddle.transpose(attended, [0, 3, 1, 2, 4])
+        return self.out(paddle.reshape(attended, [rows, tokens, config.hidden]))
 
     def step(self, x: Any, rotary: tuple[Any, Any], mask: Any, position: Any, cache: Cache) -> Any:
         """One new token of each row, x ``[rows, hidden]``, looks at itself and the cached ones."""
@@ -128,12 +128,12 @@ class Attention(nn.Layer):
         query = paddle.reshape(query, [rows, config.kv_heads, group, config.head])
         scores = paddle.matmul(query, paddle.transpose(keys, [1, 2, 3, 0]))
         weights = functional.softmax(scores * config.head**-0.5 + mask)
-        seen = paddle.matmul(weights, paddle.transpose(values, [1, 2, 0, 3]))
+        attended = paddle.matmul(weights, paddle.transpose(values, [1, 2, 0, 3]))
         # What is assigned to a persistable variable is there in the next step: on the IPU it stays
         # on the device.
         paddle.assign(keys, output=cache.keys)
         paddle.assign(values, output=cache.values)
-        return self.out(paddle.reshape(seen, [rows, config.hidden]))
+        return self.out(paddle.reshape(attended, [rows, config.hidden]))
 
 
 class SwiGLU(nn.Layer):

@@ -260,8 +260,8 @@ def choose(logits: Any, draw: Any, sampling: Sampling) -> Any:
     best = paddle.argmax(logits, axis=-1)
     scaled = logits / sampling.temperature
     (largest, _) = paddle.topk(scaled, sampling.top_k, axis=-1)
-    kept = scaled >= largest[:, -1:]
-    weights = paddle.where(kept, functional.softmax(scaled), paddle.zeros_like(scaled))
+    is_likely = scaled >= largest[:, -1:]
+    weights = paddle.where(is_likely, functional.softmax(scaled), paddle.zeros_like(scaled))
     sums = paddle.cumsum(weights, axis=-1)
     below = sums <= paddle.unsqueeze(draw, -1) * sums[:, -1:]
     sampled = paddle.sum(paddle.cast(below, "int64"), axis=-1)

@@ -51,8 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Does what was asked for; returns the exit code."""
-    given = (os.environ.get(name) for name in _VARIABLES)
-    folder = arguments.folder or next(filter(None, given), "session_cache")
+    folders = (os.environ.get(name) for name in _VARIABLES)
+    folder = arguments.folder or next(filter(None, folders), "session_cache")
     try:
         if not os.path.isdir(os.path.expanduser(folder)):
             raise CacheError(f"there is no folder {folder}")
@@ -68,8 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _list(cache: ExecutableCache) -> int:
     for entry in cache.entries():
         used = datetime.datetime.fromtimestamp(entry.used).isoformat(" ", "seconds")
-        found = cache.examine(entry.key)
-        what = f"not used: {found}" if isinstance(found, str) else _kind(found[0])
+        result = cache.examine(entry.key)
+        what = f"not used: {result}" if isinstance(result, str) else _kind(result[0])
         print(f"{entry.key[:16]}  {entry.size:>12,}  {used}  {what}")
     return 0
 
@@ -89,10 +89,10 @@ def _size(cache: ExecutableCache) -> int:
 def _verify(cache: ExecutableCache) -> int:
     entries, bad = cache.entries(), 0
     for entry in entries:
-        found = cache.examine(entry.key)
-        if isinstance(found, str):
+        problem = cache.examine(entry.key)
+        if isinstance(problem, str):
             bad += 1
-            print(f"{entry.key}: {found}")
+            print(f"{entry.key}: {problem}")
     print(f"{len(entries) - bad} of {len(entries)} entries are sound")
     return 1 if bad else 0
 

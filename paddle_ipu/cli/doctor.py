@@ -39,11 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints what the checks found."""
-    found = list(findings(arguments))
-    width = max(len(name) for name, _ in found)
-    for name, (mark, text) in found:
+    results = list(findings(arguments))
+    width = max(len(name) for name, _ in results)
+    for name, (mark, text) in results:
         print(f"{mark}  {name:<{width}}  {text}")
-    return 1 if any(finding.mark == "!!" for _, finding in found) else 0
+    return 1 if any(finding.mark == "!!" for _, finding in results) else 0
 
 
 def findings(arguments: argparse.Namespace) -> Iterator[tuple[str, Finding]]:
@@ -74,12 +74,12 @@ def _said(check: Callable[[], str]) -> Finding:
 
 def _instance() -> Finding:
     try:
-        found = instance.this_instance()
+        own = instance.this_instance()
     except OptionError as error:
         return Finding("!!", str(error))
-    if not found.is_set:
+    if not own.is_set:
         return Finding("ok", "outside poprun: one instance, one replica")
-    return Finding("ok", f"instance {found.index} of {found.count}")
+    return Finding("ok", f"instance {own.index} of {own.count}")
 
 
 def _vipu(arguments: argparse.Namespace) -> Finding:

@@ -33,13 +33,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints the devices."""
     try:
-        client, found = vipu_target.partitions_of(arguments, arguments.all_partitions)
+        client, partitions = vipu_target.partitions_of(arguments, arguments.all_partitions)
         if arguments.list_devices:
             print("Graphcore device listing:")
-            for partition, _ in found:
+            for partition, _ in partitions:
                 print(f"\n{gc_tables.device_list(partition, client.host)}")
             return 0
-        partition, gcd = found[0]
+        partition, gcd = partitions[0]
         number = arguments.device_id
         devices = len(list(gc_tables.devices(partition)))
         if not 0 <= number < devices:

@@ -30,12 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints the tables."""
     try:
-        client, found = vipu_target.partitions_of(arguments, arguments.all_partitions)
+        client, partitions = vipu_target.partitions_of(arguments, arguments.all_partitions)
         version = str(client.call("version")).split()[0]
     except VipuError as error:
         print(error, file=sys.stderr)
         return 1
     cards = not arguments.no_card_info
-    for partition, gcd in found:
+    for partition, gcd in partitions:
         print(gc_tables.monitor(partition, gcd, client.host, version, cards=cards))
     return 0

@@ -9,6 +9,7 @@ import sys
 import time
 from typing import Any
 
+from paddle_ipu.cli.numbers import not_negative, positive
 from paddle_ipu.cli.predicted import Target, add_predicted_target, predicted_target
 from paddle_ipu.compiler.proposals import Proposal, Proposals, proposals
 from paddle_ipu.cost_model.memory_check import size
@@ -40,13 +41,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--batch",
-        type=int,
+        type=not_negative,
         default=0,
         metavar="N",
         help="rows of a weight update; in inference rows at once",
     )
     add(
-        "--candidates", type=int, default=MOST, metavar="N",
+        "--candidates", type=positive, default=MOST, metavar="N",
         help=f"strategies to try at most (default {MOST})",
     )  # fmt: skip
     add("--json", action="store_true", help="print one JSON object")
@@ -54,9 +55,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the proposal; returns the exit code."""
-    if arguments.batch < 0 or arguments.candidates < 1:
-        print("--batch and --candidates take numbers above 0", file=sys.stderr)
-        return 2
     target = predicted_target(arguments)
     if isinstance(target, int):
         return target

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import paddle_ipu
-from paddle_ipu.cli.measured_runs import measured_script
+from paddle_ipu.cli.numbers import positive
 from paddle_ipu.cli.scripts import (
     UNREADABLE,
     Compilation,
@@ -29,6 +30,7 @@ from paddle_ipu.compiler.source import Source
 from paddle_ipu.cost_model.choice import choose_machine
 from paddle_ipu.cost_model.machines import MACHINES, Machine
 from paddle_ipu.cost_model.program import Program
+from paddle_ipu.errors import MeasurementError, OutOfMemoryException
 from paddle_ipu.options.strategy import Strategy
 from paddle_ipu.passes.check_micro_batch import CheckMicroBatch
 from paddle_ipu.passes.pass_base import Pass
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from paddle.static import Variable
 
     from paddle_ipu.frontend.saved_model import SavedProgram
+    from paddle_ipu.runtime.ipu_program import IpuProgram
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ def add_predicted_target(parser: argparse.ArgumentParser) -> None:
         help="do not run programs without fetches: weights are not needed, and may be large",
     )  # fmt: skip
     add("--fp16", action="store_true", help="a model in half precision")
-    add("--rows", type=int, metavar="N", help="rows of a model's micro-batch; 1")
+    add("--rows", type=positive, metavar="N", help="rows of a model's micro-batch; 1")
 
 
 def predicted_target(arguments: argparse.Namespace) -> Target | int:
@@ -91,19 +94,12 @@ def predicted_target(arguments: argparse.Namespace) -> Target | int:
         print("name a script or a saved model; --help tells more", file=sys.stderr)
         return 2
     of_script = is_script(arguments.target)
-    why = _contradiction(arguments, of_script)
+    steps = getattr(arguments, "measure", None)
+    why = _contradiction(arguments, of_script, is_measured=steps is not None)
     if why:
         print(why, file=sys.stderr)
         return 2
-    steps = getattr(arguments, "measure", None)
-    if steps is not None:
-        why = _unmeasurable(arguments, steps, of_script)
-        if why:
-            print(f"--measure: {why}", file=sys.stderr)
-            return 2
-    find = _of_model
-    if of_script:
-        find = _of_script if steps is None else _of_measured_script
+    find = _of_script if of_script else _of_model
     when = "before it compiled a program" if steps is None else "while it was measured"
     target = attempt(lambda: find(arguments), arguments.target, when)
     if target is None:
@@ -112,18 +108,22 @@ def predicted_target(arguments: argparse.Namespace) -> Target | int:
     return target
 
 
-def _contradiction(arguments: argparse.Namespace, of_script: bool) -> str:
-    """Which arguments do not go with the target, "" where all do."""
-    rows = arguments.rows
-    if of_script and (arguments.fp16 or rows is not None):
-        given = "--fp16" if arguments.fp16 else "--rows"
-        return f"{given} is for a model: a script's strategy says this itself"
+def _contradiction(arguments: argparse.Namespace, of_script: bool, is_measured: bool) -> str:
+    """Which arguments do not go together, "" where all do."""
+    if of_script and (arguments.fp16 or arguments.rows is not None):
+        option = "--fp16" if arguments.fp16 else "--rows"
+        return f"{option} is for a model: a script's strategy says this itself"
     if not of_script and arguments.arguments:
         return f"a model takes no arguments, got {arguments.arguments}; options stand before it"
     if not of_script and arguments.skip_startup:
         return "--skip-startup is for a script: a model has no startup program"
-    if rows is not None and rows < 1:
-        return f"--rows takes a number from 1 on, got {rows}"
+    if is_measured and not of_script:
+        return (
+            f"--measure: {arguments.target} is a model, which has no data; name a script that "
+            "runs it"
+        )
+    if is_measured and arguments.skip_startup:
+        return "--measure: the program is run, and needs the weights that --skip-startup leaves out"
     return ""
 
 
@@ -144,17 +144,31 @@ def _target(
 
 
 class _FirstCompiled(ScriptHooks):
-    """Predicts the first program that is compiled, and ends the script.
+    """Predicts the first program that a script compiles, and ends the script.
+
+    With ``--measure`` the script goes on until so many runs of the program are measured. Its first
+    run does more than the others and is not measured.
 
     Attributes:
         target: that program; None while there was none.
+        compiled: the same, where its runs are measured.
+        measuring: closed when no more runs are measured.
+        measurement: None before the second run.
+        runs: how many of the program there were.
     """
 
-    def __init__(self, arguments: argparse.Namespace) -> None:
+    def __init__(self, arguments: argparse.Namespace, steps: int | None) -> None:
         self._arguments = arguments
+        self._steps = steps
         self.target: Target | None = None
+        self.compiled: IpuProgram | None = None
+        self.measuring = contextlib.ExitStack()
+        self.measurement: Measurement | None = None
+        self.runs = 0
 
-    def compile(self, compilation: Compilation) -> NoReturn:
+    def compile(self, compilation: Compilation) -> IpuProgram:
+        if self.target is not None:
+            return compilation.proceed()
         source = compilation.source
         self.target = _target(
             self._arguments,
@@ -163,43 +177,52 @@ class _FirstCompiled(ScriptHooks):
             compilation.feeds,
             compilation.fetches,
         )
-        raise ScriptEnd
+        if self._steps is None:
+            raise ScriptEnd
+        try:
+            self.compiled = compilation.proceed()
+        except OutOfMemoryException as error:
+            raise ScriptEnd from error
+        return self.compiled
 
     def run(self, run: Run) -> Any:
-        return [] if self._arguments.skip_startup and not run.fetches else run.proceed()
+        if self._arguments.skip_startup and not run.fetches:
+            return []
+        if self._steps is None or self.compiled is None or run.program is not self.compiled:
+            return run.proceed()
+        if self.runs == 1:
+            self.measurement = self.measuring.enter_context(self.compiled.measure())
+        results = run.proceed()
+        self.runs += 1
+        if self.runs > self._steps:
+            raise ScriptEnd
+        return results
 
 
 def _of_script(arguments: argparse.Namespace) -> Target | None:
+    """The first program that a script compiles.
+
+    Raises:
+        MeasurementError: its runs are to be measured, and it made no second one.
+    """
     import paddle
 
     paddle_ipu.activate()
     paddle.enable_static()
-    hooks = _FirstCompiled(arguments)
-    run_script(arguments.target, arguments.arguments, hooks)
-    return hooks.target
-
-
-def _unmeasurable(arguments: argparse.Namespace, steps: int, of_script: bool) -> str:
-    """Why a target's runs cannot be measured, "" where they can."""
-    if steps < 1:
-        return f"a number of runs from 1 on, got {steps}"
-    if not of_script:
-        return f"{arguments.target} is a model, which has no data; name a script that runs it"
-    if arguments.skip_startup:
-        return "the program is run, and needs the weights that --skip-startup leaves out"
-    return ""
-
-
-def _of_measured_script(arguments: argparse.Namespace) -> Target | None:
-    paddle_ipu.activate()
-    targets: list[Target] = []
-    measured = measured_script(
-        arguments.target,
-        arguments.arguments,
-        arguments.measure,
-        lambda *compiled: targets.append(_target(arguments, *compiled)),
-    )
-    return replace(targets[0], measured=measured) if targets else None
+    steps = getattr(arguments, "measure", None)
+    hooks = _FirstCompiled(arguments, steps)
+    with hooks.measuring:
+        try:
+            run_script(arguments.target, arguments.arguments, hooks)
+        except SystemExit as error:
+            if steps is None or error.code:
+                raise
+    if hooks.compiled is not None and hooks.measurement is None:
+        raise MeasurementError(
+            f"the script ran its program {hooks.runs} time(s), and the first run is not measured: "
+            "have it run at least twice."
+        )
+    return None if hooks.target is None else replace(hooks.target, measured=hooks.measurement)
 
 
 def _of_model(arguments: argparse.Namespace) -> Target | None:

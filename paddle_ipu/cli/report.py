@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from paddle_ipu.cli.numbers import positive
 from paddle_ipu.cli.predicted import add_predicted_target, predicted_target
 from paddle_ipu.cost_model.report.contents import Report, make_report
 from paddle_ipu.cost_model.report.directory import (
@@ -56,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--trace", metavar="FILE", help="write the timeline for Perfetto; - for stdout")
     add("--directory", metavar="FOLDER", help=f"write {', '.join(FORMS)} into a folder")
     add(
-        "--measure", type=int, metavar="RUNS",
+        "--measure", type=positive, metavar="RUNS",
         help="run the script on until so many runs of its program were measured on this machine",
     )  # fmt: skip
 
@@ -67,12 +68,12 @@ def run(arguments: argparse.Namespace) -> int:
     if len(printed) > 1:
         print(f"{' and '.join(printed)}: only one of them can go to stdout", file=sys.stderr)
         return 2
-    found = predicted_target(arguments)
-    if isinstance(found, int):
-        return found
-    measured = None if found.measured is None else found.measured.as_json()
+    target = predicted_target(arguments)
+    if isinstance(target, int):
+        return target
+    measured = None if target.measured is None else target.measured.as_json()
     name = Path(arguments.target).name
-    report = make_report(found.program, found.machine, name=name, measured=measured)
+    report = make_report(target.program, target.machine, name=name, measured=measured)
     code = 0 if report.prediction.memory.fits else 1
     if not _written(report, arguments):
         return 2
@@ -81,8 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
             print(FORMS[form](report), end="")
             return code
     print(text_of(report))
-    if found.measured is not None:
-        print(f"\n{found.measured}")
+    if target.measured is not None:
+        print(f"\n{target.measured}")
     return code
 
 

@@ -132,6 +132,6 @@ def _results(
         feeds[name] = np.ascontiguousarray(array.astype(dtype))
     session.prepareDevice()
     session.weightsFromHost()
-    found: dict[str, np.ndarray[Any, Any]] = session.initAnchorArrays()
-    session.run(popart.PyStepIO(feeds, found))
-    return found
+    results: dict[str, np.ndarray[Any, Any]] = session.initAnchorArrays()
+    session.run(popart.PyStepIO(feeds, results))
+    return results

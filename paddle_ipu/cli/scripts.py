@@ -195,8 +195,6 @@ def _hooked(hooks: ScriptHooks) -> Iterator[None]:
         fetches = values.get("fetch_list")
         if fetches is None:
             fetches = []
-        elif not isinstance(fetches, (list, tuple)):
-            fetches = [fetches]
         return hooks.run(
             Run(
                 paddle.static.default_main_program() if program is None else program,

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import importlib.util
 import json
 import math
 import os
 import sys
 import urllib.parse
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import paddle_ipu
+from paddle_ipu.cli.numbers import number, positive
 from paddle_ipu.cli.scripts import UNREADABLE, prefix_of
 from paddle_ipu.errors import PaddleIpuError
 
 if TYPE_CHECKING:
     from paddle_ipu.inference.predictor import IpuPredictor
     from paddle_ipu.serving import BatchingRunner
-
-Number = TypeVar("Number", int, float)
 
 NAME = "serve"
 SUMMARY = "serve a saved model by HTTP, gathering concurrent requests into micro-batches"
@@ -60,14 +57,15 @@ _LIBRARIES = ("starlette", "uvicorn", "prometheus_client")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of this subcommand."""
     add = parser.add_argument
+    seconds = number(float, 1e-3, "seconds above 0")
     add("model", metavar="MODEL", help="a saved inference model")
     add("--name", type=_name, help="its name in URLs; that of its file or folder by default")
-    add("--micro-batch", type=_count, default=8, metavar="N",
+    add("--micro-batch", type=positive, default=8, metavar="N",
         help="rows computed at once (default 8); a model saved with a fixed first dimension keeps "
              "that")  # fmt: skip
-    add("--timeout-ms", type=_time, default=5.0, metavar="MS",
+    add("--timeout-ms", type=number(float, 0, "milliseconds from 0 on"), default=5.0, metavar="MS",
         help="how long a request waits for others (default 5)")  # fmt: skip
-    add("--max-waiting", type=_count, metavar="ROWS",
+    add("--max-waiting", type=positive, metavar="ROWS",
         help="rows that may wait; requests beyond get 503 (default: 10 micro-batches)")  # fmt: skip
     add("--shared-output", action="append", default=[], metavar="NAME",
         help="an output that is the same whatever the rows are, given whole to every request; "
@@ -75,16 +73,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--fp16", action="store_true", help="compute in half precision")
     add("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
     add("--port", type=_port, default=8000, help="port, 0 for any that is free (default 8000)")
-    add("--body-limit", type=_count, default=64, metavar="MIB",
+    add("--body-limit", type=positive, default=64, metavar="MIB",
         help="largest request in MiB, beyond it 413 (default 64)")  # fmt: skip
-    add("--json-limit", type=_count, default=16, metavar="MIB",
+    add("--json-limit", type=positive, default=16, metavar="MIB",
         help="most JSON in a request in MiB, beyond it 413; as objects it takes many times that "
              "(default 16)")  # fmt: skip
-    add("--bodies-limit", type=_count, metavar="MIB",
+    add("--bodies-limit", type=positive, metavar="MIB",
         help="MiB of all requests under way, beyond 503 (default: 4 x --body-limit)")  # fmt: skip
-    add("--request-timeout", type=_seconds, default=60.0, metavar="S",
+    add("--request-timeout", type=seconds, default=60.0, metavar="S",
         help="seconds until a request gets 504, or 408 if not whole (default 60)")  # fmt: skip
-    add("--grace", type=_seconds, default=30.0, metavar="S",
+    add("--grace", type=seconds, default=30.0, metavar="S",
         help="seconds for requests under way at the end (default 30)")  # fmt: skip
 
 
@@ -192,24 +190,6 @@ def _zeros(tensor: dict[str, Any]) -> dict[str, Any]:
 def _fail(code: int, message: str) -> int:
     print(f"paddle-ipu serve: {message}", file=sys.stderr)
     return code
-
-
-def _number(
-    convert: Callable[[str], Number], least: float, expected: str
-) -> Callable[[str], Number]:
-    def parsed(text: str) -> Number:
-        with contextlib.suppress(ValueError):
-            number = convert(text)
-            if least <= number < math.inf:
-                return number
-        raise argparse.ArgumentTypeError(f"got {text!r}, expected {expected}")
-
-    return parsed
-
-
-_count = _number(int, 1, "a whole number from 1 on")
-_time = _number(float, 0, "milliseconds from 0 on")
-_seconds = _number(float, 1e-3, "seconds above 0")
 
 
 def _name(text: str) -> str:

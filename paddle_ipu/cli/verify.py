@@ -6,12 +6,12 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import paddle_ipu
+from paddle_ipu.cli.numbers import not_negative, positive
 from paddle_ipu.cli.recorded_runs import Wanted, verify_script
 from paddle_ipu.cli.scripts import add_target, attempt, is_script, prefix_of
 from paddle_ipu.errors import NotSupported
@@ -59,12 +59,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="let the script run until a fetch is NaN or infinite, and verify that run",
     )  # fmt: skip
     add(
-        "--after", type=_from(0), default=0, metavar="N",
+        "--after", type=not_negative, default=0, metavar="N",
         help="let the script make N runs before (default 0)",
     )  # fmt: skip
     add(
         "--steps",
-        type=_from(1),
+        type=positive,
         metavar="N",
         help="verify N runs in a row (default 1); with --until-nan the last N (default 4)",
     )
@@ -80,17 +80,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="beside another precision: how far a tensor may be off, of its norm (default 0.02)",
     )  # fmt: skip
     add("--without-dropout", action="store_true", help="switch dropout off on both sides")
-
-
-def _from(least: int) -> Callable[[str], int]:
-    """A converter of arguments that are whole numbers from `least` on."""
-
-    def number(text: str) -> int:
-        if int(text) < least:
-            raise argparse.ArgumentTypeError(f"expected a number from {least}, got {text}")
-        return int(text)
-
-    return number
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -50,14 +50,16 @@ def partitions_of(
     client, target = client_of(arguments)
     name = arguments.partition or (None if target is None else target.partition)
     if every:
-        found = client.call("partitions")
+        partitions = client.call("partitions")
     elif name:
-        found = [client.call("partition", name=name)]
+        partitions = [client.call("partition", name=name)]
     else:
-        found = client.call("partitions")
-        if len(found) != 1:
-            listed = ", ".join(p["name"] for p in found) or "none"
+        partitions = client.call("partitions")
+        if len(partitions) != 1:
+            listed = ", ".join(p["name"] for p in partitions) or "none"
             raise VipuError(f"name a partition with --partition; there are: {listed}")
-    if target is not None and not every and found[0]["name"] == target.partition:
-        return client, [(found[0], target.gcd)]
-    return client, [(partition, gcd) for partition in found for gcd in range(partition["gcds"])]
+    if target is not None and not every and partitions[0]["name"] == target.partition:
+        return client, [(partitions[0], target.gcd)]
+    return client, [
+        (partition, gcd) for partition in partitions for gcd in range(partition["gcds"])
+    ]

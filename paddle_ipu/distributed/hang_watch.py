@@ -73,18 +73,18 @@ class Hang:
 
 
 @dataclass(slots=True)
-class _Asked:
+class _SourceState:
     """What is known of one source.
 
     Attributes:
-        at: when it was asked what it has not answered; None where it has answered.
-        known: when it was asked what it answered last.
+        answered: when it was asked what it answered last.
+        pending: when it was asked what it has not answered; None where it has answered.
         beats: its last answer.
     """
 
     source: Source
-    known: float
-    at: float | None = None
+    answered: float
+    pending: float | None = None
     beats: Beats = field(default_factory=dict)
 
 
@@ -108,42 +108,46 @@ class Watch:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._hosts, self._patience, self._clock = hosts, patience, clock
-        self._since = self._polled = clock()
-        self._asked = [_Asked(source, self._since) for source in sources]
+        self._progressed = self._polled = clock()
+        self._states = [_SourceState(source, self._progressed) for source in sources]
         self._counts = (0,) * len(hosts)
-        self._used: list[float] = []
+        self._processor_seconds: list[float] = []
 
     def hang(self) -> Hang | None:
         """A hang, None as long as some instance goes on. Call it every second or more often."""
         self._poll()
         now = self._clock()
         stopped, self._polled = now - self._polled > _GAP, now
-        beats = {number: b for asked in self._asked for number, b in asked.beats.items()}
-        read = [beats.get(number, _NONE) for number in range(len(self._hosts))]
-        found = tuple(count for count, _, _ in read)
-        if found != self._counts or not self._used or stopped:
-            self._counts, self._since = found, now
-            self._used = [used for _, _, used in read]
-        still = now - self._since
-        if still < self._patience:
+        beats = {number: b for state in self._states for number, b in state.beats.items()}
+        latest = [beats.get(number, _NONE) for number in range(len(self._hosts))]
+        counts = tuple(count for count, _, _ in latest)
+        if counts != self._counts or not self._processor_seconds or stopped:
+            self._counts, self._progressed = counts, now
+            self._processor_seconds = [seconds for _, _, seconds in latest]
+        elapsed = now - self._progressed
+        if elapsed < self._patience:
             return None
-        silent = [a.source.host for a in self._asked if a.known - self._since < self._patience]
+        silent = [
+            state.source.host
+            for state in self._states
+            if state.answered - self._progressed < self._patience
+        ]
         if silent:
-            if still < self._patience + _SILENCE:
+            if elapsed < self._patience + _SILENCE:
                 return None
-            return Hang((), f"{', '.join(silent)} did not say for {still:.0f} s how far its "
+            return Hang((), f"{', '.join(silent)} did not say for {elapsed:.0f} s how far its "
                             "instances are, and no other has begun a run meanwhile")  # fmt: skip
-        return self._diagnosis([(state, used) for _, state, used in read])
+        return self._diagnosis([(state, seconds) for _, state, seconds in latest])
 
     def _poll(self) -> None:
         """Reads the answers, and asks each source that has answered again."""
-        for asked in self._asked:
-            if asked.at is None:
-                asked.at = self._clock()
-                asked.source.ask()
-            answer = asked.source.answer()
+        for state in self._states:
+            if state.pending is None:
+                state.pending = self._clock()
+                state.source.ask()
+            answer = state.source.answer()
             if answer is not None:
-                asked.beats, asked.known, asked.at = answer, asked.at, None
+                state.beats, state.answered, state.pending = answer, state.pending, None
 
     def _diagnosis(self, processes: Sequence[tuple[str, float]]) -> Hang:
         """The hang when no instance has begun a run.
@@ -166,7 +170,10 @@ class Watch:
             return Hang(
                 stopped, f"{self._names(stopped)}: {text}, {each}, and there the process is stopped"
             )
-        used = [now - at for (_, now), at in zip(processes, self._used, strict=True)]
+        used = [
+            now - before
+            for (_, now), before in zip(processes, self._processor_seconds, strict=True)
+        ]
         busy = tuple(number for number in instances if used[number] > self._patience / 2)
         if len(busy) == 1:
             return Hang(

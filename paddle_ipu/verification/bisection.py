@@ -130,15 +130,15 @@ def read_forward(
 
 def updated_variables(forward: Forward) -> dict[str, tuple[str, str]]:
     """Variable -> (what it is, line of its update), for all that a step changes."""
-    found = written_variables(forward)
+    kinds = written_variables(forward)
     for update in () if forward.optimizer is None else forward.optimizer.updates:
         if update.parameter not in forward.readers:
             continue
         source = forward.sources[update.parameter]
-        found[update.parameter] = (f"weight updated by rule {update.rule}", source)
+        kinds[update.parameter] = (f"weight updated by rule {update.rule}", source)
         for role, name in update.states.items():
-            found[name] = (f"{role} of {update.parameter}, updated by rule {update.rule}", source)
-    return found
+            kinds[name] = (f"{role} of {update.parameter}, updated by rule {update.rule}", source)
+    return kinds
 
 
 def written_variables(forward: Forward) -> dict[str, tuple[str, str]]:
@@ -151,13 +151,13 @@ def written_variables(forward: Forward) -> dict[str, tuple[str, str]]:
 
 def sources(forward: Forward) -> dict[str, str]:
     """Name of a forward value or of a raw gradient -> where it comes from."""
-    found = {
+    places = {
         str(value.name): dialect.source_of(forward.nodes[number])
         for number, value in forward.results
     }
     for gradient, parameter in forward.gradients.items():
-        found[gradient] = f"read by {dialect.describe(forward.readers[parameter])}"
-    return found
+        places[gradient] = f"read by {dialect.describe(forward.readers[parameter])}"
+    return places
 
 
 def backward_order(forward: Forward) -> list[str]:
@@ -291,7 +291,7 @@ def derivative_rows(
         )  # fmt: skip
         verdict = (ROUNDS if row.rounding else AGREES) if row.ok else DIVERGES
         rows.append((place, OperatorRow(number, str(node.op_type), source, row, verdict)))
-    return [row for _, row in sorted(rows, key=lambda found: (-found[1].number, found[0]))]
+    return [row for _, row in sorted(rows, key=lambda entry: (-entry[1].number, entry[0]))]
 
 
 def _operand(reader: ir.Node, parameter: str, numbers: Mapping[str, int]) -> tuple[ir.Node, str]:
@@ -300,17 +300,17 @@ def _operand(reader: ir.Node, parameter: str, numbers: Mapping[str, int]) -> tup
     Operators that the dialect adds before one, such as a reshape, are named after the operand and
     are not in the program.
     """
-    behind = [(reader, parameter)]
-    for node, name in behind:
+    queue = [(reader, parameter)]
+    for node, name in queue:
         if str(node.name) in numbers:
             return node, name
-        behind.extend((use.node, str(value.name)) for value in node.outputs for use in value.uses())
+        queue.extend((use.node, str(value.name)) for value in node.outputs for use in value.uses())
     raise AssertionError(f"{parameter} is read by nothing of the program")
 
 
 def _operand_name(node: ir.Node, value: str) -> str:
     """What a node calls an operand, with its place where the operand is a list."""
-    named = [(name, found) for name, found in dialect.operands(node) if found is not None]
-    name = next(name for name, found in named if found.name == value)
-    alike = [str(found.name) for other, found in named if other == name]
+    named = [(name, operand) for name, operand in dialect.operands(node) if operand is not None]
+    name = next(name for name, operand in named if operand.name == value)
+    alike = [str(operand.name) for other, operand in named if other == name]
     return name if len(alike) == 1 else f"{name}[{alike.index(value)}]"

@@ -35,10 +35,10 @@ def forward_cause(operator: str, operands: Operands, in_half: bool, in_full: Arr
         in_full: the result on the other side, where that computes in float32.
     """
     kind = operator.removesuffix("_")
-    given = _not_finite(operands)
-    if given:
+    name = _not_finite(operands)
+    if name:
         return (
-            f"Its operand {given} holds infinities: infinity minus infinity, or 0 times infinity, "
+            f"Its operand {name} holds infinities: infinity minus infinity, or 0 times infinity, "
             "is NaN.",
             "See the first infinity.",
         )
@@ -50,17 +50,17 @@ def forward_cause(operator: str, operands: Operands, in_half: bool, in_full: Arr
                 f"{HALF_LARGEST:g}.",
                 _HALF_ADVICE,
             )
-    found = _RULES.get(kind, _no_rule)(operands, in_half)
-    if found is not None:
-        return found
+    rule = _RULES.get(kind)
+    cause = None if rule is None else rule(operands, in_half)
+    if cause is not None:
+        return cause
     if in_half:
         return (
             f"It overflows half, which ends at {HALF_LARGEST:g}. {_magnitudes(operands)}",
             _HALF_ADVICE,
         )
-    return _magnitudes(
-        operands
-    ), "Keep the magnitudes down, or keep its operands in the range it is for."
+    advice = "Keep the magnitudes down, or keep its operands in the range it is for."
+    return _magnitudes(operands), advice
 
 
 def backward_cause(
@@ -83,9 +83,8 @@ def backward_cause(
                 f"{largest:.4g}, half ends at {HALF_LARGEST:g}.",
                 "Lower the loss scale.",
             )
-    return _magnitudes(
-        operands
-    ), "Lower the loss scale and the learning rate, or clip what goes in."
+    advice = "Lower the loss scale and the learning rate, or clip what goes in."
+    return _magnitudes(operands), advice
 
 
 def derivative_cause(operator: str, operands: Operands) -> Cause | None:
@@ -178,10 +177,6 @@ def _power(operands: Operands, in_half: bool) -> Cause | None:
         f"{int((x == 0).sum())} are 0: a broken or negative power of these is not finite.",
         "Keep the base above 0.",
     )
-
-
-def _no_rule(operands: Operands, in_half: bool) -> Cause | None:
-    return None
 
 
 _RULES: Mapping[str, Callable[[Operands, bool], Cause | None]] = {

@@ -14,10 +14,10 @@ _BAR, _HEIGHT = 2, 22
 _WIDTH = (_TO - _FROM) * _BAR
 
 
-def histogram(found: ValueRange) -> str:
+def histogram(values: ValueRange) -> str:
     """The magnitudes of a tensor's values by binade, in the colours of what half makes of them."""
     bars: dict[int, int] = {}
-    for exponent, count in found.exponents.items():
+    for exponent, count in values.exponents.items():
         place = min(max(exponent, _FROM), _TO - 1)
         bars[place] = bars.get(place, 0) + count
     most = max(bars.values(), default=1)
@@ -29,9 +29,9 @@ def histogram(found: ValueRange) -> str:
     ]
     lines = "".join(f'<path d="M{(at - _FROM) * _BAR} 0V{_HEIGHT}"/>' for at in (-24, -14, 16))
     title = (
-        f"{found.size} values: {found.zero} are 0, {found.nan} NaN, {found.infinite} infinite; "
-        f"others from {found.smallest:.3g} to {found.largest:.3g}. In half {found.overflow} "
-        f"overflow, {found.underflow} become 0, {found.subnormal} are subnormal."
+        f"{values.size} values: {values.zero} are 0, {values.nan} NaN, {values.infinite} infinite; "
+        f"others from {values.smallest:.3g} to {values.largest:.3g}. In half {values.overflow} "
+        f"overflow, {values.underflow} become 0, {values.subnormal} are subnormal."
     )
     return (
         f'<svg class="h" width="{_WIDTH}" height="{_HEIGHT}" role="img"><title>{title}</title>'

@@ -147,7 +147,10 @@ def compare(
     relative = error[finite > 0] / finite[finite > 0]
     worst = np.unravel_index(int(np.argmax(error - allowed)), error.shape)
     is_alike = by_drift or first.dtype == other.dtype
-    noises = [_noise(expected, nudged, number) for number in range(len(b))] if nudged else []
+    noises = [
+        rounding.noise(array, [run[number] for run in nudged])
+        for number, array in enumerate(expected if nudged else ())
+    ]
     excess = np.maximum(error - allowed, 0.0)
     only_rounds = bool(
         noises
@@ -177,8 +180,3 @@ def compare(
         expected=float(b[worst]),
         micro_batch=int(np.argmax(differs)) if differs.any() else None,
     )
-
-
-def _noise(expected: Sequence[Array], nudged: Sequence[Sequence[Array]], number: int) -> Array:
-    """The noise of one micro-batch."""
-    return rounding.noise(expected[number], [run[number] for run in nudged])

@@ -226,10 +226,10 @@ class ReportContents:
         counts = self._counts(lambda row: row.rounding)
         return f"{alike}: {counts}, drift {most.drift:.2g} in {most.name}"
 
-    def _counts(self, wanted: Callable[[Comparison], bool]) -> str:
+    def _counts(self, predicate: Callable[[Comparison], bool]) -> str:
         """How many rows of which section, in words."""
-        found = [(sum(map(wanted, rows)), len(rows), name) for name, rows in self.sections()]
-        return ", ".join(f"{count} of {size} {name}" for count, size, name in found if count)
+        counts = [(sum(map(predicate, rows)), len(rows), name) for name, rows in self.sections()]
+        return ", ".join(f"{count} of {size} {name}" for count, size, name in counts if count)
 
     @property
     def first_divergence(self) -> OperatorRow | Comparison | None:
@@ -286,7 +286,7 @@ class ReportContents:
         if isinstance(first, OperatorRow):
             return (
                 f"First diverging operator: {first.place()} (result {first.result.name}): "
-                f"{first.result.numbers()}. {self._given(first)}"
+                f"{first.result.numbers()}. {self._operands_of(first)}"
             )
         place = f" ({first.source})" if first.source else ""
         text = f"First difference: {first.name!r}, {first.what}{place}: {first.numbers()}."
@@ -303,7 +303,7 @@ class ReportContents:
             return text
         return f"{text} Each operator agrees by itself; together they do not."
 
-    def _given(self, first: OperatorRow) -> str:
+    def _operands_of(self, first: OperatorRow) -> str:
         alone = first.alone
         if alone is None:
             return "Everything it reads agrees."

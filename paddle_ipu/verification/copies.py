@@ -29,14 +29,14 @@ def copy_of(program: paddle.static.Program, *, without_dropout: bool = False) ->
     if programs.is_legacy(program):
         return ProgramDescCopy.of(program, without_dropout)
     if programs.is_saved(program):
-        made = ProgramDescCopy.of_saved(program, without_dropout)
-        if made is None:
+        copy = ProgramDescCopy.of_saved(program, without_dropout)
+        if copy is None:
             raise NotSupported(
                 f"verify compares with Paddle's CPU kernels, which cannot run {program!r}: "
                 f"{program.reason}. Verify it under the Paddle version that saved it, where "
                 "paddle.static.load_inference_model gives a program of Paddle's own."
             )
-        return made
+        return copy
     raise NotSupported(
         f"verify takes a program built with Paddle, got {type(program).__module__}."
         f"{type(program).__name__}. Pass the program that IpuCompiledProgram takes."

@@ -74,7 +74,9 @@ def tabulate(case: Case, examined: Examination, report: VerificationReport) -> N
     if not examined.in_half or not case.training:
         return
     ranges = gradient_ranges(case, examined)
-    report.scales = scale_table(ranges, _scales(case, ranges))
+    best = best_scale(ranges)
+    scales = {1.0, 2.0**8, 2.0**16, case.loss_scale} | ({best} if best else set())
+    report.scales = scale_table(ranges, sorted(scales))
 
 
 def _alone(case: Case, examined: Examination, report: VerificationReport) -> dict[str, Comparison]:
@@ -108,12 +110,6 @@ def gradient_ranges(case: Case, examined: Examination) -> list[ValueRange]:
     """The ranges of all gradients, without the loss scale."""
     names = [*case.forward.gradients, *case.forward.backward.values()]
     return [measure(_reference(examined, name)) for name in names if name in examined.got]
-
-
-def _scales(case: Case, ranges: list[ValueRange]) -> list[float]:
-    best = best_scale(ranges)
-    found = {1.0, 2.0**8, 2.0**16, case.loss_scale} | ({best} if best else set())
-    return sorted(found)
 
 
 def _reference(examined: Examination, name: str) -> list[Array]:

@@ -59,7 +59,7 @@ def precision(report: VerificationReport, other: RunHistory) -> Finding | None:
     """Whether what is not finite in half is finite beside it."""
     if report.finite:
         return None
-    arrays = [array for found in other.results.values() for array in found]
+    arrays = [array for values in other.results.values() for array in values]
     where = "in float32" if report.against == "fp32" else "as compiled"
     if all_finite([*arrays, *other.variables.values()]):
         return Finding(
@@ -107,8 +107,8 @@ def lost_gradients(case: Case, examined: Examination) -> Finding | None:
 
 
 def _full(examined: Examination, raw: str) -> Array:
-    found = examined.expected.get(raw)
-    return np.zeros(1) if found is None else found[0]
+    arrays = examined.expected.get(raw)
+    return np.zeros(1) if arrays is None else arrays[0]
 
 
 def lost_digits(report: VerificationReport) -> Finding | None:

@@ -3,7 +3,7 @@
 A result of a whole program has the errors of all operators before it, magnified. In :func:`cut`
 every operator is fed what it read on the IPU; the result of Paddle's kernel is right for it.
 
-Gradients of a whole program mix the derivatives of all operators behind. In :func:`isolate` each
+Gradients of a whole program mix the derivatives of all later operators. In :func:`isolate` each
 differentiable operand becomes a parameter of its own that holds the CPU's value, and the loss is
 the sum of every result times fixed random numbers: a parameter's gradient is then one operator's
 derivative.
@@ -105,11 +105,11 @@ def isolate(
             parameter = f"operand.{count}"
             count += 1
             new_state[parameter] = known[operand.name]
-            made = paddle.create_parameter(
+            variable = paddle.create_parameter(
                 list(known[operand.name].shape), "float32", name=parameter,
                 default_initializer=paddle.nn.initializer.Constant(0.0),
             )  # fmt: skip
-            operand.replace(made)
+            operand.replace(variable)
         terms = []
         for number, (name, array) in enumerate(results.items()):
             if parts.is_differentiable(name):

@@ -52,8 +52,8 @@ def trace(case: Case, examined: Examination) -> list[NotFinite]:
     """The first infinity or NaN of a micro-batch and, where that is an infinity, the first NaN."""
     search = _Search(case, examined)
     targets = [*case.fetches, *([] if case.forward.loss is None else [case.forward.loss])]
-    found = search.forward([name for name in targets if search.is_bad(name)])
-    return found or search.backward()
+    origins = search.forward([name for name in targets if search.is_bad(name)])
+    return origins or search.backward()
 
 
 class _Search:
@@ -84,10 +84,10 @@ class _Search:
             stack += new
         order = sorted(bad, key=lambda name: self._numbers.get(name, -1))
         first_nan = next((n for n in order if np.isnan(self._values[n]).any()), None)
-        found = order[:1]
-        if first_nan is not None and first_nan not in found:
-            found.append(first_nan)
-        return [self._forward_origin(name) for name in found]
+        origins = order[:1]
+        if first_nan is not None and first_nan not in origins:
+            origins.append(first_nan)
+        return [self._forward_origin(name) for name in origins]
 
     def _forward_origin(self, name: str) -> NotFinite:
         array, micro_batch = self._values[name], self._examined.micro_batch
@@ -111,12 +111,12 @@ class _Search:
         )  # fmt: skip
 
     def _operands(self, node: ir.Node) -> Mapping[str, Array]:
-        found: dict[str, Array] = {}
+        operands: dict[str, Array] = {}
         for name, value in dialect.operands(node):
             array = None if value is None else self._value(value)
             if array is not None and array.dtype.kind in "fV":
-                found.setdefault(name, np.asarray(array, np.float32))
-        return found
+                operands.setdefault(name, np.asarray(array, np.float32))
+        return operands
 
     def _value(self, value: ir.Value) -> Array | None:
         constant = dialect.constant(value)

@@ -73,8 +73,8 @@ def page(report: ReportContents) -> str:
     body = [f"<h1>{title}</h1>", f"<p>{escape(report.headline())}.</p>"]
     body += [f"<p>Note: {escape(note)}.</p>" for note in report.notes]
     body += [
-        f'<div class="finding">{escape(str(found))}</div>'
-        for found in (*report.findings, *report.not_finite)
+        f'<div class="finding">{escape(str(finding))}</div>'
+        for finding in (*report.findings, *report.not_finite)
     ]
     if not report.ok or not report.finite:
         body.append(f"<pre>{escape(report.explanation())}</pre>")
@@ -168,32 +168,40 @@ def _table(name: str, head: Sequence[str], rows: Iterable[str]) -> str:
 
 
 def _operator(row: OperatorRow, gradients: bool) -> str:
-    cells = [_number(row.number, str(row.number)), _text(row.verdict), _text(row.operator)]
-    cells += [_text(row.result.name), _text(row.source), *_measures(row.result)]
-    cells += [_number(row.gain, f"{row.gain:.1f}" if row.gain else ""), *_range(row.values)]
+    cells = [
+        *_result(row),
+        _number(row.gain, f"{row.gain:.1f}" if row.gain else ""),
+        *_range(row.values),
+    ]
     if gradients:
         drift = row.gradient
         cells.append(_text("") if drift is None else _number(drift.drift, f"{drift.drift:.2e}"))
         cells += _range(row.gradient_values)
-    ranges = [found for found in (row.values, row.gradient_values) if found is not None]
+    ranges = [values for values in (row.values, row.gradient_values) if values is not None]
     lost = any(not x.finite or x.overflow or x.underflow for x in ranges)
     return _row(row.verdict, cells, " data-lost" if lost else "")
 
 
-def _range(found: ValueRange | None) -> list[str]:
-    if found is None:
+def _range(values: ValueRange | None) -> list[str]:
+    if values is None:
         return [_text("")] * len(_RANGE)
-    counts = (found.overflow, found.underflow, found.subnormal)
+    counts = (values.overflow, values.underflow, values.subnormal)
     return [
-        *(_number(found.share(n), f"{found.share(n):.2%}" if n else "") for n in counts),
-        f'<td data-sort="{found.largest}">{charts.histogram(found)}</td>',
+        *(_number(values.share(n), f"{values.share(n):.2%}" if n else "") for n in counts),
+        f'<td data-sort="{values.largest}">{charts.histogram(values)}</td>',
     ]
 
 
 def _derivative(row: OperatorRow) -> str:
-    cells = [_number(row.number, str(row.number)), _text(row.verdict), _text(row.operator)]
-    cells += [_text(row.result.name), _text(row.source), *_measures(row.result)]
-    return _row(row.verdict, cells)
+    return _row(row.verdict, _result(row))
+
+
+def _result(row: OperatorRow) -> list[str]:
+    return [
+        _number(row.number, str(row.number)),
+        *map(_text, (row.verdict, row.operator, row.result.name, row.source)),
+        *_measures(row.result),
+    ]
 
 
 def _comparison(row: Comparison) -> str:

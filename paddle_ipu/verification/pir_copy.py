@@ -52,9 +52,9 @@ class PirCopy:
         if without_dropout:
             _switch_dropout_off(duplicate)
         name_values(duplicate)
-        made = cls(duplicate, getattr(program, "lr_name", None))
-        made._original, made._mapping = program, mapping
-        return made
+        copy = cls(duplicate, getattr(program, "lr_name", None))
+        copy._original, copy._mapping = program, mapping
+        return copy
 
     def read(self) -> ir.Graph:
         return pir.read(self.program, self._learning_rate_name)
@@ -80,9 +80,9 @@ class PirCopy:
         return _is_differentiable(self._values[name])
 
     def pruned(self, names: Sequence[str], training: bool) -> PirCopy:
-        made = PirCopy(self.program.clone(), self._learning_rate_name)
-        _prune(made.program, [made._values[name] for name in names], training)
-        return made
+        copy = PirCopy(self.program.clone(), self._learning_rate_name)
+        _prune(copy.program, [copy._values[name] for name in names], training)
+        return copy
 
     def as_computed(self, name: str) -> Value:
         import paddle
@@ -113,14 +113,14 @@ class PirCopy:
         )
 
     def variables(self) -> Mapping[str, Sequence[int]]:
-        found: dict[str, Sequence[int]] = {}
+        shapes: dict[str, Sequence[int]] = {}
         for op in self.program.global_block().ops:
             attributes = op.attrs()
             persistable = attributes.get("persistable", [False])[0]
             if op.name() == _PARAMETER or (op.name() == _DATA and persistable):
                 name = str(attributes.get("parameter_name") or attributes["name"])
-                found[name] = list(op.result(0).shape)
-        return found
+                shapes[name] = list(op.result(0).shape)
+        return shapes
 
     def running(self) -> AbstractContextManager[None]:
         return nullcontext()

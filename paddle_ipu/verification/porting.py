@@ -102,7 +102,7 @@ class PortingReport:
     @property
     def portable(self) -> bool:
         """True when, as far as can be seen here, Graphcore's SDK runs the program too."""
-        return self.compiles and all(found.kind != "not portable" for found in self.findings)
+        return self.compiles and all(finding.kind != "not portable" for finding in self.findings)
 
     @property
     def verdict(self) -> str:
@@ -121,7 +121,7 @@ class PortingReport:
             "training": self.training,
             "compiles": self.compiles,
             "portable": self.portable,
-            "findings": [{**asdict(found), "level": found.level} for found in self.findings],
+            "findings": [{**asdict(finding), "level": finding.level} for finding in self.findings],
         }
         return json.dumps(plain, indent=2)
 
@@ -129,20 +129,17 @@ class PortingReport:
         kind = "training" if self.training else "inference"
         lines = [f"{self.name}: {kind}, {self.operators} forward operators"]
         for name, (level, heading) in KINDS.items():
-            found = [finding for finding in self.findings if finding.kind == name]
-            if found:
+            findings = [finding for finding in self.findings if finding.kind == name]
+            if findings:
                 lines += ["", f"{level}: {heading}"]
-                lines += [line for finding in found for line in _text(finding)]
+                lines += [line for finding in findings for line in _text(finding)]
         return "\n".join([*lines, "", self.verdict])
 
 
 def _text(finding: Finding) -> Iterable[str]:
     times = f" ({finding.count}x)" if finding.count > 1 else ""
-    yield (
-        f"  {finding.what}{times}: {finding.message}"
-        if finding.message
-        else (f"  {finding.what}{times}")
-    )
+    message = f": {finding.message}" if finding.message else ""
+    yield f"  {finding.what}{times}{message}"
     for place in finding.places[:_PLACES]:
         yield f"      at {place}"
     if len(finding.places) > _PLACES:
@@ -171,35 +168,38 @@ def check_program(
         ipu_strategy: a ``paddle.static.IpuStrategy``; by default one that trains where the program
             has an optimizer.
         half: look for numbers that half precision cannot hold.
+
+    Returns:
+        The report: every finding, whether the program compiles, and whether hardware could run it.
     """
     try:
         graph = programs.read(program)
     except PaddleIpuError as error:
         return PortingReport(name, 0, False, [Finding("program", "the program", str(error))])
-    found: list[Finding] = _dynamic_shapes(graph)
+    findings: list[Finding] = _dynamic_shapes(graph)
     training = any(is_update(node) for node in graph)
     values = (CoreIpuStrategy() if ipu_strategy is None else ipu_strategy._ipu_strategy).snapshot()
     if ipu_strategy is None:
         values = values.changed(is_training=training)
     training = bool(values["is_training"])
-    found += _forward_graph(graph, values, feeds, fetches)
-    found += _translated(graph, values)
-    found += _wide_integers(graph)
+    findings += _forward_graph(graph, values, feeds, fetches)
+    findings += _translated(graph, values)
+    findings += _wide_integers(graph)
     if half or values["enable_fp16"]:
-        found += _beyond_half(graph)
+        findings += _beyond_half(graph)
     order = list(KINDS)
-    found.sort(key=lambda finding: order.index(finding.kind))
+    findings.sort(key=lambda finding: order.index(finding.kind))
     count = sum(1 for node in graph if node.op_type not in dialect.CONSTANT_OPS)
-    return PortingReport(name, count, training, found)
+    return PortingReport(name, count, training, findings)
 
 
 def _dynamic_shapes(graph: ir.Graph) -> list[Finding]:
     """Feeds with more than a dynamic batch; they get sizes of 1, so that the rest is checked."""
-    found = []
+    findings = []
     for value in graph.inputs:
         dims = dialect.dims_of(value)
         if value.meta[dialect.ROLE] == dialect.FEED and -1 in dims[1:]:
-            found.append(
+            findings.append(
                 Finding(
                     "dynamic shape",
                     f"feed {value.name!r}",
@@ -210,7 +210,7 @@ def _dynamic_shapes(graph: ir.Graph) -> list[Finding]:
             value.shape = ir.Shape(
                 [dims[0] if dims[0] > 0 else None, *(max(d, 1) for d in dims[1:])]
             )
-    return found
+    return findings
 
 
 def _forward_graph(
@@ -228,41 +228,41 @@ def _forward_graph(
         leaves if fetches is None else fetches,
         values,
     )
-    found = []
+    findings = []
     for step in (CheckMicroBatch(), *PIPELINE):
         try:
             run_passes([step], compilation)
         except PaddleIpuError as error:
-            found.append(Finding("program", step.name.replace("_", " "), str(error)))
+            findings.append(Finding("program", step.name.replace("_", " "), str(error)))
             if step.name == "extract_optimizer":
                 # The forward part is checked without the optimizer too.
                 compilation.options = values.changed(is_training=False)
                 compilation.fetches = leaves
-    return found
+    return findings
 
 
 def _leaves(graph: ir.Graph) -> list[str]:
     """Forward results that nothing but backward and optimizer operators reads."""
-    behind = _behind_forward(graph)
+    after = _after_forward(graph)
     return [
         str(value.name)
         for node in graph
-        if id(node) not in behind and node.op_type not in dialect.CONSTANT_OPS
+        if id(node) not in after and node.op_type not in dialect.CONSTANT_OPS
         for value in node.outputs
         if value.type is not None
         and not dialect.is_array(value)
-        and all(id(use.node) in behind for use in value.uses())
+        and all(id(use.node) in after for use in value.uses())
     ]
 
 
-def _behind_forward(graph: ir.Graph) -> set[int]:
+def _after_forward(graph: ir.Graph) -> set[int]:
     """Backward and optimizer operators, and all that depends on one."""
-    found: set[int] = set()
+    after: set[int] = set()
     for node in graph:
         makers = (value.producer() for value in node.inputs if value is not None)
-        if is_update(node) or is_backward(node) or any(id(maker) in found for maker in makers):
-            found.add(id(node))
-    return found
+        if is_update(node) or is_backward(node) or any(id(maker) in after for maker in makers):
+            after.add(id(node))
+    return after
 
 
 def _translated(graph: ir.Graph, values: StrategyValues) -> list[Finding]:
@@ -306,8 +306,8 @@ def _translated(graph: ir.Graph, values: StrategyValues) -> list[Finding]:
 
 def _on_device(node: ir.Node) -> bool:
     """Whether a device has the dtypes of an operator's results."""
-    given = (value for value in node.outputs if value.dtype is not None)
-    return all(dialect.dtype_name(value) in dialect.POPART_DTYPES for value in given)
+    results = (value for value in node.outputs if value.dtype is not None)
+    return all(dialect.dtype_name(value) in dialect.POPART_DTYPES for value in results)
 
 
 def _without_place(node: ir.Node, error: Exception) -> str:
@@ -317,8 +317,8 @@ def _without_place(node: ir.Node, error: Exception) -> str:
 
 def _findings(nodes: Mapping[tuple[str, str, str], Sequence[ir.Node]]) -> list[Finding]:
     return [
-        Finding(kind, what, message, _places(found), len({id(node) for node in found}))
-        for (kind, what, message), found in sorted(nodes.items())
+        Finding(kind, what, message, _places(of_kind), len({id(node) for node in of_kind}))
+        for (kind, what, message), of_kind in sorted(nodes.items())
     ]
 
 
@@ -331,12 +331,12 @@ def _place(node: ir.Node) -> str:
     if (place := dialect.source_of(node)) or node.op_type not in dialect.CONSTANT_OPS:
         return place
     readers = (dialect.source_of(use.node) for value in node.outputs for use in value.uses())
-    return next((found for found in readers if found), "")
+    return next((line for line in readers if line), "")
 
 
 def _wide_integers(graph: ir.Graph) -> list[Finding]:
     """64-bit feeds, which the host checks, and arithmetic, which may overflow."""
-    found = [
+    findings = [
         Finding(
             "int64",
             f"feed {value.name!r}",
@@ -351,7 +351,7 @@ def _wide_integers(graph: ir.Graph) -> list[Finding]:
         if wide and str(node.op_type).removesuffix("_") in _ARITHMETIC:
             message = "results beyond 2147483647 wrap around on an IPU."
             nodes.setdefault(("int64", str(node.op_type), message), []).append(node)
-    return found + _findings(nodes)
+    return findings + _findings(nodes)
 
 
 def _beyond_half(graph: ir.Graph) -> list[Finding]:

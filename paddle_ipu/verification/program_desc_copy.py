@@ -111,9 +111,9 @@ class ProgramDescCopy:
         return self._has_gradient[variable] and _is_float(self._block.var(variable))
 
     def pruned(self, names: Sequence[str], training: bool) -> ProgramDescCopy:
-        made = ProgramDescCopy(self.program.clone(), self._learning_rate_name, self._feeds_written)
-        _prune(made._block, {str(made._variable(name).name) for name in names}, training)
-        return made
+        copy = ProgramDescCopy(self.program.clone(), self._learning_rate_name, self._feeds_written)
+        _prune(copy._block, {str(copy._variable(name).name) for name in names}, training)
+        return copy
 
     def _variable(self, name: str) -> Variable:
         variable = self.value(name)
@@ -170,17 +170,17 @@ class ProgramDescCopy:
 
 def _fed(block: Block) -> set[str]:
     """What ``static.data`` declares, feed operators write, or is read though nothing writes it."""
-    found = {name for name, variable in block.vars.items() if variable.desc.need_check_feed()}
+    names = {name for name, variable in block.vars.items() if variable.desc.need_check_feed()}
     written: set[str] = set()
     for op in block.ops:
         if op.type == "feed":
-            found.update(op.output("Out"))
+            names.update(op.output("Out"))
         else:
-            found.update(name for name in op.input_arg_names if name not in written)
+            names.update(name for name in op.input_arg_names if name not in written)
             written.update(op.output_arg_names)
     return {
         name
-        for name in found
+        for name in names
         if name in block.vars and not block.var(name).persistable and _is_dense(block.var(name))
     }
 
@@ -267,9 +267,9 @@ def _has_gradient(op: Operator) -> bool:
     return bool(core.has_non_empty_grad_op_maker(op.type))
 
 
-def _replace(op: Operator, slot: str, index: int, made: Variable) -> None:
+def _replace(op: Operator, slot: str, index: int, variable: Variable) -> None:
     names = list(op.input(slot))
-    names[index] = made.name
+    names[index] = variable.name
     op.desc.set_input(slot, names)
 
 

@@ -66,16 +66,16 @@ def measure(arrays: Iterable[Array], scale: float = 1.0) -> ValueRange:
         is_nan = int(np.isnan(values).sum())
         nan += is_nan
         infinite += values.size - finite.size - is_nan
-        held = finite[finite > 0]
-        zero += finite.size - held.size
-        if not held.size:
+        nonzero = finite[finite > 0]
+        zero += finite.size - nonzero.size
+        if not nonzero.size:
             continue
-        smallest, largest = min(smallest, float(held.min())), max(largest, float(held.max()))
-        overflow += int((held >= _OVERFLOW_FROM).sum())
-        underflow += int((held <= _ROUNDS_TO_ZERO).sum())
-        subnormal += int(((held > _ROUNDS_TO_ZERO) & (held < _NORMAL_FROM)).sum())
-        found, counts = np.unique(np.frexp(held)[1] - 1, return_counts=True)
-        exponents.update(dict(zip(found.tolist(), counts.tolist(), strict=True)))
+        smallest, largest = min(smallest, float(nonzero.min())), max(largest, float(nonzero.max()))
+        overflow += int((nonzero >= _OVERFLOW_FROM).sum())
+        underflow += int((nonzero <= _ROUNDS_TO_ZERO).sum())
+        subnormal += int(((nonzero > _ROUNDS_TO_ZERO) & (nonzero < _NORMAL_FROM)).sum())
+        powers, counts = np.unique(np.frexp(nonzero)[1] - 1, return_counts=True)
+        exponents.update(dict(zip(powers.tolist(), counts.tolist(), strict=True)))
     return ValueRange(
         size, nan, infinite, zero, smallest if exponents else 0.0, largest, overflow, underflow,
         subnormal, dict(sorted(exponents.items())),
@@ -100,8 +100,8 @@ class ScaleRow:
 def scale_table(gradients: Iterable[ValueRange], scales: Iterable[float]) -> list[ScaleRow]:
     """The shares for each power of two in `scales`, from ranges of gradients without a scale."""
     counts: Counter[int] = Counter()
-    for found in gradients:
-        counts.update(found.exponents)
+    for gradient in gradients:
+        counts.update(gradient.exponents)
     total = sum(counts.values()) or 1
     rows = []
     for scale in scales:
@@ -123,7 +123,7 @@ def best_scale(gradients: Iterable[ValueRange], headroom: int = 2) -> float | No
 
     None without gradients; never below 1 or above 2^24.
     """
-    largest = max((found.largest for found in gradients), default=0.0)
+    largest = max((gradient.largest for gradient in gradients), default=0.0)
     if not largest:
         return None
     exponent = 16 - headroom - int(np.frexp(largest)[1])

@@ -162,10 +162,10 @@ class _Optimizer:
         self._feeds: dict[str, str] = {}
         values = {}
         operands = list(parts.operands())
-        with added_to(parts, "given."):
+        with added_to(parts, "fed."):
             for number, name in enumerate(case.forward.gradients):
                 array = history.results[name][0]
-                self._feeds[name] = f"given.gradient.{number}"
+                self._feeds[name] = f"fed.gradient.{number}"
                 values[name] = paddle.static.data(
                     self._feeds[name], list(array.shape), array.dtype.name
                 )

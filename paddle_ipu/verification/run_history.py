@@ -184,12 +184,12 @@ def state_before(case: Case, side: str, micro_batch: int) -> State:
     state = dict(case.state)
     if side == ON_CPU:
         written = list(bisection.written_variables(case.forward))
-        kept = written if case.accumulates else list(state)
+        names = written if case.accumulates else list(state)
         cpu = Cpu(case, case.fetches, state)
         for earlier in range(micro_batch):
-            cpu.restore(_without(state, kept))
+            cpu.restore(_without(state, names))
             cpu.run(case.feed_of(earlier))
-        return {**state, **cpu.variables(kept)}
+        return {**state, **cpu.variables(names)}
     steps, rest = divmod(micro_batch, case.run_length)
     if steps:
         state.update(_after(case, side, state, changing, [case.feed(n) for n in range(steps)]))

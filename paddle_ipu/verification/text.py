@@ -36,7 +36,10 @@ def text(report: ReportContents, most: int | None) -> str:
         lines += ["", *_operators(report, most)]
     if report.derivatives:
         lines += ["", "derivatives of each operator by itself:", f"{_HEADER}  operand"]
-        lines += [_derivative(row) for row in report.derivatives]
+        lines += [
+            f"{_line(row.verdict, row.result)}  {row.result.name}  {row.place()}"
+            for row in report.derivatives
+        ]
     if report.scales:
         lines += ["", *_scales(report)]
     if not report.ok or not report.finite:
@@ -96,9 +99,9 @@ def notable(rows: Sequence[OperatorRow], most: int) -> list[OperatorRow]:
 
     def weight(row: OperatorRow) -> tuple[bool, bool, bool, bool, float]:
         lost = sum(
-            found.overflow + found.nan + found.infinite
-            for found in (row.values, row.gradient_values)
-            if found is not None
+            values.overflow + values.nan + values.infinite
+            for values in (row.values, row.gradient_values)
+            if values is not None
         )
         return (
             row is first,
@@ -108,8 +111,8 @@ def notable(rows: Sequence[OperatorRow], most: int) -> list[OperatorRow]:
             row.result.drift,
         )
 
-    kept = sorted(rows, key=weight, reverse=True)[: max(most, 1)]
-    return sorted(kept, key=lambda row: row.number)
+    shown = sorted(rows, key=weight, reverse=True)[: max(most, 1)]
+    return sorted(shown, key=lambda row: row.number)
 
 
 def _verdict(row: Comparison) -> str:
@@ -126,15 +129,11 @@ def _line(verdict: str, row: Comparison) -> str:
     )
 
 
-def _derivative(row: OperatorRow) -> str:
-    return f"{_line(row.verdict, row.result)}  {row.result.name}  {row.place()}"
-
-
-def _shares(found: ValueRange | None) -> str:
-    if found is None:
+def _shares(values: ValueRange | None) -> str:
+    if values is None:
         return " " * len(_IN_HALF)
-    counts = (found.overflow, found.underflow, found.subnormal)
-    return "".join(f" {f'{found.share(n):.1%}' if n else '':>7}" for n in counts)
+    counts = (values.overflow, values.underflow, values.subnormal)
+    return "".join(f" {f'{values.share(n):.1%}' if n else '':>7}" for n in counts)
 
 
 def _scales(report: ReportContents) -> list[str]:

@@ -302,15 +302,15 @@ def state_of(
     state: State = {}
     rate_name = programs.learning_rate_name(program)
     for name, shape in duplicate.variables().items():
-        found = scopes.tensor(scope, name)
-        if found is not None:
-            state[name] = np.array(scopes.view(found))
+        tensor = scopes.tensor(scope, name)
+        if tensor is not None:
+            state[name] = np.array(scopes.view(tensor))
         if name == rate_name:
             state[name] = np.full(shape, program.lr_scheduler(), np.float32)
     scale = "" if forward.optimizer is None else forward.optimizer.loss_scale_variable
-    found = scopes.tensor(scope, scale) if scale else None
-    if found is not None:
-        state[scale] = np.array(scopes.view(found))
+    tensor = scopes.tensor(scope, scale) if scale else None
+    if tensor is not None:
+        state[scale] = np.array(scopes.view(tensor))
     return state
 
 
@@ -399,13 +399,13 @@ def _explain_what_is_not_finite(
     micro_batch = not_finite.first_micro_batch(got.results)
     if micro_batch is None:
         last = report.steps * case.run_length - 1
-        found = not_finite.in_variables(case, got.variables, last)
-        report.not_finite += [] if found is None else [found]
+        origin = not_finite.in_variables(case, got.variables, last)
+        report.not_finite += [] if origin is None else [origin]
         return None
     state = state_before(case, sides[0], micro_batch)
-    found = not_finite.in_variables(case, state, micro_batch - 1) if micro_batch else None
-    if found is not None:
-        report.not_finite.append(found)
+    origin = not_finite.in_variables(case, state, micro_batch - 1) if micro_batch else None
+    if origin is not None:
+        report.not_finite.append(origin)
         return None
     try:
         examined = examine(case, sides, micro_batch, state)
@@ -502,8 +502,8 @@ def _gradients_alone(parts: Case, names: Sequence[str]) -> tuple[Results, Result
 
     def on_cpu(seed: int | None) -> Results:
         cpu.restore(parts.state if seed is None else nudged(parts.state, seed))
-        found = cpu.run(feed if seed is None else nudged(feed, seed))
-        return {name: [array] for name, array in found.items()}
+        gradients = cpu.run(feed if seed is None else nudged(feed, seed))
+        return {name: [array] for name, array in gradients.items()}
 
     expected, *others = [on_cpu(seed) for seed in (None, *range(RUNS))]
     ipu = Ipu(parts, names, parts.state, one_micro_batch=True)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 import jax
@@ -234,12 +234,7 @@ class DeferredSignals:
                 signal.signal(number, self._defer)
         self._waiting = True
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._waiting = False
         for number, handler in self._handlers.items():
             signal.signal(number, handler)

@@ -43,13 +43,13 @@ def parse(
             add(f"--{field.name}", type=truth, nargs="?", const=True, metavar="BOOL", help=about)
         else:
             add(f"--{field.name}", type=kind, metavar=kind.__name__.upper(), help=about)
-    given = vars(parser.parse_args(arguments))
+    options = vars(parser.parse_args(arguments))
     expected = "PRETRAINING" if "phase1" in stages else "SQUAD"
-    if given.pop("task") not in (None, expected):
+    if options.pop("task") not in (None, expected):
         parser.error(f"--task: this script is for {expected}")
-    device, preset = given.pop("device"), given.pop("preset")
+    device, preset = options.pop("device"), options.pop("preset")
     values: dict[str, Any] = dict(PRESETS[preset]) if preset else {}
-    values |= {name: value for name, value in given.items() if value is not None}
+    values |= {name: value for name, value in options.items() if value is not None}
     settings = Settings(**values)
     try:
         settings.check()

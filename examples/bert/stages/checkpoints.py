@@ -49,8 +49,8 @@ class CheckpointFolder:
     @property
     def newest(self) -> Path | None:
         """The newest checkpoint, whether good or damaged."""
-        found = self._all()
-        return found[-1] if found else None
+        checkpoints = self._all()
+        return checkpoints[-1] if checkpoints else None
 
     def clear(self) -> None:
         """Remove all checkpoints."""
@@ -135,8 +135,8 @@ class CheckpointFolder:
         """Oldest first."""
         if not self._folder.is_dir():
             return []
-        found = {p: _NAME.match(p.name) for p in self._folder.iterdir() if p.is_dir()}
-        return sorted((p for p, m in found.items() if m), key=lambda p: int(p.name[5:]))
+        names = {p: _NAME.match(p.name) for p in self._folder.iterdir() if p.is_dir()}
+        return sorted((p for p, m in names.items() if m), key=lambda p: int(p.name[5:]))
 
     def _remove_partial(self) -> None:
         """What a run that was killed while it wrote has left."""
@@ -171,12 +171,12 @@ def check_files(path: Path) -> Progress:
     return progress
 
 
-def _compare(path: Path, kept: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    for name, value in given.items():
-        if name in kept and kept[name] != value:
+def _compare(path: Path, written: Mapping[str, Any], current: Mapping[str, Any]) -> None:
+    for name, value in current.items():
+        if name in written and written[name] != value:
             what = f"--{name}" if hasattr(Settings, name) else name
             raise DataError(
-                f"{path}: the run that wrote it had {what} {kept[name]}, this one has {value}; "
+                f"{path}: the run that wrote it had {what} {written[name]}, this one has {value}; "
                 "resume with the same setting, or start another run in another --output_dir"
             )
 

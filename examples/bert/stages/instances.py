@@ -86,11 +86,11 @@ def replicas_of(settings: Settings, device: str) -> Replicas:
         return alone  # Paddle without paddle_ipu, on its own executor
     if not popdist.isPopdistEnvSet():
         return alone
-    given = (
+    checks = (
         ("num_replica", settings.num_replica, popdist.getNumTotalReplicas(), "num-replicas"),
         ("num_ipus", settings.num_ipus, popdist.getNumIpusPerReplica(), "ipus-per-replica"),
     )
-    for name, own, launched, option in given:
+    for name, own, launched, option in checks:
         if own != launched:
             raise ValueError(
                 f"--{name}: expected {launched}, as poprun's --{option}, got {own}; make them equal"

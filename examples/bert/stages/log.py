@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console
@@ -48,9 +47,9 @@ class TrainingLog:
         if wandb:
             self._add_wandb(wandb, folder)
         path = folder / LOG_FILE
-        kept = [record for record in read_log(path) if record["global_step"] <= start]
+        earlier = [record for record in read_log(path) if record["global_step"] <= start]
         self._file = path.open("w", encoding="utf-8")
-        self._file.writelines(json.dumps(record) + "\n" for record in kept)
+        self._file.writelines(json.dumps(record) + "\n" for record in earlier)
         self._file.flush()
         self._bar = StepBar(console, "training", total, stays=False)
         self._bar.advance("", start)
@@ -68,13 +67,8 @@ class TrainingLog:
         self._bar.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._bar.__exit__(kind, error, trace)
+    def __exit__(self, *error: object) -> None:
+        self._bar.__exit__(*error)
         self._file.close()
         for close in self._closers:
             close()

@@ -128,7 +128,7 @@ def _counted(arrays: Arrays) -> Arrays:
         )
         for kind in ("linear_", "layer_norm_")
     }
-    dense = {kind for kind, found in numbers.items() if len(found) > 1 and found[-1] < len(found)}
+    dense = {kind for kind, used in numbers.items() if len(used) > 1 and used[-1] < len(used)}
     # Two norms a layer, and one more of the embeddings or two with that of the heads.
     layers = (len(numbers["layer_norm_"]) - 1) // 2
     result: Arrays = {}

@@ -20,7 +20,7 @@ class Settings:
 
     # What goes in and comes out.
     input_files: str = argument("", "folder or file of data: hdf5 or tfrecord, or SQuAD JSON")
-    vocab_file: str = argument("", "vocabulary.json of the prepared data (SQuAD)")
+    vocab_file: str = argument("", "vocab.txt of the prepared data (SQuAD)")
     output_dir: str = argument("out/bert_stage", "folder of logs, checkpoints, plot, predictions")
     save_path: str = argument("", "prefix of the final .pdparams (default: in --output_dir)")
     enable_load_params: bool = argument(False, "start from --load_params_path")

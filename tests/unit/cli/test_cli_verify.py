@@ -144,7 +144,7 @@ def test_wrong_arguments(script: str, capsys: pytest.CaptureFixture[str]) -> Non
     for option, value in (("--steps", "0"), ("--after", "-1"), ("--against", "fp8")):
         with pytest.raises(SystemExit, match="2"):
             main(["verify", option, value, script])
-    assert "expected a number from 1, got 0" in capsys.readouterr().err
+    assert "got '0', expected a whole number from 1 on" in capsys.readouterr().err
 
 
 def test_a_model_is_fed_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

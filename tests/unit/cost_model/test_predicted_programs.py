@@ -120,7 +120,6 @@ def test_a_plan_that_nothing_fits_says_so(
             2,
             "--rows is for a model: a script's strategy says this",
         ),
-        (["report", "--rows", "0", "model"], 2, "--rows takes a number from 1 on, got 0"),
         (
             ["report", "--skip-startup", "model"],
             2,
@@ -128,13 +127,30 @@ def test_a_plan_that_nothing_fits_says_so(
         ),
         (["report", "nowhere"], 3, "nowhere"),
         (["report", "no.py"], 3, "no.py: there is no such file. Give the path of a Python script."),
-        (["plan", "--batch", "-1", "x.py"], 2, "--batch and --candidates take numbers above 0"),
     ],
 )
 def test_wrong_arguments(
     arguments: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == code
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["report", "--rows", "0", "model"], "--rows: got '0', expected a whole number from 1 on"),
+        (["report", "--measure", "0", "x.py"], "--measure: got '0', expected a whole number from"),
+        (["plan", "--batch", "-1", "x.py"], "--batch: got '-1', expected a whole number from 0 on"),
+        (["plan", "--candidates", "0", "x.py"], "--candidates: got '0', expected a whole number"),
+    ],
+)
+def test_numbers_out_of_range(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
     assert message in capsys.readouterr().err
 
 

@@ -309,7 +309,6 @@ def test_reports_without_it_hold_no_measured_times(
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["--measure", "0", "SCRIPT"], 2, "--measure: a number of runs from 1 on, got 0"),
         (["--measure", "2", "model"], 2, "--measure: model is a model, which has no data"),
         (
             ["--measure", "2", "--skip-startup", "SCRIPT"],
