@@ -55,22 +55,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the report; returns the exit code."""
-    target, half = arguments.target, arguments.half
-    if is_script(target):
-        report = attempt(
-            lambda: check_script(target, arguments.arguments, half),
-            target,
-            "before it had a program to check",
-        )
-    else:
+    target, of_script = arguments.target, is_script(arguments.target)
+    if not of_script:
         _take_options(arguments)
-        half = arguments.half
         if arguments.arguments:
             print(f"a model takes no arguments, got {arguments.arguments}", file=sys.stderr)
             return 2
-        report = attempt(
-            lambda: check_model(target, half), target, "before it had a program to check"
-        )
+    report = attempt(
+        lambda: (
+            check_script(target, arguments.arguments, arguments.half)
+            if of_script
+            else check_model(target, arguments.half)
+        ),
+        target,
+        "before it had a program to check",
+    )
     if isinstance(report, int):
         return report
     if report is None:
@@ -100,7 +99,11 @@ def _check_program(program: Program | SavedProgram | IpuProgram, **options: Any)
 
 
 def check_model(target: str, half: bool) -> PortingReport:
-    """The report about a saved model: a prefix, one of its files, or a folder.
+    """The report about a saved model.
+
+    Args:
+        target: a prefix, one of its files, or a folder.
+        half: look for numbers that half precision cannot hold.
 
     Raises:
         ModelFileError: it is missing or damaged.
@@ -117,7 +120,16 @@ def check_model(target: str, half: bool) -> PortingReport:
 
 
 def check_script(path: str, arguments: Sequence[str], half: bool) -> PortingReport | None:
-    """The report about the first program that a script compiles or runs; None without one."""
+    """The report about the first program that a script compiles or runs; None without one.
+
+    Args:
+        path: the script.
+        arguments: of the script.
+        half: look for numbers that half precision cannot hold.
+
+    Raises:
+        ScriptError: there is no such file.
+    """
     import paddle
 
     paddle_ipu.activate()

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import sys
 
+from paddle_ipu.cli.scripts import UNREADABLE
 from paddle_ipu.errors import ModelFileError, PaddleIpuError, popart_exception
 
 NAME = "export"
@@ -21,7 +22,6 @@ exit codes:
   2  wrong arguments
   3  the model cannot be read, or the file cannot be written
 """
-_FILES = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
             )
     except ModelFileError as error:
         print(f"paddle-ipu export: {error}", file=sys.stderr)
-        return _FILES
+        return UNREADABLE
     except (PaddleIpuError, popart_exception) as error:
         print(f"paddle-ipu export: {error}", file=sys.stderr)
         return 1

@@ -142,24 +142,19 @@ _HEAD_INFERENCE = "    rows/s  IPUs x replicas  micro-batch  rows at once  laten
 
 def _row(candidate: Candidate) -> str:
     prediction = candidate.prediction
-    settings = prediction.program.settings
+    settings, rows = prediction.program.settings, prediction.program.rows
     worst = prediction.memory.worst
     place = f"{settings.ipus // settings.replicas} x {settings.replicas}"
-    if not settings.training:
-        rows = prediction.program.rows
-        return (
-            f"{prediction.cycles.throughput:>10,.0f}  {place:<15}  {rows:<11}  "
-            f"{rows * settings.replicas:<12}  {f'{prediction.cycles.latency * 1e3:.3f} ms':<10}  "
-            f"{worst.per_tile / worst.tile_capacity:.0%}"
-            + ("" if candidate.cuts is not None else "  (placed as written)")
-        )
-    return (
-        f"{prediction.cycles.throughput:>10,.0f}  {place:<15}  {prediction.program.rows:<11}  "
-        f"{settings.accumulation:<12}  {candidate.batch:<6}  {settings.recomputation:<13}  "
-        f"{'on chip' if settings.state_on_chip else 'off chip'}  "
-        f"{worst.per_tile / worst.tile_capacity:.0%}"
-        + ("" if candidate.cuts is not None else "  (placed as written)")
-    )
+    cells = [f"{prediction.cycles.throughput:>10,.0f}", f"{place:<15}", f"{rows:<11}"]
+    if settings.training:
+        state = "on chip" if settings.state_on_chip else "off chip"
+        cells += [f"{settings.accumulation:<12}", f"{candidate.batch:<6}"]
+        cells += [f"{settings.recomputation:<13}", state]
+    else:
+        latency = f"{prediction.cycles.latency * 1e3:.3f} ms"
+        cells += [f"{rows * settings.replicas:<12}", f"{latency:<10}"]
+    cells += [f"{worst.per_tile / worst.tile_capacity:.0%}"]
+    return "  ".join(cells) + ("" if candidate.cuts is not None else "  (placed as written)")
 
 
 def _as_json(proposal: Proposal) -> dict[str, Any]:

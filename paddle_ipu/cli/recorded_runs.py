@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class VerifyOptions:
     """Which runs of a script are verified, and how.
 
     Attributes:
@@ -56,19 +56,19 @@ class RunRecorder(ScriptHooks):
     """Records the runs of the first program that a script runs with fetches.
 
     Args:
-        wanted: which of them.
+        options: which of them, and how they are verified.
 
     Attributes:
         runs: how many there were.
         cases: copies of the program and its variables before each run that may be verified.
     """
 
-    def __init__(self, wanted: Wanted) -> None:
-        self._wanted = wanted
+    def __init__(self, options: VerifyOptions) -> None:
+        self._options = options
         self._program: Program | IpuProgram | None = None
         self._sources: dict[int, tuple[IpuProgram, IpuCompiledProgram]] = {}
         self.runs = 0
-        self.cases: deque[Case] = deque(maxlen=wanted.steps)
+        self.cases: deque[Case] = deque(maxlen=options.steps)
         self._busy = False
 
     def compile(self, compilation: Compilation) -> IpuProgram:
@@ -91,7 +91,7 @@ class RunRecorder(ScriptHooks):
             return False
         self._program = program
         self.runs += 1
-        if not self._wanted.until_nan and self.runs <= self._wanted.after:
+        if not self._options.until_nan and self.runs <= self._options.after:
             return True
         strategy = None
         if id(program) in self._sources:
@@ -103,11 +103,11 @@ class RunRecorder(ScriptHooks):
         return True
 
     def _end_after_the_last(self, results: Sequence[npt.ArrayLike]) -> None:
-        """Ends the script where the run that returned `results` is the last that is wanted."""
-        if self._wanted.until_nan:
-            if self.runs > self._wanted.after and not all(map(_is_finite, results)):
+        """Ends the script where the run that returned `results` is the last to verify."""
+        if self._options.until_nan:
+            if self.runs > self._options.after and not all(map(_is_finite, results)):
                 raise ScriptEnd
-        elif len(self.cases) == self._wanted.steps:
+        elif len(self.cases) == self._options.steps:
             raise ScriptEnd
 
     def _copied(
@@ -123,15 +123,15 @@ class RunRecorder(ScriptHooks):
             same = {
                 name: np.asarray(feed[name]).astype(a.dtype) for name, a in first.feed(0).items()
             }
-            if self._wanted.until_nan:
+            if self._options.until_nan:
                 state = verify.state_of(program, first.copy, scope, first.forward)
                 return replace(first, feeds=[same], state=state)
             return replace(first, feeds=[same])
         self._busy = True
         try:
             return verify.prepare(
-                program, [feed], fetches, scope, strategy, self._wanted.without_dropout,
-                on_cpu=self._wanted.against == "cpu",
+                program, [feed], fetches, scope, strategy, self._options.without_dropout,
+                on_cpu=self._options.against == "cpu",
             )  # fmt: skip
         finally:
             self._busy = False
@@ -140,37 +140,45 @@ class RunRecorder(ScriptHooks):
         """The report on the recorded runs.
 
         Raises:
-            NotSupported: the script made no run that is wanted.
+            NotSupported: the script made none of the runs to verify.
         """
         if not self.cases:
             raise NotSupported(
                 f"the script made {self.runs} run(s) with fetches, none of them after the first "
-                f"{self._wanted.after} that are left out. Lower --after."
+                f"{self._options.after} that are left out. Lower --after."
                 if self.runs
                 else "it ran no static program with fetches. Call Executor.run with a fetch_list."
             )
         feeds = [case.feed(0) for case in self.cases]
-        wanted = self._wanted
+        options = self._options
         report = VerificationReport(
-            wanted.rtol, wanted.atol, len(feeds), against=wanted.against, max_drift=wanted.max_drift
-        )
-        verify.fill(report, replace(self.cases[0], feeds=feeds), wanted.every_operator)
+            options.rtol, options.atol, len(feeds), against=options.against,
+            max_drift=options.max_drift,
+        )  # fmt: skip
+        verify.fill(report, replace(self.cases[0], feeds=feeds), options.every_operator)
         return report
 
 
-def verify_script(path: str, arguments: Sequence[str], wanted: Wanted) -> VerificationReport:
-    """Runs a script as ``__main__`` and verifies the runs that are wanted.
+def verify_script(
+    path: str, arguments: Sequence[str], options: VerifyOptions
+) -> VerificationReport:
+    """Runs a script as ``__main__`` and verifies some of its runs.
+
+    Args:
+        path: the script.
+        arguments: of the script.
+        options: which runs, and how they are verified.
 
     Raises:
         PaddleIpuError: there is nothing to verify, or it cannot be.
     """
     paddle_ipu.activate()
-    recorder = RunRecorder(wanted)
+    recorder = RunRecorder(options)
     try:
         run_script(path, arguments, recorder)
     except PaddleIpuError:
         # With floating-point checks on, the run itself raises for NaN.
-        if not (wanted.until_nan and recorder.cases):
+        if not (options.until_nan and recorder.cases):
             raise
     report = recorder.verified()
     first = recorder.runs - len(recorder.cases) + 1

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from paddle_ipu import popart
+from paddle_ipu.cli.scripts import UNREADABLE
 from paddle_ipu.errors import PaddleIpuError, popart_exception
 
 NAME = "run"
@@ -30,7 +31,6 @@ exit codes:
   2  wrong arguments
   3  a file cannot be read or written
 """
-_FILES = 3
 
 
 class _Unfit(Exception):  # noqa: N818 - it ends this command only
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"{_described(session, name)}\n{results[name]}")
     except (OSError, zipfile.BadZipFile) as error:
         print(f"paddle-ipu run: {error}", file=sys.stderr)
-        return _FILES
+        return UNREADABLE
     except (PaddleIpuError, popart_exception, _Unfit) as error:
         print(f"paddle-ipu run: {error}", file=sys.stderr)
         return 1

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 UNREADABLE = 3
-"""Exit code where a script fails, or a model cannot be read."""
+"""Exit code where a script fails, or a file cannot be read or written."""
 
 
 class ScriptEnd(BaseException):

@@ -12,7 +12,7 @@ import numpy as np
 
 import paddle_ipu
 from paddle_ipu.cli.numbers import not_negative, positive
-from paddle_ipu.cli.recorded_runs import Wanted, verify_script
+from paddle_ipu.cli.recorded_runs import VerifyOptions, verify_script
 from paddle_ipu.cli.scripts import add_target, attempt, is_script, prefix_of
 from paddle_ipu.errors import NotSupported
 from paddle_ipu.runtime.feed_words import listed
@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
     if wrong:
         print(wrong, file=sys.stderr)
         return 2
-    wanted = Wanted(
+    options = VerifyOptions(
         after=arguments.after,
         steps=arguments.steps or (4 if arguments.until_nan else 1),
         until_nan=arguments.until_nan,
@@ -103,9 +103,9 @@ def run(arguments: argparse.Namespace) -> int:
     )
     report = attempt(
         lambda: (
-            verify_script(target, arguments.arguments, wanted)
+            verify_script(target, arguments.arguments, options)
             if of_script
-            else verify_model(target, arguments.feed, wanted)
+            else verify_model(target, arguments.feed, options)
         ),
         target,
         "before the runs to verify",
@@ -134,8 +134,13 @@ def _wrong(arguments: argparse.Namespace, of_script: bool) -> str:
     return ""
 
 
-def verify_model(target: str, feed: str | None, wanted: Wanted) -> VerificationReport:
-    """The report about a saved model: a prefix, one of its files, or a folder.
+def verify_model(target: str, feed: str | None, options: VerifyOptions) -> VerificationReport:
+    """The report about a saved model.
+
+    Args:
+        target: a prefix, one of its files, or a folder.
+        feed: the ``.npz`` file with an array for each feed; None for a model without feeds.
+        options: how it is verified; which runs are not looked at.
 
     Raises:
         ModelFileError: it is missing or damaged.
@@ -164,8 +169,8 @@ def verify_model(target: str, feed: str | None, wanted: Wanted) -> VerificationR
         )
     return paddle_ipu.verify(
         program, {name: arrays[name] for name in names}, fetches, scope=scope,
-        against=wanted.against, rtol=wanted.rtol, atol=wanted.atol, max_drift=wanted.max_drift,
-        without_dropout=wanted.without_dropout, every_operator=wanted.every_operator,
+        against=options.against, rtol=options.rtol, atol=options.atol, max_drift=options.max_drift,
+        without_dropout=options.without_dropout, every_operator=options.every_operator,
         raise_on_mismatch=False,
     )  # fmt: skip
 

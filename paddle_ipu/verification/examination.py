@@ -38,7 +38,14 @@ class Examination:
 
 
 def examine(case: Case, sides: tuple[str, str], micro_batch: int, state: State) -> Examination:
-    """Runs one micro-batch on both sides from the same variables."""
+    """Runs one micro-batch on both sides.
+
+    Args:
+        case: what is verified.
+        sides: what the IPU side computes in, and the other side.
+        micro_batch: its number, counted over the runs.
+        state: the variables that both start from.
+    """
     names = [str(value.name) for _, value in case.forward.results]
     gradients = [*case.forward.gradients, *case.forward.backward.values()] if case.training else []
     expected = _run(case, sides[1], names, gradients, micro_batch, state)

@@ -23,7 +23,14 @@ _DRIFT = 0.05
 
 
 def learning_rate(case: Case, side: str, steps: int, history: list[StepRow]) -> Finding | None:
-    """Whether the loss, which does not go down, goes down with a tenth of the learning rate."""
+    """Whether the loss, which does not go down, goes down with a tenth of the learning rate.
+
+    Args:
+        case: what is verified.
+        side: what the IPU side computes in.
+        steps: how many runs there were.
+        history: of these runs.
+    """
     optimizer = case.forward.optimizer
     losses = [row.loss for row in history]
     if optimizer is None or optimizer.learning_rate_name not in case.state:

@@ -67,7 +67,12 @@ def _nudged(array: Array, random: np.random.Generator) -> Array:
 
 
 def noise(expected: Array, runs: Sequence[Array]) -> Array:
-    """s_i of each element; nudged results that are not finite do not count."""
+    """s_i of each element; nudged results that are not finite do not count.
+
+    Args:
+        expected: y, the plain run's tensor.
+        runs: y_k, the same tensor of each nudged run.
+    """
     y = np.asarray(expected, np.float64)
     squares = np.zeros(y.shape)
     for run in runs:

@@ -177,7 +177,13 @@ def _without(state: State, names: Collection[str]) -> State:
 
 
 def state_before(case: Case, side: str, micro_batch: int) -> State:
-    """The variables before a micro-batch, counted over the runs."""
+    """The variables before a micro-batch.
+
+    Args:
+        case: what is verified.
+        side: ``ON_CPU``, or the precision of the IPU side; it runs the micro-batches before.
+        micro_batch: its number, counted over the runs.
+    """
     if micro_batch == 0:
         return dict(case.state)
     changing = changing_variables(case)

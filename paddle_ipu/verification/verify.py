@@ -188,7 +188,16 @@ def prepare(
     without_dropout: bool = False,
     on_cpu: bool = True,
 ) -> Case:
-    """Copies what is to be verified; the arguments are those of :func:`verify`."""
+    """Copies what is to be verified.
+
+    Args:
+        program, feeds, fetch_list, scope, without_dropout: as for :func:`verify`.
+        strategy: its `ipu_strategy`.
+        on_cpu: whether the other side is Paddle's CPU kernels.
+
+    Raises:
+        NotSupported: the other side cannot run the program, or not as the strategy asks.
+    """
     import paddle
 
     duplicate = copy_of(program, without_dropout=without_dropout)

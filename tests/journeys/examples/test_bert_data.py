@@ -9,11 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 pytest.importorskip("gensim")
 pytest.importorskip("tokenizers")
 pytest.importorskip("h5py")
+pytest.importorskip("rich")
+
+from rich.console import Console
 
 from examples import text
 from examples.bert.files import DataError

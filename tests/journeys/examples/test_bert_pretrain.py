@@ -27,6 +27,7 @@ from examples.bert.held_out import evaluate
 from examples.bert.layout import move_masked_to_front
 from examples.bert.model import Bert, Placement, squad_head, squad_loss
 from examples.bert.presets import PRESETS
+from examples.bert.sample_making import REPORT_FILE
 from examples.bert.samples import make_pass
 from examples.bert.stages import networks
 from examples.bert.stages.device import DeviceProgram, Feeds, schedule
@@ -119,6 +120,26 @@ def test_the_smoke_preset_trains_logs_evaluates_saves_and_plots(
     assert "entropy of the masked words' frequencies" in printed
     assert "all masked words hidden" in printed
     assert f"parameters {tmp_path / 'final_step_30.pdparams'}, loss plot" in printed
+
+
+@pytest.mark.usefixtures("articles")
+def test_prepared_data_is_made_once_and_again_after_a_change(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    smoke, console = PRESETS["smoke"], Console(width=1000)
+    files = pretrain.prepared_files(tmp_path, smoke, console)
+    folder = files.training[0].parent
+    assert [path.name for path in files.training] == ["training_0000.hdf5"]
+    assert pretrain.prepared_files(tmp_path, smoke, console) == files
+    assert f"data: reusing {folder}" in capsys.readouterr().out
+    changed = pretrain.prepared_files(tmp_path, replace(smoke, passes=2), console)
+    assert len(changed.training) == 2
+    # A run that was killed has not written the report, which comes last.
+    content = files.training[0].read_bytes()
+    files.training[0].write_bytes(b"")
+    (folder / REPORT_FILE).unlink()
+    assert pretrain.prepared_files(tmp_path, smoke, console) == files
+    assert files.training[0].read_bytes() == content
 
 
 @pytest.mark.usefixtures("articles")
